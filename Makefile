@@ -1,5 +1,5 @@
 # Makefile of quoth. Targets: make | make lib | make static | make wheel | make unit | syntax | test
-# | fuzz | bench | long | long-san | check | install | fmt | clean
+# | fuzz | bench | long | long-san | check | install | deb | fmt | clean
 #
 # SAN=address,undefined or SAN=thread builds everything with sanitizers, in a separate build folder.
 # DEBUG=1 turns optimization off. Both check all structures after every step (base/check.h).
@@ -17,10 +17,10 @@ PREFIX  ?= /usr/local
 CC      ?= gcc
 OBJCOPY ?= objcopy
 ARCH    := $(shell $(CC) -dumpmachine | cut -d- -f1)
-# Optional libraries. If one is missing or emptied (make CURL=), X_none.c replaces the file that
-# uses it.
+# Optional libraries. X_none.c replaces the file that uses a library if the library is missing or
+# emptied (make CURL=).
 CURL    := $(shell pkg-config --exists libcurl 2>/dev/null && echo libcurl)
-LIBS    := jansson libpcre2-8 libutf8proc libedit libssl libcrypto $(CURL)
+LIBS    := jansson libpcre2-8 libutf8proc sqlite3 libedit libssl libcrypto $(CURL)
 PKG     := $(if $(LIBS),$(filter-out -I/usr/include/%-linux-gnu,$(shell pkg-config --cflags $(LIBS))))
 LDLIBS  := $(if $(LIBS),$(shell pkg-config --libs $(LIBS))) -lm -lpthread
 OPT     := $(if $(DEBUG),-O0,-O2)
@@ -76,6 +76,8 @@ WRAP  += $(if $(ROOMS),,$(patsubst %,-Wl$(comma)--wrap=%,tokenizer_encode tokeni
 all: $(BUILD)/quoth lib
 lib: $(BUILD)/libquoth.so $(BUILD)/libquoth.a
 unit: $(BUILD)/unit
+# web.c contains the page's files.
+$(BUILD)/src/web/web.o: $(filter-out %.c %.h,$(wildcard src/web/*))
 
 # The bundled model is appended to the program (BUNDLE= for none, or another GGUF).
 BUNDLE := $(wildcard models/quoth-tiny/quoth-tiny-q8_0.gguf)
@@ -96,7 +98,7 @@ $(BUILD)/quoth-static.bare: $(BUILD)/src/main.o $(LIB:%/fetch_curl.o=%/fetch_non
 # hidden, also in the archive.
 VERSION  := $(shell sed -n 's/^.define QUOTH_VERSION "\(.*\)"/\1/p' include/quoth.h)
 SO       := libquoth.so.$(firstword $(subst ., ,$(VERSION)))
-LIBDEPS  := jansson libpcre2-8 libutf8proc
+LIBDEPS  := jansson libpcre2-8 libutf8proc sqlite3
 LIBQUOTH := $(filter $(BUILD)/src/lib/%,$(LIB)) $(BUILD)/rooms.a
 $(BUILD)/rooms.a: $(filter-out $(foreach r,lib option bench load cli,$(BUILD)/src/$(r)/%),$(LIB))
 	rm -f $@ && $(AR) rcsT $@ $^
@@ -125,7 +127,7 @@ $(BUILD)/%.o: %.c Makefile
 syntax:
 	$(CC) $(CFLAGS) -fsyntax-only $(filter-out src/kern/%,$(SRC)) $(wildcard src/kern/*.c)
 # A worker more than processors, because some tests wait more than they compute.
-test: $(BUILD)/quoth $(BUILD)/unit
+test: $(BUILD)/quoth $(BUILD)/unit check-objects
 	$(BUILD)/unit -j$(shell expr $$(nproc) + 1)
 fuzz: $(BUILD)/fuzz
 	scripts/fuzz $(BUILD) -t $(or $(SECONDS),10)
@@ -136,6 +138,7 @@ bench: $(BUILD)/quoth
 long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 $(BUILD)/unit
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth tests/e2e/batch.py
+	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/batches.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth tests/e2e/metrics.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/memory.py
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/abuse.py
@@ -155,17 +158,21 @@ long-san:
 # A short version of making the bundled model. It needs Python and takes minutes.
 demo-check:
 	scripts/demo/make.sh --quick build/demo-check
-# Check the sources first. Then check the symbols that objects use of each other, which needs all of
-# them built.
+# Check the sources, in seconds, without a build. check-objects needs all objects: it checks the
+# symbols that objects use of each other. `make test` and ./test run it, because they build anyway.
 check:
+	@[ '$(.DEFAULT_GOAL)' = all ] || { echo 'Makefile: the default goal is $(.DEFAULT_GOAL), not all'; exit 1; }
 	@scripts/check && scripts/words && scripts/format
-	@$(MAKE) -s $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc)) check-objects
 check-objects: $(BUILD)/src/main.o $(LIB)
 	@scripts/arrows $^ && scripts/used $^
 install: $(BUILD)/quoth
 	install -D -m 755 $(BUILD)/quoth $(DESTDIR)$(PREFIX)/bin/quoth
 	$(BUILD)/quoth help --man > $(BUILD)/quoth.1
 	install -D -m 644 $(BUILD)/quoth.1 $(DESTDIR)$(PREFIX)/share/man/man1/quoth.1
+	for s in bash zsh fish; do $(BUILD)/quoth completion $$s > $(BUILD)/completion.$$s || exit 1; done
+	install -D -m 644 $(BUILD)/completion.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/quoth
+	install -D -m 644 $(BUILD)/completion.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_quoth
+	install -D -m 644 $(BUILD)/completion.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/quoth.fish
 	install -D -m 644 include/quoth.h $(DESTDIR)$(PREFIX)/include/quoth.h
 	install -D -m 755 $(BUILD)/$(SO) $(DESTDIR)$(PREFIX)/lib/libquoth.so.$(VERSION)
 	ln -sf libquoth.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(SO)
@@ -175,11 +182,14 @@ install: $(BUILD)/quoth
 	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lquoth' \
 	    'Requires.private: $(LIBDEPS)' 'Libs.private: -lm -lpthread' >$(BUILD)/quoth.pc
 	install -D -m 644 $(BUILD)/quoth.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/quoth.pc
+# Debian packages in build/deb.
+deb: $(BUILD)/quoth lib
+	+scripts/deb $(or $(DEB),$(BUILD)/deb)
 fmt:
 	scripts/format --fix
 clean:
 	rm -rf build build-*
 
-.PHONY: all lib static wheel unit syntax test fuzz bench long long-san demo-check check check-objects install fmt clean
+.PHONY: all lib static wheel unit syntax test fuzz bench long long-san demo-check check check-objects install deb fmt clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -72,8 +72,8 @@ QUOTH_API const char *quoth_version(void);
 
 QUOTH_API void quoth_free(void *p); /* free memory of the library; p may be NULL */
 
-/* Return the name of the field that caused the last failure on this thread: an option, a parameter
- * or a member of a conversation; "" if none. Valid until the next call on this thread. */
+/* Return the name of the field that caused the last failure on this thread. It is an option, a
+ * parameter or a member of a conversation, "" if none. Valid until the next call on this thread. */
 QUOTH_API const char *quoth_error_field(void);
 
 /* Return the sampling parameters as a JSON list of objects, owned by the caller, for quoth_free;
@@ -91,7 +91,7 @@ typedef struct quoth_option {
 } quoth_option;
 
 /* Open a model: a .gguf file, a Hugging Face folder, or a llama2.c .bin file. The caller owns *out,
- * for quoth_close; NULL after a failure. The call returns when the model is ready for requests.
+ * for quoth_close; NULL after a failure. After a success, the model is ready for requests.
  *   options   [n_option]; a later option replaces an earlier option of the same key
  * QUOTH_ERR_ARG for an unknown option, a value out of range, or another kind of file.
  * QUOTH_ERR_MISSING if a file, tensor or key is absent. QUOTH_ERR_FORMAT if a file violates its
@@ -201,8 +201,8 @@ QUOTH_API quoth_queue *quoth_queue_open(quoth_model *m);
  * be NULL. The queue's thread. */
 QUOTH_API void quoth_queue_close(quoth_queue *q);
 
-/* Submit r, which is copied. A submitted request gets exactly one QUOTH_EVENT_DONE, unless the
- * queue is closed first. *id identifies the request in events; it is set on success only. id may be
+/* Submit r, which is copied. A submitted request gets exactly one QUOTH_EVENT_DONE, except if the
+ * queue is closed first. *id identifies the request in events. It is set on success only. id may be
  * NULL. QUOTH_ERR_BUSY if too many requests wait, or requests or grammars hold too much memory:
  * poll, then retry. QUOTH_ERR_LIMIT if the request can never fit, such as a prompt longer than the
  * context. QUOTH_ERR_ARG for an invalid field or parameter. QUOTH_ERR_FORMAT for a malformed JSON
@@ -256,8 +256,8 @@ typedef struct quoth_event {
      * token has no TOKEN event, but n_output_token includes it. */
     int32_t end_token;
     double queue_s, prefill_s, decode_s;
-    /* embedding, [n_embedding], normalized to length 1: for DONE with finish_reason "length" of a
-     * request with `pooling`; otherwise NULL */
+    /* embedding, [n_embedding], normalized to length 1. Only for DONE with finish_reason "length"
+     * of a request with `pooling`; otherwise NULL */
     const float *embedding;
     size_t n_embedding;
 } quoth_event;

@@ -5,6 +5,7 @@
 #                    Continues if only optional ones are not available.
 #   need_formatter   installs the clang-format of scripts/format, which `make check` uses. Continues
 #                    without it.
+#   need_browser     installs Chromium for the tests of the web page. Continues without it.
 #   build TARGET...  runs make quietly: a line on stderr if there is something to do, a counter on a
 #                    terminal, make's output if it fails.
 # The caller has set root to the repository's path.
@@ -13,7 +14,7 @@
 tools='cc:gcc make:make pkg-config:pkg-config awk:mawk'
 headers='stdio.h:libc6-dev'
 modules='jansson:libjansson-dev libpcre2-8:libpcre2-dev libutf8proc:libutf8proc-dev libedit:libedit-dev
-         libxxhash:libxxhash-dev libssl:libssl-dev'
+         libxxhash:libxxhash-dev libssl:libssl-dev sqlite3:libsqlite3-dev'
 # without it quoth sends no requests to servers; see Makefile
 optional='libcurl:libcurl4-openssl-dev'
 
@@ -44,6 +45,12 @@ need_packages()
 need_formatter()
 {
     "$root/scripts/format" --install >/dev/null 2>&1 || echo "quoth: going on without clang-format" >&2
+}
+
+need_browser()
+{
+    command -v chromium >/dev/null || command -v google-chrome >/dev/null || install_packages chromium ||
+        echo "quoth: going on without Chromium" >&2
 }
 
 # apt-get waits for dpkg's lock by itself, but not for the lock of the lists.

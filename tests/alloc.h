@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ALLOC_ALL UINT64_MAX /* value of count: allocation n and all later ones fail */
+#define ALLOC_ALL UINT64_MAX /* value of count: allocation n and all later allocations fail */
 
 void alloc_fail(uint64_t n, uint64_t count);
 /* Return the number of allocations since alloc_fail, including failed allocations. */

@@ -5,11 +5,11 @@
 
 The script encodes the corpora in DATA (default ../shared/data) with tiktoken, sentencepiece and
 Hugging Face tokenizers, for every vocabulary in DATA. The result has, per corpus, the number of ids
-and their FNV-1a hash (each id as a 32-bit step, a step of 0xFFFFFFFF after each text). Required
-packages: tiktoken, sentencepiece, tokenizers, gguf. The script downloads nothing. The vocabulary of
-the added-tokens sample has four pieces, and Hugging Face then puts a fused unknown token after the
-following byte tokens. Only the naughty strings are encoded with that vocabulary. Mode 0 is text
-alone. Mode 3 parses special tokens and adds BOS / EOS, like quoth's ENCODE_ flags. """
+and their FNV-1a hash. Each id is a 32-bit step, and a step of 0xFFFFFFFF follows each text.
+Required packages: tiktoken, sentencepiece, tokenizers, gguf. The script downloads nothing. The
+vocabulary of the added-tokens sample has four pieces. Hugging Face then puts a fused unknown token
+after the following byte tokens. Only the naughty strings are encoded with that vocabulary. Mode 0
+is text alone. Mode 3 parses special tokens and adds BOS / EOS, like quoth's ENCODE_ flags. """
 import base64, glob, json, os, re, sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -90,8 +90,8 @@ def sentencepiece_encoder(path):
 
 
 def by_line(texts):
-    """Encode line by line. sentencepiece keeps Unigram sums in single precision, which decides ties
-    of texts of a megabyte differently from quoth."""
+    """Encode line by line. sentencepiece keeps Unigram sums in single precision, so ties in texts
+    of a megabyte may differ from quoth's."""
     return [line for text in texts for line in text.split("\n")]
 
 
@@ -108,9 +108,9 @@ def hf_file(path):
     from tokenizers import Tokenizer
     j = json.load(open(data(path), encoding="utf-8"))
     merges = j["model"].get("merges")
-    if merges == {}:  # the added-tokens sample writes an empty list as {}
+    if merges == {}:  # the added-tokens sample has {} for an empty list
         j["model"]["merges"] = merges = []
-    # llama2's copy has lost its no-break spaces: three of its lines are not pairs
+    # llama2's copy has lost its no-break spaces, so three of its lines are not pairs
     if merges and isinstance(merges[0], str):
         j["model"]["merges"] = [m for m in merges if len(m.split(" ")) == 2]
     return Tokenizer.from_str(json.dumps(j))

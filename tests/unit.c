@@ -2,7 +2,7 @@
  *
  * With -jN, the tests run in N workers, which are processes. The parent sends a test's index to an
  * idle worker and receives the verdict. A worker's output goes to a file in memory. The parent
- * prints it as one block. If a test ends its worker, the test has failed, and a new worker runs the
+ * prints it as one block. A test that ends its worker has failed, and a new worker runs the
  * remaining tests. Tests marked TEST_ALONE follow in one worker. */
 #include "unit.h"
 
@@ -112,7 +112,7 @@ const char *temp_path(const char *name)
 {
     static char path[256];
     if (!temp_dir[0]) {
-        strcpy(temp_dir, "/tmp/quoth-unit-XXXXXX"); /* check: the constant fits */
+        strcpy(temp_dir, "/tmp/quoth-unit-XXXXXX"); /* check: the constant fits into the array */
         if (!mkdtemp(temp_dir)) exit(2);
         atexit(temp_remove);
     }
@@ -234,7 +234,7 @@ static void worker_start(struct worker *w)
     work(ends[1]);
 }
 
-/* Print what the worker has written, and empty its file. */
+/* Print the worker's output, and empty its file. */
 static void worker_print(const struct worker *w)
 {
     char part[4096];
@@ -245,8 +245,8 @@ static void worker_print(const struct worker *w)
     fflush(stdout);
 }
 
-/* Wait for a worker to end, and print its last output. Returns false after a failure, for example
- * if a sanitizer found leaks. */
+/* Wait for a worker to end, and print its last output. Return false after a failure, for example if
+ * a sanitizer found leaks. */
 static bool worker_end(struct worker *w)
 {
     shutdown(w->link, SHUT_RDWR); /* later workers have inherited the link */
@@ -266,7 +266,7 @@ static bool worker_end(struct worker *w)
     return ok;
 }
 
-/* Send the next of the chosen tests to the worker. Returns false if none is left. */
+/* Send the next of the chosen tests to the worker. Return false if none is left. */
 static bool worker_next(struct worker *w, struct test **next, bool alone)
 {
     while (*next && (!(*next)->chosen || (*next)->alone != alone)) *next = (*next)->next;
@@ -306,7 +306,7 @@ static void run_parallel(int n, bool alone, int *n_verdict)
         if (w[i].pid && !worker_end(&w[i])) n_verdict[FAILED]++;
 }
 
-/* Return the N of an argument -jN; 0 if it has another form. */
+/* Return the N of an argument -jN. 0 if it has another form. */
 static int jobs(const char *arg)
 {
     if (strncmp(arg, "-j", 2) != 0) return 0;

@@ -22,7 +22,7 @@ struct test {
     struct test *next;
 };
 
-/* Add a test to the list; TEST calls it before main. */
+/* Add a test to the list. TEST calls this function before main. */
 void test_register(struct test *t);
 /* Record a failure of the running test with a sentence. */
 void test_fail(const char *file, int line, const char *fmt, ...)

@@ -32,8 +32,8 @@ class _Bar:
 
 @contextlib.contextmanager
 def progress(total: int, wanted: UseTqdm) -> Iterator[Done]:
-    """Yield done(n_prompt_token, n_output_token), which the caller calls for each request. wanted:
-    may be a function that replaces tqdm."""
+    """Yield done(n_prompt_token, n_output_token), which the caller calls for each request. There is
+    no progress bar if wanted is False. A function replaces tqdm."""
     if not wanted:
         yield lambda n_prompt, n_output: None
         return

@@ -139,8 +139,8 @@ class _Worker(threading.Thread):
             self._wake()
 
     def cancel(self, stream: _Stream, discard: bool) -> None:
-        """End a request. discard: True if nothing reads the request's events. Otherwise the
-        reader receives an end."""
+        """End a request. discard: True if nothing reads the request's events. False: the reader
+        receives an end."""
         stream.cancelled |= discard
         with self._change:
             if self._closing:

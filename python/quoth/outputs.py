@@ -57,7 +57,7 @@ class CompletionOutput:
     stop_reason: Union[None, int, str] = None
 
     def finished(self) -> bool:
-        """Return whether the answer is complete."""
+        """True if the answer is complete."""
         return self.finish_reason is not None
 
 

@@ -144,7 +144,7 @@ class GuidedDecodingParams(StructuredOutputsParams):
 class SamplingParams:
     """Parameters of the answers to a prompt. There are n answers of at most max_tokens tokens each.
     A token is picked at `temperature` (0: always the most likely token). The candidates are the
-    top_k most likely tokens (-1: all) that together reach top_p of the probability, and that are at
+    top_k most likely tokens (-1: all) that together reach top_p of the probability. Each is at
     least min_p times as likely as the most likely token.
 
     An answer ends at the model's end token (unless ignore_eos), at a text of `stop`, or at a token

@@ -1,9 +1,9 @@
 """Definitions that the generators share: an item, the random source with its split, and the
 held-out rule.
 
-The content of an item (operands, set of list elements, full name, field values) has a canonical
-key. One key in HELD_OUT_EVERY belongs to the held-out set, by its hash. A Source draws for one side
-only, so no task can train on a held-out key. """
+The content of an item, such as operands, list elements or a full name, has a canonical key. One key
+in HELD_OUT_EVERY belongs to the held-out set, by its hash. A Source draws for one side only, so no
+task can train on a held-out key. """
 import hashlib
 import random
 from dataclasses import dataclass, field

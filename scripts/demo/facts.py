@@ -1,7 +1,7 @@
 """Question answering about a small closed world.
 
-Questions have two kinds. The model may remember facts that never change (the sound of a cow, the
-day after Monday). It must read short passages about people to answer questions about these people.
+Questions have two kinds. The model may remember constant facts, such as the sound of a cow or the
+day after Monday. It must read short passages about people to answer questions about these people.
 """
 import words
 from common import Doc, Item

@@ -28,8 +28,8 @@ static char *path_in(struct adapters *a, const char *folder, const char *name)
     return path;
 }
 
-/* Open the two files of a folder. The error for adapter_model.bin is a special one, because older
- * versions of PEFT save it. ERR_UNSUPPORTED if the path is no folder. */
+/* Open the two files of a folder. adapter_model.bin has its own error, because older versions of
+ * PEFT save it. ERR_UNSUPPORTED if the path is no folder. */
 static int open_source(struct adapters *a, struct adapter_source *s, const char *folder,
                        struct err *e)
 {
@@ -166,8 +166,8 @@ static int move_to_device(struct adapters *a, size_t n_row, struct err *e)
     return a->inner && a->outer ? 0 : err_memory(e, "adapters", a->inner_bytes + a->outer_bytes);
 }
 
-/* The source files are closed in every case. After the move to the device, the host's values are
- * unused, so the arena `values` is freed before the first request. */
+/* Bind all adapters and close the source files in every case. Free the arena `values` before the
+ * first request, because the device then has the values. */
 int adapters_bind(struct additions *out, const struct model *m, struct backend *b, struct err *e)
 {
     struct adapters *a = out->owner;

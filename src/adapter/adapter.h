@@ -15,10 +15,10 @@
 #include "model/model.h"
 
 /* Read the configurations and check the files. Set *out to one set for each adapter, without
- * additions yet. Set 0 is `base`, a path, for all sequences without an adapter; NULL: no additions.
- * named: "NAME=PATH" of each further set, or vLLM's JSON. `base` is borrowed until adapters_close,
- * the other texts are copied. out needs no close after an error. ERR_ARG names the field
- * lora-modules. ERR_IO, ERR_MISSING, ERR_FORMAT, ERR_LIMIT and ERR_UNSUPPORTED name the file.
+ * additions yet. `base` is the path of set 0, for all sequences without an adapter; NULL: no
+ * additions. `named` has "NAME=PATH" of each further set, or vLLM's JSON. `base` is borrowed until
+ * adapters_close. The other texts are copied. out needs no close after an error. ERR_ARG names the
+ * field lora-modules. ERR_IO, ERR_MISSING, ERR_FORMAT, ERR_LIMIT and ERR_UNSUPPORTED name the file.
  * ERR_MEMORY. */
 int adapters_open(struct additions *out, const char *base, const struct text_list *named,
                   struct err *e);
@@ -27,7 +27,8 @@ int adapters_open(struct additions *out, const char *base, const struct text_lis
  * ERR_FORMAT, ERR_MISSING, ERR_LIMIT or ERR_UNSUPPORTED names the tensor or the key. ERR_MEMORY.
  * Call adapters_close also after an error. */
 int adapters_bind(struct additions *a, const struct model *m, struct backend *b, struct err *e);
-/* Free all memory. Call after the last model_forward and before backend_close. Accepts zeros. */
+/* Free all memory. Call after the last model_forward and before backend_close. A zeroed struct is
+ * allowed. */
 void adapters_close(struct additions *a);
 
 #endif

@@ -24,8 +24,8 @@ struct peft {
     bool rslora; /* true: scales are alpha / sqrt(rank), otherwise alpha / rank */
     /* values by patterns of modules' names, borrowed from root; NULL if none */
     const struct json *rank_pattern, *alpha_pattern;
-    /* lists of modules' names, or one pattern, borrowed from root; targets: NULL: all modules;
-     * excluded: NULL: none */
+    /* lists of modules' names, or one pattern, borrowed from root. targets is NULL for all modules.
+     * excluded is NULL if none */
     const struct json *targets, *excluded;
     /* index or list of indices, borrowed from root; NULL: all layers. Only for lists of targets,
      * and for targets without the full name of the module */
@@ -33,7 +33,7 @@ struct peft {
 };
 
 /* Read the file adapter_config.json at `path`, which is borrowed. The caller closes p, which is
- * zeroed, also after a failure. Errors as of json_read_file. ERR_FORMAT for a wrong value,
+ * zeroed, also after a failure. Errors are those of json_read_file. ERR_FORMAT for a wrong value,
  * ERR_UNSUPPORTED for an unknown key or another method than LoRA. ERR_MEMORY. */
 int peft_open(struct peft *p, const char *path, struct err *e);
 void peft_close(struct peft *p);

@@ -2,16 +2,16 @@
  *
  * PEFT names the tensors of a module base_model.model.MODULE.lora_A.weight and .lora_B.weight. The
  * names of modules are those of format/tensors.def. Only matrices of layers have additions yet.
- * Tensors of the embedding, the head and experts are rejected, and so is each other tensor that no
- * matrix uses.
+ * Tensors of the embedding, the head and experts are rejected, like all tensors that no matrix
+ * uses.
  *
  *   file        base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight   [r, k]
  *               base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight   [n_out, r]
  *   model       blk.0.attn_q.weight                                              [n_out, k]
  *   addition    y += scale * B (A x)
  *
- * Three differences between the files and the model need work. A file's module may be several
- * matrices of the model, for example a fused qkv: A is shared, and B is divided by rows
+ * Three differences between the files and the model need a conversion. A file's module may be
+ * several matrices of the model, for example a fused qkv. They share A, and each has some rows of B
  * (first_row). Some classes have q, k and v of a KV head together, so the rows of B are sorted
  * (ungroup). A GGUF file of Llama has permuted rows of q and k, so the rows of B are permuted too
  * (pair_neighbours). */
@@ -42,7 +42,7 @@ static bool module_of(char module[TENSOR_NAME_MAX], const char *arch, const stru
 {
     int n = 0, layer = 0, n_row;
     const struct tensor_row *row = tensor_rows(arch, &n_row);
-    const char *of_layer = t->name ? strstr(t->name, "blk.") : NULL; /* behind "enc." or "dec." */
+    const char *of_layer = t->name ? strstr(t->name, "blk.") : NULL; /* after "enc." or "dec." */
     if (t->n_expert || !of_layer || sscanf(of_layer, "blk.%d.%n", &layer, &n) != 1 || !n)
         return false;
     for (int i = 0; row && i < n_row; i++) {
@@ -121,8 +121,8 @@ static int pair_neighbours(float *v, int64_t n_row, int64_t k, int d_head, struc
     return 0;
 }
 
-/* Sort rows of a fused qkv, f32 [n_row, k]: from groups of q heads, k and v per KV head to all rows
- * of q, then of k, then of v. */
+/* Sort rows of a fused qkv, f32 [n_row, k]. They come in one group per KV head: its q heads, k and
+ * v. The result is all rows of q, then of k, then of v. */
 static int ungroup(float *v, int64_t n_row, int64_t k, const struct model_info *info, struct err *e)
 {
     const int64_t d = info->d_head, n_q = info->n_head / info->n_head_kv * d, n = n_q + 2 * d;
@@ -170,8 +170,8 @@ static int64_t first_row(const struct model_info *info, const struct tensor *t, 
     return first;
 }
 
-/* Return the addition to the matrix t from the tensors a and b of a module. b has the rows of t
- * that begin with `first`. */
+/* Return the addition to the matrix t from the tensors a and b of a module. The rows of b belong to
+ * the rows of t from `first` on. */
 static const struct addition *add_addition(struct bind_state *b, const struct tensor *t,
                                            const struct tensor_info *ta,
                                            const struct tensor_info *tb, int64_t first, float scale)

@@ -1,5 +1,5 @@
-/* peft.c - adapter_config.json of PEFT. Patterns of module names are Python's regular expressions
- * and are matched by PCRE2, whose syntax agrees for names of modules.
+/* peft.c - adapter_config.json of PEFT. Patterns of module names are Python's regular expressions.
+ * PCRE2 matches them, because its syntax agrees for names of modules.
  *
  *   {"peft_type": "LORA", "r": 16, "lora_alpha": 32, "use_rslora": false,
  *    "target_modules": ["q_proj", "v_proj"],  or "all-linear", or one pattern
@@ -49,8 +49,8 @@ static const struct key *find_key(const char *name, size_t n)
 }
 
 /* Set *found to true if the value is one of the accepted values `only`. `only` is a text such as "
- * null false [] ", with blanks around each value. A text with the value's compact JSON between
- * blanks is therefore accepted only as a substring. */
+ * null false [] ", with blanks around each value. So a text with the value's compact JSON between
+ * blanks is accepted only as a substring. */
 static int is_among(bool *found, const struct json *value, const char *only, struct err *e)
 {
     struct buf b = {0};
@@ -149,7 +149,8 @@ static int read_names(struct peft *p, const char *key, const struct json **out, 
     return 0;
 }
 
-/* PEFT rejects indices of layers together with a pattern of targets. An empty list is no list. */
+/* Read layers_to_transform. Reject it together with a pattern of targets, as PEFT does. An empty
+ * list counts as absent. */
 static int read_layers(struct peft *p, struct err *e)
 {
     static const char key[] = "layers_to_transform";
@@ -254,7 +255,7 @@ static bool ends_with(const char *module, const char *name, size_t n_name, bool 
     return true;
 }
 
-/* Match a plain pattern (is_plain) without a compilation. ^ is only true at the start of the
+/* Match a plain pattern (is_plain) without a compilation. ^ matches only at the start of the
  * name. */
 static bool plain_matches(const char *module, const char *pattern)
 {

@@ -26,7 +26,7 @@ static bool keep_prompt(struct part *p, const struct api_call *c)
 {
     const struct ids *ids = &p->request->prompt;
     if (ids->n && p->request->n_prompt_logprob >= 0)
-        /* the first token of a prompt has no log probability, hence NAN */
+        /* the first token of a prompt has no log probability, so it is NAN */
         append_logprobs(p, &p->prompt_log,
                         &(struct event){.chosen = {.id = ids->v[0], .logprob = NAN}});
     if (!c->ids_back) return true;
@@ -36,8 +36,8 @@ static bool keep_prompt(struct part *p, const struct api_call *c)
 }
 
 /* Handle an event, on the engine thread. An event wakes the stream if text is sent immediately or
- * the answer may end. Otherwise only the last event and a queue that is a quarter full wake it,
- * because a wake-up interrupts the engine on its core. */
+ * the answer may end. In other cases, only the last event and a quarter-full queue wake it, because
+ * a wake-up interrupts the engine on its core. */
 static void on_event(void *part, const void *event)
 {
     struct part *p = part;
@@ -78,6 +78,7 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e)
     p->eager = c->stream || p->reply.n_stop > 0;
     if (c->bell) queue_listen(p->queue, on_event, p);
     p->request->reply = p->queue;
+    p->needs_ends = c->token_ends;
     p->needs_log = p->request->params.n_logprob >= 0;
     p->ranked = p->request->best_of > 0;
     p->max_tokens = engine_max_tokens(c->api->session->engine, p->request);
@@ -99,6 +100,7 @@ static void choice_event(struct part *p, struct choice *a, const struct event *e
     if (belongs) p->no_memory |= !vec_push(&a->ids, ev->token);
     if (belongs && p->needs_log) append_logprobs(p, &a->log, ev);
     bool ends = reply_event(&a->reply, ev, &a->text) && open;
+    if (belongs && p->needs_ends) p->no_memory |= !vec_push(&a->ends, (uint32_t)a->text.n);
     /* a stop token after a stop string does not belong to the answer */
     if (ends) a->stop_id = a->reply.matched ? -1 : ev->stop_id;
     p->no_memory |= a->reply.failed;
@@ -117,7 +119,7 @@ void part_event(struct part *p, const struct event *ev)
     p->done = true;
 }
 
-/* The pointer is NULL after a submission, because then the engine owns the request. */
+/* The pointer is NULL after a submission, because the engine owns the request from then on. */
 void part_deinit(struct part *p)
 {
     for (int i = 0; i < p->n; i++) {
@@ -125,6 +127,7 @@ void part_deinit(struct part *p)
         buf_deinit(&p->choice[i].text);
         vec_deinit(&p->choice[i].ids);
         vec_deinit(&p->choice[i].log);
+        vec_deinit(&p->choice[i].ends);
         chat_parser_close(p->choice[i].parser);
     }
     free(p->choice);

@@ -1,7 +1,7 @@
 /* anthropic.h - private to src/api: parts of the Anthropic dialect. anthropic_messages.c reads and
  * writes. anthropic_body.c and anthropic_turns.c convert bodies to the neutral form
  * (openai_read_chat). anthropic_names.c converts errors back to the client's names. A handler
- * thread reads a call, then the stream thread writes its answer. */
+ * thread reads a call. The stream thread then writes its answer. */
 #ifndef QUOTH_API_ANTHROPIC_H
 #define QUOTH_API_ANTHROPIC_H
 
@@ -10,22 +10,14 @@
 /* Prefix that an answer adds to the ids of calls. */
 #define ANTHROPIC_ID_PREFIX "toolu_"
 
-/* Origin of a message of the neutral form. message: index in the client's `messages`; -1: `system`.
- * block: index of the block in its content; -1: the whole content. */
-struct anthropic_place {
-    int message, block;
-};
-struct anthropic_places {
-    struct anthropic_place *v; /* place of each message, owned */
-    size_t n, cap;
-};
-
 /* Blocks of an answer. */
 enum anthropic_block { BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_TOOL_USE };
 
 /* Data of c->own. */
 struct anthropic {
-    const struct anthropic_place *place; /* place of each message of the prompt; arena [n_place] */
+    /* place of each message of the prompt, with the index in `messages`, -1: `system`;
+     * arena [n_place] */
+    const struct message_place *place;
     size_t n_place;
     bool old_format;    /* true: the schema of the answer is in output_format */
     bool omit_thinking; /* true: blocks of thinking have no text */
@@ -36,39 +28,19 @@ struct anthropic {
 };
 
 /* Convert a body to the neutral form. The caller owns *out, which is NULL after an error, and frees
- * places->v in any case. ERR_ARG with the client's field for a wrong type or value, ERR_UNSUPPORTED
- * for a block, tool or member that is not supported, ERR_LIMIT for too many messages,
+ * places->v in any case. ERR_ARG with the client's field for a wrong type or value. ERR_UNSUPPORTED
+ * for a block, tool or member that is not supported. ERR_LIMIT for too many messages.
  * ERR_MEMORY. */
-int anthropic_neutral(struct json **out, struct anthropic_places *places, const struct api *a,
+int anthropic_neutral(struct json **out, struct message_places *places, const struct api *a,
                       const struct json *body, struct err *e);
 
-/* ---- anthropic_body.c: members of a body. Errors contain the client's field and place. ---- */
-
-/* A place in the body: field, and path below it. */
-struct anthropic_at {
-    const char *field; /* static */
-    char path[80];
-};
-/* Return ERR_ARG for a value of another type at the place, with a member below it ("" or ".x"). */
-int anthropic_wrong(const struct anthropic_at *at, const char *member, const char *expected,
-                    const struct json *found, struct err *e);
-/* Return the place of item i of the member's list. */
-struct anthropic_at anthropic_below(const struct anthropic_at *at, const char *member, size_t i);
-/* Check the members of an object by a list of known names, which ends with NULL. ERR_UNSUPPORTED
- * for a set member whose name in the list begins with '!'. ERR_ARG if cache_control is no
+/* Check the members of an object. The errors of place_members, and ERR_ARG if cache_control is no
  * object. */
-int anthropic_check_members(const struct json *object, const struct anthropic_at *at,
+int anthropic_check_members(const struct json *object, const struct place *at,
                             const char *const *members, struct err *e);
-/* Set *text to a member that is a string [n], borrowed. ERR_ARG for another type. */
-int anthropic_read_text(const struct json *block, const char *member, const struct anthropic_at *at,
-                        const char **text, size_t *n, struct err *e);
-/* Like anthropic_read_text, for a text without NUL. */
-int anthropic_read_word(const struct json *block, const char *member, const struct anthropic_at *at,
-                        const char **text, struct err *e);
-
 /* Append `system` and `messages` as one list. *continues: the answer continues the last message.
  * Errors: those of anthropic_neutral. */
-int anthropic_put_messages(struct json_out *o, struct anthropic_places *places,
+int anthropic_put_messages(struct json_out *o, struct message_places *places,
                            const struct json *body, bool *continues, struct err *e);
 
 /* Replace the fields of the neutral form in an error by the client's (dialect.name_error). */
@@ -78,6 +50,6 @@ extern const struct error_form anthropic_errors;
 extern const char anthropic_no_memory[]; /* value of dialect.no_memory */
 extern const char anthropic_ping[];      /* a ping in a stream */
 /* Append the error of a stream (dialect.put_error). */
-void anthropic_put_error(struct buf *b, int rc, const struct err *e);
+void anthropic_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
 
 #endif

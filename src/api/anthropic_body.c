@@ -11,78 +11,23 @@
 #include "anthropic.h"
 #include "openai.h"
 
-#include "base/log.h"
-
 #include <stdio.h>
 #include <string.h>
 
-/* ---- members, for all files of the dialect ---- */
-
-int anthropic_wrong(const struct anthropic_at *at, const char *member, const char *expected,
-                    const struct json *found, struct err *e)
-{
-    return err_field(e, ERR_ARG, at->field, "%s%s: expected %s, got %s", at->path, member, expected,
-                     json_kind_name(json_kind(found)));
-}
-
-struct anthropic_at anthropic_below(const struct anthropic_at *at, const char *member, size_t i)
-{
-    struct anthropic_at out = {.field = at->field};
-    snprintf(out.path, sizeof out.path, "%.40s%s[%zu]", at->path, member, i);
-    return out;
-}
-
-/* Return the row of a member in a list; NULL if none. */
-static const char *row_of(const char *const *members, const char *name)
-{
-    for (; *members; members++)
-        if (strcmp(**members == '!' ? *members + 1 : *members, name) == 0) return *members;
-    return NULL;
-}
-
-/* Unknown members are ignored, as unknown fields of a body are. */
-int anthropic_check_members(const struct json *object, const struct anthropic_at *at,
+/* Unknown members are ignored, like unknown fields of a body. */
+int anthropic_check_members(const struct json *object, const struct place *at,
                             const char *const *members, struct err *e)
 {
     const struct json *cache = body_field(object, "cache_control");
     if (cache && json_kind(cache) != JK_OBJECT)
-        return anthropic_wrong(at, ".cache_control", "an object", cache, e);
-    for (void *it = json_first(object); it; it = json_next(object, it)) {
-        const char *name = json_it_key(it, NULL), *row = row_of(members, name);
-        if (!row)
-            log_debug("ignored the unknown member \"%.60s\" of %s%s", name, at->field, at->path);
-        else if (*row == '!' && body_is_set(json_it_value(it)))
-            return err_field(e, ERR_UNSUPPORTED, at->field, "%s.%s: not supported yet", at->path,
-                             row + 1);
-    }
-    return 0;
-}
-
-int anthropic_read_text(const struct json *block, const char *member, const struct anthropic_at *at,
-                        const char **text, size_t *n, struct err *e)
-{
-    char place[24];
-    const struct json *value = json_field(block, member);
-    *text = json_text(value, n);
-    snprintf(place, sizeof place, ".%s", member);
-    return *text ? 0 : anthropic_wrong(at, place, "a string", value, e);
-}
-
-int anthropic_read_word(const struct json *block, const char *member, const struct anthropic_at *at,
-                        const char **text, struct err *e)
-{
-    size_t n;
-    int rc = anthropic_read_text(block, member, at, text, &n, e);
-    if (rc == 0 && strlen(*text) != n)
-        rc = err_field(e, ERR_ARG, at->field, "%s.%s: must not contain NUL, got one at offset %zu",
-                       at->path, member, strlen(*text));
-    return rc;
+        return place_wrong(at, ".cache_control", "an object", cache, e);
+    return place_members(object, at, members, e);
 }
 
 /* ---- tools ---- */
 
 /* Check members of a tool that are not converted. */
-static int check_tool(const struct json *tool, const struct anthropic_at *at, struct err *e)
+static int check_tool(const struct json *tool, const struct place *at, struct err *e)
 {
     static const char *const members[] = {"type",
                                           "name",
@@ -95,8 +40,7 @@ static int check_tool(const struct json *tool, const struct anthropic_at *at, st
                                           "allowed_callers",
                                           "!input_examples",
                                           NULL};
-    const struct json *callers = body_field(tool, "allowed_callers"),
-                      *type = body_field(tool, "type");
+    const struct json *type = body_field(tool, "type");
     char value[80];
     const char *word = json_text(type, NULL);
     if (type && (!word || strcmp(word, "custom") != 0))
@@ -104,33 +48,27 @@ static int check_tool(const struct json *tool, const struct anthropic_at *at, st
                          "%s.type: must be \"custom\", got %s; tools that a server runs or defines "
                          "are not supported",
                          at->path, json_value_text(type, value));
-    for (size_t i = 0; i < json_count(callers); i++) {
-        word = json_text(json_item(callers, i), NULL);
-        if (!word || strcmp(word, "direct") != 0)
-            return err_field(e, ERR_UNSUPPORTED, at->field,
-                             "%s.allowed_callers[%zu]: must be \"direct\", got %s", at->path, i,
-                             json_value_text(json_item(callers, i), value));
-    }
-    return anthropic_check_members(tool, at, members, e);
+    int rc = place_callers(tool, at, e);
+    return rc != 0 ? rc : anthropic_check_members(tool, at, members, e);
 }
 
 /* Write a tool as a function. */
-static int put_tool(struct json_out *o, const struct json *tool, const struct anthropic_at *at,
+static int put_tool(struct json_out *o, const struct json *tool, const struct place *at,
                     struct err *e)
 {
     const struct json *schema = body_field(tool, "input_schema"),
                       *description = body_field(tool, "description"),
                       *strict = body_field(tool, "strict");
     const char *name;
-    if (json_kind(tool) != JK_OBJECT) return anthropic_wrong(at, "", "an object", tool, e);
+    if (json_kind(tool) != JK_OBJECT) return place_wrong(at, "", "an object", tool, e);
     int rc = check_tool(tool, at, e);
-    if (rc == 0) rc = anthropic_read_word(tool, "name", at, &name, e);
+    if (rc == 0) rc = place_word(tool, "name", at, &name, e);
     if (rc == 0 && json_kind(schema) != JK_OBJECT)
-        rc = anthropic_wrong(at, ".input_schema", "an object", schema, e);
+        rc = place_wrong(at, ".input_schema", "an object", schema, e);
     if (rc == 0 && description && json_kind(description) != JK_TEXT)
-        rc = anthropic_wrong(at, ".description", "a string", description, e);
+        rc = place_wrong(at, ".description", "a string", description, e);
     if (rc == 0 && strict && json_kind(strict) != JK_BOOL)
-        rc = anthropic_wrong(at, ".strict", "true or false", strict, e);
+        rc = place_wrong(at, ".strict", "true or false", strict, e);
     if (rc != 0) return rc;
     out_object(o, NULL);
     out_word(o, "type", "function");
@@ -152,8 +90,7 @@ static int put_tools(struct json_out *o, const struct json *body, struct err *e)
     if (json_kind(tools) != JK_LIST) return body_wrong("tools", "a list of tools", tools, e);
     out_list(o, "tools");
     for (size_t i = 0; rc == 0 && i < json_count(tools); i++) {
-        const struct anthropic_at at =
-            anthropic_below(&(struct anthropic_at){.field = "tools"}, "", i);
+        const struct place at = place_below(&(struct place){.field = "tools"}, "", i);
         rc = put_tool(o, json_item(tools, i), &at, e);
     }
     out_end(o);
@@ -165,7 +102,7 @@ static int put_choice(struct json_out *o, const struct json *body, struct err *e
 {
     static const char field[] = "tool_choice";
     const struct json *choice = body_field(body, field);
-    const struct anthropic_at at = {.field = field};
+    const struct place at = {.field = field};
     const char *name, *type = json_text(json_field(choice, "type"), NULL);
     bool single = false;
     char value[80];
@@ -173,7 +110,7 @@ static int put_choice(struct json_out *o, const struct json *body, struct err *e
     if (json_kind(choice) != JK_OBJECT) return body_wrong(field, "an object", choice, e);
     const struct json *flag = body_field(choice, "disable_parallel_tool_use");
     if (flag && json_kind(flag) != JK_BOOL)
-        return anthropic_wrong(&at, ".disable_parallel_tool_use", "true or false", flag, e);
+        return place_wrong(&at, ".disable_parallel_tool_use", "true or false", flag, e);
     single = json_bool(flag, false);
     if (single) out_flag(o, "parallel_tool_calls", false);
     if (type && strcmp(type, "auto") == 0) return out_word(o, field, "auto"), 0;
@@ -182,7 +119,7 @@ static int put_choice(struct json_out *o, const struct json *body, struct err *e
     if (!type || strcmp(type, "tool") != 0)
         return err_field(e, ERR_ARG, field, ".type: must be auto, any, tool or none, got %s",
                          json_value_text(json_field(choice, "type"), value));
-    int rc = anthropic_read_word(choice, "name", &at, &name, e);
+    int rc = place_word(choice, "name", &at, &name, e);
     if (rc != 0) return rc;
     out_object(o, field);
     out_word(o, "type", "function");
@@ -195,8 +132,8 @@ static int put_choice(struct json_out *o, const struct json *body, struct err *e
 
 /* ---- thinking ---- */
 
-/* Write the template's variables: the server's, replaced by the body's, and those of thinking. The
- * two names are those that templates read. on NULL: the model decides. */
+/* Write the template's variables: the server's, replaced by the body's, and those of thinking.
+ * Templates read one of two names. on NULL: the model chooses. */
 static void put_kwargs(struct json_out *o, const struct api *a, const struct json *given,
                        const bool *on)
 {
@@ -209,7 +146,7 @@ static void put_kwargs(struct json_out *o, const struct api *a, const struct jso
     out_end(o);
 }
 
-/* Write thinking.budget_tokens. A model whose template has no reasoning keeps any budget. */
+/* Write thinking.budget_tokens. Any budget is accepted if the model's template has no reasoning. */
 static int put_budget(struct json_out *o, const struct api *a, const struct json *thinking,
                       struct err *e)
 {
@@ -257,12 +194,12 @@ static int put_thinking(struct json_out *o, const struct api *a, const struct js
 /* ---- the form of the answer ---- */
 
 /* Write {"type":"json_schema","schema":...} as response_format. */
-static int put_format(struct json_out *o, const struct json *format, const struct anthropic_at *at,
+static int put_format(struct json_out *o, const struct json *format, const struct place *at,
                       struct err *e)
 {
     const char *type = json_text(json_field(format, "type"), NULL);
     char value[80];
-    if (json_kind(format) != JK_OBJECT) return anthropic_wrong(at, "", "an object", format, e);
+    if (json_kind(format) != JK_OBJECT) return place_wrong(at, "", "an object", format, e);
     if (!type || strcmp(type, "json_schema") != 0)
         return err_field(e, ERR_UNSUPPORTED, at->field, "%s.type: must be \"json_schema\", got %s",
                          at->path, json_value_text(json_field(format, "type"), value));
@@ -283,7 +220,7 @@ static int put_output(struct json_out *o, const struct json *body, struct err *e
                       *effort = body_field(config, "effort"),
                       *format = body_field(config, "format"),
                       *old = body_field(body, "output_format");
-    struct anthropic_at at = {.field = "output_config"};
+    struct place at = {.field = "output_config"};
     const char *word = json_text(effort, NULL), *known = NULL;
     char value[80];
     if (config && json_kind(config) != JK_OBJECT)
@@ -302,7 +239,7 @@ static int put_output(struct json_out *o, const struct json *body, struct err *e
                          ": must not come with output_config.format, its newer form");
     snprintf(at.path, sizeof at.path, ".format");
     if (format) return put_format(o, format, &at, e);
-    return old ? put_format(o, old, &(struct anthropic_at){.field = "output_format"}, e) : 0;
+    return old ? put_format(o, old, &(struct place){.field = "output_format"}, e) : 0;
 }
 
 /* ---- other fields ---- */
@@ -325,8 +262,7 @@ static int put_user(struct json_out *o, const struct json *body, struct err *e)
     if (metadata && json_kind(metadata) != JK_OBJECT)
         return body_wrong("metadata", "an object", metadata, e);
     if (user && json_kind(user) != JK_TEXT)
-        return anthropic_wrong(&(struct anthropic_at){.field = "metadata"}, ".user_id", "a string",
-                               user, e);
+        return place_wrong(&(struct place){.field = "metadata"}, ".user_id", "a string", user, e);
     openai_put_json(o, "user", user);
     return 0;
 }
@@ -340,8 +276,8 @@ static int check_context(const struct json *body, struct err *e)
     if (context && json_kind(context) != JK_OBJECT)
         return body_wrong("context_management", "an object", context, e);
     if (edits && json_kind(edits) != JK_LIST)
-        return anthropic_wrong(&(struct anthropic_at){.field = "context_management"}, ".edits",
-                               "a list", edits, e);
+        return place_wrong(&(struct place){.field = "context_management"}, ".edits", "a list",
+                           edits, e);
     for (size_t i = 0; i < json_count(edits); i++) {
         const struct json *edit = json_item(edits, i);
         const char *type = json_text(json_field(edit, "type"), NULL),
@@ -374,7 +310,7 @@ static void put_same(struct json_out *o, const struct json *body)
     }
 }
 
-int anthropic_neutral(struct json **out, struct anthropic_places *places, const struct api *a,
+int anthropic_neutral(struct json **out, struct message_places *places, const struct api *a,
                       const struct json *body, struct err *e)
 {
     struct buf b = {0};

@@ -52,8 +52,9 @@ static void put_refusal(struct buf *b, const struct net_error *e)
     put(b, e->status, e->text, e->id);
 }
 
-void anthropic_put_error(struct buf *b, int rc, const struct err *e)
+void anthropic_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e)
 {
+    (void)c;
     buf_add_text(b, "event: error\ndata: ");
     put_body(b, rc, e, NULL);
     buf_add_text(b, "\n\n");
@@ -70,6 +71,8 @@ const struct error_form anthropic_errors = {
     .net = {.type = "application/json",
             .put = put_refusal,
             .id_header = "request-id",
-            .ping = anthropic_ping},
+            .ping = anthropic_ping,
+            .header = "anthropic-version",
+            .path = "/v1/messages"},
     .put = put_body,
 };

@@ -1,5 +1,6 @@
-/* anthropic_fuzz.c - goal: each mutated body of Anthropic's messages is rejected with a sentence,
- * or becomes a conversation whose calls are valid and whose messages have their place. */
+/* anthropic_fuzz.c - goal: each mutated body of Anthropic's messages is rejected with an error
+ * message, or becomes a conversation. The conversation has valid calls, and messages in their
+ * places. */
 #include "anthropic.h"
 #include "openai.h"
 
@@ -14,7 +15,7 @@ FUZZ(anthropic_body)
         .depth_max = 200, .node_max = 1 << 20, .unique = true};
     static const struct api api;
     struct json *body = NULL, *neutral = NULL;
-    struct anthropic_places places = {0};
+    struct message_places places = {0};
     struct err e = {0};
     if (json_parse(&body, (const char *)data, n, &limits, &e) != 0) return;
     if (anthropic_neutral(&neutral, &places, &api, body, &e) == 0) {

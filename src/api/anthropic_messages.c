@@ -6,7 +6,7 @@
  *     content_block_start, content_block_delta ..., content_block_stop
  *   message_delta (reason of the end, usage), message_stop
  *
- * A signature is a digest of the thinking. It proves nothing, but clients require one. */
+ * A signature is a digest of the thinking. It proves nothing, but clients require a signature. */
 #include "anthropic.h"
 #include "openai.h"
 
@@ -19,10 +19,10 @@
 /* ---- the body ---- */
 
 /* Copy the places to the call's arena. */
-static int keep_places(struct api_call *c, const struct anthropic_places *from, struct err *e)
+static int keep_places(struct api_call *c, const struct message_places *from, struct err *e)
 {
     struct anthropic *own = c->own;
-    struct anthropic_place *copy = arena_push0(&c->arena, from->n + 1, sizeof *copy);
+    struct message_place *copy = arena_push0(&c->arena, from->n + 1, sizeof *copy);
     if (!copy) return err_memory(e, "messages", from->n * sizeof *copy);
     if (from->n) memcpy(copy, from->v, from->n * sizeof *copy);
     own->place = copy;
@@ -48,7 +48,7 @@ static int read_own(struct api_call *c, const struct json *body, struct err *e)
 
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
-    struct anthropic_places places = {0};
+    struct message_places places = {0};
     struct json *neutral = NULL;
     int rc = read_own(c, body, e);
     if (rc == 0 && !c->dialect->counts && !body_field(body, "max_tokens"))
@@ -79,8 +79,7 @@ static void put_signature(struct json_out *o, uint64_t digest)
     out_word(o, "signature", text);
 }
 
-/* Append the id of a call. Later requests have the same id, from which own_id (anthropic_body.c)
- * removes the prefix. */
+/* Append the id of a call. Later requests contain this id. call_own_id removes its prefix. */
 static void put_id(struct json_out *o, const char *own, uint64_t seed, int i)
 {
     struct buf id = {0};
@@ -93,13 +92,13 @@ static void put_id(struct json_out *o, const char *own, uint64_t seed, int i)
     buf_deinit(&id);
 }
 
-/* Append the usage. The engine reports cached tokens at the end of an answer; before it, all tokens
- * count as input. */
-static void put_usage(const struct api_call *c, struct json_out *o)
+/* Append the usage. The engine reports cached tokens at the end of an answer. So a stream begins
+ * with all prompt tokens as input and no output tokens, even if the answer is complete. */
+static void put_usage(const struct api_call *c, struct json_out *o, bool first)
 {
     const struct part *p = c->part;
-    int n_cached = p->done ? p->usage.n_cached : 0, n = 0;
-    if (p->choice[0].begun || p->done) n = choice_n_token(p, &p->choice[0]);
+    int n_cached = p->done && !first ? p->usage.n_cached : 0, n = 0;
+    if (!first && (p->choice[0].begun || p->done)) n = choice_n_token(p, &p->choice[0]);
     out_object(o, "usage");
     out_int(o, "input_tokens", p->n_prompt - n_cached);
     out_int(o, "cache_creation_input_tokens", 0);
@@ -147,7 +146,7 @@ static enum anthropic_block block_of(const struct chat_delta *d)
                                      : BLOCK_TOOL_USE;
 }
 
-/* Return true if a delta begins a block. Each call is one, and empty texts are none. */
+/* Return true if a delta begins a block. Each call begins a block, and empty texts begin none. */
 static bool begins(enum anthropic_block open, const struct chat_delta *d)
 {
     return block_of(d) != open || (d->kind == CHAT_CALL && d->name);
@@ -231,7 +230,7 @@ static int put(const struct api_call *c, struct buf *b, struct err *e)
     buf_deinit(&w.text);
     out_end(&o);
     put_stop(p, a, &o);
-    put_usage(c, &o);
+    put_usage(c, &o, false);
     out_end(&o);
     return rc;
 }
@@ -263,7 +262,7 @@ static void put_start(const struct api_call *c, struct buf *b)
     out_end(&o);
     out_null(&o, "stop_reason");
     out_null(&o, "stop_sequence");
-    put_usage(c, &o);
+    put_usage(c, &o, true);
     out_end(&o);
     event_end(&o);
     buf_add_text(b, anthropic_ping);
@@ -377,7 +376,7 @@ static void put_end(const struct api_call *c, struct buf *b)
     out_object(&o, "delta");
     put_stop(c->part, &c->part->choice[0], &o);
     out_end(&o);
-    put_usage(c, &o);
+    put_usage(c, &o, false);
     event_end(&o);
     event_begin(b, "message_stop", &o);
     event_end(&o);

@@ -4,6 +4,7 @@
  *              ...}],"has_more":false,"first_id":"m","last_id":"m"}
  *
  * `limit`, `after_id` and `before_id` select a page of the list. */
+#include "anthropic.h"
 #include "server_impl.h"
 
 #include "base/date.h"
@@ -14,46 +15,32 @@
 /* PAGE_MAX and PAGE: maximum and default number of models in a page. */
 enum { PAGE_MAX = 1000, PAGE = 20 };
 
-static void put_model(const struct server *s, const char *name, struct json_out *o)
+static void put_model(const struct server *s, const struct listed *l, struct json_out *o)
 {
     struct buf created = {0};
     date_put_iso(&created, s->created * 1000000);
     out_object(o, NULL);
     out_word(o, "type", "model");
-    out_word(o, "id", name);
-    out_word(o, "display_name", name);
+    out_word(o, "id", l->name);
+    out_word(o, "display_name", l->name);
     out_text(o, "created_at", created.n ? created.data : "", created.n);
-    out_int(o, "max_input_tokens", engine_context(s->api->session->engine));
-    out_int(o, "max_tokens", engine_context(s->api->session->engine));
+    if (l->api) {
+        out_int(o, "max_input_tokens", engine_context(l->api->session->engine));
+        out_int(o, "max_tokens", engine_context(l->api->session->engine));
+    } else { /* not loaded */
+        out_null(o, "max_input_tokens");
+        out_null(o, "max_tokens");
+    }
     out_end(o);
     o->b->failed |= created.failed;
     buf_deinit(&created);
 }
 
-void anthropic_get_model(struct exchange *x, const struct server *s, const char *name)
+void anthropic_get_model(struct exchange *x, const struct server *s, const struct listed *l)
 {
     struct buf b = {0};
-    put_model(s, name, &(struct json_out){.b = &b});
+    put_model(s, l, &(struct json_out){.b = &b});
     server_reply(x, &b);
-}
-
-/* Read a parameter of the query as a number in [1, PAGE_MAX]. */
-static int read_limit(const struct exchange *x, int *limit, struct err *e)
-{
-    struct buf text = {0};
-    char *end = NULL;
-    int rc = 0;
-    const int found = exchange_query(x, "limit", &text);
-    const long n = found == 1 && text.data ? strtol(text.data, &end, 10) : 0;
-    if (text.failed)
-        rc = err_memory(e, "limit", text.n);
-    else if (found == 1 && text.data && *end == 0 && n >= 1 && n <= PAGE_MAX)
-        *limit = (int)n;
-    else if (found != 0)
-        rc = err_field(e, ERR_ARG, "limit", ": must be in [1, %d], got \"%.40s\"", PAGE_MAX,
-                       text.data ? text.data : "");
-    buf_deinit(&text);
-    return rc;
 }
 
 /* Set *i to the index of the model that a parameter of the query names; unchanged if absent. */
@@ -63,7 +50,7 @@ static int read_cursor(const struct exchange *x, const struct server *s, const c
     struct buf text = {0};
     int rc = 0, found = exchange_query(x, name, &text), at = -1;
     for (int k = 0; found == 1 && text.data && k < server_n_model(s); k++)
-        if (strcmp(server_model_name(s, k), text.data) == 0) at = k;
+        if (strcmp(server_listed(s, k, false).name, text.data) == 0) at = k;
     if (text.failed)
         rc = err_memory(e, name, text.n);
     else if (found != 0 && at < 0)
@@ -80,11 +67,15 @@ static void put_list(const struct server *s, int from, int to, bool more, struct
     struct json_out o = {.b = b};
     out_object(&o, NULL);
     out_list(&o, "data");
-    for (int i = from; i < to; i++) put_model(s, server_model_name(s, i), &o);
+    for (int i = from; i < to; i++) {
+        const struct listed l = server_listed(s, i, true);
+        put_model(s, &l, &o);
+        served_unpeek(l.api);
+    }
     out_end(&o);
     out_flag(&o, "has_more", more);
-    out_word(&o, "first_id", from < to ? server_model_name(s, from) : NULL);
-    out_word(&o, "last_id", from < to ? server_model_name(s, to - 1) : NULL);
+    out_word(&o, "first_id", from < to ? server_listed(s, from, false).name : NULL);
+    out_word(&o, "last_id", from < to ? server_listed(s, to - 1, false).name : NULL);
     out_end(&o);
 }
 
@@ -92,8 +83,9 @@ void anthropic_get_models(struct exchange *x, const struct server *s)
 {
     struct err e = {0};
     struct buf b = {0};
-    int limit = PAGE, after = -1, before = server_n_model(s);
-    int rc = read_limit(x, &limit, &e);
+    int64_t limit = PAGE;
+    int after = -1, before = server_n_model(s);
+    int rc = server_query_int(x, "limit", 1, PAGE_MAX, &limit, &e);
     const int n = before;
     if (rc == 0) rc = read_cursor(x, s, "after_id", &after, &e);
     if (rc == 0) rc = read_cursor(x, s, "before_id", &before, &e);
@@ -105,9 +97,9 @@ void anthropic_get_models(struct exchange *x, const struct server *s)
     const bool backwards = before < n;
     const bool more = to - from > limit;
     if (more && backwards)
-        from = to - limit;
+        from = to - (int)limit;
     else if (more)
-        to = from + limit;
+        to = from + (int)limit;
     put_list(s, from, to, more, &b);
     server_reply(x, &b);
 }

@@ -1,41 +1,10 @@
-/* Goal: a conversation in Anthropic's form has the prompt and the answer of the same conversation
- * in OpenAI's form, and its stream has the blocks of its whole answer. Method: random conversations
- * with system texts, tools, calls, results, thinking and constraints, written in both forms from
- * one description. The bundled model answers. */
-#include "dialect.h"
-#include "rig_test.h"
-
-#include "base/os.h"
-#include "base/rng.h"
+/* Goal: a conversation in Anthropic's form has the prompt and the answer of its copy in OpenAI's
+ * form. Its stream has the blocks of its whole answer. Method: write random conversations with
+ * system texts, tools, calls, results, thinking and constraints in both forms. The bundled model
+ * answers. */
+#include "pair_test.h"
 
 #include <string.h>
-
-enum { CASES = 500, CASES_QUICK = 20 };
-
-/* Writers of both forms. */
-struct pair {
-    struct json_out a, o; /* Anthropic's and OpenAI's */
-    uint64_t rng;
-    bool tools;
-    int n_call; /* number of calls so far */
-};
-
-static bool chance(struct pair *p, int percent)
-{
-    return rng_below(&p->rng, 100) < (uint64_t)percent;
-}
-
-/* Return a random text, which the caller frees. */
-static char *text_of(struct pair *p)
-{
-    static const char *const word[] = {"cat", "What", "is 4",   "\"x\"", "\n",    "é漢",
-                                       "the", "a\\b", "<tool>", "{}",    "Paris", " "};
-    struct buf b = {0};
-    int n = 1 + (int)rng_below(&p->rng, 5);
-    for (int i = 0; i < n; i++)
-        buf_addf(&b, "%s%s", i ? " " : "", word[rng_below(&p->rng, sizeof word / sizeof *word)]);
-    return buf_detach(&b);
-}
 
 static void put_block(struct json_out *o, const char *text)
 {
@@ -286,48 +255,6 @@ static void put_conversation(struct pair *p)
 
 /* ---- answers ---- */
 
-/* Ids of a prompt and its answer, and the body of the answer. */
-struct result {
-    struct ids prompt, answer;
-    struct buf body;
-    struct err e;
-    int rc;
-};
-
-static void run(struct result *r, const char *url, const char *text, bool stream)
-{
-    struct api_call *c = NULL;
-    struct json *sent = NULL;
-    struct queue *bell = queue_open(1, 1);
-    char byte;
-    *r = (struct result){0};
-    r->rc = json_parse(&sent, text, strlen(text), NULL, &r->e);
-    if (r->rc == 0) r->rc = api_call_open(&c, &rig.api, url, sent, bell, &r->e);
-    if (r->rc == 0) {
-        const struct ids *ids = &c->part->request->prompt;
-        for (size_t i = 0; i < ids->n; i++) vec_push(&r->prompt, ids->v[i]);
-        r->rc = api_call_submit(c, &r->e);
-    }
-    for (bool done = r->rc != 0; !done;) {
-        (void)queue_pop(bell, &byte, -1);
-        done = api_call_poll(c);
-        if (stream) api_call_stream(c, &r->body);
-    }
-    if (r->rc == 0 && !stream) r->rc = api_call_put(c, &r->body, &r->e);
-    for (size_t i = 0; r->rc == 0 && i < c->part->choice[0].ids.n; i++)
-        vec_push(&r->answer, c->part->choice[0].ids.v[i]);
-    api_call_close(c);
-    json_drop(sent);
-    queue_close(bell);
-}
-
-static void result_deinit(struct result *r)
-{
-    vec_deinit(&r->prompt);
-    vec_deinit(&r->answer);
-    buf_deinit(&r->body);
-}
-
 /* Append the blocks of a stream in the form of a whole answer's content, as a client joins them. */
 static void join(struct buf *out, const char *stream)
 {
@@ -410,46 +337,14 @@ static void same_stream(const struct result *whole, const struct result *stream,
     buf_deinit(&content);
 }
 
-static bool same_ids(const struct ids *a, const struct ids *b)
-{
-    return a->n == b->n && (a->n == 0 || memcmp(a->v, b->v, a->n * sizeof *a->v) == 0);
-}
-
 TEST(anthropic_conversations_are_those_of_openai)
 {
-    uint64_t rng = 7;
-    int n_done = 0, n_refused = 0, n_run = 0;
-    NEED(rig_open_context(&rig, 1024));
-    rig.api.seeded = true; /* equal ids of calls */
-    for (uint64_t i = test_stride(&rng, CASES / CASES_QUICK) - 1; i < CASES;
-         i += test_stride(&rng, CASES / CASES_QUICK), n_run++) {
-        struct buf a = {0}, o = {0};
-        struct pair p = {.a = {.b = &a}, .o = {.b = &o}, .rng = i * 977 + 1};
-        struct result ra, ro, rs;
-        put_conversation(&p);
-        run(&ra, "/v1/messages", a.data, false);
-        run(&ro, "/v1/chat/completions", o.data, false);
-        n_refused += ro.rc != 0;
-        if (ra.rc != ro.rc || !same_ids(&ra.prompt, &ro.prompt) ||
-            !same_ids(&ra.answer, &ro.answer))
-            test_fail(__FILE__, __LINE__, "%s\n%s: %d %s, %d %s, %zu and %zu tokens", a.data,
-                      o.data, ra.rc, ra.e.text, ro.rc, ro.e.text, ra.prompt.n, ro.prompt.n);
-        if (ra.rc == 0) {
-            a.n--; /* the closing brace */
-            buf_add_text(&a, ",\"stream\":true}");
-            run(&rs, "/v1/messages", a.data, true);
-            EXPECT_INT(rs.rc, 0);
-            same_stream(&ra, &rs, a.data);
-            result_deinit(&rs);
-            n_done++;
-        }
-        result_deinit(&ra);
-        result_deinit(&ro);
-        buf_deinit(&a);
-        buf_deinit(&o);
-    }
-    test_note("%d answered, %d refused by both", n_done, n_refused);
-    EXPECT(n_done > n_run / 2);
-    test_sampled(n_run, CASES, "conversations");
-    rig_close(&rig);
+    pair_run(&(struct pair_test){.url = "/v1/messages",
+                                 .whole = "",
+                                 .streamed = ",\"stream\":true",
+                                 .seed = 7,
+                                 .n_case = 500,
+                                 .n_quick = 20,
+                                 .put = put_conversation,
+                                 .same_stream = same_stream});
 }

@@ -1,6 +1,6 @@
-/* Goal: bodies of Anthropic's messages become the conversation that they describe, and the errors,
- * blocks and events have the form of Anthropic's clients. Method: convert bodies and compare the
- * neutral form; send bodies to the bundled model without sockets, whole and in pieces. */
+/* Goal: bodies of Anthropic's messages become the conversation that they describe. Errors, blocks
+ * and events have the form that Anthropic's clients expect. Method: convert bodies and compare the
+ * neutral form. Send bodies to the bundled model without sockets, whole and in pieces. */
 #include "anthropic.h"
 #include "rig_test.h"
 
@@ -16,22 +16,14 @@
 static void becomes(const char *body, const char *want)
 {
     struct err e = {0};
-    struct buf b = {0};
-    struct anthropic_places places = {0};
-    struct json *sent = parse(body), *expected = parse(want), *got = NULL;
-    struct buf text = {0};
-    if (anthropic_neutral(&got, &places, &(struct api){0}, sent, &e) != 0)
-        test_fail(__FILE__, __LINE__, "%s: %s", body, e.text);
-    json_put(&b, got);
-    json_put(&text, expected);
-    EXPECT_TEXT(b.data, text.data);
+    struct message_places places = {0};
+    struct json *sent = parse(body), *got = NULL;
+    (void)anthropic_neutral(&got, &places, &(struct api){0}, sent, &e);
+    same_neutral(got, body, want, &e);
     EXPECT_INT(places.n, json_count(json_field(got, "messages")));
     vec_deinit(&places);
     json_drop(sent);
-    json_drop(expected);
     json_drop(got);
-    buf_deinit(&b);
-    buf_deinit(&text);
 }
 
 TEST(anthropic_conversations_become_neutral)
@@ -125,19 +117,6 @@ TEST(anthropic_fields_become_neutral)
 
 /* ---- wrong bodies ---- */
 
-/* Check that a body is rejected with an error that begins with `text`. */
-static void refused(const char *body, int rc, const char *text)
-{
-    struct err e = {0};
-    struct api_call *c = NULL;
-    struct json *sent = parse(body);
-    int got = api_call_open(&c, &rig.api, MESSAGES, sent, NULL, &e);
-    if (got != rc || strncmp(e.text, text, strlen(text)) != 0)
-        test_fail(__FILE__, __LINE__, "%s: %d \"%s\", not %d \"%s\"", body, got, e.text, rc, text);
-    api_call_close(c);
-    json_drop(sent);
-}
-
 TEST(anthropic_errors_have_the_names_of_the_client)
 {
     static const struct {
@@ -217,10 +196,10 @@ TEST(anthropic_errors_have_the_names_of_the_client)
     };
     char body[600];
     NEED(rig_open_context(&rig, 256));
-    refused("{" USER "}", ERR_ARG, "max_tokens: expected an integer, got nothing");
+    rejected(MESSAGES, "{" USER "}", ERR_ARG, "max_tokens: expected an integer, got nothing");
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
         snprintf(body, sizeof body, "{'max_tokens':4,%s}", c[i].fields);
-        refused(body, c[i].rc, c[i].text);
+        rejected(MESSAGES, body, c[i].rc, c[i].text);
     }
     rig_close(&rig);
 }
@@ -235,13 +214,15 @@ TEST(anthropic_errors_of_templates_have_the_place_of_the_client)
     NEED(rig_open_context(&rig, 256));
     struct template *own = rig.chat.t;
     NEED_OK(template_open(&rig.chat.t, text, strlen(text), &e), &e);
-    refused("{'max_tokens':4,'system':'s','messages':[{'role':'user','content':'a'},"
-            "{'role':'user','content':'b'},{'role':'assistant','content':'c'},"
-            "{'role':'system','content':'d'},{'role':'user','content':'e'}]}",
-            ERR_ARG, "messages[3].role: the chat template ignores");
-    refused("{'max_tokens':4,'system':'s','messages':[{'role':'user','content':[{'type':'text',"
-            "'text':'a'},{'type':'tool_result','tool_use_id':'b','content':'c'}]}]}",
-            ERR_ARG, "messages[0].content[1].role: the chat template ignores");
+    rejected(MESSAGES,
+             "{'max_tokens':4,'system':'s','messages':[{'role':'user','content':'a'},"
+             "{'role':'user','content':'b'},{'role':'assistant','content':'c'},"
+             "{'role':'system','content':'d'},{'role':'user','content':'e'}]}",
+             ERR_ARG, "messages[3].role: the chat template ignores");
+    rejected(MESSAGES,
+             "{'max_tokens':4,'system':'s','messages':[{'role':'user','content':[{'type':'text',"
+             "'text':'a'},{'type':'tool_result','tool_use_id':'b','content':'c'}]}]}",
+             ERR_ARG, "messages[0].content[1].role: the chat template ignores");
     template_close(rig.chat.t);
     rig.chat.t = own;
     rig_close(&rig);
@@ -309,7 +290,7 @@ TEST(anthropic_answers_have_blocks)
     rig_close(&rig);
 }
 
-/* Goal: a count is the number of tokens of the prompt, also of one that is too long. */
+/* Goal: a count is the number of tokens of the prompt, also of a prompt that is too long. */
 TEST(anthropic_counts_are_those_of_usage)
 {
     static const char *const more[] = {
@@ -365,7 +346,7 @@ TEST(anthropic_errors_of_requests)
                  "\"request_id\":\"i1\"}",
                  c[i].type);
         EXPECT_TEXT(b.data, want);
-        anthropic_put_error(&event, c[i].rc, &e);
+        anthropic_put_error(NULL, &event, c[i].rc, &e);
         snprintf(want, sizeof want,
                  "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":"
                  "\"x: so\"}}\n\n",

@@ -1,5 +1,5 @@
 /* anthropic_turns.c - convert `system` and `messages` of Anthropic's bodies to messages of the
- * neutral form. Blocks are collected in a turn, which is one message.
+ * neutral form. Blocks are collected in a turn, which is one message (turn.c).
  *
  *   system                      a message of the role system
  *   text blocks of the user     a message of the user, consecutive ones joined
@@ -14,118 +14,23 @@
 #include <stdio.h>
 #include <string.h>
 
-/* as in Anthropic's API */
+/* the limit of Anthropic's API */
 enum { MESSAGE_MAX = 100000 };
-
-/* A turn of the conversation, before it is written as one message. All bufs are owned. */
-struct turn {
-    const char *role; /* static; NULL: no turn is open */
-    struct anthropic_place place;
-    struct buf parts; /* items of the list of text parts [n_part] */
-    size_t n_part;
-    size_t text_at, n_text; /* place of the first part's text, as JSON, in `parts` */
-    struct buf reasoning, calls;
-    bool reasons; /* true: the turn has reasoning */
-};
-
-struct converter {
-    struct json_out *o;
-    struct anthropic_places *places; /* borrowed */
-    struct turn turn;
-    bool failed; /* true if memory for a place ran out */
-};
-
-/* ---- turns ---- */
-
-static void turn_deinit(struct turn *t)
-{
-    buf_deinit(&t->parts);
-    buf_deinit(&t->reasoning);
-    buf_deinit(&t->calls);
-    *t = (struct turn){0};
-}
-
-/* Record the place of the message that is written next. */
-static void add_place(struct converter *c, struct anthropic_place place)
-{
-    if (!vec_push(c->places, place)) c->failed = true;
-}
-
-/* Write the member "content": one text as a string, several as a list of parts. */
-static void put_content(struct json_out *o, const struct turn *t)
-{
-    if (t->n_part == 1)
-        out_raw(o, "content", t->parts.failed ? "" : t->parts.data + t->text_at,
-                t->parts.failed ? 0 : t->n_text);
-    else if (t->n_part == 0)
-        out_text(o, "content", "", 0);
-    else {
-        out_list(o, "content");
-        out_raw(o, NULL, t->parts.failed ? "" : t->parts.data, t->parts.failed ? 0 : t->parts.n);
-        out_end(o);
-    }
-}
-
-/* Write the open turn as a message. */
-static void turn_end(struct converter *c)
-{
-    struct turn *t = &c->turn;
-    struct json_out *o = c->o;
-    if (!t->role) return;
-    add_place(c, t->place);
-    out_object(o, NULL);
-    out_word(o, "role", t->role);
-    put_content(o, t);
-    if (t->reasons) out_text(o, "reasoning_content", t->reasoning.data, t->reasoning.n);
-    if (t->calls.n) {
-        out_list(o, "tool_calls");
-        out_raw(o, NULL, t->calls.failed ? "" : t->calls.data, t->calls.failed ? 0 : t->calls.n);
-        out_end(o);
-    }
-    out_end(o);
-    o->b->failed |= t->parts.failed || t->reasoning.failed || t->calls.failed;
-    turn_deinit(t);
-}
-
-/* Continue the open turn of that role, or begin one. */
-static void turn_of(struct converter *c, const char *role, struct anthropic_place place)
-{
-    if (c->turn.role && strcmp(c->turn.role, role) == 0) return;
-    turn_end(c);
-    c->turn.role = role;
-    c->turn.place = place;
-}
-
-/* Add a text to the open turn. `first` precedes the text. */
-static void turn_text(struct turn *t, const char *first, const char *text, size_t n)
-{
-    struct buf whole = {0};
-    buf_add_text(&whole, first);
-    buf_add(&whole, text, n);
-    if (t->n_part++) buf_add_char(&t->parts, ',');
-    buf_add_text(&t->parts, "{\"type\":\"text\",\"text\":");
-    size_t begin = t->parts.n;
-    json_put_text(&t->parts, whole.data ? whole.data : "", whole.n);
-    if (t->n_part == 1) t->n_text = t->parts.n - begin, t->text_at = begin;
-    buf_add_char(&t->parts, '}');
-    t->parts.failed |= whole.failed;
-    buf_deinit(&whole);
-}
 
 /* ---- blocks ---- */
 
-/* Set *type to the type of a block, "" if it is no string. */
-static int read_type(const struct json *block, const struct anthropic_at *at, const char **type,
+/* Set *type to the type of a block; "" if it is no string. */
+static int read_type(const struct json *block, const struct place *at, const char **type,
                      struct err *e)
 {
     *type = json_text(json_field(block, "type"), NULL);
-    if (json_kind(block) != JK_OBJECT) return anthropic_wrong(at, "", "a block", block, e);
+    if (json_kind(block) != JK_OBJECT) return place_wrong(at, "", "a block", block, e);
     if (*type) return 0;
-    return anthropic_wrong(at, ".type", "a string", json_field(block, "type"), e);
+    return place_wrong(at, ".type", "a string", json_field(block, "type"), e);
 }
 
 /* Set the error of a block that this place cannot have, or that is not supported. */
-static int refuse_block(const struct anthropic_at *at, const char *type, const char *allowed,
+static int refuse_block(const struct place *at, const char *type, const char *allowed,
                         struct err *e)
 {
     return err_field(e, ERR_UNSUPPORTED, at->field, "%s.type: must be %s, got \"%.60s\"", at->path,
@@ -133,7 +38,7 @@ static int refuse_block(const struct anthropic_at *at, const char *type, const c
 }
 
 /* Add a block that must be text. */
-static int add_text_block(struct turn *t, const struct json *block, const struct anthropic_at *at,
+static int add_text_block(struct turn *t, const struct json *block, const struct place *at,
                           const char *first, struct err *e)
 {
     static const char *const members[] = {"type", "text", "cache_control", "!citations", NULL};
@@ -141,14 +46,14 @@ static int add_text_block(struct turn *t, const struct json *block, const struct
     size_t n;
     int rc = read_type(block, at, &type, e);
     if (rc == 0 && strcmp(type, "text") != 0) rc = refuse_block(at, type, "text", e);
-    if (rc == 0) rc = anthropic_read_text(block, "text", at, &text, &n, e);
+    if (rc == 0) rc = place_text(block, "text", at, &text, &n, e);
     if (rc == 0) rc = anthropic_check_members(block, at, members, e);
     if (rc == 0) turn_text(t, first, text, n);
     return rc;
 }
 
 /* Add a content that is a string, a list of text blocks, or absent. `first` precedes the text. */
-static int add_texts(struct turn *t, const struct json *content, const struct anthropic_at *at,
+static int add_texts(struct turn *t, const struct json *content, const struct place *at,
                      const char *member, const char *first, struct err *e)
 {
     size_t n = 0;
@@ -156,107 +61,83 @@ static int add_texts(struct turn *t, const struct json *content, const struct an
     int rc = 0;
     if (text) return turn_text(t, first, text, n), 0;
     if (content && json_kind(content) != JK_LIST)
-        return anthropic_wrong(at, member, "a string or a list of blocks", content, e);
+        return place_wrong(at, member, "a string or a list of blocks", content, e);
     for (size_t i = 0; rc == 0 && i < json_count(content); i++) {
-        const struct anthropic_at place = anthropic_below(at, member, i);
+        const struct place place = place_below(at, member, i);
         rc = add_text_block(t, json_item(content, i), &place, i ? "" : first, e);
     }
     if (rc == 0 && t->n_part == 0 && *first) turn_text(t, first, "", 0);
     return rc;
 }
 
-/* Return an id of a call without the prefix that the answer added. Some templates accept only the
- * letters of their own ids. */
-static const char *own_id(const char *id)
-{
-    const size_t n = sizeof ANTHROPIC_ID_PREFIX - 1;
-    return strncmp(id, ANTHROPIC_ID_PREFIX, n) == 0 && id[n] ? id + n : id;
-}
-
 /* Write a message of the role tool. An error is marked, because templates have no place for it. */
-static int add_result(struct converter *c, const struct json *block, const struct anthropic_at *at,
-                      struct anthropic_place place, struct err *e)
+static int add_result(struct turns *c, const struct json *block, const struct place *at,
+                      struct message_place place, struct err *e)
 {
     static const char *const members[] = {"type",          "tool_use_id",   "content", "is_error",
                                           "cache_control", "!toolset_name", NULL};
     const struct json *is_error = body_field(block, "is_error");
     const char *id;
     struct turn t = {0};
-    int rc = anthropic_read_word(block, "tool_use_id", at, &id, e);
+    int rc = place_word(block, "tool_use_id", at, &id, e);
     if (rc == 0 && is_error && json_kind(is_error) != JK_BOOL)
-        rc = anthropic_wrong(at, ".is_error", "true or false", is_error, e);
+        rc = place_wrong(at, ".is_error", "true or false", is_error, e);
     if (rc == 0) rc = anthropic_check_members(block, at, members, e);
     if (rc == 0)
         rc = add_texts(&t, body_field(block, "content"), at, ".content",
                        json_bool(is_error, false) ? "Error: " : "", e);
-    if (rc == 0) {
-        turn_end(c);
-        add_place(c, place);
-        out_object(c->o, NULL);
-        out_word(c->o, "role", "tool");
-        out_word(c->o, "tool_call_id", own_id(id));
-        put_content(c->o, &t);
-        out_end(c->o);
-        c->o->b->failed |= t.parts.failed;
-    }
+    if (rc == 0) turns_result(c, call_own_id(id, ANTHROPIC_ID_PREFIX), &t, place);
     turn_deinit(&t);
     return rc;
 }
 
 /* Add a call to the open turn of the assistant. */
-static int add_use(struct turn *t, const struct json *block, const struct anthropic_at *at,
-                   struct err *e)
+static int add_use(struct turn *t, const struct json *block, const struct place *at, struct err *e)
 {
     static const char *const members[] = {
         "type", "id", "name", "input", "caller", "cache_control", "!toolset_name", NULL};
     const struct json *input = body_field(block, "input");
     const char *id, *name,
         *caller = json_text(json_field(body_field(block, "caller"), "type"), NULL);
-    int rc = anthropic_read_word(block, "id", at, &id, e);
-    if (rc == 0) rc = anthropic_read_word(block, "name", at, &name, e);
+    int rc = place_word(block, "id", at, &id, e);
+    if (rc == 0) rc = place_word(block, "name", at, &name, e);
     if (rc == 0 && input && json_kind(input) != JK_OBJECT)
-        rc = anthropic_wrong(at, ".input", "an object", input, e);
+        rc = place_wrong(at, ".input", "an object", input, e);
     if (rc == 0 && body_field(block, "caller") && (!caller || strcmp(caller, "direct") != 0))
         rc = err_field(e, ERR_UNSUPPORTED, at->field, "%s.caller.type: must be \"direct\"",
                        at->path);
     if (rc == 0) rc = anthropic_check_members(block, at, members, e);
     if (rc != 0) return rc;
-    struct json_out o = {.b = &t->calls, .more = t->calls.n > 0};
-    out_object(&o, NULL);
-    out_word(&o, "id", own_id(id));
-    out_word(&o, "type", "function");
-    out_object(&o, "function");
-    out_word(&o, "name", name);
+    struct json_out o;
+    turn_call(t, &o, call_own_id(id, ANTHROPIC_ID_PREFIX), "function", name);
     if (input)
         openai_put_json(&o, "arguments", input);
     else
         out_raw(&o, "arguments", "{}", 2);
-    out_end(&o);
-    out_end(&o);
+    turn_call_end(&o);
     return 0;
 }
 
 /* Add thinking to the open turn. The signature is not verified, because the client may continue a
  * conversation of another server. */
-static int add_thinking(struct turn *t, const struct json *block, const struct anthropic_at *at,
+static int add_thinking(struct turn *t, const struct json *block, const struct place *at,
                         struct err *e)
 {
     static const char *const members[] = {"type", "thinking", "signature", "cache_control", NULL};
     const struct json *signature = body_field(block, "signature");
     const char *text;
     size_t n;
-    int rc = anthropic_read_text(block, "thinking", at, &text, &n, e);
+    int rc = place_text(block, "thinking", at, &text, &n, e);
     if (rc == 0 && signature && json_kind(signature) != JK_TEXT)
-        rc = anthropic_wrong(at, ".signature", "a string", signature, e);
+        rc = place_wrong(at, ".signature", "a string", signature, e);
     if (rc == 0) rc = anthropic_check_members(block, at, members, e);
     if (rc != 0 || n == 0) return rc;
-    t->reasons = true;
-    buf_add(&t->reasoning, text, n);
+    turn_reasoning(t, text, n);
     return 0;
 }
 
-static int add_assistant_block(struct converter *c, const struct json *block,
-                               const struct anthropic_at *at, struct err *e)
+static int add_assistant_block(struct turns *c, const struct json *block, const struct place *at,
+                               struct err *e)
 {
     const char *type, *data;
     size_t n;
@@ -265,37 +146,35 @@ static int add_assistant_block(struct converter *c, const struct json *block,
     if (strcmp(type, "text") == 0) return add_text_block(&c->turn, block, at, "", e);
     if (strcmp(type, "tool_use") == 0) return add_use(&c->turn, block, at, e);
     if (strcmp(type, "thinking") == 0) return add_thinking(&c->turn, block, at, e);
-    /* encrypted thinking of another server: the model cannot read it */
-    if (strcmp(type, "redacted_thinking") == 0)
-        return anthropic_read_text(block, "data", at, &data, &n, e);
+    /* ignore encrypted thinking of another server, which the model cannot read */
+    if (strcmp(type, "redacted_thinking") == 0) return place_text(block, "data", at, &data, &n, e);
     return refuse_block(at, type, "text, thinking, redacted_thinking or tool_use", e);
 }
 
-static int add_user_block(struct converter *c, const struct json *block,
-                          const struct anthropic_at *at, struct anthropic_place place,
-                          struct err *e)
+static int add_user_block(struct turns *c, const struct json *block, const struct place *at,
+                          struct message_place place, struct err *e)
 {
     const char *type;
     int rc = read_type(block, at, &type, e);
     if (rc != 0) return rc;
     if (strcmp(type, "tool_result") == 0) return add_result(c, block, at, place, e);
     if (strcmp(type, "text") != 0) return refuse_block(at, type, "text or tool_result", e);
-    turn_of(c, "user", place);
+    turns_role(c, "user", place);
     return add_text_block(&c->turn, block, at, "", e);
 }
 
 /* ---- messages ---- */
 
 /* Convert message i. */
-static int add_message(struct converter *c, const struct json *message, size_t i, struct err *e)
+static int add_message(struct turns *c, const struct json *message, size_t i, struct err *e)
 {
     const struct json *content = body_field(message, "content");
-    const struct anthropic_place place = {(int)i, -1};
-    struct anthropic_at at = {.field = "messages"};
+    const struct message_place place = {(int)i, -1};
+    struct place at = {.field = "messages"};
     const char *role;
     char value[80];
     snprintf(at.path, sizeof at.path, "[%zu]", i);
-    if (json_kind(message) != JK_OBJECT) return anthropic_wrong(&at, "", "an object", message, e);
+    if (json_kind(message) != JK_OBJECT) return place_wrong(&at, "", "an object", message, e);
     role = json_text(json_field(message, "role"), NULL);
     const bool user = role && strcmp(role, "user") == 0,
                assistant = role && strcmp(role, "assistant") == 0,
@@ -305,22 +184,23 @@ static int add_message(struct converter *c, const struct json *message, size_t i
                          "%s.role: must be user, assistant or system, got %s", at.path,
                          json_value_text(json_field(message, "role"), value));
     if (json_kind(content) != JK_TEXT && json_kind(content) != JK_LIST)
-        return anthropic_wrong(&at, ".content", "a string or a list of blocks", content, e);
+        return place_wrong(&at, ".content", "a string or a list of blocks", content, e);
     if (!user || json_kind(content) == JK_TEXT || json_count(content) == 0)
-        turn_of(c, user ? "user" : assistant ? "assistant" : "system", place);
+        turns_role(c, user ? "user" : assistant ? "assistant" : "system", place);
     if (system || json_kind(content) == JK_TEXT)
         return add_texts(&c->turn, content, &at, ".content", "", e);
     int rc = 0;
     for (size_t k = 0; rc == 0 && k < json_count(content); k++) {
-        const struct anthropic_at block = anthropic_below(&at, ".content", k);
+        const struct place block = place_below(&at, ".content", k);
         rc = user ? add_user_block(c, json_item(content, k), &block,
-                                   (struct anthropic_place){(int)i, (int)k}, e)
+                                   (struct message_place){(int)i, (int)k}, e)
                   : add_assistant_block(c, json_item(content, k), &block, e);
     }
     return rc;
 }
 
-/* A last message of the assistant is continued, so it must not end with a call. */
+/* Check the last turn. A last message of the assistant is continued, so it must not end with a
+ * call. */
 static int check_last(const struct turn *last, bool *continues, struct err *e)
 {
     *continues = last->role && strcmp(last->role, "assistant") == 0;
@@ -338,11 +218,11 @@ static bool is_empty(const struct json *content)
 }
 
 /* Write `system` and `messages` as one list. *continues: the answer continues the last message. */
-int anthropic_put_messages(struct json_out *o, struct anthropic_places *places,
+int anthropic_put_messages(struct json_out *o, struct message_places *places,
                            const struct json *body, bool *continues, struct err *e)
 {
     const struct json *list = body_field(body, "messages"), *system = body_field(body, "system");
-    struct converter c = {.o = o, .places = places};
+    struct turns c = {.o = o, .places = places};
     if (json_kind(list) != JK_LIST) return body_wrong("messages", "a list of messages", list, e);
     if (json_count(list) == 0)
         return err_field(e, ERR_ARG, "messages", ": must have at least 1 message, got 0");
@@ -352,15 +232,15 @@ int anthropic_put_messages(struct json_out *o, struct anthropic_places *places,
     int rc = 0;
     out_list(o, "messages");
     if (system && !is_empty(system)) {
-        const struct anthropic_at at = {.field = "system"};
-        turn_of(&c, "system", (struct anthropic_place){-1, -1});
+        const struct place at = {.field = "system"};
+        turns_role(&c, "system", (struct message_place){-1, -1});
         rc = add_texts(&c.turn, system, &at, "", "", e);
-        turn_end(&c);
+        turns_end(&c);
     }
     for (size_t i = 0; rc == 0 && i < json_count(list); i++)
         rc = add_message(&c, json_item(list, i), i, e);
     if (rc == 0) rc = check_last(&c.turn, continues, e);
-    turn_end(&c);
+    turns_end(&c);
     out_end(o);
     return rc == 0 && c.failed ? err_memory(e, "messages", places->n) : rc;
 }

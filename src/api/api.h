@@ -14,9 +14,12 @@
 #ifndef QUOTH_API_H
 #define QUOTH_API_H
 
+#include "batch_line.h"
+#include "models.h"
 #include "server.h"
 
 #include "session/session.h"
+#include "store/store.h"
 
 /* A model that clients can use. The owner of the server fills it in. Any thread may use it. */
 struct api {
@@ -24,18 +27,21 @@ struct api {
     const struct chat *chat;       /* borrowed; chat template and parsers */
     /* borrowed; name of the model in responses if the request has no name */
     const char *name;
+    struct served *model;          /* its entry in a registry, borrowed; NULL if none */
     const char *fingerprint;       /* "system_fingerprint" of responses, borrowed; NULL: absent */
     enum pooling pooling;          /* pooling of embeddings */
     struct sample_params defaults; /* defaults of absent fields */
     /* seed of requests without a seed, mixed with the value of api_call_salt */
     uint64_t seed;
     bool seeded; /* true if `seed` applies; false: requests without a seed get random seeds */
+    /* store of responses, files and batches, borrowed; NULL: nothing is stored */
+    struct store *store;
     /* true if the caller supports answers in pieces ("stream": true) */
     bool streams;
     /* properties of every constraint: true if JSON has no white space; true if an absent
      * additionalProperties is false */
     bool no_white_space, no_additional;
-    /* true if a constraint of a message applies to its reasoning, too (the whole generated text) */
+    /* true if a constraint of a message also applies to its reasoning */
     bool constrain_reasoning;
 };
 
@@ -64,12 +70,15 @@ void api_call_salt(struct api_call *c, uint64_t salt);
 /* Set the holder. holder: number of the key or client (0: none). cache_salt: salt of the cached
  * prefixes that the call may share (see struct request). Call before api_call_submit. */
 void api_call_set_holder(struct api_call *c, uint64_t holder, double weight, uint64_t cache_salt);
+/* Set the priority of the call's requests for policies that use it; lower values first. Call before
+ * api_call_submit. */
+void api_call_set_priority(struct api_call *c, int priority);
 /* Set the name of the call's requests in a trace. Call before api_call_submit. */
 void api_call_name(struct api_call *c, const char *name);
 /* Submit the requests. The function submits only the first of many prompts. api_call_poll submits
- * the remaining prompts as requests end. ERR_BUSY if the engine's queue or memory is full: call it
- * again after another call has ended. ERR_LIMIT if the answers can never fit in memory or a stop
- * string is too long. ERR_ARG as of engine_submit. ERR_MEMORY. */
+ * the remaining prompts as requests end. ERR_BUSY if the engine's queue or memory is full. It may
+ * be called again after another call has ended. ERR_LIMIT if the answers can never fit in memory or
+ * a stop string is too long. ERR_ARG as of engine_submit. ERR_MEMORY. */
 int api_call_submit(struct api_call *c, struct err *e);
 /* Read the pending events. Return true if the call is complete. */
 bool api_call_poll(struct api_call *c);
@@ -77,16 +86,15 @@ bool api_call_poll(struct api_call *c);
  * microseconds to write. */
 int64_t api_call_size(const struct api_call *c);
 /* Append the body of the response to a complete call. *out is unchanged after an error. ERR_BUSY if
- * the request was refused while queued. ERR_ARG if its fields allow no token. ERR_IO if the answer
+ * the request was rejected in the queue. ERR_ARG if its fields allow no token. ERR_IO if the answer
  * was cancelled, or the model's output or the constraint allows no token. ERR_LIMIT if a constraint
  * exceeded its limits. ERR_MEMORY. */
 int api_call_put(const struct api_call *c, struct buf *out, struct err *e);
-/* Return true if the body requests its answer in pieces. api_call_stream then appends frames
- * (server-sent events) with all output since its previous call. The final frame follows after the
- * call is complete. */
+/* Return true if the body requests its answer in pieces. api_call_stream then appends the
+ * pieces. */
 bool api_call_streams(const struct api_call *c);
-/* Append frames with all output since the previous call to `out`, if api_call_streams. The final
- * frame follows after the call is complete. */
+/* Append frames (server-sent events) with all output since the previous call to `out`, if
+ * api_call_streams. The final frame follows after the call is complete. */
 void api_call_stream(struct api_call *c, struct buf *out);
 /* Return true if there is output other than an error. */
 bool api_call_has_output(const struct api_call *c);
@@ -94,8 +102,8 @@ bool api_call_has_output(const struct api_call *c);
 void api_call_cancel(struct api_call *c);
 /* Return the "id" of the response, borrowed from c. */
 const char *api_call_id(const struct api_call *c);
-/* Return the number of generated tokens so far. Set *n_prompt (NULL: not wanted) to the number of
- * prompt tokens. */
+/* Return the number of generated tokens so far. Set *n_prompt (may be NULL) to the number of prompt
+ * tokens. */
 int api_call_n_token(const struct api_call *c, int *n_prompt);
 /* Cancel the running requests, wait for them and free the call. NULL is allowed. */
 void api_call_close(struct api_call *c);
@@ -118,7 +126,7 @@ int api_check_conversation(const struct json *body, struct err *e);
 /* Constrain a request's answers by the fields of a body: response_format, structured_outputs,
  * guided_*, grammar, json_schema. The constraint is compiled on the calling thread. Call after
  * api_read_params. r owns the constraint, also after an error. ERR_ARG for a wrong type or two
- * constraints, ERR_UNSUPPORTED for an unknown kind or with ignore_eos; otherwise the errors of
+ * constraints, ERR_UNSUPPORTED for an unknown kind or with ignore_eos. Also the errors of
  * grammar_constraint_open. Errors contain the field. */
 int api_constrain(struct request *r, const struct api *a, const struct json *body, struct err *e);
 /* Constrain the answer to a conversation by the fields of a body. Reasoning precedes the
@@ -131,12 +139,12 @@ int api_constrain(struct request *r, const struct api *a, const struct json *bod
 int api_constrain_message(struct constraint **out, const struct api *a, const struct json *body,
                           const char *begun, size_t n_begun, struct chat_parser_options *parser,
                           struct err *e);
-/* Read thinking_token_budget, or llama.cpp's names of this field, and set *budget to the maximum
- * number of tokens of reasoning; -1: no limit. ERR_ARG for another type. ERR_UNSUPPORTED if the
+/* Set *budget to the maximum number of tokens of reasoning, from thinking_token_budget or
+ * llama.cpp's names of this field; -1: no limit. ERR_ARG for another type. ERR_UNSUPPORTED if the
  * marks of the model's reasoning are not known. Errors contain the field. */
 int api_read_budget(const struct api *a, const struct json *body, int *budget, struct err *e);
-/* Limit the reasoning of an answer to `budget` tokens; -1: no effect. *c: constraint of the answer,
- * or NULL. It becomes a part of the new *c, which the caller owns, also after an error.
+/* Limit the reasoning of an answer to `budget` tokens; -1: no effect. *c: constraint of the answer;
+ * NULL if none. It becomes a part of the new *c, which the caller owns, also after an error.
  *   begun   part of the answer that the prompt contains; NULL: the answer is no message
  *   prompt  ids of the prompt, searched for reasoning if `begun` is NULL. Reasoning may then begin
  *           anywhere.
@@ -148,8 +156,8 @@ int api_limit_reasoning(struct constraint **c, const struct api *a, int budget,
 int api_read_logprobs(struct request *r, const struct json *body, struct err *e);
 
 /* Set the prompt of a request to a copy of ids i32 [n], or to the tokens of a text of n bytes. Add
- * the tokens that the tokenizer requires at the ends of a text, if add_special. ERR_MEMORY.
- * api_prompt_text: also ERR_LIMIT for a too long text, ERR_BUSY if the client disconnects. */
+ * the tokens that the tokenizer requires at the ends of a text, if add_special. ERR_MEMORY,
+ * ERR_LIMIT for a too long text, ERR_BUSY if the client disconnects. */
 int api_prompt_text(struct request *r, const struct api *a, const char *text, size_t n,
                     bool add_special, struct err *e);
 /* Set the prompt of a request to a copy of ids i32 [n]. ERR_MEMORY. */
@@ -158,7 +166,7 @@ int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *
 /* Render a conversation of a body: `messages`, `tools`, `documents`, `chat_template_kwargs`,
  * `add_generation_prompt` and `continue_final_message`. Append the text to `prompt`, which is
  * unchanged after an error. Set *turn (template_render). ERR_UNSUPPORTED if the model has no
- * template; ERR_ARG with the field for a wrong type; otherwise the errors of template_render. */
+ * template, ERR_ARG with the field for a wrong type, and the errors of template_render. */
 int api_render(const struct api *a, const struct json *body, struct buf *prompt,
                struct chat_turn *turn, struct err *e);
 

@@ -38,14 +38,12 @@ int body_text(const struct json *body, const char *name, size_t n_max, const cha
 /* ---- fields.c: unsupported fields. where: type of the endpoint ---- */
 
 enum {
-    ENDPOINT_CHAT = 1,
-    ENDPOINT_TEXT = 2,
-    ENDPOINT_EMBED = 4,
-    ENDPOINT_RENDER = 8,
-    ENDPOINT_LIBRARY = 16,
-    ENDPOINT_POOL = 32,
-    ENDPOINT_SCORE = 64,
-    ENDPOINT_ANTHROPIC = 128
+#define ENDPOINT(letter, NAME, named, aliased) ENDPOINT_INDEX_##NAME,
+#include "endpoints.def"
+#undef ENDPOINT
+#define ENDPOINT(letter, NAME, named, aliased) ENDPOINT_##NAME = 1 << ENDPOINT_INDEX_##NAME,
+#include "endpoints.def"
+#undef ENDPOINT
 };
 /* Check all fields of a body. ERR_UNSUPPORTED for a known field that is not supported. Unknown
  * fields are ignored. */
@@ -85,7 +83,8 @@ struct choice { /* One answer to a prompt. */
     struct buf text;
     struct ids ids; /* ids of the answer, without the token that stopped it */
     struct answer_log log;
-    int32_t stop_id; /* token that stopped the answer, or -1 */
+    VEC(uint32_t) ends; /* length of `text` after each token, if the call has token_ends */
+    int32_t stop_id;    /* token that stopped the answer, or -1 */
     /* fields of answers in pieces: the amounts already sent */
     struct chat_parser *parser; /* parser of the text, owned; NULL if not a conversation */
     size_t n_text_sent, n_log_sent, n_id_sent, log_offset;
@@ -109,13 +108,14 @@ struct part {                /* one prompt of a call */
     struct reply_options reply; /* options with arrays in the call's arena */
     struct choice *choice;      /* choices, owned [n] */
     int n;
-    int n_prompt;   /* tokens of the prompt; 0 before the prompt is checked */
-    int max_tokens; /* maximum number of tokens of a choice */
-    bool needs_log; /* true if log probabilities of generated tokens are needed */
-    bool ranked;    /* true if more choices are computed than returned (best_of) */
+    int n_prompt;    /* tokens of the prompt; 0 before the prompt is checked */
+    int max_tokens;  /* maximum number of tokens of a choice */
+    bool needs_ends; /* true if the ends of tokens in the text are needed */
+    bool needs_log;  /* true if log probabilities of generated tokens are needed */
+    bool ranked;     /* true if more choices are computed than returned (best_of) */
     /* static: name of the field of its constraint; NULL if none */
     const char *constraint_field;
-    /* requested log probabilities of the prompt's tokens except the first, which has none */
+    /* requested log probabilities of the prompt's tokens except the first */
     struct answer_log prompt_log;
     struct ids prompt;  /* ids of the prompt, if they are returned */
     float *pooled;      /* result of a pooled text, owned [n_pooled]; NULL before part_ready */
@@ -129,13 +129,13 @@ int64_t part_bytes(const struct part *p);
 /* Allocate a part's choices and queue before the engine receives its request. A second call has no
  * effect. ERR_MEMORY, ERR_LIMIT or ERR_ARG for stop strings (reply_open). */
 int part_ready(struct part *p, const struct api_call *c, struct err *e);
-/* Add an event to the part's choices. Thread: the one of the call. */
+/* Add an event to the part's choices. The thread that uses the call. */
 void part_event(struct part *p, const struct event *ev);
-void part_deinit(struct part *p); /* free a part that is not running; accepts zeros */
+void part_deinit(struct part *p); /* free a part that is not running; a zeroed one is allowed */
 
 /* A constraint that a field of a body requests. */
 struct constraint_spec {
-    /* static; for errors: field of the body, and place in the field ("" or
+    /* static names for errors: field of the body, and place in the field ("" or
      * ".json_schema.schema") */
     const char *field, *place;
     enum grammar_kind kind;
@@ -145,7 +145,9 @@ struct constraint_spec {
 };
 
 struct api_call {
-    const struct api *api;             /* model of the call, borrowed */
+    const struct api *api; /* model of the call, borrowed */
+    bool keeps_model;      /* true: the client may set the idle time of the model (keep_alive) */
+    bool holds; /* true: the call has a reference to the model, which it drops (models.h) */
     const struct dialect *dialect;     /* static */
     void *own;                         /* data of the dialect, in the arena; NULL: none */
     struct arena arena, lists;         /* lists: arrays that the params of all requests share */
@@ -162,6 +164,7 @@ struct api_call {
     int64_t arrival_us;     /* time (time_us) at which the body was complete; 0: unknown */
     bool late;       /* true: the timeout passed while the constraint was compiled (end_late) */
     uint64_t holder; /* holder of the constraint and of n_byte; 0: none */
+    uint64_t owner;  /* owner of stored responses */
     char id[256];
     const char *model; /* name of the model, in the arena or borrowed from api */
     int64_t created;
@@ -176,6 +179,8 @@ struct api_call {
     bool logprobs, prompt_logprobs, echo, ids_back;
     struct text_span before; /* text before each prompt, borrowed from the checkpoint */
     bool stream, stream_ended;
+    bool background; /* true: the answer is generated after the exchange has ended */
+    bool token_ends; /* true: choices have `ends` */
     uint64_t unique; /* random number, unique to this call */
     /* fields of conversations: names of the parsers of the text, borrowed from api->chat; NULL:
      * none */
@@ -192,7 +197,7 @@ struct api_call {
         echoed; /* text of the last message, emitted before the generated text; in the arena */
 };
 
-/* Return 0 if the choice has an answer. ERR_BUSY if the request was refused while queued. ERR_ARG
+/* Return 0 if the choice has an answer. ERR_BUSY if the request was rejected in the queue. ERR_ARG
  * if the request's fields allow no token. ERR_IO if the answer was cancelled, or no token is
  * allowed. ERR_MEMORY. */
 int check_choice(const struct part *p, const struct choice *a, struct err *e);
@@ -210,9 +215,9 @@ bool call_is_custom(const struct api_call *c, const char *name);
 
 /* Allocate n zeroed parts, n > 0, once per call. ERR_ARG for more than 2048 prompts, ERR_MEMORY. */
 int call_parts(struct api_call *c, int n, struct err *e);
-/* Open a zeroed part: set its request, with the sampling fields of the body. Parts open in order,
+/* Read the body's sampling fields into the request of a zeroed part, in the order of the parts,
  * because later parts copy the fields of the first. Errors: those of api_read_params. */
-int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e);
+int part_read(struct part *p, struct api_call *c, const struct json *body, struct err *e);
 /* Read the fields that set a request's holder, salt and priority. ERR_ARG with the field. */
 int read_holder(struct request *r, const struct json *body, struct err *e);
 /* Read "prompt_logprobs" into c and r. ERR_ARG for another type or range, or with "stream". */
@@ -232,15 +237,15 @@ int call_constrain(struct api_call *c, const struct constraint_spec *spec, struc
 int call_constrain_json(struct api_call *c, const struct constraint_spec *spec,
                         const struct json *value, struct err *e);
 /* Compile a constraint into c->constraint, once per call and within the limits. The calling thread
- * compiles it. If the request times out first, set c->late and return 0 without a constraint. The
- * error contains neither field nor place. ERR_UNSUPPORTED if the endpoint has no model; otherwise
- * the errors of grammar_constraint_open. */
+ * compiles it. Set c->late and return 0 without a constraint if the request times out first. The
+ * error contains neither field nor place. ERR_UNSUPPORTED if the endpoint has no model, and the
+ * errors of grammar_constraint_open. */
 int call_compile(struct api_call *c, const struct constraint_spec *spec, struct err *why);
 /* Compile c->spec as the constraint of the whole text of each answer. Do nothing without a spec.
  * Errors: those of call_compile, with field and place. */
 int call_constrain_text(struct api_call *c, struct err *e);
-/* Set the constraint of each request to a fork of the call's constraint, which the request owns,
- * within the limit of its reasoning. ERR_UNSUPPORTED for a request with ignore_eos; otherwise the
+/* Set the constraint of each request to a fork of the call's constraint, with the limit of its
+ * reasoning. The request owns the fork. ERR_UNSUPPORTED for a request with ignore_eos, and the
  * errors of api_limit_reasoning. */
 int call_constrain_requests(struct api_call *c, struct err *e);
 /* Check that all numbers of a schema are exact. ERR_UNSUPPORTED for a number beyond 64 bits. */
@@ -261,8 +266,8 @@ struct tools_spec {
 /* Constrain the messages of a call by c->spec and its tools. A message consists of reasoning, calls
  * and content as in chat_answer_tag. Call after the parsers and the prompt are read.
  * ERR_UNSUPPORTED for constraint and tools that cannot be combined, or a prompt that ends at a
- * wrong place. ERR_ARG for two constraints; otherwise the errors of call_compile. Errors contain
- * the field. */
+ * wrong place. ERR_ARG for two constraints, and the errors of call_compile. Errors contain the
+ * field. */
 int call_constrain_message(struct api_call *c, const struct tools_spec *tools, struct err *e);
 
 /* ---- prompt.c ---- */
@@ -270,7 +275,7 @@ int call_constrain_message(struct api_call *c, const struct tools_spec *tools, s
 /* Count the time since begin_us (stats_time), if there is an engine. */
 void count_time(const struct api *a, enum times_id which, int64_t begin_us);
 
-/* Open a part for read_prompts. Errors: those of part_open and of the dialect's own fields. */
+/* Read a part for read_prompts. Errors: those of part_read and of the dialect's own fields. */
 typedef int part_fn(struct api_call *c, struct part *p, const struct json *body, struct err *e);
 /* Return ERR_LIMIT for a text of n bytes that cannot fit into the context. Tokenizing such a text
  * would take seconds. */
@@ -290,7 +295,7 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
 
 /* ---- message.c ---- */
 
-/* Append the members of a message to the open object. id_seed: see put_call_id. */
+/* Append the members of a message to the open object. id_seed: seed of put_call_id. */
 void put_message_members(struct json_out *o, const struct chat_message *m, uint64_t id_seed);
 /* Write an id of a message's i-th tool call: nine letters and digits from id_seed. Mistral's
  * templates reject other forms. */

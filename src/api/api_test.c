@@ -88,8 +88,8 @@ static void check_id(const char *id, char (*ids)[10], size_t n_id)
 }
 
 /* Goal: all ids of two calls in a message are different, for n choices and for another call. */
-/* Goal: a body's model selects the adapter of that name. Method: the names of adapters that the
- * model lacks; the engine rejects their numbers. */
+/* Goal: a body's model selects the adapter of that name. Method: give names of adapters that the
+ * model lacks. The engine rejects their numbers. */
 TEST(api_model_names_select_adapters)
 {
     static const struct addition_set set[] = {{0}, {.name = "sql"}, {.name = "poem"}};
@@ -371,7 +371,7 @@ TEST(api_constraints_are_not_of_reasoning)
     rig_close(&rig);
 }
 
-/* Return the number of words that a text in `from` has; the bundled model thinks in plain words. */
+/* Return the number of words of a text. The bundled model reasons in plain words. */
 static int n_word(const char *text)
 {
     int n = 0;
@@ -379,7 +379,7 @@ static int n_word(const char *text)
     return text && *text ? n + 1 : 0;
 }
 
-/* Goal: reasoning ends at its budget, whether the prompt begins it or a constraint follows it. */
+/* Goal: reasoning ends at its budget, also if the prompt begins it or a constraint follows it. */
 TEST(api_reasoning_ends_at_its_budget)
 {
     static const char think[] =
@@ -410,7 +410,7 @@ TEST(api_reasoning_ends_at_its_budget)
     rig_close(&rig);
 }
 
-/* Goal: a constraint of the reasoning, too, applies from the first token (enable_in_reasoning). */
+/* Goal: with enable_in_reasoning, a constraint applies from the first token. */
 TEST(api_constraints_may_hold_in_reasoning)
 {
     static const char *const all[] = {"'guided_choice':['hmm</think>yes']",
@@ -728,7 +728,7 @@ TEST(api_lists_that_forbid_every_token)
 
 TEST(api_causes_of_a_failed_answer)
 {
-    /* Goal: the status names the party that can mend the failure: the client, or the server. */
+    /* Goal: the status shows if the client or the server caused the failure. */
     static const struct {
         enum cause cause;
         int status;
@@ -1015,9 +1015,9 @@ TEST(api_empty_constraints_are_refused)
     rig_close(&rig);
 }
 
-/* Goal: a timeout ends the compilation of a constraint. The answer is the usual one of a request
- * whose timeout has passed, also in pieces and in a chat. Method: a schema of a million states,
- * which fails after more than a second without a timeout. */
+/* Goal: a timeout ends the compilation of a constraint. The answer is the usual one after a
+ * timeout, also in pieces and in a chat. Method: compile a schema of a million states, which fails
+ * after more than a second without a timeout. */
 TEST(api_timeout_ends_compilation)
 {
     static const char *const list[][2] = {{TEXT, "'prompt':'x'"}, {CHAT, USER}};
@@ -1162,8 +1162,8 @@ TEST(api_echo_of_a_cut_prompt_is_what_is_left)
     rig_close(&rig);
 }
 
-/* Goal: fields of which no token satisfies all are an error of the request. The error names those
- * that forbid a token, and no others. */
+/* Goal: fields that no token satisfies together are an error of the request. The error names
+ * exactly the fields that forbid a token. */
 TEST(api_fields_that_contradict_each_other)
 {
     static const struct {

@@ -1,8 +1,8 @@
 /* body.c - typed fields of a JSON body, and the error for a field of the wrong type.
  *
- * Rules that hold for all fields:
+ * These rules apply to all fields:
  *
- *   absent or null        the caller's default stays; returns 0
+ *   absent or null        the caller's default is kept; returns 0
  *   another type          ERR_ARG with the field, the expected and the found type
  *   out of range          ERR_ARG with the range
  *   too many entries      ERR_LIMIT
@@ -38,7 +38,7 @@ int body_real(const struct json *body, const char *name, double *out, struct err
 }
 
 /* Return true if the value is a number without a fraction. A real with the minimum value of int64
- * is possibly a rounded number. */
+ * is excluded, because it may be a rounded number. */
 static bool is_whole(const struct json *j)
 {
     if (json_kind(j) != JK_REAL) return json_kind(j) == JK_INT;

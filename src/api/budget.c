@@ -40,7 +40,7 @@ int api_limit_reasoning(struct constraint **c, const struct api *a, int budget,
     if (budget < 0) return 0;
     if (!begun && *c)
         return err_field(e, ERR_UNSUPPORTED, field,
-                         ": must not come with a constraint of the whole text, which decides about "
+                         ": must not come with a constraint of the whole text, which includes "
                          "the reasoning");
     chat_track_begin(&o.track, a->chat->reasoning_parser, !begun);
     if (begun)

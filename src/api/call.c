@@ -6,7 +6,7 @@
  * api_call_put writes the answer of a call that is DONE.
  *
  * (1) Each part in part[0, n_part) has an id from the beginning, a request until its submission,
- *     and choices afterwards. So a small body with many prompts needs little memory before its
+ *     and choices after it. So a small body with many prompts needs little memory before its
  *     requests run.
  * (2) n_open parts are not done. n_running of them are submitted, at most RUNNING_MAX, so that a
  *     call of many prompts fits into any queue.
@@ -21,7 +21,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MODEL_MAX: maximum length of the model's name, which each piece of an answer contains. The client
+/* PART_MAX: maximum number of prompts, so that one body does not fill the engine's queue.
+ * RUNNING_MAX: maximum number of submitted prompts of a call; the others follow as these end.
+ * MODEL_MAX: maximum length of the model's name, which each piece of an answer contains. The client
  * chooses the name if --served-model-name is '*'. */
 enum { PART_MAX = 2048, RUNNING_MAX = 128, MODEL_MAX = 4096 };
 
@@ -42,7 +44,7 @@ int call_parts(struct api_call *c, int n, struct err *e)
 }
 
 /* Copy the parameters of the first prompt, because the body is read only once. The call owns the
- * arrays of that prompt's lists (part_open). */
+ * arrays of that prompt's lists (part_read). */
 static void copy_settings(struct request *r, const struct request *first)
 {
     struct request own = *r;
@@ -54,7 +56,7 @@ static void copy_settings(struct request *r, const struct request *first)
     r->cache_salt = own.cache_salt;
 }
 
-int part_open(struct part *p, struct api_call *c, const struct json *body, struct err *e)
+int part_read(struct part *p, struct api_call *c, const struct json *body, struct err *e)
 {
     CHECK(p >= c->part && p < c->part + c->n_part, "part %td of %d", p - c->part, c->n_part);
     struct request *r = p->request = request_open(e);
@@ -184,8 +186,8 @@ static int complete(struct api_call *c, struct err *e)
 }
 
 /* Make the requests end without a token, because they have no constraint. max_tokens 0 is necessary
- * if a step began before the request's arrival, because deadlines are compared with the time of
- * that beginning. */
+ * because deadlines are compared with the beginning of a step, which may precede the request's
+ * arrival. */
 static void end_late(struct api_call *c)
 {
     for (int i = 0; i < c->n_part; i++) {
@@ -195,8 +197,8 @@ static void end_late(struct api_call *c)
     }
 }
 
-/* Order: the body, then one constraint for all prompts, then the check of each request by the
- * engine. The lists of the parameters are shared after the first request was validated. */
+/* The body is read first, then the constraint for all prompts is made, and then the engine checks
+ * each request. The lists of the parameters are shared after the first request was validated. */
 int call_open(struct api_call **out, const struct api *a, const struct dialect *dialect,
               const struct json *body, struct call_origin from, struct queue *bell, struct err *e)
 {
@@ -206,7 +208,9 @@ int call_open(struct api_call **out, const struct api *a, const struct dialect *
     c->api = a;
     c->dialect = dialect;
     c->holder = from.holder;
+    c->owner = from.owner;
     c->arrival_us = from.arrival_us;
+    c->keeps_model = from.keeps_model;
     c->unique = os_random();
     c->budget = -1;
     name_call(c);
@@ -252,6 +256,12 @@ void api_call_set_holder(struct api_call *c, uint64_t holder, double weight, uin
     }
 }
 
+void api_call_set_priority(struct api_call *c, int priority)
+{
+    for (int i = 0; i < c->n_part; i++)
+        if (c->part[i].request) c->part[i].request->priority = priority;
+}
+
 void api_call_name(struct api_call *c, const char *name)
 {
     for (int i = 0; i < c->n_part; i++) {
@@ -263,7 +273,7 @@ void api_call_name(struct api_call *c, const char *name)
 /* ---- running ---- */
 
 /* Submit one part. Return ERR_BUSY if the engine's queue is full. The part is then unchanged, so
- * the call may be repeated. A part beyond ORDINARY_MAX is extra: other requests precede it. */
+ * the call may be repeated. A part beyond ORDINARY_MAX is extra, so other requests precede it. */
 static int submit(struct api_call *c, struct part *p, struct err *e)
 {
     struct sample_params *params = &p->request->params;
@@ -295,8 +305,8 @@ static int64_t token_bytes(const struct tokenizer *t, const struct ids *ids)
 }
 
 /* Return the number of bytes of an answer's data on the prompt's tokens, as JSON. The data are ids,
- * and log probabilities in each form. The estimate assumes the prompt's own tokens, and
- * alternatives of ordinary length. */
+ * and log probabilities in each form. The estimate uses the prompt's own tokens, and alternatives
+ * of ordinary length. */
 static int64_t prompt_bytes(const struct api_call *c, const struct request *r)
 {
     enum { ID_BYTES = 8, BY_ID_BYTES = 80, ECHO_BYTES = 40 };
@@ -404,7 +414,7 @@ void api_call_cancel(struct api_call *c)
 
 /* Wait for the end of a running part, because the engine writes to its queue until the end
  * event. */
-static void part_close(struct api_call *c, struct part *p)
+static void part_stop(struct api_call *c, struct part *p)
 {
     bool running = p->queue && !p->request && !p->done;
     if (running) {
@@ -417,14 +427,16 @@ static void part_close(struct api_call *c, struct part *p)
 void api_call_close(struct api_call *c)
 {
     if (!c) return;
-    for (int i = 0; i < c->n_part; i++) part_close(c, &c->part[i]);
+    for (int i = 0; i < c->n_part; i++) part_stop(c, &c->part[i]);
     free(c->part);
+    if (c->dialect->close) c->dialect->close(c);
     json_drop(c->tools);
     arena_deinit(&c->arena);
     arena_deinit(&c->lists);
     sample_lists_drop(c->sample_lists);
     if (c->constraint) c->constraint->op->close(c->constraint);
     if (c->api->session->engine) engine_unreserve(c->api->session->engine, c->holder, c->n_byte);
+    if (c->holds) served_drop(c->api);
     free(c);
 }
 
@@ -455,7 +467,7 @@ int api_call_n_token(const struct api_call *c, int *n_prompt)
 }
 
 /* Set the error of fields that together allow no token. Only fields that forbid a token are named,
- * because a client changes these. */
+ * because a client can change these. */
 static int fail_by_fields(const char *field, unsigned forbids, struct err *e)
 {
     static const char *const names[] = {"logit_bias", "bad_words", "allowed_token_ids",
@@ -470,7 +482,7 @@ static int fail_by_fields(const char *field, unsigned forbids, struct err *e)
 }
 
 /* Set the error of a choice that ended with FINISH_ERROR. A limit of the constraint is a client's
- * error: an equal request would exceed the limit, too. */
+ * error, because an equal request would also exceed the limit. */
 static int fail_by(const struct part *p, const struct reply *r, struct err *e)
 {
     const char *field = p->constraint_field;

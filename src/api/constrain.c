@@ -25,7 +25,7 @@ int call_constrain(struct api_call *c, const struct constraint_spec *spec, struc
 }
 
 /* Compile a constraint into c->constraint. The server's settings can only make its JSON stricter.
- * Stop at the request's deadline: set c->late and return 0 without a constraint. ERR_UNSUPPORTED if
+ * At the request's deadline, set c->late and return 0 without a constraint. ERR_UNSUPPORTED if
  * there is no model. */
 int call_compile(struct api_call *c, const struct constraint_spec *spec, struct err *why)
 {
@@ -90,7 +90,7 @@ int call_constrain_requests(struct api_call *c, struct err *e)
     return rc;
 }
 
-/* A call on the stack is enough: only its constraint and arena are used. */
+/* A call on the stack is enough, because only its constraint and arena are used. */
 int api_constrain(struct request *r, const struct api *a, const struct json *body, struct err *e)
 {
     struct api_call c = {.api = a};
@@ -121,7 +121,7 @@ int api_constrain_message(struct constraint **out, const struct api *a, const st
 
 /* ---- constraints in a JSON body ---- */
 
-/* Reject integers of more than 64 bits. Such integers possibly lost digits during parsing, which
+/* Reject integers of more than 64 bits. Such integers may have lost digits during parsing, which
  * would change the schema. */
 int check_numbers(const struct json *j, struct err *e)
 {
@@ -139,7 +139,7 @@ int check_numbers(const struct json *j, struct err *e)
     return rc;
 }
 
-/* The value is a JSON value or its text. A value is written as text again, because the compiler of
+/* The value is a JSON value or its text. A JSON value is written as text, because the compiler of
  * grammars reads texts. */
 int call_constrain_json(struct api_call *c, const struct constraint_spec *spec,
                         const struct json *value, struct err *e)

@@ -2,9 +2,9 @@
  * model's reasoning, calls and content (chat_answer_tag).
  *
  * Reasoning that begins in the prompt is free text up to its closing mark. The model may begin
- * reasoning itself only if the request enables it. Otherwise a model that seldom reasons would do
- * so if the constraint excludes its usual first token. Constraints on texts other than JSON apply
- * from the first byte. Such a text may begin with the mark of reasoning. */
+ * reasoning itself only if the request enables it. Without this rule, a model that seldom reasons
+ * would do so if the constraint excludes its usual first token. Constraints on texts other than
+ * JSON apply from the first byte. Such a text may begin with the mark of reasoning. */
 #include "dialect.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ static int put_tag(struct json_out *o, const char *text, size_t n, struct err *w
     struct json *tag = NULL;
     int rc = json_parse(&tag, text, n, NULL, why);
     if (rc == 0) rc = check_numbers(tag, why);
-    /* a tag has the form {"type":"structural_tag","format":{...}} or is the format itself */
+    /* a tag has the form {"type":"structural_tag","format":{...}}, or is a format */
     const struct json *format = json_field(tag, "format");
     if (!format) format = tag;
     if (rc == 0 && !json_field(format, "type"))

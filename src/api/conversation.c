@@ -35,8 +35,8 @@ static void note_content(void *out, const struct chat_delta *d)
 }
 
 /* Return in *out the place of the answer's beginning: before, inside or after reasoning. The parser
- * is the judge, so that marks are interpreted in one file. *content: the beginning contains
- * content. */
+ * gives the place, so that marks are interpreted in one file. *content: true if the beginning
+ * contains content. */
 int begun_place(const struct api_call *c, enum chat_place *out, bool *content, struct err *e)
 {
     struct chat_parser *parser;
@@ -71,7 +71,8 @@ static int open_parser(const struct api_call *c, struct chat_parser **out, struc
 
 /* ---- a whole message ---- */
 
-/* Parse the whole text of a choice with a parser of its own, because that of a stream may exist. */
+/* Parse the whole text of a choice with a separate parser, because the parser of a stream may
+ * exist. */
 static int parse_text(const struct api_call *c, const struct choice *a, chat_delta_fn *fn,
                       void *ctx, struct err *e)
 {
@@ -113,7 +114,8 @@ struct emitter {
     void *ctx;
 };
 
-/* Drop the deltas that the client does not want. The message is still parsed completely. */
+/* Drop the deltas of kinds that the client did not request. The message is still parsed
+ * completely. */
 static void emit_delta(void *emitter, const struct chat_delta *d)
 {
     const struct emitter *t = emitter;
@@ -129,16 +131,24 @@ int choice_parse(const struct api_call *c, struct choice *a, chat_delta_fn *fn, 
     return parse_text(c, a, emit_delta, &(struct emitter){c, a, fn, ctx}, e);
 }
 
+bool choice_deltas_to(const struct api_call *c, struct choice *a, size_t end, chat_delta_fn *fn,
+                      void *ctx)
+{
+    CHECK(a->parser && a->n_text_sent <= end && end <= a->text.n, "%zu of %zu bytes are sent",
+          a->n_text_sent, a->text.n);
+    struct emitter t = {c, a, fn, ctx};
+    if (end > a->n_text_sent)
+        chat_parser_push(a->parser, a->text.data + a->n_text_sent, end - a->n_text_sent, emit_delta,
+                         &t);
+    a->n_text_sent = end;
+    return !chat_parser_failed(a->parser);
+}
+
 /* Parse the text that has arrived since the last call. */
 bool choice_deltas(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx)
 {
-    CHECK(a->parser && a->n_text_sent <= a->text.n, "%zu of %zu bytes are sent", a->n_text_sent,
-          a->text.n);
     struct emitter t = {c, a, fn, ctx};
-    if (a->text.n > a->n_text_sent)
-        chat_parser_push(a->parser, a->text.data + a->n_text_sent, a->text.n - a->n_text_sent,
-                         emit_delta, &t);
-    a->n_text_sent = a->text.n;
+    (void)choice_deltas_to(c, a, a->text.n, fn, ctx);
     if (a->reply.finish) chat_parser_finish(a->parser, emit_delta, &t);
     return !chat_parser_failed(a->parser);
 }

@@ -17,7 +17,7 @@ int api_status(int rc)
         return 404;
     case ERR_BUSY:
         return 429;
-    case ERR_MEMORY: /* the error is temporary: the same request may succeed later */
+    case ERR_MEMORY: /* the error is temporary, so a repeated request may succeed */
         return 503;
     default:
         return 500;

@@ -6,35 +6,40 @@
 
 #include <string.h>
 
-/* short names of the endpoints for the rows of fields.def */
+/* Letters of the endpoints for the rows of fields.def. NAMED, ALIASED: endpoints with sampling
+ * parameters by their names, and by the names of other servers. */
 enum {
-    C = ENDPOINT_CHAT,
-    T = ENDPOINT_TEXT,
-    E = ENDPOINT_EMBED,
-    R = ENDPOINT_RENDER,
-    L = ENDPOINT_LIBRARY,
-    P = ENDPOINT_POOL,
-    S = ENDPOINT_SCORE,
-    A = ENDPOINT_ANTHROPIC
+#define ENDPOINT(letter, NAME, named, aliased) letter = ENDPOINT_##NAME,
+#include "endpoints.def"
+#undef ENDPOINT
+#define ENDPOINT(letter, NAME, named, aliased) +(named << ENDPOINT_INDEX_##NAME)
+    NAMED = 0
+#include "endpoints.def"
+    ,
+#undef ENDPOINT
+#define ENDPOINT(letter, NAME, named, aliased) +(aliased << ENDPOINT_INDEX_##NAME)
+    ALIASED = 0
+#include "endpoints.def"
+#undef ENDPOINT
 };
 
 /* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "off". IF_UNLIMITED:
  * accepted only with a value that means "no limit". IF_IDLE: a field of another endpoint, accepted
- * only with a value without effect there. */
+ * only with a value that has no effect there. */
 enum support { SUPPORTED, IF_UNSET, IF_UNLIMITED, IF_IDLE };
 
 static const struct field {
-    const char *name; /* static; a NULL is the alias of a parameter without one */
+    const char *name; /* static; NULL for the absent alias of a parameter */
     unsigned where;
     enum support support;
 } fields[] = {
 #define REAL(name, fallback, range, flag, key, alias, help)                                        \
-    {#name, C | T | L | A, SUPPORTED}, {alias, C | T | A, SUPPORTED},
+    {#name, NAMED, SUPPORTED}, {alias, ALIASED, SUPPORTED},
 #define INT(name, fallback, range, flag, key, alias, help)                                         \
-    {#name, C | T | L | A, SUPPORTED}, {alias, C | T | A, SUPPORTED},
-#define ONE_INT(name, ...)  {#name, C | T | L | A, SUPPORTED},
-#define ONE_FLAG(name, ...) {#name, C | T | L | A, SUPPORTED},
-#define OTHER(name, ...)    {#name, C | T | L | A, SUPPORTED},
+    {#name, NAMED, SUPPORTED}, {alias, ALIASED, SUPPORTED},
+#define ONE_INT(name, ...)  {#name, NAMED, SUPPORTED},
+#define ONE_FLAG(name, ...) {#name, NAMED, SUPPORTED},
+#define OTHER(name, ...)    {#name, NAMED, SUPPORTED},
 #include "sample/params.def"
 #define READ(name, where)       {#name, where, SUPPORTED},
 #define IDLE(name, where, why)  {#name, where, SUPPORTED},
@@ -49,8 +54,8 @@ static const struct field {
 #undef LIMIT
 };
 
-/* Return the row of a field for one of the endpoints `where`. NULL if they do not know the
- * field. */
+/* Return the row of a field for one of the endpoints `where`. NULL if no row has the field and one
+ * of these endpoints. */
 static const struct field *find(const char *name, unsigned where)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
@@ -80,7 +85,8 @@ bool body_is_set(const struct json *j)
     }
 }
 
-/* A negative or null limit means "no limit", the only supported value of a LIMIT row. */
+/* Return true if a field may have the value. A negative or null limit means "no limit", the only
+ * supported value of a LIMIT row. */
 static bool is_supported(const struct field *f, const struct json *value)
 {
     const bool negative = json_real(value, 0) < 0;
@@ -115,8 +121,8 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
 
 /* ---- the library's fields: a misspelled name would change an answer silently ---- */
 
-/* A field of another endpoint is an error only if it is set, so that one params object serves
- * several calls. */
+/* Reject unknown fields. A field of another endpoint is an error only if it is set, so that one
+ * params object serves several calls. */
 static int refuse_unknown(const struct json *body, unsigned where, struct err *e)
 {
     for (void *it = json_first(body); it; it = json_next(body, it)) {

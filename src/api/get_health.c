@@ -19,19 +19,18 @@ void get_version(struct exchange *x, void *server)
     server_reply(x, &b);
 }
 
-/* Return the number of requests in flight, except those of quick routes. Also return the numbers of
- * requests that wait or run in the engine. */
+/* Answer with the number of requests in flight, except those of quick routes. The answer also has
+ * the numbers of requests that wait or run in the engine. */
 void get_load(struct exchange *x, void *server)
 {
     const struct server *s = server;
-    struct stats_view v;
+    const struct server_load l = server_load(s);
     struct buf b = {0};
-    stats_read(engine_stats(s->api->session->engine), &v);
     struct json_out o = {.b = &b};
     out_object(&o, NULL);
     out_int(&o, "server_load", net_stats(s->net).n_answer);
-    out_int(&o, "running", v.value[STAT_running]);
-    out_int(&o, "waiting", v.value[STAT_waiting]);
+    out_int(&o, "running", l.n_running);
+    out_int(&o, "waiting", l.n_waiting);
     out_end(&o);
     server_reply(x, &b);
 }

@@ -49,7 +49,8 @@ static const char *labels(const struct answers *a, int i, char out[160])
     return out;
 }
 
-/* Classes without an answer are omitted, because most routes never have one. */
+/* Append the answers by class of status. Classes without an answer are omitted, because most routes
+ * never have one. */
 static void put_status(struct buf *b, const struct answers *a)
 {
     char label[160];
@@ -61,8 +62,8 @@ static void put_status(struct buf *b, const struct answers *a)
                          k, (long long)a->of[i].n_status[k]);
 }
 
-/* Append a summary of sizes: sum and count per route. out: bytes of answers, otherwise of
- * requests. */
+/* Append a summary of sizes: sum and count per route. out: true for bytes of answers, false for
+ * bytes of requests. */
 static void put_sizes(struct buf *b, const struct answers *a, const char *name, const char *help,
                       bool out)
 {
@@ -77,8 +78,8 @@ static void put_sizes(struct buf *b, const struct answers *a, const char *name, 
     }
 }
 
-/* Append the times of a route's answers. label: "" or the text of labels(). coarse: only three of
- * the bounds. */
+/* Append the times of a route's answers. label: "" or the text of labels(). coarse: append only
+ * three of the bounds. */
 static void put_times(struct buf *b, const char *name, const char *label,
                       const struct net_answers *r, bool coarse)
 {
@@ -118,7 +119,8 @@ static void put_durations(struct buf *b, const struct answers *a)
     put_times(b, fine, "", &all, false);
 }
 
-/* The counters are copied first, so that all metrics of a page agree. */
+/* Append the metrics of answers. The counters are copied first, so that all metrics of a page
+ * agree. */
 static void put_answers(struct buf *b, const struct server *s)
 {
     struct answers a = {.route = s->o.net.route, .n = s->o.net.n_route};
@@ -152,7 +154,7 @@ static void put_server(struct buf *b, const struct net_stats *n)
         (double)(n->loop_us + n->handler_us + n->stream_us) * 1e-6);
 }
 
-/* The names are those of Prometheus's client libraries. */
+/* Append the metrics of the process, under the names of Prometheus's client libraries. */
 static void put_process(struct buf *b)
 {
     struct process_usage u;
@@ -169,15 +171,10 @@ static void put_process(struct buf *b)
     one(b, "process_max_fds", "gauge", "Most file descriptors that may be open.", (double)u.fd_max);
 }
 
-/* Append the peak rates of the machine, and their utilization in the window. */
-static void put_use(struct buf *b, const struct server *s, const struct stats_view *v,
-                    double window_s)
+/* Append the peak rates of the machine, and their utilization in the window by the only model. */
+static void put_use(struct buf *b, const struct server *s, const struct stats_rates *r)
 {
     struct machine_peaks peak;
-    const struct stats *st = engine_stats(s->api->session->engine);
-    struct stats_rates r = stats_rates(st, v, time_us(), (int64_t)(window_s * 1e6));
-    one(b, "quoth:engine_utilization", "gauge",
-        "Share of the window (60 s; /metrics?window=S) in which the engine made steps.", r.busy);
     if (!peaks_get(s->o.peaks, &peak)) return;
     head(b, "quoth:peak_flops", "gauge",
          "Operations a second that this machine can do with the model's kind of activations, "
@@ -187,14 +184,124 @@ static void put_use(struct buf *b, const struct server *s, const struct stats_vi
     if (peak.ops[peak.arith] > 0)
         one(b, "quoth:model_flops_utilization", "gauge",
             "FLOPs of the model in the window, as a share of the peak (MFU).",
-            r.flops / peak.ops[peak.arith]);
+            r->flops / peak.ops[peak.arith]);
     if (!(peak.read_bytes > 0)) return;
     one(b, "quoth:peak_read_bytes_per_second", "gauge",
         "Bytes a second that all threads can read from memory, measured once.", peak.read_bytes);
     one(b, "quoth:memory_bandwidth_utilization", "gauge",
         "Bytes that steps had to read in the window, as a share of the peak; above 1: from a "
         "cache.",
-        r.read_bytes / peak.read_bytes);
+        r->read_bytes / peak.read_bytes);
+}
+
+/* ---- the models ---- */
+
+/* Append a metric of each model of a server with several models. value: function of a status. */
+static void put_each(struct buf *b, const struct server *s, const char *name, const char *kind,
+                     const char *help, double (*value)(const struct served_status *m))
+{
+    head(b, name, kind, help);
+    for (int i = 0; i < models_n(s->models); i++) {
+        struct served *m = models_at(s->models, i);
+        const struct served_status now = served_status(m);
+        buf_addf(b, "%s{", name);
+        stats_label(b, "model_name", served_spec(m)->name[0]);
+        buf_addf(b, "} %.15g\n", value(&now));
+    }
+}
+
+static double is_loaded(const struct served_status *m)
+{
+    return m->state == SERVED_READY || m->state == SERVED_DRAINING;
+}
+
+static double planned_bytes(const struct served_status *m)
+{
+    return (double)m->n_byte;
+}
+
+static double n_load(const struct served_status *m)
+{
+    return (double)m->n_load;
+}
+
+static double n_waiting(const struct served_status *m)
+{
+    return m->n_waiting;
+}
+
+static double load_seconds(const struct served_status *m)
+{
+    return (double)m->load_us * 1e-6;
+}
+
+/* Append the states of the models that are loaded on demand. */
+static void put_models(struct buf *b, const struct server *s)
+{
+    if (s->only) return;
+    put_each(b, s, "quoth:model_loaded", "gauge", "1 if the model is in memory.", is_loaded);
+    put_each(b, s, "quoth:model_planned_bytes", "gauge",
+             "Memory of the model's plan; 0 if it is not in memory.", planned_bytes);
+    put_each(b, s, "quoth:model_requests_waiting", "gauge",
+             "Requests that wait until the model is loaded.", n_waiting);
+    put_each(b, s, "quoth:model_loads_total", "counter", "Loads of the model.", n_load);
+    put_each(b, s, "quoth:model_load_seconds", "gauge", "Duration of the model's last load.",
+             load_seconds);
+}
+
+/* Models in memory, with references. */
+struct loaded {
+    const struct api **api;      /* owned [n] */
+    struct stats_engine *engine; /* owned [n] */
+    int n;
+};
+
+static void loaded_deinit(struct loaded *l)
+{
+    for (int i = 0; i < l->n; i++) served_unpeek(l->api[i]);
+    free(l->api);
+    free(l->engine);
+}
+
+/* Read the figures of all models in memory. Return false if memory ran out. */
+static bool loaded_read(struct loaded *l, const struct server *s, double window_s)
+{
+    const int n = models_n(s->models);
+    const int64_t now = time_us();
+    *l = (struct loaded){.api = calloc((size_t)n, sizeof *l->api),
+                         .engine = calloc((size_t)n, sizeof *l->engine)};
+    for (int i = 0; l->api && l->engine && i < n; i++) {
+        const struct api *a = served_peek(models_at(s->models, i));
+        if (!a) continue;
+        struct stats_engine *e = &l->engine[l->n];
+        l->api[l->n++] = a;
+        e->st = engine_stats(a->session->engine);
+        e->marks = stats_marks(e->st, now, (int64_t)(window_s * 1e6));
+        stats_read(e->st, &e->view);
+    }
+    return l->api && l->engine;
+}
+
+/* Append the shares of time in steps, and the use of the machine. */
+static void put_utilization(struct buf *b, const struct server *s, const struct loaded *l,
+                            double window_s)
+{
+    static const char name[] = "quoth:engine_utilization";
+    struct stats_rates r = {0};
+    head(b, name, "gauge",
+         "Share of the window (60 s; /metrics?window=S) in which the engine made steps.");
+    for (int i = 0; i < l->n; i++) {
+        const struct stats_engine *e = &l->engine[i];
+        r = stats_rates(e->st, &e->view, time_us(), (int64_t)(window_s * 1e6));
+        buf_add_text(b, name);
+        if (!s->only) {
+            buf_add_char(b, '{');
+            stats_label(b, "model_name", served_spec(l->api[i]->model)->name[0]);
+            buf_add_char(b, '}');
+        }
+        buf_addf(b, " %.15g\n", r.busy);
+    }
+    if (s->only) put_use(b, s, &r);
 }
 
 /* Return the query's `window` in seconds, for high-water marks. */
@@ -221,9 +328,8 @@ static int read_window(double *window, const struct exchange *x, struct err *e)
 void get_metrics(struct exchange *x, void *server)
 {
     const struct server *s = server;
-    const struct stats *st = engine_stats(s->api->session->engine);
     struct net_stats n = net_stats(s->net);
-    struct stats_view v;
+    struct loaded l;
     struct buf b = {0};
     struct err e = {0};
     double window;
@@ -232,11 +338,12 @@ void get_metrics(struct exchange *x, void *server)
         server_fail(x, rc, &e);
         return;
     }
-    struct stats_marks m = stats_marks(st, time_us(), (int64_t)(window * 1e6));
-    stats_read(st, &v);
-    stats_prometheus(st, &v, NULL, &b);
-    stats_prometheus_marks(st, &m, window, &b);
-    put_use(&b, s, &v, window);
+    b.failed = !loaded_read(&l, s, window);
+    stats_prometheus(l.engine, l.n, NULL, &b);
+    stats_prometheus_marks(l.engine, l.n, window, &b);
+    put_utilization(&b, s, &l, window);
+    put_models(&b, s);
+    loaded_deinit(&l);
     put_answers(&b, s);
     put_server(&b, &n);
     put_process(&b);

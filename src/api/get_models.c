@@ -1,53 +1,117 @@
 /* get_models.c - GET /v1/models and /v1/models/{id}: names of the served model, and its adapters.
- * anthropic_models.c has the form of Anthropic's clients, which send the header anthropic-version.
+ * Clients of another API get its form (errors.def).
  *
  *    {"object":"list","data":[{"id":"m","max_model_len":4096,"meta":{"n_vocab":32000},...},...]} */
 #include "server_impl.h"
 
 #include <string.h>
 
-/* Append `meta` in the form of llama.cpp's server. Clients that send token ids need the size of the
- * vocabulary. */
-static void put_model(const struct server *s, const char *name, struct json_out *o)
+#define ERRORS(id) extern const struct error_form id##_errors;
+#include "errors.def"
+
+/* Lists of models in the form of an API, by its form of failures. All pointers are static. */
+static const struct own_lists {
+    const struct error_form *errors;
+    void (*list)(struct exchange *x, const struct server *s);
+    void (*one)(struct exchange *x, const struct server *s, const struct listed *l);
+} own_lists[] = {
+#define MODELS(id) {&id##_errors, id##_get_models, id##_get_model},
+#include "errors.def"
+};
+
+/* Return the lists of the request's API; NULL: OpenAI's. */
+static const struct own_lists *lists_of(const struct exchange *x)
 {
-    const struct additions *a = &s->api->session->additions;
-    const int adapter = session_adapter(s->api->session, name);
-    const struct model_info *i = s->api->session->info;
+    for (size_t i = 0; i < sizeof own_lists / sizeof *own_lists; i++)
+        if (own_lists[i].errors == server_form(x)) return &own_lists[i];
+    return NULL;
+}
+
+/* Append the state of a model in the form of llama.cpp's router, and quoth's own members. */
+static void put_status(struct served *m, struct json_out *o)
+{
+    const struct served_status now = served_status(m);
+    out_object(o, "status");
+    out_word(o, "value", served_state_name(now.state));
+    if (now.rc != 0) {
+        out_flag(o, "failed", true);
+        out_word(o, "error", now.why.text);
+    }
+    out_flag(o, "draining", now.state == SERVED_DRAINING);
+    out_flag(o, "pinned", served_spec(m)->pinned);
+    out_int(o, "requests", now.n_ref);
+    out_int(o, "waiting", now.n_waiting);
+    out_int(o, "memory", now.n_byte);
+    out_end(o);
+}
+
+/* Append `meta` in the form of llama.cpp's server. Clients that send token ids need the size of the
+ * vocabulary. A model that is not loaded has neither `meta` nor a maximum length. */
+static void put_model(const struct server *s, const struct listed *l, struct json_out *o)
+{
+    const struct session *session = l->api ? l->api->session : NULL;
+    const char *own = listed_own_name(l);
     out_object(o, NULL);
-    out_word(o, "id", name);
+    out_word(o, "id", l->name);
     out_word(o, "object", "model");
     out_int(o, "created", s->created);
     out_word(o, "owned_by", "quoth");
-    out_word(o, "root", adapter ? a->set[adapter].path : s->o.name[0]);
-    if (adapter)
-        out_word(o, "parent", s->o.name[0]);
+    out_word(o, "root", l->adapter ? session->additions.set[l->adapter].path : own);
+    if (l->adapter)
+        out_word(o, "parent", own);
     else
         out_null(o, "parent");
-    out_int(o, "max_model_len", engine_context(s->api->session->engine));
-    out_object(o, "meta");
-    out_int(o, "n_vocab", i->n_vocab);
-    out_int(o, "n_params", i->n_param);
-    out_end(o);
+    if (session) {
+        out_int(o, "max_model_len", engine_context(session->engine));
+        out_object(o, "meta");
+        out_int(o, "n_vocab", session->info->n_vocab);
+        out_int(o, "n_params", session->info->n_param);
+        out_end(o);
+    }
+    if (!s->only) put_status(l->model, o);
     out_end(o);
 }
 
+const char *listed_own_name(const struct listed *l)
+{
+    return served_spec(l->model)->name[0];
+}
+
+/* Only a model that is never unloaded has adapters with names. */
 int server_n_model(const struct server *s)
 {
-    const int n_set = s->api->session->additions.n_set;
-    return s->o.n_name + (n_set > 1 ? n_set - 1 : 0);
+    int n = 0;
+    for (int i = 0; i < models_n(s->models); i++) n += served_spec(models_at(s->models, i))->n_name;
+    const int n_set = s->only ? s->only->session->additions.n_set : 0;
+    return n + (n_set > 1 ? n_set - 1 : 0);
 }
 
-/* Adapter 0 is the model itself. */
-const char *server_model_name(const struct server *s, int i)
+struct listed server_listed(const struct server *s, int i, bool peek)
 {
-    const struct additions *a = &s->api->session->additions;
-    return i < s->o.n_name ? s->o.name[i] : a->set[i - s->o.n_name + 1].name;
+    struct listed l = {0};
+    for (int k = 0; k < models_n(s->models) && !l.name; k++) {
+        const struct served_spec *spec = served_spec(models_at(s->models, k));
+        l.model = models_at(s->models, k);
+        if (i < spec->n_name)
+            l.name = spec->name[i];
+        else
+            i -= spec->n_name;
+    }
+    if (!l.name) { /* adapter 0 is the model itself */
+        l.adapter = i + 1;
+        l.name = s->only->session->additions.set[l.adapter].name;
+    }
+    if (peek) l.api = served_peek(l.model);
+    return l;
 }
 
-/* Return true if the client is Anthropic's, which sends this header with every request. */
-static bool is_anthropic(const struct exchange *x)
+struct listed server_list_name(const struct server *s, const char *name)
 {
-    return exchange_header(x, "anthropic-version") != NULL;
+    struct listed l = {.name = name};
+    (void)server_model(s, name, &l.model, NULL);
+    l.api = served_peek(l.model);
+    l.adapter = l.api ? session_adapter(l.api->session, name) : 0;
+    return l;
 }
 
 void get_models(struct exchange *x, void *server)
@@ -55,14 +119,19 @@ void get_models(struct exchange *x, void *server)
     const struct server *s = server;
     struct buf b = {0};
     struct json_out o = {.b = &b};
-    if (is_anthropic(x)) {
-        anthropic_get_models(x, s);
+    const struct own_lists *own = lists_of(x);
+    if (own) {
+        own->list(x, s);
         return;
     }
     out_object(&o, NULL);
     out_word(&o, "object", "list");
     out_list(&o, "data");
-    for (int i = 0; i < server_n_model(s); i++) put_model(s, server_model_name(s, i), &o);
+    for (int i = 0; i < server_n_model(s); i++) {
+        const struct listed l = server_listed(s, i, true);
+        put_model(s, &l, &o);
+        served_unpeek(l.api);
+    }
     out_end(&o);
     out_end(&o);
     server_reply(x, &b);
@@ -75,15 +144,17 @@ void get_model(struct exchange *x, void *server)
     const char *name = exchange_param(x) ? exchange_param(x) : "";
     struct err e = {0};
     struct buf b = {0};
-    int rc = server_model(s, name, &e);
+    int rc = server_model(s, name, NULL, &e);
     if (rc != 0) {
         server_fail(x, rc, &e);
         return;
     }
-    if (is_anthropic(x)) {
-        anthropic_get_model(x, s, name);
-        return;
-    }
-    put_model(s, name, &(struct json_out){.b = &b});
-    server_reply(x, &b);
+    const struct own_lists *own = lists_of(x);
+    const struct listed l = server_list_name(s, name);
+    if (own)
+        own->one(x, s, &l);
+    else
+        put_model(s, &l, &(struct json_out){.b = &b});
+    served_unpeek(l.api);
+    if (!own) server_reply(x, &b);
 }

@@ -17,8 +17,8 @@ static void put_buf(struct json_out *o, const char *key, const struct buf *text)
     out_text(o, key, text->data, text->n);
 }
 
-/* The nine characters are the digits of a random number in base 62, lowest first. The same seed and
- * i give the same id, so that chunks of a stream and a whole answer agree. */
+/* The nine characters are the digits of a random number in base 62, lowest first. Equal seeds and i
+ * give equal ids, so that a stream and a whole answer agree. */
 void call_id(char id[static CALL_ID_LETTERS + 1], uint64_t id_seed, int i)
 {
     static const char letter[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";

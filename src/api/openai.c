@@ -52,7 +52,8 @@ static int read_stream(struct api_call *c, const struct json *body, struct err *
         return err_field(e, ERR_ARG, "stream_options", ": must come with stream true, got false");
     rc = body_flag(options, "include_usage", &own->include_usage, e);
     if (rc == 0) rc = body_flag(options, "continuous_usage_stats", &own->usage_always, e);
-    own->usage_always &= own->include_usage; /* no effect without include_usage, as in vLLM */
+    /* it has no effect without include_usage, as in vLLM */
+    own->usage_always &= own->include_usage;
     return rc;
 }
 
@@ -183,7 +184,7 @@ static int put_part(const struct api_call *c, const struct part *p, int *index, 
     return rc;
 }
 
-/* The order of members is that of OpenAI's answers: clients print them unchanged. */
+/* The order of members is that of OpenAI's answers, because clients print them unchanged. */
 int openai_put(const struct api_call *c, struct buf *b, struct err *e)
 {
     struct json_out o = {.b = b};

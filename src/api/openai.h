@@ -14,22 +14,22 @@ struct openai_form {
     /* true if the response contains the prompt's ids and log probabilities, as in vLLM's chats */
     bool prompt_in_response;
     /* function that writes a choice's members between "index" and the reason for its end. *called
-     * is set if the choice ended in a tool call. It returns ERR_MEMORY; ERR_IO for embeddings that
-     * are not finite. */
+     * is set if the choice ended in a tool call. It returns ERR_MEMORY, or ERR_IO for embeddings
+     * that are not finite. */
     int (*put)(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct json_out *o, struct err *e);
 };
 
 /* Data of c->own. */
 struct openai {
-    /* true for usage at the end of a stream, and true for usage in each piece, with the tokens so
-     * far */
+    /* include_usage: usage at the end of a stream. usage_always: usage in each piece, with the
+     * tokens so far. */
     bool include_usage, usage_always;
     /* fields of embeddings */
     int dimensions;         /* length of the returned vectors; 0: all components */
     bool base64, normalize; /* normalize: true to scale vectors to length 1 */
-    /* fields of classes and scores: true to apply the activation, for logits of labels, and for
-     * vectors of all tokens */
+    /* fields of classes and scores. activate: apply the activation. classify: logits of labels.
+     * tokens: vectors of all tokens. */
     bool activate, classify, tokens;
     void *more; /* data of the dialect, in the call's arena; NULL: none */
 };
@@ -46,6 +46,10 @@ int openai_read(struct api_call *c, const struct json *body, struct err *e);
 /* Read the constraint of the answers into c->spec. Call after the parts exist. ERR_ARG for a wrong
  * type or two constraints, ERR_UNSUPPORTED for an unknown kind or an inexact number, ERR_MEMORY. */
 int openai_read_format(struct api_call *c, const struct json *body, struct err *e);
+/* Read the prompts of a text that is no conversation, and its constraint. This body is the neutral
+ * form of all dialects of texts: one of completions. ERR_UNSUPPORTED for a model that generates no
+ * text. Also the errors of read_prompts, openai_read_format and call_constrain_text. */
+int openai_read_plain(struct api_call *c, const struct json *body, part_fn *open, struct err *e);
 /* Convert a body with `functions` or `function_call` to `tools` and `tool_choice`. The caller owns
  * *out. *out is NULL for a body without these fields, and after an error. ERR_ARG if the body also
  * has the new fields or a wrong type, ERR_MEMORY. */
@@ -55,8 +59,8 @@ int openai_read_functions(struct json **out, const struct json *body, struct err
 int openai_check_calls(const struct json *body, struct err *e);
 /* Read a conversation into the call's only part. This body is the neutral form of all dialects of
  * conversations: one of chat completions, with functions as its only tools. given: tools as in
- * openai_read_tools. ERR_UNSUPPORTED for a model that generates no text; otherwise the errors of
- * the functions below, of call_parts, part_open, read_messages and call_constrain_message. */
+ * openai_read_tools. ERR_UNSUPPORTED for a model that generates no text. Also the errors of the
+ * functions below, of call_parts, part_read, read_messages and call_constrain_message. */
 int openai_read_chat(struct api_call *c, const struct json *body, const struct json *given,
                      struct err *e);
 /* Append a value as member `key`; nothing if it is NULL. */
@@ -76,22 +80,21 @@ int openai_custom_input(struct arena *a, const struct json *tool, struct text_sp
  * for too many tools, ERR_UNSUPPORTED for a kind of tool or choice, ERR_MEMORY. */
 int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct json *body,
                       const struct json *given, struct err *e);
-/* Append a response up to the beginning of its list, and the usage at its end. */
+/* Append a response up to the beginning of its list. */
 void openai_put_head(const struct api_call *c, const char *object, const char *list,
                      struct json_out *o);
 void openai_put_usage(const struct api_call *c, struct json_out *o);
-/* Functions of dialect.put, put_end and put_error. openai_put has the errors of the form's
- * `put`. */
+/* Append a whole response (dialect.put). Errors: those of the form's `put`. */
 int openai_put(const struct api_call *c, struct buf *b, struct err *e);
 /* Append the last frames of a stream: the usage if it was requested, and [DONE]. */
 void openai_put_end(const struct api_call *c, struct buf *b);
 /* Append a frame with the error object. */
-void openai_put_error(struct buf *b, int rc, const struct err *e);
+void openai_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
 
 /* Begin and end a frame of a choice. The caller writes the choice's members between these calls.
  * last: the frame contains the reason for the end. */
 void openai_frame_begin(const struct api_call *c, int index, struct json_out *o, struct buf *b);
-/* Append the end of a frame: new token ids and, if it is the last frame, the reason of the end. */
+/* Append the end of a frame: new token ids, and the reason of the end if it is the last frame. */
 void openai_frame_end(const struct api_call *c, const struct part *p, struct choice *a, bool last,
                       struct json_out *o);
 /* Return the unsent log probabilities, and mark them as sent. */
@@ -99,9 +102,12 @@ struct answer_log log_unsent(struct choice *a);
 
 /* ---- openai_logprobs.c: members of the object that is open ---- */
 
+/* Append a list of n tokens as member `key`. */
+void put_logprobs_list(struct json_out *o, const char *key, const struct tokenizer *t,
+                       const struct token_logprobs *v, size_t n);
 void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const struct answer_log *log);
-/* Append log probabilities of the prompt's tokens (maybe none) and of later tokens. text_offset:
- * offset of the first token in the text. */
+/* Append log probabilities of the prompt's tokens, if there are any, and of later tokens.
+ * text_offset: offset of the first token in the text. */
 void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
                              const struct answer_log *prompt, const struct answer_log *log,
                              size_t text_offset);

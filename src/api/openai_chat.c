@@ -97,8 +97,8 @@ static int read_max_tokens(const struct api_call *c, struct request *r, const st
     return rc;
 }
 
-/* Reject a model without logits before its missing template, and a model of encoder and decoder
- * without a template with a better reason. */
+/* Reject a model that generates no chats, with a better reason than its missing template. Such a
+ * model has no logits, or is one of encoder and decoder without a template. */
 static int check_generates(const struct api *a, struct err *e)
 {
     const struct model_info *i = a->session->info;
@@ -124,7 +124,7 @@ int openai_read_chat(struct api_call *c, const struct json *body, const struct j
     int rc = check_generates(c->api, e);
     if (rc == 0) rc = call_parts(c, 1, e);
     struct part *p = c->part;
-    if (rc == 0) rc = part_open(p, c, body, e);
+    if (rc == 0) rc = part_read(p, c, body, e);
     if (rc == 0) rc = read_max_tokens(c, p->request, body, e);
     if (rc == 0) rc = read_chat_logprobs(c, p->request, body, e);
     if (rc == 0) rc = read_messages(c, p, body, e);
@@ -134,13 +134,13 @@ int openai_read_chat(struct api_call *c, const struct json *body, const struct j
     if (rc == 0) rc = read_echo(c, body, e);
     if (rc == 0) rc = openai_read_format(c, body, e);
     if (rc == 0 && !c->dialect->counts) rc = call_constrain_message(c, &tools, e);
-    /* special tokens are the marks of reasoning and calls of some models */
+    /* keep special tokens, which are the marks of reasoning and calls of some models */
     if (rc == 0 && (c->tool_parser || c->reasoning_parser)) p->reply.keep_marks = true;
     return rc;
 }
 
-/* A body with `functions`, or with custom tools, is converted to one with functions in `tools`.
- * Errors then contain the client's names of the fields. */
+/* Read a body of chat completions. A body with `functions`, or with custom tools, is converted to
+ * one with functions in `tools`. Errors then contain the client's names of the fields. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     struct json *modern = NULL, *plain = NULL;
@@ -274,7 +274,7 @@ static void put_delta_call(struct json_out *o, const struct chat_delta *d, bool 
     out_end(o);
 }
 
-/* Append a frame for a piece of a call. A piece of a custom tool's arguments may contain nothing of
+/* Append a frame for a piece of a call. A piece of a custom tool's arguments may contain no part of
  * the call's text. */
 static void put_delta_of_call(const struct frame_writer *p, const struct chat_delta *d)
 {

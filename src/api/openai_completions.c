@@ -22,11 +22,21 @@ static int read_text_logprobs(struct api_call *c, struct request *r, const struc
 /* Open the request of one prompt (part_fn). */
 static int open_part(struct api_call *c, struct part *p, const struct json *body, struct err *e)
 {
-    int rc = part_open(p, c, body, e);
+    int rc = part_read(p, c, body, e);
     return rc ? rc : read_text_logprobs(c, p->request, body, e);
 }
 
-/* An empty suffix is accepted, because some clients always send one. */
+int openai_read_plain(struct api_call *c, const struct json *body, part_fn *open, struct err *e)
+{
+    const struct model_info *info = c->api->session->info;
+    if (info->headless)
+        return err_field(e, ERR_UNSUPPORTED, "model", ": \"%.80s\" generates no text", info->name);
+    int rc = read_prompts(c, body, open, e);
+    if (rc == 0) rc = openai_read_format(c, body, e);
+    return rc ? rc : call_constrain_text(c, e);
+}
+
+/* Read a body of completions. An empty suffix is accepted, because some clients always send one. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *suffix = body_field(body, "suffix");
@@ -50,7 +60,7 @@ struct choice_piece {
     size_t n;
     const struct answer_log *log;
     size_t log_offset; /* offset of the first token of `log` in the whole text, in bytes */
-    bool begins;       /* true if the choice has just begun */
+    bool begins;       /* true in the first piece of the choice */
 };
 
 /* Append "text" and "logprobs" of a piece. The echoed prompt precedes the first piece. */

@@ -4,9 +4,9 @@
  *      --openai_read_custom--> {"type":"function","function":{"name","description","parameters"}}
  *   the function's call --custom_push--> {"type":"custom","custom":{"name","input"}}
  *
- * Templates and models know only functions. So a custom tool is shown as a function with one
- * argument, the string `input`. The description of `input` contains the format, which a client need
- * not repeat in its prompt. Calls in messages are converted, too. */
+ * Templates and models support only functions. So a custom tool becomes a function with one
+ * argument, the string `input`. The description of `input` contains the format, so a client need
+ * not repeat it in its prompt. Calls in messages are also converted. */
 #include "openai.h"
 
 #include "base/utf8.h"
@@ -28,7 +28,7 @@ static bool is_custom(const struct json *object)
     return type && strcmp(type, "custom") == 0;
 }
 
-/* Return true if some item of a list is of the type "custom". */
+/* Return true if a list has an item of the type "custom". */
 static bool has_custom(const struct json *list)
 {
     for (size_t i = 0; json_kind(list) == JK_LIST && i < json_count(list); i++)
@@ -133,7 +133,7 @@ static int put_tool(struct json_out *o, const struct json *tool, size_t i, struc
     return 0;
 }
 
-/* Append an object {"type":"custom","custom":...} of tool_choice as one of a function. */
+/* Append an object {"type":"custom","custom":...} of tool_choice as an object of a function. */
 static void put_named(struct json_out *o, const char *key, const struct json *choice)
 {
     if (!is_custom(choice)) return openai_put_json(o, key, choice);

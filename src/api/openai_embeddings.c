@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The order matters: `dimensions` is known before the prompts are tokenized. */
+/* Read a body of embeddings. `dimensions` is read before the prompts are tokenized, so that an
+ * error in it is found early. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     const char *format = "float";
@@ -39,7 +40,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     return read_prompts(c, body, pooled_open_embedding, e);
 }
 
-/* The sum is f64, so that long vectors lose no digits. */
+/* The sum is f64, so that long vectors lose no precision. */
 bool api_normalize(float *v, int n)
 {
     return api_scale(v, n, true);

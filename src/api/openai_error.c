@@ -22,6 +22,8 @@ static const char *code_of(int rc, const char *field)
     if (rc == ERR_LIMIT && prompt) return "context_length_exceeded";
     if (rc == ERR_BUSY) return "rate_limit_exceeded";
     if (rc == ERR_MEMORY) return "overloaded";
+    if (rc == ERR_MISSING && strcmp(field, "previous_response_id") == 0)
+        return "previous_response_not_found";
     if (rc == ERR_MISSING) return strcmp(field, "model") == 0 ? "model_not_found" : "not_found";
     return NULL;
 }
@@ -46,7 +48,7 @@ void api_error_put(struct buf *b, int rc, const struct err *e)
     put_error(&(struct json_out){.b = b}, NULL, rc, e);
 }
 
-/* Append the body of a failed request. The id is in a header only, as OpenAI's. */
+/* Append the body of a failed request. The id is only in a header, as in OpenAI's API. */
 static void put_body(struct buf *b, int rc, const struct err *e, const char *id)
 {
     struct json_out o = {.b = b};
@@ -56,8 +58,9 @@ static void put_body(struct buf *b, int rc, const struct err *e, const char *id)
     out_end(&o);
 }
 
-void openai_put_error(struct buf *b, int rc, const struct err *e)
+void openai_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e)
 {
+    (void)c;
     buf_add_text(b, "data: ");
     put_body(b, rc, e, NULL);
     buf_add_text(b, "\n\n");

@@ -35,7 +35,7 @@ static int wrong_type(const char *field, const char *place, const char *expected
                      json_kind_name(json_kind(found)));
 }
 
-/* Check the value's form and keep the constraint. A grammar's notation is found by its text,
+/* Check the value's form and keep the constraint. A grammar's notation is detected from its text,
  * because clients do not name it. */
 static int constrain(struct api_call *c, const struct constraint_spec *spec, enum format_form form,
                      const struct json *value, struct err *e)

@@ -38,7 +38,8 @@ static void put_tool(struct json_out *o, const struct json *function)
     out_end(o);
 }
 
-/* A word of function_call is a word of tool_choice. {"name":"f"} becomes an object with a type. */
+/* Write function_call as tool_choice. A word of function_call is a word of tool_choice.
+ * {"name":"f"} becomes an object with a type. */
 static void put_choice(struct json_out *o, const struct json *choice)
 {
     if (json_kind(choice) != JK_OBJECT) return openai_put_json(o, "tool_choice", choice);
@@ -85,7 +86,8 @@ static void put_message(struct json_out *o, const struct json *message, size_t i
     out_end(o);
 }
 
-/* A result has no id in the old form. The result belongs to the last call before it. */
+/* Write the messages with tool calls. A result has no id in the old form. The result belongs to the
+ * last call before it. */
 static void put_messages(struct json_out *o, const struct json *messages)
 {
     size_t i_call = 0;

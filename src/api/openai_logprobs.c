@@ -24,26 +24,31 @@ static void put_chat_token(struct json_out *o, const struct tokenizer *t, const 
     out_end(o);
 }
 
-/* Append the member "logprobs":
- *    {"content":[{"token":"a","logprob":-0.1,"bytes":[97],"top_logprobs":[...]}],"refusal":null} */
-void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const struct answer_log *log)
+void put_logprobs_list(struct json_out *o, const char *key, const struct tokenizer *t,
+                       const struct token_logprobs *v, size_t n)
 {
-    out_object(o, "logprobs");
-    out_list(o, "content");
-    for (size_t i = 0; i < log->n; i++) {
-        const struct token_logprobs *p = &log->v[i];
+    out_list(o, key);
+    for (size_t i = 0; i < n; i++) {
         out_object(o, NULL);
-        put_chat_token(o, t, &p->chosen);
+        put_chat_token(o, t, &v[i].chosen);
         out_list(o, "top_logprobs");
-        for (int k = 0; k < p->n_top; k++) {
+        for (int k = 0; k < v[i].n_top; k++) {
             out_object(o, NULL);
-            put_chat_token(o, t, &p->top[k]);
+            put_chat_token(o, t, &v[i].top[k]);
             out_end(o);
         }
         out_end(o);
         out_end(o);
     }
     out_end(o);
+}
+
+/* Append the member "logprobs":
+ *    {"content":[{"token":"a","logprob":-0.1,"bytes":[97],"top_logprobs":[...]}],"refusal":null} */
+void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const struct answer_log *log)
+{
+    out_object(o, "logprobs");
+    put_logprobs_list(o, "content", t, log->v, log->n);
     out_null(o, "refusal");
     out_end(o);
 }
@@ -87,7 +92,7 @@ static void put_top_or_null(struct json_out *o, const struct tokenizer *t,
         put_top(o, t, p);
 }
 
-/* Four parallel lists with one item per token:
+/* The object has four parallel lists with one item per token:
  *    {"tokens":["a"],"token_logprobs":[-0.1],"top_logprobs":[{"a":-0.1}],"text_offset":[0]} */
 void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
                              const struct answer_log *prompt, const struct answer_log *log,
@@ -123,7 +128,7 @@ static void put_by_id(struct json_out *o, const struct tokenizer *t, const struc
     out_end(o);
 }
 
-/* A list with one object per token of the prompt, and null for the first token:
+/* The list has one object per token of the prompt, and null for the first token:
  *    [null,{"97":{"logprob":-0.1,"rank":1,"decoded_token":"a"}}] */
 void put_prompt_logprobs(struct json_out *o, const struct tokenizer *t,
                          const struct answer_log *log)

@@ -122,7 +122,7 @@ static const struct json *name_of(const struct json *choice)
     return body_field(function ? function : choice, "name");
 }
 
-/* An absent tool_choice is "auto". A named function must be called exactly once. */
+/* Read tool_choice. An absent one is "auto". A named function must be called exactly once. */
 static int read_choice(struct choice_spec *out, const struct json *choice, struct err *e)
 {
     char value[80];
@@ -245,8 +245,8 @@ static int read_input(struct api_call *c, struct chat_tool *tool, const struct j
 }
 
 /* Add a function that may be called. The function's schema is enforced if a call is required,
- * `strict` is set or the tool is custom with a grammar. Otherwise the model is free, as in OpenAI's
- * API. */
+ * `strict` is set or the tool is custom with a grammar. The model is free in other cases, as in
+ * OpenAI's API. */
 static int read_tool(struct api_call *c, struct tools_spec *out, const struct choice_spec *spec,
                      const struct json *function, const struct json *given, size_t i, struct err *e)
 {
@@ -264,7 +264,8 @@ static int read_tool(struct api_call *c, struct tools_spec *out, const struct ch
     return strict || spec->must || tool->input ? read_schema(c, tool, function, e) : 0;
 }
 
-/* Check that a call's name decides whether its tool is custom. */
+/* Check that no name belongs to both a function and a custom tool, because a call has only a
+ * name. */
 static int check_custom_names(const struct json *tools, const struct json *given, struct err *e)
 {
     size_t n = json_count(tools);
@@ -313,8 +314,8 @@ static int keep_tools(struct api_call *c, const struct json *tools, struct err *
     return rc;
 }
 
-/* Set c->tool_parser, c->tools and *out. Without tools the parser is NULL, so text that looks like
- * a call stays content. */
+/* Set c->tool_parser, c->tools and *out. Without tools the parser is NULL, so text in the form of a
+ * call remains content. */
 int openai_read_tools(struct api_call *c, struct tools_spec *out, const struct json *body,
                       const struct json *given, struct err *e)
 {

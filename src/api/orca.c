@@ -3,8 +3,8 @@
  * Envoy's client-side weighted round robin uses rps_fractional, eps and application_utilization, or
  * cpu_utilization if application_utilization is absent:
  *
- *   application_utilization  the larger one of KV pages in use, and sequences running and waiting
- *                            per sequence of a step; requests wait if it is above 1
+ *   application_utilization  the maximum of two shares: KV pages in use, and running and waiting
+ *                            sequences per sequence of a step; requests wait if it is above 1
  *   cpu_utilization          CPU time of this process, per CPU that it may use
  *   mem_utilization          used share of the memory of this machine, or of its control group
  *   rps_fractional           requests for answers per second
@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
+/* A sample per second, and enough of them for a rate over the last ten seconds. */
 enum { N_SAMPLE = 16, RATE_US = 10 * 1000 * 1000, SAMPLE_US = 1000 * 1000 };
 
 /* Counters at a time: requests, failures, CPU time of the process. */
@@ -33,7 +34,7 @@ struct sample {
 };
 
 struct orca {
-    int n_cpu, n_seq;
+    int n_cpu;
     _Atomic int64_t slot; /* index of the newest sample */
     struct {
         _Atomic int64_t us; /* time of the sample; 0 while a thread writes the sample */
@@ -43,12 +44,11 @@ struct orca {
 
 /* ---- samples ---- */
 
-/* Count only the routes of calls: health checks and metrics are no load. s->net is NULL during
- * orca_open. */
-static struct sample sample_now(const struct server *s, const struct stats_view *v)
+/* Count only the routes of calls, because health checks and metrics are no load. s->net is NULL
+ * during orca_open. */
+static struct sample sample_now(const struct server *s, const struct server_load *l)
 {
-    struct sample now = {
-        .us = time_us(), .n_error = v->value[STAT_refused_full], .cpu_us = os_cpu_us()};
+    struct sample now = {.us = time_us(), .n_error = l->n_refused, .cpu_us = os_cpu_us()};
     for (int i = 0; s->net && i < s->o.net.n_route; i++) {
         struct net_answers a;
         if (s->o.net.route[i].handle != post_call) continue;
@@ -72,7 +72,7 @@ static void add_sample(struct orca *o, const struct sample *now)
     atomic_store(&o->ring[slot % N_SAMPLE].us, now->us);
 }
 
-/* Return true if a is a better start of a rate than b. The best sample is the oldest one in the
+/* Return true if a is a better beginning of a rate than b. The best sample is the oldest one in the
  * window, or the newest one if the window is empty. */
 static bool is_better(int64_t a, int64_t b, int64_t now)
 {
@@ -105,12 +105,10 @@ int orca_open(struct server *s, struct err *e)
     struct cores *c = calloc(1, sizeof *c);
     s->orca = calloc(1, sizeof *s->orca);
     if (c && s->orca) {
-        struct stats_view v;
+        const struct server_load l = server_load(s);
         cores_read(c);
         s->orca->n_cpu = c->n_cpu < c->n_quota ? c->n_cpu : c->n_quota;
-        s->orca->n_seq = engine_seq_max(s->api->session->engine);
-        stats_read(engine_stats(s->api->session->engine), &v);
-        struct sample now = sample_now(s, &v);
+        struct sample now = sample_now(s, &l);
         add_sample(s->orca, &now);
     }
     free(c);
@@ -130,11 +128,10 @@ static double share(double part, double all)
     return all > 0 && part > 0 ? part / all : 0;
 }
 
-/* Return application_utilization, see the head. */
-static double demand(const struct orca *o, const struct stats_view *v)
+/* Return application_utilization, as defined in the file's head. */
+static double demand(const struct server_load *l)
 {
-    double n = (double)(v->value[STAT_running] + v->value[STAT_waiting]);
-    return fmax((double)v->value[STAT_kv_usage] * 1e-6, share(n, o->n_seq));
+    return fmax(l->kv_usage, share((double)(l->n_running + l->n_waiting), (double)l->n_seq));
 }
 
 /* A figure of the report and its name in ORCA. */
@@ -170,15 +167,14 @@ void orca_put(struct exchange *x, const struct server *s)
     bool json = format && strcasecmp(format, "json") == 0,
          text = format && strcasecmp(format, "text") == 0;
     if (!json && !text) return;
-    struct stats_view v;
-    stats_read(engine_stats(s->api->session->engine), &v);
-    struct sample now = sample_now(s, &v), before = sample_before(s->orca, &now);
+    const struct server_load l = server_load(s);
+    struct sample now = sample_now(s, &l), before = sample_before(s->orca, &now);
     double seconds = (double)(now.us - before.us) * 1e-6, memory = (double)os_memory_bytes();
     enum { N_NAMED = 2 };
     const struct figure f[] = {
-        {"kv_cache_usage_perc", (double)v.value[STAT_kv_usage] * 1e-6},
-        {"num_requests_waiting", (double)v.value[STAT_waiting]},
-        {"application_utilization", demand(s->orca, &v)},
+        {"kv_cache_usage_perc", l.kv_usage},
+        {"num_requests_waiting", (double)l.n_waiting},
+        {"application_utilization", demand(&l)},
         {"cpu_utilization",
          share((double)(now.cpu_us - before.cpu_us) * 1e-6, seconds * s->orca->n_cpu)},
         {"mem_utilization", fmin(share(memory - (double)os_memory_free(), memory), 1)},

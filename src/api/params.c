@@ -20,7 +20,7 @@ enum {
     LIST_BYTES_MAX = 64 << 10
 };
 
-/* Return the alias of a field (NULL: none) if the body has only that name; otherwise `name`. */
+/* Return the alias of a field (NULL: none) if the body has only that name; `name` if not. */
 static const char *name_in(const struct json *body, const char *name, const char *alias)
 {
     return alias && !body_field(body, name) && body_field(body, alias) ? alias : name;
@@ -51,7 +51,7 @@ static int read_numbers(struct sample_params *p, const struct json *body, struct
     return rc;
 }
 
-/* Any integer of 64 bits is a seed, also a negative one. */
+/* Read the seed. Any integer of 64 bits is a seed, also a negative one. */
 static int read_seed(struct sample_params *p, const struct json *body, struct err *e)
 {
     int64_t seed = 0;
@@ -114,15 +114,14 @@ static int read_bias_value(float *out, const struct json *value, struct err *e)
     return 0;
 }
 
-/* Add the bias of a key, which is a token's id if it is a number, otherwise a text. */
+/* Add the bias of a key, which is a token's id if it is a number, and a text if not. */
 static int add_key_bias(struct biases *b, const struct tokenizer *t, const char *key, size_t n,
                         float bias, struct err *e)
 {
     char *end;
     long id = strtol(key, &end, 10);
     bool number = n > 0 && end == key + n;
-    /* accept only the canonical spelling, because a map could contain a token many times
-     * otherwise */
+    /* accept only the canonical spelling, because a map could contain a token many times */
     if (number && (!isdigit((unsigned char)*key) || (*key == '0' && n > 1)))
         return err_field(e, ERR_ARG, "logit_bias", ": expected a token id, got \"%.40s\"", key);
     return number ? add_bias(b, id, bias, e) : add_text_bias(b, t, key, n, bias, e);
@@ -218,7 +217,7 @@ static int check_texts(const char *field, const struct text_span *text, int n, s
     return check_bytes(field, n_byte, e);
 }
 
-/* Each word has two tokenizations, see api_bad_word. */
+/* Each word has two tokenizations (api_bad_word). */
 static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
                           const struct json *body, struct arena *a, struct err *e)
 {
@@ -278,7 +277,7 @@ static int read_stop(struct reply_options *ro, const struct json *body, struct a
     return rc;
 }
 
-/* best_of has an effect only if it is larger than n. */
+/* Read n and best_of. best_of has an effect only if it is larger than n. */
 static int read_choices(struct request *r, const struct json *body, struct err *e)
 {
     int64_t n = 1, best_of = 0;
@@ -348,7 +347,7 @@ static int read_timeout(struct request *r, const struct json *body, struct err *
     return 0;
 }
 
-/* llama.cpp's name of max_tokens. -1 means no limit. */
+/* n_predict is llama.cpp's name of max_tokens. -1 means no limit. */
 int api_read_n_predict(const struct api *a, const struct json *body, int64_t *n, struct err *e)
 {
     int64_t got = -1;

@@ -63,7 +63,8 @@ int pooled_read_activation(const struct json *body, bool *use, struct err *e)
     return rc ? rc : body_flag(body, "use_activation", use, e);
 }
 
-/* The sums are f64. The largest logit is subtracted first, so that no exponential overflows. */
+/* Apply the classifier's activation to n logits. The sums are f64. The largest logit is subtracted
+ * first, so that no exponential overflows. */
 static void apply_activation(const struct api *a, float *v, int n)
 {
     enum class_act act = a->session->info->class_act;

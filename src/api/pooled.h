@@ -9,23 +9,24 @@
  * is p->pooled. ERR_ARG with a field of the holder, ERR_MEMORY. */
 int pooled_open(struct api_call *c, struct part *p, const struct json *body, enum pooling pooling,
                 enum head head, struct err *e);
-/* part_fn of embeddings. */
+/* Open the part of an embedding (part_fn). */
 int pooled_open_embedding(struct api_call *c, struct part *p, const struct json *body,
                           struct err *e);
-/* part_fn of classifiers. ERR_UNSUPPORTED if the model has no classifier. */
+/* Open the part of a classifier (part_fn). ERR_UNSUPPORTED if the model has no classifier. */
 int pooled_open_class(struct api_call *c, struct part *p, const struct json *body, struct err *e);
 /* Read the name of the prompt that precedes each text, into c->before. ERR_ARG for an unknown
  * name. */
 int pooled_read_prompt_name(struct api_call *c, const struct json *body, struct err *e);
-/* Read whether the activation of a classifier's logits applies: use_activation, activation. The
- * default is true. ERR_ARG for another type. */
+/* Set *use by use_activation or activation: true if the activation applies to a classifier's
+ * logits. The default is true. ERR_ARG for another type. */
 int pooled_read_activation(const struct json *body, bool *use, struct err *e);
 /* Set *out to a copy of p->pooled, f32 [p->n_pooled], owned by the caller. activate: apply the
  * activation of the model's classifier. ERR_IO if the numbers are not finite, ERR_MEMORY. */
 int pooled_logits(const struct api_call *c, const struct part *p, bool activate, float **out,
                   struct err *e);
-/* Append the ids of a model's prompt for a pair to `out`, which is empty. At most n_max ids; n_max
- * < 0: no limit. ERR_ARG if n_max has no room for the prompt; the errors of tokenizer_encode. */
+/* Append the ids of a model's prompt for a pair to `out`, which is empty. The prompt has at most
+ * n_max ids; n_max < 0: no limit. ERR_ARG if n_max has no room for the prompt, and the errors of
+ * tokenizer_encode. */
 typedef int pair_prompt_fn(const struct tokenizer *t, const struct text_span *query,
                            const struct text_span *document, int64_t n_max, struct ids *out,
                            struct err *e);

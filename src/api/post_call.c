@@ -4,12 +4,17 @@
  *   OPEN --submitted--> RUNNING --every event has arrived--> answered, freed
  *     \__rejected___________  \__client disconnected, server stops, or failed: cancelled__/
  *
- * The engine's events ring a bell, which wakes the exchange; `advance` then reads the events.
+ * A call in the background (`background` of the Responses API) leaves its exchange after its
+ * submission (responses_background.c).
+ *
+ * The engine's events ring a bell, which wakes the exchange. `advance` then reads the events.
  * The events of a client that does not read its stream remain in the queue. The engine then
  * computes no rows for its sequence. A call is freed after the engine's last event, so no thread
  * waits for the engine here. A handler thread writes long whole answers, so that other streams
  * continue during this time. */
 #include "server_impl.h"
+
+#include "responses_background.h"
 
 #include "base/hash.h"
 #include "base/os.h"
@@ -42,7 +47,7 @@ static void posted_close(struct posted *p)
     free(p);
 }
 
-/* Wake the exchange (queue_listen). Engine thread, so it must be short. */
+/* Wake the exchange (queue_listen). The engine's thread calls it, so it must be short. */
 static void wake(void *x, const void *byte)
 {
     (void)byte;
@@ -79,11 +84,14 @@ static void finish_call(struct posted *p)
  * runs out, because the client could not detect a gap. */
 static void put_pieces(struct posted *p, bool done)
 {
-    const char *no_memory = p->call->dialect->no_memory;
+    const struct dialect *d = p->call->dialect;
     struct buf b = {0};
     api_call_stream(p->call, &b);
     if (b.failed) {
-        exchange_push(p->x, no_memory, strlen(no_memory));
+        char own[NO_MEMORY_BYTES];
+        const char *last = d->write_no_memory ? own : d->no_memory;
+        if (d->write_no_memory) d->write_no_memory(p->call, own);
+        exchange_push(p->x, last, strlen(last));
         cancel(p);
     } else if (b.n) {
         (done ? exchange_push_last : exchange_push)(p->x, b.data, b.n);
@@ -112,7 +120,7 @@ static void end_stopped(struct posted *p)
     p->rc = err_set(&p->e, ERR_MEMORY, "the server is shutting down: the answer is incomplete");
     cancel(p);
     if (!p->streaming) return;
-    p->call->dialect->put_error(&b, p->rc, &p->e);
+    p->call->dialect->put_error(p->call, &b, p->rc, &p->e);
     if (!b.failed) exchange_push(p->x, b.data, b.n);
     exchange_set_status(p->x, 503);
     buf_deinit(&b);
@@ -138,8 +146,8 @@ static void advance(struct exchange *x, void *posted)
 }
 
 /* Set the holder. All requests of a key, or of an address if there are no keys, have one holder.
- * The salt of cached prefixes is made from the key's secret if keys have separate caches. Otherwise
- * a client that guesses a key's name could construct the key's salt. */
+ * The salt of cached prefixes is made from the key's secret if keys have separate caches. A client
+ * could guess a key's name, and so construct a salt made from the name. */
 static void set_holder(const struct server *s, struct api_call *c, const struct exchange *x)
 {
     const struct net_key *key = exchange_key(x);
@@ -148,16 +156,28 @@ static void set_holder(const struct server *s, struct api_call *c, const struct 
     api_call_set_holder(c, exchange_holder(x), exchange_holder_weight(x), salt);
 }
 
-/* Read the body into a call and set what the connection knows about it. */
-static int open_call(struct posted *p, const struct server *s, const struct json *body,
-                     struct err *e)
+/* Read the body into a call, which owns the reference to its model. Set the call's data from the
+ * connection. */
+static int open_call(struct posted *p, const struct server *s, const struct api *take_api,
+                     const struct json *body, struct err *e)
 {
     p->bell = queue_open(1, 1);
-    if (!p->bell) return err_memory(e, "a queue", 1);
+    if (!p->bell) {
+        served_drop(take_api);
+        return err_memory(e, "a queue", 1);
+    }
     queue_listen(p->bell, wake, p->x);
+    const struct net_key *key = exchange_key(p->x);
     const struct dialect *dialect = dialect_of(exchange_path(p->x), body);
-    const struct call_origin from = {exchange_holder(p->x), exchange_arrival_us(p->x)};
-    int rc = call_open(&p->call, s->api, dialect, body, from, p->bell, e);
+    const struct call_origin from = {.holder = exchange_holder(p->x),
+                                     .owner = server_owner(p->x),
+                                     .arrival_us = exchange_arrival_us(p->x),
+                                     .keeps_model = !key || key->admin};
+    int rc = call_open(&p->call, take_api, dialect, body, from, p->bell, e);
+    if (rc == 0)
+        p->call->holds = true;
+    else
+        served_drop(take_api);
     if (rc == 0) set_holder(s, p->call, p->x);
     if (rc == 0) api_call_name(p->call, exchange_id(p->x));
     return rc;
@@ -174,12 +194,35 @@ static void run(struct posted *p)
     }
 }
 
-/* Count the time before this handler. */
-static void count_early(const struct server *s, const struct exchange *x)
+/* Count the time before this handler, which began at begin_us. */
+static void count_early(const struct api *a, const struct exchange *x, int64_t begin_us)
 {
-    struct stats *st = engine_stats(s->api->session->engine);
+    struct stats *st = engine_stats(a->session->engine);
     stats_time(st, TIMES_body, exchange_arrival_us(x) - exchange_start_us(x));
-    count_time(s->api, TIMES_handler, exchange_arrival_us(x));
+    stats_time(st, TIMES_handler, begin_us - exchange_arrival_us(x));
+}
+
+/* Submit a call in the background, and answer with its events or its present state. */
+static int run_in_background(struct posted *p, struct err *e)
+{
+    struct api_call *call = p->call;
+    struct exchange *x = p->x;
+    const bool streams = api_call_streams(call);
+    struct job *job;
+    p->call = NULL;
+    int rc = jobs_start(p->server->jobs, call, &job, e);
+    if (rc != 0) return rc;
+    orca_put(x, p->server);
+    if (streams) {
+        server_read_job(x, job, true, -1);
+    } else {
+        struct buf b = {0};
+        (void)job_response(job, &b);
+        job_drop(job);
+        server_reply(x, &b);
+    }
+    posted_close(p);
+    return 0;
 }
 
 /* The parsed body is freed before the call runs, because it is much larger than the call. */
@@ -187,15 +230,23 @@ void post_call(struct exchange *x, void *server)
 {
     const struct server *s = server;
     struct err e = {0};
-    count_early(s, x);
-    struct json *body = server_body(s, x);
+    const int64_t begin_us = time_us();
+    const struct api *api;
+    struct json *body = server_body(s, x, &api);
     if (!body) return;
+    count_early(api, x, begin_us);
     struct posted *p = calloc(1, sizeof *p);
     int rc = p ? 0 : err_memory(&e, "a request", sizeof *p);
     if (p) *p = (struct posted){.server = s, .x = x};
-    if (rc == 0) rc = open_call(p, s, body, &e);
+    if (rc == 0)
+        rc = open_call(p, s, api, body, &e);
+    else
+        served_drop(api);
     json_drop(body);
-    if (rc == 0) {
+    if (rc == 0 && p->call->background) {
+        rc = run_in_background(p, &e);
+        if (rc == 0) return;
+    } else if (rc == 0) {
         run(p);
         return;
     }

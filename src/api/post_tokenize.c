@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-/* Append the text of each token. A piece may be an incomplete UTF-8 sequence; out_text replaces
+/* Append the text of each token. A piece may be an incomplete UTF-8 sequence. out_text replaces
  * invalid bytes. */
 static void put_pieces(struct json_out *o, const struct tokenizer *t, const struct ids *ids)
 {
@@ -51,7 +51,7 @@ static int encode(const struct api *a, const struct json *body, struct ids *ids,
 
 /* ---- llama.cpp's form: `content`, texts and ids; add_special, parse_special, with_pieces ---- */
 
-/* llama.cpp's form: a piece that is not valid UTF-8 is a list of bytes. */
+/* Append a piece in llama.cpp's form. A piece that is not valid UTF-8 is a list of bytes. */
 static void put_piece(struct json_out *o, const struct tokenizer *t, int32_t id)
 {
     size_t n = 0;
@@ -123,7 +123,8 @@ void post_tokenize(struct exchange *x, void *server)
     server_answer(server, x, put_tokens);
 }
 
-/* Ids outside the vocabulary are errors with their index, not empty texts. */
+/* Append the text of ids. Ids outside the vocabulary are errors with their index, not empty
+ * texts. */
 static int put_text(const struct api *a, const struct json *body, struct buf *b, struct err *e)
 {
     struct buf text = {0};

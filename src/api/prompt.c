@@ -1,8 +1,8 @@
 /* prompt.c - make a request's prompt from a text, ids or a conversation.
  *
  *    text              tokenized, with the tokens that the tokenizer adds
- *    ids               used as they are
- *    ids and texts     texts are tokenized, only the first item with added tokens
+ *    ids               used unchanged
+ *    ids and texts     texts are tokenized, and only the first item gets added tokens
  *    messages          rendered by the template, then tokenized as a text
  *
  * A long text is first checked by a lower bound of its number of tokens (check_text_fits). All
@@ -264,8 +264,8 @@ int api_render(const struct api *a, const struct json *body, struct buf *prompt,
 
 /* ---- several prompts ---- */
 
-/* Set *n to the number of prompts in a body: 1 for a text or a list with ids, otherwise the length
- * of the list. */
+/* Set *n to the number of prompts in a body. It is 1 for a text or a list with ids, and the length
+ * of any other list. */
 static int n_prompt(const char *name, const struct json *list, int *n, struct err *e)
 {
     if (json_kind(list) == JK_NONE)
@@ -277,7 +277,7 @@ static int n_prompt(const char *name, const struct json *list, int *n, struct er
     *n = 1;
     for (size_t i = 0; json_kind(list) == JK_LIST && i < json_count(list); i++) {
         enum json_kind kind = json_kind(json_item(list, i));
-        if (kind != JK_TEXT && kind != JK_LIST) return 0; /* the list has ids, and possibly texts */
+        if (kind != JK_TEXT && kind != JK_LIST) return 0; /* the list has ids, and may have texts */
     }
     *n = json_kind(list) == JK_LIST ? (int)json_count(list) : 1;
     return 0;
@@ -383,8 +383,8 @@ static int fill_part(struct part *p, const struct api_call *c, const struct json
     return rc || !c->echo ? rc : keep_echo(p, c->api->session->tokenizer, prompt, cut, e);
 }
 
-/* Return the prompt's item if the prompt is a list of one text or of one list; otherwise return the
- * prompt. */
+/* Return the item of a prompt that is a list of one text or of one list; any other prompt
+ * itself. */
 static const struct json *unwrapped(const struct json *prompt)
 {
     const struct json *first = json_item(prompt, 0);
@@ -393,7 +393,7 @@ static const struct json *unwrapped(const struct json *prompt)
 }
 
 /* A very long text is rejected by a lower bound of its number of tokens, without tokenizing it. The
- * message has the words of vLLM's. */
+ * message has the words of vLLM's message. */
 int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e)
 {
     const struct api *a = c->api;
@@ -447,7 +447,8 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
         if (info->n_start > 0 && max > info->source_max) max = info->source_max;
     }
     if (rc != 0 || r->prompt.n <= (size_t)max) return rc;
-    if (info->encoder || info->n_start > 0) { /* trained with the first tokens of long texts */
+    /* such models are trained with the first tokens of long texts */
+    if (info->encoder || info->n_start > 0) {
         const bool left = body_field(body, "truncation_side") && *side == 'l';
         tokenizer_truncate(a->session->tokenizer, &r->prompt, (size_t)max, left);
         return 0;

@@ -66,7 +66,7 @@ static int whole(const struct tokenizer *t, const struct buf *text, int64_t n_ma
     int rc = encode(t, text->data, text->n, out, e);
     if (rc == 0 && n_max >= 0 && (int64_t)out->n > n_max)
         rc = err_field(e, ERR_ARG, "truncate_prompt_tokens",
-                       ": the prompt's end must stay: it has %zu tokens, the limit is %lld", out->n,
+                       ": must be at least %zu, the length of the prompt's end, got %lld", out->n,
                        (long long)n_max);
     return rc;
 }

@@ -57,6 +57,35 @@ static inline struct json *parse(const char *text)
     return j;
 }
 
+/* Check that a body is rejected with an error that begins with `text`. */
+static inline void rejected(const char *url, const char *body, int rc, const char *text)
+{
+    struct err e = {0};
+    struct api_call *c = NULL;
+    struct json *sent = parse(body);
+    int got = api_call_open(&c, &rig.api, url, sent, NULL, &e);
+    if (got != rc || strncmp(e.text, text, strlen(text)) != 0)
+        test_fail(__FILE__, __LINE__, "%s: %d \"%s\", not %d \"%s\"", body, got, e.text, rc, text);
+    api_call_close(c);
+    json_drop(sent);
+}
+
+/* Compare the neutral form of a body with `want`, in which each ' replaces a ". `got` is NULL after
+ * an error. */
+static inline void same_neutral(const struct json *got, const char *body, const char *want,
+                                const struct err *e)
+{
+    struct buf b = {0}, text = {0};
+    struct json *expected = parse(want);
+    if (!got) test_fail(__FILE__, __LINE__, "%s: %s", body, e->text);
+    json_put(&b, got);
+    json_put(&text, expected);
+    EXPECT_TEXT(b.data, text.data);
+    json_drop(expected);
+    buf_deinit(&b);
+    buf_deinit(&text);
+}
+
 /* Return the answer to a body, or the error object. The caller owns it. */
 static inline struct json *post(struct rig *r, const char *url, const char *body)
 {

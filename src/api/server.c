@@ -4,12 +4,17 @@
  *             --put(api, body)--> text --server_reply--> 200
  *                             '-> error --server_fail--> status of the error, in the path's format
  *
- * server_answer is this path for handlers without the engine. post_call.c has that of dialects. The
- * routes are static (routes.def), so a new endpoint is one line. */
+ * server_answer is this path for handlers without the engine. post_call.c has the path of dialects.
+ * The routes are static (routes.def), so a new endpoint is one line. */
 #include "server_impl.h"
 
+#include "batches.h"
+#include "responses_background.h"
+
+#include "base/hash.h"
 #include "base/os.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +26,13 @@ static const struct net_route routes[] = {
 };
 
 enum { N_ROUTE = sizeof routes / sizeof routes[0] };
-extern const struct error_form openai_errors, anthropic_errors;
+extern const struct error_form openai_errors;
+#define ERRORS(id) extern const struct error_form id##_errors;
+#include "errors.def"
+static const struct net_errors *const selected[] = {
+#define ERRORS(id) &id##_errors.net,
+#include "errors.def"
+    NULL};
 
 /* Return the form of failures of a path. */
 static const struct error_form *errors_of(const struct server *s, const char *path)
@@ -31,17 +42,19 @@ static const struct error_form *errors_of(const struct server *s, const char *pa
 }
 
 /* Check that each name selects the model or one adapter. */
-static int check_names(const struct server_options *o, struct err *e)
+static int check_names(const struct server *s, struct err *e)
 {
-    const struct session *s = o->api->session;
-    if (o->any_name && s->additions.n_set > 1)
+    if (!s->only) return 0;
+    const struct session *session = s->only->session;
+    const struct served_spec *spec = served_spec(models_at(s->models, 0));
+    if (s->o.any_name && session->additions.n_set > 1)
         return err_field(e, ERR_ARG, "served-model-name",
                          ": must not be \"*\" if adapters have names, got %d adapters",
-                         s->additions.n_set - 1);
-    for (int i = 0; i < o->n_name; i++)
-        if (session_adapter(s, o->name[i]))
+                         session->additions.n_set - 1);
+    for (int i = 0; i < spec->n_name; i++)
+        if (session_adapter(session, spec->name[i]))
             return err_field(e, ERR_ARG, "served-model-name",
-                             ": must not be the name of an adapter, got \"%.100s\"", o->name[i]);
+                             ": must not be the name of an adapter, got \"%.100s\"", spec->name[i]);
     return 0;
 }
 
@@ -53,11 +66,11 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     *out = s;
     if (!s) return err_memory(e, "a server", sizeof *s);
     s->o = *o;
-    s->api = o->api;
+    s->models = o->models;
+    s->only = models_only(o->models);
     s->created = time_wall_us() / 1000000;
     s->errors = openai_errors;
-    s->errors.net.header = "anthropic-version";
-    s->errors.net.with_header = &anthropic_errors.net;
+    s->errors.net.others = selected;
     s->route = malloc(sizeof routes);
     for (int i = 0; s->route && i < N_ROUTE; i++) {
         s->route[i] = routes[i];
@@ -67,8 +80,10 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     s->o.net.n_route = N_ROUTE;
     s->o.net.errors = &s->errors.net;
     s->o.net.ctx = s;
-    int rc = s->route ? check_names(o, e) : err_memory(e, "routes", sizeof routes);
+    int rc = s->route ? check_names(s, e) : err_memory(e, "routes", sizeof routes);
     if (rc == 0) rc = orca_open(s, e);
+    if (rc == 0 && o->store) rc = jobs_open(&s->jobs, o->store, e);
+    if (rc == 0 && o->store) rc = batches_open(&s->batches, s, e);
     if (rc == 0) rc = net_open(&s->net, &s->o.net, e);
     if (rc != 0) server_close(s), *out = NULL;
     return rc;
@@ -81,6 +96,8 @@ const struct net *server_net(const struct server *s)
 
 void server_drain(struct server *s, int wait_ms)
 {
+    batches_stop(s->batches); /* they continue later, so they end before requests of clients */
+    jobs_stop(s->jobs);
     net_drain(s->net, wait_ms);
 }
 
@@ -88,7 +105,11 @@ void server_drain(struct server *s, int wait_ms)
 void server_close(struct server *s)
 {
     if (!s) return;
+    batches_stop(s->batches);
+    jobs_stop(s->jobs);
     net_close(s->net);
+    batches_close(s->batches);
+    jobs_close(s->jobs);
     orca_close(s);
     free(s->route);
     free(s);
@@ -96,11 +117,16 @@ void server_close(struct server *s)
 
 /* ---- for handlers ---- */
 
-/* Errors that end by themselves have the header Retry-After, in seconds. Every format of errors of
- * this server is the first member of an error_form. */
+/* Every format of errors of this server is the first member of an error_form. */
+const struct error_form *server_form(const struct exchange *x)
+{
+    return (const struct error_form *)exchange_errors(x);
+}
+
+/* Errors that end by themselves have the header Retry-After, in seconds. */
 void server_fail(struct exchange *x, int rc, const struct err *e)
 {
-    const struct error_form *form = (const struct error_form *)exchange_errors(x);
+    const struct error_form *form = server_form(x);
     struct buf b = {0};
     form->put(&b, rc, e, exchange_id(x));
     if (rc == ERR_BUSY || rc == ERR_MEMORY) exchange_add_header(x, "Retry-After", "1");
@@ -135,12 +161,14 @@ void put_prompt(struct buf *b, struct buf *text)
 /* An answer that `put` has begun is dropped if it returns an error. */
 void server_answer(const struct server *s, struct exchange *x, server_put_fn *put)
 {
-    struct json *body = server_body(s, x);
+    const struct api *api;
+    struct json *body = server_body(s, x, &api);
     struct err e = {0};
     struct buf b = {0};
     if (!body) return;
-    int rc = put(s->api, body, &b, &e);
+    int rc = put(api, body, &b, &e);
     json_drop(body);
+    served_drop(api);
     if (rc == 0)
         server_reply(x, &b);
     else
@@ -148,31 +176,156 @@ void server_answer(const struct server *s, struct exchange *x, server_put_fn *pu
     buf_deinit(&b);
 }
 
-/* Append the names of the model and of its adapters. */
+/* ---- the models ---- */
+
+/* Append the names of the models and adapters. */
 static void add_names(struct buf *b, const struct server *s)
 {
-    const struct additions *a = &s->api->session->additions;
-    for (int i = 0; i < s->o.n_name; i++) buf_addf(b, "%s\"%s\"", i ? ", " : "", s->o.name[i]);
-    for (int i = 1; i < a->n_set; i++) buf_addf(b, ", \"%s\"", a->set[i].name);
+    for (int i = 0; i < server_n_model(s); i++)
+        buf_addf(b, "%s\"%s\"", i ? ", " : "", server_listed(s, i, false).name);
 }
 
-/* Check the model's name in a request. ERR_MISSING if it is unknown. */
-int server_model(const struct server *s, const char *name, struct err *e)
+int server_model(const struct server *s, const char *name, struct served **out, struct err *e)
 {
-    if (s->o.any_name || session_adapter(s->api->session, name)) return 0;
-    for (int i = 0; i < s->o.n_name; i++)
-        if (strcmp(s->o.name[i], name) == 0) return 0;
+    struct served *m = models_find(s->models, name);
+    const bool any = s->o.any_name && models_n(s->models) == 1;
+    if (!m && (any || (s->only && session_adapter(s->only->session, name))))
+        m = models_at(s->models, 0);
+    if (out) *out = m;
+    if (m) return 0;
     struct buf all = {0};
     add_names(&all, s);
-    int rc = err_field(e, ERR_MISSING, "model", ": \"%.100s\" not found; available: %.*s", name,
-                       all.n < 200 ? (int)all.n : 200, all.n ? all.data : "");
+    const int n = all.n < 200 ? (int)all.n : 200;
+    const char *text = all.n ? all.data : "";
+    int rc = name ? err_field(e, ERR_MISSING, "model", ": \"%.100s\" not found; available: %.*s",
+                              name, n, text)
+                  : err_field(e, ERR_ARG, "model", ": must be given; available: %.*s", n, text);
     buf_deinit(&all);
     return rc;
 }
 
+/* A request that waits until its model is loaded. The handler runs again after the wait. */
+struct wait {
+    struct served_waiter waiter;
+};
+
+/* served_waiter.wake */
+static void wake(void *x)
+{
+    exchange_wake(x);
+}
+
+/* Continue a request after its wait, or end it with its client or the server. The model's reference
+ * is the handler's if the handler has taken it. */
+static void end_wait(struct exchange *x, void *wait)
+{
+    struct wait *w = wait;
+    struct err e = {0};
+    if (exchange_disconnected(x)) {
+        exchange_end(x);
+    } else if (exchange_cut(x)) {
+        server_fail(x, err_set(&e, ERR_MEMORY, "the server is shutting down"), &e);
+    } else if (served_waits(&w->waiter)) {
+        exchange_defer(x, end_wait, w);
+        return;
+    } else {
+        exchange_handle(x);
+    }
+    served_leave(&w->waiter);
+    free(w);
+}
+
+/* Begin a wait of the exchange for a model that is not loaded. Set *out if it is loaded by now. */
+static int begin_wait(struct exchange *x, struct served *m, const struct api **out, struct err *e)
+{
+    struct wait *w = calloc(1, sizeof *w);
+    if (!w) return err_memory(e, "a request", sizeof *w);
+    w->waiter.wake = wake;
+    w->waiter.arg = x;
+    w->waiter.holder = exchange_holder(x);
+    w->waiter.weight = exchange_holder_weight(x);
+    int rc = served_take(m, &w->waiter, out, e);
+    if (rc == 0 && !*out)
+        exchange_defer(x, end_wait, w);
+    else
+        free(w);
+    return rc;
+}
+
+const struct api *server_take(const struct server *s, struct exchange *x, const char *name)
+{
+    struct err e = {0};
+    struct served *m;
+    struct wait *waited = exchange_deferred(x);
+    const struct api *a = NULL;
+    int rc = server_model(s, name, &m, &e);
+    if (rc == 0 && waited && waited->waiter.model == m) rc = served_taken(&waited->waiter, &a, &e);
+    if (rc == 0 && !a) rc = served_take(m, NULL, &a, &e);
+    if (rc == 0 && !a) rc = begin_wait(x, m, &a, &e);
+    if (rc != 0) server_fail(x, rc, &e);
+    return a;
+}
+
+const struct api *server_query_model(const struct server *s, struct exchange *x)
+{
+    struct buf name = {0};
+    const struct api *a = NULL;
+    struct err e = {0};
+    const int found = exchange_query(x, "model", &name);
+    if (name.failed)
+        server_fail(x, err_memory(&e, "model", name.n), &e);
+    else
+        a = server_take(s, x, found == 1 && name.data ? name.data : NULL);
+    buf_deinit(&name);
+    return a;
+}
+
+struct server_load server_load(const struct server *s)
+{
+    struct server_load l = {0};
+    struct stats_view v;
+    for (int i = 0; i < models_n(s->models); i++) {
+        const struct api *a = served_peek(models_at(s->models, i));
+        if (!a) continue;
+        stats_read(engine_stats(a->session->engine), &v);
+        l.n_running += v.value[STAT_running];
+        l.n_waiting += v.value[STAT_waiting];
+        l.n_refused += v.value[STAT_refused_full];
+        l.n_seq += engine_seq_max(a->session->engine);
+        l.kv_usage = fmax(l.kv_usage, (double)v.value[STAT_kv_usage] * 1e-6);
+        served_unpeek(a);
+    }
+    return l;
+}
+
+uint64_t server_owner(const struct exchange *x)
+{
+    const struct net_key *key = exchange_key(x);
+    return key ? hash_bytes(key->secret, strlen(key->secret), 2) : 0;
+}
+
+int server_query_int(const struct exchange *x, const char *name, int64_t lo, int64_t hi,
+                     int64_t *out, struct err *e)
+{
+    struct buf text = {0};
+    char *end = NULL;
+    int rc = 0;
+    const int found = exchange_query(x, name, &text);
+    const long long n = found == 1 && text.data ? strtoll(text.data, &end, 10) : 0;
+    if (text.failed)
+        rc = err_memory(e, name, text.n);
+    else if (found == 1 && text.data && *end == 0 && n >= lo && n <= hi)
+        *out = n;
+    else if (found != 0)
+        rc = err_field(e, ERR_ARG, name, ": must be in [%lld, %lld], got \"%.40s\"", (long long)lo,
+                       (long long)hi, text.data ? text.data : "");
+    buf_deinit(&text);
+    return rc;
+}
+
 /* Return the parsed body, owned by the caller. On failure the request is answered, and NULL is
- * returned. Duplicate names are rejected, because a proxy may check another one. */
-struct json *server_body(const struct server *s, struct exchange *x)
+ * returned. Duplicate names are rejected, because a proxy may check another one of them. */
+struct json *server_json(const struct server *s, struct exchange *x)
 {
     /* a parsed empty object takes 250 bytes, so a body of 32 MiB could take gigabytes */
     static const struct json_limits limits = {
@@ -183,19 +336,37 @@ struct json *server_body(const struct server *s, struct exchange *x)
     const char *text = exchange_body(x, &n);
     int64_t begin_us = time_us();
     int rc = json_parse(&body, text, n, &limits, &e);
-    count_time(s->api, TIMES_parse, begin_us);
+    if (s->only) count_time(s->only, TIMES_parse, begin_us);
     if (rc == ERR_FORMAT || rc == ERR_LIMIT)
         err_prefix(&e, rc = ERR_FORMAT, "the body is not JSON");
     if (rc == 0 && json_kind(body) != JK_OBJECT)
         rc = err_set(&e, ERR_ARG, "the body: expected an object, got %s",
                      json_kind_name(json_kind(body)));
-    const struct json *named = rc == 0 ? body_field(body, "model") : NULL;
-    const char *model = json_text(named, NULL);
-    if (named)
-        rc = model ? server_model(s, model, &e)
-                   : body_wrong("model", "a string without NUL", named, &e);
     if (rc == 0) return body;
     json_drop(body);
     server_fail(x, rc, &e);
+    return NULL;
+}
+
+struct json *server_body(const struct server *s, struct exchange *x, const struct api **api)
+{
+    const int64_t begin_us = time_us();
+    struct json *body = server_json(s, x);
+    struct err e = {0};
+    const struct json *named = body_field(body, "model");
+    const char *name = json_text(named, NULL);
+    int rc = 0;
+    if (!body) return NULL;
+    if (named && !name)
+        rc = body_wrong("model", "a string without NUL", named, &e);
+    else if (!api && name)
+        rc = server_model(s, name, NULL, &e);
+    if (rc != 0) server_fail(x, rc, &e);
+    if (rc == 0 && api) {
+        *api = server_take(s, x, name);
+        if (*api && !s->only) count_time(*api, TIMES_parse, begin_us);
+    }
+    if (rc == 0 && (!api || *api)) return body;
+    json_drop(body);
     return NULL;
 }

@@ -9,15 +9,17 @@
 
 #include "net/net.h"
 
-struct api;
+struct models;
+struct store;
 struct server; /* opaque */
 
 struct server_options {
-    struct net_options net;  /* server_open fills in routes, n_route and ctx */
-    const struct api *api;   /* borrowed; its `streams` is true */
-    const char *const *name; /* [n_name >= 1], borrowed: names of the model */
-    int n_name;
-    bool any_name;             /* true: every other name is accepted, too */
+    struct net_options net; /* server_open fills in routes, n_route and ctx */
+    struct models *models;  /* borrowed; `streams` of each api is true */
+    /* store of responses of all models, borrowed; NULL: nothing is stored */
+    struct store *store;
+    bool any_name;             /* true: every name selects the only model */
+    bool ollama;               /* true: GET / has Ollama's answer for clients other than browsers */
     const char *version;       /* version of the program, borrowed */
     const struct peaks *peaks; /* peak rates, for utilization, borrowed; NULL: not reported */
     /* true: keys do not share cached prefixes, because response times would reveal prompts of other
@@ -27,7 +29,7 @@ struct server_options {
 
 /* Open the server and start its threads. The caller owns *out, which is NULL after an error. All
  * pointers of *o are borrowed until server_close. ERR_ARG if a name of the model is also an
- * adapter's; otherwise the errors of net_open. */
+ * adapter's, and the errors of net_open. */
 int server_open(struct server **out, const struct server_options *o, struct err *e);
 /* Return the HTTP server, borrowed until server_close. */
 const struct net *server_net(const struct server *s);

@@ -6,23 +6,40 @@
 
 #include "base/json.h"
 
+struct batch_runner;
+struct jobs;
+struct job;
+
 struct server {
     struct server_options o;  /* its pointers are borrowed from the caller of server_open */
-    const struct api *api;    /* borrowed: o.api */
+    struct models *models;    /* borrowed: o.models */
+    const struct api *only;   /* api of the only model, borrowed; NULL: several models */
     struct net_route *route;  /* owned; the rows of routes.def, each with its dialect's errors */
     struct error_form errors; /* form of paths without a dialect */
     struct net *net;          /* HTTP server, owned */
-    struct orca *orca;        /* samples of the load, owned */
-    int64_t created;          /* time at which the model was opened, seconds since 1970 */
+    struct jobs *jobs;        /* responses in the background, owned; NULL without a store */
+    struct batch_runner *batches; /* answers of batches, owned; NULL without a store */
+    struct orca *orca;            /* samples of the load, owned */
+    int64_t created;              /* time at which the model was opened, seconds since 1970 */
 };
 
 #define ROUTE(method, path, handler, how) void handler(struct exchange *x, void *server);
 #include "routes.def"
 #undef ROUTE
 
-/* Return the body as an object with a valid or absent `model`. The caller drops it. NULL if the
- * body was rejected. The exchange has then ended. */
-struct json *server_body(const struct server *s, struct exchange *x);
+/* Return the body as an object with a valid or absent `model`. The caller drops it. Set *api to the
+ * model's api with a reference, which the caller drops (served_drop). api NULL: no model is needed.
+ * Return NULL if the body was rejected, and the exchange has ended. Also return NULL if the model
+ * is not loaded: the handler runs again after the load, and must return now. */
+struct json *server_body(const struct server *s, struct exchange *x, const struct api **api);
+/* Return the api of the model of that name with a reference; name NULL: of the only model. NULL as
+ * of server_body. */
+const struct api *server_take(const struct server *s, struct exchange *x, const char *name);
+/* Return the api of the query's `model` with a reference, or of the only model. NULL as of
+ * server_body. */
+const struct api *server_query_model(const struct server *s, struct exchange *x);
+/* Return the body as server_body does, with any `model`. */
+struct json *server_json(const struct server *s, struct exchange *x);
 /* Append the answer to a body, for server_answer. Return 0, or an ERR_* code that becomes the error
  * response: ERR_ARG, ERR_LIMIT, ERR_UNSUPPORTED, ERR_BUSY or ERR_MEMORY. Handler thread. */
 typedef int server_put_fn(const struct api *a, const struct json *body, struct buf *b,
@@ -31,21 +48,62 @@ typedef int server_put_fn(const struct api *a, const struct json *body, struct b
 void put_prompt(struct buf *b, struct buf *text);
 /* Handle a request that needs no engine: read the body, call `put`, send the answer or error. */
 void server_answer(const struct server *s, struct exchange *x, server_put_fn *put);
-/* Return 0 if `name` is a name of the model or of an adapter, otherwise ERR_MISSING with the field
- * "model". */
-int server_model(const struct server *s, const char *name, struct err *e);
-/* Return the number of names of the model and its adapters, and name i, borrowed. */
-int server_n_model(const struct server *s);
-const char *server_model_name(const struct server *s, int i);
-/* Answer GET /v1/models and /v1/models/{id} in Anthropic's form. `name` is a known name. */
-void anthropic_get_models(struct exchange *x, const struct server *s);
-void anthropic_get_model(struct exchange *x, const struct server *s, const char *name);
+/* Set *out (may be NULL) to the model of a name, its own or an adapter's. name NULL: the only
+ * model. Errors with the field "model": ERR_MISSING for an unknown name, ERR_ARG if a name is
+ * required. */
+int server_model(const struct server *s, const char *name, struct served **out, struct err *e);
+/* Return the owner of what the client stores: a number of its key; 0 without keys. A client without
+ * a key may change its address. The number is made from the secret, because names of keys may
+ * change between two starts. */
+uint64_t server_owner(const struct exchange *x);
+/* Append a page of items, which are separated by commas, by the parameters limit, order and after
+ * of the query. ERR_ARG with the parameter, ERR_MEMORY. */
+int server_put_page(const struct exchange *x, const struct buf *items, struct buf *out,
+                    struct err *e);
+/* Append the list of all items, in their order. ERR_MEMORY. */
+int server_put_list(const struct buf *items, struct buf *out, struct err *e);
+/* Answer with the events of a job after number `after` (-1: all), or with the response after its
+ * end. The job is a reference that the exchange owns. */
+void server_read_job(struct exchange *x, struct job *take_job, bool events, int64_t after);
+/* Answer with the events of a complete response. The log is owned by the exchange, and emptied. */
+void server_read_log(struct exchange *x, struct buf *take_log, int64_t after);
+/* Set *out to a parameter of the query; unchanged if it is absent. ERR_ARG with its name if it is
+ * no integer in [lo, hi], ERR_MEMORY. */
+int server_query_int(const struct exchange *x, const char *name, int64_t lo, int64_t hi,
+                     int64_t *out, struct err *e);
+/* A name in lists of models. */
+struct listed {
+    struct served *model;  /* borrowed */
+    const char *name;      /* borrowed */
+    int adapter;           /* number of the adapter; 0: the model itself */
+    const struct api *api; /* api with a reference; NULL: not loaded, or a name without data */
+};
+int server_n_model(const struct server *s); /* return the number of names of models and adapters */
+/* Return name i. peek: its api is set, and the caller drops it (served_drop). */
+struct listed server_listed(const struct server *s, int i, bool peek);
+/* Return the listed name of a known model's name, with its api as above. */
+struct listed server_list_name(const struct server *s, const char *name);
+/* Return the model's own name. */
+const char *listed_own_name(const struct listed *l);
+/* Figures of all loaded models together. */
+struct server_load {
+    int64_t n_running, n_waiting, n_refused, n_seq;
+    double kv_usage; /* maximum share of the KV pages of a model in use */
+};
+struct server_load server_load(const struct server *s);
 /* Open s->orca and take its first sample. Call before the first request. ERR_MEMORY. */
 int orca_open(struct server *s, struct err *e);
-void orca_close(struct server *s); /* accepts a half-built server */
+void orca_close(struct server *s); /* free the samples; a half-open server is allowed */
 /* Add the current load to the answer's head, if the client requests it. Call before the answer
  * begins. */
 void orca_put(struct exchange *x, const struct server *s);
+/* Answer GET /v1/models and /v1/models/{id} in the form of an API. */
+#define MODELS(id)                                                                                 \
+    void id##_get_models(struct exchange *x, const struct server *s);                              \
+    void id##_get_model(struct exchange *x, const struct server *s, const struct listed *l);
+#include "errors.def"
+/* Return the form of failures of the request, static. */
+const struct error_form *server_form(const struct exchange *x);
 /* Send the answer of a failure, which ends the exchange. */
 void server_fail(struct exchange *x, int rc, const struct err *e);
 /* Send a JSON answer and free the buf. This ends the exchange. */

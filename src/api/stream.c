@@ -24,7 +24,7 @@ bool api_call_has_output(const struct api_call *c)
     return false;
 }
 
-/* Emit the unsent part of one choice. Return false if the choice has no answer; the stream then
+/* Emit the unsent part of one choice. Return false if the choice has no answer. The stream then
  * ends. */
 static bool put_choice(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)
@@ -36,7 +36,7 @@ static bool put_choice(const struct api_call *c, struct part *p, struct choice *
     if (rc == 0 && p->no_memory) rc = check_choice(p, a, &e);
     a->ended = a->reply.finish != FINISH_NONE;
     if (rc != 0 && c->dialect->name_error) c->dialect->name_error(c, &e);
-    if (rc != 0) c->dialect->put_error(b, rc, &e);
+    if (rc != 0) c->dialect->put_error(c, b, rc, &e);
     return rc == 0;
 }
 
@@ -46,7 +46,7 @@ void api_call_stream(struct api_call *c, struct buf *b)
 {
     int index = 0;
     if (c->rc != 0 && !c->stream_ended) {
-        c->dialect->put_error(b, c->rc, &c->why);
+        c->dialect->put_error(c, b, c->rc, &c->why);
         c->stream_ended = true;
     }
     for (int i = 0; i < c->n_part && !c->stream_ended; i++)

@@ -4,7 +4,7 @@
  *    {"data":[{"index":0,"label":"A","probs":[0.9,0.1],"num_classes":2}],"usage":{...}}
  *    {"data":[{"index":0,"object":"pooling","data":[...]}],"usage":{...}}
  *
- * The task of /pooling is "classify" if the model has a classifier, otherwise "embed". */
+ * The task of /pooling is "classify" if the model has a classifier, and "embed" if not. */
 #include "pooled.h"
 
 #include <stdlib.h>

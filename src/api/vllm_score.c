@@ -5,8 +5,8 @@
  *                                                  "relevance_score":0.9}, ...]}, best first
  *
  * A classifier of one label reads each pair as one text (a cross-encoder). A model of embeddings
- * reads each text once, and the score is the cosine of two vectors. Other models have no score: a
- * number from their hidden states would mean nothing. */
+ * reads each text once, and the score is the cosine of two vectors. Other models have no score,
+ * because a number from their hidden states would have no meaning. */
 #include "pooled.h"
 
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 
 enum { TEXTS_MAX = 2048 };
 
-/* Data of a call, in its arena. Part i of a cross-encoder is pair i. The parts of other models are
- * the first texts, then the second ones. */
+/* Data of a call, in its arena. Part i of a cross-encoder is pair i. Other models have a part per
+ * text: the first texts, then the second ones. */
 struct scoring {
     const struct text_span *text[2]; /* [n[0]], [n[1]] texts, in the arena */
     int n[2];

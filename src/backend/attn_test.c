@@ -17,8 +17,8 @@
 enum { N_SEQ = 6, POS_MAX = 1216, D_MAX = 256, HEAD_MAX = 16, ROW_MAX = 128, LEVEL_MAX = 32 };
 enum { REACH_MAX = 50 };
 
-/* Sequences of a step: number of positions, number of rows of this step, number of positions on
- * pages of the previous sequence, number of positions of its source. */
+/* A sequence of a step. It has its number of positions, of rows in this step, of positions on pages
+ * of the previous sequence, and of positions of its source. */
 static const struct {
     int len, n_row, shared, source;
 } plan[N_SEQ] = {
@@ -188,7 +188,7 @@ static void scene_close(struct scene *s)
     free(s->q), free(s->k), free(s->v), free(s->hk), free(s->hv), free(s->want);
 }
 
-/* Assign pages in random order. Stale pages and stale parts of other pages are filled with NaN. */
+/* Assign pages in random order. Fill stale pages and stale parts of other pages with NaN. */
 static bool pages_open(struct scene *s, enum kv_type t, int page_rows)
 {
     struct err e;
@@ -215,7 +215,7 @@ static bool pages_open(struct scene *s, enum kv_type t, int page_rows)
 }
 
 /* Give each sequence random pages, so that neighbours in a sequence are not neighbours in memory.
- * share: sequences have the pages of their common prefix in common. */
+ * Sequences share the pages of their common prefix if `share`. */
 static void fill_tables(struct scene *s, bool share, uint64_t *rng)
 {
     struct batch *b = &s->batch;

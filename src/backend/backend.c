@@ -49,7 +49,7 @@ static const struct {
     [KV_Q8] = {"int8", 1},     [KV_FP8_E4M3] = {"fp8_e4m3", 1}, [KV_FP8_E5M2] = {"fp8_e5m2", 1},
 };
 
-/* "auto" and "fp8" are vLLM's aliases. vLLM's fp8 is E4M3. */
+/* Accept vLLM's aliases "auto" and "fp8" too. vLLM's fp8 is E4M3. */
 int kv_type_of_name(const char *name)
 {
     if (strcasecmp(name, "auto") == 0) return KV_F16;
@@ -65,8 +65,8 @@ const char *kv_type_name(enum kv_type t)
     return kv_types[t].name;
 }
 
-/* An int8 row of a head has one f32 scale. Pages are rounded up to cache lines of 64 bytes, so that
- * threads do not share the lines of a page's ends. */
+/* Add one f32 scale per int8 row of a head. Pages are rounded up to cache lines of 64 bytes, so
+ * that threads do not share the lines of a page's ends. */
 int64_t kv_page_bytes(enum kv_type t, int page_rows, int n_head_kv, int d)
 {
     CHECK((unsigned)t < KV_TYPE_COUNT && page_rows >= 1, "type %d, %d rows", (int)t, page_rows);

@@ -20,16 +20,16 @@ struct pool;
 /* A device. backend_open makes a device. Only the engine thread uses the device. */
 struct backend {
     const struct backend_ops *op; /* functions of the device, static */
-    /* set of disabled fusions: bit 1 << f turns fusion f off; may change between ops */
+    /* set of disabled fusions; bit 1 << f is for fusion f; may change between ops */
     unsigned plain;
     bool is_host;      /* true if the host may access memory of alloc directly, in call order */
-    struct pool *pool; /* host threads that run the CPU's ops; owned, never NULL      */
+    struct pool *pool; /* host threads that run the CPU's ops; owned or of the options, not NULL */
     const char *level; /* kernel level, for example "avx2"; static                    */
     const char *description; /* "cpu avx2, 2 threads"; owned                                */
 };
 
 /* Open the backend called `name` in backends.def. The pointers of `o` are borrowed for the call.
- * Returns ERR_UNSUPPORTED, with a list of the available backends, if the backend is not built in.
+ * Return ERR_UNSUPPORTED, with a list of the available backends, if the backend is not built in.
  * ERR_ARG if the level or the number of threads is not possible, ERR_MEMORY. */
 int backend_open(struct backend **out, const char *name, const struct backend_options *o,
                  struct err *e);

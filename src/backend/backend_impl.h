@@ -5,7 +5,7 @@
 
 #include "backend.h"
 
-/* Open the backend `id`. Errors as of backend_open, except for an unknown name. */
+/* Open the backend `id`. Errors are those of backend_open, except for an unknown name. */
 #define BACKEND(id)                                                                                \
     int backend_open_##id(struct backend **out, const struct backend_options *o, struct err *e);
 #include "backends.def"

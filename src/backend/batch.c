@@ -1,8 +1,8 @@
 /* batch.c - memory and validation of struct batch; see batch.h.
  *
  * All arrays are in one allocation, each at a multiple of 64 bytes. batch.def lists them, with
- * their sizes, bounds and the part that batch_clear sets to 0. A copy of the memory is therefore a
- * batch too: batch_at translates the pointers. */
+ * their sizes, bounds and the part that batch_clear sets to 0. So a copy of the memory is a batch
+ * too: batch_at translates the pointers. */
 #include "batch.h"
 
 #include "base/check.h"
@@ -34,7 +34,7 @@ static void array_list(struct batch *b, void **at[N_ARRAY], size_t n_byte[N_ARRA
 #undef ARRAY
 }
 
-/* Set the offset of each array in one allocation. Returns the total size in bytes. */
+/* Set the offset of each array in one allocation. Return the total size in bytes. */
 static size_t lay_out(const size_t n_byte[N_ARRAY], size_t offset[N_ARRAY])
 {
     size_t total = 0;
@@ -166,7 +166,7 @@ static const char *check_seq(const struct batch *b, int s, int n_page, int page_
     return NULL;
 }
 
-/* Check rule (8) for sequence s. Return as check_seq. */
+/* Check rule (8) for sequence s. Return a text for the violated rule; NULL if none. */
 static const char *check_rope(const struct batch *b, int s)
 {
     const int n_short = b->limits.n_short, r0 = b->row0[s];
@@ -198,7 +198,7 @@ static bool state_is_shared(const struct batch *b, int s, int r, int32_t slot)
     return false;
 }
 
-/* Check rule (7) for sequence s. Return as check_seq. */
+/* Check rule (7) for sequence s. Return a text for the violated rule; NULL if none. */
 static const char *check_state(const struct batch *b, int s)
 {
     const int r0 = b->row0[s], r1 = b->row0[s + 1];
@@ -214,7 +214,7 @@ static const char *check_state(const struct batch *b, int s)
 }
 
 /* Check rule (9) for sequence s. n_target: number of sequences whose rows follow their source.
- * Return as check_seq. */
+ * Return a text for the violated rule; NULL if none. */
 static const char *check_source(const struct batch *b, int s, int n_target)
 {
     const int r0 = b->row0[s], n = b->source[s];
@@ -248,7 +248,7 @@ static int n_logits(const struct batch *b)
  *     the step.
  * (8) With n_short, all rows of a sequence have one list of divisors: angle - pos is 0 or n_short.
  *     It is n_short if kv_len is above n_short.
- * (9) With n_source, a sequence's rows are its whole source, or follow it. The former sequences
+ * (9) With n_source, a sequence's rows are its whole source, or follow it. Sequences with a source
  *     come last and have no outputs. */
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows)
 {

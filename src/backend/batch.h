@@ -24,7 +24,8 @@ struct batch_copy {
 
 struct batch_limits {
     int n_row, n_seq, page_stride, n_copy;
-    int n_out;     /* maximum number of outputs with OUT_LOGITS; OUT_HIDDEN is limited by n_row */
+    int n_out;     /* maximum number of outputs with OUT_LOGITS; n_row limits those with
+                    * OUT_HIDDEN */
     int n_state;   /* slots for recurrent state; 0: no layer has state */
     int n_segment; /* segments of a text that the model distinguishes; 0: none */
     int n_source;  /* positions of a source, for a model of encoder and decoder; 0: none */
@@ -67,18 +68,18 @@ static inline bool batch_is_long(const struct batch_limits *l, int n)
 void batch_rope(struct batch *b, int s, bool is_long);
 
 /* Return b with its arrays in `memory`, a copy of the n_byte bytes at b->memory. The counts are
- * those of b. Borrows b and memory. */
+ * those of b. The result borrows b and memory. */
 struct batch batch_at(const struct batch *b, void *memory);
 
 /* Return sequences [s0, s1) of b with their rows, which are numbered from 0. `host` is the same
  * batch on the host. The result borrows the arrays of b. row0 keeps its numbers, so row0[s] -
- * row0[0] is a row of the result. The result has the outputs of b if s0 is 0, else none; it has
- * no copies. */
+ * row0[0] is a row of the result. The result has the outputs of b if s0 is 0, otherwise none. It
+ * has no copies. */
 struct batch batch_seqs(const struct batch *b, const struct batch *host, int s0, int s1);
 /* Return the first sequence of b whose rows are a source; n_seq if none. `b` is on the host. */
 int batch_source0(const struct batch *b);
 
-/* Check that every index is within its limits and that positions are consistent. Returns NULL, or a
+/* Check that every index is within its limits and that positions are consistent. Return NULL, or a
  * description of the error. The engine asserts the result. The function also validates batches from
  * another rank. */
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows);

@@ -5,8 +5,8 @@
  *   the backend has the fused op, and b->plain does not disable it --> one op
  *   otherwise                                                      --> plain ops in their order
  *
- * Callers in src/model therefore write the fused form only. A new backend may begin with plain ops.
- * Tests disable one fusion after another, and compare the results (fused_test.c). */
+ * So callers in src/model write the fused form only. A new backend may begin with plain ops. Tests
+ * disable one fusion after another, and compare the results (fused_test.c). */
 #include "backend_impl.h"
 
 #include "base/check.h"
@@ -31,7 +31,7 @@ struct input backend_normed(struct backend *b, const struct input *in, int64_t k
     return (struct input){.x = in->h};
 }
 
-/* A single layer may also use op->linears, because it can include the norm. A norm is fused only
+/* Use op->linears also for a single layer, because it can include the norm. A norm is fused only
  * within such a call. */
 void backend_linears(struct backend *b, const struct output *out, int n, const struct input *in,
                      int n_row)
@@ -46,8 +46,8 @@ void backend_linears(struct backend *b, const struct output *out, int n, const s
         for (int i = 0; i < n; i++) b->op->linear(b, out[i].y, out[i].l, x.x, n_row);
 }
 
-/* scratch receives the product in the plain form. scratch must not be y, because y is added to
- * scratch. */
+/* Put the product into scratch in the plain form. scratch must not be y, because the sum of both is
+ * the result. */
 void backend_linear_add(struct backend *b, float *y, const struct linear *l, const float *x,
                         int n_row, float *scratch)
 {
@@ -60,7 +60,7 @@ void backend_linear_add(struct backend *b, float *y, const struct linear *l, con
     b->op->add(b, y, scratch, (int64_t)n_row * l->w.n_out);
 }
 
-/* The scratch a receives the gate and then the product of both, b receives up. */
+/* Put the gate, then the product of both, into the scratch a. Put up into the scratch b. */
 void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const struct input *in,
                        int n_row)
 {
@@ -98,7 +98,7 @@ static void heads(struct backend *b, const struct rope_put *r, float *x, const f
     if (r->rope) b->op->rope(b, x, n_head, r->kv->d_k, r->pos, n_row, r->rope);
 }
 
-/* q stays in place for attention. k and v are stored in KV pages. */
+/* Rotate q and k. q stays in place for attention. k and v are stored in KV pages. */
 void backend_rope_put(struct backend *b, const struct rope_put *r, int n_row)
 {
     if (b->op->rope_put && backend_fuses(b, FUSE_rope)) {

@@ -12,7 +12,7 @@
 
 enum { ROWS_MAX = 130, N_HEAD = 6, N_KV = 2, D_HEAD = 32, PAGE_ROWS = 4 };
 
-/* Types of q, k, v, o, gate, up and down, and the sizes. order: number of the order of each
+/* Types of q, k, v, o, gate, up and down, and the sizes. `order` is the number of the order of each
  * matrix's inputs, 1 or 2; 0: no order. */
 struct shape {
     enum qtype type[7];

@@ -1,6 +1,6 @@
 /* ops.h - tensors, and the table of ops that a device executes on them. Part of backend.h.
  *
- * Pointers to values point to device memory unless a comment has "on the host". Device memory is
+ * Pointers to values point to device memory if no comment has "on the host". Device memory is
  * memory from op->alloc, a weight, or an array of the batch that op->begin returned. Only ops
  * access it. One thread at a time calls ops: the loading thread, then the engine's. */
 #ifndef QUOTH_BACKEND_OPS_H
@@ -76,7 +76,7 @@ struct kv_layer {
     enum kv_type type;
     int page_rows, n_head_kv, d_k, d_v;
     int64_t k_page_bytes, v_page_bytes;
-    uint8_t *k, *v; /* owned by the kv store */
+    uint8_t *k, *v; /* pages of K and V, owned by the KV store */
 };
 
 struct rope_spec {
@@ -87,7 +87,7 @@ struct rope_spec {
     const float *cos, *sin; /* f32 [pos_max, d_rot / 2], borrowed from the model */
 };
 
-/* Positions that a row attends to, if batch.source divides its sequence: ALL of them (encoders),
+/* Positions that a row attends to, if batch.source divides its sequence. They are ALL (encoders),
  * those of the SOURCE, or those of the TARGET after it. A row sees no position after its own one,
  * except with SOURCE and with n_later. Without a source, all positions are the target. */
 enum attn_part { ATTN_ALL, ATTN_SOURCE, ATTN_TARGET };
@@ -135,7 +135,7 @@ struct glu {
     const struct linear *gate, *up, *down;
     enum curve curve;
     bool add; /* true: add the result to y */
-    /* scratch: a, b f32 [n_row, gate->n_out]; with add, y f32 [n_row, down->n_out] */
+    /* scratch a, b f32 [n_row, gate->n_out], and with add also y f32 [n_row, down->n_out] */
     float *a, *b, *y;
 };
 
@@ -178,7 +178,7 @@ struct columns {
 /* LayerNorm ("Layer Normalization", arXiv 1607.06450) of each part of a row. All pointers are
  * borrowed for the op. */
 struct layer_norm {
-    const float *g, *bias; /* f32 [n_part, n]; bias: NULL if none */
+    const float *g, *bias; /* f32 [n_part, n]; bias is NULL if none */
     float eps;
     int n_part, n; /* parts of a row, such as heads; values of a part */
 };
@@ -205,7 +205,7 @@ struct backend_ops {
     const char *name; /* name in backends.def, static */
     void (*close)(struct backend *b);
 
-    /* Allocate device memory, zeroed on first touch. The caller gives it back by release. Returns
+    /* Allocate device memory, zeroed on first touch. The caller gives it back by release. Return
      * NULL if memory ran out. */
     void *(*alloc)(struct backend *b, size_t n_byte);
     void (*release)(struct backend *b, void *p, size_t n_byte);
@@ -213,14 +213,14 @@ struct backend_ops {
     void (*populate)(struct backend *b, void *p, size_t n_byte);
 
     /* Convert the tensors to the device's form. data then points to device memory, and ops may use
-     * the tensors. Tensors that share data still share it. Slow unless cached. o and info may be
+     * the tensors. Tensors that share data still share it. Slow if not cached. o and info may be
      * NULL. The caller owns *out, also after ERR_MEMORY, and calls weights_close after the last op
      * on the tensors. w may be NULL. A cache that cannot be used is not an error. */
     int (*weights)(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
                    const struct weights_options *o, struct weights_info *info, struct err *e);
-    /* Compare the cached form with a new packing. Fills verdict [n]. Removes the cache file unless
-     * all tensors are WEIGHTS_SAME. Returns ERR_MISSING if there is no cache file, ERR_FORMAT if
-     * its head is damaged, ERR_IO if it cannot be mapped, or ERR_MEMORY. */
+    /* Compare the cached form with a new packing. Fill verdict [n]. Remove the cache file if a
+     * tensor is not WEIGHTS_SAME. Return ERR_MISSING if there is no cache file, ERR_FORMAT if its
+     * head is damaged, ERR_IO if it cannot be mapped, or ERR_MEMORY. */
     int (*weights_verify)(struct backend *b, enum weights_verdict *verdict,
                           struct tensor *const *tensor, int n, const struct weights_options *o,
                           struct err *e);
@@ -239,7 +239,7 @@ struct backend_ops {
     /* Copy memory without overlap. */
     void (*copy)(struct backend *b, void *to, const void *from, size_t n_byte);
 
-    /* Transfer a batch. Returns it with arrays for ops: pos, slot, token, out_row and attn's batch.
+    /* Transfer a batch. Return it with arrays for ops: pos, slot, token, out_row and attn's batch.
      * `batch` is on the host. The caller must not change it before a read that follows the step's
      * last op. The result is valid until the next begin. */
     const struct batch *(*begin)(struct backend *b, const struct batch *batch);
@@ -248,7 +248,7 @@ struct backend_ops {
      * the token is outside [0, w->n_out). */
     void (*embed)(struct backend *b, float *y, const struct tensor *w, const int32_t *token,
                   int n_row);
-    /* Normalize rows: y, x f32 [n_row, n]; g f32 [n]. y may be x. */
+    /* Normalize the rows of x f32 [n_row, n] with g f32 [n], to y f32 [n_row, n]. y may be x. */
     void (*rms_norm)(struct backend *b, float *y, const float *x, const float *g, int n_row, int n,
                      float eps);
     /* Normalize parts of rows: y, x f32 [n_row, n_part, n]. y may be x. */
@@ -256,8 +256,9 @@ struct backend_ops {
                        int n_row);
     /* Compute y f32 [n_row, n_out] = x f32 [n_row, k] W^T + bias. */
     void (*linear)(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
-    /* Rotate x f32 [n_row, n_head, d_head] in place by rows pos i32 [n_row] of the tables. x may be
-     * the address of a later value of the first head. Then the values from there on are rotated. */
+    /* Rotate x f32 [n_row, n_head, d_head] in place, by rows pos i32 [n_row] of the tables. x may
+     * be the address of a later value of the first head. Then each head is rotated from that value
+     * on. */
     void (*rope)(struct backend *b, float *x, int n_head, int d_head, const int32_t *pos, int n_row,
                  const struct rope_spec *spec);
     /* Store k f32 [n_row, n_head_kv, d_k] and v f32 [n_row, n_head_kv, d_v] at slot i32 [n_row]. */
@@ -288,11 +289,11 @@ struct backend_ops {
      * largest logits of each row. The lower expert is selected from equal logits. */
     void (*route)(struct backend *b, const struct route *r, float *logits, int n_row);
     /* Compute y f32 [n_row * n_used, n_out]: for each entry, the matrix of its expert times its row
-     * of x f32 [n_row, k]. If by_entry, use row `entry` of x f32 [n_row * n_used, k] instead. */
+     * of x f32 [n_row, k]. With by_entry, the row is row `entry` of x f32 [n_row * n_used, k]. */
     void (*experts)(struct backend *b, float *y, const struct linear *l, const float *x,
                     const struct route *r, bool by_entry, int n_row);
     /* Compute y f32 [n_row, n], the sum of weight * x f32 [n_row * n_used, n] over a row's entries.
-     * The sum is computed by fma from 0, experts ascending. add: add the sum to y. */
+     * The sum begins at 0 and adds experts by fma, ascending. add: add the sum to y. */
     void (*combine)(struct backend *b, float *y, const float *x, const struct route *r, int n_row,
                     int64_t n, bool add);
     /* Set row i of y f32 [n_out, d] to row row[i] of x f32 [n_row, d]; row i32 [n_out]. */
@@ -305,22 +306,22 @@ struct backend_ops {
 
     /* Ops of models with several residual streams f32 [n_stream, n_row, n] (AltUp), and of sparse
      * activations. */
-    /* Multiply each row of y f32 [n_row, n] by the ratio of root mean squares: that of the row of x
-     * f32 [n_row, n] by its own. `least`: minimum of y's mean square in the ratio. */
+    /* Scale each row of y f32 [n_row, n] to the root mean square of its row of x f32 [n_row, n].
+     * `least` is the minimum of y's mean square in the ratio. */
     void (*match)(struct backend *b, float *y, const float *x, int n_row, int64_t n, float least);
-    /* Set stream i of y to the sum over j of c[row, i, j] times stream j of x, per row. j ascends.
-     * y, x f32 [n_stream, n_row, n]; c f32 [n_row, n_stream, n_stream]. */
+    /* Set stream i of y to the sum over ascending j of c[row, i, j] times stream j of x, per row. y
+     * and x are f32 [n_stream, n_row, n]. c is f32 [n_row, n_stream, n_stream]. */
     void (*mix_streams)(struct backend *b, float *y, const float *x, const float *c, int n_stream,
                         int n_row, int64_t n);
-    /* Add c[row, i] times x to stream i of y, per row. y f32 [n_stream, n_row, n]; x f32 [n_row,
-     * n]; c f32 [n_row, n_stream]. */
+    /* Add c[row, i] times x to stream i of y, per row. y is f32 [n_stream, n_row, n], x f32 [n_row,
+     * n], c f32 [n_row, n_stream]. */
     void (*add_streams)(struct backend *b, float *y, const float *x, const float *c, int n_stream,
                         int n_row, int64_t n);
-    /* Multiply columns: y, x f32 [n_row, n]; g f32 [n]. */
+    /* Multiply the columns of x f32 [n_row, n] by g f32 [n], to y f32 [n_row, n]. */
     void (*scale_columns)(struct backend *b, float *y, const float *x, const float *g, int n_row,
                           int64_t n);
-    /* Replace each row of y f32 [n_row, n] by max(y - cut, 0), where cut is the row's mean plus
-     * `by` times its standard deviation. A NaN stays. */
+    /* Replace each row of y f32 [n_row, n] by max(y - cut, 0). cut is the row's mean plus `by`
+     * times its standard deviation. A NaN stays. */
     void (*cut)(struct backend *b, float *y, int n_row, int64_t n, float by);
 
     /* Fused ops, called by the functions of fused.c. They respect `plain`. Shapes are those of

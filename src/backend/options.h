@@ -5,13 +5,17 @@
 #include <stdint.h>
 
 struct cores;
+struct pool;
 
 enum act_choice { ACT_CHOICE_AUTO, ACT_CHOICE_INT8, ACT_CHOICE_BF16, ACT_CHOICE_F32 };
 
-/* All pointers are borrowed for the call of backend_open. */
+/* All pointers except `pool` are borrowed for the call of backend_open. */
 struct backend_options {
     /* number of threads; 0: one per core, or measured for weight_bytes */
     int n_thread;
+    /* threads to use, shared with other backends, borrowed until backend_close; NULL: own
+     * threads */
+    struct pool *pool;
     int64_t weight_bytes;      /* size of the model, 0 if unknown */
     const struct cores *cores; /* cores to assume, for tests; NULL: cores of the machine */
     const char *cpu_level;     /* level of kernels, see kern_open; NULL: the best level */

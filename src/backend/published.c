@@ -28,6 +28,16 @@ static uint32_t word_at(const struct codes *c, const uint8_t *at)
     return w + c->plus;
 }
 
+/* Return code i of a matrix whose codes are in planes of n_plane words. */
+static int code_in_plane(const struct codes *c, int64_t i)
+{
+    const int64_t plane = i / c->n_plane;
+    const int n_word = 8 * c->word / c->bits; /* codes of a word */
+    const int shift = (int)(n_word - 1 - plane) * c->bits;
+    const uint32_t word = word_at(c, c->data + i % c->n_plane * c->step);
+    return (int)(word >> shift & ((1u << c->bits) - 1));
+}
+
 /* Return the code of output `row` at input or group `col`. A code of 3, 5, 6 or 7 bits may cross
  * the end of its word. The upper bits of such a code are the lower bits of the next word. */
 static int code_at(const struct codes *c, int64_t row, int64_t col)
@@ -36,6 +46,7 @@ static int code_at(const struct codes *c, int64_t row, int64_t col)
     int64_t i = c->along_out ? row : col;
     const int64_t j = c->along_out ? col : row;
     const uint32_t mask = (1u << c->bits) - 1;
+    if (c->order == ORDER_FLAT) return code_in_plane(c, row * c->other + col);
     if (c->order == ORDER_PLANES)
         return (int)(c->data[i % c->n_plane * c->step + j * c->other] >>
                          (i / c->n_plane * c->bits) &
@@ -87,6 +98,7 @@ static int code_of(const struct published *p, int64_t row, int64_t at)
 struct scale_run {
     int64_t end; /* first input after the run */
     float scale; /* factor of the codes */
+    float shift; /* of a matrix with shifts */
     int zero;    /* code of the value 0 */
 };
 
@@ -101,7 +113,12 @@ static struct scale_run run_of(const struct published *p, int64_t row, int64_t a
     while (p->group && r.end < k && p->group[r.end] == g) r.end++;
     if (r.end > k) r.end = k;
     const int64_t out = p->flat ? 0 : row / p->block_out;
-    r.scale = scale_item(&p->scale, out * p->scale.row_step + g * p->scale.group_step);
+    const int64_t item = out * p->scale.row_step + g * p->scale.group_step;
+    r.scale = scale_item(&p->scale, item);
+    if (p->shift.data) {
+        const struct qtype_info *type = &qtype_info[p->shift.type];
+        type->ops->decode(&r.shift, p->shift.data + item * type->n_byte, 1);
+    }
     if (p->zero.data) r.zero = code_at(&p->zero, row, g);
     return r;
 }
@@ -148,9 +165,9 @@ static bool scales_are_f16(const struct published_scales *s, int64_t n)
     return true;
 }
 
-/* Return the SCALED type of blocks that contain levels with scales, or QT_f32 if none. A block of
- * the type must have one scale. With `flat`, scales continue across the ends of rows, which must be
- * ends of blocks. */
+/* Return the type with f32 scales (quant/scaled_impl.h) of blocks that contain levels with scales,
+ * or QT_f32 if none. A block of the type must have one scale. With `flat`, scales continue across
+ * the ends of rows, which must be ends of blocks. */
 static enum qtype scaled_type(const struct published *p, int64_t k)
 {
     static const struct {
@@ -170,15 +187,17 @@ static enum qtype scaled_type(const struct published *p, int64_t k)
     return k % run == 0 && whole && !p->group && p->by == 1 ? type : QT_f32;
 }
 
-/* Ternary codes in groups of a multiple of 128 become I2_128, which has f32 scales. Other codes of
- * up to 4 bits in such groups become U4_128, which has their zeros. Otherwise lo and hi are the
- * range of code - zero. Variable zeros widen it to [-top, top], which needs one more bit. */
+/* Return the format of integer codes. Ternary codes in groups of a multiple of 128 become I2_128,
+ * which has f32 scales. Other codes of up to 4 bits in such groups become U4_128, which has their
+ * zeros. Otherwise lo and hi are the range of code - zero. Variable zeros widen it to [-top, top],
+ * which needs one more bit. */
 enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
 {
     const int64_t n_group = (k + p->block_k - 1) / p->block_k;
     const int top = (1 << p->code.bits) - 1, middle = (top + 1) / 2;
     const bool blocks = !p->flat && !p->group && p->by == 1 && k % CHUNK == 0 &&
                         (p->block_k >= k || p->block_k % CHUNK == 0);
+    if (p->shift.data) return QT_f32;
     if (p->level && blocks && p->code.bits == 4 && p->scale.type == QT_u8 && !p->scale.level &&
         p->block_k == CHUNK)
         return QT_mxfp4;
@@ -301,7 +320,7 @@ static void put_blocks(uint8_t *to, const struct published *p, enum qtype type, 
     }
 }
 
-/* Write one row of a SCALED type. A block has one run (scaled_type). */
+/* Write one row of a type with f32 scales. A block has one run (scaled_type). */
 static void put_scaled(uint8_t *to, const struct published *p, enum qtype type, int64_t row,
                        int64_t k)
 {
@@ -330,6 +349,7 @@ static void put_floats(uint8_t *to, const struct published *p, int64_t row, int6
         if (at >= r.end) r = run_of(p, row, at, k);
         const int code = code_of(p, row, at);
         float x = p->level ? p->level[code] : (float)(code - r.zero);
+        if (p->shift.data) x = x - r.shift;
         x = x * r.scale;
         x = x * p->by;
         memcpy(to, &x, sizeof x);
@@ -405,7 +425,8 @@ void published_rows(uint8_t *to, const struct published *p, enum qtype type, int
             put_blocks(to, p, type, row + i, k);
 }
 
-/* A counting sort. While a group is not full, its last place has -1 - the number of its inputs. */
+/* Sort by counting. The last place of a group that is not full has -1 - the number of its
+ * inputs. */
 bool published_sort(struct published *p, int32_t *order, int64_t k)
 {
     const int64_t n_group = (k + p->block_k - 1) / p->block_k;
@@ -439,10 +460,10 @@ static uint64_t codes_hash(const struct codes *c, uint64_t seed)
 uint64_t published_hash(const struct published *p, uint64_t seed)
 {
     const struct published_scales *s = &p->scale;
-    const int64_t n[] = {p->form,     p->level != NULL, p->zero_point,    p->block_out,
-                         p->block_k,  p->group != NULL, p->order != NULL, p->flat,
-                         s->row_step, s->group_step,    s->n_over,        s->level != NULL,
-                         s->inverse};
+    const int64_t n[] = {p->form,     p->level != NULL,      p->zero_point,    p->block_out,
+                         p->block_k,  p->group != NULL,      p->order != NULL, p->flat,
+                         s->row_step, s->group_step,         s->n_over,        s->level != NULL,
+                         s->inverse,  p->shift.data != NULL, p->shift.type};
     const struct placed *at = &p->placed;
     const int64_t place[] = {at->run, at->run_step, at->row_step, at->step};
     if (p->form == FORM_PLACED) return hash_bytes(place, sizeof place, seed);

@@ -8,6 +8,7 @@
  *
  *     integers    (code - zero) * scale[r, g] * by       rounded after each product
  *     levels      level[code] * scale[r, g] * by
+ *     shifts      (code - shift[r, g]) * scale[r, g] * by
  *
  * All can be converted to rows (published_rows), codes to rows of any number format that represents
  * all these values. Any thread: the matrix is immutable. */
@@ -20,8 +21,9 @@
  *   PLAIN       i
  *   AWQ         groups of 8 codes: 0 2 4 6 1 3 5 7 from the lowest bits
  *   HIGH_FIRST  pairs of codes: the first in the upper bits
- *   PLANES      n_plane codes in the lowest bits of all words, the next n_plane above them ... */
-enum code_order { ORDER_PLAIN, ORDER_AWQ, ORDER_HIGH_FIRST, ORDER_PLANES };
+ *   PLANES      n_plane codes in the lowest bits of all words, the next n_plane above them ...
+ *   FLAT        planes of all codes of the matrix, row by row: the last are in the lowest bits */
+enum code_order { ORDER_PLAIN, ORDER_AWQ, ORDER_HIGH_FIRST, ORDER_PLANES, ORDER_FLAT };
 
 /* Packed codes of a matrix [n_out, n], at any alignment, borrowed. */
 struct codes {
@@ -31,25 +33,32 @@ struct codes {
     enum code_order order;
     bool along_out;  /* true: the codes of consecutive outputs share a word */
     bool sign;       /* true: codes of 8 bits are signed; a code is the value + 128 */
-    uint32_t plus;   /* added to each word, modulo 2^32 */
-    int add;         /* added to each code, modulo 2^bits */
-    int64_t n_plane; /* ORDER_PLANES */
+    uint32_t plus;   /* addend of each word, modulo 2^32 */
+    int add;         /* addend of each code, modulo 2^bits */
+    int64_t n_plane; /* ORDER_PLANES, ORDER_FLAT */
     int64_t step;    /* bytes from a word to the next word of the packed axis */
-    int64_t other;   /* bytes from an item of the other axis to the next item */
+    int64_t other;   /* bytes from an item of the other axis to the next item; ORDER_FLAT: codes of
+                      * a row */
 };
 
 /* Scales of a matrix: the item of output r in group g is r * row_step + g * group_step. All
  * pointers are borrowed. */
 struct published_scales {
-    const uint8_t *data; /* at any alignment */
-    enum qtype type;     /* a float type; U8: 2^(item - 127), or an index of `level` */
+    const uint8_t *data; /* items of the scales, at any alignment */
+    enum qtype type;     /* a float type, or U8 for 2^(item - 127) or an index of `level` */
     int64_t row_step, group_step;
-    const float *level;  /* f32 [256] scales of scales: level[item] * over + offset; NULL: none */
+    const float *level;  /* f32 [256] for scales level[item] * over + offset; NULL: none */
     const uint8_t *over; /* f32 [ceil(items / n_over)], at any alignment */
     int64_t n_over;
     float offset;
     float divisor; /* the scale is item / divisor */
     bool inverse;  /* true: the scale is 1 / item */
+};
+
+/* Shifts of a matrix, one per scale and at its place: zeros that are floats. */
+struct published_shifts {
+    const uint8_t *data; /* NULL: none; borrowed, at any alignment */
+    enum qtype type;     /* a float type */
 };
 
 enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_CODES };
@@ -72,6 +81,7 @@ struct published {
     const float *level; /* f32 [2^bits] value of each code; NULL: integers */
     int zero_point;     /* zero of all codes if zero.data is NULL */
     struct published_scales scale;
+    struct published_shifts shift;
     float by;
     int64_t block_out, block_k; /* outputs and inputs that share a scale */
     const int32_t *group;       /* i32 [k] group of each input; NULL: input / block_k */

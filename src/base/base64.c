@@ -12,7 +12,8 @@ static int digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Padding is optional. Six unused bits mean a single leftover digit, which is malformed. */
+/* Accept texts with and without padding. Six unused bits mean a single leftover digit, which is
+ * malformed. */
 bool base64_decode(const char *p, size_t n, struct buf *out)
 {
     uint32_t bits = 0;

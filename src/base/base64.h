@@ -4,7 +4,7 @@
 
 #include "buf.h"
 
-/* Append the bytes that n characters encode. Padding may be missing. Returns false if the
+/* Append the bytes that n characters encode. Padding may be missing. Return false if the
  * characters are not base64 or memory ran out (out->failed). */
 bool base64_decode(const char *p, size_t n, struct buf *out);
 /* Append the base64 text of n bytes to out. */

@@ -25,7 +25,7 @@ void buf_clear(struct buf *b)
     if (b->data) b->data[0] = 0;
 }
 
-/* One byte more than n + extra is allocated, for the terminating NUL. `limited` distinguishes the
+/* Allocate one byte more than n + extra, for the terminating NUL. `limited` distinguishes the
  * caller's limit from exhausted memory. */
 bool buf_room(struct buf *b, size_t extra)
 {

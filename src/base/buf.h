@@ -21,7 +21,7 @@ struct buf {
 };
 
 /* A zeroed struct buf is ready for use; there is no buf_init. */
-void buf_deinit(struct buf *b); /* free the memory; zeroes b with `max`; b is reusable */
+void buf_deinit(struct buf *b); /* free the memory and zero b, also `max`; b is reusable */
 void buf_clear(struct buf *b);  /* set n = 0 and failed = false; keep the memory */
 /* Reserve `extra` bytes. Return false if an allocation failed or `max` would be exceeded. */
 bool buf_room(struct buf *b, size_t extra);
@@ -37,25 +37,25 @@ void buf_addf(struct buf *b, const char *fmt, ...) __attribute__((format(printf,
 /* Return the NUL-terminated data. The caller owns and frees it. NULL if an addition failed. */
 char *buf_detach(struct buf *b);
 
-/* VEC(T): a growing array. Example: VEC(int32_t) ids = {0}; if (!vec_push(&ids, 7)) ...out of
+/* VEC(T) is a growing array. For example: VEC(int32_t) ids = {0}; if (!vec_push(&ids, 7)) ...out of
  * memory...; free(ids.v). */
 #define VEC(T)                                                                                     \
     struct {                                                                                       \
         T *v;                                                                                      \
         size_t n, cap;                                                                             \
     }
-/* Append one element. Returns false, without a change, if memory ran out. */
+/* Append one element. Return false, without a change, if memory ran out. */
 #define vec_push(a, x)                                                                             \
     (vec_room((void **)&(a)->v, &(a)->cap, (a)->n + 1, sizeof *(a)->v)                             \
          ? ((a)->v[(a)->n++] = (x), true)                                                          \
          : false)
-/* Reserve space for `count` elements in total. Returns false, without a change, if memory ran
+/* Reserve space for `count` elements in total. Return false, without a change, if memory ran
  * out. */
 #define vec_reserve(a, count) vec_room((void **)&(a)->v, &(a)->cap, (count), sizeof *(a)->v)
 /* Free the elements, and zero the array. A zeroed array is allowed. */
 #define vec_deinit(a) (free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
 /* Reserve space for `need` elements of `size` bytes. Update *v and *cap. Return false, without a
- * change, if memory ran out. For vec_push and vec_reserve. */
+ * change, if memory ran out. It is for vec_push and vec_reserve. */
 bool vec_room(void **v, size_t *cap, size_t need, size_t size);
 
 /* list of token ids: the only vec that several rooms share */

@@ -4,8 +4,8 @@
  *
  *   FREE --bus_register--> TAKEN (fields are written) --> READY --bus_unregister--> FREE
  *
- * Only entries that are READY are read. If all entries are taken, a file is not registered, and a
- * fault has the default effect. */
+ * Only entries that are READY are read. A file is not registered if all entries are taken. A fault
+ * then has the default effect. */
 #include "bus.h"
 
 #include <signal.h>

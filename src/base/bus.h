@@ -7,12 +7,12 @@
 #include <stddef.h>
 
 /* Catch SIGBUS. A SIGBUS in a registered map ends the program with status 1 and a message on
- * standard error. Elsewhere it has the default effect. For programs, not for libraries. Main
+ * standard error. Elsewhere it has the default effect. It is for programs, not for libraries. Main
  * thread. */
 void bus_catch(void);
 
 /* Register a map of n_byte bytes, with the path of its file for the message. The path is copied.
- * Does nothing if the table is full. Any thread. */
+ * Do nothing if the table is full. Any thread. */
 void bus_register(const void *data, size_t n_byte, const char *path);
 /* Remove a registered map. Call it before the file is unmapped. No effect for another address. Any
  * thread. */

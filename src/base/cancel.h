@@ -28,7 +28,7 @@ static inline bool cancelled(void)
     return flag || cancelled_late();
 }
 
-/* Set the error of cancelled work. Returns ERR_BUSY. */
+/* Set the error of cancelled work. Return ERR_BUSY. */
 static inline int err_cancelled(struct err *e)
 {
     return err_set(e, ERR_BUSY, "cancelled: the client disconnected, or its timeout passed");

@@ -16,7 +16,7 @@ extern const struct cgroup_places cgroup_here; /* the system's places; tests use
 typedef void cgroup_fn(void *ctx, const char *folder, bool v2);
 /* Call fn with the folder of each group of this process, from its own group up to the root group.
  * `controller` ("cpu") selects the hierarchy if there are several (v1). A folder may be missing. In
- * a container the path is possibly a path of the host: only its upper folders exist. */
+ * a container the path may be a path of the host. Then only its upper folders exist. */
 void cgroup_walk(const struct cgroup_places *at, const char *controller, cgroup_fn *fn, void *ctx);
 
 /* limits in bytes; UINT64_MAX: no limit */

@@ -13,8 +13,8 @@
 #define CHECK(cond, ...)                                                                           \
     (__builtin_expect(!(cond), 0) ? check_failed(__FILE__, __LINE__, #cond, __VA_ARGS__) : (void)0)
 
-/* Print the place, the condition and the formatted values to standard error, then abort. For CHECK.
- * Any thread. */
+/* Print the place, the condition and the formatted values to standard error, then abort. It is for
+ * CHECK. Any thread. */
 _Noreturn void check_failed(const char *file, int line, const char *cond, const char *fmt, ...)
     __attribute__((format(printf, 4, 5), cold));
 

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Run a CHECK in a child process. Returns the child's wait status. text [n] receives its output. */
+/* Run a CHECK in a child process. Return the child's wait status. text [n] receives its output. */
 static int in_child(int page, char *text, size_t n)
 {
     int fd[2];

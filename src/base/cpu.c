@@ -1,10 +1,10 @@
 /* cpu.c - see cpu.h.
  *
  * Flags are cumulative: AMX implies AVX512X, which implies AVX512, which implies AVX2. AVXVNNI
- * implies AVX2 only. Each kernel folder may therefore use the instructions of the folders below it.
+ * implies AVX2 only. So each kernel folder may use the instructions of the folders below it.
  *
  * cpu_float_canonical sets rounding to nearest, and disables flushing of denormals and traps. A
- * host program possibly changed these settings, and results would differ between programs. */
+ * host program may have changed these settings, and results would then differ between programs. */
 #include "cpu.h"
 
 #include <stdatomic.h>
@@ -151,7 +151,7 @@ void cpu_pause(void)
 
 unsigned cpu_flags(void)
 {
-    /* marks detected flags, because a processor possibly has none of the flags */
+    /* marks detected flags, because a processor may have none of the flags */
     enum { DETECTED = 1 << 30 };
     /* cached, because cpuid traps in a virtual machine: 60 us for all flags */
     static _Atomic unsigned flags;

@@ -30,7 +30,7 @@ uint64_t cpu_ticks(void);
 void cpu_pause(void);
 
 /* Set rounding to nearest even, without flushing of subnormals. Every thread that computes must
- * call it, because a host program possibly set other modes (docs/design.md 5). Returns the former
+ * call it, because a host program may have set other modes (docs/design.md 5). Return the previous
  * state for cpu_float_restore. */
 unsigned cpu_float_canonical(void);
 /* Restore the state of rounding that cpu_float_canonical returned. The call affects the calling

@@ -64,7 +64,7 @@ int err_figures(struct err *e, int code, long long n_found, long long n_max)
     return code;
 }
 
-/* A prefix that fills the whole text replaces the sentence. */
+/* Replace the sentence by a prefix that fills the whole text. */
 int err_prefix(struct err *e, int code, const char *fmt, ...)
 {
     if (!e) return code;

@@ -31,28 +31,27 @@ struct err {
     long long n_found, n_max; /* value and limit of an ERR_LIMIT; 0, 0 if not given */
 };
 
-/* Set code and sentence, truncated at the buffer's end. Returns `code`, for `return err_set(e,
+/* Set code and sentence, truncated at the buffer's end. Return `code`, for `return err_set(e,
  * ERR_FORMAT, ...)`. `e` may be NULL in this function and the following functions. */
 int err_set(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /* Set code, field (copied) and sentence. The sentence is the field's name, directly followed by
- * fmt: err_field(e, ERR_ARG, "stop", "[%d]: must not be empty", i). Clients receive the field
- * separately and need not parse the sentence. */
+ * fmt. For example: err_field(e, ERR_ARG, "stop", "[%d]: must not be empty", i). Clients receive
+ * the field separately and need not parse the sentence. */
 int err_field(struct err *e, int code, const char *field, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* Rename the field `from` to `to`, also in the sentence. Use it for a field with another name in
- * the client's request. Returns `code`. */
+ * the client's request. Return `code`. */
 int err_rename(struct err *e, int code, const char *from, const char *to);
 
-/* Prepend "prefix: " to the sentence in `e`. Returns `code`. */
+/* Prepend "prefix: " to the sentence in `e`. Return `code`. */
 int err_prefix(struct err *e, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
-/* Add n_found and n_max to the failure in `e`, for programs. Returns `code`. */
+/* Add n_found and n_max to the failure in `e`, for programs. Return `code`. */
 int err_figures(struct err *e, int code, long long n_found, long long n_max);
 
-/* Set the sentence of a failed allocation of n bytes (0: unknown) for `what`. Returns
- * ERR_MEMORY. */
+/* Set the sentence of a failed allocation of n bytes (0: unknown) for `what`. Return ERR_MEMORY. */
 int err_memory(struct err *e, const char *what, unsigned long long n);
 
 #endif

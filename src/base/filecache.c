@@ -10,9 +10,9 @@
  *   filecache_begin --> .NAME.PID-TIME --filecache_put--> --filecache_keep--> NAME.BOOT
  *   NAME.BOOT --filecache_settle, in a later boot--> NAME
  *
- * A power failure can leave a renamed file without its data, because the file is not flushed. A
- * file of an earlier boot is therefore suspect until a reader has validated and settled it.
- * Flushing gigabytes would delay the first start. */
+ * A power failure can leave a renamed file without its data, because the file is not flushed. So a
+ * file of an earlier boot is suspect until a reader has validated and settled it. Flushing
+ * gigabytes would delay the first start. */
 #include "filecache.h"
 #include "hash.h"
 
@@ -168,7 +168,7 @@ static void remove_if_stale(int dir, const char *temp, const struct stat *st)
     close(fd);
 }
 
-/* List all files, least recently used first, and remove files of dead processes. Returns false if
+/* List all files, least recently used first, and remove files of dead processes. Return false if
  * memory ran out. */
 static bool list_kept(int dir, kept_list *list)
 {
@@ -207,8 +207,8 @@ static uint64_t disk_free(int dir)
 }
 
 /* Remove files until n_byte more bytes fit. Remove no file if the bytes cannot fit. The limit is
- * c->bytes_max, or by default a quarter of the space that is free or used by the cache. Failures of
- * unlinkat are ignored: the next file is tried. */
+ * c->bytes_max, or by default a quarter of the space that is free or used by the cache. Ignore
+ * failures of unlinkat: the next file is tried. */
 static int make_room_in(int dir, const struct filecache *c, kept_list *list, uint64_t n_byte,
                         struct err *e)
 {

@@ -4,9 +4,9 @@
  *     unsettled --filecache_settle--> settled
  *     both: filecache_open maps it; filecache_remove, or eviction by filecache_begin --> absent
  *
- * (1) A file with its final name is never written, only replaced by another file. A process that
- * has mapped a file therefore keeps its content. If two processes make the same file, the later
- * file replaces the earlier file.
+ * (1) A file with its final name is never written, only replaced by another file. So a process that
+ * has mapped a file keeps its content. The later file replaces the earlier one if two processes
+ * make the same file.
  *
  * (2) A killed process leaves at most a temporary file. The next filecache_begin of any process
  * removes it.
@@ -34,8 +34,8 @@ struct filecache {
  * if no variable is an absolute path, ERR_ARG if the path is too long. */
 int filecache_dir(char *out, size_t n_out, const char *name, struct err *e);
 
-/* Map a file. A name has only letters and digits. *settled is set to false if the caller must
- * validate the content. ERR_MISSING if no file has that name, ERR_IO if it cannot be mapped. */
+/* Map a file. A name has only letters and digits. Set *settled to false if the caller must validate
+ * the content. ERR_MISSING if no file has that name, ERR_IO if it cannot be mapped. */
 int filecache_open(struct file_map *m, bool *settled, const struct filecache *c, const char *name,
                    struct err *e);
 /* Mark a file as settled after its content was validated. Failures are ignored: the content is then
@@ -56,7 +56,7 @@ struct filecache_file {
  * filecache_dir. */
 int filecache_begin(struct filecache_file *f, const struct filecache *c, const char *name,
                     uint64_t n_byte, struct err *e);
-/* Write n bytes at offset `at`. Returns 0 or an errno. Any thread. */
+/* Write n bytes at offset `at`. Return 0 or an errno. Any thread. */
 int filecache_put(const struct filecache_file *f, uint64_t at, const void *data, size_t n);
 /* Rename the file to its final name and map it. This is the last call for f, also if it fails.
  * ERR_IO if the file cannot be mapped or renamed. The file is then removed. */

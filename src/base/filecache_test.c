@@ -171,7 +171,7 @@ TEST(filecache_of_a_killed_process_leaves_nothing)
     NEED(child > 0 && waitpid(child, &status, 0) == child && status == 0);
     EXPECT(n_entry() == 1 && !holds(&c, "a", 1, 'a', NULL));
     NEED_OK(keep(&c, "b", 100, 'b', &e), &e);
-    EXPECT_INT(n_entry(), 2); /* the name is kept, because the file is possibly new */
+    EXPECT_INT(n_entry(), 2); /* the name is kept, because the file may be new */
     make_old(in_dir(temp_entry()));
     NEED_OK(filecache_begin(&f, &c, "c", 100, &e), &e);
     EXPECT_INT(n_entry(), 2);

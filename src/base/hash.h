@@ -22,15 +22,15 @@ struct strmap_slot {
     uint32_t n, value;
 };
 
-/* Reserve space for n keys. Returns false if memory ran out. */
+/* Reserve space for n keys. Return false if memory ran out. */
 bool strmap_reserve(struct strmap *m, size_t n);
-/* Set or replace the value of a key of n bytes, which is borrowed. Returns false if memory ran out,
+/* Set or replace the value of a key of n bytes, which is borrowed. Return false if memory ran out,
  * or if n > UINT32_MAX. */
 bool strmap_put(struct strmap *m, const char *key, size_t n, uint32_t value);
 /* Return the value of a key of n bytes, borrowed until the next strmap_put; NULL if the map does
  * not contain the key. */
 const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t n);
-/* Free the memory of the map. A zeroed map is allowed; m is zeroed. */
+/* Free the memory of the map. A zeroed map is allowed, and m is then a zeroed map. */
 void strmap_deinit(struct strmap *m);
 
 #endif

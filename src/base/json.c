@@ -1,7 +1,6 @@
 /* json.c - read and write the values of json.h. The values are those of jansson. json_read.c parses
- * them. A struct json * is a json_t * under another name, so no other file depends on jansson. NULL
- * is accepted by all getters and is of kind JK_NONE, so chains of json_field need no checks
- * between. */
+ * them. A struct json * is a json_t * under another name, so no other file depends on jansson. All
+ * getters accept NULL, which is of kind JK_NONE. So chains of json_field need no checks between. */
 /* included before json.h, because json.h renames json_real, a function of jansson */
 #include <jansson.h>
 
@@ -39,7 +38,7 @@ static json_t *jt(const struct json *j)
     return (json_t *)(uintptr_t)j;
 }
 
-/* json_typeof reads through the pointer, so NULL needs the first line. The other getters of jansson
+/* Check for NULL first, because json_typeof reads through the pointer. The other getters of jansson
  * accept NULL. */
 enum json_kind json_kind(const struct json *j)
 {
@@ -72,8 +71,7 @@ unsigned json_type_bit(const struct json *j)
     return type[json_kind(j)];
 }
 
-/* The names are those of JSON Schema. "integer" has no separate bit, because 1.0 is also an
- * integer. */
+/* Use the names of JSON Schema. "integer" has no separate bit, because 1.0 is also an integer. */
 unsigned json_type_named(const char *name)
 {
     static const struct {
@@ -162,7 +160,7 @@ const struct json *json_it_value(void *it)
     return (const struct json *)json_object_iter_value(it);
 }
 
-/* Without n, a text that contains a NUL is no C string, and the result is NULL. */
+/* Return NULL for a text that contains a NUL if n is NULL, because it is no C string. */
 const char *json_text(const struct json *j, size_t *n)
 {
     const char *text = json_string_value(jt(j));
@@ -176,8 +174,8 @@ bool json_bool(const struct json *j, bool fallback)
     return json_is_boolean(jt(j)) ? json_is_true(jt(j)) : fallback;
 }
 
-/* A real without a fraction, such as 1e3, is an integer. The bounds are exact doubles. 0.5 makes
- * other kinds fail the last comparison. */
+/* Convert also reals without a fraction, such as 1e3. The bounds are exact doubles. 0.5 makes other
+ * kinds fail the last comparison. */
 int64_t json_int(const struct json *j, int64_t fallback)
 {
     if (json_is_integer(jt(j))) return json_integer_value(jt(j));
@@ -222,7 +220,7 @@ static void put_object(struct buf *b, const struct json *object)
     buf_add_char(b, '}');
 }
 
-/* Every member begins with a comma, so the caller has already written at least one member. */
+/* Write a comma before every member, because the caller has already written at least one member. */
 void json_put_members(struct buf *b, const struct json *object, const char *left_out)
 {
     const size_t n_left_out = left_out ? strlen(left_out) : 0;
@@ -286,8 +284,8 @@ void json_member_text(struct buf *b, const char *key, const char *text)
         buf_add_text(b, "null");
 }
 
-/* Only validate: the value is reparsed where it is used. ERR_MEMORY is the one failure that does
- * not blame the text. */
+/* Validate the text and discard the value. The user of the text parses it again. ERR_MEMORY is the
+ * only failure that is not a fault of the text. */
 int json_object_form(const char *text, struct err *e)
 {
     struct json *root = NULL;

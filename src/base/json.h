@@ -33,7 +33,7 @@ struct json_limits {
     size_t depth_max; /* maximum of nested arrays and objects, at most 2048; 0: 512 */
     size_t node_max;  /* maximum number of values and object keys; 0: 20 million */
     /* true: a duplicate key is ERR_ARG with the key as field. For input from clients, because a
-     * gateway possibly checked only the first value */
+     * gateway may have checked only the first value */
     bool unique;
     /* function called for each number that is not an int64, with its text; NULL: none. The text may
      * be more precise than a double. It returns false if memory ran out. */
@@ -48,7 +48,7 @@ int json_parse(struct json **out, const char *text, size_t n, const struct json_
                struct err *e);
 /* Parse a file of at most bytes_max bytes. The caller owns *out and frees it by json_drop; NULL
  * after an error. An error contains the path. ERR_IO if the file cannot be read, ERR_LIMIT for a
- * larger file. Other errors as of json_parse. */
+ * larger file. Other errors are those of json_parse. */
 int json_read_file(struct json **out, const char *path, size_t bytes_max, struct err *e);
 /* Validate a JSON object. A form_fn (base/names.h). ERR_ARG for another text, ERR_MEMORY. */
 int json_object_form(const char *text, struct err *e);
@@ -70,8 +70,8 @@ unsigned json_type_bit(const struct json *j); /* return the bit of j's type; 0 f
 unsigned json_type_named(const char *name);
 /* Return "a string", "an object" ..., for errors, static. */
 const char *json_kind_name(enum json_kind kind);
-/* Return a value as text, for errors: a number, true, "a text of at most 60 bytes", "a list of 3",
- * "an object" ... The result is static, or `out`. */
+/* Return a value as text for errors, such as 12, true, "a list of 3" or "an object". A text is
+ * quoted and truncated to 60 bytes. The result is static, or `out`. */
 const char *json_value_text(const struct json *j, char out[80]);
 
 /* Return the member `key`; NULL if absent. */
@@ -83,9 +83,8 @@ size_t json_count(const struct json *list_or_object);
 /* Return item i of a list; NULL if none. */
 const struct json *json_item(const struct json *list, size_t i);
 
-/* Iterate over an object's members in order:
- * for (void *it = json_first(o); it; it = json_next(o, it)). Iterators are borrowed until the
- * object is freed. NULL if it has no member. */
+/* Iterate over an object's members in order: for (void *it = json_first(o); it; it = json_next(o,
+ * it)). Iterators are borrowed until the object is freed. NULL if the object has no member. */
 void *json_first(const struct json *object);
 /* Return the iterator after `it`; NULL after the last member. */
 void *json_next(const struct json *object, void *it);
@@ -94,7 +93,7 @@ const char *json_it_key(void *it, size_t *n);
 /* Return the value of the member at `it`, borrowed. */
 const struct json *json_it_value(void *it);
 
-/* Return the text; NULL if j is not a string. If n is NULL, return NULL for a text that contains a
+/* Return the text; NULL if j is not a string. Also return NULL if n is NULL and the text contains a
  * NUL, because the caller would see only the part before the NUL. */
 const char *json_text(const struct json *j, size_t *n);
 /* Return the value of a boolean; `fallback` for other kinds. */

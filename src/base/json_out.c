@@ -1,5 +1,5 @@
-/* json_out.c - see json_out.h. It writes streamed answers, some hundred bytes per token. Text that
- * needs no escape is therefore copied without a search if the caller knows this.
+/* json_out.c - see json_out.h. It writes streamed answers, some hundred bytes per token. So text
+ * that needs no escape is copied without a search if the caller knows this.
  *
  * `lists` has one bit for each open container, 1 for a list. `more` is true if the next value needs
  * a comma. With this state a caller never writes punctuation. */
@@ -65,7 +65,7 @@ void out_text(struct json_out *o, const char *key, const char *text, size_t n)
     json_put_text(o->b, n ? text : "", n);
 }
 
-/* The caller guarantees that text needs no escape. */
+/* Write the text as it is. The caller guarantees that it needs no escape. */
 void out_plain(struct json_out *o, const char *key, const char *text, size_t n)
 {
     begin_value(o, key);
@@ -82,7 +82,7 @@ void out_word(struct json_out *o, const char *key, const char *text)
         out_null(o, key);
 }
 
-/* The digits are produced from the last one. Unsigned negation is also defined for INT64_MIN. */
+/* Produce the digits from the last one. Unsigned negation is also defined for INT64_MIN. */
 void out_int(struct json_out *o, const char *key, int64_t x)
 {
     char digit[24];

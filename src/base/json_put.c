@@ -1,5 +1,5 @@
-/* json_put.c - write texts and numbers as JSON. It needs no parser library. Code that only writes
- * (log lines) therefore needs no parser. */
+/* json_put.c - write texts and numbers as JSON. It needs no parser library. So code that only
+ * writes (log lines) needs no parser. */
 #include "json.h"
 #include "utf8.h"
 
@@ -77,8 +77,8 @@ static void put_number(struct buf *b, double x, int digits, bool as_float)
     if (!strpbrk(text, ".e")) buf_add_text(b, ".0");
 }
 
-/* Append a double. A normal number preserves any decimal of 15 digits (float: 6). Only smaller
- * numbers therefore need a test of fewer digits. */
+/* Append a double. A normal number preserves any decimal of 15 digits (float: 6). So only smaller
+ * numbers need a test of fewer digits. */
 void json_put_real(struct buf *b, double x)
 {
     put_number(b, x, fabs(x) < 1e-300 ? 1 : 15, false);

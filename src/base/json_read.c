@@ -9,8 +9,8 @@
  * if a closing quote is missing.
  *
  * Invariants: r->at is at the first byte that is not consumed. A read_* function that fails has set
- * the error and has freed its partial value. Recursion is limited by depth_max: one level is about
- * three frames on the stack. */
+ * the error and has freed its partial value. depth_max limits recursion: one level is about three
+ * frames on the stack. */
 /* included before json.h, because json.h renames json_real, a function of jansson */
 #include <jansson.h>
 
@@ -90,7 +90,7 @@ static void skip_blanks(struct json_reader *r)
     while (r->at < r->n && memchr(" \t\r\n", r->text[r->at], 4)) r->at++;
 }
 
-/* Skip blanks, then c if it is the next character. Returns true if c was skipped. */
+/* Skip blanks, then c if it is the next character. Return true if c was skipped. */
 static bool skip_char(struct json_reader *r, char c)
 {
     skip_blanks(r);
@@ -260,7 +260,7 @@ static int read_number(struct json_reader *r, json_t **out)
     whole = whole && errno == 0;
     char *point = whole ? NULL : memchr(r->scratch.data, '.', r->scratch.n);
     const char *text = r->text + r->at;
-    if (point) *point = *localeconv()->decimal_point; /* a host program possibly set a locale */
+    if (point) *point = *localeconv()->decimal_point; /* a host program may have set a locale */
     double x = whole ? 0 : strtod(r->scratch.data, NULL);
     if (isinf(x)) return fail_at(r, r->at, ERR_FORMAT, "number outside the range of a double");
     *out = whole ? json_integer(i) : new_real(x);
@@ -404,7 +404,7 @@ static int check_utf8(const struct json_reader *r)
 
 /* Count the values before any allocation, because values take hundreds of times the memory of their
  * text. The count needs no grammar: count_node counts at the same characters. Counts of malformed
- * texts are possibly wrong, but read_value rejects such texts. */
+ * texts may be wrong, but read_value rejects such texts. */
 static int check_count(const struct json_reader *r)
 {
     bool inside = false;

@@ -13,8 +13,8 @@ static struct json *parse(const char *text, struct err *e)
     return json_parse(&j, text, strlen(text), NULL, e) == 0 ? j : NULL;
 }
 
-/* Return the text as json_put writes its value, in a static ring; "error: ..." if it is
- * rejected. */
+/* Return the value of a text as json_put writes it, in a static ring. Return "error: ..." if the
+ * text is rejected. */
 static const char *rewritten_n(const char *text, size_t n)
 {
     static char ring[4][1024];

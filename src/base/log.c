@@ -1,5 +1,5 @@
 /* log.c - see log.h. A message is formatted on the stack. One write(2), or the log's thread, writes
- * the whole message. Lines of several threads therefore never mix. */
+ * the whole message. So lines of several threads never mix. */
 #include "log.h"
 #include "buf.h"
 #include "date.h"

@@ -29,11 +29,11 @@ typedef const char *name_fn(int i);
 int name_choose(const char **out, const char *field, name_fn *names, const char *text,
                 struct err *e);
 
-/* Validate the form of a value. Returns 0, or ERR_ARG with a sentence that describes the legal
+/* Validate the form of a value. Return 0, or ERR_ARG with a sentence that describes the legal
  * form. The sentence does not begin with the field's name. */
 typedef int form_fn(const char *text, struct err *e);
 
-/* Set "must be WHAT, got TEXT" for a form_fn. Returns ERR_ARG. */
+/* Set "must be WHAT, got TEXT" for a form_fn. Return ERR_ARG. */
 int form_wrong(struct err *e, const char *what, const char *text);
 
 #endif

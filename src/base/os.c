@@ -43,8 +43,8 @@ static int open_regular(const char *path, struct stat *st, struct err *e)
     return err_set(e, ERR_IO, "%s: cannot open: not a regular file", path);
 }
 
-/* A later truncation of the file causes SIGBUS. bus_register makes this an error message with the
- * path. */
+/* Map the file and register the mapping. A later truncation of the file causes SIGBUS. bus_register
+ * makes this an error message with the path. */
 int file_map_fd(struct file_map *m, int fd, const char *path, struct err *e)
 {
     *m = (struct file_map){0};
@@ -112,8 +112,8 @@ int file_map_detach(struct file_map *m, size_t n_keep, struct err *e)
     return 0;
 }
 
-/* "-" is standard input. The limit is checked after each block of 64 KiB, because sizes of pipes
- * and of files in /proc are unknown before. */
+/* Read standard input if the path is "-". Check the limit after each block of 64 KiB, because sizes
+ * of pipes and of files in /proc are unknown before. */
 int file_read(struct buf *out, const char *path, size_t bytes_max, struct err *e)
 {
     bool is_stdin = strcmp(path, "-") == 0;
@@ -156,8 +156,7 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-/* Write a temporary file and rename it. A reader therefore sees the old or the new file, never a
- * part. */
+/* Write a temporary file and rename it. So a reader sees the old or the new file, never a part. */
 int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
 {
     char temp[4096];
@@ -203,8 +202,7 @@ int dir_make(const char *path, struct err *e)
     return 0;
 }
 
-/* Entries are sorted, so that results do not depend on the file system. Hidden entries are left
- * out. */
+/* Sort the entries, so that results do not depend on the file system. Leave out hidden entries. */
 int dir_list(struct buf *out, const char *path, struct err *e)
 {
     struct dirent **entry = NULL;
@@ -226,8 +224,7 @@ bool path_join(char *out, size_t n_out, const char *dir, const char *name)
     return n >= 0 && (size_t)n < n_out;
 }
 
-/* AT_EXECFN is the path of execve. This path is the fallback for a chroot or container without
- * /proc. */
+/* Return execve's path (AT_EXECFN) in a chroot or container without /proc. */
 const char *os_self_path(void)
 {
     static const char proc[] = "/proc/self/exe";
@@ -235,7 +232,8 @@ const char *os_self_path(void)
     return started_as ? started_as : proc;
 }
 
-/* 0 if the kernel does not report one. The file has a random UUID for each boot. */
+/* Hash the random UUID that the kernel's file has for each boot. The result is 0 without such a
+ * file. */
 uint64_t os_boot_id(void)
 {
     struct buf b = {0};
@@ -270,9 +268,9 @@ int64_t time_thread_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Block signals in the new thread, so that the main thread handles them. Signals of faults stay
- * open. If a thread blocks its own fault's signal, the kernel ends the process without calling the
- * handler of bus_catch. */
+/* Block signals in the new thread, so that the main thread handles them. Signals of faults are not
+ * blocked. The kernel would end the process at a blocked fault, without a call of bus_catch's
+ * handler. */
 bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
     static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
@@ -342,21 +340,44 @@ void os_populate(void *p, size_t n_byte)
 
 static _Atomic uint64_t memory_limit, memory_planned; /* limits in bytes; 0: no limit */
 
+/* limits of this thread in a scope */
+static _Thread_local struct {
+    bool begun;
+    uint64_t limit, planned;
+} scope;
+
+void os_memory_scope(bool begin)
+{
+    scope.begun = begin;
+    scope.limit = scope.planned = 0;
+}
+
+static uint64_t limit_now(void)
+{
+    return scope.begun ? scope.limit : atomic_load(&memory_limit);
+}
+
 void os_memory_limit(uint64_t n_byte, uint64_t n_planned)
 {
+    if (scope.begun) {
+        scope.limit = n_byte;
+        scope.planned = n_planned;
+        return;
+    }
     atomic_store(&memory_planned, n_planned);
     atomic_store(&memory_limit, n_byte);
 }
 
 bool os_memory_limited(void)
 {
-    return atomic_load(&memory_limit) > 0;
+    return limit_now() > 0;
 }
 
 /* Return the part of n free bytes that the limit allows. */
 static uint64_t within_limit(uint64_t n)
 {
-    uint64_t limit = atomic_load(&memory_limit), taken = atomic_load(&memory_planned);
+    uint64_t limit = limit_now(),
+             taken = scope.begun ? scope.planned : atomic_load(&memory_planned);
     int64_t own = limit ? os_memory_own() : 0;
     if (own > 0 && (uint64_t)own > taken) taken = (uint64_t)own;
     if (!limit) return n;
@@ -370,7 +391,7 @@ uint64_t os_memory_bytes(void)
     uint64_t n = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     cgroup_memory(&group, &cgroup_here);
     if (group.limit < n) n = group.limit;
-    uint64_t limit = atomic_load(&memory_limit);
+    uint64_t limit = limit_now();
     return limit && limit < n ? limit : n;
 }
 
@@ -379,11 +400,12 @@ int64_t os_cpu_us(void)
     return clock_us(CLOCK_PROCESS_CPUTIME_ID);
 }
 
-/* Fields 2 and 3 of statm are resident and shared pages. The difference excludes the mapped file of
- * weights, which the kernel can drop. */
+/* Subtract field 3 of statm (shared pages) from field 2 (resident pages). The difference excludes
+ * the mapped file of weights, which the kernel can drop. */
 int64_t os_memory_own(void)
 {
     long long n_page, n_file;
+    if (scope.begun) return 0;
     FILE *f = fopen("/proc/self/statm", "re");
     if (!f) return -1;
     int n = fscanf(f, "%*d %lld %lld", &n_page, &n_file);
@@ -425,8 +447,8 @@ uint64_t os_random(void)
     return hash_bytes(now, sizeof now, (uint64_t)(uintptr_t)&x);
 }
 
-/* MemAvailable includes file pages that the kernel can drop. Half of all memory is the guess
- * without /proc. */
+/* Read MemAvailable, which includes file pages that the kernel can drop. Half of all memory is the
+ * guess without /proc. */
 uint64_t os_memory_free(void)
 {
     FILE *f = fopen("/proc/meminfo", "re");

@@ -12,7 +12,7 @@ struct file_map {
     const uint8_t *data; /* read-only, owned; NULL for an empty file */
     size_t n_byte;
     uint64_t device, inode; /* identity of the file */
-    int64_t mtime_ns;       /* modification time of the file when it was opened */
+    int64_t mtime_ns;       /* modification time of the file at its opening */
     bool detached;          /* true if data is a private copy (file_map_detach) */
 };
 
@@ -34,7 +34,7 @@ int file_map_detach(struct file_map *m, size_t n_keep, struct err *e);
  * than bytes_max, ERR_IO, ERR_MEMORY. */
 int file_read(struct buf *out, const char *path, size_t bytes_max, struct err *e);
 
-/* Read the first one or two numbers of a small file, e.g. in /sys. Returns the number of values
+/* Read the first one or two numbers of a small file, e.g. in /sys. Return the number of values
  * found; "max" is not a value. */
 int file_numbers(const char *path, long long *a, long long *b);
 
@@ -55,7 +55,7 @@ int dir_make(const char *path, struct err *e);
  * with the path and the reason, ERR_MEMORY. */
 int dir_list(struct buf *out, const char *path, struct err *e);
 
-/* Write "dir/name" to out[n_out]. Returns false if it does not fit. */
+/* Write "dir/name" to out[n_out]. Return false if it does not fit. */
 bool path_join(char *out, size_t n_out, const char *dir, const char *name);
 
 /* Return the path of this program's file: "/proc/self/exe", or the path at the start if there is no
@@ -73,11 +73,12 @@ int64_t time_us(void);        /* return the monotonic time */
 int64_t time_wall_us(void);   /* return the time since 1970-01-01 UTC */
 int64_t time_thread_ns(void); /* return the CPU time of this thread; 0: unknown */
 
-/* Start a thread that blocks all signals except those of faults (SIGBUS, SIGSEGV, SIGFPE, SIGILL),
- * because the thread of main(), or the host of libquoth, handles signals. Returns false with errno
+/* Start a thread that blocks all signals except those of faults (SIGBUS, SIGSEGV, SIGFPE, SIGILL).
+ * The thread of main(), or the host of libquoth, handles the other signals. Return false with errno
  * if the system has no thread left. The caller joins or detaches *thread. */
 bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
-/* Lower the priority of this thread. For threads whose results no client waits for. Advisory. */
+/* Lower the priority of this thread. It is for threads whose results no client waits for. The
+ * priority is advisory. */
 void os_thread_background(void);
 
 /* Return an unpredictable number. Not for results that must be reproducible. */
@@ -87,6 +88,10 @@ uint64_t os_random(void);
  * no limit). os_memory_free returns at most n_byte less the larger of n_planned and the memory in
  * use. */
 void os_memory_limit(uint64_t n_byte, uint64_t n_planned);
+/* Begin or end a scope of the calling thread, for a plan that has a part of the process's memory.
+ * In the scope, os_memory_limit limits this thread only. Memory in use counts as n_planned only,
+ * and os_memory_own returns 0, because other plans use the rest. The limit ends with the scope. */
+void os_memory_scope(bool begin);
 /* Return true if os_memory_limit has set a limit. */
 bool os_memory_limited(void);
 /* Return the size of the physical memory, or a lower limit of the control groups or of
@@ -96,17 +101,17 @@ uint64_t os_memory_bytes(void);
  * os_memory_bytes. */
 uint64_t os_memory_free(void);
 
-/* Return the CPU time of all threads of this process, microseconds. Returns -1 if it cannot be
+/* Return the CPU time of all threads of this process, microseconds. Return -1 if it cannot be
  * read. */
 int64_t os_cpu_us(void);
-/* Return the private memory of this process (without file pages), bytes. Returns -1 if it cannot be
+/* Return the private memory of this process (without file pages), bytes. Return -1 if it cannot be
  * read. */
 int64_t os_memory_own(void);
-/* Return the energy of all processor packages, for all programs, microjoules. Returns -1 if it
+/* Return the energy of all processor packages, for all programs, microjoules. Return -1 if it
  * cannot be read. */
 int64_t os_energy_uj(void);
 
-/* Raise the limit of open files to n, or to the hard limit if that is lower. Returns the limit, or
+/* Raise the limit of open files to n, or to the hard limit if that is lower. Return the limit, or
  * n if that is less. */
 int64_t os_open_files(int64_t n);
 

@@ -140,7 +140,7 @@ TEST(os_counts_what_this_process_uses)
 TEST(os_memory_limit_bounds_what_may_be_planned)
 {
     /* Goal: with a limit, total and free memory are those of a smaller machine. Removal of the
-     * limit restores the former values. */
+     * limit restores the previous values. */
     const uint64_t limit = 256 << 20;
     EXPECT(!os_memory_limited());
     os_memory_limit(limit, 0);
@@ -153,4 +153,29 @@ TEST(os_memory_limit_bounds_what_may_be_planned)
     EXPECT(os_memory_bytes() < 1ull << 60 && os_memory_free() <= os_memory_bytes());
     os_memory_limit(0, 0);
     EXPECT(!os_memory_limited() && os_memory_bytes() > limit);
+}
+
+static void *memory_of_other_thread(void *bytes)
+{
+    *(uint64_t *)bytes = os_memory_bytes();
+    return NULL;
+}
+
+TEST(os_memory_scope_limits_one_thread)
+{
+    /* Goal: a limit in a scope has no effect on other threads, and ends with the scope. */
+    const uint64_t all = os_memory_bytes(), part = 1 << 20;
+    uint64_t other = 0;
+    pthread_t thread;
+    os_memory_scope(true);
+    EXPECT(!os_memory_limited());
+    os_memory_limit(part, part / 4);
+    EXPECT(os_memory_limited() && os_memory_bytes() == part);
+    EXPECT(os_memory_free() == part - part / 4); /* memory in use does not count */
+    EXPECT_INT(os_memory_own(), 0);
+    NEED(pthread_create(&thread, NULL, memory_of_other_thread, &other) == 0);
+    pthread_join(thread, NULL);
+    EXPECT(other > part);
+    os_memory_scope(false);
+    EXPECT(!os_memory_limited() && os_memory_bytes() == all && os_memory_own() > 0);
 }

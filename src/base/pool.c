@@ -1,20 +1,20 @@
 /* pool.c - see pool.h.
  *
  * The chunks of a phase are split into one range per thread. A worker claims from its own range
- * first, then from the other ranges. A core therefore uses the same weights in each phase and
- * token, and its cache already contains them. Repeated reading of 0.5 to 4 MB on two cores with 2
- * MB of L2 each was 1.3 to 2 times as fast as with one common queue.
+ * first, then from the other ranges. So a core uses the same weights in each phase and token, and
+ * its cache already contains them. On two cores with 2 MB of L2 each, repeated reading of 0.5 to 4
+ * MB was 1.3 to 2 times as fast as with one queue.
  *
  *   caller: fn, ctx; job = (phase, n_chunk); wake the parked; claim and run; wait for all chunks
  *   worker: spin until job changes -> claim and run; after SPIN_US without a job, park on `phase`
  *
- * A claim is a compare-and-swap on a range's word, (phase, next chunk). A phase ends only when all
- * its chunks are claimed and done. A late worker with an old job therefore finds ranges without
- * chunks or of a newer phase. fn and ctx stay valid until the end of the phase.
+ * A claim is a compare-and-swap on a range's word, (phase, next chunk). A phase ends only after all
+ * its chunks are claimed and done. So a late worker with an old job finds ranges without chunks or
+ * of a newer phase. fn and ctx stay valid until the end of the phase.
  *
  * Waiting. A spinning worker begins a job within 0.3 us. Waking a parked worker takes 21 to 50 us,
- * and 90 us at the ninth decile (2-core virtual machine, Linux 6.18). Workers therefore spin during
- * the gaps inside a step, for about the duration of a wake, then park.
+ * and 90 us at the ninth decile (2-core virtual machine, Linux 6.18). So workers spin during the
+ * gaps inside a step, for about the duration of a wake, then park.
  *
  * Other programs. The system assigns a core to a thread for milliseconds, the time of hundreds of
  * phases. A preempted worker usually holds a chunk. A thread that waits longer than SPIN_US
@@ -82,6 +82,12 @@ struct pool {
     _Atomic int n_parked;                /* number of workers in the futex, or about to enter it */
     _Atomic bool quit;
     _Atomic uint64_t n_lend; /* number of cores lent by waiting threads */
+
+    /* turns of the threads that share the pool: the number of requested turns, and of ended ones */
+    bool shared;
+    pthread_mutex_t lock; /* lock and turned are initialized if `shared` */
+    pthread_cond_t turned;
+    uint64_t n_turn, n_turned;
 
     int n_thread, n_started;
     bool pinned;
@@ -161,7 +167,7 @@ static uint32_t range_begin(const struct pool *p, int i, uint32_t n)
     return (uint32_t)((uint64_t)n * (unsigned)i / (unsigned)p->n_thread);
 }
 
-/* Claim the next chunk of range i. Returns -1 if no chunk is left or the phase is over. A range of
+/* Claim the next chunk of range i. Return -1 if no chunk is left or the phase is over. A range of
  * an older phase counts as untouched if `job` is still the current job. */
 static int claim(struct pool *p, int i, uint64_t job)
 {
@@ -187,7 +193,7 @@ static void count(_Atomic uint64_t *at, uint64_t n)
                           memory_order_relaxed);
 }
 
-/* Count n finished chunks. Returns true after the last chunk of the job. */
+/* Count n finished chunks. Return true after the last chunk of the job. */
 static bool count_done(struct pool *p, uint32_t n, uint64_t job)
 {
     if (n == 0 || atomic_fetch_add(&p->n_done, n) + n < chunks_of(job)) return false;
@@ -226,7 +232,7 @@ static bool runs(struct worker *w, pid_t tid)
     return before < 0 || !atomic_load(&w->claims) || thread_ns(tid) != before;
 }
 
-/* Give the core of the calling thread to a thread that may hold a chunk and is not running. Returns
+/* Give the core of the calling thread to a thread that may hold a chunk and is not running. Return
  * true if there is such a thread. The calling thread must then sleep. */
 static bool lend_core(struct worker *me)
 {
@@ -248,8 +254,8 @@ static bool lend_core(struct worker *me)
     return false;
 }
 
-/* Return true if all chunks of the job are done. Only a hint for workers, because a new phase may
- * begin at any time. */
+/* Return true if all chunks of the job are done. The result is only a hint for workers, because a
+ * new phase may begin at any time. */
 static bool all_done(struct pool *p)
 {
     return atomic_load(&p->n_done) >= chunks_of(atomic_load(&p->job));
@@ -343,7 +349,7 @@ static int start_workers(struct pool *p, struct err *e)
     return 0;
 }
 
-/* Workers occupy whole cache lines, so the memory is aligned to 64 bytes. */
+/* Align the memory to 64 bytes, because workers occupy whole cache lines. */
 int pool_open_on(struct pool **out, int n_thread, const struct cores *c, struct err *e)
 {
     *out = NULL;
@@ -373,7 +379,7 @@ int pool_open(struct pool **out, int n_thread, struct err *e)
     return pool_open_on(out, n_thread, &c, e);
 }
 
-/* The phase changes too, so that parked workers leave the futex. */
+/* Change the phase too, so that parked workers leave the futex. */
 void pool_close(struct pool *p)
 {
     if (!p) return;
@@ -381,6 +387,10 @@ void pool_close(struct pool *p)
     atomic_fetch_add(&p->phase, 1);
     futex_wake(&p->phase, p->n_started);
     for (int i = 1; i <= p->n_started; i++) pthread_join(p->worker[i].thread, NULL);
+    if (p->shared) {
+        pthread_mutex_destroy(&p->lock);
+        pthread_cond_destroy(&p->turned);
+    }
     free(p->home);
     free(p);
 }
@@ -408,7 +418,7 @@ static void keep_clear(struct pool *p)
     }
 }
 
-/* Publish a phase to the workers. Returns its job. */
+/* Publish a phase to the workers. Return its job. */
 static uint64_t publish(struct pool *p, pool_fn *fn, void *ctx, int n_chunk)
 {
     CHECK(n_chunk < 1 << CHUNK_BITS, "%d chunks", n_chunk);
@@ -436,9 +446,46 @@ static void run_alone(struct pool *p, pool_fn *fn, void *ctx, int n_chunk)
     count(&p->worker[0].work_ticks, cpu_ticks() - start);
 }
 
+/* pool in which this thread has a turn; NULL if none */
+static _Thread_local const struct pool *turn_in;
+
+void pool_share(struct pool *p)
+{
+    CHECK(!p->shared, "a pool of %d threads", p->n_thread);
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->turned, NULL);
+    p->shared = true;
+}
+
+/* Turns are in the order of their requests, so no thread waits for more than a turn of each other
+ * thread. */
+void pool_begin(struct pool *p)
+{
+    if (!p->shared) return;
+    CHECK(!turn_in, "a second turn of a thread, after %llu", (unsigned long long)p->n_turn);
+    pthread_mutex_lock(&p->lock);
+    const uint64_t mine = p->n_turn++;
+    while (p->n_turned != mine) pthread_cond_wait(&p->turned, &p->lock);
+    pthread_mutex_unlock(&p->lock);
+    turn_in = p;
+}
+
+void pool_end(struct pool *p)
+{
+    if (!p->shared) return;
+    CHECK(turn_in == p, "the end of a turn without its begin");
+    turn_in = NULL;
+    pthread_mutex_lock(&p->lock);
+    p->n_turned++;
+    pthread_cond_broadcast(&p->turned);
+    pthread_mutex_unlock(&p->lock);
+}
+
 void pool_run(struct pool *p, pool_fn *fn, void *ctx, int n_chunk)
 {
     if (n_chunk <= 0) return;
+    const bool alone = p->shared && turn_in != p;
+    if (alone) pool_begin(p);
     uint64_t start = cpu_ticks();
     if (n_chunk == 1 || p->n_thread == 1) {
         run_alone(p, fn, ctx, n_chunk);
@@ -450,6 +497,7 @@ void pool_run(struct pool *p, pool_fn *fn, void *ctx, int n_chunk)
     }
     p->n_phase++;
     p->run_ticks += cpu_ticks() - start;
+    if (alone) pool_end(p);
 }
 
 /* ---- statistics ---- */

@@ -1,9 +1,9 @@
 /* pool.h - the worker threads. Worker 0 is the thread that calls pool_run, such as the engine
- * thread. Only one thread at a time may use a pool.
+ * thread. Only one thread at a time may use a pool, or several threads in turns (pool_share).
  *
- * Work is claimed in chunks. A phase ends when all chunks are done, not when all threads have
- * arrived. A preempted thread without a chunk causes no delay. A preempted thread with a chunk is
- * moved to a free core. Results must not depend on the assignment of chunks to workers
+ * Work is claimed in chunks. A phase ends as soon as all chunks are done, even if some threads have
+ * not arrived. A preempted thread without a chunk causes no delay. A preempted thread with a chunk
+ * is moved to a free core. Results must not depend on the assignment of chunks to workers
  * (docs/design.md 5). Workers never lock or log. They allocate only in the caches of
  * a grammar (docs/style.md 5). */
 #ifndef QUOTH_BASE_POOL_H
@@ -20,19 +20,27 @@ struct pool;
 typedef void pool_fn(void *ctx, int chunk, int worker);
 
 /* Open a pool of n_thread >= 1 threads, including the caller. n_thread is clamped to the number of
- * CPUs. The caller owns *p, which is NULL after an error. ERR_ARG unless n_thread is in [1, 1024].
+ * CPUs. The caller owns *p, which is NULL after an error. ERR_ARG if n_thread is not in [1, 1024].
  * ERR_MEMORY also if a thread cannot start. */
 int pool_open(struct pool **p, int n_thread, struct err *e);
 struct cores;
-/* Open a pool as if c, borrowed for the call, described the processors. For tests. Errors as of
- * pool_open. */
+/* Open a pool as if c, borrowed for the call, described the processors. For tests. Errors are those
+ * of pool_open. */
 int pool_open_on(struct pool **p, int n_thread, const struct cores *c, struct err *e);
 void pool_close(struct pool *p); /* end the threads and free p; NULL is allowed */
+
+/* Let several threads use the pool, in turns. Call it before the second thread uses the pool. */
+void pool_share(struct pool *p);
+/* Begin a turn of the calling thread: wait until all turns that were requested earlier have ended.
+ * A pool_run without a turn takes one for its phase. No effect if the pool is not shared. A thread
+ * has one turn at a time. */
+void pool_begin(struct pool *p);
+void pool_end(struct pool *p); /* end the turn of pool_begin */
 
 /* Return the number of threads of the pool. */
 int pool_n_thread(const struct pool *p);
 
-/* Run fn for the chunks [0, n_chunk). Returns when all chunks are done. n_chunk <= 16,000,000. */
+/* Run fn for the chunks [0, n_chunk). Return after all chunks are done. n_chunk <= 16,000,000. */
 void pool_run(struct pool *p, pool_fn *fn, void *ctx, int n_chunk);
 
 /* Counters since pool_open. */

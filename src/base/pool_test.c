@@ -228,3 +228,62 @@ TEST(pool_refuses)
     EXPECT(pool_open(&p, 0, &e) == ERR_ARG && !p && e.text[0]);
     EXPECT(pool_open(&p, 5000, &e) == ERR_ARG);
 }
+
+/* ---- several threads ---- */
+
+enum { N_SHARER = 4, N_SHARED_PHASE = 300 };
+
+struct sharer {
+    struct pool *pool; /* borrowed */
+    _Atomic int *n_in; /* borrowed: number of threads with a turn */
+    bool turns;
+    _Atomic int n_chunk;
+    int n_wrong;
+};
+
+static void shared_chunk(void *ctx, int chunk, int worker)
+{
+    struct sharer *s = ctx;
+    (void)chunk, (void)worker;
+    atomic_fetch_add(&s->n_chunk, 1);
+}
+
+static void *share(void *sharer)
+{
+    struct sharer *s = sharer;
+    for (int i = 0; i < N_SHARED_PHASE; i++) {
+        if (s->turns) {
+            pool_begin(s->pool);
+            s->n_wrong += atomic_fetch_add(s->n_in, 1) != 0;
+            pool_run(s->pool, shared_chunk, s, 3);
+            pool_run(s->pool, shared_chunk, s, 4);
+            atomic_fetch_sub(s->n_in, 1);
+            pool_end(s->pool);
+        } else {
+            pool_run(s->pool, shared_chunk, s, 7);
+        }
+    }
+    return NULL;
+}
+
+TEST(pool_is_shared_in_turns)
+{
+    /* Goal: threads that share a pool run each chunk once, and no two of them have a turn. */
+    struct err e = {0};
+    struct pool *p;
+    struct sharer s[N_SHARER];
+    pthread_t thread[N_SHARER];
+    _Atomic int n_in = 0;
+    NEED_OK(pool_open(&p, 2, &e), &e);
+    pool_share(p);
+    for (int i = 0; i < N_SHARER; i++) {
+        s[i] = (struct sharer){.pool = p, .n_in = &n_in, .turns = i % 2 == 0};
+        NEED(pthread_create(&thread[i], NULL, share, &s[i]) == 0);
+    }
+    for (int i = 0; i < N_SHARER; i++) {
+        pthread_join(thread[i], NULL);
+        EXPECT_INT(s[i].n_chunk, N_SHARED_PHASE * 7);
+        EXPECT_INT(s[i].n_wrong, 0);
+    }
+    pool_close(p);
+}

@@ -17,17 +17,17 @@ struct queue *queue_open(size_t n_max, size_t item_bytes);
  * pushes that are still calling the listener. */
 void queue_close(struct queue *q);
 
-/* Append a copy of *item. Returns false if the queue is full. */
+/* Append a copy of *item. Return false if the queue is full. */
 bool queue_push(struct queue *q, const void *item);
 
-/* Remove the oldest item and copy it to *item. Returns false if no item arrived within wait_us (0:
+/* Remove the oldest item and copy it to *item. Return false if no item arrived within wait_us (0:
  * do not wait; < 0: no limit), or after queue_wake. */
 bool queue_pop(struct queue *q, void *item, int64_t wait_us);
 
 typedef void queue_fn(void *ctx, const void *item);
 /* Set a listener, for consumers that do not wait in queue_pop. Each push into q calls fn(ctx, item)
- * on the pusher's thread. fn must be short, must not block and must not use q. Another thread
- * possibly popped the item. queue_close waits for all calls, so ctx may be freed after it. Call
+ * on the pusher's thread. fn must be short, must not block and must not use q. Another thread may
+ * have popped the item. queue_close waits for all calls, so ctx may be freed after it. Call
  * queue_listen before several threads use q. */
 void queue_listen(struct queue *q, queue_fn *fn, void *ctx);
 
@@ -43,7 +43,7 @@ void queue_wake(struct queue *q);
 /* Return the number of items in q. Other threads may change it at any time. */
 size_t queue_len(struct queue *q);
 
-/* Check the invariants of queue.c. Returns NULL, or a description of the violation. Builds with
+/* Check the invariants of queue.c. Return NULL, or a description of the violation. Builds with
  * DEBUG or SAN check them at each call. Any thread. */
 const char *queue_check(struct queue *q);
 

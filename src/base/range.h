@@ -7,7 +7,7 @@
 #include <stdbool.h>
 
 struct range {
-    double low, high, also; /* also: additional legal value (equal to high: none) */
+    double low, high, also; /* bounds; `also`: additional legal value; equal to high: none */
     bool open;              /* true if low itself is not legal */
     const char *text;       /* static text that completes "must be", such as "in [0, 1]" */
 };

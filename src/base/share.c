@@ -18,8 +18,8 @@
  *   a larger holder has enough loose units --> SHARE_EVICT, *victim is its id
  *   otherwise -------------------------------> SHARE_REFUSED
  *
- * The limit for large holders is lower by the reserve. A new holder therefore gets units while
- * another holder has all other units. */
+ * The limit for large holders is lower by the reserve. So a new holder gets units while another
+ * holder has all other units. */
 #include "share.h"
 #include "check.h"
 
@@ -32,7 +32,7 @@
 enum { EMPTY = -1, WEIGHT_BITS = 20 };
 
 struct share_holder {
-    uint64_t id;                   /* of the caller, for example a key's hash */
+    uint64_t id;                   /* number given by the caller, for example a key's hash */
     int64_t held, settled, weight; /* units; fixed point, WEIGHT_BITS bits of fraction */
     double size;                   /* place in the heap, see the head of this file */
     int cell;                      /* index of its cell in the table */
@@ -108,7 +108,7 @@ static struct share_holder *find(const struct share *s, uint64_t id)
     return i == EMPTY ? NULL : &s->at[i];
 }
 
-/* Empty a cell and close the gap. A later entry moves to the gap unless its first cell is after the
+/* Empty a cell and close the gap. A later entry moves to the gap if its first cell is not after the
  * gap. */
 static void clear_cell(struct share *s, int gap)
 {
@@ -154,7 +154,7 @@ static double size_of(int64_t held, int64_t weight)
 }
 
 /* Recompute the size after a change of held, settled or weight, and restore the heap. The pointer h
- * is invalid afterwards, because its holder possibly moved. */
+ * is invalid afterwards, because its holder may have moved. */
 static void resize(struct share *s, struct share_holder *h)
 {
     h->size = h->held > h->settled ? size_of(h->held, h->weight) : -1;
@@ -194,7 +194,8 @@ static int64_t weight_of(double weight)
 struct claim {
     /* holder of the request, borrowed from the heap; NULL if it has no units yet */
     const struct share_holder *holder;
-    /* after: units of the holder after the request. sum: sum of the weights of all holders. */
+    /* after: number of the holder's units after the request. sum: sum of the weights of all
+     * holders */
     int64_t after, weight, sum;
 };
 
@@ -230,7 +231,7 @@ static int64_t loose_of_others(const struct share *s, const struct claim *a)
 }
 
 /* Return the largest other holder; NULL if no other holder can be evicted. The largest holder is
- * the root. If the request is its own, the next one is the larger child of the root. */
+ * the root. The result is the larger child of the root if the request is the root's own. */
 static const struct share_holder *largest_other(const struct share *s, const struct claim *a)
 {
     int i = 0;
@@ -290,8 +291,8 @@ bool share_can_acquire(const struct share *s, uint64_t id, double weight, int64_
     return decide_claim(s, &a, n, &victim) != SHARE_REFUSED;
 }
 
-/* There are three ways to get units: without the reserve, as a small holder, and by evicting others
- * up to the fair share. The result is their maximum. */
+/* Return the maximum of three ways to get units: without the reserve, as a small holder, and by
+ * evicting others up to the fair share. */
 int64_t share_room(const struct share *s, uint64_t id, double weight)
 {
     struct claim a = claim_of(s, id, weight, 0);

@@ -11,12 +11,12 @@
  *   (3) A holder above its fair share acquires free units, or units of a victim. The victim stays
  *       at least as large as the requesting holder becomes.
  *   (4) The last `reserve` units are only for small holders. A holder is small if its use would
- *       stay within its share with one more holder of equal weight. A flood therefore leaves room
- *       for the next holder.
+ *       stay within its share with one more holder of equal weight. So a flood leaves room for the
+ *       next holder.
  *
- * The caller decides about evictions: share_settle marks units that cannot be evicted. Each call
- * takes O(log n) for n holders. No call after share_open allocates. Not thread-safe: use one thread
- * or a lock. */
+ * The caller decides on evictions: share_settle marks units that cannot be evicted. Each call takes
+ * O(log n) for n holders. No call after share_open allocates. Not thread-safe: use one thread or a
+ * lock. */
 #ifndef QUOTH_BASE_SHARE_H
 #define QUOTH_BASE_SHARE_H
 
@@ -48,8 +48,9 @@ enum share_answer {
 };
 
 /* Acquire n > 0 units. weight is clamped to [SHARE_WEIGHT_MIN, SHARE_WEIGHT_MAX] and replaces the
- * holder's former weight. *victim is set only on SHARE_EVICT. The caller then releases an unsettled
- * item of the victim and retries. The retries end, because each release shrinks the victim. */
+ * holder's previous weight. *victim is set only on SHARE_EVICT. The caller then releases an
+ * unsettled item of the victim and retries. The retries end, because each release shrinks the
+ * victim. */
 enum share_answer share_acquire(struct share *s, uint64_t id, double weight, int64_t n,
                                 uint64_t *victim);
 /* Return true if share_acquire would return SHARE_TAKEN or SHARE_EVICT for n units. */

@@ -17,7 +17,7 @@ static struct share *open_share(int64_t limit, int64_t reserve, int holder_max)
     exit(1); /* the test cannot continue */
 }
 
-/* Acquire one unit and make the necessary evictions. Returns the number of evictions; -1 if
+/* Acquire one unit and make the necessary evictions. Return the number of evictions; -1 if
  * refused. */
 static int take_one(struct share *s, uint64_t id, double weight)
 {
@@ -188,8 +188,7 @@ static int expected(struct share_model *m, int id, double weight, int64_t n)
     if (n > most || total - most > held_by_others(m, id, true) || largest <= size)
         return SHARE_REFUSED;
     if (fair) return SHARE_EVICT;
-    bool all = true, any = false; /* any holder of several equally large holders may be the
-                                   * victim */
+    bool all = true, any = false; /* any one of several equally large holders may be the victim */
     for (int i = 0; i < N_ID; i++) {
         const struct model_holder *h = &m->at[i];
         int64_t held = held_of(h, false);
@@ -255,7 +254,7 @@ static void compare(const struct share_model *m, const struct share *s)
     EXPECT_INT(share_n_holder(s), n_holder);
 }
 
-/* Check that a request of share_room units is not refused, unless the evictable holders are
+/* Check that a request of share_room units is not refused, except if the evictable holders are
  * small. */
 static void compare_room(struct share_model *m, const struct share *s, int id, double weight)
 {

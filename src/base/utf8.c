@@ -55,7 +55,7 @@ int utf8_decode(const char *s, size_t n, uint32_t *cp)
     return want;
 }
 
-/* 0xF00 >> n gives the leading ones: 0xC0, 0xE0 or 0xF0 for n of 2, 3, 4. */
+/* Take the leading ones from 0xF00 >> n: 0xC0, 0xE0 or 0xF0 for n of 2, 3, 4. */
 int utf8_encode(char *out, uint32_t cp)
 {
     if (cp < 0x80) {
@@ -86,8 +86,8 @@ int utf8_bad_len(const char *s, size_t n)
     return matched_len(s, n, &want);
 }
 
-/* C0, DEL, C1, and the marks that change the direction of a terminal's text. Such marks can make a
- * log line look like another line (CVE-2021-42574). */
+/* Return true for C0, DEL, C1, and the marks that change the direction of a terminal's text. Such
+ * marks can make a log line look like another line (CVE-2021-42574). */
 bool utf8_is_control(uint32_t cp)
 {
     if (cp < 0xA0) return cp < ' ' || cp >= 127;
@@ -95,7 +95,7 @@ bool utf8_is_control(uint32_t cp)
            (cp >= 0x2066 && cp <= 0x2069);
 }
 
-/* The length is unchanged, so callers may use fixed buffers. */
+/* Keep the length, so that callers may use fixed buffers. */
 void utf8_show(char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {

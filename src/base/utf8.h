@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decode the sequence at s, of n available bytes, into *cp. Returns its length in bytes. Returns 0
- *   if the bytes can never begin a valid sequence (*cp is then U+FFFD). Returns -1 for a proper
- *   prefix of a valid sequence, for example if n is 0. */
+/* Decode the sequence at s, of n available bytes, into *cp. Return its length in bytes. Return 0 if
+ *   the bytes can never begin a valid sequence (*cp is then U+FFFD). Return -1 for a proper prefix
+ *   of a valid sequence, for example if n is 0. */
 int utf8_decode(const char *s, size_t n, uint32_t *cp);
 
 /* Write cp (<= 0x10FFFF) to out[4] and return its length in [1, 4]. Surrogates are written as three
@@ -34,8 +34,8 @@ bool utf8_is_control(uint32_t cp);
  * or reverse text. */
 void utf8_show(char *s, size_t n);
 
-/* Return the first character of s[0, n) as text for an error: 'x' in quotes, or "the byte 0x1b" for
- * a control character or invalid UTF-8; "the end" if n is 0. `out` is used for some results. */
+/* Return the first character of s[0, n) in quotes, for an error. Return "the byte 0x1b" for a
+ * control character or invalid UTF-8, and "the end" if n is 0. The result is static, or `out`. */
 const char *utf8_first_text(const char *s, size_t n, char out[24]);
 
 /* Return the width of cp on a terminal in columns: 0 (combining), 1 or 2 (wide). */

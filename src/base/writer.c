@@ -2,12 +2,12 @@
  *
  * Pieces of lines pass through a queue. The thread waits for the descriptor with poll, so that
  * writer_close can end it. The thread writes at most PIPE_BYTES per call, which a ready pipe
- * accepts completely. If the previous write failed within a line, the next write begins with a line
- * feed. No line therefore continues a truncated line.
+ * accepts completely. A write begins with a line feed if the previous write failed within a line.
+ * So no line continues a truncated line.
  *
  *   any thread: writer_put --> queue of pieces --> writer's thread: poll, write --> fd
  *
- * A slow reader of the log therefore never delays a request: lines beyond bytes_max are lost and
+ * So a slow reader of the log never delays a request: lines beyond bytes_max are lost and
  * counted. */
 #include "writer.h"
 #include "check.h"
@@ -27,7 +27,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* PIPE_BYTES: PIPE_BUF of Linux; a longer write to a pipe may be divided. POLL_MS: maximum delay of
+/* PIPE_BYTES: PIPE_BUF of Linux. A longer write to a pipe may be divided. POLL_MS: maximum delay of
  * a stop while the file accepts nothing. */
 enum { PIECES_MAX = 4096, PIPE_BYTES = 4096, POLL_MS = 50 };
 
@@ -85,7 +85,7 @@ static bool wait_ready(const struct writer *w)
     return false;
 }
 
-/* Write s[0, n). Returns the number of bytes written. */
+/* Write s[0, n). Return the number of bytes written. */
 static size_t write_bytes(const struct writer *w, const char *s, size_t n)
 {
     size_t done = 0;
@@ -124,7 +124,7 @@ static void report_lost(struct writer *w)
     buf_deinit(&b);
 }
 
-/* Run the thread until the piece without data. n_held is reduced after the write, so that
+/* Run the thread until the piece without data. It reduces n_held after the write, so that
  * writer_flush also waits for the write. */
 static void *write_on(void *writer)
 {
@@ -163,7 +163,7 @@ int writer_open(struct writer **out, int fd, size_t bytes_max, struct err *e)
     return rc;
 }
 
-/* Wait for the thread. Returns false if the thread is in a write. pthread_timedjoin_np uses the
+/* Wait for the thread. Return false if the thread is in a write. pthread_timedjoin_np uses the
  * real-time clock. The second of tolerance covers the last poll. */
 static bool join(struct writer *w, int wait_ms)
 {
@@ -175,8 +175,8 @@ static bool join(struct writer *w, int wait_ms)
     return false;
 }
 
-/* until_us is set before the end piece is queued, so that the thread cannot wait forever for a
- * blocked reader. If the thread does not end, its memory stays allocated on purpose. */
+/* Set until_us before the end piece is queued, so that the thread cannot wait forever for a blocked
+ * reader. The memory of a thread that does not end stays allocated on purpose. */
 void writer_close(struct writer *w, int wait_ms)
 {
     if (!w) return;
@@ -193,7 +193,7 @@ void writer_close(struct writer *w, int wait_ms)
     free(w);
 }
 
-/* n_held is added before the check, so that parallel calls cannot exceed the limit together. */
+/* Add to n_held before the check, so that parallel calls cannot exceed the limit together. */
 bool writer_put(struct writer *w, const char *lines, size_t n)
 {
     if (n == 0) return true;

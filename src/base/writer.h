@@ -1,7 +1,7 @@
-/* writer.h - lines that a separate thread writes to a descriptor. No caller therefore waits for a
- * blocked reader, a full disk or a terminal. The buffer is bounded. Lines that do not fit are
- * dropped and counted. When writing resumes, a line reports the number of dropped lines. One thread
- * opens and closes a writer. Any thread may use it. */
+/* writer.h - lines that a separate thread writes to a descriptor. So no caller waits for a blocked
+ * reader, a full disk or a terminal. The buffer is bounded. Lines that do not fit are dropped and
+ * counted. A line reports the number of dropped lines after writing resumes. One thread opens and
+ * closes a writer. Any thread may use it. */
 #ifndef QUOTH_BASE_WRITER_H
 #define QUOTH_BASE_WRITER_H
 
@@ -20,7 +20,7 @@ int writer_open(struct writer **out, int fd, size_t bytes_max, struct err *e);
  * NULL is allowed. */
 void writer_close(struct writer *w, int wait_ms);
 
-/* Append whole lines. Returns false if they were dropped. Never waits for the descriptor. */
+/* Append whole lines. Return false if they were dropped. Never wait for the descriptor. */
 bool writer_put(struct writer *w, const char *lines, size_t n);
 /* Wait until all pending lines are written or lost, for at most wait_ms. */
 void writer_flush(const struct writer *w, int wait_ms);

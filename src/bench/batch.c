@@ -28,8 +28,8 @@ int32_t bench_batch_page(const struct bench_batch *b, int seq, int i)
     return i * b->seq_max + seq;
 }
 
-/* Append rows [pos0, pos0 + n) of a sequence. KV before pos0 is read as it is: its values do not
- * change the time. Only the last row may have logits. */
+/* Append rows [pos0, pos0 + n) of a sequence. KV before pos0 is read without initialization,
+ * because its values do not change the time. Only the last row may have logits. */
 void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_logits)
 {
     struct batch *t = &b->batch;

@@ -3,11 +3,11 @@
  *
  *   alone     the prompt without other sequences
  *   idle      the streams generate, no prompt
- *   during    the same streams while the prompt is computed (--itl-target-ms limits its share)
- *   idle      the first case again; both give `idle`, so that drift of the machine is visible
+ *   during    these streams while the prompt is computed (--itl-target-ms limits its share)
+ *   idle      this case again; both give `idle`, so that drift of the machine is visible
  *
- * The engine is stepped by hand and without a prefix cache. A gap is the time between two tokens of
- * a stream at its client. */
+ * This file calls engine_step itself, without a prefix cache. A gap is the time between two tokens
+ * of a stream at its client. */
 #include "measure.h"
 
 #include "base/os.h"
@@ -51,7 +51,7 @@ struct interference {
     struct samples *gaps; /* gaps of the streams, borrowed; NULL: discard */
 };
 
-/* Draw the progress bar. done, n: rows or steps of the current case; each case has a fifth of the
+/* Draw the progress bar. done, n: rows or steps of the current case. Each case has a fifth of the
  * bar. */
 static void show(int which, double done, double n)
 {
@@ -68,8 +68,8 @@ static double rows_now(const struct interference *c)
     return (double)v.value[STAT_rows];
 }
 
-/* Submit a request of n random tokens on a stream. Greedy sampling is the cheapest, so it hides
- * least. */
+/* Submit a request of n random tokens on a stream. Greedy sampling is the cheapest, so it adds
+ * least to the time. */
 static int send(struct interference *c, struct stream *st, int n, int max_tokens, struct err *e)
 {
     struct request *r = request_open(e);
@@ -156,7 +156,7 @@ struct outcome {
     double alone_us, among_us;
 };
 
-/* Run the four cases of the head, in that order. */
+/* Run the four cases in the order of the file's head. */
 static int measure(struct interference *c, struct outcome *o, struct err *e)
 {
     int room = model_info(c->s.model)->context_max - (int)n_context;
@@ -178,7 +178,8 @@ static int measure(struct interference *c, struct outcome *o, struct err *e)
     return rc ? rc : run_idle(c, AFTER, e);
 }
 
-/* The ratios compare the gaps with the idle ones, and the prompt's rate with its rate alone. */
+/* Print the figures. The ratios compare the gaps with the idle ones, and the prompt's rate with its
+ * rate alone. */
 static void report(struct outcome *o)
 {
     samples_sort(&o->idle);
@@ -221,8 +222,8 @@ static void fit_lengths(const struct model_info *i)
             (long long)context, (long long)n_prompt, (long long)n_context);
 }
 
-/* The context has room for both lengths and more, so that streams do not end during the
- * measurement. */
+/* Open the model and the streams. The context has more room than both lengths need, so that streams
+ * do not end during the measurement. */
 static int open_scene(struct interference *c, const char *model, struct err *e)
 {
     int longest = (int)(n_prompt > n_context ? n_prompt : n_context);

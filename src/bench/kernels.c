@@ -72,7 +72,8 @@ static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
     progress_bar(ctx, done, n_byte);
 }
 
-/* Random weights have no data in memory: the writer generates each tensor. */
+/* Write a GGUF file of random weights. They have no data in memory. The writer generates each
+ * tensor. */
 static int write_model(const char *model, struct err *e)
 {
     struct checkpoint *c;

@@ -28,13 +28,13 @@ int kernels_session(struct session *s, const struct kernels_plan *p, const char 
 /* Measure whole models: a row per --prompt, --gen and --batch at each --depth. Errors: those of
  * kernels_session, bench_model_open and bench_model_run. */
 int kernels_rows(const char *model, const struct kernels_plan *p, struct err *e);
-/* Measure the plan's cases with all of the backend's fusions and, alternating, without each of
- * them. Errors: those of kernels_rows. */
+/* Measure the plan's cases, alternately with all of the backend's fusions and without one of them.
+ * Errors: those of kernels_rows. */
 int kernels_fusion(const char *model, const struct kernels_plan *p, struct err *e);
 /* Return legal value i = 0, 1, ... of --op, static; NULL after the last. */
 const char *kernels_op_name(int i);
 /* Measure the backend's ops, one by one. `names`: names of ops, separated by commas, or "all".
- * ERR_ARG if rows do not fit into the KV slots; otherwise the errors of session_checkpoint,
+ * ERR_ARG if rows do not fit into the KV slots. Also the errors of session_checkpoint,
  * session_open_backend and limits_open. */
 int kernels_ops(const char *model, const char *names, const struct kernels_plan *p, struct err *e);
 

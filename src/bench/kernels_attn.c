@@ -31,15 +31,15 @@ static void run_attn_step(struct ops *b, int i)
     be->op->attn(be, b->y, b->x, &b->kv.layer[i], b->on_device, &spec);
 }
 
-/* One call for --batch (call.run). The batch is on the device already. */
+/* Run one call for --batch (call.run). The batch is already on the device. */
 static void run_attn(struct ops *b, const struct op_case *c, int i)
 {
     (void)c;
     run_attn_step(b, i);
 }
 
-/* Run a prompt in batches of PROMPT_ROWS rows, as an engine does. Here the copy of each batch is
- * also measured. */
+/* Run a prompt in batches of PROMPT_ROWS rows, as an engine does. The copy of each batch is also
+ * measured. */
 static void run_prompt_attn(struct ops *b, const struct op_case *c, int i)
 {
     for (int at = 0; at < c->n_row; at += PROMPT_ROWS) {
@@ -77,8 +77,8 @@ struct batch_limits ops_batch_limits(const struct ops *b)
         .n_row = b->row_max, .n_seq = n_seq, .n_out = n_seq, .page_stride = stride};
 }
 
-/* Open a KV store with as many layers as a quarter of the free memory holds. Several layers prevent
- * that one stays in a cache. A second call has no effect. */
+/* Open a KV store with as many layers as a quarter of the free memory holds. A cache cannot hold
+ * several layers. A second call has no effect. */
 int ops_open_kv(struct ops *b, struct err *e)
 {
     enum kv_type type = KV_F16;

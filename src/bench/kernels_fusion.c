@@ -2,7 +2,7 @@
  * also checks that a fusion changes no bit.
  *
  * Runs with all fusions alternate with runs without one fusion, so that other programs slow both
- * kinds. The gain is the median of the ratios of neighbouring runs. */
+ * kinds equally. The gain is the median of the ratios of neighbouring runs. */
 #include "kernels.h"
 
 #include <stdio.h>

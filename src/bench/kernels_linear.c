@@ -5,7 +5,8 @@
 
 #include "base/os.h"
 
-/* Return false for a head with more rows than sequences, because a prompt has one row of logits. */
+/* Return false for a head with more rows than sequences, because a sequence has one row of
+ * logits. */
 static bool is_met(const struct ops *b, const struct matrix_set *g, int n_row)
 {
     return !g->is_head || n_row <= b->plan->n_seq;

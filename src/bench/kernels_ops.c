@@ -99,7 +99,7 @@ int ops_measure_call(struct ops *b, const struct op_case *c, struct err *e)
 
 /* ---- other ops ---- */
 
-/* The functions run_ are for call.run: one call of an op, the i-th of a cycle. */
+/* Run one call of an op, the i-th of a cycle. The functions run_ are for call.run. */
 static void run_rms_norm(struct ops *b, const struct op_case *c, int i)
 {
     (void)i;
@@ -107,7 +107,7 @@ static void run_rms_norm(struct ops *b, const struct op_case *c, int i)
     be->op->rms_norm(be, b->y, b->x, b->ones, c->n_row, (int)c->n, 1e-5f);
 }
 
-/* cos and sin are ones and zeros: their values do not change the time. */
+/* Run rope. cos and sin are ones and zeros, because their values do not change the time. */
 static void run_rope(struct ops *b, const struct op_case *c, int i)
 {
     (void)i;
@@ -153,7 +153,7 @@ static int measure_rows(struct ops *b, const struct op_case *like, double bytes_
     return rc;
 }
 
-/* 8 bytes: a value is read and written as f32. */
+/* Measure rms_norm. A value has 8 bytes, because it is read and written as f32. */
 static int measure_rms_norm(struct ops *b, struct err *e)
 {
     return measure_rows(b, &(struct op_case){.op = "rms_norm", .run = run_rms_norm, .n = b->d}, 8,
@@ -166,7 +166,8 @@ static int measure_rope(struct ops *b, struct err *e)
     return measure_rows(b, &(struct op_case){.op = "rope", .run = run_rope, .n = n}, 8, e);
 }
 
-/* 12 bytes: two values are read and one is written, as f32. */
+/* Measure silu_mul. A value has 12 bytes, because two values are read and one is written, as
+ * f32. */
 static int measure_silu_mul(struct ops *b, struct err *e)
 {
     return measure_rows(b, &(struct op_case){.op = "silu_mul", .run = run_silu_mul, .n = b->d_ff},
@@ -178,7 +179,8 @@ static int measure_add(struct ops *b, struct err *e)
     return measure_rows(b, &(struct op_case){.op = "add", .run = run_add, .n = b->d}, 12, e);
 }
 
-/* 4 bytes: a value is read as f32. The written page is not counted. */
+/* Measure kv_put. A value has 4 bytes, because it is read as f32. The written page is not
+ * counted. */
 static int measure_kv_put(struct ops *b, struct err *e)
 {
     int rc = ops_open_kv(b, e), n_slot = b->kv.n_page * b->kv.page_rows;
@@ -206,7 +208,7 @@ static const struct op {
 /* ---- opening ---- */
 
 /* Return the value of the key ARCH.key. Return 1 if the value is not positive or too large, because
- * the file may contain anything. */
+ * the file may contain any value. */
 static int size_of(const struct checkpoint *c, const char *key, int64_t fallback)
 {
     char full[160];
@@ -378,7 +380,7 @@ static int open_buffers(struct ops *b, struct err *e)
     return be->op->reserve(be, &sizes, e);
 }
 
-/* close_bench frees the parts after a failure. */
+/* Open the parts of a measurement. close_bench frees them after a failure. */
 static int open_bench(struct ops *b, const char *model, struct err *e)
 {
     if (!list_rows(b)) return err_memory(e, "the plan", sizeof *b);
@@ -389,7 +391,8 @@ static int open_bench(struct ops *b, const char *model, struct err *e)
     return rc ? rc : open_buffers(b, e);
 }
 
-/* Accepts a half-open state. The backend is closed last, because it frees the operands. */
+/* Close a complete or half-open state. The backend is closed last, because it frees the
+ * operands. */
 static void close_bench(struct ops *b)
 {
     limits_close(b->limits);

@@ -40,7 +40,7 @@ struct ops {
     struct limits *limits;
 };
 
-/* One op on given operands. Texts are static or borrowed, like `group`, for ops_measure_call. */
+/* One op on given operands. Texts are static, or borrowed for ops_measure_call like `group`. */
 struct op_case {
     const char *op, *part, *type;
     void (*run)(struct ops *b, const struct op_case *c, int i);
@@ -62,8 +62,8 @@ void ops_print_call(const struct ops *b, const struct op_case *c, const struct s
 
 /* ---- kernels_linear.c, kernels_attn.c: rows of linear layers and attention ---- */
 
-/* Measure and print all rows of an op. ERR_MEMORY. ops_measure_attn: also the errors of
- * ops_open_kv. */
+/* Measure and print all rows of an op. ERR_MEMORY, and the errors of ops_open_kv from
+ * ops_measure_attn. */
 int ops_measure_linear(struct ops *b, struct err *e);
 int ops_measure_attn(struct ops *b, struct err *e);
 /* Return the limits of batches for attention. */

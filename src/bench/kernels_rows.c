@@ -71,7 +71,7 @@ static struct figures figures_of(const struct table *t, const struct bench_case 
     return f;
 }
 
-/* Write a case's name as llama-bench does: pp512, tg128, tg32 x 8. */
+/* Write a case's name in llama-bench's form: pp512, tg128, tg32 x 8. */
 void kernels_case_name(char *out, size_t n, const struct bench_case *c)
 {
     if (c->prompt)
@@ -133,14 +133,14 @@ static void print_head(const struct session *s)
     fflush(stdout);
 }
 
-/* The limits are measured immediately before and after, see limit.c. */
+/* Measure a case. The limits are measured immediately before and after it (limit.c). */
 static int measure_case(const struct table *t, const struct bench_case *c, struct err *e)
 {
     struct samples seconds = {0};
     char name[40];
     kernels_case_name(name, sizeof name, c);
     progress_note(name);
-    enum arith kind = arith_of_model(t->s.checkpoint);
+    enum arith kind = arith_of_model(t->s.info);
     struct limit before = limits_now(t->limits, kind);
     int rc = bench_model_run(t->b, c, t->plan->n_repeat, &seconds, e);
     struct limit after = limits_now(t->limits, kind);

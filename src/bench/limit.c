@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* READ_MIB: more than any cache. READ_US and PEAK_US: duration of one measurement. */
+/* READ_MIB: memory to read, more than any cache. READ_US and PEAK_US: duration of one
+ * measurement. */
 enum { READ_MIB = 1024, READ_US = 40000, PEAK_US = 10000 };
 
 enum arith arith_of(enum qtype t)
@@ -19,9 +20,9 @@ enum arith arith_of(enum qtype t)
     return session_arith(&session_flags, t);
 }
 
-enum arith arith_of_model(const struct checkpoint *c)
+enum arith arith_of_model(const struct model_info *m)
 {
-    return session_arith_main(&session_flags, c);
+    return session_arith_main(&session_flags, m);
 }
 
 /* ---- memory ---- */
@@ -99,7 +100,8 @@ static void read_chunk(void *ctx, int chunk, int worker)
     for (int i = 0; i < 1 << 20; i += 64) (void)at[i];
 }
 
-/* Reading twice the size of the caches replaces their contents. 256 MiB if the size is unknown. */
+/* Reading twice the size of the caches replaces their contents. 256 MiB are read if the size is
+ * unknown. */
 void limits_evict_cache(struct limits *l)
 {
     uint64_t mib = l->reading.n_byte >> 20, cache = os_cache_bytes() >> 20;
@@ -107,7 +109,7 @@ void limits_evict_cache(struct limits *l)
     pool_run(l->pool, read_chunk, &l->reading, (int)(mib < wanted ? mib : wanted));
 }
 
-/* A share above 1 means that the limit does not apply; `above` is printed instead. */
+/* A share above 1 means that the limit does not apply, so `above` is printed instead. */
 const char *share_text(char out[16], double x, double before, double after, const char *above)
 {
     double limit = (before + after) / 2;

@@ -1,5 +1,5 @@
-/* measure.h - private to bench: common parts of measurements: samples and statistics, the limits of
- * the machine, batches and forward passes without an engine. Main thread only. */
+/* measure.h - private to bench: samples and statistics, the limits of the machine, batches and
+ * forward passes without an engine. Main thread only. */
 #ifndef QUOTH_BENCH_MEASURE_H
 #define QUOTH_BENCH_MEASURE_H
 
@@ -29,19 +29,19 @@ double samples_percentile(const struct samples *sorted, double percent);
 /* Return a percentile by nearest rank, without interpolation. 0 if there are no samples. */
 double samples_nearest(const struct samples *sorted, double percent);
 
-/* Append the numbers of "1,2,8", each in [lo, hi]; "" and "none" are empty. ERR_ARG: a sentence for
- * a form_fn. numbers_form checks such a list. numbers_read also returns ERR_MEMORY. */
+/* Append the numbers of "1,2,8", each in [lo, hi]; "" and "none" are empty. ERR_ARG with a sentence
+ * for a form_fn, ERR_MEMORY. */
 int numbers_read(struct ids *out, const char *text, int lo, int hi, struct err *e);
 /* Check a list for numbers_read, as the body of a form_fn. ERR_ARG, ERR_MEMORY. */
 int numbers_form(const char *text, int lo, int hi, struct err *e);
 /* Return the largest number of the list, or `fallback` if that is larger. */
 int numbers_max(const struct ids *list, int fallback);
 /* Append the real numbers of "50,90,99.9", each in [lo, hi]; "" is empty. reals_form checks such a
- * list. ERR_ARG: a sentence for a form_fn. reals_read also returns ERR_MEMORY. */
+ * list. ERR_ARG with a sentence for a form_fn, ERR_MEMORY. */
 int reals_read(struct samples *out, const char *text, double lo, double hi, struct err *e);
 /* Check a list for reals_read, as the body of a form_fn. ERR_ARG, ERR_MEMORY. */
 int reals_form(const char *text, double lo, double hi, struct err *e);
-/* Validate KEY=VALUE, as a form_fn. ERR_ARG without a key and a '='. */
+/* Check KEY=VALUE, as a form_fn. ERR_ARG without a key or a '='. */
 int pair_form(const char *text, struct err *e);
 bool is_listed(const char *list, const char *name); /* return true if name is in a list "a,b,c" */
 
@@ -49,7 +49,7 @@ bool is_listed(const char *list, const char *name); /* return true if name is in
 
 enum arith arith_of(enum qtype t); /* return the instructions for weights of type t */
 /* Return the instructions for the type of most weights. */
-enum arith arith_of_model(const struct checkpoint *c);
+enum arith arith_of_model(const struct model_info *m);
 
 /* Memory for timing reads: larger than the caches. */
 struct reading {
@@ -59,7 +59,7 @@ struct reading {
 /* Allocate `mib` MiB, at most a quarter of the free memory, written by the pool's threads. Call
  * reading_close in any case. ERR_MEMORY. */
 int reading_open(struct reading *r, struct pool *p, uint64_t mib, struct err *e);
-void reading_close(struct reading *r); /* accepts a zeroed struct */
+void reading_close(struct reading *r); /* free the memory; a zeroed struct is allowed */
 /* Read for `us` microseconds. Return bytes per second. */
 double reading_rate(const struct reading *r, struct pool *p, int us);
 
@@ -72,20 +72,20 @@ struct limits;
  * The backend's pool is borrowed until limits_close, which the caller calls in any case.
  * ERR_MEMORY. */
 int limits_open(struct limits **out, struct backend *b, struct err *e);
-void limits_close(struct limits *l);                     /* free the memory; no effect for NULL */
+void limits_close(struct limits *l);                     /* free the memory; NULL is allowed */
 struct limit limits_now(struct limits *l, enum arith k); /* return zeros if l is NULL */
 /* Evict all earlier data from the caches by reading other memory. */
 void limits_evict_cache(struct limits *l);
 /* Write x as a share of the mean of two measurements before and after it: "87.3%", or "-" if there
- * is no limit. Write the word `above` if x exceeds the limit, which is then not the real limit.
- * Return `out`, or a static text. */
+ * is no limit. Write the word `above` if x exceeds the limit, which does not apply then. Return
+ * `out`, or a static text. */
 const char *share_text(char out[16], double x, double before, double after, const char *above);
 /* the share exceeds the bandwidth of memory, because some bytes come from a cache */
 #define IN_CACHE "in cache"
 /* ABOVE_PEAK: other programs used the machine during the measurement of the peak. */
 #define ABOVE_PEAK "> peak"
 /* Write x as a share of the mean of two measurements before and after it, as a JSON number. Write
- * null if x or the mean is not positive. Returns out. */
+ * null if x or the mean is not positive. Return out. */
 const char *share_json(char out[16], double x, double before, double after);
 
 /* ---- batch.c: batches like an engine's ---- */
@@ -101,7 +101,7 @@ struct bench_batch {
  * also then. */
 int bench_batch_open(struct bench_batch *b, const struct batch_limits *l, int page_rows,
                      int n_vocab, struct err *e);
-void bench_batch_close(struct bench_batch *b); /* accepts a zeroed struct */
+void bench_batch_close(struct bench_batch *b); /* free the memory; a zeroed struct is allowed */
 /* Append sequence number `seq` with rows [pos0, pos0 + n). want_logits: request logits for the last
  * row. */
 void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_logits);
@@ -110,8 +110,8 @@ int32_t bench_batch_page(const struct bench_batch *b, int seq, int i);
 
 /* ---- model.c: whole forward passes, without an engine or a sampler ---- */
 
-/* A case: n_seq sequences of `depth` tokens each are extended by n_token tokens. A prompt's tokens
- * are computed together (n_seq is 1, with as many rows per step as fit). Otherwise each step
+/* A case extends n_seq sequences of `depth` tokens each by n_token tokens. If `prompt`, the tokens
+ * of one sequence are computed together, in steps of as many rows as fit. Otherwise each step
  * computes one token per sequence. */
 struct bench_case {
     bool prompt;
@@ -123,7 +123,7 @@ struct bench_model;
  * seq_max sequences. The session is borrowed until bench_model_close, which the caller calls in any
  * case. ERR_LIMIT if the KV pages do not fit into memory, ERR_MEMORY. */
 int bench_model_open(struct bench_model **out, struct session *s, int seq_max, struct err *e);
-void bench_model_close(struct bench_model *b); /* free the memory; no effect for NULL */
+void bench_model_close(struct bench_model *b); /* free the memory; NULL is allowed */
 /* Run a case once without measuring it, then n_repeat times. Append the duration of each run in
  * seconds. Cases of one depth should be consecutive, because a new depth computes its prefix first.
  * ERR_MEMORY. */

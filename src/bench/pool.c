@@ -41,7 +41,8 @@ static void row(const char *name, double value, const char *unit, const char *no
 
 /* ---- work of a known length ---- */
 
-/* The loop counts operations, because elapsed time includes that of other programs. */
+/* Compute n operations. The loop counts operations, because elapsed time includes the time of other
+ * programs. */
 static void burn(int n)
 {
     uint64_t x = 1;
@@ -85,7 +86,8 @@ static void rendezvous(void *ctx, int chunk, int worker)
     (void)chunk, (void)worker;
     struct rendezvous_job *j = ctx;
     atomic_fetch_add(&j->n_begun, 1);
-    /* the wait is bounded; this thread takes the chunk of a thread that another program delays */
+    /* the wait is bounded, because this thread may take the chunk of a thread that another program
+     * delays */
     for (int i = 0; i < 1000000 && atomic_load(&j->n_begun) < j->n; i++) cpu_pause();
 }
 
@@ -112,8 +114,8 @@ static int measure_rendezvous(struct pool *p, const char *name, int pause_us, st
     return ok ? 0 : err_memory(e, "samples", (unsigned long long)n_repeat * sizeof(double));
 }
 
-/* Measure the cost of phases of n chunks per thread beyond their work. Print the best of several
- * measurements. */
+/* Measure the cost of phases of n chunks per thread in addition to their work. Print the best of
+ * several measurements. */
 static void measure_cost(struct pool *p, double rate, int n, double us)
 {
     int n_burn = (int)(us * rate), n_chunk = n * pool_n_thread(p);
@@ -182,7 +184,8 @@ static int measure_contended(struct pool *p, double rate, int cpu, struct err *e
 
 /* ---- the command ---- */
 
-/* Four CPUs are enough for the case of another program, which takes two seconds each. */
+/* Measure each case. Four CPUs are enough for the case of another program, because each takes two
+ * seconds. */
 static int measure(struct pool *p, struct err *e)
 {
     struct cores c;

@@ -44,7 +44,8 @@ static const struct option options[] = {
 enum { N_LEVEL = 16, READ_US = 60000, PEAK_US = 15000 };
 
 struct roofline {
-    struct pool *pool[2]; /* [0] one thread, owned; [1] all threads, the backend's */
+    struct pool *pool[2]; /* [0]: of one thread, owned; [1]: of all threads, borrowed from the
+                           * backend */
     struct reading reading;
     const struct peak *level[N_LEVEL]; /* static [n_level] */
     int n_level;
@@ -80,7 +81,7 @@ static void keep_best(double *best, double x)
     if (x > *best) *best = x;
 }
 
-/* Keep the best of all rounds, for one thread and for all. */
+/* Keep the best rates of all rounds, for one thread and for all. */
 static void machine_measure(struct roofline *m)
 {
     for (int round = 0; round < n_round; round++)
@@ -111,7 +112,8 @@ static void machine_print(const struct roofline *m)
         }
 }
 
-/* Each list of two has the rates of one thread and of all threads. */
+/* Append the machine's peaks as JSON. Each list of two has the rates of one thread and of all
+ * threads. */
 static void machine_json(const struct roofline *m, struct buf *b)
 {
     buf_add_text(b, "\"cpu\":");
@@ -217,7 +219,7 @@ static int measure_share(struct reached *r, const struct roofline *m, struct ses
     const struct model_info *i = model_info(s->model);
     double kv = (double)i->kv_token_bytes * ((double)depth + 0.5 * (double)n_gen);
     *r = (struct reached){
-        .kind = arith_of_model(s->checkpoint),
+        .kind = arith_of_model(s->info),
         .step_bytes = (double)(i->layer_bytes + i->head_bytes) + kv,
         .token_ops = 2.0 * (double)i->layer_macs,
     };

@@ -5,7 +5,8 @@
  *
  *   rank = ceil(percent / 100 * n), and rank 1 for 0 %
  *
- * The readers of lists are also the forms of options: a form reads the list and drops it. */
+ * The readers of lists are also used by the forms of options. A form reads the list and drops
+ * it. */
 #include "measure.h"
 
 #include "base/histogram.h"

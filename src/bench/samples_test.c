@@ -44,9 +44,10 @@ TEST(bench_median_and_nearest)
     double v[] = {6, 1, 3, 2};
     struct samples s = {.v = v, .n = 4};
     EXPECT(samples_median(&s) == 2.5);
-    EXPECT(samples_nearest(&s, 50) == 2 && samples_nearest(&s, 51) == 3); /* of 1 2 3 6 */
+    /* the samples are 1 2 3 6 */
+    EXPECT(samples_nearest(&s, 50) == 2 && samples_nearest(&s, 51) == 3);
     EXPECT(samples_nearest(&s, 99) == 6 && samples_nearest(&s, 0) == 1);
-    s.n = 3; /* of 1 2 3 */
+    s.n = 3; /* the samples are 1 2 3 */
     EXPECT(samples_median(&s) == 2);
     s.n = 0;
     EXPECT(samples_median(&s) == 0 && samples_nearest(&s, 99) == 0);

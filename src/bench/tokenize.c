@@ -2,7 +2,8 @@
  * degenerate text.
  *
  * Degenerate texts find algorithms of quadratic time: a word of 1 MB has one million possible
- * merges. The rate is of the fastest round, because other work of the machine only adds time. */
+ * merges. The rate is that of the fastest round, because other work of the machine only adds
+ * time. */
 #include "option/option.h"
 
 #include "base/os.h"
@@ -36,7 +37,7 @@ static void repeat(struct buf *b, const char *unit, size_t n_byte)
 }
 
 /* Encode the text n_round times and print the best round. A round of 0 microseconds counts as 1, so
- * that the rate stays finite. Bytes per microsecond are MB/s. */
+ * that the rate is finite. Bytes per microsecond are MB/s. */
 static int measure(const struct tokenizer *t, const char *name, const struct buf *text,
                    struct err *e)
 {
@@ -62,8 +63,8 @@ static int measure(const struct tokenizer *t, const char *name, const struct buf
     return rc;
 }
 
-/* English with quotes, contractions, a number with a comma and blank lines: each takes another
- * branch of the usual pre-tokenizer patterns. */
+/* English text. Its quotes, contractions, number with a comma and blank lines match different
+ * branches of the usual pre-tokenizer patterns. */
 static const char paragraph[] =
     "The keeper of the light had counted ships for thirty-one years, and in all that time she had "
     "never once been wrong. "

@@ -10,9 +10,9 @@
 
 struct pages; /* opaque */
 
-/* Open a pool of free pages. keep: a page can still be found after its last holder drops it; false:
- * such a page is forgotten. The caller owns *out, which is NULL after an error. ERR_ARG if n_page <
- * 1 or page_rows is not a power of two in [1, 64]. ERR_MEMORY. */
+/* Open a pool of free pages. keep: a page can still be found after its last holder drops it. Such a
+ * page is forgotten if keep is false. The caller owns *out, which is NULL after an error. ERR_ARG
+ * if n_page < 1 or page_rows is not a power of two in [1, 64]. ERR_MEMORY. */
 int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct err *e);
 void pages_close(struct pages *p); /* free p; p may be NULL */
 
@@ -27,7 +27,7 @@ int pages_n_cached(const struct pages *p);
 int pages_rows(const struct pages *p);
 
 /* Take a page, which the caller then holds once. The page is a free page, or otherwise the least
- * recently used cached page. Returns -1 if there is no such page. */
+ * recently used cached page. Return -1 if there is no such page. */
 int32_t page_take(struct pages *p);
 void page_ref(struct pages *p, int32_t page); /* add a holder: one more table contains the page */
 /* Remove one holder. After the last holder, a sealed page is cached, any other page is free. */
@@ -42,14 +42,14 @@ enum { PAGE_ROOT = 0 };
 uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra);
 
 /* Seal a full and computed page with tokens i32 [page_rows]: page_find can find it, and it must not
- * be written again. Returns the page that the caller then holds. The result is this page, or an
+ * be written again. Return the page that the caller then holds. The result is this page, or an
  * earlier page of that name. This page is then dropped. */
 int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens);
 
 /* Find the page with that name and tokens i32 [page_rows], and hold it once more for the caller.
- * Returns -1 if no such page exists. */
+ * Return -1 if no such page exists. */
 int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens);
-/* Find the page with that name and tokens i32 [page_rows], without holding it. Returns -1 if no
+/* Find the page with that name and tokens i32 [page_rows], without holding it. Return -1 if no
  * such page exists. */
 int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens);
 
@@ -69,7 +69,7 @@ void pages_now(struct pages *p, int64_t now_us);
 void pages_clear(struct pages *p);
 
 /* Check the invariants of pages.c against the given tables [n_table]. table[i] contains i32 [n[i]]
- * pages, -1 for a hole. Returns NULL or a description of the violation. For tests, and for debug
+ * pages, -1 for a hole. Return NULL or a description of the violation. For tests, and for debug
  * builds after every step. */
 const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n,
                         int n_table);
@@ -89,7 +89,7 @@ struct kv_store {
     int64_t page_bytes; /* bytes of a page of all layers */
     int64_t n_present;  /* number of pieces of memory that were touched before their use */
     int n_host_page;
-    uint8_t *host; /* host memory, owned [n_host_page, page_bytes], touched when used */
+    uint8_t *host; /* host memory, owned [n_host_page, page_bytes], touched at the first use */
 };
 
 /* Return the bytes of a page of all layers. layer: [n_layer]. */
@@ -106,7 +106,7 @@ struct kv_store_options {
 };
 /* Reserve memory for the pages of all layers. ERR_MEMORY. */
 int kv_store_open(struct kv_store *s, const struct kv_store_options *o, struct err *e);
-void kv_store_close(struct kv_store *s); /* accepts a zeroed s */
+void kv_store_close(struct kv_store *s); /* free the memory of s, which may be zeroed */
 
 /* Report the highest page of a step, so that some memory of the following pages is touched before
  * its use. Engine thread. */
@@ -142,7 +142,7 @@ struct spill {
 /* Open a list of n_page free host pages. On ERR_MEMORY, spill_close is still called. */
 int spill_open(struct spill *s, int n_page, struct err *e);
 int64_t spill_bytes(int n_page);     /* return the number of bytes of the lists */
-void spill_close(struct spill *s);   /* accepts a zeroed s */
+void spill_close(struct spill *s);   /* free the memory of s, which may be zeroed */
 int32_t spill_take(struct spill *s); /* return a free host page; -1 if no page is free */
 /* Return a page, which must be in use, to the list. */
 void spill_give(struct spill *s, int32_t page);

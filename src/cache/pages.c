@@ -10,11 +10,11 @@
  * (3) Only full pages are sealed. A name covers the parent's name, the page's tokens and all other
  *     data that change its content. So finding a chain of pages is a walk down a radix tree whose
  *     edges are whole pages. A hit also compares the page's tokens, but cannot compare the tokens
- *     of its parents. Names therefore depend on a random number of the pool. Otherwise an attacker
- *     could construct tokens with the name of another user's page and find the pages after it.
+ *     of its parents. So names depend on a random number of the pool. Otherwise an attacker could
+ *     construct tokens with the name of another user's page and find the pages after it.
  * (4) A name belongs to at most one page. Another page of that name, computed at the same time, is
- *     dropped when it is sealed. The holder of the dropped page continues with the first page,
- *     which has the same bits.
+ *     dropped at its seal. The holder of the dropped page continues with the first page, which has
+ *     the same bits.
  *
  * The free list is a stack: the page freed last, still in the processor's caches, is taken first.
  * The page evicted first is a leaf of the tree. A holder of a page holds its parents (4) and drops

@@ -1,6 +1,6 @@
 /* store.c - memory layout of the pages: one reservation for all layers. K and V of a layer are a
- * run of pages each. Memory is reserved at open and touched when used, so the empty part of a large
- * pool takes no memory.
+ * run of pages each. Memory is reserved at open and touched at the first use, so the empty part of
+ * a large pool takes no memory.
  *
  * Pages of a new pool are taken in the order of their numbers, and all runs use huge pages. A page
  * that begins a new huge page begins one in every run. For 16 layers these are 64 MiB, whose first

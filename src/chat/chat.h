@@ -21,8 +21,8 @@ struct template;
 
 /* Compile n bytes of UTF-8 template source, at most 1 MiB. The source is copied. The caller owns
  * *t, which is NULL after an error. ERR_FORMAT contains line and column, ERR_LIMIT the size.
- * ERR_MEMORY. template_open renders small conversations to detect the features of the template. The
- * renderings take tens of microseconds to milliseconds. */
+ * ERR_MEMORY. template_open renders small conversations to detect the features of the template,
+ * which takes up to milliseconds. */
 int template_open(struct template **t, const char *source, size_t n, struct err *e);
 void template_close(struct template *t); /* free t; t may be NULL */
 
@@ -45,7 +45,7 @@ struct template_caps {
 const struct template_caps *template_caps(const struct template *t);
 
 /* Get the marks around reasoning, e.g. "<think>\n" and "\n</think>\n\n". Both are NULL if the
- * template has no reasoning, otherwise valid as long as t. */
+ * template has no reasoning. They are valid as long as t. */
 void template_thinking(const struct template *t, const char **open, const char **close);
 
 /* Limits of one rendering; 0: default. The rendering fails with ERR_LIMIT if it exceeds a limit. */
@@ -91,11 +91,12 @@ struct chat_turn {
     size_t n_answer;
 };
 
-/* Append the prompt of a conversation to *out. Existing bytes of *out are kept. First adapt the
- * messages to the template. Null content becomes "". Lists of text parts are joined. Arguments of
- * calls become objects or strings. An unsupported system message is merged into the next message.
+/* Append the prompt of a conversation to *out. Existing bytes of *out are kept. The messages are
+ * first adapted to the template. Null content becomes "". Lists of text parts are joined. Arguments
+ * of calls become objects or strings. An unsupported system message is merged into the next
+ * message.
  *   turn  start of the assistant's turn in the prompt; NULL: not needed. NULL saves a second
- *         rendering. answer_only usually saves it, too.
+ *         rendering. answer_only usually also saves it.
  * Return ERR_ARG for an invalid conversation, a message that the template ignores, or the
  * template's raise_exception. Return ERR_UNSUPPORTED for a content part that the template does not
  * support. Return ERR_LIMIT if the rendering exceeds a limit. Return ERR_MEMORY. *out is unchanged
@@ -136,8 +137,8 @@ struct chat_expected {
     bool either;   /* true: the message is either calls or content */
     bool verbatim; /* true: content contains no marks of reasoning and no marks to remove */
     bool complete; /* true: the arguments of each call are whole JSON, if the family writes JSON */
-    /* borrowed; text between reasoning and content, where all other blanks are content;
-     * NULL: any blanks */
+    /* text between reasoning and content, borrowed; all other blanks are content; NULL: any
+     * blanks */
     const char *gap;
 };
 
@@ -156,7 +157,7 @@ struct chat_parser_options {
 };
 
 /* Open a parser. The caller owns *p, which is NULL after an error. Return ERR_ARG for an unknown
- * name; the error lists the available ones. ERR_MEMORY. One thread at a time. */
+ * name, with a list of the available ones. ERR_MEMORY. One thread at a time. */
 int chat_parser_open(struct chat_parser **p, const struct chat_parser_options *o, struct err *e);
 void chat_parser_close(struct chat_parser *p); /* free p; p may be NULL */
 
@@ -181,8 +182,8 @@ enum chat_place chat_parser_place(const struct chat_parser *p);
 bool chat_parser_failed(const struct chat_parser *p);
 
 /* Search for the reasoning in a text that arrives byte by byte. It has the marks of a parser's
- * family, but a fixed size: a copy is a fork, and an old copy undoes text. A zeroed struct finds no
- * reasoning. */
+ * family. Its size is fixed, so a copy is a fork, and an old copy undoes text. A zeroed struct
+ * finds no reasoning. */
 struct chat_track {
     const struct reason_family *family; /* static; NULL: no reasoning */
     unsigned char place;                /* enum in track.c */
@@ -191,9 +192,9 @@ struct chat_track {
     char
         held[62]; /* [n_held] end of the text that may be a part of a mark, without double blanks */
 };
-/* Begin the search before the first byte. reasoning_parser: a name in parser.def. anywhere: the
- * text need not be a message, in which reasoning comes first. Return false if the family is unknown
- * or NULL. */
+/* Begin the search before the first byte. reasoning_parser: a name in parser.def. anywhere:
+ * reasoning may begin after any text, not only at the beginning of a message. Return false if the
+ * family is unknown or NULL. */
 bool chat_track_begin(struct chat_track *t, const char *reasoning_parser, bool anywhere);
 /* Process the next n bytes of the text. The text is not kept. */
 void chat_track_push(struct chat_track *t, const char *text, size_t n);
@@ -256,16 +257,17 @@ struct chat_answer {
     const void *special_arg; /* borrowed; argument of `special` */
 };
 
-/* Append the structural tag of an answer (grammar.h, GRAMMAR_TAG). Calls are written in the form of
- * the parser's family. *a is borrowed for the call. ERR_UNSUPPORTED or ERR_ARG if the family cannot
- * write calls as "tools" or "tool_choice" requires, ERR_LIMIT for too many tools, ERR_MEMORY. */
+/* Append the structural tag of an answer (grammar.h, GRAMMAR_TAG). Calls are written in the form
+ * of the parser's family. *a is borrowed for the call. ERR_UNSUPPORTED or ERR_ARG if the family
+ * cannot write the calls required by "tools" or "tool_choice". ERR_LIMIT if there are too many
+ * tools. ERR_MEMORY. */
 int chat_answer_tag(struct buf *out, const struct chat_answer *a, struct err *e);
 
 /* Return the properties that the grammar of answer `a` guarantees to the parser. */
 struct chat_expected chat_answer_expected(const struct chat_answer *a);
 
-/* Return true if calls of the parser's family begin with a mark. Otherwise a whole message may be a
- * call or other JSON. */
+/* Return true if calls of the parser's family begin with a mark. After false, a whole message may
+ * be a call or other JSON. */
 bool chat_calls_are_marked(const char *tool_parser);
 
 /* Return the blanks that the template writes between reasoning and content. The text is static, or

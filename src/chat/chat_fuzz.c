@@ -199,8 +199,8 @@ static void read_output(struct chat_message *m, const char *text, size_t n, size
     chat_parser_close(p);
 }
 
-/* Search for the reasoning of the same family, whole and in pieces. Where the parser of a message
- * has decided, both must agree. */
+/* Search for the reasoning of the family, whole and in pieces. Both must agree after the decision
+ * of the message's parser. */
 static void track_output(const char *text, size_t n, size_t n_piece)
 {
     struct chat_track whole, cut;

@@ -20,8 +20,8 @@ struct reading {
     uint64_t seed; /* seed of the cuts; 0: no cuts */
 };
 
-/* Parse a text in random pieces, or as a whole if the seed is 0. The result must not depend on the
- * pieces. */
+/* Parse a text in random pieces, or as a whole if the seed is 0. Pieces must not change the
+ * result. */
 static void read_text(struct chat_message *m, const struct reading *r)
 {
     struct chat_parser *p = NULL;
@@ -85,8 +85,8 @@ static const char *text_of(const struct json *c, const char *name)
     return text ? text : "";
 }
 
-/* Return true if two texts of arguments, possibly incomplete, are equal except for blanks outside
- * of strings. */
+/* Return true if two texts of arguments are equal except for blanks outside of strings. The texts
+ * may be incomplete. */
 static bool same_arguments(const char *a, const char *b)
 {
     for (bool quoted = false;; a++, b++) {
@@ -126,7 +126,7 @@ struct family_case {
     int n_all, n_all_ok, n_left_out;
 };
 
-/* Open the template of a case, unless the last case had the same one. */
+/* Open the template of a case, unless the last case had this template. */
 static void next_template(struct family_case *f, const struct json *c)
 {
     struct buf source = {0};
@@ -174,7 +174,7 @@ static void add_begun(struct buf *text, const struct template *t, const struct j
 }
 
 /* Return the reason for omitting a case; NULL if the case is tested.
- *   14, 140       their reasoning keeps blanks that other cases of the template lose
+ *   14, 140 their reasoning keeps blanks that are removed in other cases of the template
  *   31, 360, 361  expect that a code block around JSON is removed; no such block exists here,
  *                 because a schema constrains the answer */
 static const char *left_out(const struct json *c)

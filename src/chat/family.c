@@ -1,8 +1,7 @@
 /* family.c - conventions of model families that a probe of their templates cannot detect.
  *
- * The first row whose texts are in the template's source is used. To add a family, add a row. Add a
- * function, too, if the family's messages must be changed. Features that a probe detects (probe.c)
- * need no row. */
+ * The first row whose texts are in the template's source is used. A new family is a row, and a
+ * function if its messages must be changed. Features that a probe detects (probe.c) need no row. */
 #include "chat/template_impl.h"
 
 #include <string.h>
@@ -82,7 +81,7 @@ static void add_response(struct render *r, struct list *responses, struct val ca
 }
 
 /* Merge an assistant message with calls, its results and the following answer into one message.
- * Newer templates do this themselves. The first comment identifies such templates. */
+ * Newer templates do this themselves. Their first comment identifies them. */
 static void adjust_gemma4(struct render *r, const struct template *t, struct list *messages)
 {
     uint32_t out = 0;

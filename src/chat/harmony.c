@@ -4,8 +4,8 @@
  *   <|message|> text <|end|> or <|call|> or <|return|>
  *
  * The prompt ends with <|start|>assistant. A message to functions.NAME is a call, on any channel.
- * The channel "analysis" is reasoning; all other channels are content. Messages to other recipients
- * call tools that no request declares. The parser removes them. Text without a header is
+ * The channel "analysis" is reasoning, and all other channels are content. The parser removes
+ * messages to other recipients, which call tools that no request declares. Text without a header is
  * content. */
 #include "chat/parser_impl.h"
 
@@ -113,7 +113,7 @@ static size_t step_header(struct parser_stage *s, const char *text, size_t n, bo
     const size_t max = n < HEADER_BYTES_MAX ? n : HEADER_BYTES_MAX;
     const char *p = memmem(text, max, message, sizeof message - 1);
     if (!p && !end && n < HEADER_BYTES_MAX) return 0;
-    if (!p) return max; /* a header without a body */
+    if (!p) return max; /* the header has no body */
     body_begin(s, text, (size_t)(p - text));
     return (size_t)(p - text) + sizeof message - 1;
 }

@@ -6,7 +6,7 @@
  *
  * An undefined name is a value with a name, not a failure. Such a value prints as nothing and is
  * false. Its attributes, calls and arithmetic fail with the name in the message. jinja2's default
- * Undefined is equal, and templates test optional fields with it.
+ * Undefined has the same properties, and templates use them to test optional fields.
  *
  * Before an operation that may fail, r->at is reset to the offset of the operation's node. The
  * operands have moved it, and error messages give the place of the operator. */
@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ERR_ARG: a template that fails is a fault of the request, such as messages in a wrong order. The
- * caller's own limits are ERR_LIMIT, by jinja_fail_code. */
+/* The code is ERR_ARG, because a failure is a fault of the request, such as messages in a wrong
+ * order. jinja_fail_code reports exceeded limits of the caller as ERR_LIMIT. */
 struct val jinja_fail(struct render *r, const char *fmt, ...)
 {
     struct err sentence = {0};
@@ -53,7 +53,7 @@ bool render_charge(struct render *r, uint64_t n_step)
     return r->rc == 0;
 }
 
-/* A recursion is also one step. So a loop that only recurses also ends. */
+/* A recursion counts as one step. So a loop that only recurses also ends. */
 bool render_enter(struct render *r)
 {
     if (!render_charge(r, 1)) return false;
@@ -83,7 +83,8 @@ struct scope *scope_push(struct render *r, struct scope *up)
     return s;
 }
 
-/* A linear search is enough: scopes of templates have a few names. Large ones are charged. */
+/* A linear search is enough, because scopes of templates have few names. Searches of large scopes
+ * are charged. */
 void scope_set(struct render *r, struct scope *s, uint32_t sym, struct val v)
 {
     for (uint32_t i = 0; i < s->n; i++)
@@ -108,7 +109,7 @@ const struct val *scope_find(struct render *r, const struct scope *s, uint32_t s
     return NULL;
 }
 
-/* Return the value of a name. The context and builtins are the outermost scopes; a variable of the
+/* Return the value of a name. The context and builtins are the outermost scopes. A variable of the
  * context hides a builtin of the same name. */
 static struct val eval_name(struct render *r, const struct node *n)
 {
@@ -163,8 +164,8 @@ static struct args eval_args(struct render *r, const struct node *first)
         .v = positional.v, .n = positional.n, .kw = (struct kwarg *)kw.v, .n_kw = kw.n / 2};
 }
 
-/* Return nothing at the first call and the separator at later ones, so that it separates items. */
-static struct val joiner_call(struct turn *joiner)
+/* Return an empty text at the first call and the separator at later ones. */
+static struct val joiner_call(struct cycler *joiner)
 {
     CHECK(joiner->items.n > 0, "call %u of a joiner without separator", joiner->i);
     return joiner->i++ ? joiner->items.v[0] : val_text("", 0);
@@ -205,7 +206,7 @@ static struct val eval_filter(struct render *r, const struct node *n, struct val
     const struct builtin *filter = filter_find(n->text, n->n);
     struct args args = eval_args(r, n->b);
     r->at = n->at;
-    /* the parser accepts unknown names in branches that possibly never run */
+    /* the parser accepts unknown names in branches that may never run */
     if (!filter) jinja_fail(r, "unknown filter \"%.*s\"", (int)n->n, n->text);
     return r->rc == 0 ? filter->fn(r, self, &args) : VAL_UNDEFINED;
 }
@@ -283,8 +284,8 @@ static struct val eval_sign(struct render *r, const struct node *n)
     return v.kind == V_REAL ? val_real(-v.d) : val_binary(r, '-', val_int(0), v);
 }
 
-/* Compare by one operator. Equality accepts all kinds; an order of two kinds without one fails the
- * rendering. 'i' and 'n' are `in` and `not in`. */
+/* Compare by one operator. Equality accepts all kinds. A comparison of kinds without an order fails
+ * the rendering. 'i' and 'n' are `in` and `not in`. */
 static bool compare_one(struct render *r, int op, struct val a, struct val b)
 {
     switch (op) {
@@ -335,14 +336,14 @@ static struct val eval_cond(struct render *r, const struct node *n)
     return n->c ? eval(r, n->c) : VAL_UNDEFINED;
 }
 
-/* Return the operand that decides, not a bool. As in Python, `a or b` is a if a is true. */
+/* Return one of the operands, not a bool. As in Python, `a or b` is a if a is true. */
 static struct val eval_logic(struct render *r, const struct node *n)
 {
     struct val left = eval(r, n->a);
     return val_truth(left) == (n->kind == N_OR) ? left : eval(r, n->b);
 }
 
-/* Dispatch by kind. Statements never reach it. */
+/* Evaluate a node by its kind. The node is never a statement. */
 static struct val eval_kind(struct render *r, const struct node *n)
 {
     switch (n->kind) {

@@ -25,7 +25,7 @@ static void assign_tuple(struct render *r, const struct node *target, struct val
 }
 
 /* Assign to ns.name. Only namespaces have assignable attributes. A variable set in a loop is lost
- * at the loop's end, and a namespace is jinja2's way around this. */
+ * at the loop's end, but an attribute of a namespace is kept. */
 static void assign_attr(struct render *r, const struct node *target, struct val v)
 {
     struct val object = eval(r, target->a);
@@ -97,7 +97,7 @@ static void loop_rounds(struct render *r, struct loop *loop)
     enum flow flow = FLOW_NEXT;
     for (loop->i = 0; s && loop->i < loop->n && flow != FLOW_BREAK && r->rc == 0; loop->i++) {
         r->scope = s;
-        /* a variable set in one round is not visible in the next */
+        /* a variable set in one round is not visible in the next round */
         s->n = 0;
         scope_set(r, s, SYM_LOOP, (struct val){.kind = V_LOOP, .loop = loop});
         assign(r, loop->node->a, loop->item[loop->i]);
@@ -106,8 +106,8 @@ static void loop_rounds(struct render *r, struct loop *loop)
 }
 
 /* Run a for loop over the items of `over`, inside the scope `around`. The condition filters the
- * items first, so that loop.length and loop.last count only the items that pass. An empty rest runs
- * `else`. */
+ * items first, so that loop.length and loop.last count only the items that pass. `else` runs if no
+ * item passes. */
 static void exec_loop(struct render *r, const struct node *n, struct val over, struct scope *around,
                       int level)
 {
@@ -202,7 +202,7 @@ struct val macro_call(struct render *r, const struct macro *macro, const struct 
     struct scope *outer = r->scope;
     struct val v = VAL_UNDEFINED;
     if (!render_enter(r)) return v;
-    /* as in Jinja, a macro sees the scope of its definition, not of its caller */
+    /* as in Jinja, the names of a macro are in the scope of its definition, not of its caller */
     struct scope *s = scope_push(r, macro->scope);
     if (s) bind_params(r, s, macro->node->b, args);
     if (s && macro->node->kind == N_MACRO) bind_keywords(r, s, macro->node->b, args);
@@ -212,7 +212,7 @@ struct val macro_call(struct render *r, const struct macro *macro, const struct 
     return v;
 }
 
-/* Return a macro value. It keeps the current scope alive: scopes are in the rendering's arena, so a
+/* Return a macro value. It refers to the current scope, which is in the rendering's arena, so a
  * closure needs no copy. */
 static struct val macro_new(struct render *r, const struct node *n)
 {
@@ -238,7 +238,7 @@ static void exec_call_block(struct render *r, const struct node *n)
 /* ---- if, with, and dispatch by kind ---- */
 
 /* Execute the first branch whose condition is true. An elif is the only node of its parent's c,
- * with op 'e', so that a chain of any length needs no recursion. */
+ * with op 'e'. So a chain of any length needs no recursion. */
 static enum flow exec_if(struct render *r, const struct node *n)
 {
     while (n && r->rc == 0) {
@@ -250,7 +250,7 @@ static enum flow exec_if(struct render *r, const struct node *n)
 }
 
 /* Execute a with block. All values are evaluated in the outer scope, as in jinja2: in {% with a=1,
- * b=a %}, b does not see the new a. */
+ * b=a %}, b is the outer a. */
 static enum flow exec_with(struct render *r, const struct node *n)
 {
     struct scope *outer = r->scope;

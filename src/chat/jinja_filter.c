@@ -32,7 +32,7 @@ bool arg_bool(const struct args *a, uint32_t i, const char *name, bool fallback)
     return v ? val_truth(*v) : fallback;
 }
 
-/* None is the fallback. A float is an error, as in Python. */
+/* None gives the fallback. A float is an error, as in Python. */
 int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
                 int64_t fallback)
 {
@@ -145,7 +145,7 @@ struct val filter_string(struct render *r, struct val self, const struct args *a
     return val_str(r, self);
 }
 
-/* Mark the text, so that |escape leaves it alone. */
+/* Mark the text, so that |escape does not change it. */
 struct val filter_safe(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -176,7 +176,7 @@ struct val filter_escape(struct render *r, struct val self, const struct args *a
     return out;
 }
 
-/* This is str.strip, whose semantics are in jinja_str.c. */
+/* Implement |trim by str.strip (jinja_str.c). */
 struct val filter_trim(struct render *r, struct val self, const struct args *a)
 {
     struct val v = val_str(r, self);
@@ -216,14 +216,15 @@ struct val filter_replace(struct render *r, struct val self, const struct args *
     return r->rc == 0 ? text_replace(r, v, from, to, count) : VAL_UNDEFINED;
 }
 
-/* Empty lines get no indentation unless `blank`. */
+/* Append a line with its indentation. Empty lines get none unless `blank` is true. */
 static void indent_line(struct render *r, struct val width, const char *line, size_t n, bool blank)
 {
     if (n > 0 || blank) buf_add(&r->out, width.s, width.n);
     buf_add(&r->out, line, n);
 }
 
-/* width: a number of blanks, or the text itself. The first line is not indented unless `first`. */
+/* width: a number of blanks, or the text of the indentation. The first line is not indented unless
+ * `first`. */
 struct val filter_indent(struct render *r, struct val self, const struct args *a)
 {
     const struct val *given = arg(a, 0, "width");
@@ -261,8 +262,8 @@ struct val filter_center(struct render *r, struct val self, const struct args *a
                       : text;
 }
 
-/* A text that exceeds the length by at most `leeway` is not changed. Otherwise the result ends at a
- * blank, or at the length if killwords is true. */
+/* A text that exceeds the length by at most `leeway` is not changed. A longer text ends at a blank,
+ * or at the length if killwords is true. */
 struct val filter_truncate(struct render *r, struct val self, const struct args *a)
 {
     struct val v = val_str(r, self), end = arg_text(r, a, 2, "end", "...");
@@ -383,7 +384,7 @@ static struct val real_to_int(struct val fallback, double d)
     return fabs(d) < 9.2e18 ? val_int((int64_t)d) : fallback;
 }
 
-/* "3.7"|int is 3: other texts are read as floats, as in jinja2. */
+/* A text that is no integer is read as a float, as in jinja2: "3.7"|int is 3. */
 struct val filter_int(struct render *r, struct val self, const struct args *a)
 {
     const struct val *given = arg(a, 0, "default");
@@ -445,8 +446,8 @@ static void style_indent(struct render *r, struct json_style *style, const struc
     style->n_item_sep = 1;
 }
 
-/* jinja2 escapes <, >, & and ' for HTML. transformers overrides the filter without escapes, and
- * templates expect that form. */
+/* jinja2 escapes <, >, & and ' for HTML. transformers replaces the filter by one without escapes,
+ * which templates expect. */
 struct val filter_tojson(struct render *r, struct val self, const struct args *a)
 {
     struct json_style style = {.item_sep = ", ", .n_item_sep = 2, .key_sep = ": ", .n_key_sep = 2};
@@ -498,8 +499,8 @@ static struct val own_json(struct render *r, struct json *j)
     return v;
 }
 
-/* Limits of JSON texts inside a template. Parsing needs up to a hundred times the size of the text.
- * So the check of the arena's limit would be too late. */
+/* Limits of JSON texts inside a template. Parsing needs up to a hundred times the size of the text,
+ * so a check of the arena's limit after it would be too late. */
 static const struct json_limits inner_limits = {.depth_max = 200, .node_max = 1 << 20};
 
 /* Invalid JSON fails the rendering. */

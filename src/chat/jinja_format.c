@@ -4,7 +4,7 @@
  *   "{0:>8}|{x!r}|{:,}".format()    braces_one     the same after the colon
  *                                   out_spec       writes a value by its spec
  *
- * Supported are the conversions that templates use. Unknown types of numbers are written as
+ * The conversions that templates use are supported. Unknown types of numbers are written as
  * integers. */
 #include "chat/jinja_impl.h"
 
@@ -139,8 +139,8 @@ static void out_padded(struct render *r, const struct spec *p, const char *sign,
     if (align != '=') out_fill(r, p, pad - left);
 }
 
-/* Append a value by its specification. A bool without a type is a text ("True"), as in Python. A
- * real outside of int64 cannot be written by an integer conversion. */
+/* Append a value by its specification. A bool without a type is a text ("True"), as in Python. An
+ * integer conversion of a real outside of int64 fails. */
 static void out_spec(struct render *r, struct val v, const struct spec *p)
 {
     char digits[600], grouped[840];

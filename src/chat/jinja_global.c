@@ -56,7 +56,7 @@ static struct val global_namespace(struct render *r, struct val self, const stru
 /* Return a cycler or joiner without items. */
 static struct val turn_new(struct render *r, uint8_t kind)
 {
-    struct turn *t = render_push(r, 1, sizeof *t);
+    struct cycler *t = render_push(r, 1, sizeof *t);
     return t ? (struct val){.kind = kind, .turn = t} : VAL_UNDEFINED;
 }
 

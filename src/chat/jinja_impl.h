@@ -6,8 +6,8 @@
  * All objects of a rendering are in its arena and are released together. So values need no
  * reference counts, and cycles are harmless. A failure is permanent. jinja_fail sets render.rc, and
  * every function then returns immediately. Four limits stop every template. step_max limits work,
- * depth_max recursion, the arena memory, and out.max text. Any thread renders a compiled template;
- * a rendering belongs to one thread. */
+ * depth_max recursion, the arena memory, and out.max text. Any thread may render a compiled
+ * template. A rendering belongs to one thread. */
 #ifndef QUOTH_CHAT_JINJA_IMPL_H
 #define QUOTH_CHAT_JINJA_IMPL_H
 
@@ -102,7 +102,7 @@ struct val {
         struct macro *macro;
         struct loop *loop;
         struct bound *bound;
-        struct turn *turn;
+        struct cycler *turn;
         const struct builtin *fn;
     };
 };
@@ -118,8 +118,8 @@ struct val_pair {
 };
 
 /* Dict in the order of insertion. slot[] is an open-addressing index (entry + 1; 0: empty). It is
- * used for more than 8 entries. A dict or list may be NULL after its allocation failed. So
- * functions do not access dicts or lists after a failure of the rendering. */
+ * used for more than 8 entries. A dict or list may be NULL after its allocation failed, so
+ * functions do not access it after a failure of the rendering. */
 struct dict {
     struct val_pair *v; /* entries, in the rendering's arena [n]; NULL before the first */
     uint32_t n, cap;
@@ -142,7 +142,7 @@ struct loop {
 };
 
 /* State of a cycler (its list and position) or of a joiner (its separator and number of uses). */
-struct turn {
+struct cycler {
     struct list items;
     uint32_t i;
 };
@@ -206,8 +206,8 @@ struct node {
 /* Symbol numbers of the names with a meaning for the interpreter. */
 enum { SYM_LOOP, SYM_CALLER, SYM_VARARGS, SYM_KWARGS, SYM_FIRST_FREE };
 
-/* Parse tokens to a tree in the arena. The source must live as long as the tree. Set *root to NULL
- * if the template is empty. ERR_FORMAT with line and column, ERR_MEMORY. */
+/* Parse tokens to a tree in the arena. The source must be valid as long as the tree. Set *root to
+ * NULL if the template is empty. ERR_FORMAT with line and column, ERR_MEMORY. */
 int jinja_parse(struct node **root, const struct tokens *tokens, const char *source,
                 struct arena *arena, struct err *e);
 
@@ -238,8 +238,7 @@ void parser_expected(struct jinja_parser *p, const char *what);
 /* Record the current token as the name of an unknown filter or test. The name is an error if no
  * caller restores p->unknown. A caller restores it for an expression that may never run. */
 void parser_unknown(struct jinja_parser *p, const char *what);
-/* Return true if the current token is this operator or name. parser_take_ also consumes it;
- * parser_need_op fails the parser if it is another token. */
+/* Return true if the current token is this operator. */
 bool parser_is_op(const struct jinja_parser *p, int op);
 /* Return true if the current token is this name. */
 bool parser_is_name(const struct jinja_parser *p, const char *name);
@@ -323,10 +322,9 @@ void render_no_memory(struct render *r, size_t n); /* fail: n bytes cannot be al
  * yet. Return v, or a copy of v with twice the capacity. NULL if failed. */
 void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t size);
 
-/* jinja_exec.c, jinja_eval.c: run nodes of the tree, which they borrow. The functions append text
- * to r->out and return values of the rendering's arena. After a failure they return at once:
- * VAL_UNDEFINED, FLOW_NEXT or `body`. exec_body runs a list of statements; exec_capture returns
- * their text. */
+/* Run a list of statements, borrowed for the call, and append their text to r->out. All functions
+ * of jinja_exec.c and jinja_eval.c return values of the rendering's arena. They return immediately
+ * after a failure: VAL_UNDEFINED, FLOW_NEXT or `body`. */
 enum flow exec_body(struct render *r, const struct node *n);
 /* Run a list of statements and return its text as a value. */
 struct val exec_capture(struct render *r, const struct node *body);
@@ -340,8 +338,7 @@ struct val eval(struct render *r, const struct node *n);
 struct val eval_filters(struct render *r, const struct node *n, struct val body);
 /* Push a scope inside `up` and make it the current scope. Return the new scope; NULL if failed. */
 struct scope *scope_push(struct render *r, struct scope *up);
-/* Bind a name in s itself. scope_find also searches the enclosing scopes: NULL if unbound; the
- * result is borrowed until the next scope_set. */
+/* Bind a name in s itself, not in an enclosing scope. */
 void scope_set(struct render *r, struct scope *s, uint32_t sym, struct val v);
 /* Return the value of a name in s or an enclosing scope, borrowed until the next scope_set; NULL if
  * unbound. */
@@ -371,8 +368,8 @@ static inline struct val val_text(const char *s, size_t n)
 {
     return (struct val){.kind = V_TEXT, .n = (uint32_t)n, .s = s};
 }
-/* Return a new value in the rendering's arena; VAL_UNDEFINED if failed. val_list: V_LIST or V_TUPLE
- * with room for n_reserve items; val_dict: V_DICT or V_NAMESPACE; val_from_json: a copy of j. */
+/* Return a copy of the text in the rendering's arena. This function and the next ones return
+ * VAL_UNDEFINED if failed. */
 struct val val_copy_text(struct render *r, const char *s, size_t n);
 /* Return a new V_LIST or V_TUPLE with room for n_reserve items. */
 struct val val_list(struct render *r, uint8_t kind, uint32_t n_reserve);
@@ -384,7 +381,7 @@ struct val val_from_json(struct render *r, const struct json *j);
 struct val val_from_json_text(struct render *r, struct val text);
 
 const char *val_type(struct val v); /* return Python's name of the type: "str" */
-/* Return the truth of v as Python defines it: false for 0, "", empty lists and none. */
+/* Return the truth of v, as in Python: false for 0, "", empty lists and none. */
 bool val_truth(struct val v);
 bool val_is_number(struct val v); /* return true for bool, int, float */
 bool val_is_seq(struct val v);    /* return true for list or tuple */
@@ -396,8 +393,8 @@ bool val_equal(struct render *r, struct val a, struct val b);
 int val_compare(struct render *r, struct val a, struct val b);
 bool text_is(struct val v, const char *text); /* return true if v is this text */
 
-/* Append v; set or replace the value of a key. Fail the rendering if memory or steps are exhausted,
- * or if a value of the key's kind cannot be a key. */
+/* Append v to the list. The rendering fails if memory or steps are exhausted, or if a value cannot
+ * be a key (dict_put). */
 void list_add(struct render *r, struct list *l, struct val v);
 /* Set or replace the value of a key. */
 void dict_put(struct render *r, struct dict *d, struct val key, struct val value);
@@ -418,14 +415,14 @@ struct list *val_iterate(struct render *r, struct val v);
 
 /* Move the text from `mark` to the end of render.out to a value. */
 struct val out_take(struct render *r, size_t mark);
-/* Append the text of a value as Python's str, repr and repr of a float spell it. */
+/* Append the text of a value, as Python's str spells it. */
 void out_str(struct render *r, struct val v);
 /* Append Python's repr of a value, with quotes for text. */
 void out_repr(struct render *r, struct val v);
 /* Append Python's repr of a float: the shortest digits that read back to d. */
 void out_real(struct buf *b, double d);
 struct val val_str(struct render *r, struct val v); /* return the text of v; v if it is text */
-/* Style of tojson; all texts are borrowed. */
+/* Style of tojson. All texts are borrowed. */
 struct json_style {
     const char *item_sep, *key_sep; /* [n_item_sep], [n_key_sep] */
     size_t n_item_sep, n_key_sep;
@@ -433,7 +430,7 @@ struct json_style {
     size_t n_indent;
     bool ascii, sort_keys;
 };
-/* Append the JSON text of v, at `level` of indentation. Fails the rendering for values without JSON
+/* Append the JSON text of v, at `level` of indentation. Fail the rendering for values without JSON
  * text. */
 void out_json(struct render *r, struct val v, const struct json_style *style, int level);
 
@@ -480,10 +477,10 @@ struct bound {
 /* Return an argument by position or keyword; NULL if not given. name: NULL if the argument has only
  * a position. */
 const struct val *arg(const struct args *a, uint32_t i, const char *name);
-/* Return an argument as a truth value or a whole number; `fallback` if the argument is absent.
- * arg_int: also if it is none; fails the rendering if it is not an integer or bool. */
+/* Return an argument as a truth value; `fallback` if the argument is absent. */
 bool arg_bool(const struct args *a, uint32_t i, const char *name, bool fallback);
-/* Return a whole number; `fallback` if it is absent or none. Other kinds fail the rendering. */
+/* Return an argument as a whole number; `fallback` if it is absent or none. Other kinds than an
+ * integer or a bool fail the rendering. */
 int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
                 int64_t fallback);
 /* Return an argument as text; `fallback` if the argument is absent. Fail the rendering if the
@@ -492,10 +489,10 @@ struct val arg_text(struct render *r, const struct args *a, uint32_t i, const ch
                     const char *fallback);
 /* Return a's arguments without the first n_skip positional ones; borrowed from a. */
 struct args args_tail(const struct args *a, uint32_t n_skip);
-/* Call a function, method, macro or recursive loop. Fails the rendering for other values. */
+/* Call a function, method, macro or recursive loop. Fail the rendering for other values. */
 struct val val_call(struct render *r, struct val callee, const struct args *args);
 
-/* Return the filter, test, method of self's type, or global of that name; static. NULL if none. */
+/* Return the filter of that name, static; NULL if none. */
 const struct builtin *filter_find(const char *name, size_t n);
 /* Return the test of that name; NULL if none. */
 const struct builtin *is_find(const char *name, size_t n);
@@ -507,23 +504,22 @@ const struct builtin *global_find(const char *name, size_t n);
 const struct builtin *builtin_find(const struct builtin *table, size_t count, const char *name,
                                    size_t n);
 
-/* Return an attribute (val_attr), a subscript (val_item) or the value at a path "a.b.0" (val_path).
- * The rendering fails for an attribute of undefined. */
+/* Return an attribute of v. The rendering fails for an attribute of undefined. */
 struct val val_attr(struct render *r, struct val v, struct val name);
 /* Return the item of a list, text or dict; undefined if none. An index below 0 counts from the
  * end. */
 struct val val_item(struct render *r, struct val v, struct val index);
 /* Return the value at a path "a.b.0", by val_item for each step. */
 struct val val_path(struct render *r, struct val v, struct val path);
-/* Return v[a:b:c]; a bound that is none is absent. */
+/* Return v[a:b:c]. A bound of none is absent. */
 struct val val_slice(struct render *r, struct val v, const struct val bound[3]);
 struct val val_concat(struct render *r, struct val a, struct val b); /* join two texts */
-/* Return a op b as Python does for numbers, texts and lists; op is '~' or an arithmetic operator.
- * Fails the rendering for kinds without that operator. */
+/* Return a op b, as in Python for numbers, texts and lists. op is '~' or an arithmetic operator.
+ * Fail the rendering for kinds without that operator. */
 struct val val_binary(struct render *r, int op, struct val a, struct val b);
 /* Return true if hay contains needle: an item, a key, or a part of a text. */
 bool val_contains(struct render *r, struct val hay, struct val needle);
-/* Format with "%s of %d" % values, or with "{} {name:>8}".format(...). */
+/* Format with Python's "%s of %d" % values. */
 struct val text_format_percent(struct render *r, struct val format, const struct args *args);
 /* Format with Python's "{} {name:>8}".format(...). */
 struct val text_format_braces(struct render *r, struct val format, const struct args *args);

@@ -1,5 +1,5 @@
-/* jinja_is.c - tests, used as `value is name(arguments)`. Each test returns a bool. Names that no
- * test has are errors of the rendering, not of parsing, as in eval_test. */
+/* jinja_is.c - tests, used as `value is name(arguments)`. Each test returns a bool. An unknown name
+ * of a test is an error of the rendering, not of parsing (eval_test). */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@
     }
 
 IS_SIMPLE(boolean, self.kind == V_BOOL)
-/* jinja2's Undefined is callable, but the call fails */
+/* as in jinja2, undefined is callable, but the call fails */
 IS_SIMPLE(callable, self.kind == V_UNDEFINED || self.kind == V_MACRO || self.kind == V_BUILTIN ||
                         self.kind == V_BOUND || self.kind == V_JOINER)
 IS_SIMPLE(defined, self.kind != V_UNDEFINED)
@@ -53,7 +53,8 @@ static int64_t whole(struct render *r, struct val v)
     return 0;
 }
 
-/* Return true if the argument divides self. by -1 is separate, because INT64_MIN % -1 overflows. */
+/* Return true if the argument divides self. -1 has a separate case, because INT64_MIN % -1
+ * overflows. */
 static struct val is_divisibleby(struct render *r, struct val self, const struct args *a)
 {
     int64_t x = whole(r, self), by = whole(r, right_side(r, a));

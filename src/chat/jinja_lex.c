@@ -59,7 +59,7 @@ static struct token *lex_push(struct lexer *l, enum lexeme_kind kind, size_t at,
     return l->rc == 0 ? &l->out->v[l->out->n - 1] : NULL;
 }
 
-/* Return true if `text` is at `at`. */
+/* Return true if the source has `text` at offset `at`. */
 static bool lex_see(const struct lexer *l, size_t at, const char *text)
 {
     size_t n = strlen(text);
@@ -249,7 +249,7 @@ static size_t lex_fraction(const struct lexer *l, size_t i, char *buf, size_t ca
     return i;
 }
 
-/* Append a number token. after_dot: the digits follow a dot, as in a.0.1, where "0.1" is not a
+/* Append a number token. after_dot: the digits follow a dot, as in a.0.1, in which "0.1" is not a
  * number. */
 static void lex_number(struct lexer *l, bool after_dot)
 {

@@ -245,7 +245,7 @@ struct val method_loop_changed(struct render *r, struct val self, const struct a
 struct val method_cycler_next(struct render *r, struct val self, const struct args *a)
 {
     (void)r, (void)a;
-    struct turn *t = self.turn;
+    struct cycler *t = self.turn;
     return t->items.v[t->i++ % t->items.n];
 }
 

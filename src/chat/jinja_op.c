@@ -9,7 +9,7 @@
  *   text    int     *                     repetition, also of lists and tuples, in both orders
  *   any     any     ~                     text of both
  *
- * Other pairs fail. An integer has 64 bits: an overflow fails, because Python's result would be
+ * Other pairs fail. An integer has 64 bits. An overflow fails, because Python's result would be
  * another number. Division rounds down and a remainder has the sign of the divisor: -7 // 2 is -4,
  * -7 % 2 is 1. */
 #include "chat/jinja_impl.h"
@@ -45,12 +45,12 @@ static struct val int_power(struct render *r, int64_t base, int64_t exponent)
         exponent >>= 1;
         if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) break;
     }
-    /* an overflow leaves the loop with an exponent above 0 */
+    /* the exponent is above 0 after an overflow */
     return exponent == 0 ? val_int(result) : jinja_fail(r, "an integer does not fit 64 bits");
 }
 
-/* Return a op b for integers. An overflow fails the rendering: Python's integers are unlimited, and
- * a wrapped result would be silently wrong. */
+/* Return a op b for integers. An overflow fails the rendering, because Python's integers are
+ * unlimited and a wrapped result would be wrong. */
 static struct val int_binary(struct render *r, int op, int64_t a, int64_t b)
 {
     int64_t x = 0;
@@ -98,7 +98,7 @@ static struct val real_binary(struct render *r, int op, double a, double b)
     case '/':
         return val_real(a / b);
     case '%':
-        /* the sign of the divisor, as in Python; fmod has the sign of a */
+        /* the remainder has the divisor's sign, as in Python; fmod's has the sign of a */
         return val_real(a - floor(a / b) * b);
     case OP('/', '/'):
         return val_real(floor(a / b));
@@ -138,7 +138,7 @@ static struct growing *growing_find(struct render *r, struct val a, uint32_t n_m
 {
     for (int i = 0; i < N_GROWING; i++) {
         struct growing g = r->growing[i];
-        /* only the longest text may grow: other texts would overwrite its bytes */
+        /* only the longest text may grow, because other texts would overwrite its bytes */
         if (g.s == a.s && g.n == a.n && g.cap - g.n >= n_more) {
             memmove(r->growing + 1, r->growing, (size_t)i * sizeof g);
             r->growing[0] = g;
@@ -148,9 +148,9 @@ static struct growing *growing_find(struct render *r, struct val a, uint32_t n_m
     return NULL;
 }
 
-/* Templates build a prompt by s = s + t in a loop, which is quadratic with copies. Growing texts
- * reduce this to linear time. The old value keeps its length, and the new bytes follow in the same
- * memory. */
+/* Templates build a prompt by s = s + t in a loop, which takes quadratic time with copies. Growing
+ * texts reduce it to linear time. The old value keeps its length, and the new bytes follow in the
+ * same memory. */
 struct val val_concat(struct render *r, struct val a, struct val b)
 {
     if (b.n == 0) return a;
@@ -172,7 +172,8 @@ static struct val list_concat(struct render *r, struct val a, struct val b)
     return v;
 }
 
-/* The limit of the output buffer stops a large count. A negative count gives an empty text. */
+/* Return a text n times. The limit of the output buffer stops a large count. A negative count gives
+ * an empty text. */
 static struct val text_repeat(struct render *r, struct val v, int64_t count)
 {
     size_t mark = r->out.n;
@@ -182,7 +183,8 @@ static struct val text_repeat(struct render *r, struct val v, int64_t count)
     return out_take(r, mark);
 }
 
-/* Each round is charged by its items, so the limit of steps stops a large count. */
+/* Return the items of a list n times. Each round is charged by its items, so the limit of steps
+ * stops a large count. */
 static struct val list_repeat(struct render *r, struct val v, int64_t count)
 {
     struct val out = val_list(r, v.kind, 0);
@@ -280,8 +282,8 @@ static bool is_key(struct val v)
     return v.kind <= V_TEXT || v.kind == V_TUPLE;
 }
 
-/* a.b: methods come before fields, so a dict with the key "items" still has its method. a["items"]
- * is the field: val_item reads the entries first. An absent field is undefined. */
+/* Methods precede fields in a.b, so a dict with the key "items" still has its method. Entries
+ * precede methods in a["items"] (val_item). An absent field is undefined. */
 struct val val_attr(struct render *r, struct val v, struct val name)
 {
     const struct val *field = NULL;
@@ -294,8 +296,8 @@ struct val val_attr(struct render *r, struct val v, struct val name)
     return field ? *field : method;
 }
 
-/* a[b]: entries, then attributes, then positions. A position outside of the sequence is undefined,
- * and not an error as in Python. */
+/* a[b] is an entry, else an attribute, else a position. A position outside of the sequence is
+ * undefined, in contrast to Python's error. */
 struct val val_item(struct render *r, struct val v, struct val index)
 {
     const struct val *field = NULL;
@@ -315,8 +317,7 @@ struct val val_item(struct render *r, struct val v, struct val index)
     return val_text(v.s + at, text_step(v.s + at, v.n - at));
 }
 
-/* Return one part of a path "a.0.b": an int if it has at most 9 digits and nothing else, else a
- * text. */
+/* Return one part of a path "a.0.b": an int if it is a number of at most 9 digits, else a text. */
 static struct val path_part(const char *s, size_t n)
 {
     int64_t i = 0;
@@ -358,7 +359,7 @@ static int64_t slice_bound(struct render *r, struct val v, int64_t n, int64_t st
     return i < low ? low : i > high ? high : i;
 }
 
-/* Return a slice of a text with step 1. The slice borrows the bytes: s[1:] copies nothing. */
+/* Return a slice of a text with step 1. The slice borrows the bytes, so s[1:] copies nothing. */
 static struct val slice_contiguous(struct render *r, struct val v, int64_t start, int64_t stop)
 {
     size_t from = text_offset(r, v, (uint32_t)start);

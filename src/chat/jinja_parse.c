@@ -1,7 +1,8 @@
 /* jinja_parse.c - expressions of the template language, by recursive descent.
  *
- * The grammar, lowest precedence first. Each rule is one function; the four rules sum to power are
- * the levels of parse_binary. {} repeats, [] is optional. Operators associate to the left.
+ * The grammar begins with the lowest precedence. Each rule is one function. The four rules from sum
+ * to power are the levels of parse_binary. {} repeats, [] is optional. Operators associate to the
+ * left.
  *
  *   tuple      = expr { "," [ expr ] } .                            a comma makes the tuple
  *   expr       = or { "if" or [ "else" expr ] } .                   without else: undefined
@@ -27,8 +28,8 @@
  *   filter     = NAME [ call ] .
  *   test       = NAME [ call | primary { postfix } ] .              x is divisibleby 3
  *
- * This is jinja2's order, so the filter in -5|abs applies to -5. NEST_MAX limits recursion. Every
- * function returns a harmless node after a failure, and the caller checks p->rc. */
+ * The precedence is jinja2's, so the filter in -5|abs applies to -5. NEST_MAX limits recursion.
+ * Every function returns a harmless node after a failure, and the caller checks p->rc. */
 #include "chat/jinja_impl.h"
 
 #include "base/check.h"
@@ -67,7 +68,7 @@ void parser_unknown(struct jinja_parser *p, const char *what)
     p->unknown_what = what;
 }
 
-/* If memory runs out, the result is the parser's own node `broken`. So no caller checks for NULL,
+/* The result is the parser's own node `broken` if memory runs out. So no caller checks for NULL,
  * and writes to the node are harmless. */
 struct node *parser_node(struct jinja_parser *p, enum node_kind kind, uint32_t at)
 {
@@ -128,8 +129,8 @@ void parser_leave(struct jinja_parser *p)
     p->depth--;
 }
 
-/* Return the number of a name, a new one at its first use. Numbers replace comparisons of names at
- * run time: a scope is an array of (number, value). */
+/* Return the number of a name. A name gets its number at its first use. A scope is an array of
+ * (number, value), so no names are compared at run time. */
 static uint32_t symbol(struct jinja_parser *p, const char *text, size_t n)
 {
     const uint32_t *known = strmap_get(&p->syms, text, n);
@@ -322,14 +323,14 @@ static struct node *parse_primary(struct jinja_parser *p)
 
 /* ---- postfix ---- */
 
-/* Parse one bound of a slice. Return NULL if the bound is absent, as both are in a[:]. */
+/* Parse one bound of a slice. Return NULL if the bound is absent, as in a[:]. */
 static struct node *parse_slice_part(struct jinja_parser *p)
 {
     return parser_is_op(p, ':') || parser_is_op(p, ']') || parser_is_op(p, ',') ? NULL
                                                                                 : parse_expr(p);
 }
 
-/* Parse an index or a slice a:b:c. The first ":" decides which of them it is. */
+/* Parse an index or a slice a:b:c. A ":" distinguishes them. */
 static struct node *parse_subscript_one(struct jinja_parser *p)
 {
     uint32_t at = p->t->at;
@@ -384,8 +385,8 @@ static struct node *parse_call(struct jinja_parser *p, struct node *operand, uin
     return n;
 }
 
-/* Parse the attributes, subscripts and calls after n. Each one wraps the former: a.b[0](c) is
- * call(item(attr(a, b), 0), c). */
+/* Parse the attributes, subscripts and calls after n. Each one contains the former one: a.b[0](c)
+ * is call(item(attr(a, b), 0), c). */
 static struct node *parse_postfix(struct jinja_parser *p, struct node *n)
 {
     while (p->rc == 0) {
@@ -468,7 +469,7 @@ static struct node *parse_test(struct jinja_parser *p, struct node *operand, uin
     return negation;
 }
 
-/* Parse filters and tests after n. A call may follow them too: (x|f)(y) needs no parentheses in
+/* Parse filters and tests after n. A call may also follow them: (x|f)(y) needs no parentheses in
  * jinja2. */
 static struct node *parse_filters_and_tests(struct jinja_parser *p, struct node *n)
 {
@@ -515,7 +516,7 @@ static const int level_op[][4] = {{'+', '-'}, {'~'}, {'*', '/', OP('/', '/'), '%
 enum { N_LEVEL = sizeof level_op / sizeof *level_op };
 
 /* Parse one level of level_op by recursion into the next level. A level's operators associate to
- * the left, even "**": jinja2 has 2**3**2 == 64, where Python has 512. */
+ * the left, even "**": 2**3**2 is 64 in jinja2 and 512 in Python. */
 static struct node *parse_binary(struct jinja_parser *p, int level)
 {
     if (level == N_LEVEL) return parse_unary(p, true);
@@ -534,8 +535,8 @@ static struct node *parse_binary(struct jinja_parser *p, int level)
     return left;
 }
 
-/* Consume the comparison operator at the current token and return it; 0 if none. 'i' stands for
- * `in`, 'n' for `not in`. */
+/* Consume the comparison operator at the current token and return it; 0 if none. 'i' means `in`,
+ * 'n' means `not in`. */
 static int take_comparison(struct jinja_parser *p)
 {
     static const int ops[] = {OP('=', '='), OP('!', '='), OP('<', '='), OP('>', '='), '<', '>'};
@@ -551,8 +552,8 @@ static int take_comparison(struct jinja_parser *p)
     return 0;
 }
 
-/* Parse a chain a < b <= c as one node. Like Python, it evaluates each operand once and stops at
- * the first comparison that is false. */
+/* Parse a chain a < b <= c as one node. As in Python, each operand is evaluated once, and the
+ * evaluation stops at the first false comparison. */
 static struct node *parse_comparison(struct jinja_parser *p)
 {
     struct node *left = parse_binary(p, 0), *n = NULL, **tail = NULL;

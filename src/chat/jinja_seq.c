@@ -1,7 +1,7 @@
 /* jinja_seq.c - filters of sequences: map, select, sort, group, join.
  *
- * These filters return a list. Some of jinja2's return a generator. The only visible difference is
- * that a list has a length. */
+ * These filters return a list. Some filters of jinja2 return a generator. The only visible
+ * difference is the length of a list. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ struct val filter_list(struct render *r, struct val self, const struct args *a)
     return v;
 }
 
-/* Undefined if the sequence is empty, as in jinja2. */
+/* The result is undefined if the sequence is empty, as in jinja2. */
 struct val filter_first(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -54,7 +54,7 @@ struct val filter_last(struct render *r, struct val self, const struct args *a)
     return items && items->n > 0 ? items->v[items->n - 1] : VAL_UNDEFINED;
 }
 
-/* A text stays a text, other values become a list. */
+/* The result is a text for a text, and a list for other values. */
 struct val filter_reverse(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -86,8 +86,8 @@ struct val filter_items(struct render *r, struct val self, const struct args *a)
     return v;
 }
 
-/* A join needs no intermediate texts: items are appended to the output buffer, and moved from there
- * at the end. */
+/* A join needs no intermediate texts. Items are appended to the output buffer, and the result is
+ * moved from there. */
 struct val filter_join(struct render *r, struct val self, const struct args *a)
 {
     struct val separator = arg_text(r, a, 0, "d", "");
@@ -119,7 +119,7 @@ static struct val map_attribute(struct render *r, struct val item, struct val pa
     return v.kind == V_UNDEFINED && fallback ? *fallback : v;
 }
 
-/* Two forms: map('upper', arguments) and map(attribute='a.b', default=x). */
+/* A call has the form map('upper', arguments) or map(attribute='a.b', default=x). */
 struct val filter_map(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = a->n == 0 ? arg(a, 0, "attribute") : NULL;
@@ -256,14 +256,14 @@ static struct val sorted_list(struct render *r, const struct list *items, key_fn
     return out;
 }
 
-/* The arguments of jinja2 in their order: reverse, case_sensitive, attribute. */
+/* The order of the arguments is jinja2's: reverse, case_sensitive, attribute. */
 struct val filter_sort(struct render *r, struct val self, const struct args *a)
 {
     return sorted_list(r, val_iterate(r, self), sort_keys, arg(a, 2, "attribute"),
                        arg_bool(a, 1, "case_sensitive", false), arg_bool(a, 0, "reverse", false));
 }
 
-/* Column 0 is the key and column 1 the value of an entry. */
+/* Column 0 is the key of an entry, column 1 its value. */
 struct val filter_dictsort(struct render *r, struct val self, const struct args *a)
 {
     struct args none = {0};
@@ -333,7 +333,7 @@ struct val filter_unique(struct render *r, struct val self, const struct args *a
 }
 
 /* Items are sorted by the attribute, then runs of equal keys become (key, list). The key is the
- * first item's attribute, with upper and lower case as in the item. */
+ * first item's attribute in its original case. */
 struct val filter_groupby(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = arg(a, 0, "attribute");

@@ -11,7 +11,7 @@
  *   with     = "with" [ NAME "=" expr { "," NAME "=" expr } ] %} body {% "endwith" .
  *   others   = "generation" %} body {% "endgeneration" | "do" tuple | "break" | "continue" .
  *
- * stmt_body stops after "{%" at an end word of the body's statement; the caller consumes that word.
+ * stmt_body stops after "{%" at an end word of the body's statement. The caller consumes that word.
  * stmt_one consumes the last "%}" of every statement. include, import and extends read other files.
  * The parser rejects them, because a chat template is one file. */
 #include "chat/jinja_impl.h"
@@ -39,8 +39,8 @@ static struct node *stmt_enclosed(struct jinja_parser *p, const char *word, uint
     return body;
 }
 
-/* Parse an if statement. Unknown filters in its branches are no errors: p->unknown is restored, and
- * such a filter fails only if its branch runs. */
+/* Parse an if statement. Unknown filters in its branches are no errors, because p->unknown is
+ * restored. Such a filter fails only if its branch runs. */
 static struct node *stmt_if(struct jinja_parser *p, uint32_t at)
 {
     static const char *const words[] = {"elif", "else", "endif", NULL};
@@ -139,7 +139,7 @@ static struct node *stmt_for(struct jinja_parser *p, uint32_t at)
     return n;
 }
 
-/* Parse {% set a = 1 %} or the block {% set a %} text {% endset %}. The missing "=" decides. */
+/* Parse {% set a = 1 %} or the block {% set a %} text {% endset %}. "=" distinguishes them. */
 static struct node *stmt_set(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_SET, at);
@@ -165,7 +165,8 @@ static struct node *stmt_function_body(struct jinja_parser *p, const char *word,
     return body;
 }
 
-/* Parse a macro. The macro's name is a variable: the definition is an assignment at run time. */
+/* Parse a macro. The macro's name is a variable, and the definition is an assignment at run
+ * time. */
 static struct node *stmt_macro(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_MACRO, at), *name = parser_name(p);

@@ -1,7 +1,7 @@
 /* jinja_str.c - methods of strings, with the semantics of Python's str.
  *
- * A text is bytes of UTF-8 with a length; a position is a number of code points. text_count and
- * text_offset convert between both, and each such search is charged by its bytes. Results of strip,
+ * A text is bytes of UTF-8 with a length. A position is a number of code points. text_count and
+ * text_offset convert between both, and each search is charged by its bytes. Results of strip,
  * split and partition borrow from self, because all texts of a rendering have one lifetime.
  *
  *   " a b  c ".split()        ["a", "b", "c"]         runs of white space are one separator
@@ -45,8 +45,8 @@ struct val method_text_capitalize(struct render *r, struct val self, const struc
     return text_case(r, self, 'c');
 }
 
-/* Return true if the code point s[n] is in the set. A byte sequence of one whole code point in
- * valid UTF-8 matches at code points only. */
+/* Return true if the code point s[n] is in the set. The bytes of one code point match at code
+ * points of valid UTF-8 only. */
 static bool in_set(struct val set, const char *s, size_t n)
 {
     return memmem(set.s, set.n, s, n) != NULL;
@@ -192,7 +192,7 @@ struct val method_text_rfind(struct render *r, struct val self, const struct arg
                       : VAL_UNDEFINED;
 }
 
-/* index fails for an absent text, and find returns -1. */
+/* Implement index. In contrast to find, which returns -1, it fails for an absent text. */
 struct val method_text_index(struct render *r, struct val self, const struct args *a)
 {
     struct val v = method_text_find(r, self, a);
@@ -342,8 +342,8 @@ struct val method_text_rpartition(struct render *r, struct val self, const struc
                       : VAL_UNDEFINED;
 }
 
-/* Text and list are exchanged: ", ".join(list) is list|join(", "). Unlike Python, items may be of
- * any kind. */
+/* ", ".join(list) is list|join(", ") with exchanged operands. In contrast to Python, items may be
+ * of any kind. */
 struct val method_text_join(struct render *r, struct val self, const struct args *a)
 {
     struct args by = {.v = &self, .n = 1};

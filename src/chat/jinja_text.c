@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The failures of the buffer become those of the rendering here. Other functions append without
- * checks, and call it with the end as mark to report a failure: out_take(r, r->out.n). */
+/* Failures of the buffer become failures of the rendering here. Other functions append without
+ * checks, and call out_take(r, r->out.n) to report a failure. */
 struct val out_take(struct render *r, size_t mark)
 {
     if (r->out.limited)
@@ -47,7 +47,7 @@ static int shortest(double d, char digits[20], int *exponent)
     return n;
 }
 
-/* Follow Python's repr of a float: the shortest digits that read back as d. It has an exponent
+/* Append Python's repr of a float: the shortest digits that read back as d. It has an exponent
  * outside of [-4, 15], and ".0" after a whole number.
  *
  *   digits 125, exponent  1  ->  12.5           digits 5, exponent 16  ->  5e+16
@@ -85,7 +85,7 @@ void out_real(struct buf *b, double d)
 }
 
 /* Append a text in quotes as Python's repr does. The quotes are double only if the text contains '
- * and no ". Code points above 127 stay as they are. */
+ * and no ". Code points above 127 are unchanged. */
 static void out_repr_text(struct render *r, struct val v)
 {
     char quote = memchr(v.s, '\'', v.n) && !memchr(v.s, '"', v.n) ? '"' : '\'';
@@ -161,7 +161,7 @@ void out_repr(struct render *r, struct val v)
         out_str(r, v);
 }
 
-/* Undefined is an empty text, so that {{ message.name }} prints nothing if the field is absent. */
+/* Undefined is an empty text, so {{ message.name }} prints nothing if the field is absent. */
 void out_str(struct render *r, struct val v)
 {
     switch (v.kind) {
@@ -195,7 +195,7 @@ void out_str(struct render *r, struct val v)
     if (r->out.failed) out_take(r, r->out.n);
 }
 
-/* A text is returned as it is, with its mark `safe`. */
+/* A text is returned unchanged, with its mark `safe`. */
 struct val val_str(struct render *r, struct val v)
 {
     size_t mark = r->out.n;
@@ -258,7 +258,7 @@ static void json_break(struct render *r, const struct json_style *style, int lev
     for (int i = 0; i < level; i++) buf_add(&r->out, style->indent, style->n_indent);
 }
 
-/* Append a list as JSON. An empty list is [] also with an indentation, as in json.dumps. */
+/* Append a list as JSON. As in json.dumps, an empty list is also [] with an indentation. */
 static void json_list(struct render *r, const struct list *l, const struct json_style *style,
                       int level)
 {

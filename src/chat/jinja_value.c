@@ -6,7 +6,7 @@
  * of their first insertion.
  *
  *   dict of up to 8 entries    v [n]: pairs in insertion order, searched one after another
- *   larger dict                the same, and slot [n_slot]: index + 1 of a pair, 0 if empty;
+ *   larger dict                also slot [n_slot]: index + 1 of a pair, 0 if empty;
  *                              open addressing by the pair's hash, at most half of the slots used
  *
  * Functions that return NULL or VAL_UNDEFINED after a failure have set r->rc. Callers may continue,
@@ -24,8 +24,9 @@ void render_no_memory(struct render *r, size_t n)
     if (r->rc == 0) r->rc = err_memory(r->err, "a rendered prompt", n);
 }
 
-/* ERR_LIMIT for the limit of the arena, which the caller sets. ERR_MEMORY for exhausted memory. The
- * limit is checked first, so that a hostile template gets the same error on every machine. */
+/* The failure is ERR_LIMIT at the caller's limit of the arena, and ERR_MEMORY if memory is
+ * exhausted. The limit is checked first, so that a hostile template gets the same error on every
+ * machine. */
 void *render_push(struct render *r, size_t count, size_t size)
 {
     CHECK(r->arena.n_byte <= r->arena.bytes_max, "%zu bytes of %zu", r->arena.n_byte,
@@ -41,7 +42,7 @@ void *render_push(struct render *r, size_t count, size_t size)
     return p;
 }
 
-/* The former arrays stay in the arena. Together they are smaller than the new one. */
+/* The old arrays remain in the arena. Together they are smaller than the new one. */
 void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t size)
 {
     CHECK(n <= *cap, "%u items, room for %u", n, *cap);
@@ -172,8 +173,8 @@ static bool dict_equal(struct render *r, const struct dict *a, const struct dict
     return equal;
 }
 
-/* Return true if two values of one kind are equal. Other kinds are equal only if they are the same
- * object. */
+/* Return true if two values of one kind are equal. Values of other kinds are equal only if they are
+ * one object. */
 static bool same_kind_equal(struct render *r, struct val a, struct val b)
 {
     switch (a.kind) {
@@ -193,8 +194,8 @@ static bool same_kind_equal(struct render *r, struct val a, struct val b)
     }
 }
 
-/* An int and a float are compared as doubles, Python compares them exactly. The results differ
- * above 2^53 only. Recursion is limited, because a list may contain itself. */
+/* An int and a float are compared as doubles. Python compares them exactly, so results differ above
+ * 2^53 only. Recursion is limited, because a list may contain itself. */
 bool val_equal(struct render *r, struct val a, struct val b)
 {
     bool equal = false;
@@ -288,7 +289,7 @@ static uint32_t val_hash(struct render *r, struct val v)
     }
 }
 
-/* Enter pair i in the index. A free slot exists, because at most half of the slots are used. */
+/* Add pair i to the index. A free slot exists, because at most half of the slots are used. */
 static void dict_index_add(struct dict *d, uint32_t i)
 {
     uint32_t k = d->v[i].hash & (d->n_slot - 1);
@@ -320,7 +321,7 @@ static bool dict_room(struct render *r, struct dict *d)
     struct val_pair *room = render_grow(r, d->v, d->n, &d->cap, sizeof *room);
     if (!room) return false;
     d->v = room;
-    /* at most half of the slots are used, so a search ends soon; small dicts need no index */
+    /* at most half of the slots are used, which makes a search short; small dicts need no index */
     if (d->n >= 8 && d->n_slot < d->n * 2) {
         uint32_t *slot = render_push(r, (size_t)d->cap * 4, sizeof *slot);
         if (!slot) return false;
@@ -449,7 +450,7 @@ static struct list *code_points(struct render *r, struct val v)
     return r->rc == 0 ? out.list : NULL;
 }
 
-/* A list is returned itself, not a copy. */
+/* A list is its own result, without a copy. */
 struct list *val_iterate(struct render *r, struct val v)
 {
     if (val_is_seq(v)) return v.list;

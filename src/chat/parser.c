@@ -6,9 +6,9 @@
  *   chat_parser_push --> reasoning stage --content--> tools stage --> deltas --> fn
  *                        reason_step                  tool_step
  *
- * A stage holds the text that it cannot decide yet (s->held), for example "<tool_c". A step
- * function returns the number of bytes that it has consumed, and 0 if it needs more text. With
- * `end` it must decide about everything. */
+ * A stage holds text whose meaning depends on later text (s->held), for example "<tool_c". A step
+ * function returns the number of consumed bytes, and 0 if it needs more text. With `end` it must
+ * consume all text. */
 #include "chat/parser_impl.h"
 
 #include "base/check.h"
@@ -29,7 +29,7 @@ struct chat_parser {
     bool failed;                                 /* true after memory ran out */
     /* The pending delta. It joins the pieces of one push. */
     struct chat_delta pending;           /* text: NULL if no delta is pending */
-    char name[NAME_ROOM], id[NAME_ROOM]; /* of the pending call */
+    char name[NAME_ROOM], id[NAME_ROOM]; /* name and id of the pending call */
     struct buf text;                     /* owned: text of the pending delta */
 };
 
@@ -220,7 +220,7 @@ void parser_emit(struct parser_stage *s, enum chat_delta_kind kind, const char *
     if (!s->silent) append_delta(s->parser, kind, 0, text, n);
 }
 
-/* A call is announced before its arguments, so that clients see the name early. */
+/* A call's name is emitted before its arguments, so that clients get it early. */
 void parser_emit_call(struct parser_stage *s, const char *name, const char *id)
 {
     struct chat_parser *p = s->parser;
@@ -267,8 +267,8 @@ static void stage_drain(struct parser_stage *s, bool end)
     s->held.n -= at;
 }
 
-/* Run a stage on more text. If the held text exceeds its limit, the stage must decide as it does at
- * the end of the output. */
+/* Run a stage on more text. A stage whose held text exceeds its limit consumes it as at the end of
+ * the output. */
 static void stage_run(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     if (s->held.n + n > HELD_BYTES_MAX) stage_drain(s, true);
@@ -294,8 +294,8 @@ void parser_pass(struct parser_stage *s, const char *text, size_t n)
     stage_push(&s->parser->tools, text, n, false);
 }
 
-/* Process text, or the end of the output. At the end both stages must decide. Reasoning is first,
- * because its remaining text is possibly content. */
+/* Process text, or the end of the output. Both stages consume all text at the end. The reasoning
+ * stage is first, because its remaining text may be content. */
 static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool end,
                         chat_delta_fn *fn, void *ctx)
 {
@@ -337,7 +337,7 @@ static struct chat_call *message_call(struct chat_message *m, const struct chat_
     return call;
 }
 
-/* A chat_delta_fn that collects a whole message. A failure is sticky (m->failed). */
+/* The delta is appended as part of a whole message. A failure is permanent (m->failed). */
 void chat_message_add(void *message, const struct chat_delta *d)
 {
     struct chat_message *m = message;

@@ -4,7 +4,7 @@
  *                  |parser_emit                     |parser_emit
  *
  * step() of a stage gets all unconsumed text. step() consumes the part that no further text can
- * change. So the borders of pieces have no effect. Any thread; a parser with its stages belongs to
+ * change. So the borders of pieces have no effect. Any thread. A parser with its stages belongs to
  * one thread at a time. */
 #ifndef QUOTH_CHAT_PARSER_IMPL_H
 #define QUOTH_CHAT_PARSER_IMPL_H
@@ -146,7 +146,7 @@ struct reason_family {
 
 /* ---- the stages ---- */
 
-/* CALL_MAYBE: more text is needed. CALL_MAYBE is never returned at the end of the text */
+/* CALL_MAYBE: more text is needed. It is never returned at the end of the text. */
 enum call_verdict { CALL_NO, CALL_MAYBE, CALL_YES };
 
 enum { NAME_ROOM = 512, LITERAL_DEPTH_MAX = 64 };
@@ -224,9 +224,9 @@ enum chat_place harmony_place(const struct parser_stage *s);
 const struct tool_family *tool_family_of(const char *name);
 const struct reason_family *reason_family_of(const char *name);
 
-/* Return whether text[0, n) begins with a call. The reasoning stage calls tool_is_call because a
- * call may follow without the mark that ends reasoning.
- *   trial  a stage of the tools with `silent`, otherwise zeroed for a new text
+/* Check if text[0, n) begins with a call, for the reasoning stage: a call may follow without the
+ * mark that ends reasoning.
+ *   trial  a stage of the tools with `silent`, zeroed except that for a new text
  *   at     number of bytes that the trial has read; updated
  * CALL_MAYBE: more text is needed. CALL_YES: a call began. tool_call_ended returns true if the
  * trial has read the whole call. */
@@ -277,7 +277,7 @@ void value_typed(struct parser_stage *s, const char *text, size_t n);
 /* Return true if the value of the current argument must be a string. */
 bool value_is_text(const struct parser_stage *s);
 
-/* schema.c: return the types (JT_) that a schema of the document root permits. */
+/* Return the types (JT_) that a schema of the document root permits (schema.c). */
 unsigned schema_types(const struct json *root, const struct json *schema);
 /* Return the schema of an object's member; key NULL: of a list's items. NULL if unknown. */
 const struct json *schema_member(const struct json *root, const struct json *schema,
@@ -286,11 +286,12 @@ const struct json *schema_member(const struct json *root, const struct json *sch
 const struct json *schema_of_tool(const struct json *tools, const char *name);
 bool schema_has_tool(const struct json *tools, const char *name);
 
+/* Emit a piece of text of this kind; nothing if the stage is silent. */
 void parser_emit(struct parser_stage *s, enum chat_delta_kind kind, const char *text, size_t n);
 void parser_emit_call(struct parser_stage *s, const char *name, const char *id);
 /* Emit a piece of the arguments of the message's last call. */
 void parser_emit_arguments(struct parser_stage *s, const char *text, size_t n);
-/* Record that memory ran out; no more deltas are emitted. */
+/* Record that memory ran out. No more deltas are emitted. */
 void parser_no_memory(struct parser_stage *s);
 /* Pass text from the reasoning stage to the tool stage. */
 void parser_pass(struct parser_stage *s, const char *text, size_t n);
@@ -304,14 +305,15 @@ bool in_name(char c); /* return true for letters, digits, "_-./" */
  * ignored. CALL_YES: *used is the length of the match in bytes. CALL_MAYBE: the whole text may be
  * the beginning of the mark. */
 enum call_verdict mark_at(const char *mark, const char *text, size_t n, size_t *used);
-/* Return the offset of the first place where mark_at does not return CALL_NO; n if none. */
+/* Return the first offset at which mark_at does not return CALL_NO. n if none. */
 size_t mark_find(const char *mark, const char *text, size_t n);
-/* Match one of up to n_mark marks at the front; NULL ends the list. See mark_at. */
+/* Match one of up to n_mark marks at the front, by the rules of mark_at. NULL ends the list. */
 enum call_verdict mark_any(const char *const *mark, int n_mark, const char *text, size_t n,
                            size_t *used);
 /* Return the offset of the first of up to n_mark marks, and set *used to its length. Without a
  * complete mark, set *used to 0 and return the number of bytes that certainly precede a mark. */
 size_t mark_first(const char *const *mark, int n_mark, const char *text, size_t n, size_t *used);
+/* Return true if text[0, n) begins with `mark`. */
 bool text_begins(const char *text, size_t n, const char *mark);
 /* Return true if all of text[0, n) may be the beginning of `mark`. The empty text always may. */
 bool text_may_begin(const char *text, size_t n, const char *mark);

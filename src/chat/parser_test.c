@@ -162,7 +162,7 @@ TEST(llama3_json_calls)
         expect_read("llama3_json", NULL, cases[i][0], cases[i][1]);
 }
 
-/* Goal: ids in hermes calls are ignored, because the model possibly copied ids from the
+/* Goal: ids in hermes calls are ignored, because the model may have copied ids from the
  * conversation. */
 TEST(hermes_calls_have_no_id_of_the_model)
 {
@@ -212,7 +212,7 @@ TEST(a_call_ends_unclosed_reasoning)
 {
     static const char call[] = "<tool_call>\n{\"name\":\"f\",\"arguments\":{}}\n</tool_call>";
     static const struct {
-        const char *text, *want; /* text: %s is the call */
+        const char *text, *want; /* %s of the text is the call */
     } cases[] = {
         {"<think>I need\n%s", "I need||f({})"},
         {"<think>%s", "||f({})"},

@@ -92,8 +92,8 @@ static void probe_content(struct template *t, struct probe *p)
     struct template_caps *caps = &t->caps;
     caps->text_content = probe(p, with_text) && printed(p, "qUser");
     caps->typed_content = probe(p, with_parts) && printed(p, "qUser") && !printed_list(p);
-    /* A template that renders no content gives no result, because it needs variables that the probe
-     * does not set. */
+    /* a template that renders no content gives no result, because it needs variables that the probe
+     * does not set */
     bool has_content = caps->text_content || caps->typed_content;
     if (!has_content) caps->text_content = true;
     probe(p, caps->text_content ? with_system : with_system_parts);

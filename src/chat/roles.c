@@ -80,8 +80,8 @@ static int compare(const struct template *t, const struct conversation *c, size_
 }
 
 /* Reject a message whose content has no effect on the prompt. A message whose marker is absent is
- * suspect: the template possibly changed or examined the content. Only then two full renderings are
- * compared, at most SUSPECT_MAX times. Further suspects are treated as ignored. */
+ * suspect, because the template may have changed or examined the content. Two full renderings are
+ * compared for each suspect, at most SUSPECT_MAX times. Further suspects are treated as ignored. */
 static int check_marked(const struct template *t, const struct conversation *c, size_t n_message,
                         const struct buf *prompt, struct err *e)
 {

@@ -82,7 +82,7 @@ TEST(many_messages_that_a_template_ignores)
         buf_add_text(&b, ",{\"role\":\"control\",\"content\":\"think\"}");
     buf_add_char(&b, ']');
     NEED(!b.failed);
-    /* each of these messages needs a rendering of its own */
+    /* each of these messages needs a separate rendering */
     EXPECT(strncmp(render(two_roles, b.data, &e), "messages[9].role", 16) == 0);
     buf_deinit(&b);
 }

@@ -1,11 +1,13 @@
 /* schema.c - types of raw text by the schemas of a request's tools.
  *
- * Only the types matter, because the parser does not validate values. References are resolved
+ * Only types are read, because the parser does not validate values. References are resolved
  * within the document. The length of a walk is limited, so that a walk through a cycle ends. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
 
+/* These limits bound the work per argument of a call, because a client writes the schema. An
+ * argument beyond a limit may have any type. */
 enum { DEPTH_MAX = 16, STEP_MAX = 200, REF_BYTES_MAX = 512, LIST_MAX = 200 };
 
 /* Return {"name", "parameters"} of a tool. Some clients omit the wrapper {"type": "function"}. */

@@ -1,8 +1,10 @@
 /* shape.c - an OpenAI-style conversation in the form that a template supports.
  *
  * Templates accept different forms. Content is a string or a list of parts. Tool-call arguments are
- * an object or JSON text. Some have no system role. Clients send any of these; probe.c detects the
- * forms that the template expects. Fields in that form and unknown fields remain unchanged. */
+ * an object or JSON text. Some templates have no system role. Clients send any of these forms.
+ * probe.c
+ * detects the forms that the template expects. Fields in that form and unknown fields remain
+ * unchanged. */
 #include "chat/template_impl.h"
 
 #include <stdio.h>
@@ -170,9 +172,8 @@ static void add_system(struct render *r, const struct template *t, const struct 
 
 /* ---- messages and variables ---- */
 
-/* Return the messages in the template's form. The order matters. Contents are shaped before the
- * system message is added or merged. A family's own changes rely on the common form, so they are
- * last. */
+/* Return the messages in the template's form. Contents are shaped before the system message is
+ * added or merged. A family's own changes are last, because they rely on the common form. */
 static struct val shape_messages(struct render *r, const struct template *t,
                                  const struct conversation *c)
 {
@@ -232,8 +233,8 @@ void shape_dates(struct render *r)
     }
 }
 
-/* chat_template_kwargs are set after the other variables, so they override them. Messages are last:
- * no keyword can replace them. */
+/* chat_template_kwargs are set after the other variables, so they override them. Messages are set
+ * last, so that no keyword can replace them. */
 int shape_conversation(struct render *r, const struct template *t, const struct conversation *c)
 {
     if (r->rc != 0) return r->rc;

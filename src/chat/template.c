@@ -16,6 +16,8 @@
 #include <string.h>
 #include <time.h>
 
+/* SOURCE_BYTES_MAX bounds the memory of the syntax tree. DEPTH_MAX bounds the stack, because parser
+ * and evaluation recurse. */
 enum { SOURCE_BYTES_MAX = 1 << 20, DEPTH_MAX = 600 };
 
 /* Return the source with \n for \r\n and \r, and without one newline at the end, as in jinja2. */
@@ -196,8 +198,8 @@ static size_t answered(const struct template *t, const char *turn, size_t n)
     return 0;
 }
 
-/* turn->n_turn is the length of the generation prompt, n_answer the part of it that belongs to the
- * answer. */
+/* turn->n_turn is the length of the generation prompt, n_answer the length of its part that belongs
+ * to the answer. */
 static int render_answered(const struct template *t, const struct conversation *c, struct buf *out,
                            struct chat_turn *turn, struct err *e)
 {
@@ -274,8 +276,9 @@ static void add_continued(const struct template *t, const struct json *message,
     if (how == CHAT_CONTINUE_CONTENT) add_content(out, json_field(message, "content"));
 }
 
-/* Render a conversation whose last message continues. Three renderings: all but the last message
- * with the generation prompt, the same without it (inside generation_prompt), and the result. */
+/* Render a conversation whose last message continues. The conversation without the last message is
+ * rendered with the generation prompt, and without it (in generation_prompt). The result is the
+ * third rendering. */
 static int render_continued(const struct template *t, const struct conversation *c, struct buf *out,
                             struct chat_turn *turn, struct err *e)
 {

@@ -4,9 +4,9 @@
  *                                                                 GAP --call--> CALL
  *                                                                 GAP --other--> TEXT
  *
- * A call ends with its arguments, so an end mark inside an argument is harmless, and so is a
- * missing end mark. Blanks around calls are removed. Text that only resembles a call is content,
- * unchanged. The state after content is PLAIN if a message is either calls or content (struct
+ * A call ends with its arguments, so an end mark inside an argument, or a missing one, is harmless.
+ * Blanks around calls are removed. Text that only resembles a call is content, unchanged. The state
+ * after content is PLAIN if a message is either calls or content (struct
  * chat_expected). */
 #include "chat/parser_impl.h"
 
@@ -25,7 +25,7 @@ static size_t content(struct parser_stage *s, const char *text, size_t n)
 
 /* ---- the beginning of a call ---- */
 
-/* The front of a text that is possibly a call. */
+/* The front of a text that may be a call. */
 struct tool_opening {
     struct tool_head head;
     const struct call_body *body; /* form of the call, static */
@@ -33,8 +33,8 @@ struct tool_opening {
     bool in_section;              /* true after the mark of a section */
 };
 
-/* Return true if a tool of the request has this name, or if no tools are known. Otherwise a call
- * without any mark must not have the name. */
+/* Return true if a tool of the request has this name, or if no tools are known. A call without any
+ * mark requires such a name. */
 static bool is_tool(const struct parser_stage *s, const char *name)
 {
     return json_count(s->schemas) == 0 || schema_has_tool(s->schemas, name);
@@ -69,7 +69,7 @@ static enum call_verdict try_marks(struct parser_stage *s, const char *section, 
     return s->no_calls || (bare && !is_tool(s, o->head.name)) ? CALL_NO : v;
 }
 
-/* Return whether a call begins at text[0]. bare: accept a call without a mark, too. */
+/* Check if a call begins at text[0]. bare: also accept a call without a mark. */
 static enum call_verdict try_opening(struct parser_stage *s, const char *text, size_t n, bool bare,
                                      bool end, struct tool_opening *o)
 {
@@ -96,7 +96,7 @@ static size_t begin_call(struct parser_stage *s, const struct tool_opening *o)
     bool no_call = is_content(s, &o->head);
     s->in_section |= o->in_section;
     s->state = no_call ? TEXT : CALL;
-    if (is_list(o->body)) /* reparse the list from its bracket */
+    if (is_list(o->body)) /* object_step parses the list again from its bracket */
         s->call = (struct tool_call){.body = o->body, .emitted = true};
     else if (!no_call)
         call_begin(s, o->body, &o->head);
@@ -119,7 +119,7 @@ static size_t step_start(struct parser_stage *s, const char *text, size_t n, boo
 }
 
 /* Return the offset of the first mark that may begin a call; n if none. A mark at the end of the
- * text is possibly incomplete. */
+ * text may be incomplete. */
 size_t tool_find(const struct tool_family *f, const char *text, size_t n)
 {
     const char *const marks[] = {f->section_begin, f->begin[0], f->begin[1], f->begin[2]};

@@ -78,8 +78,8 @@ static bool is_arguments(const struct tool_call *c, const char *key, size_t n)
     return false;
 }
 
-/* Parse a member's name. Only the first member with the arguments is emitted (c->wanted). All
- * others are skipped. */
+/* Parse a member's name. Only the first member with the arguments is emitted (c->wanted). All other
+ * members are skipped. */
 static size_t object_key(struct parser_stage *s, const char *text, size_t n)
 {
     struct tool_call *c = &s->call;
@@ -93,7 +93,7 @@ static size_t object_key(struct parser_stage *s, const char *text, size_t n)
     return k;
 }
 
-/* Parse a member's value, and emit it if it is wanted. */
+/* Parse a member's value, and emit it if c->wanted. */
 static size_t object_value(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct tool_call *c = &s->call;
@@ -140,14 +140,14 @@ static size_t named_step(struct parser_stage *s, const char *text, size_t n, boo
 
 enum { BETWEEN, FIRST, IN_TEXT, IN_RAW, IN_VERBATIM, AFTER_VERBATIM, IN_LITERAL };
 
-/* Close the JSON object of the arguments. The end mark itself is not consumed here. */
+/* Close the JSON object of the arguments. The end mark is not consumed here. */
 static size_t end_of_arguments(struct parser_stage *s)
 {
     parser_emit_arguments(s, s->call.n_argument ? "}" : "{}", s->call.n_argument ? 1 : 2);
     return finish_call(s, 0);
 }
 
-/* Emit the key as JSON and choose how the value is parsed. The key must be shorter than
+/* Emit the key as JSON and choose the parser of the value. The key must be shorter than
  * s->call.key. */
 static size_t argument_begin(struct parser_stage *s, const char *key, size_t n_key, size_t used)
 {
@@ -204,7 +204,7 @@ static size_t argument_next(struct parser_stage *s, const char *text, size_t n, 
     if (v == CALL_YES) v = find_key_end(c, text + at, n - at, &n_key, &used);
     if (v == CALL_MAYBE && !end) return 0;
     if (v == CALL_YES) return argument_begin(s, text + at, n_key, at + used);
-    /* the end follows a comma, or there is no argument */
+    /* the end may follow a comma, or there may be no argument */
     if (at > 0 && b->argument_separator && !b->key_begin) return at;
     return end ? finish_call(s, 0) : end_of_arguments(s);
 }
@@ -332,7 +332,7 @@ static size_t marked_step(struct parser_stage *s, const char *text, size_t n, bo
     }
 }
 
-/* Dispatch by form. */
+/* Run a step of the machine for the call's form. */
 static size_t one_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     switch (s->call.body->form) {
@@ -345,7 +345,7 @@ static size_t one_step(struct parser_stage *s, const char *text, size_t n, bool 
     }
 }
 
-/* The loop ends if a step neither consumes a byte nor changes a state. */
+/* The loop ends if a step consumes no byte and changes no state. */
 size_t call_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     CHECK(s->call.body && !s->call.done, "no call is open, %zu bytes", n);

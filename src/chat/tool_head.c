@@ -1,4 +1,4 @@
-/* tool_head.c - the front of a call, up to its name. This file decides whether a text is a call.
+/* tool_head.c - the front of a call, up to its name. This file distinguishes calls from other text.
  *
  * The text is a call as soon as its name is complete. Any following text is emitted as its
  * arguments. The name may be the last member of a JSON object. This file searches for the name, and
@@ -108,7 +108,7 @@ static enum call_verdict named_head(struct parser_stage *s, const struct call_bo
     return text[at] == '{' ? CALL_YES : CALL_NO;
 }
 
-/* Return whether an argument or the end of the call follows the name. */
+/* Check if an argument or the end of the call follows the name. */
 static enum call_verdict first_argument(struct parser_stage *s, const struct call_body *b,
                                         const char *text, size_t n)
 {
@@ -216,7 +216,7 @@ static enum call_verdict read_member(struct head_scan *c, const struct call_body
     return CALL_YES;
 }
 
-/* Return true if the search has found all that a head needs. */
+/* Return true if the search has found all parts of a head. */
 static bool named(const struct head_scan *c, const struct call_body *b)
 {
     return c->n_name > 0 && (!b->id_key || c->n_id > 0);
@@ -256,7 +256,7 @@ static enum call_verdict search_step(struct head_scan *c, const struct call_body
 }
 
 /* Search for the name of a JSON call. c->at is the position of the search, and c->part its state.
- * Both survive a CALL_MAYBE. */
+ * Both are kept after CALL_MAYBE. */
 static enum call_verdict search(struct head_scan *c, const struct call_body *b, const char *text,
                                 size_t n)
 {
@@ -271,7 +271,7 @@ static enum call_verdict search(struct head_scan *c, const struct call_body *b, 
 }
 
 /* Parse the head of CALL_OBJECT. The members before the name are parsed twice: here, and by
- * object_step after the decision. */
+ * object_step after the name is found. */
 static enum call_verdict object_head(struct parser_stage *s, const struct call_body *b,
                                      const char *text, size_t n, struct tool_head *h)
 {

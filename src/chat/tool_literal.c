@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { ITEM, COLON, VALUE }; /* next part of a level; COLON and VALUE: only in objects */
+enum { ITEM, COLON, VALUE }; /* next part of a level; COLON and VALUE are in objects only */
 
 static void put(struct parser_stage *s, const char *text)
 {
@@ -30,8 +30,8 @@ static bool item_begin(struct parser_stage *s)
     return key;
 }
 
-/* End a key or value. A key is followed by a colon; a value ends its item. At depth 0 the value
- * ends the literal. */
+/* End a key or value. A colon follows a key, and a value ends its item. At depth 0 the value ends
+ * the literal. */
 static void item_end(struct parser_stage *s)
 {
     struct value *v = &s->call.value;
@@ -102,7 +102,7 @@ static size_t python_text(struct parser_stage *s, const char *text, size_t n, bo
     return 1;
 }
 
-/* Emit the text up to the string mark. A part of the mark at the end stays held. */
+/* Emit the text up to the string mark. A part of the mark at the end is held. */
 static size_t marked_text(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const char *mark = s->call.body->string_mark, *p = memmem(text, n, mark, strlen(mark));

@@ -1,5 +1,5 @@
 /* tool_qwen3_coder.c - calls as <tool_call><function=NAME> with <parameter=KEY> for each argument
- * (Qwen 3 Coder and 3.5, Nemotron 3, Step 3.5). Arguments are raw text. Models sometimes omit
+ * (Qwen 3 Coder, Qwen 3.5, Nemotron 3, Step 3.5). Arguments are raw text. Models sometimes omit
  * <tool_call>.
  *
  *   <tool_call>

@@ -133,7 +133,7 @@ static void put_free(struct tagger *g, const struct mark *mark, size_t n)
 
 /* ---- calls ---- */
 
-/* Return the text; "" for NULL. NULL is "". */
+/* Return the text; "" for NULL. */
 static const char *or_empty(const char *text)
 {
     return text ? text : "";
@@ -353,7 +353,7 @@ static void put_text_before_calls(struct tagger *g)
     out_end(&g->o);
 }
 
-/* Put calls only, or content and calls. Functionary writes the content as a call, too. */
+/* Put calls only, or content and calls. Functionary also writes the content as a call. */
 static void put_named_content(struct tagger *g)
 {
     if (g->a->begun) {
@@ -492,8 +492,6 @@ static void put_closed_reasoning(struct tagger *g, const struct reason_family *r
     end_list(g);
 }
 
-/* Put the reasoning that may follow. The place in the reasoning decides: nothing after it, only its
- * end inside of it, and an optional block before it. */
 /* Put messages of analysis before a call or constrained content. Free messages contain their own
  * reasoning. */
 static void put_harmony_reasoning(struct tagger *g)
@@ -506,6 +504,8 @@ static void put_harmony_reasoning(struct tagger *g)
     if (!g->a->no_reasoning) put_harmony_begin(g, false);
 }
 
+/* Put the reasoning that may follow: nothing after reasoning, only its end inside of it, and an
+ * optional block before it. */
 static void put_reasoning(struct tagger *g)
 {
     const struct reason_family *r = reason_family_of(g->a->reasoning_parser);

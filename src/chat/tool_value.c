@@ -18,7 +18,7 @@
 
 enum { INSIDE = 1, TEXT, SCALAR };
 
-/* Emit text of a wanted value. Skipped members are parsed in the same way, but not emitted. */
+/* Emit text of a value if `wanted`. The values of skipped members are parsed, but not emitted. */
 static void emit_if(struct parser_stage *s, bool wanted, const char *text, size_t n)
 {
     if (wanted) parser_emit_arguments(s, text, n);
@@ -142,7 +142,7 @@ static size_t json_text_inside(struct parser_stage *s, const char *text, size_t 
     return i + 2;
 }
 
-/* Emit a number or word up to the next delimiter. It is not checked. */
+/* Emit a number or word up to the next delimiter, without a check. */
 static size_t json_scalar(struct parser_stage *s, const char *text, size_t n, bool wanted)
 {
     size_t i = 0;
@@ -193,7 +193,7 @@ bool value_is_text(const struct parser_stage *s)
 }
 
 /* Emit text[0, n) unchanged if the text is JSON of one of the types. A quoted string is JSON only
- * if its mark declares JSON. Otherwise the quotes belong to the text. */
+ * if its mark declares JSON. Without such a mark the quotes belong to the text. */
 static bool as_json(struct parser_stage *s, const char *text, size_t n, unsigned types,
                     bool is_json)
 {
@@ -229,8 +229,8 @@ static void as_text(struct parser_stage *s, const char *text, size_t n)
     parser_emit_arguments(s, "\"", 1);
 }
 
-/* Emit a raw text as a value of its schema's type. The order of attempts: JSON of an allowed type,
- * a constant of Python, a string. */
+/* Emit a raw text as a value of its schema's type. JSON of an allowed type is tried first, then a
+ * constant of Python, then a string. */
 static void typed(struct parser_stage *s, const struct json *schema, const char *text, size_t n)
 {
     bool is_json = s->call.is_json;

@@ -38,7 +38,7 @@ static void leave(struct chat_track *t)
 
 static void settle(struct chat_track *t);
 
-/* Decide about the first text of a message. */
+/* Leave BEFORE if the first text of a message begins or excludes reasoning. */
 static void settle_before(struct chat_track *t)
 {
     size_t used;
@@ -76,7 +76,7 @@ void chat_track_push(struct chat_track *t, const char *text, size_t n)
     for (size_t i = 0; i < n && t->place != AFTER; i++) {
         bool again = t->n_held > 0 && is_blank(t->held[t->n_held - 1]) && is_blank(text[i]);
         if (again) continue;
-        if (t->n_held == sizeof t->held) drop(t, 1); /* longer than every mark */
+        if (t->n_held == sizeof t->held) drop(t, 1); /* the held text is longer than every mark */
         t->held[t->n_held++] = text[i];
         settle(t);
     }

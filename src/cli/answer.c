@@ -91,7 +91,7 @@ static void follow(struct session *s, struct queue *q, struct answer *a, answer_
     struct event ev;
     bool done = false, cancelled = false;
     while (!done) {
-        /* a wait of 50 ms bounds the delay of Ctrl-C */
+        /* wait at most 50 ms, which bounds the delay of Ctrl-C */
         bool got = queue_pop(q, &ev, 50000);
         if (!cancelled && answer_take_interrupt()) {
             engine_cancel(s->engine, a->reply.request_id);
@@ -110,7 +110,7 @@ static void follow(struct session *s, struct queue *q, struct answer *a, answer_
 }
 
 /* Fill the request. The request takes ownership of the constraint. Lists of parameters are in its
- * arena, so they exist as long as the request. */
+ * arena, so they are valid as long as the request. */
 static int fill_request(struct request *r, struct answer *a, struct session *s,
                         const struct ids *prompt, bool raw_text, struct err *e)
 {
@@ -151,8 +151,8 @@ static const char *why_failed(enum cause cause)
     return "the model gave no token that may be picked";
 }
 
-/* The engine owns the request after engine_submit succeeded. The queue is closed after the end
- * event, because the engine writes to it until then. */
+/* The engine owns the request after a successful engine_submit. The engine writes to the queue
+ * until the end event, so the queue is closed after it. */
 int answer_generate(struct answer *a, struct session *s, const struct ids *prompt, bool raw_text,
                     answer_fn *fn, void *ctx, struct err *e)
 {
@@ -182,7 +182,7 @@ void answer_deinit(struct answer *a)
     buf_deinit(&a->logprob);
     buf_deinit(&a->prompt_logprob);
     vec_deinit(&a->ids);
-    flags_release(a->constraint);
+    flags_close_constraint(a->constraint);
 }
 
 /* ---- reports ---- */
@@ -192,7 +192,8 @@ static double rate(int n, int64_t us)
     return us > 0 ? (double)n * 1e6 / (double)us : 0;
 }
 
-/* The first token is a result of the prefill, so it is not counted. */
+/* Return the tokens per second of decoding. The first token is a result of the prefill, so it is
+ * not counted. */
 static double decode_rate(const struct usage *u)
 {
     return rate(u->n_output > 1 ? u->n_output - 1 : 0, u->decode_us);

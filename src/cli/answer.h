@@ -37,29 +37,29 @@ struct reply_options reply_options_read(const struct session *s, struct arena *a
 
 extern const struct option constraint_options[]; /* --json-schema, --regex, ... */
 bool constraint_is_set(void);
-int constraint_check(struct err *e); /* ERR_ARG for several constraints or an empty one */
+int constraint_check(struct err *e); /* return ERR_ARG for several constraints or an empty one */
 /* structured.c: options for the JSON that constraints produce; the second table is for servers */
 extern const struct option structured_options[], structured_server_options[];
 void structured_read(struct api *a); /* set the fields of structured_options */
 /* Compile the flags' constraint, like api_constrain_message. chat NULL: the answer is a completion.
  * The caller owns *out, also after an error; NULL if no flag is given. The error contains the flag:
- * ERR_ARG for several constraints or an empty one, ERR_IO or ERR_LIMIT for its file; otherwise the
- * errors of api_constrain_message. */
+ * ERR_ARG for several constraints or an empty one, ERR_IO or ERR_LIMIT for its file, and the errors
+ * of api_constrain_message. */
 int flags_constrain(struct constraint **out, const struct session *s, const struct chat *chat,
                     const char *begun, size_t n_begun, struct chat_parser_options *parser,
                     struct err *e);
-/* Limit the reasoning of a message by --thinking-token-budget. *c: constraint of the message, or
- * NULL; it becomes a part of the new *c, which the caller owns, also after an error. chat NULL: the
+/* Limit the reasoning of a message by --thinking-token-budget. *c: constraint of the message; NULL
+ * if none. It becomes a part of the new *c. The caller owns *c, also after an error. chat NULL: the
  * answer is no message. ERR_UNSUPPORTED with the flag, ERR_MEMORY. */
 int flags_limit_reasoning(struct constraint **c, const struct session *s, const struct chat *chat,
                           const char *begun, size_t n_begun, struct err *e);
-void flags_release(struct constraint *c); /* free a constraint; no effect for NULL */
+void flags_close_constraint(struct constraint *c); /* free a constraint; NULL is allowed */
 
 /* ---- template.c: the prompt template ---- */
 
 /* Open the template of a file FILE.jinja, or of a model, whose header is also opened. The caller
- * owns *t and *c, and closes *c even after a failure. ERR_MISSING if the model has no template;
- * otherwise the errors of chat_template and checkpoint_open. */
+ * owns *t and *c, and closes *c even after a failure. ERR_MISSING if the model has no template, and
+ * the errors of chat_template and checkpoint_open. */
 int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e);
 
 /* ---- answer.c: generate ---- */
@@ -83,7 +83,7 @@ typedef void answer_fn(void *ctx, const char *text, size_t n);
 /* Continue `prompt` (borrowed) until the model, a limit or Ctrl-C ends it. *a must be zeroed, and
  * may be closed after a failure. raw_text: the text keeps special tokens, regardless of
  * --show-special. The request takes a->constraint. ERR_FORMAT if the constraint or the model allows
- * no token, ERR_ARG for --ignore-eos with a constraint; otherwise the errors of sample_params_read,
+ * no token, ERR_ARG for --ignore-eos with a constraint. Also the errors of sample_params_read,
  * reply_open and engine_submit. */
 int answer_generate(struct answer *a, struct session *s, const struct ids *prompt, bool raw_text,
                     answer_fn *fn, void *ctx, struct err *e);
@@ -135,18 +135,18 @@ struct dialog {
     struct json *tools;  /* owned; list of tools that the model may call, or NULL */
     char *system;        /* system prompt, owned; NULL: no system prompt */
     struct buf messages; /* JSON objects separated by commas */
-    bool as_json;        /* true: print answers as JSON when they are complete */
+    bool as_json;        /* true: print complete answers as JSON */
     /* ids of the conversation and their text: the last prompt and its raw answer */
     struct buf text;
     struct ids ids;
     size_t n_text_prompt, n_id_prompt; /* lengths of the last prompt's part in text and ids */
 };
 
-/* Open a conversation with the template of --chat-template, otherwise with the model's. raw: open
- * it without a template. s is borrowed until dialog_close, which the caller calls in any case.
- * ERR_MEMORY; otherwise the errors of chat_open. */
+/* Open a conversation with the template of --chat-template, or the model's without that flag. raw:
+ * open it without a template. s is borrowed until dialog_close, which the caller calls in any case.
+ * ERR_MEMORY, and the errors of chat_open. */
 int dialog_open(struct dialog *d, struct session *s, bool raw, struct err *e);
-void dialog_close(struct dialog *d); /* accepts a zeroed dialog */
+void dialog_close(struct dialog *d); /* free the memory; a zeroed dialog is allowed */
 void dialog_clear(struct dialog *d); /* remove the messages, keep the system prompt */
 /* Set the system prompt to a copy of text; "" removes the prompt. The prompt is unchanged after
  * ERR_MEMORY. */
@@ -164,11 +164,13 @@ int dialog_think(struct dialog *d, bool on, struct err *e);
 int dialog_send(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
                 struct err *e);
 
-/* Regenerate the answer to the last user message. The former answer is restored after a failure,
- * and if Ctrl-C stopped the new answer before it began. ERR_MISSING: there is no user message. */
+/* Regenerate the answer to the last user message. The previous answer is restored after a failure,
+ * and if Ctrl-C stopped the new answer before its first text. ERR_MISSING if there is no user
+ * message. */
 int dialog_again(struct dialog *d, struct answer *a, struct err *e);
 /* Remove the last user message and all later messages. Append its text to `text` (NULL: do not
- * append). keep: append the text, but remove no message. ERR_MISSING: there is no user message. */
+ * append). keep: append the text, but remove no message. ERR_MISSING if there is no user
+ * message. */
 int dialog_undo(struct dialog *d, struct buf *text, bool keep, struct err *e);
 
 /* Save the conversation as a list of OpenAI messages in a file. dialog_load replaces the
@@ -193,10 +195,11 @@ enum line_result {
 /* Open the line editor, at most one per program. Until line_close, keys are kept for line_read and
  * not echoed. The caller owns *out. ERR_IO if there is no terminal. */
 int line_open(struct line **out, struct err *e);
-void line_close(struct line *l); /* save the history; no-op for NULL */
+void line_close(struct line *l); /* save the history and free l; NULL is allowed */
 
-/* Let Tab complete the text before the cursor to one of candidate(0), candidate(1), ... The
- * function returns NULL after the last. A result is used before the next call. */
+/* Set the candidates for Tab, which completes the text before the cursor: candidate(0),
+ * candidate(1), ... The function returns NULL after the last. A result is used before the next
+ * call. */
 void line_complete(struct line *l, name_fn *candidate);
 /* Begin the next line_read with a copy of this text, for editing. ERR_MEMORY. */
 int line_begin_with(struct line *l, const char *text, struct err *e);

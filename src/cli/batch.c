@@ -5,9 +5,9 @@
  *   line <--batch_out_put-- body <--api_call_put-- call <--bell, api_call_poll----+
  *
  * One thread reads, waits and writes. The engine computes. The number of calls in flight keeps the
- * engine's steps full while this thread is busy. Answers are written as they complete. The content
- * of answers does not depend on the order, because a request without a seed gets a seed derived
- * from its custom_id. */
+ * engine's steps full while this thread is busy. Answers are written after they complete. Their
+ * content does not depend on the order, because a request without a seed gets one from its
+ * custom_id. */
 #include "batch.h"
 
 #include "answer.h"
@@ -60,7 +60,8 @@ struct batch_run {
     struct flight flight[FLIGHT_MAX];
     int n_flight;
     struct flight next; /* pending line, which waits for room in the engine's queue */
-    /* n_skipped: lines with an answer of an earlier run; n_failed_before: those that are errors */
+    /* n_skipped: lines with an answer of an earlier run. n_failed_before: those whose answer is an
+     * error. */
     uint64_t n_skipped, n_failed_before, n_ok, n_failed, n_prompt, n_output;
     int64_t start_us;
 };
@@ -75,8 +76,7 @@ static void on_stop(int sig)
 
 /* ---- answers ---- */
 
-/* Write a line without a model's answer, because the body was rejected or the line is not a request
- * (status 0). */
+/* Write the error of a rejected body, or of a line that is not a request (status 0). */
 static int put_refusal(struct batch_run *b, const struct batch_line *l, uint64_t number, int code,
                        int status, const struct err *why, struct err *e)
 {
@@ -98,8 +98,8 @@ static int put_refusal(struct batch_run *b, const struct batch_line *l, uint64_t
     return rc;
 }
 
-/* Write the answer of a complete call: the model's, or an error in the body. A failed call does not
- * end the run. */
+/* Write the answer of a complete call: the model's answer, or an error in the body. A failed call
+ * does not end the run. */
 static int put_answer(struct batch_run *b, const struct flight *f, struct err *e)
 {
     struct buf body = {0};
@@ -193,8 +193,8 @@ static int identify(struct batch_run *b, const struct batch_line *l, struct batc
                : err_memory(why, "custom_ids", b->ids_read.n_slot * sizeof id);
 }
 
-/* Process the line that batch_in_next has read. A line with an answer in the output is skipped,
- * even a malformed one, whose answer is its error. */
+/* Process the line that batch_in_next has read. A line with an answer in the output is skipped. The
+ * answer of a malformed line is its error. */
 static int take_line(struct batch_run *b, struct err *e)
 {
     struct batch_line l;
@@ -208,7 +208,7 @@ static int take_line(struct batch_run *b, struct err *e)
         refused =
             err_set(&why, ERR_LIMIT, "the line: must have at most %zu bytes, got more", text->max);
     int twice = identify(b, &l, &key, &known, &other);
-    /* an earlier line with the same custom_id is the more useful reason */
+    /* a duplicate custom_id is the more useful reason */
     if (twice) refused = twice, why = other;
     if (refused == ERR_MEMORY)
         rc = err_set(e, ERR_MEMORY, "%s", why.text);
@@ -260,7 +260,7 @@ static int submit_lines(struct batch_run *b, struct err *e)
 
 /* ---- the command ---- */
 
-/* Lines with an earlier answer count as done, but not in the rate. */
+/* Show the progress. Lines with an earlier answer count as done, but not in the rate. */
 static void show(const struct batch_run *b)
 {
     uint64_t done = b->n_ok + b->n_failed;
@@ -270,8 +270,8 @@ static void show(const struct batch_run *b)
                       seconds > 0 ? (double)done / seconds : 0);
 }
 
-/* The loop waits only if the last round wrote nothing. The bell has room for one byte: further
- * events before the wait are covered by that byte. */
+/* Answer all lines. The loop waits only if the last round wrote nothing. The bell has room for one
+ * byte, which also reports further events before the wait. */
 static int answer_all(struct batch_run *b, struct err *e)
 {
     bool any = false;
@@ -308,7 +308,8 @@ static void report(const struct batch_run *b)
                 ok, failed, skipped - before, before, n_prompt, n_output, seconds, rate);
 }
 
-/* The input is opened before the output, so that a wrong name of the input creates no file. */
+/* Open the files of a run. The input is opened before the output, so that a wrong name of the input
+ * creates no file. */
 static int run_open(struct batch_run *b, const struct api *api, struct err *e)
 {
     b->api = api;
@@ -320,7 +321,7 @@ static int run_open(struct batch_run *b, const struct api *api, struct err *e)
     return rc;
 }
 
-/* Calls in flight are cancelled: a stopped run answers them again later. */
+/* Close a run. Calls in flight are cancelled, and the next run answers their lines. */
 static void run_close(struct batch_run *b)
 {
     flight_close(&b->next);
@@ -355,8 +356,8 @@ static int usage(void)
     return 2;
 }
 
-/* SIGINT and SIGTERM end the run after the current round. All written answers remain, so the same
- * command resumes. */
+/* Run the command. SIGINT and SIGTERM end the run after the current round. All written answers
+ * remain, so the same command resumes. */
 static int run(int n_arg, char **arg)
 {
     if (!in_path || !out_path) return usage();

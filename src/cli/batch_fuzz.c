@@ -46,7 +46,8 @@ FUZZ(batch_line)
     int rc = batch_line_read(&l, (const char *)data, n, &e);
     if (rc == 0) rc = api_call_open(&call, &api, l.url, l.body, NULL, &e);
     assert((rc == 0) == (e.text[0] == 0) && (rc == 0) == (call != NULL));
-    assert(!l.custom_id || l.custom_id[l.n_custom_id] == 0); /* also after a failure */
+    /* this must be true after a failure, too */
+    assert(!l.custom_id || l.custom_id[l.n_custom_id] == 0);
     assert(!l.url || strlen(l.url) <= n);
     if (rc == 0)
         fuzz_accepted();

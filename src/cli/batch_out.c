@@ -11,8 +11,6 @@
  *     not destroy data. */
 #include "batch.h"
 
-#include "base/check.h"
-#include "base/hash.h"
 #include "base/os.h"
 
 #include <errno.h>
@@ -24,69 +22,6 @@
 #include <unistd.h>
 
 enum { SYNC_EVERY_US = 1000000 };
-/* Every line begins with this text, so drop_tail recognizes a truncated one. */
-static const char line_start[] = "{\"id\":\"batch_req_";
-
-/* ---- requests that have answers ---- */
-
-/* A key is 128 bits of hashes instead of the text, so 16 bytes per request are enough. The lowest
- * bit of hash[0] is set, because 0 marks a free slot. Seeds separate custom_ids from line
- * numbers. */
-struct batch_key batch_key_id(const char *custom_id, size_t n)
-{
-    return (struct batch_key){{hash_bytes(custom_id, n, 1) | 1, hash_bytes(custom_id, n, 2)}};
-}
-
-struct batch_key batch_key_line(uint64_t number)
-{
-    return (struct batch_key){
-        {hash_bytes(&number, sizeof number, 3) | 1, hash_bytes(&number, sizeof number, 4)}};
-}
-
-/* Return the slot of k, or the free slot for it. The search ends, because half of the slots are
- * free. */
-static struct batch_key *find_slot(const struct batch_keys *s, struct batch_key k)
-{
-    size_t at = k.hash[0] >> 1 & (s->n_slot - 1);
-    while (s->key[at].hash[0] &&
-           (s->key[at].hash[0] != k.hash[0] || s->key[at].hash[1] != k.hash[1]))
-        at = (at + 1) & (s->n_slot - 1);
-    return &s->key[at];
-}
-
-bool batch_keys_has(const struct batch_keys *s, struct batch_key k)
-{
-    return s->n_slot && find_slot(s, k)->hash[0];
-}
-
-/* Double the table, a power of two. Return false if memory ran out. The table is then unchanged. */
-static bool grow(struct batch_keys *s)
-{
-    struct batch_keys bigger = {.n_key = s->n_key, .n_slot = s->n_slot ? s->n_slot * 2 : 1024};
-    bigger.key = calloc(bigger.n_slot, sizeof *bigger.key);
-    if (!bigger.key) return false;
-    for (size_t i = 0; i < s->n_slot; i++)
-        if (s->key[i].hash[0]) *find_slot(&bigger, s->key[i]) = s->key[i];
-    free(s->key);
-    *s = bigger;
-    return true;
-}
-
-bool batch_keys_add(struct batch_keys *s, struct batch_key k)
-{
-    CHECK(2 * s->n_key <= s->n_slot, "%zu keys in %zu slots", s->n_key, s->n_slot);
-    if (2 * (s->n_key + 1) > s->n_slot && !grow(s)) return false;
-    struct batch_key *slot = find_slot(s, k);
-    s->n_key += !slot->hash[0];
-    *slot = k;
-    return true;
-}
-
-void batch_keys_deinit(struct batch_keys *s)
-{
-    free(s->key);
-    *s = (struct batch_keys){0};
-}
 
 /* ---- the output of an earlier run ---- */
 
@@ -100,7 +35,7 @@ static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t
     int rc = json_parse(&root, text, n, NULL, e);
     const char *id = json_text(json_field(root, "custom_id"), &n_id);
     int64_t line = json_int(json_field(json_field(root, "error"), "line"), 0);
-    if (rc == 0 && !json_field(root, "response")) /* a request has a custom_id, too */
+    if (rc == 0 && !json_field(root, "response")) /* the line of a request also has a custom_id */
         rc = err_set(e, ERR_FORMAT, "expected an answer, got another object");
     if (rc == 0 && !id && line < 1) rc = err_set(e, ERR_FORMAT, "custom_id is missing");
     struct batch_key k = id ? batch_key_id(id, n_id) : batch_key_line((uint64_t)line);
@@ -117,13 +52,13 @@ static int read_answer(struct batch_out *o, const char *text, size_t n, uint64_t
               : 0;
 }
 
-/* Remove the text after the last newline if it is a truncated line of quoth batch. Otherwise
- * fail. */
+/* Remove the text after the last newline if it is a truncated line of quoth batch. ERR_FORMAT for
+ * other text. */
 static int drop_tail(struct batch_out *o, const char *tail, size_t n, off_t at, struct err *e)
 {
-    size_t n_same = n < sizeof line_start - 1 ? n : sizeof line_start - 1;
+    const size_t n_start = strlen(batch_line_start), n_same = n < n_start ? n : n_start;
     if (n == 0) return 0;
-    if (memcmp(tail, line_start, n_same) != 0)
+    if (memcmp(tail, batch_line_start, n_same) != 0)
         return err_set(e, ERR_FORMAT, "%s: expected a file of quoth batch, got another", o->path);
     if (ftruncate(o->fd, at) != 0)
         return err_set(e, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
@@ -159,7 +94,7 @@ int batch_out_open(struct batch_out *o, const char *path, struct err *e)
         rc = err_set(e, ERR_IO, "%s: cannot write: not a regular file", path);
     /* two runs on one file would answer requests twice (invariant 2) */
     if (rc == 0 && flock(o->fd, LOCK_EX | LOCK_NB) != 0)
-        rc = err_set(e, ERR_BUSY, "%s: cannot write: another run is writing it", path);
+        rc = err_set(e, ERR_BUSY, "%s: cannot write: another run writes it", path);
     if (rc == 0) rc = read_answers(o, e);
     if (rc != 0) batch_out_close(o);
     return rc;
@@ -185,8 +120,8 @@ int batch_out_sync(struct batch_out *o, struct err *e)
                : err_set(e, ERR_IO, "%s: cannot write: %s", o->path, strerror(errno));
 }
 
-/* Usually one write. A short write, for example on a full disk, leaves a truncated line, which the
- * next run removes. */
+/* Append the line, usually by one write. A short write, for example on a full disk, leaves a
+ * truncated line. The next run removes it. */
 static int append(struct batch_out *o, struct err *e)
 {
     size_t done = 0;
@@ -199,41 +134,11 @@ static int append(struct batch_out *o, struct err *e)
     return 0;
 }
 
-/* Append the member "error" of a line: null if there is a response, otherwise the error with the
- * line's number. */
-static void put_error(struct buf *b, const struct batch_answer *a)
-{
-    if (a->status) {
-        buf_add_text(b, "null");
-        return;
-    }
-    buf_add(b, a->body->data, a->body->n - 1); /* the line without its closing brace */
-    buf_addf(b, ",\"line\":%llu}", (unsigned long long)a->number);
-}
-
-/* A line, here wrapped:
- *    {"id":"batch_req_7","custom_id":"a","response":{"status_code":200,"request_id":"...",
- *     "body":{...}},"error":null} */
 int batch_out_put(struct batch_out *o, const struct batch_answer *a, struct err *e)
 {
     struct buf *b = &o->line;
     buf_clear(b);
-    buf_addf(b, "%s%llu\",\"custom_id\":", line_start, (unsigned long long)a->number);
-    if (a->custom_id)
-        json_put_text(b, a->custom_id, a->n_custom_id);
-    else
-        buf_add_text(b, "null");
-    buf_add_text(b, ",\"response\":");
-    if (a->status) {
-        buf_addf(b, "{\"status_code\":%d,\"request_id\":\"%s\",\"body\":", a->status, a->id);
-        buf_add(b, a->body->data, a->body->n);
-        buf_add_char(b, '}');
-    } else {
-        buf_add_text(b, "null");
-    }
-    buf_add_text(b, ",\"error\":");
-    put_error(b, a);
-    buf_add_text(b, "}\n");
+    batch_answer_put(b, a);
     if (b->failed) return err_memory(e, "a line of answers", b->n);
     int rc = append(o, e);
     if (rc == 0 && time_us() - o->synced_us > SYNC_EVERY_US) rc = batch_out_sync(o, e);

@@ -14,6 +14,12 @@ const struct command *const *command_list(void);
  * gets http://; "unix:PATH" is unchanged. ERR_ARG if the address is empty or too long. */
 int server_address(char *url, size_t n_url, const char *text, struct err *e);
 
-bool program_is_app(void); /* return true if quoth pack made this program, without --plain */
+enum { OLLAMA_HOST_BYTES = 256 };
+/* Read an address in the form of OLLAMA_HOST: [http://]HOST[:PORT], or :PORT. Absent parts are
+ * 127.0.0.1 and 11434, and the port 80 or 443 after a scheme. text NULL: no address. ERR_ARG for
+ * another form. */
+int ollama_address(char host[static OLLAMA_HOST_BYTES], int *port, const char *text, struct err *e);
+
+bool program_is_app(void); /* return true if quoth pack without --plain made this program */
 
 #endif

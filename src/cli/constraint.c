@@ -70,7 +70,7 @@ static int put_value(struct buf *b, const char *value, bool is_text, struct err 
     return rc;
 }
 
-/* The last byte is '[' before the first item of all. */
+/* Append an item of a JSON list, with a comma unless it is the first. */
 static void put_choice_item(struct buf *b, const char *text, size_t n)
 {
     if (b->data[b->n - 1] != '[') buf_add_char(b, ',');
@@ -102,7 +102,7 @@ static int put_choices_of(struct buf *b, const char *value, struct err *e)
     }
 }
 
-/* All uses of --choice form one list. */
+/* Append the values of --choice as one JSON list. */
 static int put_choices(struct buf *b, struct err *e)
 {
     int rc = 0;
@@ -147,13 +147,13 @@ static int put_body(struct buf *b, const char **flag, const char **field, struct
     return rc ? err_prefix(e, rc, "%s", *flag) : 0;
 }
 
-/* An empty value is an error, because it would permit only an empty answer. */
+/* An empty value is an error, because it would allow only an empty answer. */
 int constraint_check(struct err *e)
 {
     if (n_flag() > 1)
         return err_set(e, ERR_ARG,
-                       "only one of --json-schema, --json-object, --regex, --grammar and --choice "
-                       "may be given: an answer has at most one constraint");
+                       "--json-schema, --json-object, --regex, --grammar, --choice: must not come "
+                       "together, because an answer has at most one constraint");
     if ((regex && !*regex) || (grammar && !*grammar) || (schema && !*schema))
         return err_set(e, ERR_ARG, "%s: must have at least 1 byte, got 0",
                        regex     ? "--regex"
@@ -201,7 +201,7 @@ int flags_limit_reasoning(struct constraint **c, const struct session *s, const 
     return rc ? err_rename(e, rc, "thinking_token_budget", "--thinking-token-budget") : 0;
 }
 
-void flags_release(struct constraint *c)
+void flags_close_constraint(struct constraint *c)
 {
     if (c) c->op->close(c);
 }

@@ -26,7 +26,8 @@ static const struct option options[] = {
     TEXT_OPTION("output", "PATH", &out_path, "file or folder of the result", .letter = 'o'),
     NAME_OPTION("type", "FORMAT", &type, type_name,
                 "number format or mixture of the matrices (default: those of the model)"),
-    NAME_OPTION("outtype", "FORMAT", &type, type_name, "the same as --type"),
+    NAME_OPTION("outtype", "FORMAT", &type, type_name,
+                "number format or mixture of the matrices, like --type"),
     FLAG_OPTION("force", &force, "replace an existing file"),
     OPTIONS_END,
 };
@@ -43,7 +44,8 @@ static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
 {
     const int64_t *start = ctx;
     const double s = (double)(time_us() - *start) * 1e-6;
-    const uint64_t n = n_byte / 1000000 + 1; /* equal to the first number only at the end */
+    /* equals the number of written megabytes only at the end */
+    const uint64_t n = n_byte / 1000000 + 1;
     progress_rate("MB written", done == n_byte ? n : done / 1000000, n,
                   s > 0 ? (double)done * 1e-6 / s : 0);
 }
@@ -84,7 +86,9 @@ const struct command command_convert = {
         "The result has the tokenizer and the chat templates too. It is read and compared "
         "with the source before it gets its name. What the result cannot express is rejected by "
         "name. Vectors and norms become F32. With --type, matrices become another format, "
-        "for example F16, Q8_0 or Q4_K_M.",
+        "for example F16, Q8_0 or Q4_K_M. Quantized weights of a folder (GPTQ, AWQ, FP8, "
+        "bitsandbytes ...) become floats: without --type the first of F16, BF16 and F32 that has "
+        "every value.",
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -14,7 +14,7 @@
 NAMES(sources, "auto", "vllm")
 static const char *source = "auto", *overrides;
 
-/* options_judge validates a value, options_set stores it. */
+/* options_judge checks a value, options_set stores it. */
 typedef int member_fn(const struct option *table, const char *name, const char *value,
                       struct err *e);
 
@@ -33,7 +33,7 @@ static int for_member(void *member, member_fn *with, struct err *e)
     return rc;
 }
 
-/* Call `with` for each member of a JSON object. The form of the option validates the members, so a
+/* Call `with` for each member of a JSON object. The form of the option checks the members, so a
  * wrong one is reported before a model is loaded. */
 static int for_overrides(const char *text, member_fn *with, struct err *e)
 {

@@ -51,7 +51,7 @@ struct totals {
     int64_t prefill_us, decode_us;
 };
 
-/* Cached tokens of the prompt took no time, so they are not counted. */
+/* Add the usage of an answer. Cached tokens of the prompt took no time, so they are not counted. */
 static void add_usage(struct totals *t, const struct usage *u)
 {
     t->n_prompt += u->n_prompt - u->n_cached;
@@ -90,7 +90,7 @@ static int send_message(struct dialog *d, const char *text, struct totals *t, st
     int rc = dialog_send(d, role, text, strlen(text), &a, e);
     if (rc == 0) add_usage(t, &a.reply.usage);
     if (rc == 0 && a.reply.finish == FINISH_ABORT) rc = err_set(e, ERR_BUSY, "stopped by Ctrl-C");
-    if (rc == 0 && !isatty(STDOUT_FILENO)) printf("\n"); /* at a terminal the view ends its line */
+    if (rc == 0 && !isatty(STDOUT_FILENO)) printf("\n"); /* the view ends its line at a terminal */
     answer_deinit(&a);
     return rc;
 }
@@ -99,7 +99,7 @@ static int send_message(struct dialog *d, const char *text, struct totals *t, st
 static int play_scene(struct session *s, const struct scene *scene, struct totals *t, struct err *e)
 {
     struct dialog d = {0};
-    /* a story needs variety; the other answers should be the same in each run */
+    /* a story needs variety; the other answers are equal in each run */
     int rc = options_set(answer_options, "temperature", scene->raw ? "0.7" : "0", e);
     if (rc == 0) rc = dialog_open(&d, s, scene->raw != NULL, e);
     if (rc == 0 && !scene->raw && !d.chat.t)
@@ -137,7 +137,7 @@ static void print_report(const struct session *s, const struct totals *t)
            "help\n");
 }
 
-/* A fixed seed gives the same demo in each run. */
+/* Play all scenes. A fixed seed gives equal answers in each run. */
 static int demo(struct session *s, struct err *e)
 {
     struct totals t = {0};

@@ -9,8 +9,8 @@
  * have other tokens if more text follows. A model may write other tokens than the tokenizer gives
  * for its text. Therefore (text, ids) of the last prompt and answer are kept. Only the new text is
  * tokenized if the next rendering begins with that text. A template may render an answer
- * differently from the model's output; reasoning is often omitted. The kept part is then reduced to
- * the last prompt, or to nothing. */
+ * differently from the model's output. For example, reasoning is often omitted. The kept part is
+ * then the last prompt, or empty. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -20,8 +20,7 @@
 
 enum { CONVERSATION_BYTES_MAX = 64 << 20 };
 
-/* A raw dialog has no template, so d->chat stays zeroed. d->chat.t is the test for it
- * everywhere. */
+/* A raw dialog has no template, so d->chat remains zeroed. All functions test d->chat.t. */
 int dialog_open(struct dialog *d, struct session *s, bool raw, struct err *e)
 {
     *d = (struct dialog){.s = s};
@@ -42,7 +41,8 @@ void dialog_close(struct dialog *d)
     *d = (struct dialog){0};
 }
 
-/* The kept text and ids remain: a new conversation may begin with the same system prompt. */
+/* The kept text and ids remain, because a new conversation may begin with the same system
+ * prompt. */
 void dialog_clear(struct dialog *d)
 {
     buf_clear(&d->messages);
@@ -149,7 +149,7 @@ static int find_last(const struct dialog *d, struct json **list, size_t *n, stru
         const char *role = json_text(json_field(json_item(*list, *n - 1), "role"), NULL);
         if (role && strcmp(role, "user") == 0) break;
     }
-    if (rc == 0 && *n == 0) rc = err_set(e, ERR_MISSING, "you have sent no message yet");
+    if (rc == 0 && *n == 0) rc = err_set(e, ERR_MISSING, "a message of the user is missing");
     if (rc == 0) (*n)--;
     return rc;
 }
@@ -284,8 +284,8 @@ static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struc
     return rc;
 }
 
-/* Keep the answer's text and ids. Text and ids do not correspond if a stop text truncated the
- * answer inside a token. */
+/* Keep the answer's text and ids. They do not correspond if a stop text truncated the answer inside
+ * a token. */
 static void keep_answer(struct dialog *d, const struct answer *a)
 {
     if (a->reply.matched) return;
@@ -355,10 +355,10 @@ static void reading_close(struct dialog_reading *r)
 {
     chat_parser_close(r->parser);
     chat_message_deinit(&r->message);
-    flags_release(r->constraint);
+    flags_close_constraint(r->constraint);
 }
 
-/* Generate the answer of d->ids. The parser is finished also after an error, so that the view shows
+/* Generate the answer of d->ids. The parser is also finished after an error, so that the view shows
  * all text. */
 static int generate(struct dialog *d, struct dialog_reading *r, struct answer *a, struct err *e)
 {
@@ -408,7 +408,7 @@ static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
     return rc;
 }
 
-/* Remove the last answer and generate another one. The former messages are restored if that fails
+/* Remove the last answer and generate another one. The previous messages are restored if that fails
  * or is cancelled before any text. */
 int dialog_again(struct dialog *d, struct answer *a, struct err *e)
 {

@@ -4,13 +4,13 @@
  * terminal or a newline may wrap a row, and trailing blanks may be missing. The effect of a resize
  * on that output also depends on the history. This file ends every row of a long line with a
  * newline, after a character that is not a blank. A terminal that becomes wider does not join these
- * rows. A terminal that becomes narrower truncates or folds each row separately (enum reflow), into
- * a number of rows that can be computed. So, after a resize:
+ * rows. A narrower terminal truncates or folds each row separately (enum reflow), into a number of
+ * rows that can be computed. So, after a resize:
  *
  *   the rows above the cursor, at the new width --> up by that number --> clear from there --> draw
  *
  * (1) A row is full only if the next row exists. So the cursor never waits after the last column,
- *     where terminals differ.
+ *     because terminals differ there.
  * (2) A wide character that does not fit begins the next row.
  * (3) Only relative movements are written. Downward movements are newlines.
  * (4) A window of rows around the cursor is shown if a text has more rows than the screen. */
@@ -63,7 +63,7 @@ static void put(struct draw *d, wchar_t c, int column)
 /* ---- rows ---- */
 
 /* End the last row at character `end` and begin the next one. Blanks and the newline at the end are
- * not drawn, see the head. Return false if memory is exhausted. */
+ * not drawn (see the file's head). Return false if memory is exhausted. */
 static bool end_row(struct draw *d, size_t end)
 {
     struct draw_row *row = &d->rows.v[d->rows.n - 1], next = {end, end};
@@ -202,8 +202,8 @@ static size_t first_change(const struct draw *d, size_t same, size_t n_old, int 
     return from;
 }
 
-/* Draw what differs from the last drawing: `same` characters of n_old are unchanged. The remaining
- * bytes are cleared first, because the new text may be shorter. */
+/* Draw the difference to the last drawing, of which `same` characters of n_old are unchanged. The
+ * remaining bytes are cleared first, because the new text may be shorter. */
 static void put_change(struct draw *d, size_t same, size_t n_old)
 {
     int row, last = d->top + d->size.n_row - 1;
@@ -284,7 +284,7 @@ void draw_reset(struct draw *d)
     lay_out(d);
 }
 
-/* Draw the whole line, even if it is higher than the screen, and leave it in the terminal's
+/* Draw the whole line, even if it has more rows than the screen. It remains in the terminal's
  * scrollback. */
 void draw_end(struct draw *d, const char *mark)
 {

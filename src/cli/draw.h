@@ -60,6 +60,6 @@ void draw_reset(struct draw *d);
 /* Show the whole line followed by `mark`, and leave the cursor in a new row below. */
 void draw_end(struct draw *d, const char *mark);
 
-void draw_deinit(struct draw *d); /* accepts a zeroed draw */
+void draw_deinit(struct draw *d); /* free the memory; a zeroed draw is allowed */
 
 #endif

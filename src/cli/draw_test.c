@@ -285,8 +285,8 @@ static void edit(wchar_t *text, size_t *n, size_t *cursor)
     }
 }
 
-/* Test one line with 60 edits and changes of size. The text above may scroll out of a low
- * screen. */
+/* Test one line with 60 edits and changes of size. The text above may scroll out of a screen with
+ * few rows. */
 static bool line_goes_well(enum reflow reflow, int n_row)
 {
     static struct want w;

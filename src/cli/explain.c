@@ -22,7 +22,7 @@ enum {
     VALUE_ITEMS = 4,
     VALUE_BYTES = 24,
     VALUE_WIDTH = 40,
-    WIDTH_MAX = 60
+    COLUMN_MAX = 60
 };
 
 struct row {
@@ -41,13 +41,13 @@ struct explanation {
     const struct checkpoint *c; /* borrowed */
     struct explain_options o;
     struct table key, tensor;
-    struct buf json;                   /* "keys":[...],"tensors":[... without its end */
+    struct buf json;                   /* "keys":[...],"tensors":[... the JSON without its end */
     int64_t by_arith[N_ARITH], n_byte; /* bytes in memory; by_arith: of matrices */
     bool failed;                       /* true: memory ran out */
 };
 
 static const char *const fate_name[] = {"used", "checked", "ignored", "unknown", "refused"},
-                         *const compute_name[] = {"int8", "bf16", "f32"}; /* by enum arith */
+                         *const compute_name[] = {"int8", "bf16", "f32"}; /* names by enum arith */
 
 /* ---- rows ---- */
 
@@ -66,7 +66,7 @@ static void fold(char to[NAME_BYTES], const char *name, bool keep)
     to[n] = 0;
 }
 
-/* Add a row, or count it in an equal one. */
+/* Add a row, or count it in an equal row. */
 static void add_row(struct explanation *x, struct table *t, const char *const column[N_COLUMN],
                     int64_t n_byte)
 {
@@ -131,7 +131,7 @@ static void take_key(void *ctx, const struct explained_key *k)
 
 /* ---- tensors ---- */
 
-/* Write what a used tensor became. */
+/* Write the form of a used tensor. */
 static void put_form(char out[NAME_BYTES], const struct explained_tensor *t, bool keep)
 {
     static const char *const word[] = {"matrix ", "expert of ", "table ",
@@ -209,7 +209,7 @@ static int width(const struct table *t, int column, int least)
         for (int k = 0; k < column; k++) text += strlen(text) + 1;
         if (strlen(text) > max) max = strlen(text);
     }
-    return max < WIDTH_MAX ? (int)max : WIDTH_MAX;
+    return max < COLUMN_MAX ? (int)max : COLUMN_MAX;
 }
 
 static void put_keys(struct buf *b, const struct table *t)

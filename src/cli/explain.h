@@ -10,10 +10,10 @@ struct explain_options {
 };
 
 /* Print the use of each key and tensor of c. The explanation is printed even if the model does not
- * load; the result is then that error: one of model_open. ERR_MEMORY, ERR_IO. */
+ * load. The result is then the error of model_open. ERR_MEMORY, ERR_IO. */
 int explain_print(const struct checkpoint *c, const struct explain_options *o, struct err *e);
 
-/* inspect.c: append a value as JSON, or shortened to n_item items and n_text bytes. The shortened
+/* Append a value as JSON, or shortened to n_item items and n_text bytes (inspect.c). The shortened
  * form is for people and is not JSON. */
 void put_meta(struct buf *b, const struct meta *m, size_t n_item, size_t n_text);
 

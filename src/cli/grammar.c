@@ -57,7 +57,7 @@ struct mask_vocab {
     uint64_t *mask; /* mask of tokens, owned */
 };
 
-/* mask_vocab_close is called in any case. */
+/* Open the tokenizer's vocabulary. The caller calls mask_vocab_close in any case. */
 static int mask_vocab_open(struct mask_vocab *mv, struct err *e)
 {
     *mv = (struct mask_vocab){0};
@@ -169,7 +169,7 @@ static const struct {
 enum { N_KIND = sizeof kinds / sizeof *kinds };
 
 /* Find a request's constraint, and set *i to its kind. Reject a misspelled key and a second
- * constraint, which would be ignored silently otherwise. */
+ * constraint, because they would have no effect. */
 static const struct json *find_constraint(const struct json *line, int *i, struct err *e)
 {
     const struct json *found = NULL;
@@ -189,7 +189,7 @@ static const struct json *find_constraint(const struct json *line, int *i, struc
     return found;
 }
 
-/* Compile the constraint of a request. A schema may be an object or its text; a choice is always a
+/* Compile the constraint of a request. A schema may be an object or its text. A choice is always a
  * list. */
 static int open_line(struct grammar **g, const struct json *line, const struct mask_vocab *mv,
                      struct err *e)
@@ -221,7 +221,8 @@ static void put_verdict(struct buf *out, const struct text_verdict *v)
     buf_add_char(out, '}');
 }
 
-/* Answer one request. `out` is valid only on success: the caller replaces it by an error. */
+/* Answer one request. `out` is valid only after success. The caller replaces it by an error after a
+ * failure. */
 static int answer_line(const struct json *line, const struct mask_vocab *mv, struct buf *out,
                        struct err *e)
 {
@@ -247,8 +248,8 @@ static int answer_line(const struct json *line, const struct mask_vocab *mv, str
     return rc;
 }
 
-/* An error of a line is its answer, and the other lines continue. Only a failed output ends the
- * loop. */
+/* Answer each line. An error of a line is its answer, and the other lines continue. Only a failed
+ * output ends the loop. */
 static int each_line(const struct mask_vocab *mv, char *text, struct err *e)
 {
     int rc = 0;
@@ -277,7 +278,8 @@ static int by_size(const void *p, const void *q)
     return (a > b) - (a < b);
 }
 
-/* The slowest mask matters: it delays a step of the engine. */
+/* Print the times of the masks. The slowest mask is printed, because it delays a step of the
+ * engine. */
 static void print_masks(struct text_verdict *v)
 {
     size_t n = v->mask_ns.n;
@@ -285,7 +287,7 @@ static void print_masks(struct text_verdict *v)
     qsort(v->mask_ns.v, n, sizeof *v->mask_ns.v, by_size);
     printf("masks: %zu, median %.1f us, slowest %.1f us%s\n", n, (double)v->mask_ns.v[n / 2] * 1e-3,
            (double)v->mask_ns.v[n - 1] * 1e-3,
-           v->mask_wrong ? "; a mask refused a token of the text" : "");
+           v->mask_wrong ? "; a mask rejected a token of the text" : "");
 }
 
 /* Print the result of a text. Return 0 (accepted), 1 (rejected) or an error. The text around a
@@ -300,11 +302,11 @@ static int check_text(struct grammar *g, const struct mask_vocab *mv, const char
         text.n--; /* ignore the newline at the end of a file */
     if (rc == 0) rc = match_text(g, mv, text.data ? text.data : "", text.n, &v, e);
     if (rc == 0 && v.accepted) printf("accepted\n");
-    if (rc == 0 && !v.accepted && v.byte == text.n) printf("refused: the text ends too early\n");
+    if (rc == 0 && !v.accepted && v.byte == text.n) printf("rejected: the text ends too early\n");
     if (rc == 0 && !v.accepted && v.byte < text.n) {
         utf8_show(text.data, text.n);
         size_t from = v.byte > 24 ? v.byte - 24 : 0, n = text.n - v.byte;
-        printf("refused at byte %zu: %.*s >>> %.*s\n", v.byte, (int)(v.byte - from),
+        printf("rejected at byte %zu: %.*s >>> %.*s\n", v.byte, (int)(v.byte - from),
                text.data + from, (int)(n < 24 ? n : 24), text.data + v.byte);
     }
     if (rc == 0) print_masks(&v);
@@ -362,8 +364,8 @@ static int print_first_mask(struct grammar *g, const struct mask_vocab *mv, stru
     return 0;
 }
 
-/* The positional arguments are "check SCHEMA [TEXT]", or "check [TEXT]" if an option replaces the
- * schema. */
+/* Check one constraint. The positional arguments are "check SCHEMA [TEXT]", or "check [TEXT]" if an
+ * option replaces the schema. */
 static int check_one(int n_arg, char **arg, const struct mask_vocab *mv, struct err *e)
 {
     struct grammar *g = NULL;
@@ -379,8 +381,8 @@ static int check_one(int n_arg, char **arg, const struct mask_vocab *mv, struct 
     return rc;
 }
 
-/* Exit status 2 is for wrong usage, 1 for a rejection. check_one returns 1 for a text that does not
- * match, and a negative value for an error. */
+/* Run the command. Exit status 2 is for wrong usage, 1 for a rejection. check_one returns 1 for a
+ * text that does not match, and a negative value for an error. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};

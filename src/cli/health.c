@@ -63,7 +63,7 @@ static int connect_unix(const char *path, const char **why)
     return connected(blocking_socket(AF_UNIX), &a, sizeof a, why);
 }
 
-/* All addresses of the host are tried. *why is the reason of the last one. */
+/* Connect to any address of the host. *why is the reason of the last address. */
 static int connect_tcp(const char *host, const char *port, const char **why)
 {
     struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *list;

@@ -3,7 +3,7 @@
  * parts in memory, but not packed. --verify reads the whole file.
  *
  *    print_text      metadata, tensors, sums by type, KV bytes per token; long values are shortened
- *    print_json      the same with all values
+ *    print_json      metadata, tensors and sums with all values
  *    run_verify      a hash of each tensor, and the comparison with the packed weights in the cache
  *    explain.c       the use of each key and tensor
  *
@@ -30,7 +30,7 @@ static const struct option options[] = {
         "verify", &verify,
         "check the cached packed weights by a hash of each tensor, and remove damaged ones"),
     FLAG_OPTION("explain", &explain,
-                "print the use of each key and tensor, its form in memory, and what is left out"),
+                "print the use of each key and tensor, its form in memory, and the omitted parts"),
     OPTIONS_OF(load_options),
     OPTIONS_END,
 };
@@ -109,7 +109,7 @@ struct totals {
     int n_by_type[QT_COUNT];
 };
 
-/* Unused dimensions are 1, so the product is the number of values. */
+/* Return the totals of a file. Unused dimensions are 1, so the product is the number of values. */
 static struct totals total(const struct checkpoint *c)
 {
     struct totals t = {0};
@@ -151,8 +151,8 @@ static void add_matrix(void *ctx, const char *tensor, enum qtype type, int64_t n
     m->n_by_type[type]++;
 }
 
-/* method is NULL for a model that is not quantized or cannot run, because there is nothing to add
- * to the table of the file. */
+/* Return the matrices in memory. method is NULL for a model that is not quantized or cannot run,
+ * because the table of the file is then complete. */
 static struct memory memory_of(const struct checkpoint *c)
 {
     struct memory m = {0};
@@ -175,7 +175,7 @@ static struct memory memory_of(const struct checkpoint *c)
 /* Return the type of activations with weights of the type, by default. */
 static const char *activations_of(enum qtype type)
 {
-    return qtype_is_block(type) ? "int8" : type == QT_bf16 ? "bf16" : "f32";
+    return qtype_takes_int8(type) ? "int8" : qtype_takes_bf16(type) ? "bf16" : "f32";
 }
 
 /* Append the table of the matrices in memory; nothing if none. */
@@ -206,7 +206,8 @@ static void put_memory_json(struct buf *b, const struct memory *m)
     buf_add_char(b, ']');
 }
 
-/* The complete text is composed before it is printed, so a failure prints nothing. */
+/* Print the report as text. The complete text is composed before it is printed, so a failure prints
+ * nothing. */
 static int print_text(const struct checkpoint *c, struct err *e)
 {
     struct buf b = {0};
@@ -352,7 +353,8 @@ static int print_verification(struct verification *f, struct err *e)
     return print_out(&b, e);
 }
 
-/* ERR_FORMAT if packed weights were damaged. model_verify has then removed them. */
+/* Verify the packed weights. ERR_FORMAT if some were damaged. model_verify has then removed
+ * them. */
 static int run_verify(const struct checkpoint *c, struct err *e)
 {
     int n = checkpoint_n_tensor(c);
@@ -374,7 +376,7 @@ static int run(int n_arg, char **arg)
 {
     const char *model = n_arg == 1 ? arg[0] : session_flags.shape;
     if (!model)
-        return fprintf(stderr, "quoth inspect: MODEL: missing; usage: quoth inspect MODEL\n"), 2;
+        return fprintf(stderr, "quoth inspect: MODEL is missing; usage: quoth inspect MODEL\n"), 2;
     struct err e = {0};
     struct checkpoint *c;
     int rc = session_checkpoint(&c, model, &session_flags, !verify, &e);

@@ -20,7 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* PASTE_INLINE_MAX: characters. PASTE_MAX: characters of one paste. HISTORY_MAX: lines. */
+/* PASTE_INLINE_MAX: maximum characters of a paste in the line. PASTE_MAX: maximum characters of any
+ * paste. HISTORY_MAX: maximum lines of the history. */
 enum { PASTE_INLINE_MAX = 200, PASTE_MAX = 16 << 20, HISTORY_MAX = 1000 };
 
 typedef VEC(wchar_t) wide_text;
@@ -71,7 +72,7 @@ static struct line *line_of(EditLine *el)
     return l;
 }
 
-/* Ctrl-C discards the line. libedit then ends el_wgets as at the end of the input, and
+/* Discard the line after Ctrl-C. libedit then ends el_wgets as at the end of the input, and
  * `interrupted` distinguishes the two. */
 static unsigned char on_interrupt_key(EditLine *el, wint_t key)
 {
@@ -180,7 +181,7 @@ static void list_candidates(struct line *l, const char *text, size_t n)
 }
 
 /* Complete a command, which is a line that begins with "/". Extend the word to the common prefix of
- * all candidates. If the prefix is not longer, list the candidates. */
+ * all candidates. List the candidates if the prefix is not longer. */
 static unsigned char on_tab(EditLine *el, wint_t key)
 {
     (void)key;
@@ -240,7 +241,8 @@ static void find_history(struct line *l)
     if (!path_join(l->path, sizeof l->path, dir, "history")) l->path[0] = 0;
 }
 
-/* The order of the calls matters: a key is bound to a function that exists. */
+/* Bind keys to functions. The functions are added first, because a key can only be bound to a
+ * function that exists. */
 static void bind_keys(EditLine *el)
 {
     el_wset(el, EL_ADDFN, L"quoth-paste", L"insert pasted text", on_paste);
@@ -260,8 +262,8 @@ static FILE *open_screen(void)
     return fd < 0 ? NULL : fdopen(fd, "w");
 }
 
-/* libedit draws to /dev/null, because draw.c draws the line. el_source reads ~/.editrc, so users
- * keep their keys. */
+/* Start libedit. It draws to /dev/null, because draw.c draws the line. el_source reads ~/.editrc,
+ * so users keep their keys. */
 static int start_editor(struct line *l)
 {
     HistEventW ev;
@@ -367,13 +369,14 @@ static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message
     return false;
 }
 
-/* A line that begins with """ begins a block. */
+/* Return true if the line begins a block, by """. */
 static bool opens_block(const struct buf *m)
 {
     return m->n >= 3 && memcmp(m->data, "\"\"\"", 3) == 0;
 }
 
-/* from: length of the opening mark, so that """ alone does not close its own block. */
+/* Return true if m ends with """. from: length of the opening mark, which does not close its own
+ * block. */
 static bool closes_block(const struct buf *m, size_t from)
 {
     return m->n >= from + 3 && memcmp(m->data + m->n - 3, "\"\"\"", 3) == 0;
@@ -407,7 +410,7 @@ static bool read_message(struct line *l, struct buf *m)
     return true;
 }
 
-/* Ctrl-C on an empty line has a result of its own, for which the chat prints how to leave. */
+/* Ctrl-C on an empty line has its own result, for which the chat prints the keys that end it. */
 enum line_result line_read(struct line *l, struct buf *message)
 {
     buf_clear(message);

@@ -110,7 +110,7 @@ static bool decide_bold(struct paint *p, uint32_t next)
     return true;
 }
 
-/* Code ends with as many backticks as it began with. */
+/* Begin or end code. It ends with as many backticks as it began with. */
 static bool decide_code(struct paint *p)
 {
     if (p->n_mark > 2 || (p->code && p->code != p->n_mark)) return false;
@@ -132,8 +132,8 @@ static void apply_marks(struct paint *p, uint32_t next)
     p->n_mark = 0;
 }
 
-/* Process a glyph inside a line. Marks wait in p->mark until the next glyph decides their meaning.
- * Inside code only backticks are marks. */
+/* Process a glyph inside a line. Marks wait in p->mark until the next glyph determines their
+ * meaning. Inside code only backticks are marks. */
 static void put_inline(struct paint *p, uint32_t glyph)
 {
     bool escaped = p->mark == '\\' && glyph < 0x80 && ispunct((int)glyph);
@@ -148,7 +148,7 @@ static void put_inline(struct paint *p, uint32_t glyph)
     p->before = glyph;
 }
 
-/* End all styles of the line, because a model may forget a closing mark. */
+/* End all styles of the line, because a model may omit a closing mark. */
 static void end_styles(struct paint *p)
 {
     apply_marks(p, 0);
@@ -161,7 +161,7 @@ static void end_styles(struct paint *p)
 
 /* ---- the beginning of a line ---- */
 
-/* Kinds of lines. LEAD_MORE: more bytes are needed to decide. */
+/* Kinds of lines. LEAD_MORE: the kind depends on further bytes. */
 enum lead { LEAD_MORE, LEAD_TEXT, LEAD_FENCE, LEAD_HEADING, LEAD_BULLET, LEAD_NUMBER };
 
 /* Return the kind of n bytes at the beginning of a line. Set *at to the number of leading
@@ -243,7 +243,7 @@ static void end_lead(struct paint *p)
         begin_line(p, read_lead(p, &at) == LEAD_FENCE ? LEAD_FENCE : LEAD_TEXT, 0);
 }
 
-/* Styles end with the line, except the colour of a block of code. */
+/* End a line. Styles end with it, except the colour of a block of code. */
 static void end_line(struct paint *p)
 {
     end_lead(p);

@@ -39,6 +39,6 @@ struct paint {
 void paint_glyph(struct paint *p, uint32_t glyph);
 /* Write pending glyphs and end all styles, but not the line. */
 void paint_flush(struct paint *p);
-void paint_deinit(struct paint *p); /* free the memory, without output; accepts a zeroed paint */
+void paint_deinit(struct paint *p); /* free the memory, without output; a zeroed paint is allowed */
 
 #endif

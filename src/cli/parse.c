@@ -58,8 +58,9 @@ static int run(int n_arg, char **arg)
     (void)arg;
     if (n_arg != 0 ||
         (!template_path && !session_flags.tool_call_parser && !session_flags.reasoning_parser))
-        return fprintf(stderr, "quoth parse: how? usage: quoth parse --template "
-                               "FILE|--tool-call-parser NAME < TEXT\n"),
+        return fprintf(stderr,
+                       "quoth parse: --template or --tool-call-parser is missing; usage: quoth "
+                       "parse --template FILE|--tool-call-parser NAME < TEXT\n"),
                2;
     struct err e = {0};
     struct buf text = {0}, out = {0};

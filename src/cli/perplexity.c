@@ -1,7 +1,7 @@
 /* perplexity.c - quoth perplexity: a measure of a model's prediction of a text.
  *
- * The text is split into windows of the context's length (BOS before each window if the tokenizer
- * adds BOS). The tokens in a window's second half are scored. The context of a token is all
+ * The text is split into windows of the context's length. BOS precedes each window if the tokenizer
+ * adds BOS. The tokens in a window's second half are scored. The context of a token is all
  * preceding tokens of its window. llama.cpp's tool has the same protocol, so figures can be
  * compared. */
 #include "cli.h"
@@ -100,7 +100,7 @@ static int score_windows(struct session *s, const struct ids *ids, int window,
     return rc;
 }
 
-/* The standard error of the perplexity is that of the mean times the perplexity (first-order
+/* Print the perplexity. Its standard error is that of the mean times the perplexity (first-order
  * propagation). */
 static void print(const struct window_tally *t, int window)
 {
@@ -128,7 +128,8 @@ static int measure(struct session *s, const char *path, struct err *e)
     if (rc == 0)
         rc = tokenizer_encode(s->tokenizer, text.data, text.n, ENCODE_ADD_SPECIAL, &ids, e);
     const int context = model_info(s->model)->context_train;
-    if (rc == 0 && window > context && !session_flags.max_model_len) /* else session_open warns */
+    /* session_open warns for a given --max-model-len */
+    if (rc == 0 && window > context && !session_flags.max_model_len)
         log_warn("windows of %d tokens: the model was trained on %d tokens; --max-model-len %d "
                  "makes shorter ones",
                  window, context, context);

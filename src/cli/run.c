@@ -36,7 +36,7 @@ static int run_once(struct dialog *d, const char *prompt, size_t n)
     answer_catch_interrupt();
     int rc = dialog_send(d, "user", prompt, n, &a, &e);
     bool stopped = rc == 0 && a.reply.finish == FINISH_ABORT;
-    /* standard output has the answer only; the report goes to standard error */
+    /* standard output has the answer only, standard error the report */
     if (rc == 0 && !quiet && !as_json) {
         fprintf(stderr, "\n");
         answer_report(&a, d->s, false);
@@ -46,7 +46,7 @@ static int run_once(struct dialog *d, const char *prompt, size_t n)
     return rc || stopped ? fail("run", &e) : 0;
 }
 
-/* Answer standard input, without the newline that editors add at the end of a file. */
+/* Answer the text of standard input, without the newline that editors add at the end of a file. */
 static int run_stdin(struct dialog *d)
 {
     struct buf text = {0};
@@ -65,7 +65,7 @@ static int check_constraint(const struct session *s)
     struct chat_parser_options parser;
     struct constraint *c;
     int rc = flags_constrain(&c, s, NULL, NULL, 0, &parser, &e);
-    flags_release(c);
+    flags_close_constraint(c);
     return rc ? fail("run", &e) : 0;
 }
 
@@ -77,8 +77,8 @@ static int run_talk(struct dialog *d)
     return talk(d, quiet || as_json);
 }
 
-/* A chat needs a terminal for input and one for output. Standard error is enough if standard output
- * is redirected. */
+/* Chat, or answer a prompt. A chat needs a terminal for input and one for output. Standard error is
+ * enough if standard output is redirected. */
 static int talk_or_answer(struct dialog *d, const char *prompt)
 {
     bool screen = isatty(STDIN_FILENO) && (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO));

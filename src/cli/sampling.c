@@ -1,9 +1,9 @@
 /* sampling.c - the sampling flags of quoth run: numbers (option/sampling.c) and lists. The value of
- * a missing flag is that of the model's generation_config, otherwise the default.
+ * a missing flag is that of the model's generation_config, or the default if that has none.
  *
  *    flag       "--logit-bias 5:-100" --bias_form--> list of texts --read_bias--> sample_params
  *
- * The forms validate values while the command line is parsed. Lists are converted for each request,
+ * The forms check values while the command line is parsed. Lists are converted for each request,
  * because they are in the request's arena and bad words need the tokenizer. */
 #include "answer.h"
 
@@ -33,7 +33,7 @@ static int id_form(const char *text, struct err *e)
     return id_of(text, 0, &rest) < 0 ? form_wrong(e, "a token id", text) : 0;
 }
 
-/* Validate ID:BIAS. The range is that of OpenAI's API. */
+/* Check ID:BIAS. The range is that of OpenAI's API. */
 static int bias_form(const char *text, struct err *e)
 {
     const char *rest;
@@ -48,7 +48,7 @@ const struct option sample_options[] = {
     OPTIONS_OF(sampling_options),
     OPTIONS_OF(sampling_one_options),
     INT_OPTION("seed", "N", &seed, -1, 9e18,
-               "seed of sampling: the same seed gives the same tokens (default -1: random)"),
+               "seed of sampling; equal seeds give equal tokens (default -1: random)"),
     LIST_OPTION("stop", "TEXT", &stop_text, "text that ends the answer (may be repeated)"),
     LIST_OPTION("stop-token-id", "ID", &stop_id, "token that ends the answer (may be repeated)",
                 .form = id_form),
@@ -65,7 +65,7 @@ const struct option sample_options[] = {
     OPTIONS_END,
 };
 
-/* Set *out to the ids of a list, in the arena. id_form has validated them. */
+/* Set *out to the ids of a list, in the arena. id_form has checked them. */
 static int read_ids(const struct text_list *list, const int32_t **out, int *n, struct arena *a,
                     struct err *e)
 {
@@ -92,8 +92,8 @@ static int read_bias(struct sample_params *p, struct arena *a, struct err *e)
     return 0;
 }
 
-/* A word has two tokenizations: alone, and after a space. So the array has two items per word.
- * Convert the texts of --bad-word to token sequences, two for each text. */
+/* Convert the texts of --bad-word to token sequences. The array has two items per text, because a
+ * text has two tokenizations: alone, and after a space. */
 static int read_bad_words(struct sample_params *p, const struct session *s, struct arena *a,
                           struct err *e)
 {
@@ -115,8 +115,7 @@ int sample_show(const struct session *s, FILE *out)
     return 0;
 }
 
-/* Order: generation_config, then flags. 0.8 is the temperature of quoth run if neither gives
- * one. */
+/* Flags override generation_config. 0.8 is the temperature of quoth run if neither gives one. */
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
                        struct err *e)
 {

@@ -6,6 +6,7 @@
  * After the first signal (also SIGHUP) the server rejects requests and completes responses in
  * flight (--shutdown-timeout). A second signal ends the program immediately, except SIGHUP. */
 #include "answer.h"
+#include "serve_models.h"
 
 #include "api/api.h"
 #include "base/log.h"
@@ -20,11 +21,13 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-static const char *model_flag, *host = "127.0.0.1", *uds, *cert, *cert_key, *key_file,
-                               *access_log = "-", *proxies, *log_format = "text", *pooling = "auto";
-static int64_t port = 8000, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
-               drain_s = 30, head_s = 15, body_s = 30, idle_s = 75, write_s = 30;
-static bool no_access_log, separate, any_name, no_peaks, check_only;
+/* host, port: NULL and -1 if they are not given (set_address) */
+static const char *model_flag, *host, *store_dir, *uds, *cert, *cert_key, *key_file,
+    *access_log = "-", *proxies, *log_format = "text", *pooling = "auto";
+static int64_t port = -1, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
+               drain_s = 30, store_mib = -1, store_key_mib, store_hours = 720, head_s = 15,
+               body_s = 30, idle_s = 75, write_s = 30;
+static bool ollama, no_access_log, separate, any_name, no_peaks, check_only;
 static struct text_list keys, origins, hosts, names;
 
 NAMES(log_formats, "text", "json")
@@ -34,6 +37,8 @@ static const struct option options[] = {
     TEXT_OPTION("host", "ADDRESS", &host,
                 "address to listen on, 0.0.0.0 or :: for every interface (default 127.0.0.1)"),
     INT_OPTION("port", "N", &port, 0, 65535, "port to listen on; 0: any free one (default 8000)"),
+    FLAG_OPTION("ollama", &ollama,
+                "listen where Ollama's clients connect: OLLAMA_HOST, or 127.0.0.1:11434"),
     TEXT_OPTION("uds", "PATH", &uds, "listen on a unix socket instead"),
     TEXT_OPTION("ssl-certfile", "FILE", &cert, "TLS: certificate with its chain, PEM"),
     TEXT_OPTION("ssl-keyfile", "FILE", &cert_key, "TLS: private key of the certificate, PEM"),
@@ -86,12 +91,21 @@ static const struct option options[] = {
     TEXT_OPTION("access-log", "FILE", &access_log,
                 "file with a line per answer; -: standard error (default -)"),
     FLAG_OPTION("disable-access-log", &no_access_log, "do not log answers"),
+    TEXT_OPTION("store", "FOLDER", &store_dir,
+                "folder for stored responses, files and batches (default: in memory)"),
+    INT_OPTION("store-size", "MIB", &store_mib, 0, 1 << 20,
+               "maximum size of what is stored; 0: nothing (default 128, with --store 4096)"),
+    INT_OPTION("store-size-per-key", "MIB", &store_key_mib, 0, 1 << 20,
+               "part of that size for one API key; 0: half of it if there are several (default 0)"),
+    INT_OPTION("store-ttl", "HOURS", &store_hours, 0, 1 << 20,
+               "drop what is not used for HOURS; 0: never (default 720)"),
     FLAG_OPTION("no-peaks", &no_peaks,
                 "do not measure the machine's peaks, the basis of utilization in /metrics"),
     NAME_OPTION("log-format", "FORMAT", &log_format, log_formats, "text or json (default text)"),
     FLAG_OPTION(
         "check", &check_only,
         "print the current configuration as a file for --config, check its files, and exit"),
+    OPTIONS_OF(serve_models_options),
     OPTIONS_OF(request_default_options),
     OPTIONS_OF(structured_server_options),
     OPTIONS_OF(chat_options),
@@ -105,8 +119,8 @@ static const struct option options[] = {
 /* descriptor of an eventfd, written by on_stop, read by wait_for_stop */
 static int stop_fd = -1;
 
-/* The first signal wakes the main thread, the second one ends the process. Only functions that are
- * safe in signal handlers are called. */
+/* Handle a signal. The first one wakes the main thread, the second one ends the process. Only
+ * functions that are safe in signal handlers are called. */
 static void on_stop(int sig)
 {
     static volatile sig_atomic_t n_stop;
@@ -124,7 +138,7 @@ static void on_stop(int sig)
     (void)put;
 }
 
-/* The handlers are installed after the model is loaded. A signal during the load ends the program
+/* Install the signal handlers, after the model is loaded. A signal during the load ends the program
  * as usual. */
 static int catch_stop(struct err *e)
 {
@@ -137,7 +151,8 @@ static int catch_stop(struct err *e)
     struct sigaction before;
     /* nohup ignores SIGHUP */
     bool ignored = sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
-    if (!ignored) sigaction(SIGHUP, &action, NULL); /* SIGHUP: the terminal was closed */
+    /* the system sends SIGHUP after the terminal was closed */
+    if (!ignored) sigaction(SIGHUP, &action, NULL);
     return 0;
 }
 
@@ -173,7 +188,7 @@ static size_t body_total(void)
     return all > one ? all : one;
 }
 
-/* The result borrows the flags. Routes and errors are set by server_open. */
+/* Return the server's options, which borrow the flags. server_open sets routes and errors. */
 static struct net_options net_flags(struct net_keys *k)
 {
     return (struct net_options){
@@ -213,7 +228,7 @@ static void announce(const char *line)
     log_level_max = level;
 }
 
-/* The number of responses in flight explains why the program does not end immediately. */
+/* Log the stop. The number of responses in flight explains the delay of the program's end. */
 static void announce_stop(const struct net *n)
 {
     char line[160];
@@ -244,38 +259,91 @@ static void serve(struct server *s, const char *name)
     server_drain(s, (int)drain_s * 1000);
 }
 
-/* Signals are caught before the server accepts requests. The log's writer starts before the access
- * log shares it. */
-static int serve_session(const struct session *s, const struct chat *chat, struct net_keys *k,
-                         const struct sample_params *defaults, struct err *e)
+/* Open the store; *out is NULL if nothing is stored. One of several keys has at most half of the
+ * store. */
+static int open_store(struct store **out, const struct net_keys *k, struct err *e)
+{
+    const int64_t mib = 1 << 20,
+                  all = store_mib >= 0 ? store_mib
+                        : store_dir    ? 4096
+                                       : 128,
+                  half = all * mib / (k->n > 1 ? 2 : 1);
+    *out = NULL;
+    if (all == 0 && store_dir) return err_set(e, ERR_ARG, "--store needs --store-size > 0");
+    if (all == 0) return 0;
+    return store_open(
+        out,
+        &(struct store_options){.dir = store_dir,
+                                .bytes_max = all * mib,
+                                .holder_bytes_max = store_key_mib ? store_key_mib * mib : half,
+                                .unused_us = store_hours * 3600 * 1000000},
+        e);
+}
+
+/* Open the registry of the models: of the api's session, or of models that are loaded later (model,
+ * or those of --models-dir). */
+static int open_models(struct models **models, struct serve_models **many, const struct api *api,
+                       const struct served_spec *spec, const char *model, size_t body_bytes,
+                       struct err *e)
+{
+    struct models_options o = {.spec = spec, .n = 1, .only = api};
+    int rc = 0;
+    if (!api->session) {
+        rc = serve_models_open(many,
+                               &(struct serve_models_options){.model = model,
+                                                              .name = names.v,
+                                                              .n_name = (int)names.n,
+                                                              .common = api,
+                                                              .pooling = pooling,
+                                                              .n_queue = (int)n_queue,
+                                                              .body_bytes = body_bytes},
+                               e);
+        if (rc == 0) serve_models_registry(&o, *many);
+    }
+    return rc ? rc : models_open(models, &o, e);
+}
+
+/* Serve the api's session, or the models of --models-dir if it has none. Signals are caught before
+ * the server accepts requests. The log's writer starts before the access log shares it. */
+static int serve_api(struct api *api, const char *model, struct net_keys *k, struct err *e)
 {
     struct server *server = NULL;
     struct peaks *peaks = NULL;
-    const char *own = model_info(s->model)->name;
+    struct models *models = NULL;
+    struct serve_models *many = NULL;
+    const char *own = api->session ? model_info(api->session->model)->name : NULL;
     char fingerprint[40];
-    snprintf(fingerprint, sizeof fingerprint, "quoth-%s", QUOTH_VERSION);
-    struct api api = {.session = s,
-                      .chat = chat,
-                      .name = names.n ? names.v[0] : own,
-                      .fingerprint = fingerprint,
-                      .defaults = *defaults,
-                      .streams = true};
+    const struct served_spec spec = {.name = names.n ? names.v : &own,
+                                     .n_name = names.n ? (int)names.n : 1};
     struct server_options o = {.net = net_flags(k),
-                               .api = &api,
-                               .name = names.n ? names.v : &own,
-                               .n_name = names.n ? (int)names.n : 1,
                                .any_name = any_name,
+                               .ollama = ollama,
                                .version = QUOTH_VERSION,
                                .separate_caches = separate};
-    structured_read(&api);
-    int rc = session_pooling(&api.pooling, s, pooling, e);
-    if (rc == 0 && !no_peaks) rc = peaks_open(&peaks, s, &session_flags, e);
+    snprintf(fingerprint, sizeof fingerprint, "quoth-%s", QUOTH_VERSION);
+    api->name = spec.name[0];
+    api->fingerprint = fingerprint;
+    api->streams = true;
+    structured_read(api);
+    int rc = open_store(&api->store, k, e);
+    o.store = api->store;
+    if (rc == 0 && api->session) rc = session_pooling(&api->pooling, api->session, pooling, e);
+    if (rc == 0 && api->session && !no_peaks)
+        rc = peaks_open(&peaks, api->session, &session_flags, e);
     o.peaks = peaks;
     if (rc == 0) rc = catch_stop(e);
     if (rc == 0) rc = log_begin(e);
+    if (rc == 0) rc = open_models(&models, &many, api, &spec, model, o.net.body_total_max, e);
+    o.models = models;
     if (rc == 0) rc = server_open(&server, &o, e);
-    if (rc == 0) serve(server, api.name);
+    char title[40];
+    const int n = rc == 0 ? models_n(models) : 0;
+    snprintf(title, sizeof title, "%d models", n);
+    if (rc == 0) serve(server, n == 1 ? served_spec(models_at(models, 0))->name[0] : title);
     server_close(server);
+    models_close(models);
+    serve_models_close(many);
+    store_close(api->store);
     peaks_close(peaks);
     return rc;
 }
@@ -324,8 +392,37 @@ static int check_files(struct err *e)
     return net_check(&o, e);
 }
 
-/* --check: read the model's header, tokenizer and template, and the adapters' configurations, but
- * no weights. */
+/* Check the flags of several models, and limit the memory of the process for all of them. */
+static int begin_many(const char *model, struct err *e)
+{
+    const int64_t limit = session_bytes(session_flags.memory_limit);
+    const char *flag = model ? "MODEL" : names.n ? "--served-model-name" : NULL;
+    if (flag && serve_models_given())
+        return err_set(e, ERR_ARG, "%s: must not come with --models-dir or --models-preset", flag);
+    if (limit > 0) os_memory_limit((uint64_t)limit, 0);
+    return 0;
+}
+
+/* Run --check for several models: read their list. */
+static int check_many(const char *model, struct err *e)
+{
+    struct serve_models *m = NULL;
+    const struct api api = {0};
+    check_only = false; /* the printed file must start a server */
+    options_print(options, stdout);
+    int rc = serve_models_open(&m,
+                               &(struct serve_models_options){.model = model,
+                                                              .name = names.v,
+                                                              .n_name = (int)names.n,
+                                                              .common = &api,
+                                                              .pooling = pooling},
+                               e);
+    serve_models_close(m);
+    return rc;
+}
+
+/* Run --check: read the model's header, tokenizer and template, and the adapters' configurations,
+ * but no weights. */
 static int check_command(const char *model, struct err *e)
 {
     struct session s = {0};
@@ -345,36 +442,62 @@ static int check_command(const char *model, struct err *e)
     return rc;
 }
 
-/* Keys and files are checked before the model is loaded, because loading may take minutes. A server
- * has many clients, so the scheduler "auto" means "fair" here. */
+/* Set host and port if they are not given. */
+static int set_address(struct err *e)
+{
+    static char own[OLLAMA_HOST_BYTES] = "127.0.0.1";
+    int own_port = 8000;
+    int rc = ollama ? ollama_address(own, &own_port, getenv("OLLAMA_HOST"), e) : 0;
+    if (!host) host = own;
+    if (port < 0) port = own_port;
+    return rc;
+}
+
+/* Open the only model, and serve it. */
+static int serve_one(const char *model, struct net_keys *k, struct err *e)
+{
+    struct session s = {0};
+    struct chat chat = {0};
+    struct api api = {.session = &s, .chat = &chat};
+    int rc = session_open_sized(&s, model, &session_many, e);
+    if (rc == 0)
+        rc = session_start(&s, &session_flags, names.n ? names.v[0] : NULL, (int)n_queue, e);
+    if (rc == 0) rc = chat_open(&chat, &s, &session_flags, e);
+    if (rc == 0) rc = request_defaults(&api.defaults, s.checkpoint, e);
+    if (rc == 0) rc = serve_api(&api, NULL, k, e);
+    chat_close(&chat);
+    session_close(&s);
+    return rc;
+}
+
+/* Run the command. Keys and files are checked before the model is loaded, because loading may take
+ * minutes. A server has many clients, so the scheduler "auto" means "fair" here. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
-    struct session s = {0};
-    struct chat chat = {0};
     struct net_keys k = {0};
-    struct sample_params defaults;
+    struct api none = {0};
     os_return_memory();
-    const char *named = n_arg ? arg[0] : model_flag ? model_flag : model_after_names();
-    const char *model = named ? named : session_bundled(NULL, &e);
-    int rc = model ? read_keys(&k, &e) : ERR_MISSING;
+    const bool several = serve_models_given(), many = serve_models_needed();
+    const char *named = n_arg        ? arg[0]
+                        : model_flag ? model_flag
+                        : several    ? NULL
+                                     : model_after_names();
+    const char *model = named || several ? named : session_bundled(NULL, &e);
+    int rc = model || several ? read_keys(&k, &e) : ERR_MISSING;
+    if (rc == 0) rc = serve_models_check(&e);
+    if (rc == 0 && many) rc = begin_many(model, &e);
+    if (rc == 0) rc = set_address(&e);
     if (rc == 0) rc = check_files(&e);
     if (rc == 0 && check_only) {
-        rc = check_command(model, &e);
+        rc = many ? check_many(model, &e) : check_command(model, &e);
         net_keys_deinit(&k);
         log_end(LOG_END_MS);
         return rc ? fail("serve", &e) : 0;
     }
     take_star();
     if (strcmp(session_flags.scheduler, "auto") == 0) session_flags.scheduler = "fair";
-    if (rc == 0) rc = session_open_sized(&s, model, &session_many, &e);
-    if (rc == 0)
-        rc = session_start(&s, &session_flags, names.n ? names.v[0] : NULL, (int)n_queue, &e);
-    if (rc == 0) rc = chat_open(&chat, &s, &session_flags, &e);
-    if (rc == 0) rc = request_defaults(&defaults, s.checkpoint, &e);
-    if (rc == 0) rc = serve_session(&s, &chat, &k, &defaults, &e);
-    chat_close(&chat);
-    session_close(&s);
+    if (rc == 0) rc = many ? serve_api(&none, model, &k, &e) : serve_one(model, &k, &e);
     /* the server is closed, so no request refers to a key */
     net_keys_deinit(&k);
     log_end(LOG_END_MS);

@@ -1,6 +1,6 @@
-/* structured.c - settings for the JSON that constraints produce. They are flags of quoth run, and
- * flags of a server, where they apply to all requests. vLLM's --structured-outputs-config is an
- * object with the same settings.
+/* structured.c - settings for the JSON that constraints produce. They are flags of quoth run and of
+ * a server. In a server they apply to all requests. vLLM's --structured-outputs-config is an object
+ * with the same settings.
  *
  * The server reads the flags once (structured_read). A constraint of a request can only make its
  * own JSON stricter than these settings. */
@@ -42,8 +42,8 @@ static int config_flag(bool *out, const char *name, const struct json *value, st
     return 0;
 }
 
-/* Accept the members of vLLM's object. Some have no effect here: quoth has one backend and no
- * fallback. */
+/* Accept the members of vLLM's object. Some have no effect here, because quoth has one backend and
+ * no fallback. */
 static int config_member(const char *name, const struct json *value, struct err *e)
 {
     bool ignored = false;
@@ -69,7 +69,7 @@ static int config_member(const char *name, const struct json *value, struct err 
 }
 
 /* Parse the object and store its members. The flag's form is its reader, because the values set
- * other flags. A member null means "not set". */
+ * other flags. A null member is not set. */
 static int config_form(const char *text, struct err *e)
 {
     json_drop(config_read);

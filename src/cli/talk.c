@@ -7,7 +7,7 @@
  *    line_read --"/word arg"--> command --> verbs[].run --> dialog_...
  *              --any other----> send_message --> dialog_send --> view (view.c), report
  *
- * A failed command or answer leaves the conversation as it was (dialog.c). */
+ * A failed command or answer does not change the conversation (dialog.c). */
 #include "answer.h"
 
 #include <ctype.h>
@@ -40,7 +40,7 @@ struct verb {
 
 static int do_help(struct talk *t, char *arg, struct err *e);
 
-/* Without TEXT show the system prompt; "" removes it. Each function do_ is verb.run. */
+/* Show the system prompt without TEXT; "" removes it. Each function do_ is a verb.run. */
 static int do_system(struct talk *t, char *arg, struct err *e)
 {
     struct dialog *d = t->dialog;
@@ -54,7 +54,7 @@ static int do_system(struct talk *t, char *arg, struct err *e)
     return rc;
 }
 
-/* The system prompt stays. */
+/* Begin a new conversation with the current system prompt. */
 static int do_clear(struct talk *t, char *arg, struct err *e)
 {
     (void)arg, (void)e;
@@ -120,7 +120,7 @@ static int show_values(const struct session *s, struct err *e)
     return whole ? 0 : err_memory(e, "a list of options", n);
 }
 
-/* The value is copied, because the option borrows the copy until the chat ends. */
+/* Set an option. Its value is copied, because the option borrows the copy until the chat ends. */
 static int do_set(struct talk *t, char *arg, struct err *e)
 {
     if (!*arg) return show_values(t->dialog->s, e);
@@ -153,8 +153,8 @@ static int do_undo(struct talk *t, char *arg, struct err *e)
     return rc;
 }
 
-/* The former message and its answer remain until the new message is sent. So Ctrl-C leaves the
- * conversation unchanged. */
+/* Edit the last message. It and its answer remain until the new message is sent. So Ctrl-C leaves
+ * the conversation unchanged. */
 static int do_edit(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;
@@ -193,7 +193,7 @@ static const struct verb verbs[] = {
 
 enum { N_VERB = sizeof verbs / sizeof *verbs };
 
-/* Declared before the table, because this function prints the table. */
+/* Print the table of commands, which is defined after this declaration. */
 static int do_help(struct talk *t, char *arg, struct err *e)
 {
     (void)t, (void)arg, (void)e;
@@ -206,7 +206,7 @@ static int do_help(struct talk *t, char *arg, struct err *e)
     return 0;
 }
 
-/* A misspelled name gets a suggestion. ERR_ARG if there is no such command. */
+/* Set *v to the command of that name. ERR_ARG with a suggestion if there is none. */
 static int find_verb(const struct verb **v, const char *name, struct err *e)
 {
     const char *names[N_VERB];
@@ -254,7 +254,7 @@ static void command(struct talk *t, char *text)
 
 /* ---- messages ---- */
 
-/* Answer a message. NULL: regenerate the last answer. */
+/* Answer a message. message NULL: regenerate the last answer. */
 static void send_message(struct talk *t, const struct buf *message)
 {
     struct answer a = {0};
@@ -282,7 +282,7 @@ static void send_message(struct talk *t, const struct buf *message)
     answer_deinit(&a);
 }
 
-/* dialog_undo with keep only checks that there is a message. */
+/* Regenerate the last answer. dialog_undo with keep only checks that there is a message. */
 static int do_regenerate(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;
@@ -291,7 +291,8 @@ static int do_regenerate(struct talk *t, char *arg, struct err *e)
     return rc;
 }
 
-/* A pasted text of several lines that begins with a slash, such as a path list, is a message. */
+/* Return true if a line is a command. A pasted text of several lines that begins with a slash, such
+ * as a path list, is a message. */
 static bool is_command(const struct buf *m)
 {
     return m->data[0] == '/' && !memchr(m->data, '\n', m->n);

@@ -41,7 +41,7 @@ struct template_source {
     struct template *template;
 };
 
-/* The caller calls source_close in any case. */
+/* Open a template's source. The caller calls source_close in any case. */
 static int source_open(struct template_source *s, const char *path, struct err *e)
 {
     *s = (struct template_source){0};

@@ -1,4 +1,4 @@
-/* term.c - the whole screen of a terminal. It uses the alternate buffer, so that the former
+/* term.c - the whole screen of a terminal. It uses the alternate buffer, so that the previous
  * contents return; see term.h.
  *
  *   term_begin --> term_show, term_wait ... --> term_end
@@ -27,7 +27,7 @@ static bool has_keys; /* standard input is a terminal */
 /* signal mask during term_wait, the only time at which SIGWINCH is delivered */
 static sigset_t waiting;
 
-/* Write all bytes. An error is ignored, because the terminal is then closed and a signal
+/* Write all bytes. An error is ignored, because it means that the terminal is closed and a signal
  * follows. */
 static void put(const char *s, size_t n)
 {
@@ -78,8 +78,8 @@ bool term_utf8(void)
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-/* SIGWINCH stays blocked except in term_wait. Otherwise a resize between the drawing and the wait
- * would be missed. */
+/* SIGWINCH remains blocked except in term_wait. So a resize between the drawing and the wait is not
+ * missed. */
 bool term_begin(void)
 {
     static const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT};
@@ -111,8 +111,8 @@ struct screen_size term_size(void)
                                 .n_row = w.ws_row ? w.ws_row : 24};
 }
 
-/* Overwrite the screen from its top and clear only the remaining part of each row. Clearing first
- * would flicker. One write per frame has the same purpose. */
+/* Overwrite the screen from its top and clear only the remaining part of each row. Clearing first,
+ * or several writes per frame, would flicker. */
 void term_show(const char *rows, size_t n)
 {
     struct buf b = {0};
@@ -130,7 +130,8 @@ void term_show(const char *rows, size_t n)
     buf_deinit(&b);
 }
 
-/* Stop the process as Ctrl-Z does in cooked mode. The call returns after the shell continues it. */
+/* Stop the process, as Ctrl-Z does in cooked mode. The call returns after the shell continues
+ * it. */
 static void suspend(void)
 {
     term_end();

@@ -69,7 +69,7 @@ static int read_ids(const char *text, struct ids *ids, struct err *e)
     }
 }
 
-/* tokenizer_decode requires ids of the vocabulary. */
+/* Reject ids outside of the vocabulary, which tokenizer_decode does not allow. */
 static int check_ids(const struct tokenizer *t, const struct ids *ids, struct err *e)
 {
     for (size_t i = 0; i < ids->n; i++)
@@ -101,8 +101,8 @@ static int decode_one(const struct tokenizer *t, const char *text, struct err *e
     return rc;
 }
 
-/* Print the ids of a JSON string. A string can contain newlines and NULs, which a plain line
- * cannot. */
+/* Print the ids of a JSON string. A string can contain newlines and NULs, in contrast to a plain
+ * line. */
 static int encode_line(const struct tokenizer *t, const char *line, struct err *e)
 {
     struct json *j;
@@ -135,7 +135,7 @@ static int run(int n_arg, char **arg)
     struct err e = {0};
     if (n_arg != 1)
         return fprintf(stderr,
-                       "quoth tokenize: MODEL: missing; usage: quoth tokenize MODEL < TEXT\n"),
+                       "quoth tokenize: MODEL is missing; usage: quoth tokenize MODEL < TEXT\n"),
                2;
     struct tokenizer *t = NULL;
     struct buf text = {0};

@@ -118,7 +118,7 @@ static int report(const struct top_target *t, struct top *top, struct err *e)
 
 /* ---- the live screen ---- */
 
-/* A message of the reader. s is valid if rc is 0, otherwise e. */
+/* A message of the reader. s is valid if rc is 0, and e if not. */
 struct top_reading {
     int rc;
     struct err e;
@@ -127,13 +127,14 @@ struct top_reading {
 
 struct top_reader {
     const struct top_target *target; /* borrowed */
-    struct queue *quit, *readings;   /* owned; quit: of bytes; readings: of struct top_reading */
-    int event;                       /* descriptor that is readable if there is a reading */
+    /* owned queues: quit of bytes, readings of struct top_reading */
+    struct queue *quit, *readings;
+    int event; /* descriptor that is readable if there is a reading */
     pthread_t thread;
 };
 
-/* Read until `quit` has a byte. The due times have the interval as their distance, unless an answer
- * is slower. */
+/* Read until `quit` has a byte. Readings are due once per interval, or later if an answer is
+ * slower. */
 static void *read_on(void *arg)
 {
     struct top_reader *r = arg;
@@ -158,7 +159,7 @@ static void *read_on(void *arg)
     return NULL;
 }
 
-/* The caller closes the queues and the event also after a failure. */
+/* Open the queues and the event. The caller closes them also after a failure. */
 static int reader_open(struct top_reader *r, struct err *e)
 {
     r->quit = queue_open(1, 1);

@@ -66,8 +66,8 @@ void top_miss(struct top *t, const char *why); /* record a failed reading */
 
 /* Figures of a page: current levels, and rates over the window. */
 struct top_figures {
-    /* borrowed from struct top. NULL without a successful reading: all other fields are then
-     * invalid. */
+    /* borrowed from struct top; NULL without a successful reading, and all other fields are then
+     * invalid */
     const struct top_sample *now;
     double seconds;          /* length of the window; 0 if there is only one reading */
     double per_s[TOP_COUNT]; /* rates over the window; NAN without a window */

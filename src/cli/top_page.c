@@ -149,8 +149,7 @@ static const char *level_text(const struct screen *p, double x)
 }
 
 /* Append the last points, with the newest point at the right end. full is the value of a full
- * column. If full is NAN, a full column is the points' maximum, which is printed after the
- * curve. */
+ * column. NAN: a full column is the points' maximum, which is printed after the curve. */
 static void put_curve(struct screen *p, enum top_curve c, double full, const char *unit)
 {
     enum { TAIL = 18 }; /* "  max 10929 tok/s" */
@@ -254,7 +253,7 @@ static void put_latencies(struct screen *p)
 
 /* ---- title, requests and machine ---- */
 
-/* TOP_start is the server's start in seconds since 1970; NAN if it does not report it. */
+/* Append the title. TOP_start is the server's start in seconds since 1970; NAN if it is unknown. */
 static void put_title(struct screen *p)
 {
     char clock[16];
@@ -362,7 +361,7 @@ void top_page(const struct top *t, const struct top_look *look, struct buf *out)
 
 /* ---- JSON ---- */
 
-/* Times in JSON are seconds, as in the server's metrics. */
+/* Append times as JSON, in seconds, as in the server's metrics. */
 static void json_times(struct buf *out, const char *name, const struct scrape_times *t)
 {
     static const int percent[] = {50, 90, 99};

@@ -51,8 +51,8 @@ int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err
 
 /* ---- the last minutes ---- */
 
-/* Return true if the server was restarted: a counter decreased, or its start differs. The 2 s are
- * for clocks that are adjusted. */
+/* Return true if the server was restarted: a counter decreased, or its start differs. A clock may
+ * be adjusted by 2 s. */
 static bool began_anew(const struct top_sample *a, const struct top_sample *b)
 {
     return b->v[TOP_generation] < a->v[TOP_generation] || b->v[TOP_prompt] < a->v[TOP_prompt] ||
@@ -78,7 +78,7 @@ static void add_point(struct top *t, const float *point)
     memcpy(t->point[t->n_point++], point, sizeof t->point[0]);
 }
 
-/* Curves of rates have no point without an earlier reading. */
+/* Add a point to each curve. Curves of rates have none without an earlier reading. */
 static void plot_sample(struct top *t, const struct top_sample *before, const struct top_sample *s)
 {
     float p[TOP_CURVES] = {[TOP_CURVE_GENERATION] = NAN,
@@ -96,7 +96,8 @@ static void plot_sample(struct top *t, const struct top_sample *before, const st
     add_point(t, p);
 }
 
-/* A restart begins a new window, because differences across it are wrong. The curves continue. */
+/* A restart begins a new window, because differences across a restart are wrong. The curves
+ * continue. */
 void top_add(struct top *t, const struct top_sample *s)
 {
     const struct top_sample *before = t->n_sample ? &t->sample[t->n_sample - 1] : NULL;

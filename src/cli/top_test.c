@@ -73,7 +73,7 @@ TEST(top_makes_rates_of_the_last_seconds)
     EXPECT_INT(f.per_s[TOP_generation], 50);
     EXPECT(fabs(f.hit_rate - 0.4) < 1e-9 && isnan(f.accept_rate));
     struct histogram h = scrape_histogram(&f.recent[TOP_ITL]);
-    EXPECT_INT(h.n, 400); /* the million before the window does not count */
+    EXPECT_INT(h.n, 400); /* the million values before the window are not counted */
     EXPECT(fabs(histogram_quantile(&h, 0.5) - (10000 + 40000 / 3.0)) < 1);
     EXPECT(fabs(histogram_mean(&h) - 23000) < 1);
     EXPECT_INT(t->n_point, 30);
@@ -109,7 +109,7 @@ TEST(top_continues_when_the_server_does)
     NEED_OK(read_server(&s, &v, &e), &e);
     top_add(t, &s);
     EXPECT(t->restarted && !t->trouble[0]);
-    EXPECT_INT(t->n_sample, 1); /* there is no rate across a restart */
+    EXPECT_INT(t->n_sample, 1); /* a restart ends the rate */
     EXPECT_INT(t->n_point, 9);
     EXPECT(isnan(t->point[7][TOP_CURVE_KV]) && isnan(t->point[8][TOP_CURVE_GENERATION]));
     v.second++;

@@ -8,9 +8,9 @@
  * that read_key checks.
  *
  *   editing          raw; Ctrl-C and Ctrl-Z are keys
- *   everything else  Ctrl-C is a signal; keys are not echoed and not collected into lines, and are
- *                    kept for libedit: those typed during an answer, or before it has changed modes
- *   outside          restored: at the end, while suspended, when a signal ends the program */
+ *   everything else  Ctrl-C is a signal; keys are not echoed and not collected into lines; keys
+ *                    typed during an answer, or before libedit has changed modes, are kept for it
+ *   outside          restored: at the end, while suspended, before a signal ends the program */
 #include "tty.h"
 
 #include "answer.h"
@@ -75,7 +75,7 @@ struct screen_size tty_size(void)
                                 .n_row = w.ws_row ? w.ws_row : 24};
 }
 
-/* Draw libedit's current line. libedit has no call for its own drawing, see line.c. */
+/* Draw libedit's current line. libedit has no call for its own drawing (see line.c). */
 void tty_show(EditLine *el)
 {
     const LineInfoW *now = el_wline(el);
@@ -127,7 +127,7 @@ static unsigned char on_identity(EditLine *el, wint_t key)
     return CC_NORM;
 }
 
-/* Ctrl-L. The line is drawn again before the next key. */
+/* Clear the screen after Ctrl-L. The line is drawn again before the next key. */
 static unsigned char on_clear_key(EditLine *el, wint_t key)
 {
     (void)el, (void)key;
@@ -140,8 +140,8 @@ static unsigned char on_clear_key(EditLine *el, wint_t key)
 
 enum wait { WAIT_KEY, WAIT_INTERRUPT, WAIT_END };
 
-/* Wait for a key. Signals are blocked except during the wait, so that none is missed. An example is
- * a Ctrl-C before libedit changed modes. */
+/* Wait for a key. Signals are blocked except during the wait, so that none is missed, for example a
+ * Ctrl-C before libedit changed modes. */
 static enum wait wait_key(EditLine *el)
 {
     struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -191,8 +191,8 @@ static int read_key(EditLine *el, wchar_t *key)
     }
 }
 
-/* Ctrl-Z. The line is finished first, because the shell writes below it. raise returns after the
- * process continues. The size has possibly changed. */
+/* Suspend the process after Ctrl-Z. The line is finished first, because the shell writes below it.
+ * raise returns after the process continues. The size may have changed. */
 static unsigned char on_suspend_key(EditLine *el, wint_t key)
 {
     (void)key;
@@ -243,7 +243,7 @@ void tty_attach(EditLine *el, struct draw *on_screen)
     line = on_screen;
     bind_keys(el);
     el_wset(el, EL_GETCFN, read_key);
-    /* -d: modes of editing; -x: modes outside of it, see the table in the head */
+    /* -d: modes of editing; -x: modes of everything else (see the table in the file's head) */
     el_wset(el, EL_SETTY, L"-d", L"intr=", L"susp=", NULL);
     el_wset(el, EL_SETTY, L"-x", L"-icanon", L"-echo", NULL);
     fputs(paste_on, line->out);

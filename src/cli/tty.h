@@ -13,16 +13,16 @@
 bool tty_begin(void);
 
 /* Set the editor's modes, keys and signals. Text that is typed later is kept for el_wgets. el_wgets
- * shows the line on `on_screen` (borrowed until tty_end) during its wait for keys. */
+ * shows the line on `on_screen` (borrowed until tty_end) while it waits for keys. */
 void tty_attach(EditLine *el, struct draw *on_screen);
 
 struct screen_size tty_size(void);
 
-/* Begin the next line with this text (takes ownership). The cursor is at its end. */
+/* Begin the next line with this text, with the cursor at its end. Takes ownership. */
 void tty_begin_with(wchar_t *take_text);
 
 void tty_show(EditLine *el); /* show the text typed so far */
 
-void tty_end(void); /* call after el_end; also without tty_attach */
+void tty_end(void); /* restore the terminal; call it after el_end, also without tty_attach */
 
 #endif

@@ -74,8 +74,8 @@ static FILE *stream(const struct view *v)
     return v->begun && v->kind == CHAT_REASONING ? v->reasoning : v->out;
 }
 
-/* Write glyphs with a painter. Each line hangs at the column `hang`; hang < 0: as the painter
- * decides. */
+/* Write glyphs with a painter. Later rows of a line begin at the column `hang`; hang < 0: at the
+ * painter's column. */
 static void paint_text(struct paint *p, int hang, const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {

@@ -1,4 +1,4 @@
-/* admit.c - admission: which waiting sequences join the running ones.
+/* admit.c - admission: selection of the waiting sequences that join the running ones.
  *
  * A waiting sequence is admitted if there are pages for all its known tokens. The need of running
  * prompts and a watermark stay free, so that no preemption immediately reverts the admission.
@@ -13,7 +13,7 @@
  *     continue. So the engine never waits for itself. */
 #include "engine_impl.h"
 
-/* RESIDE_US: minimum time between admission and displacement: about a step of 8 sequences of
+/* RESIDE_US: minimum time between admission and displacement. It is about a step of 8 sequences of
  * llama-1b (57 to 63 ms, docs/measurements.md). GROWTH_ROWS: free rows per running sequence, enough
  * for 16 steps without a preemption.
  * WATERMARK: at least 1 / 100 of the pages stays free, as in vLLM. */
@@ -76,7 +76,7 @@ static bool may_displace(const struct engine *en, const struct seq *s, const str
 }
 
 /* Return the sequence to displace if s lacks only a place: the permitted sequence with the least
- * cost of return. If the holder of s is full, choose among the holder's sequences. NULL if none. */
+ * cost of return. It is one of the holder's sequences if the holder of s is full. NULL if none. */
 static struct seq *cheapest_victim(struct engine *en, const struct seq *s)
 {
     struct seq *best = NULL;
@@ -101,7 +101,7 @@ static void make_way(struct engine *en, struct seq *last)
     stats_count(en->stats, STAT_displaced, 1);
 }
 
-/* Make room for s, as its rank permits. Displace one sequence if s lacks only a place; else
+/* Make room for s, as its rank permits. Displace one sequence if s lacks only a place. Otherwise
  * displace the last sequences if their pages are enough. */
 static bool make_room(struct engine *en, const struct seq *s)
 {

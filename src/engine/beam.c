@@ -10,7 +10,7 @@
  * sum of its logprobs / length ^ length_penalty.
  *
  * Beams are scheduled one by one, like other sequences. A beam with continuations waits for the
- * other beams, and is possibly preempted. A continuation stays in its parent's sequence. Further
+ * other beams, and may be preempted. A continuation stays in its parent's sequence. Further
  * continuations of that parent move into sequences that did not continue, and share its pages
  * (hold_fork). */
 #include "engine_impl.h"
@@ -209,8 +209,8 @@ static struct ranked_answer copy_answer(const struct engine *en, struct group *g
                                   .score = score};
 }
 
-/* Return the length of n generated tokens to the power of the length penalty. transformers counts a
- * token that it forces after a decoder's start token as generated. */
+/* Return the length of n generated tokens to the power of the length penalty. As in transformers, a
+ * token that is forced after a decoder's start token counts as generated. */
 static float length_of(const struct engine *en, const struct group *g, int n)
 {
     const int n_forced = en->executor.n_start > 1 ? en->executor.n_start - 1 : 0;
@@ -266,8 +266,8 @@ static void replace_seq(struct engine *en, struct seq *s, const struct seq *pare
     seq_follow(en, s, parent);
 }
 
-/* Return the sequence of continuation i: the parent's if i is the parent's first continuation, else
- * a sequence without a continuation. */
+/* Return the sequence of continuation i: the parent's if i is the parent's first continuation,
+ * otherwise a sequence without a continuation. */
 static int seq_of_continuation(struct group *g, const int *place_of,
                                const struct continuation *const *go, int i, int n)
 {

@@ -63,13 +63,13 @@ enum {
 /* The constants of learning. docs/measurements.md, "Constants", has the figures of smaller and
  * larger values on the machines of budget_test.c. Each value is between one that exceeds the target
  * and one that learns more slowly or gives prompts less.
- *   fade         factor on the past of a kind of steps: the last 8 decodes, the last 32 other steps
- *   quick        share of a deviation that moves `speed`: 5 late steps after a sudden slowdown
+ *   fade         factor on the past of a kind of steps, for the last 8 decodes and 32 other steps
+ *   quick        share of a deviation that moves `speed`, for 5 late steps after a sudden slowdown
  *   aim          share of the target that is planned: 5 % in reserve
  *   floor_share  prompts have at least this share of an idle step, even with a stricter target
- *   off_scale    deviation that halves a step's weight in the fit: three times the noise of 5 %
+ *   off_scale    deviation that halves a step's weight in the fit, three times the noise of 5 %
  *   tie_share    weight of "neighbouring slopes are equal", as a share of the observations
- *   to_one       factor on the logarithm of `speed` at each step: it halves in 693 steps
+ *   to_one       factor on the logarithm of `speed` at each step, which halves in 693 steps
  *   margin_step  step of `margin`; up in 1 step of 100, down by 1/99 of it, so it stays at p99
  *   margin_max   maximum of `margin`: larger deviations are attributed to `speed` */
 static const double fade[BUDGET_N_KIND] = {7.0 / 8, 31.0 / 32, 31.0 / 32}, quick = 0.3, aim = 0.95,

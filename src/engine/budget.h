@@ -60,11 +60,12 @@ int budget_rows(const struct budget *b, const struct step_load *l, int pos, int 
 /* Set the numbers of sequences that will decode and of those that still have prompt tokens, for the
  * coming steps. */
 void budget_share(struct budget *b, int n_decode, int n_prompt);
-/* Set whether other requests arrive. If so, a step of prompts only must also be short. */
+/* Set `contended` to true if other requests arrive. A step of prompts only must then also be
+ * short. */
 void budget_contended(struct budget *b, bool contended);
 /* Record that a step with load l took us microseconds. */
 void budget_observe(struct budget *b, const struct step_load *l, int64_t us);
-/* estimated microseconds of a step with load l */
+/* Return the estimated microseconds of a step with load l. */
 double budget_us(const struct budget *b, const struct step_load *l);
 /* Return true if the number of observed steps suffices for an estimate. */
 bool budget_is_fitted(const struct budget *b);

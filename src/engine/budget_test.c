@@ -12,7 +12,7 @@
 
 /* us = slow * max(weights + row * rows + few rows' bonus, floor) + kv + pairs, times noise */
 struct machine {
-    /* costs in microseconds; least: minimum time of a step with few rows */
+    /* costs in microseconds; `least` is the minimum time of a step with few rows */
     double fixed, row, least, kv, pair;
     double slow, noise;
     int hiccup; /* one step in this number takes four times as long; 0: none */
@@ -77,7 +77,7 @@ struct course {
 
 static int n_prompt = 1; /* number of waiting prompts; only the first one is computed */
 
-/* Run a prompt next to n_seq sequences that decode at 1 k; slow: factor on times from step
+/* Run a prompt next to n_seq sequences that decode at 1 k. `slow` is a factor on times from step
  * `slow_from` on. */
 static void course_run(struct course *c, struct machine m, const struct budget_options *o,
                        int n_seq, int slow_from, double slow)

@@ -1,5 +1,5 @@
-/* check.c - the invariants of sequences and of what they hold. The invariants are checked after
- * every step of builds with DEBUG or SAN, and of tests that set engine_options.check.
+/* check.c - the invariants of sequences and of their pages, states and places. The invariants are
+ * checked after every step of builds with DEBUG or SAN, and of tests that set engine_options.check.
  *
  * (1) Counts are ordered: n_prompt <= n_token <= token_max, n_kv <= n_token, n_hole <= n_page <=
  *     page_max.

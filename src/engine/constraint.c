@@ -7,7 +7,7 @@
  *   CONSTRAINT_MADE    s->mask is valid for the next pick
  *   CONSTRAINT_FAILED  the constraint failed: the sequence fails at its next pick
  *
- * A mask that needs more work is computed by the thread of deferred.c, and its sequence waits.
+ * The thread of deferred.c computes a mask that needs more work, and its sequence waits.
  * Constraints with the same `shared` are never used by two threads at a time.
  *
  * CONSTRAINT_STEP_WORK is 1 ms: a step of 32 rows of llama-1b takes 70 ms (docs/measurements.md),

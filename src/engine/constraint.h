@@ -2,8 +2,8 @@
  * test's script.
  *
  * A request owns a constraint in its first state. Each sequence of the request has two forks of the
- * constraint, made on the client's thread at submission: the sequence's state, and a fork for
- * deferred masks (deferred.c). A step allocates nothing, except in a grammar's caches.
+ * constraint: its state, and a fork for deferred masks (deferred.c). The client's thread makes them
+ * at submission. A step allocates nothing, except in a grammar's caches.
  *
  *     mask --a token is picked--> accept --forced: no alternative--> accept ... --> mask
  *        ^--- rollback: undo tokens of a draft, which were accepted to fill the masks after them
@@ -12,9 +12,9 @@
  * other sequences or on the number of tokens per step. A stop token that the mask allows ends the
  * text.
  *
- * If the text has no alternative, a constraint may choose its spelling, so that one token is left:
- * a forced token. The mask before it then allows that token alone, even if the engine does not call
- * `forced`. So the tokens do not depend on whether the engine runs the model for forced tokens
+ * A constraint may choose the spelling of a text without alternative, so that one token is left: a
+ * forced token. The mask before it then allows that token alone, even if the engine does not call
+ * `forced`. So the tokens are the same if the engine runs the model for forced tokens
  * (no_jump_forward). */
 #ifndef QUOTH_ENGINE_CONSTRAINT_H
 #define QUOTH_ENGINE_CONSTRAINT_H
@@ -25,7 +25,7 @@
 struct constraint;
 
 enum constraint_made { CONSTRAINT_LATER, CONSTRAINT_MADE, CONSTRAINT_FAILED };
-/* work of a step for one mask: 1.0 ms, 17 ns a unit, on an AMD EPYC; see constraint.c */
+/* maximum work of a step for one mask: 1.0 ms, at 17 ns a unit on an AMD EPYC (constraint.c) */
 enum { CONSTRAINT_STEP_WORK = 60000 };
 
 /* mask, mask_within, accept, accept_within and rollback run on any worker of the pool or on the
@@ -47,10 +47,10 @@ struct constraint_ops {
      * depend on n_work. NULL: `mask` is always within the work of a step. */
     enum constraint_made (*mask_within)(struct constraint *c, uint32_t *mask, int64_t n_work);
     /* Advance by the token. Return false, without a change, if the token is not allowed or the
-     * constraint failed. If the last mask allows the token or it is forced, the work for the new
-     * state may be left to the next mask, which may then fail. */
+     * constraint failed. The next mask may do the work for the new state, and then fail, if the
+     * last mask allows the token or it is forced. */
     bool (*accept)(struct constraint *c, int32_t token);
-    /* Advance by the token if about n_work units of work suffice. Else return LATER, without a
+    /* Advance by the token if about n_work units of work suffice. Otherwise return LATER, without a
      * change. FAILED: accept would return false. NULL: `accept` never takes longer than a step
      * may. */
     enum constraint_made (*accept_within)(struct constraint *c, int32_t token, int64_t n_work);
@@ -60,10 +60,14 @@ struct constraint_ops {
     void (*rollback)(struct constraint *c, int n);
     /* Write up to n tokens that must come next to token i32 [n], without accepting them: the mask
      * before each allows only that token. Return their number; 0 if no forced token was found.
-     * NULL: always 0. *n_work: maximum work; it is reduced by the work done. */
+     * The pointer is NULL if there are never forced tokens. *n_work is the maximum work, and is
+     * reduced by the work done. */
     int (*forced)(struct constraint *c, int32_t *token, int n, int64_t *n_work);
 };
-enum { CONSTRAINT_BACK_MAX = 32 }; /* at least the drafts of a step and FORCED (seq.c) */
+enum {
+    CONSTRAINT_BACK_MAX = 32
+}; /* maximum of n; at least the drafts of a step and FORCED
+                                    * (seq.c) */
 
 struct constraint {
     const struct constraint_ops *op; /* static */

@@ -1,5 +1,5 @@
 /* constraint_test.c - goal: a sequence's tokens are those that its constraint allows, also in
- * beams, when min_tokens forbids the end, and when the constraint fails. Method: scripts
+ * beams, if min_tokens forbids the end, and if the constraint fails. Method: scripts
  * (script_test.h) over the fake model. sim_test.c has the rest. */
 #include "../../tests/unit.h"
 

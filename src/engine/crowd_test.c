@@ -214,12 +214,12 @@ TEST(extra_requests_do_not_starve)
     slow_close(&c.r);
 }
 
-/* ---- what one holder has of a step (portion.c) ---- */
+/* ---- one holder's part of a step (portion.c) ---- */
 
 enum { WIDE = 64, HALF = WIDE / 2 };
 
-/* Return the maximum number of rows that holder 1 had in one of n steps; *apart: largest difference
- * between the tokens of its running sequences. */
+/* Return the maximum number of rows that holder 1 had in one of n steps. Set *apart to the largest
+ * difference between the tokens of its running sequences. */
 static int rows_of_the_flood(struct crowd *c, int n, int *apart)
 {
     const struct engine *en = c->r.engine;

@@ -11,16 +11,16 @@
  * So a mask of moderate cost does not wait for the most expensive masks, and no mask waits without
  * end. A mask has one value, so tokens do not depend on the thread that made it.
  *
- * While a job exists, no sequence whose constraint has the same `shared` gets rows, because the
- * thread may use it. A job ends after the call in progress if its sequence ends. Sequences wait for
- * the end of a job if there are too many jobs.
+ * No sequence whose constraint has the `shared` of a job gets rows, because the thread may use it.
+ * A job ends after the call in progress if its sequence ends. Sequences wait for the end of a job
+ * if there are too many jobs.
  *
- * If there is no thread, because the engine is stepped by hand, each step makes one call.
+ * Each step makes one call if there is no thread, because a caller steps the engine by hand.
  *
- * A step allocates nothing: the client's thread opens the job of a constrained sequence at its
- * submission, with a fork of the constraint, a mask, and room for the sequence's output. The fork
- * may replay that output in a new grammar. The sequence may end before the job, so the job has a
- * copy. */
+ * A step allocates nothing. The client's thread opens the job of a constrained sequence at its
+ * submission. The job has a fork of the constraint, a mask, and room for the sequence's output. The
+ * fork may replay that output in a new grammar. The sequence may end before the job, so the job has
+ * a copy. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -53,7 +53,7 @@ struct mask_job {
 /* Work for one holder. A holder without a job keeps its turn for some time. So jobs sent one by one
  * are neither faster nor slower. A holder without a job loses only work beyond one call
  * (floor_of). */
-struct turn {
+struct mask_turn {
     uint64_t holder;
     double served; /* steps of work divided by the holder's weight */
     int n_job;
@@ -61,13 +61,14 @@ struct turn {
 
 struct deferred {
     struct queue *todo, *done; /* owned; queues of struct mask_job * */
-    struct queue *inbox;       /* borrowed; engine's inbox: gets a message at the end of a job */
+    struct queue *inbox;       /* borrowed; engine's inbox, which gets a message at the end of a
+                                * job */
     struct mask_job *all;      /* list of the jobs in use, owned; engine thread only */
     int n, n_max;
     /* jobs to make, and the turns of their holders: owned [2 n_max], [n_turn] used. The mask thread
-     * uses these three if it is started, else the engine thread. */
+     * uses these three fields if it is started. Otherwise the engine thread uses them. */
     struct mask_job *list;
-    struct turn *turn;
+    struct mask_turn *turn;
     int n_turn;
     pthread_t thread;
     bool started;
@@ -149,9 +150,8 @@ static double least_served(const struct deferred *w)
     return least == INFINITY ? 0 : least;
 }
 
-/* Return the least work with which a holder returns. The result is less than the least work of all
- * holders with jobs, by the most expensive call, because the holder possibly waited for that
- * call. */
+/* Return the least work with which a holder returns. It is the least work received by a holder with
+ * jobs, minus the most expensive call, for which the holder may have waited. */
 static double floor_of(const struct deferred *w)
 {
     int64_t call = 0;
@@ -171,7 +171,7 @@ static void drop_turns(struct deferred *w)
             i++;
 }
 
-static struct turn *find_turn(struct deferred *w, uint64_t holder)
+static struct mask_turn *find_turn(struct deferred *w, uint64_t holder)
 {
     for (int i = 0; i < w->n_turn; i++)
         if (w->turn[i].holder == holder) return &w->turn[i];
@@ -180,11 +180,11 @@ static struct turn *find_turn(struct deferred *w, uint64_t holder)
 
 /* Return the turn with the least work of a holder without jobs. A full table has such a turn,
  * because at most n_max holders have jobs. */
-static struct turn *idle_turn(struct deferred *w)
+static struct mask_turn *idle_turn(struct deferred *w)
 {
-    struct turn *found = NULL;
+    struct mask_turn *found = NULL;
     for (int i = 0; i < w->n_turn; i++) {
-        struct turn *t = &w->turn[i];
+        struct mask_turn *t = &w->turn[i];
         if (t->n_job == 0 && (!found || t->served < found->served)) found = t;
     }
     CHECK(found, "%d holders have jobs", w->n_turn);
@@ -192,14 +192,14 @@ static struct turn *idle_turn(struct deferred *w)
 }
 
 /* Return the turn of a holder. A new turn begins with the least work of a holder with jobs. */
-static struct turn *turn_of(struct deferred *w, uint64_t holder)
+static struct mask_turn *turn_of(struct deferred *w, uint64_t holder)
 {
-    struct turn *t = find_turn(w, holder);
+    struct mask_turn *t = find_turn(w, holder);
     if (!t) {
         const double served = least_served(w);
         drop_turns(w);
         t = w->n_turn < 2 * w->n_max ? &w->turn[w->n_turn++] : idle_turn(w);
-        *t = (struct turn){.holder = holder, .served = served};
+        *t = (struct mask_turn){.holder = holder, .served = served};
     }
     if (t->n_job == 0 && t->served < floor_of(w)) t->served = floor_of(w);
     return t;
@@ -245,7 +245,7 @@ static struct mask_job *work(struct deferred *w)
     for (struct mask_job **at = best; *at; at = &(*at)->after)
         if (before(w, *at, *best)) best = at;
     struct mask_job *j = *best;
-    struct turn *t = find_turn(w, j->holder);
+    struct mask_turn *t = find_turn(w, j->holder);
     for (struct mask_job *one = w->list; one; one = one->after) age(one, j, j->n_work);
     if (!atomic_load(&j->cancelled)) t->served += (double)j->n_work / j->weight;
     if (!job_run(j)) return NULL;
@@ -279,7 +279,7 @@ bool deferred_full(const struct engine *en)
     return en->deferred->n == en->deferred->n_max;
 }
 
-/* The thread continues with the list. */
+/* Start the thread, which continues with the list. */
 bool deferred_start(struct deferred *w)
 {
     if (!w->started) w->started = os_thread_start(&w->thread, deferred_main, w);

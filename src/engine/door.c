@@ -15,7 +15,7 @@
 
 enum { EXTRA_HOLDERS = 4096, PART_RESERVED = 8, PART_ANSWERS = 4 };
 
-/* *out stays NULL without a limit. */
+/* Open a share of `limit` bytes. *out stays NULL without a limit. */
 static int open_bytes(struct share **out, int64_t limit, int holder_max, struct err *e)
 {
     struct share_options o = {
@@ -64,7 +64,7 @@ static void unlink_group(struct door *d, struct group *g)
     if (g->door.older) g->door.older->door.newer = g->door.newer;
 }
 
-/* Release a queued group's place. Also release its memory, unless `to` is DOOR_INSIDE. */
+/* Release a queued group's place, and its memory if `to` is not DOOR_INSIDE. */
 static void leave_queue(struct door *d, struct group *g, enum door_state to)
 {
     uint64_t id = g->request->holder;
@@ -100,8 +100,8 @@ static bool acquire(struct door *d, struct share *s, const struct request *r, in
     }
 }
 
-/* A request that its client repeats silently gets no place behind a long queue. A repetition of the
- * request costs less than the wait. */
+/* Return true if the queue has a place for r. A request that its client repeats silently gets no
+ * place at the end of a long queue, because a repetition costs less than the wait. */
 static bool has_place(const struct door *d, const struct request *r)
 {
     if (r->retry_silently && share_total(d->place) >= d->options.queue_retry_max) return false;
@@ -200,7 +200,7 @@ int64_t door_answer_bytes_max(const struct door *d)
     return d->options.bytes_max / PART_ANSWERS;
 }
 
-/* The reserve is only for small holders, so one request cannot use it. */
+/* Exclude the reserve, which is only for small holders, so one request cannot use it. */
 int64_t door_reserve_bytes_max(const struct door *d)
 {
     int64_t max = door_answer_bytes_max(d);
@@ -240,7 +240,7 @@ const char *door_check(struct door *d, int64_t n_byte_inside)
 
 /* ---- engine thread ---- */
 
-/* Groups refused before this call never run. A dequeued group always passes. */
+/* Return true for a group that was not refused before this call. A dequeued group always passes. */
 bool door_pass(struct door *d, struct group *g)
 {
     pthread_mutex_lock(&d->lock);
@@ -250,7 +250,8 @@ bool door_pass(struct door *d, struct group *g)
     return was != DOOR_REFUSED;
 }
 
-/* Reads the atomic state without the lock: the engine thread polls it for each waiting group. */
+/* Read the atomic state without the lock, because the engine thread polls it for each waiting
+ * group. */
 bool door_refused(const struct group *g)
 {
     return atomic_load(&g->door.state) == DOOR_REFUSED;

@@ -11,7 +11,7 @@
  *   (1) The list from `newest` over `older` has exactly the QUEUED groups, linked both ways.
  *   (2) A QUEUED group holds one unit of `place`, and no other group holds units of `place`.
  *   (3) A QUEUED or INSIDE group holds n_byte units of `byte`, which are settled if it is INSIDE.
- *   (4) `place`, `byte`, `answer` and the list change under the lock only; so does a group's state.
+ *   (4) `place`, `byte`, `answer`, the list and the groups' states change under the lock only.
  *
  * Client threads call door_enter, the engine thread door_pass and door_leave. The lock is held for
  * microseconds. Memory of a refused request is immediately counted as free; the engine thread frees
@@ -34,8 +34,8 @@ struct door_options {
     int64_t bytes_max; /* maximum bytes of all groups; 0: no limit */
 };
 
-/* State of a group at the door; part of struct group. newer, older: neighbours in the queue,
- * protected by the lock. */
+/* State of a group at the door; part of struct group. The lock protects newer and older, the
+ * neighbours in the queue. */
 enum door_state { DOOR_OUTSIDE, DOOR_QUEUED, DOOR_INSIDE, DOOR_REFUSED };
 struct door_place {
     _Atomic enum door_state state;
@@ -52,26 +52,26 @@ struct door {
 
 /* Open a door. ERR_MEMORY; door_close is still called. */
 int door_open(struct door *d, const struct door_options *o, struct err *e);
-void door_close(struct door *d); /* safe on a zeroed door */
+void door_close(struct door *d); /* free the memory of d, which may be zeroed */
 
 /* ---- any thread ---- */
 
 enum door_answer { DOOR_OPEN, DOOR_FULL, DOOR_NO_MEMORY };
-/* Return DOOR_OPEN if r can have a place, else the reason. Set *n_byte to about the maximum bytes
- * of its group; -1: no limit. */
+/* Return DOOR_OPEN if r can have a place, else the reason. Set *n_byte to the estimated maximum of
+ * bytes of its group; -1: no limit. */
 enum door_answer door_may_enter(struct door *d, const struct request *r, int64_t *n_byte);
 /* Queue g, which holds g->n_byte bytes. Set *n_evicted to the number of requests refused to make
  * room. */
 enum door_answer door_enter(struct door *d, struct group *g, int *n_evicted);
 /* Remove g from the door, in any state. */
 void door_leave(struct door *d, struct group *g);
-/* Reserve bytes for answers, divided among holders like other memory. Never evicts. Return false if
+/* Reserve bytes for answers, divided among holders like other memory. Never evict. Return false if
  * there is no room now. */
 bool door_reserve(struct door *d, const struct request *r, int64_t n_byte);
 /* Release bytes that door_reserve has reserved. */
 void door_unreserve(struct door *d, uint64_t holder, int64_t n_byte);
-int64_t door_bytes(struct door *d);        /* number of bytes held by groups */
-int64_t door_answer_bytes(struct door *d); /* number of bytes reserved for answers */
+int64_t door_bytes(struct door *d);        /* return the number of bytes held by groups */
+int64_t door_answer_bytes(struct door *d); /* return the number of bytes reserved for answers */
 /* Return the maximum number of bytes that all requests can reserve for answers. */
 int64_t door_answer_bytes_max(const struct door *d);
 /* Return the maximum number of bytes that one request can reserve for its answer. */

@@ -7,8 +7,8 @@
  * position (emit.c). A row is accepted if the token before it is the one picked there. The other
  * rows are rejected. n_kv ends before these rows, and hold_commit releases their pages. Histories,
  * penalties, stop tokens and constraints process picked tokens only. So a draft changes no bit of
- * an answer. All rows of a text have one list of divisors (LongRoPE), so a draft ends where the
- * list changes. Draft rows use the room of the step that all other rows leave, and preempt no
+ * an answer. All rows of a text have one list of divisors (LongRoPE), so a draft ends at a change
+ * of the list. Draft rows use the room of the step that all other rows leave, and preempt no
  * sequence. */
 #include "engine_impl.h"
 

@@ -33,7 +33,7 @@ int emit_events(const struct seq *s, int n_prompt_out, int n_pick)
     return n_prompt_out + (g->ranked ? 0 : n_pick * (g->forked ? 1 : g->n_seq));
 }
 
-/* Each live sequence has an equal part, so that no sequence takes the room for a token of
+/* Divide the room equally among live sequences, so that no sequence takes the room for a token of
  * another. */
 int emit_part(const struct seq *s)
 {
@@ -85,7 +85,7 @@ static void emit_prompt(struct engine *en, struct seq *s, int pos, const float *
     s->n_emitted = pos;
 }
 
-/* ignore_eos excludes only the vocabulary's end tokens, not the request's own stop ids. */
+/* Apply ignore_eos only to the vocabulary's end tokens, not to the request's own stop ids. */
 bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id)
 {
     const struct sample_params *p = &r->params;
@@ -214,7 +214,7 @@ void emit_forced(struct engine *en, struct seq *s)
 }
 
 /* Return true if the row at pos, the i-th that picks, belongs to the sequence. The token of the row
- * is possibly a wrong draft token. */
+ * may be a wrong draft token. */
 static bool is_accepted(const struct seq *s, int i, int pos)
 {
     if (i == 0) return true;
@@ -270,8 +270,8 @@ static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
     s->n_fresh = s->n_token > s->n_kv ? s->n_token - s->n_kv : 1;
 }
 
-/* First all masks are filled in parallel, then the sequences are processed in order. The order of
- * sequences has no effect on results, because each sequence has its own sampler. */
+/* Fill all masks in parallel, then process the sequences in order. The order of sequences has no
+ * effect on results, because each sequence has its own sampler. */
 void sample_rows(struct engine *en, struct model_out out)
 {
     struct seq **v = en->order; /* forks join the running sequences during the loop */

@@ -230,7 +230,7 @@ static int open_pages(struct engine *en, const struct engine_options *o, struct 
     return rc;
 }
 
-/* A step must not allocate, so its scratch is allocated here. */
+/* Allocate the scratch of a step, because a step must not allocate. */
 static int open_step(struct engine *en, const struct engine_options *o, struct err *e)
 {
     const struct executor *x = &o->executor;
@@ -241,15 +241,16 @@ static int open_step(struct engine *en, const struct engine_options *o, struct e
     return rc;
 }
 
-/* The order follows the dependencies: statistics watch the pages, records need the batch's limits,
- * and the door's masks need the inbox. engine_close accepts each half-built state. */
-/* Pages of rows that attend to later rows are never found again: their K and V are of one text
- * only. */
+/* Return true if later requests may find the pages of earlier ones. Pages of rows that attend to
+ * later rows cannot: their K and V are of one text only. */
 static bool keeps_prefixes(const struct engine_options *o)
 {
     return !o->no_prefix_cache && !o->executor.whole && o->executor.n_start == 0;
 }
 
+/* Open the parts in the order of their dependencies. Statistics watch the pages, records need the
+ * batch's limits, and the door's masks need the inbox. engine_close accepts each half-built
+ * state. */
 int engine_open(struct engine **out, const struct engine_options *o, struct err *e)
 {
     const struct executor *x = &o->executor;
@@ -281,7 +282,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     return 0;
 }
 
-/* The terms follow the open_* functions, so a new allocation there needs a term here. */
+/* Add up the allocations in the order of the open_* functions. A new allocation there needs a term
+ * here. */
 int64_t engine_bytes(const struct executor *x, int queue_max)
 {
     const struct batch_limits *l = x->limits;
@@ -309,7 +311,7 @@ static void drop_all(struct engine *en)
     }
 }
 
-/* The engine thread ends first, so the rest needs no lock. deferred_close ends the mask thread
+/* End the engine thread first, so that the rest needs no lock. deferred_close ends the mask thread
  * before the groups are freed. */
 void engine_close(struct engine *en)
 {

@@ -63,8 +63,8 @@ enum cause {
 /* Return "stop", "length", "abort", "error", "timeout" or "refused"; static. */
 const char *finish_name(enum finish f);
 
-/* Counts and times of a choice (EVENT_CHOICE) or of the whole request (EVENT_DONE; n_output: tokens
- * of all computed choices). Times in microseconds. */
+/* Counts and times of a choice (EVENT_CHOICE) or of the whole request (EVENT_DONE). n_output of
+ * EVENT_DONE counts the tokens of all computed choices. Times in microseconds. */
 struct usage {
     int n_prompt, n_output, n_cached; /* numbers of prompt, generated and cached tokens */
     int64_t queue_us;                 /* time from arrival to first scheduling */
@@ -78,7 +78,7 @@ struct event {
     int64_t time_us; /* engine clock time of the event, microseconds */
     int choice;      /* EVENT_TOKEN, EVENT_CHOICE: index of the choice, in [0, n) */
     /* EVENT_CHOICE: finish of the choice. EVENT_DONE: finish of the request if all choices ended
-     * together, else of choice 0 */
+     * together, otherwise that of choice 0 */
     enum finish finish;
     enum cause cause;      /* EVENT_CHOICE, EVENT_DONE: cause of FINISH_ERROR */
     unsigned forbids;      /* EVENT_CHOICE, EVENT_DONE: fields of CAUSE_FIELDS, bits FORBIDS_* */
@@ -91,9 +91,9 @@ struct event {
     struct usage usage; /* EVENT_CHOICE, EVENT_DONE: counts and times */
 };
 
-/* When a beam search with beam_width finished sequences stops. STOP: immediately. HEURISTIC: if the
- * best running beam, ended now, would not rank before the worst finished beam. NEVER: if this holds
- * for every length. These values are transformers' True, False and "never". */
+/* Stop condition of a beam search with beam_width finished sequences. STOP: immediately. HEURISTIC:
+ * if the best running beam, ended now, would not rank before the worst finished beam. NEVER: if
+ * this is true for every length. These values are transformers' True, False and "never". */
 enum beam_stop { BEAM_HEURISTIC, BEAM_STOP, BEAM_NEVER };
 enum { CHOICES_MAX = 128 };
 
@@ -108,7 +108,7 @@ struct request {
     char name[64];      /* client's identifier, for traces; "" if none */
     struct arena arena; /* memory that params points to */
     struct ids prompt;  /* owned; at least one token */
-    /* sampling parameters: pointers into arena; lists borrowed until engine_submit */
+    /* sampling parameters; pointers into arena, lists borrowed until engine_submit */
     struct sample_params params;
     struct constraint *constraint; /* constraint of the tokens, owned; NULL if none */
     /* maximum number of generated tokens, >= 0; 0: compute the prompt only */
@@ -119,7 +119,7 @@ struct request {
     /* number of computed choices, of which the n with the highest mean logprob are returned; 0:
      * n */
     int best_of;
-    int beam_width;       /* number of beams; the best n are returned; 0: sampling */
+    int beam_width;       /* number of beams, of which the best n are returned; 0: sampling */
     float length_penalty; /* exponent; scores are divided by length ^ length_penalty */
     enum beam_stop beam_stop;
     /* pooling; if not NONE, max_tokens is 0, n is 1, and there are no logprobs */
@@ -127,8 +127,8 @@ struct request {
     /* position of the first token of the second segment, in [0, prompt.n]; 0: one segment */
     int segment1;
     enum head head; /* layers after the pooling; without effect for POOLING_ALL */
-    /* f32 [head_out[head]], or [prompt.n, d_hidden] for POOLING_ALL; borrowed, used by this request
-     * only, must outlive it; complete at FINISH_LENGTH */
+    /* f32 [head_out[head]], or [prompt.n, d_hidden] for POOLING_ALL. Borrowed by this request only,
+     * must outlive it. Complete at FINISH_LENGTH */
     float *pooled;
     int64_t deadline_us; /* limit from arrival to FINISH_TIMEOUT, microseconds; 0: none */
     uint64_t cache_salt; /* salt; requests share cached prefixes only if their salts are equal */
@@ -136,7 +136,7 @@ struct request {
      * prefixes only if their adapters are equal. */
     int adapter;
     int priority;         /* priority for policies that use it; lower values first */
-    uint64_t holder;      /* number of the holder: a key, or a peer; 0: none */
+    uint64_t holder;      /* number of the holder, a key or a peer; 0: none */
     double holder_weight; /* weight of the holder, > 0 */
     /* true: one of many requests of a call, which ranks after requests of equal rank */
     bool extra;
@@ -153,7 +153,7 @@ struct request {
 /* Return a request with the default fields, owned by the caller until engine_submit; NULL after
  * ERR_MEMORY. Any thread. */
 struct request *request_open(struct err *e);
-void request_close(struct request *r); /* r may be NULL */
+void request_close(struct request *r); /* free r, which may be NULL */
 
 struct engine; /* opaque */
 
@@ -184,7 +184,7 @@ struct executor {
     /* number of positions visible to a row in every layer, the row's position included; 0: no
      * limit */
     int window;
-    /* borrowed; n_state: 0, or slots (two per sequence of a step suffice) */
+    /* borrowed; n_state is 0, or a number of slots (two per sequence of a step suffice) */
     const struct batch_limits *limits;
     const char *name, *kv_type; /* borrowed, names in statistics; NULL: "" */
     struct step_cost cost;      /* cost of a step; zeros: unknown */
@@ -265,16 +265,16 @@ int64_t engine_bytes(const struct executor *x, int queue_max);
 struct queue *engine_reply_queue(void);
 
 /* Validate and submit take_r. On success the engine owns the request and emits exactly one
- * EVENT_DONE for its id. On failure the caller keeps the request. ERR_ARG: a field is invalid; the
- * error contains its name. ERR_LIMIT: the request can never fit. ERR_BUSY: the queue is full, or
- * accepted requests hold bytes_max.
- * ERR_UNSUPPORTED: fields that cannot be combined. ERR_MEMORY. Any thread. */
+ * EVENT_DONE for its id. On failure the caller keeps the request. ERR_ARG if a field is invalid,
+ * with its name. ERR_LIMIT if the request can never fit. ERR_BUSY if the queue is full, or accepted
+ * requests hold bytes_max. ERR_UNSUPPORTED for fields that cannot be combined. ERR_MEMORY. Any
+ * thread. */
 int engine_submit(struct engine *en, struct request *take_r, struct err *e);
-/* Validate r: return what engine_submit would return if the queue and memory had room: 0, ERR_ARG,
- * ERR_LIMIT or ERR_UNSUPPORTED with the field. r is not changed. Any thread. */
+/* Validate r without a change. Return the result of engine_submit for a queue and memory with room:
+ * 0, or ERR_ARG, ERR_LIMIT or ERR_UNSUPPORTED with the field. Any thread. */
 int engine_validate(const struct engine *en, const struct request *r, struct err *e);
-/* Return the maximum number of tokens of a request, prompt included: the context of the model, or
- * fewer if the KV pages have no room for so many. Any thread. */
+/* Return the maximum number of tokens of a request, prompt included. It is the context of the
+ * model, or fewer if the KV pages have no room for so many. Any thread. */
 int engine_context(const struct engine *en);
 /* Return the maximum number of tokens that the valid request r can generate: max_tokens clamped to
  * the context length. Any thread. */
@@ -361,7 +361,7 @@ bool reply_event(struct reply *r, const struct event *ev, struct buf *text);
 
 /* ---- score: logits of a given text ---- */
 
-/* Callback for each position: logits f32 [n_vocab] after ids[0..pos]. */
+/* Receive the logits f32 [n_vocab] after ids[0..pos], for each position. */
 typedef void score_fn(void *ctx, int pos, const float *logits);
 struct score_options {
     int chunk;    /* maximum number of rows of a step; 0: the batch limit */

@@ -21,7 +21,7 @@
  *   pooling.c     hidden states of a prompt -> one vector
  *   beam.c        beam search
  *
- * Engine thread only, except submit.c, group_open, and what engine.h allows. */
+ * Engine thread only, except submit.c, group_open, and the functions that engine.h excepts. */
 #ifndef QUOTH_ENGINE_IMPL_H
 #define QUOTH_ENGINE_IMPL_H
 
@@ -41,8 +41,7 @@
  *                         '------------------ | ------seq_end--> DONE
  *
  * (1) n_kv <= n_token. Tokens [0, n_token) are known. K and V of positions [0, n_kv) are in pages
- *     while it runs. While the sequence waits, its pages are in host memory (n_host > 0), or n_kv
- *     is 0.
+ *     while it runs. The pages of a waiting sequence are in host memory (n_host > 0), or n_kv is 0.
  * (2) Only RUNNING sequences hold pages, which they acquire as they grow. page[n_hole, n_page)
  *     cover at least [0, n_kv). Pages before the window are -1.
  * (3) It decodes (seq_decodes) while only the n_fresh tokens of its last step are left to compute.
@@ -119,8 +118,9 @@ struct seq {
     /* Result of mask_within for the sequence's state, called before the step. MADE: row 0 of mask
      * is filled. LATER: the mask is not made yet. */
     enum constraint_made mask_made;
-    /* Job for masks that need more work than a step may do (deferred.c). job: borrowed while it
-     * makes the sequence's mask; idle_job: owned otherwise. At most one of them is not NULL. */
+    /* Job for masks that need more work than a step may do (deferred.c). `job` is borrowed while it
+     * makes the sequence's mask. Otherwise the job is idle_job, owned. At most one of them is not
+     * NULL. */
     struct mask_job *job, *idle_job;
     /* arena [draft_max] draft of next tokens: the last plan.n_draft rows of the step */
     int32_t *draft;
@@ -136,7 +136,7 @@ struct seq {
     int32_t *host;  /* arena [page_max] host page of page i, -1 if none */
     uint64_t *name; /* arena [page_max] names of its pages in the prefix cache */
     int page_max, n_page, n_hole, n_sealed, n_name, n_host;
-    int n_whole;  /* number of first tokens, computed in one step: an encoder's text; 0: none */
+    int n_whole;  /* number of first tokens that one step computes (an encoder's text); 0: none */
     bool is_long; /* true: its pages have the long list of divisors, and so have their names */
     struct seq_slots slots; /* recurrent state (state.c) */
     /* number of tokens found in the cache at first admission or while the sequence waited for
@@ -145,7 +145,7 @@ struct seq {
 
     struct seq_plan plan; /* part of the entity in the step that is planned or computed */
 
-    enum finish finish; /* reason of the end; not NONE: seq_end at the end of the step */
+    enum finish finish; /* reason of the end; if not NONE, seq_end follows at the end of the step */
     enum cause cause;   /* cause of FINISH_ERROR */
     unsigned forbids;   /* fields of CAUSE_FIELDS, bits FORBIDS_* */
     /* true: done, and kept until its batch is done. Each step recomputes its last row. */
@@ -172,7 +172,7 @@ struct seq_list {
     int n;
 };
 
-/* Answer of a ranked group, emitted when all its sequences are done. */
+/* Answer of a ranked group, emitted after all its sequences are done. */
 struct ranked_answer {
     const int32_t *token; /* borrowed [n] tokens, from the answer's seq or beam */
     /* borrowed [n, 1 + n_logprob] logprobs, from the answer's seq or beam */
@@ -180,7 +180,7 @@ struct ranked_answer {
     int n, n_output;
     enum finish finish;
     enum cause cause;
-    unsigned forbids; /* as in its seq */
+    unsigned forbids; /* bits FORBIDS_*, as in its seq */
     int32_t stop_id;
     float score;
 };
@@ -206,7 +206,7 @@ struct group {
     double *sum;       /* arena [d_hidden]: sum of the pooled rows, for their mean */
     struct beam *beam; /* arena; NULL: no beam search */
     struct ranked_answer
-        *answer; /* arena [n_answer]; valid when n_live is 0 and the group is ranked */
+        *answer; /* arena [n_answer]; valid if n_live is 0 and the group is ranked */
     int n_answer, i_answer, i_token;
     struct group *next, **at; /* links in engine.groups, which owns the groups */
     struct group *next_ended; /* next group in engine.ended, whose n_live is 0, borrowed */
@@ -280,7 +280,7 @@ struct engine {
     struct drafter drafter;
     bool no_jump_forward;
     float *flat; /* owned f32 [n_vocab] zeros: logits for picks that a constraint decides alone */
-    /* vocabulary of samplers; its pointers are borrowed: eog below, the tokenizer */
+    /* vocabulary of samplers; its pointers to eog and the tokenizer are borrowed */
     struct sample_vocab vocab;
     int32_t *eog;              /* owned [vocab.n_eog] end-of-generation ids */
     struct queue *inbox;       /* owned, of struct message */
@@ -292,10 +292,10 @@ struct engine {
         int n;
         /* times of the last submission, and of the last one of another holder */
         struct submission recent[2];
-        double per_position; /* worth that each position adds to a row that attends to it */
+        double per_position; /* worth of one position for a row that attends to it */
     } portions;
-    /* Owned arrays [limits.n_seq] of borrowed sequences: running ones in rank order; scratch of
-     * planning; scratch of sampling. */
+    /* Owned arrays [limits.n_seq] of borrowed sequences: the running ones in rank order, scratch of
+     * planning, and scratch of sampling. */
     struct seq **running, **order, **constrained;
     int64_t forced_work;  /* remaining work of this step for forced tokens */
     uint64_t n_row_given; /* number of rows given to sequences that decode */
@@ -352,8 +352,8 @@ void seq_name_pages(const struct engine *en, struct seq *s);
 /* Drop the pages of s if its text has outgrown the short list of divisors. s is then recomputed
  * with the long list. The running or waiting s has no planned rows. */
 void seq_lengthen(struct engine *en, struct seq *s);
-/* Return the number of tokens that s must compute in its next step: all of an encoder's text; 0:
- * any number. */
+/* Return the number of tokens that s must compute in its next step, which is all of an encoder's
+ * text; 0: any number. */
 int seq_n_whole(const struct seq *s);
 /* Return true if only tokens of the last step of s have no computed rows. */
 bool seq_decodes(const struct seq *s);
@@ -364,7 +364,7 @@ void seq_wait(struct engine *en, struct seq *s); /* move s to WAITING */
 void seq_run(struct engine *en, struct seq *s);
 /* Move the running s to WAITING, or end it if it is padding. */
 void seq_preempt(struct engine *en, struct seq *s);
-/* Move s to IDLE and release everything that it holds. s may continue later. */
+/* Move s to IDLE and release its pages, state and slots. s may continue later. */
 void seq_idle(struct engine *en, struct seq *s);
 void seq_end(struct engine *en, struct seq *s, enum finish f); /* move s to DONE */
 /* End the batch if all running sequences are padding. */
@@ -457,7 +457,7 @@ bool portion_bounded(const struct engine *en, const struct seq *s);
  * holder. Return n if no other holder is active. */
 int portion_rows(const struct engine *en, const struct seq *s, int n, bool prompt);
 /* Return the number of rows of the prompt of s that the budget must not divide. */
-int portion_free(const struct engine *en, const struct seq *s);
+int portion_undivided(const struct engine *en, const struct seq *s);
 /* Add n_row planned rows of s to the portion of its holder. */
 void portion_take(struct engine *en, const struct seq *s, int n_row, bool prompt);
 /* Return true if the holder of s has all its places. */
@@ -470,7 +470,7 @@ bool portion_barred(const struct engine *en, const struct seq *s);
 /* ---- hold.c ---- */
 
 /* Acquire pages for the next n rows of s and make its open page exclusive. Return the number of
- * rows that have pages; *lacks: preempting another sequence would allow more. */
+ * rows that have pages. Set *lacks to true if preempting another sequence would allow more. */
 int hold_rows(struct engine *en, struct seq *s, int n, bool *lacks);
 /* Acquire pages for up to n rows after those planned, without preempting. Return the number of rows
  * that have pages. */
@@ -499,7 +499,7 @@ bool hold_can_acquire(const struct engine *en, const struct seq *s);
 /* Seal the full pages of s and drop its pages before the window. */
 void hold_commit(struct engine *en, struct seq *s);
 void hold_drop(struct engine *en, struct seq *s); /* release all pages of s */
-/* Preempt s by swap or by recomputation, whichever costs less. */
+/* Preempt s by swap or by recomputation, by the lower cost. */
 void hold_preempt(struct engine *en, struct seq *s);
 /* Share the parent's pages with child. */
 void hold_fork(struct engine *en, struct seq *child, const struct seq *parent);
@@ -511,7 +511,7 @@ int64_t hold_return_us(const struct engine *en, const struct seq *s);
 /* Add a copy to the step; the caller must have checked that there is room. */
 void hold_copy(struct engine *en, int kind, int32_t src, int32_t dst);
 
-/* ---- state.c; for a model without recurrent state: no effect, always room ---- */
+/* ---- state.c; without effect, always with room, for a model without recurrent state ---- */
 
 /* Return true if the state after n pages of s is cached (true for n = 0). */
 bool state_is_cached(const struct engine *en, const struct seq *s, int n);
@@ -575,8 +575,8 @@ void constraint_follow(struct seq *s, const struct seq *from);
 void constraint_masks(struct engine *en, struct seq **v, int n);
 /* Return true if the mask before pick i failed. */
 bool constraint_lacks(const struct seq *s, int i);
-/* Return true if pick i > 0 is deferred to the next step, because its mask possibly exceeds the
- * work of this step. */
+/* Return true if pick i > 0 is deferred to the next step, because its mask may exceed the work of
+ * this step. */
 bool constraint_defers(const struct seq *s, int i);
 /* Return the mask before pick i, u32 [s->n_mask_word]; NULL if s has no constraint. */
 const uint32_t *constraint_mask(const struct seq *s, int i);
@@ -593,7 +593,7 @@ struct mask_job;
 /* Open the list of deferred masks. n_max: maximum number of jobs in it. inbox is borrowed until
  * deferred_close, which the caller calls in any case. ERR_MEMORY. */
 int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct err *e);
-void deferred_close(struct deferred *w); /* NULL is allowed */
+void deferred_close(struct deferred *w); /* close w; NULL is allowed */
 /* Start the mask thread. Return false with errno if it cannot start. Thread: the one that steps the
  * engine, or engine_start's caller. */
 bool deferred_start(struct deferred *w);
@@ -637,7 +637,7 @@ bool emit_answers(const struct engine *en, struct group *g);
 /* Emit EVENT_DONE of g, and count its answer. */
 void emit_done(struct engine *en, const struct group *g);
 void emit_count(struct engine *en, struct seq *s); /* count a generated token */
-/* Pick a token of s by logits f32 [n_vocab], and emit it. mask u32 [s->n_mask_word]: allowed
+/* Pick a token of s by logits f32 [n_vocab], and emit it. mask u32 [s->n_mask_word] has the allowed
  * tokens; NULL: all tokens. */
 void emit_pick(struct engine *en, struct seq *s, const float *logits, const uint32_t *mask);
 /* Pick the tokens that are forced after the pick of s. */

@@ -1,12 +1,17 @@
-/* executor.c - a model as the engine's executor. Tests and simulations substitute their own:
- * anything that computes a batch and has a clock. */
+/* executor.c - a model as the engine's executor. Tests and simulations substitute their own
+ * executor, which computes a batch and has a clock. */
 #include "engine.h"
 
 #include "base/os.h"
+#include "base/pool.h"
 
 static struct model_out forward(void *ctx, const struct batch *b)
 {
-    return model_forward(ctx, b);
+    struct pool *pool = model_pool(ctx);
+    pool_begin(pool); /* models that share their threads compute in turns of a step */
+    struct model_out out = model_forward(ctx, b);
+    pool_end(pool);
+    return out;
 }
 
 static int64_t now_us(void *ctx)

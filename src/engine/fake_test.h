@@ -1,5 +1,5 @@
-/* fake_test.h - a model whose K and V can be checked, on a virtual clock. K and V of a token are
- * the token, its position, a hash of all tokens up to it, and the rope of its text (LongRoPE). K
+/* fake_test.h - a model whose K and V can be checked, on a virtual clock. K and V of a token
+ * contain the token, its position, a hash of all tokens up to it, and its text's rope (LongRoPE). K
  * and V are stored at the slots of the batch. Logits are a hash of the prefix in the page table, so
  * wrong K and V give a wrong token. The fake model also reports a batch that reads a hole or a page
  * without content, or writes to a shared page. The thread that steps the engine calls the model. */
@@ -12,8 +12,8 @@ enum { FAKE_VOCAB = 24 };
 
 struct fake_cell {
     int32_t token, pos;
-    /* hash of all tokens up to here, as K and V depend on all of them; for a token of a source, of
-     * all its tokens and the position */
+    /* hash of all tokens up to this one, because K and V depend on all of them. For a token of a
+     * source, the hash is of all its tokens and the position */
     uint64_t prefix;
     bool is_long; /* true: the rope had the long list of divisors (limits.n_short) */
 };
@@ -29,8 +29,10 @@ struct fake_state {
 struct fake {
     struct batch_limits limits;
     int n_page, page_rows, n_host_page, window;
-    int n_host_state;              /* with limits.n_state, the model also has recurrent state */
-    int n_start;                   /* with limits.n_source: tokens after a source, fake_start */
+    int n_host_state;              /* number of states in host memory; with limits.n_state, the
+                                    * model also has recurrent state */
+    int n_start;                   /* number of tokens after a source (fake_start), with
+                                    * limits.n_source */
     bool no_kv;                    /* true: the model has only recurrent state; window is 1 */
     int jump_every;                /* one step in this number takes up to 200 ms more; 0: none */
     uint64_t rng;                  /* state of the random numbers of the jumps */
@@ -60,8 +62,8 @@ extern const int32_t fake_start[2];
  * the row attends to; with 2 if the rope has the long list of divisors. */
 uint64_t fake_mix(uint64_t h, int32_t token);
 int fake_first_visible(const struct fake *f, int pos);
-/* Return the hash of everything that determines the logits after token [n]: the tokens that the
- * last row attends to, and the recurrent state. */
+/* Return a hash of the inputs that determine the logits after token [n]. These are the tokens that
+ * the last row attends to, and the recurrent state. */
 uint64_t fake_meaning(const struct fake *f, const int32_t *token, int n);
 void fake_logits(uint64_t h, float *logits);
 

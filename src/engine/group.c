@@ -66,7 +66,8 @@ static int open_constraints(struct group *g, int64_t bytes_max, struct err *e)
     return rc;
 }
 
-/* Open all that sequences need, so that a step allocates nothing. g->n_byte is the sum. */
+/* Open memory, lists, constraints and samplers of the sequences, so that a step allocates nothing.
+ * g->n_byte is the sum. */
 static int open_seqs(struct group *g, const struct engine *en, int64_t bytes_max, struct err *e)
 {
     const struct request *r = g->request;
@@ -84,7 +85,7 @@ static int open_seqs(struct group *g, const struct engine *en, int64_t bytes_max
     return rc;
 }
 
-/* On failure the caller keeps the request. */
+/* Open the group of take_r. On failure the caller keeps the request. */
 int group_open(struct group **out, const struct engine *en, struct request *take_r,
                int64_t bytes_max, struct err *e)
 {
@@ -148,13 +149,14 @@ void group_end(struct engine *en, struct group *g, enum finish f)
         if (g->seq[i].state != SEQ_DONE) seq_end(en, &g->seq[i], f);
 }
 
-/* choice: -1 for the whole request. A choice of a ranked group is not separate, so it ends all. */
+/* Cancel a choice; -1: the whole request. A choice of a ranked group is not separate, so it ends
+ * all. */
 void group_cancel(struct engine *en, uint64_t request_id, int choice)
 {
     struct group *g = en->groups;
     while (g && g->request->id != request_id) g = g->next;
     if (!g) return;
-    if (g->n_live == 0) { /* its answers are in emission */
+    if (g->n_live == 0) { /* its answers are being emitted */
         if (g->ranked && (choice < 0 || g->n_answer == 1)) g->ended = FINISH_ABORT;
         return;
     }
@@ -182,8 +184,8 @@ void group_end_expired(struct engine *en)
 
 /* ---- choices ---- */
 
-/* All choices pick from the logits of the first sequence's last prompt position. Sequence 0 picks
- * after this function, in pick_row. */
+/* Pick the first tokens of the other choices from the logits of sequence 0's last prompt position.
+ * Sequence 0 picks after this function, in pick_row. */
 void group_fork(struct engine *en, struct group *g, const float *logits, const uint32_t *mask)
 {
     CHECK(!g->forked && !g->beam, "a group of %d is forked again", g->n_seq);

@@ -293,7 +293,7 @@ bool hold_can_acquire(const struct engine *en, const struct seq *s)
 
 /* ---- begin, preempt, end ---- */
 
-/* Restore the pages of s: from the cache if it still has them, else from host memory. */
+/* Restore the pages of s: from the cache if it still has them, otherwise from host memory. */
 static void swap_in(struct engine *en, struct seq *s)
 {
     int n = s->n_page;
@@ -368,7 +368,7 @@ static double swap_us(const struct engine *en, const struct seq *s)
     int n = n_full(en, s) - s->n_hole;
     if (n == 0 || n > en->spill.n_free || x->copy_rate <= 0 || !state_can_swap_out(en, s))
         return -1;
-    /* copies out now and in later, in addition to a copy on write of every sequence */
+    /* room for copying pages out now and back later, in addition to a copy on write per sequence */
     const struct batch_limits *l = &en->batch.limits;
     int n_copy = n + (s->slots.at >= 0);
     if (n_copy > copies_left(en) || n_copy > l->n_copy - l->n_seq) return -1;

@@ -126,7 +126,7 @@ static const struct shape plain = {
 
 /* ---- two lists of divisors (LongRoPE) ---- */
 
-/* Goal: a text is computed again once, when its length exceeds the short list's. 30 tokens grow to
+/* Goal: a text is computed again once, after its length exceeds the short list's. 30 tokens grow to
  * 50: rows 0 to 39 have the short list, then rows 0 to 48 the long one. The length that a client
  * allows has no effect. */
 TEST(a_text_that_outgrows_the_short_list_is_computed_again_once)
@@ -200,8 +200,8 @@ TEST(prefixes_of_other_salts_and_adapters_are_not_found)
 
 TEST(requests_at_once_compute_their_common_prefix_once)
 {
-    /* Method: four requests in one step's inbox with 150 equal first tokens; chunks of 32 rows,
-     * which also end inside pages. */
+    /* Method: four requests in one step's inbox with 150 equal first tokens. Chunks of 32 rows also
+     * end inside pages. */
     enum { N = 4, SHARED = 150, OWN = 20 };
     for (int n_row = 32; n_row <= 44; n_row += 6) {
         struct rig r;

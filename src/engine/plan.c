@@ -1,4 +1,4 @@
-/* plan.c - the rows of a step: which sequences compute how many of their tokens.
+/* plan.c - the rows of a step: the sequences that compute, and the number of their tokens.
  *
  *   plan_decodes -> (admit.c) -> plan_load -> plan_short -> plan_prompts -> (draft.c) ->
  *   plan_padding
@@ -9,8 +9,8 @@
  * prompts that rank like the first one.
  *
  * A text that must be computed whole (an encoder's) gets all its rows or none. A step has room for
- * the longest such text next to the decodes, and the first such text of a step is planned whatever
- * the limits of time and of holders are. So the text that ranks first never waits.
+ * the longest such text next to the decodes. The first such text of a step ignores the limits of
+ * time and of holders. So the text that ranks first never waits.
  *
  * A sequence acquires pages for its rows as it grows. The running sequence that ranks last is
  * preempted if no page is free (hold.c). So the sequence that ranks first always makes progress,
@@ -131,7 +131,7 @@ static int rows_allowed(struct engine *en, struct seq *s, int n)
     if (seq_n_whole(s) > 0 && en->plan.n_whole == 0) return n;
     n = portion_rows(en, s, n, !decoding);
     if (n > 0 && !decoding && !en->executor.whole)
-        n = budget_rows(&en->budget, &en->load, s->n_kv, portion_free(en, s), n);
+        n = budget_rows(&en->budget, &en->load, s->n_kv, portion_undivided(en, s), n);
     return n;
 }
 
@@ -263,7 +263,7 @@ void plan_short(struct engine *en)
     int half = budget_rows(&en->budget, &en->load, first->n_kv, 0, room) / 2;
     for (struct seq *s; half > 0 && (s = shorter_prompt(en, first));) {
         int before = en->plan.n_row;
-        int whole = portion_free(en, s);
+        int whole = portion_undivided(en, s);
         plan_rows(en, s, half > whole ? half : whole);
         if (s->plan.n_row == 0) return;
         half -= en->plan.n_row - before;

@@ -1,8 +1,8 @@
 /* policy.h - the order in which sequences get pages and rows. Engine thread only.
  *
- * A policy sees sequences as entities. The policy ranks entities and decides whether waiting
- * entities may be admitted now. It also decides whether a waiting entity may displace a running one
- * that ranks after it. The scheduler decides pages, rows and preemption (admit.c, plan.c). */
+ * A policy sees sequences as entities. The policy ranks entities, and permits or delays the
+ * admission of waiting ones. It also permits or forbids that a waiting entity displaces a running
+ * one that ranks after it. The scheduler decides pages, rows and preemption (admit.c, plan.c). */
 #ifndef QUOTH_ENGINE_POLICY_H
 #define QUOTH_ENGINE_POLICY_H
 
@@ -16,7 +16,7 @@ struct fair_holder; /* private to policy_fair.c */
 /* Sequence as a policy sees it; part of struct seq. The scheduler fills it in before policy_arrive
  * and keeps n_left and n_cached up to date. */
 struct sched_entity {
-    uint64_t arrival;     /* number of arrival: unique, ascending; the lower number wins a tie */
+    uint64_t arrival;     /* unique, ascending number of arrival; the lower number wins a tie */
     int64_t submit_us;    /* time of submission */
     int priority;         /* priority of the request; lower values first */
     uint64_t holder;      /* number of the holder; 0: none */
@@ -66,7 +66,7 @@ struct policy_options {
 /* Open a policy. The caller owns *out, which is NULL after an error. ERR_ARG for an unknown name,
  * with a list of the policies. ERR_MEMORY. */
 int policy_open(struct policy **out, const struct policy_options *o, struct err *e);
-void policy_close(struct policy *p); /* p may be NULL */
+void policy_close(struct policy *p); /* close p, which may be NULL */
 
 /* Life of an entity: arrive, then alternately admitted and preempted, then leave, at any point. */
 void policy_arrive(struct policy *p, struct sched_entity *se, int64_t now_us);

@@ -1,5 +1,5 @@
-/* policy_fair.c - weighted fair sharing among holders by a virtual token counter (Sheng et al.,
- * "Fairness in Serving Large Language Models", OSDI 2024). This is start-time fair queueing (Goyal,
+/* policy_fair.c - weighted fair sharing among holders by a virtual token counter. See Sheng et al.,
+ * "Fairness in Serving Large Language Models", OSDI 2024. This is start-time fair queueing (Goyal,
  * Vin, Cheng, 1996) for jobs of unknown length. This policy charges time, not tokens.
  *
  *   virtual time   of a holder: microseconds of machine time that it had, divided by its weight. A
@@ -13,10 +13,11 @@
  *                  of a key would be admitted before its first step was charged. The advance charge
  *                  orders waiting entities only. It is not part of the virtual time, because a
  *                  prompt may be cancelled, or found in the cache. A holder that arrived meanwhile
- *                  would then start that far behind.
+ *                  would then start with that disadvantage.
  *   displacing     A waiting entity displaces a running one whose holder is ahead by more than
  *                  SLACK_US. So a flooding key delays another by at most that much. A displaced
- *                  entity displaces another one only if it is behind by SLACK_US plus its prompt.
+ *                  entity displaces another one only if its disadvantage is SLACK_US plus its
+ *                  prompt.
  *   places         A waiting entity also displaces a running entity of another holder immediately,
  *                  if that holder then still runs as many entities per weight as its own holder. So
  *                  a holder that uses little waits for no place. This counts places, not time, so
@@ -32,10 +33,10 @@
 
 #include <stdlib.h>
 
-/* N_HOLDER: holders of one server that are active within minutes of each other, with room to
- * spare; the table takes 40 kB. SLACK_US: a displacement costs a copy or a recomputation of a
- * prompt, which a second of unfairness pays for. N_PROBE: places in which a holder may be. If half
- * of the table is taken, all 16 are taken with a probability of about 2^-16. */
+/* N_HOLDER: maximum number of holders of one server that are active within minutes of each other.
+ * The table takes 40 kB. SLACK_US: unfairness that equals the cost of a displacement, which is a
+ * copy or a recomputation of a prompt. N_PROBE: number of places in which a holder may be. All 16
+ * are taken with a probability of about 2^-16 if half of the table is taken. */
 enum { N_HOLDER = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
 /* Share of a step's price in the running mean: the mean of about 20 steps. Shares of 0.01 and 0.25
  * give the same times on Azure's trace (docs/measurements.md, "Constants"). */

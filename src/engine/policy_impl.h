@@ -44,8 +44,8 @@ struct policy_type {
                    int64_t now_us);
 };
 
-/* For static and window: return true if entities may join the batch. A new batch begins after the
- * end of the last one. */
+/* Return true if entities may join the batch of static or window. A new batch begins after the end
+ * of the last one. */
 bool policy_batch_open(struct policy *p, int n_running, bool begin, int64_t now_us);
 
 #endif

@@ -5,11 +5,11 @@
  *   level i --its quantum is used up--> level i + 1 (the last one keeps its entities)
  *   waiting for starvation_us --> before all others (policy.c)
  *
- * The length of an answer is unknown, so short jobs are detected by use. Each level has twice the
- * quantum of the level above. An entity that has used up its quantum moves down. A prompt is one
- * indivisible first step of known length, so it joins at the level of its length. Classical
+ * The length of an answer is unknown, so the service so far identifies short jobs. Each level has
+ * twice the quantum of the level above. An entity that has used up its quantum moves down. A prompt
+ * is one indivisible first step of known length, so it joins at the level of its length. Classical
  * feedback queues would move a long prompt through all upper levels, before short jobs. Within a
- * level first come, first served; a waiting entity displaces a running one of a lower level.
+ * level, earlier entities go first. A waiting entity displaces a running one of a lower level.
  *
  * Service is counted in rows, not microseconds, so the order does not depend on the clock. Rows
  * recomputed after a preemption are not counted: they are no progress. */

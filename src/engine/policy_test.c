@@ -576,7 +576,7 @@ TEST(round_robin_gives_slices_in_turns)
 }
 
 /* A prompt of any number of steps does not consume the slice. */
-/* The round has three entities for each place. The next one enters when an entity leaves. */
+/* The round has three entities for each place. The next one enters after an entity leaves. */
 TEST(round_robin_limits_its_round)
 {
     enum { PLACES = 2, N = 8 };

@@ -5,8 +5,8 @@
  *   sched_next   --portion_begin--> rows: portion_rows, portion_take; places: portion_full
  *
  * The first token of a new request waits for the running step and then for its own step. So a
- * holder can delay other holders by long steps. A single holder has all of every step. If another
- * holder runs a sequence, or has submitted within COMPANY_US, a holder has at most
+ * holder can delay other holders by long steps. A single holder has all of every step. A holder has
+ * the following limits if another holder runs a sequence, or has submitted within COMPANY_US:
  *
  *   rows    worth half of the places (at least WORTH_MIN). The cost of a decoded row is 1 plus the
  *           cost of its positions, in multiply-adds. So long sequences have higher costs. It has
@@ -27,7 +27,8 @@
 
 enum {
     COMPANY_US = 10 * 1000 * 1000, /* a holder counts as absent after the same time as EXTRA_US */
-    LITTLE_US = 30 * 1000, /* as ALONE_US: a first token waits for at most two such steps, 60 ms */
+    LITTLE_US = 30 * 1000, /* the time of ALONE_US: a first token waits for at most two such steps,
+                            * 60 ms */
     WORTH_MIN = 32, /* 32 rows have 438 of the 590 tokens/s of prompts (docs/measurements.md) */
     PART_FREE = 8,  /* an eighth of the places stays free, so a step has at most 12 % fewer rows */
     ROWS_FREE = 16  /* 16 more rows take about LITTLE_US: 48 rows of llama-1b 106 ms, 32 rows 73 */
@@ -147,7 +148,7 @@ int portion_rows(const struct engine *en, const struct seq *s, int n, bool promp
     return n;
 }
 
-int portion_free(const struct engine *en, const struct seq *s)
+int portion_undivided(const struct engine *en, const struct seq *s)
 {
     const struct portion *p = find(en, s->entity.holder);
     int n = en->batch.limits.n_seq - en->load.n_prompt_row, own = ROWS_FREE - p->load.n_prompt_row;

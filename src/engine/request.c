@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-/* Ids are unique in the process, from 1, so that 0 can mean "no request". Any thread. */
+/* Assign an id that is unique in the process. Ids begin at 1, so that 0 can mean "no request". Any
+ * thread. */
 struct request *request_open(struct err *e)
 {
     static _Atomic uint64_t next_id = 1;
@@ -37,7 +38,7 @@ void request_close(struct request *r)
     free(r);
 }
 
-/* The order of the names is that of enum finish. */
+/* Return a name from a list in the order of enum finish. */
 const char *finish_name(enum finish f)
 {
     static const char *const name[] = {"none",  "stop",    "length", "abort",

@@ -37,7 +37,7 @@ struct rig_options {
     struct model_options m;  /* options of the model, without a backend */
     struct engine_options e; /* options of the engine, without an executor */
     uint64_t clock_seed;     /* seed of a jumpy clock; 0: the machine's clock */
-    double copy_rate;        /* 0: preempted sequences are recomputed; 1e12: they are copied */
+    double copy_rate;        /* 0 if preempted sequences are recomputed, 1e12 if they are copied */
     enum wrap wrap;          /* wrapper of the backend (tests/door/counting.h) */
 };
 

@@ -36,7 +36,7 @@ struct way {
 /* Model that all ways serve. */
 static struct {
     bool sources;      /* true: prompts are sources, whose rows have no results */
-    const char *dummy; /* as in struct rig_options */
+    const char *dummy; /* folder of a config.json, as in struct rig_options */
 } kind;
 
 /* Output of a choice, or logprobs of a prompt: tokens, and hashes of the output up to each. */
@@ -300,7 +300,7 @@ static void compare_ways(const char *model, int n, int pool_part)
               (long long)n_swapped, (long long)n_displaced);
 }
 
-/* qwen3 attends to everything; all layers of mistral have a window of 16, so pages before it are
+/* qwen3 attends to all positions. All layers of mistral have a window of 16, so pages before it are
  * freed. */
 TEST(answers_are_the_same_in_every_way_of_serving)
 {
@@ -337,9 +337,10 @@ TEST(answers_to_sources_are_the_same_in_every_way_of_serving)
     snprintf(folder, sizeof folder, "%s", temp_path("t5"));
     NEED(mkdir(folder, 0700) == 0);
     kind.sources = true;
-    int n = test_long() ? REQUESTS_MAX : 36;
+    int n = test_long() ? REQUESTS_MAX : 24;
     int64_t preempted = 0, swapped = 0;
     for (int i = 0; i < 5; i++) {
+        if (!test_long() && i % 3 == 1) continue; /* mt5 has t5's layers */
         const char *model = models[i % 3], *text = i < 3 ? "" : config[i - 3];
         NEED_OK(file_write(temp_path("t5/config.json"), text, strlen(text), &e), &e);
         kind.dummy = i < 3 ? NULL : folder;
@@ -350,7 +351,7 @@ TEST(answers_to_sources_are_the_same_in_every_way_of_serving)
         EXPECT_INT(got.n_cached, 0);
     }
     kind.sources = false, kind.dummy = NULL;
-    EXPECT(preempted > (test_long() ? 10000 : 60));
+    EXPECT(preempted > (test_long() ? 10000 : 30));
     EXPECT(swapped > (test_long() ? 1000 : 10));
 }
 
@@ -475,7 +476,7 @@ static uint64_t hash_answers(const struct answers *a, int n)
     return h;
 }
 
-/* only: index of a level; -1: every level */
+/* Compare hashes with the recorded ones, of level `only`; -1: of every level. */
 static void compare_recorded(struct recorded *r, const char *model, int n, int only)
 {
     char key[96];

@@ -10,9 +10,9 @@
  * done. Finished sequences are padding: they take a row of each step without effect and end
  * together. They end earlier if another sequence needs their pages.
  *
- * (1) The batch has the planned rows of each running sequence, in rank order but sources last, and
- *     one entry of out_row for each of its n_out results.
- * (2) After sched_commit no sequence has planned rows, and a running one has no finish unless it is
+ * (1) The batch has the planned rows of each running sequence, in rank order but sources last. It
+ *     has one entry of out_row for each of a sequence's n_out results.
+ * (2) After sched_commit no sequence has planned rows, and no running one has a finish except
  *     padding. */
 #include "engine_impl.h"
 

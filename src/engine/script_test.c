@@ -106,8 +106,8 @@ static bool script_take(struct script *s, int32_t token)
     return true;
 }
 
-/* Accept a token with unlimited work, which is allowed in a step only if no work is left: after the
- * state's mask, or if one token is possible. */
+/* Accept a token with unlimited work. A step may do this only if no work is left, which is after
+ * the state's mask or if one token is possible. */
 static bool script_accept(struct constraint *c, int32_t token)
 {
     struct script *s = (struct script *)c;

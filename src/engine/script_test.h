@@ -16,9 +16,9 @@ struct script_shared {
     _Atomic int64_t n_late;
 };
 
-/* Open a script in its first state. shared: data shared with other scripts; NULL if none. fail_at:
- * number of accepted tokens after which the mask fails; 0: never; -1: immediately. Return NULL if
- * memory is exhausted. */
+/* Open a script in its first state. `shared` is data shared with other scripts; NULL if none. The
+ * mask fails after fail_at accepted tokens; 0: never; -1: immediately. Return NULL if memory is
+ * exhausted. */
 struct constraint *script_open(uint64_t seed, struct script_shared *shared, int fail_at);
 
 #endif

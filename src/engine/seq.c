@@ -133,8 +133,8 @@ int seq_n_left(const struct seq *s)
     return seq_decodes(s) ? 1 : s->n_token - s->n_kv;
 }
 
-/* K and V of a text depend on its list of divisors, so they are computed again with the other list.
- * The names change with the list. A finished sequence, which is padding, keeps its pages. */
+/* Compute K and V again with the other list, because they depend on the list of divisors. The names
+ * of pages change with the list. A finished sequence, which is padding, keeps its pages. */
 void seq_lengthen(struct engine *en, struct seq *s)
 {
     if (s->is_long || s->finish != FINISH_NONE || !batch_is_long(en->executor.limits, s->n_token))
@@ -194,7 +194,7 @@ void seq_wait(struct engine *en, struct seq *s)
     list_push(&en->waiting, s);
 }
 
-/* The order of running sequences is kept, because policies rank by it. */
+/* Remove s from the running sequences. Keep their order, because policies rank by it. */
 static void leave_running(struct engine *en, struct seq *s)
 {
     int i = 0;
@@ -229,7 +229,7 @@ void seq_run(struct engine *en, struct seq *s)
     rank_insert(en, s);
 }
 
-/* A padding sequence ends instead, because its answer is complete. */
+/* Preempt s. A padding sequence ends instead, because its answer is complete. */
 void seq_preempt(struct engine *en, struct seq *s)
 {
     CHECK(s->state == SEQ_RUNNING, "state %d", (int)s->state);
@@ -248,7 +248,7 @@ void seq_preempt(struct engine *en, struct seq *s)
     seq_wait(en, s);
 }
 
-/* Drop what s holds, and leave the policy. The tokens stay. */
+/* Drop the pages and states of s, and leave the policy. The tokens stay. */
 void seq_idle(struct engine *en, struct seq *s)
 {
     if (s->state == SEQ_IDLE) return;
@@ -262,7 +262,7 @@ void seq_idle(struct engine *en, struct seq *s)
     s->state = SEQ_IDLE;
 }
 
-/* The last sequence that ends puts its group into engine.ended. */
+/* End s. The last sequence of a group puts the group into engine.ended. */
 void seq_end(struct engine *en, struct seq *s, enum finish f)
 {
     struct group *g = s->group;

@@ -1,8 +1,8 @@
 /* sim_test.c - goal: every request gets its right answer under any load. No page leaks, and no
  * request starves or is lost. Method: a seeded simulation over the fake model (fake_test.h), whose
- * clock is virtual and jumps. Clients arrive at random, with shared prefixes, some of holders that
- * flood a short queue, abort, and read their replies late; pools are tiny. After every step all
- * invariants are checked. QUOTH_LONG=1 runs a million steps. */
+ * clock is virtual and jumps. Clients arrive at random, with shared prefixes. Some belong to
+ * holders that flood a short queue. Clients also abort, and read their replies late. Pools are
+ * tiny. All invariants are checked after every step. QUOTH_LONG=1 runs a million steps. */
 #include "../../tests/unit.h"
 
 #include "base/hash.h"
@@ -390,8 +390,8 @@ static bool any_busy(const struct sim *s)
     return false;
 }
 
-/* Maximum wait of a client: the work present when a request arrives, at the worst pace, after the
- * starvation bound of the policies. */
+/* Maximum wait of a client. It is the work present at the arrival of a request, at the worst pace,
+ * after the starvation bound of the policies. */
 enum { WAIT_US_MAX = 90 * 1000 * 1000 };
 
 static void sim_run(struct sim *s, const struct way *w, int n_step)

@@ -199,7 +199,7 @@ void stats_begin(struct stats *st, int64_t now_us)
     st->n_lap = 0;
 }
 
-/* Laps are numbered by their order in a step: schedule, forward, sample, commit. */
+/* Number the laps by their order in a step: schedule, forward, sample, commit. */
 void stats_lap(struct stats *st, int64_t now_us)
 {
     st->lap[st->n_lap++ % STATS_LAPS] = now_us - st->lap_us;
@@ -315,8 +315,8 @@ static int64_t first_slot(const struct stats *st, int64_t last, int64_t now_us, 
     return first < begin ? begin : first;
 }
 
-/* A rate is the difference of two sums, divided by the time between them. The times are now and the
- * start of slot `first`. */
+/* Divide the difference of two sums by the time between them. The times are now and the start of
+ * slot `first`. */
 struct stats_rates stats_rates(const struct stats *st, const struct stats_view *v, int64_t now_us,
                                int64_t window_us)
 {
@@ -330,7 +330,7 @@ struct stats_rates stats_rates(const struct stats *st, const struct stats_view *
     return (struct stats_rates){(double)sum[0] / s, (double)sum[1] / s, (double)sum[2] * 1e-6 / s};
 }
 
-/* The current levels count too, also if their slot is older than the window. */
+/* Include the current levels, also if their slot is older than the window. */
 struct stats_marks stats_marks(const struct stats *st, int64_t now_us, int64_t window_us)
 {
     int64_t last = atomic_load_explicit(&st->slot_last, memory_order_acquire), max[N_MARK];
@@ -369,7 +369,7 @@ void stats_count(struct stats *st, enum stat_id s, int64_t n)
     st->now.value[s] += n;
 }
 
-/* Without a prefix cache, queries would only give a hit rate of 0. */
+/* Count queries only with a prefix cache. Without one they would give a hit rate of 0. */
 void stats_queried(struct stats *st, int n_token, int n_found)
 {
     if (!st->options.prefix_cache) return;
@@ -434,7 +434,7 @@ static void count_phases(struct stats *st, const struct answer_times *t)
         histogram_add(&h[TIMES_tpot], (t->last_us - t->first_us) / (t->n_longest - 1));
 }
 
-/* A request that never ran (sched_us 0) has no phases. */
+/* Record the times of an answer. A request that never ran (sched_us 0) has no phases. */
 void stats_done(struct stats *st, const struct answer_times *t)
 {
     struct histogram *h = st->now.times;
@@ -454,14 +454,14 @@ void stats_done(struct stats *st, const struct answer_times *t)
     }
 }
 
-/* Any thread. */
+/* Count a refusal by an atomic addition. Any thread. */
 void stats_refused(struct stats *st, enum stat_id why)
 {
     CHECK(why >= STAT_refused_full && why < STAT_refused_full + N_REFUSED, "figure %d", (int)why);
     atomic_fetch_add_explicit(&st->n_refused[why - STAT_refused_full], 1, memory_order_relaxed);
 }
 
-/* Any thread. The engine's histograms are unchanged. */
+/* Add a time without a change of the engine's histograms. Any thread. */
 void stats_time(struct stats *st, enum times_id which, int64_t us)
 {
     CHECK(which >= TIMES_body && which <= TIMES_tokenize, "times %d", (int)which);
@@ -475,7 +475,7 @@ void stats_time(struct stats *st, enum times_id which, int64_t us)
 
 /* ---- readings ---- */
 
-/* Gauges keep the later value. Counters and histograms are differences. */
+/* Subtract counters and histograms. Gauges keep the later value. */
 struct stats_view stats_since(const struct stats_view *a, const struct stats_view *b)
 {
     struct stats_view d = *b;

@@ -64,8 +64,9 @@ struct stats_view {
     struct histogram times[TIMES_COUNT];
 };
 
-/* Costs of a step, for the counters of operations and bytes; zeros: unknown. In multiply-adds; a
- * step has 2 * (row * rows + output * outputs + pair * positions attended to) operations. */
+/* Costs of a step in multiply-adds, for the counters of operations and bytes; zeros: unknown. A
+ * step has 2 * (row * rows + output * outputs + pair * pairs) operations. pairs is the number of
+ * positions that rows attend to. */
 struct step_cost {
     /* multiply-adds of a row with the layers' weights; of an output with the head's weights */
     int64_t row_macs, output_macs;
@@ -87,7 +88,7 @@ struct stats_options {
 /* Open zeroed statistics. Texts of *o are borrowed until stats_close. The caller owns *out, which
  * is NULL after ERR_MEMORY. */
 int stats_open(struct stats **out, const struct stats_options *o, struct err *e);
-void stats_close(struct stats *st); /* st may be NULL */
+void stats_close(struct stats *st); /* close st, which may be NULL */
 
 /* ---- engine thread ---- */
 
@@ -106,7 +107,7 @@ struct stats_level {
     int n_page_held, n_page_cached;
     int n_swapped; /* number of waiting sequences whose pages are in host memory */
 };
-/* Record the levels after scheduling, while the step's sequences hold their pages. For
+/* Record the levels after scheduling, while the step's sequences hold their pages. It is for
  * stats_marks. */
 void stats_peak(struct stats *st, int64_t now_us, const struct stats_level *l);
 /* End a step: count its batch (NULL: nothing was computed) and publish. */
@@ -125,7 +126,8 @@ void stats_first_token(struct stats *st, int64_t us);
 /* Count a further token. us: microseconds since the token before. */
 void stats_token(struct stats *st, int64_t us);
 
-/* Callbacks of a page_watch (cache.h). */
+/* Count an evicted page, life_us after it was taken and idle_us after its last use. stats: a struct
+ * stats. For a page_watch (cache.h). */
 void stats_page_evicted(void *stats, int64_t life_us, int64_t idle_us);
 /* Count a cached page that a sequence found, gap_us microseconds after its last use. stats: a
  * struct stats. For a page_watch. */
@@ -163,8 +165,8 @@ enum {
 struct stats_marks {
     int64_t n_running, n_waiting, n_swapped, kv_ppm;
 };
-/* Rates per second over a window that ends at now_us, for a reading v; busy: share of the time
- * spent in steps. */
+/* Rates per second over a window that ends at now_us, for a reading v. `busy` is the share of time
+ * in steps. */
 struct stats_rates {
     double flops, read_bytes, busy;
 };
@@ -183,17 +185,24 @@ struct stats_view stats_since(const struct stats_view *a, const struct stats_vie
  * was no step. */
 double stats_host_share(const struct stats_view *v);
 
-/* Append Prometheus' text format, version 0.0.4. prefix: start of vLLM's names, "vllm:" if NULL;
- * quoth's own names start with "quoth:". */
-void stats_prometheus(const struct stats *st, const struct stats_view *v, const char *prefix,
+/* An engine in a text. */
+struct stats_engine {
+    const struct stats *st; /* borrowed */
+    struct stats_view view; /* a reading of st */
+    struct stats_marks marks;
+};
+/* Append the series of all engines [n] in Prometheus' text format, version 0.0.4. `prefix` begins
+ * vLLM's names; NULL: "vllm:". quoth's own names begin with "quoth:". */
+void stats_prometheus(const struct stats_engine *engine, int n, const char *prefix,
                       struct buf *out);
 /* Append gauges of the high-water marks, after stats_prometheus. window_s: length of the window in
  * seconds, for the help. */
-void stats_prometheus_marks(const struct stats *st, const struct stats_marks *m, double window_s,
+void stats_prometheus_marks(const struct stats_engine *engine, int n, double window_s,
                             struct buf *out);
+/* Append a label with its value, escaped, and no comma. */
+void stats_label(struct buf *out, const char *name, const char *value);
 /* Append one JSON object: {"num_requests_running": ..., "time_to_first_token_seconds": {"count",
- * "sum", "mean", "p50", "p90", "p99"}, ...}. Series of one name are distinguished by their
- * label. */
+ * "sum", "mean", "p50", "p90", "p99"}, ...}. The label distinguishes series of one name. */
 void stats_json(const struct stats_view *v, struct buf *out);
 
 #endif

@@ -69,8 +69,8 @@ TEST(stats_of_one_request_are_those_worked_out_by_hand)
 
 TEST(stats_latencies_count_from_arrival_not_from_submission)
 {
-    /* goal: time before submission is in TTFT, queue and E2E time, and in `timeout`; an arrival
-     * ahead of the clock is ignored. */
+    /* goal: TTFT, queue time, E2E time and `timeout` include the time before submission. An
+     * arrival later than the clock is ignored. */
     struct slow_rig r;
     struct err e;
     const int64_t early = 70000;
@@ -146,7 +146,7 @@ TEST(stats_of_a_batch_queue_and_levels)
 
 TEST(stats_marks_are_the_most_of_a_window)
 {
-    /* goal: a mark includes levels that rose and fell within a step, and falls when the window has
+    /* goal: a mark includes levels that rose and fell within a step, and falls after the window has
      * passed it. */
     struct slow_rig r;
     struct err e;
@@ -283,8 +283,9 @@ static const char *read_sample(const char *line, size_t n, struct sample *s)
     return stop == end ? NULL : "a value is no number";
 }
 
-/* Check a page: each name has HELP and TYPE once, before its first sample; buckets ascend to +Inf,
- * which equals _count. Return the number of samples, or -1 and the error in *wrong. */
+/* Check that each name of a page has HELP and TYPE once, before its first sample. Check that
+ * buckets ascend to +Inf, which equals _count. Return the number of samples, or -1 and the error in
+ * *wrong. */
 static int check_page(const char *text, const char **wrong)
 {
     char typed[128] = "", all[16384] = "";
@@ -342,14 +343,15 @@ TEST(prometheus_page_is_well_formed_and_has_vllms_names)
     slow_run(&r);
     struct buf page = {0};
     const char *wrong = NULL;
-    stats_prometheus(engine_stats(r.engine), &r.view, NULL, &page);
+    struct stats_engine shown = {.st = engine_stats(r.engine), .view = r.view};
+    stats_prometheus(&shown, 1, NULL, &page);
     int n = check_page(page.data, &wrong);
     if (wrong) test_fail(__FILE__, __LINE__, "%s", wrong);
     EXPECT(n > STAT_COUNT + TIMES_COUNT * 8);
     for (size_t i = 0; i < sizeof line / sizeof line[0]; i++)
         if (!strstr(page.data, line[i])) test_fail(__FILE__, __LINE__, "missing: %s", line[i]);
     buf_clear(&page);
-    stats_prometheus(engine_stats(r.engine), &r.view, "x:", &page);
+    stats_prometheus(&shown, 1, "x:", &page);
     EXPECT(strstr(page.data, "\nx:num_requests_running{") && !strstr(page.data, "vllm:"));
     buf_deinit(&page);
     slow_close(&r);

@@ -13,8 +13,8 @@ static double shown(const struct stat_info *i, int64_t x)
 
 /* ---- Prometheus ---- */
 
-/* Append a label with its value; backslash, quote and newline are escaped. */
-static void put_label(struct buf *out, const char *name, const char *value)
+/* Backslash, quote and newline are escaped. */
+void stats_label(struct buf *out, const char *name, const char *value)
 {
     buf_addf(out, "%s=\"", name);
     for (const char *c = value ? value : ""; *c; c++) {
@@ -29,10 +29,12 @@ static void put_label(struct buf *out, const char *name, const char *value)
 }
 
 struct exposition {
-    const struct stats *st; /* borrowed */
-    struct buf *out;        /* borrowed */
-    const char *prefix;     /* borrowed */
-    const char *last;       /* static: name of the last written head */
+    const struct stats *st;            /* engine of the current series, borrowed */
+    const struct stats_engine *engine; /* [n], borrowed */
+    int n;
+    struct buf *out;    /* borrowed */
+    const char *prefix; /* borrowed */
+    const char *last;   /* static: name of the last written head */
 };
 
 static void put_name(struct exposition *p, const struct stat_info *i, const char *suffix)
@@ -46,7 +48,7 @@ static void put_series(struct exposition *p, const struct stat_info *i, const ch
 {
     put_name(p, i, suffix);
     buf_add_text(p->out, "{engine=\"0\",");
-    put_label(p->out, "model_name", p->st->options.model_name);
+    stats_label(p->out, "model_name", p->st->options.model_name);
     buf_addf(p->out, "%s%s} ", *extra ? "," : "", extra);
 }
 
@@ -68,18 +70,21 @@ static void put_head(struct exposition *p, const struct stat_info *i)
     buf_addf(p->out, " %s\n", kind[i->kind]);
 }
 
-static void put_value(struct exposition *p, const struct stat_info *i, int64_t x)
+/* Append the values of all engines. */
+static void put_values(struct exposition *p, const struct stat_info *i, enum stat_id id)
 {
     put_head(p, i);
-    put_series(p, i, "", i->label);
-    put_number(p, shown(i, x));
+    for (int k = 0; k < p->n; k++) {
+        p->st = p->engine[k].st;
+        put_series(p, i, "", i->label);
+        put_number(p, shown(i, p->engine[k].view.value[id]));
+    }
 }
 
 static void put_histogram(struct exposition *p, const struct stat_info *i,
                           const struct histogram *h)
 {
     uint64_t below = 0;
-    put_head(p, i);
     for (int64_t k = 0; k <= h->n_bound; k++) {
         char le[48];
         below += h->count[k];
@@ -96,27 +101,40 @@ static void put_histogram(struct exposition *p, const struct stat_info *i,
     put_number(p, (double)h->n);
 }
 
-/* Append the pool's options: a gauge that is always 1, with labels. */
+/* Append the histograms of all engines. */
+static void put_histograms(struct exposition *p, const struct stat_info *i, enum times_id id)
+{
+    put_head(p, i);
+    for (int k = 0; k < p->n; k++) {
+        p->st = p->engine[k].st;
+        put_histogram(p, i, &p->engine[k].view.times[id]);
+    }
+}
+
+/* Append the options of each pool: a gauge that is always 1, with labels. */
 static void put_config(struct exposition *p)
 {
-    const struct stats_options *o = &p->st->options;
     buf_addf(p->out,
              "# HELP %scache_config_info How the KV pages were set up.\n"
-             "# TYPE %scache_config_info gauge\n%scache_config_info{engine=\"0\",",
-             p->prefix, p->prefix, p->prefix);
-    put_label(p->out, "model_name", o->model_name);
-    buf_add_char(p->out, ',');
-    put_label(p->out, "cache_dtype", o->kv_type);
-    double n_longest = o->n_page_longest ? (double)o->n_page / o->n_page_longest : 0;
-    buf_addf(p->out,
-             ",block_size=\"%d\",num_gpu_blocks=\"%d\",enable_prefix_caching=\"%s\","
-             "kv_cache_size_tokens=\"%lld\",kv_cache_max_concurrency=\"%.2f\"} 1\n",
-             o->page_rows, o->n_page, o->prefix_cache ? "True" : "False",
-             (long long)o->n_page * o->page_rows, n_longest);
+             "# TYPE %scache_config_info gauge\n",
+             p->prefix, p->prefix);
+    for (int k = 0; k < p->n; k++) {
+        const struct stats_options *o = &p->engine[k].st->options;
+        const double n_longest = o->n_page_longest ? (double)o->n_page / o->n_page_longest : 0;
+        buf_addf(p->out, "%scache_config_info{engine=\"0\",", p->prefix);
+        stats_label(p->out, "model_name", o->model_name);
+        buf_add_char(p->out, ',');
+        stats_label(p->out, "cache_dtype", o->kv_type);
+        buf_addf(p->out,
+                 ",block_size=\"%d\",num_gpu_blocks=\"%d\",enable_prefix_caching=\"%s\","
+                 "kv_cache_size_tokens=\"%lld\",kv_cache_max_concurrency=\"%.2f\"} 1\n",
+                 o->page_rows, o->n_page, o->prefix_cache ? "True" : "False",
+                 (long long)o->n_page * o->page_rows, n_longest);
+    }
 }
 
 /* Append names that vLLM has dropped, for dashboards that still use them. */
-static void put_old_names(struct exposition *p, const struct stats_view *v)
+static void put_old_names(struct exposition *p)
 {
     static const struct {
         enum stat_id id;
@@ -128,43 +146,52 @@ static void put_old_names(struct exposition *p, const struct stats_view *v)
     for (size_t k = 0; k < sizeof old / sizeof old[0]; k++) {
         i = stat_info[old[k].id];
         i.name = old[k].name;
-        put_value(p, &i, v->value[old[k].id]);
+        put_values(p, &i, old[k].id);
     }
     i = times_info[TIMES_itl];
     i.name = "time_per_output_token_seconds";
-    put_histogram(p, &i, &v->times[TIMES_itl]);
+    put_histograms(p, &i, TIMES_itl);
 }
 
-void stats_prometheus(const struct stats *st, const struct stats_view *v, const char *prefix,
-                      struct buf *out)
+void stats_prometheus(const struct stats_engine *engine, int n, const char *prefix, struct buf *out)
 {
-    struct exposition p = {.st = st, .out = out, .prefix = prefix ? prefix : "vllm:"};
-    for (int i = 0; i < STAT_COUNT; i++) put_value(&p, &stat_info[i], v->value[i]);
-    for (int i = 0; i < TIMES_COUNT; i++) put_histogram(&p, &times_info[i], &v->times[i]);
-    put_old_names(&p, v);
+    struct exposition p = {
+        .engine = engine, .n = n, .out = out, .prefix = prefix ? prefix : "vllm:"};
+    for (int i = 0; i < STAT_COUNT; i++) put_values(&p, &stat_info[i], (enum stat_id)i);
+    for (int i = 0; i < TIMES_COUNT; i++) put_histograms(&p, &times_info[i], (enum times_id)i);
+    put_old_names(&p);
     put_config(&p);
 }
 
-void stats_prometheus_marks(const struct stats *st, const struct stats_marks *m, double window_s,
+/* Return mark i of an engine, in the order of stats_prometheus_marks. */
+static double mark_of(const struct stats_marks *m, int i)
+{
+    const double x[] = {(double)m->n_running, (double)m->n_waiting, (double)m->n_swapped,
+                        (double)m->kv_ppm * 1e-6};
+    return x[i];
+}
+
+void stats_prometheus_marks(const struct stats_engine *engine, int n, double window_s,
                             struct buf *out)
 {
-    const struct {
+    static const struct {
         const char *name, *what; /* static */
-        double x;
     } mark[] = {
-        {"num_requests_running_max", "Sequences that ran", (double)m->n_running},
-        {"num_requests_waiting_max", "Sequences that waited", (double)m->n_waiting},
-        {"num_requests_swapped_max", "Sequences that waited in host memory", (double)m->n_swapped},
-        {"kv_cache_usage_perc_max", "Share of the KV pages that sequences held",
-         (double)m->kv_ppm * 1e-6},
+        {"num_requests_running_max", "Sequences that ran"},
+        {"num_requests_waiting_max", "Sequences that waited"},
+        {"num_requests_swapped_max", "Sequences that waited in host memory"},
+        {"kv_cache_usage_perc_max", "Share of the KV pages that sequences held"},
     };
-    for (size_t i = 0; i < sizeof mark / sizeof *mark; i++) {
+    for (int i = 0; i < (int)(sizeof mark / sizeof *mark); i++) {
         buf_addf(out,
                  "# HELP quoth:%s %s, at most, in the last %g s (/metrics?window=S).\n"
-                 "# TYPE quoth:%s gauge\nquoth:%s{engine=\"0\",",
-                 mark[i].name, mark[i].what, window_s, mark[i].name, mark[i].name);
-        put_label(out, "model_name", st->options.model_name);
-        buf_addf(out, "} %.15g\n", mark[i].x);
+                 "# TYPE quoth:%s gauge\n",
+                 mark[i].name, mark[i].what, window_s, mark[i].name);
+        for (int k = 0; k < n; k++) {
+            buf_addf(out, "quoth:%s{engine=\"0\",", mark[i].name);
+            stats_label(out, "model_name", engine[k].st->options.model_name);
+            buf_addf(out, "} %.15g\n", mark_of(&engine[k].marks, i));
+        }
     }
 }
 

@@ -175,7 +175,7 @@ static int busy(struct engine *en, const struct request *r, enum door_answer a, 
     return refused(en, rc);
 }
 
-/* Open the group of r with its sequences if places and memory are possibly sufficient. */
+/* Open the group of r with its sequences if places and memory may be sufficient. */
 static int open_group(struct group **out, struct engine *en, struct request *r, struct err *e)
 {
     int64_t room;

@@ -55,7 +55,7 @@ static void rig_open(struct rig *r, const struct shape *s)
 }
 
 /* Submit a prompt of n_shared tokens, common to a third of all prompts, and n_own other tokens.
- * beams: two beams if there is room for them. */
+ * With `beams`, it has two beams if there is room for them. */
 static void submit(struct rig *r, int n_shared, int n_own, int n_output, bool beams)
 {
     struct err e;

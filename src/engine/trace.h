@@ -37,7 +37,7 @@ struct trace_event {
     int choice; /* index of the sequence in its request */
     uint64_t request_id;
     int64_t begin_us, end_us;
-    int32_t arg[TRACE_ARGS]; /* named in trace_text.c, by kind */
+    int32_t arg[TRACE_ARGS]; /* arguments; trace_text.c names them by kind */
     char name[TRACE_NAME];   /* TRACE_RUN, _DONE: client's identifier; "" if none */
     const char *finish;      /* TRACE_DONE: static */
 };

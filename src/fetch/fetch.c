@@ -13,7 +13,8 @@ struct response {
     struct err error; /* reason of a failure; "" if the answer is complete */
 };
 
-/* The sum cannot overflow: n is compared with the room that is left. */
+/* Append a piece of the body. No sum can overflow, because n is compared with the remaining
+ * room. */
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
     struct response *a = ctx;
@@ -25,7 +26,7 @@ static bool on_body(void *ctx, int status, const char *data, size_t n)
     return !a->body->failed;
 }
 
-/* A stopped transfer also has an error. fetch_perform reports too_long first. */
+/* Store the result. A stopped transfer also has an error. fetch_perform reports too_long first. */
 static void on_done(void *ctx, const struct fetch_result *r)
 {
     struct response *a = ctx;

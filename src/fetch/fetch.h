@@ -1,7 +1,7 @@
 /* fetch.h - an HTTP/1.1 client: many concurrent requests on one thread, bodies delivered as they
  * arrive.
  *
- *   fetch_open --> fetch_start ... fetch_start --> fetch_wait, again and again --> fetch_close
+ *   fetch_open --> fetch_start ... fetch_start --> fetch_wait, repeatedly --> fetch_close
  *                                                     |
  *                            on_body, on_body, ... on_done of each request, inside fetch_wait
  *
@@ -40,7 +40,8 @@ struct fetch_options {
  *   header  "Name: value" each [n_header], borrowed; NULL and 0: none
  *   o       options of the client; NULL: all zero
  *   status  status of the answer, [200, 599]; NULL: not needed
- * ERR_IO: the answer is not complete, because the server refused, timed out or disconnected.
+ * ERR_IO: the answer is not complete, because the server rejected the connection, timed out or
+ * disconnected.
  * ERR_LIMIT: the body is too long. ERR_ARG: the URL is invalid. ERR_UNSUPPORTED: built without
  * libcurl. ERR_MEMORY. Blocks. Any thread. */
 int fetch_get(const char *url, const char *const *header, size_t n_header,
@@ -50,7 +51,7 @@ int fetch_get(const char *url, const char *const *header, size_t n_header,
 
 struct fetch;
 /* Open a client with options o (NULL: all zero). The caller owns *out, which is NULL after an
- * error. ERR_MEMORY; ERR_UNSUPPORTED if built without libcurl. */
+ * error. ERR_MEMORY, ERR_UNSUPPORTED if built without libcurl. */
 int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e);
 /* End requests in flight without on_done, and free f; f may be NULL. */
 void fetch_close(struct fetch *f);
@@ -88,8 +89,8 @@ struct fetch_request {
  * ERR_UNSUPPORTED if built without libcurl. */
 int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e);
 
-/* Process all ready events and call the callbacks. If no event is ready, sleep first, until an
- * event arrives or time_us() reaches until_us. */
+/* Process all ready events and call the callbacks. Sleep first if no event is ready, until an event
+ * arrives or time_us() reaches until_us. */
 void fetch_wait(struct fetch *f, int64_t until_us);
 
 size_t fetch_n_in_flight(const struct fetch *f); /* return the number of requests in flight */
@@ -115,7 +116,7 @@ void sse_deinit(struct sse *s);
 typedef bool sse_fn(void *ctx, const char *data, size_t n);
 /* Parse the next n bytes of a stream. fn receives the data of each complete event, NUL-terminated,
  * with its lines joined by newlines. Events without data, comments and other fields are skipped.
- * Returns false if an event is too long or fn returns false. The remaining bytes are then not
+ * Return false if an event is too long or fn returns false. The remaining bytes are then not
  * parsed. */
 bool sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ctx);
 

@@ -51,8 +51,8 @@ struct fetch {
 
 /* ---- callbacks of libcurl ---- */
 
-/* Add, change or remove a socket in epoll (CURLMOPT_SOCKETFUNCTION). MOD is tried first, because a
- * socket changes more often than it appears. ADD follows if the socket is new. */
+/* Add, change or remove a socket in epoll (CURLMOPT_SOCKETFUNCTION). MOD is tried before ADD,
+ * because a socket changes more often than it is new. */
 static int watch(CURL *easy, curl_socket_t fd, int what, void *ctx, void *unused)
 {
     struct fetch *f = ctx;
@@ -190,7 +190,7 @@ static bool add_headers(struct transfer *c, const struct fetch_request *r)
     return ok;
 }
 
-/* The body is borrowed: libcurl does not copy CURLOPT_POSTFIELDS. */
+/* Set the body. It is borrowed, because libcurl does not copy CURLOPT_POSTFIELDS. */
 static CURLcode set_body(CURL *x, const struct fetch_request *r)
 {
     CURLcode rc = CURLE_OK;
@@ -227,7 +227,8 @@ static CURLcode set_connection(CURL *x, const struct fetch *f)
     return rc;
 }
 
-/* The options that are not checked copy nothing, so they need no memory and cannot fail. */
+/* Set the options of a request. Those without a check copy no data, so they need no memory and
+ * cannot fail. */
 static CURLcode set_call(struct transfer *c, const struct fetch_request *r)
 {
     CURL *x = c->easy;
@@ -243,7 +244,8 @@ static CURLcode set_call(struct transfer *c, const struct fetch_request *r)
     return rc;
 }
 
-/* `at` is the address of the pointer to the call, so a call can be removed without a search. */
+/* Add a call to the list. `at` is the address of the pointer to the call, so a call can be removed
+ * without a search. */
 static void call_link(struct transfer *c)
 {
     struct fetch *f = c->f;
@@ -299,7 +301,7 @@ static void finish_transfer(struct transfer *c, CURLcode rc)
     r.connect_us = connect_us(c->easy);
     long refused = 0;
     if (rc == CURLE_COULDNT_CONNECT) curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &refused);
-    const char *why = c->unwanted ? "the rest of the answer is not wanted"
+    const char *why = c->unwanted ? "cancelled: the rest of the answer is not needed"
                       : refused   ? os_connect_error((int)refused)
                       : *c->error ? c->error
                                   : curl_easy_strerror(rc);
@@ -342,7 +344,7 @@ static int sleep_until(struct fetch *f, int64_t until_us, struct epoll_event *ev
     return n < 0 ? 0 : n;
 }
 
-/* Check the timer after the sockets, because events of sockets possibly moved the timer. */
+/* The timer is checked after the sockets, because events of sockets may have changed it. */
 void fetch_wait(struct fetch *f, int64_t until_us)
 {
     struct epoll_event ev[N_EVENT];

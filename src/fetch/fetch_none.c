@@ -10,7 +10,7 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
                    "libcurl4-openssl-dev (Debian's name) and build again");
 }
 
-/* Do nothing. There is never a client, because fetch_open always fails. */
+/* Do nothing. No client exists, because fetch_open always fails. */
 
 void fetch_close(struct fetch *f)
 {

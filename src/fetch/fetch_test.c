@@ -166,8 +166,7 @@ struct case_of {
 
 static void check_get(const char *base, const struct case_of *c)
 {
-    /* only servers that never answer have a short timeout, because a busy machine is possibly
-     * slow */
+    /* only servers that never answer have a short timeout, because a busy machine may be slow */
     struct fetch_options o = {.total_ms = strstr(c->path, "never") ? 200 : 5000, .bytes_max = 200};
     struct buf body = {0};
     struct err e = {0};
@@ -179,8 +178,8 @@ static void check_get(const char *base, const struct case_of *c)
     buf_deinit(&body);
 }
 
-/* Return a loopback port that refuses connections as long as *fd is open. The port is bound, so
- * that no other program can use it. */
+/* Return a loopback port that refuses connections while *fd is open. The port is bound, so that no
+ * other program can use it. */
 static int refusing_port(int *fd)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -330,7 +329,7 @@ TEST(fetch_hands_pieces_over_as_they_come)
     struct received refuses = {.f = f, .refuse = true};
     struct fetch_request r = {.url = at(base, "/pieces"), .on_body = on_body, .on_done = on_done};
     bool apart = false;
-    /* on a busy machine both possibly arrive together */
+    /* both may arrive together on a busy machine */
     for (int turn = 0; turn < 5 && !apart; turn++) {
         struct received received = {.f = f};
         r.ctx = &received;
@@ -347,7 +346,7 @@ TEST(fetch_hands_pieces_over_as_they_come)
     r.ctx = &refuses;
     NEED_OK(fetch_start(f, &r, &e), &e);
     while (!refuses.n_done) fetch_wait(f, time_us() + 1000000);
-    EXPECT(refuses.n_piece == 1 && strstr(refuses.error, "not wanted"));
+    EXPECT(refuses.n_piece == 1 && strstr(refuses.error, "not needed"));
     r.url = at(base, "/never");
     r.total_ms = 50;
     refuses.n_done = 0;

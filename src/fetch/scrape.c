@@ -65,14 +65,15 @@ static bool read_row(struct scrape_row *r, const char *line, size_t n)
     return n_number > 0;
 }
 
-/* Compare two texts like strcmp. */
+/* Compare two texts in the order of strcmp. */
 static int compare(const char *a, size_t n_a, const char *b, size_t n_b)
 {
     int c = memcmp(a, b, n_a < n_b ? n_a : n_b);
     return c ? c : (n_a > n_b) - (n_a < n_b);
 }
 
-/* Rows of one name keep the order of the page, because qsort is not stable. */
+/* Compare two rows for qsort. Rows of one name keep the order of the page, because qsort is not
+ * stable. */
 static int by_name(const void *a, const void *b)
 {
     const struct scrape_row *x = a, *y = b;
@@ -80,7 +81,7 @@ static int by_name(const void *a, const void *b)
     return c ? c : (x->name > y->name) - (x->name < y->name);
 }
 
-/* The former rows are replaced, and their memory is reused. */
+/* The previous rows are replaced, and their memory is reused. */
 bool scrape_read(struct scrape *s, const char *page, size_t n)
 {
     bool ok = true;
@@ -121,7 +122,7 @@ static const struct scrape_row *find(const struct scrape *s, const char *name, s
     return s->row.v ? s->row.v + lo : NULL;
 }
 
-/* Return true if the labels contain the text. NULL: any labels. */
+/* Return true if the labels contain the text; NULL: any labels. */
 static bool has(const struct scrape_row *r, const char *label)
 {
     return !label || memmem(r->labels, r->n_labels, label, strlen(label));

@@ -1,5 +1,5 @@
 /* scrape.h - parser of a server's /metrics in the text format of Prometheus, for callers that need
- * a few series. The parser accepts any server's page. An absent value is NAN. Any thread; a struct
+ * a few series. The parser accepts any server's page. An absent value is NAN. Any thread. A struct
  * scrape belongs to one thread at a time. */
 #ifndef QUOTH_FETCH_SCRAPE_H
 #define QUOTH_FETCH_SCRAPE_H
@@ -19,7 +19,7 @@ struct scrape {
 };
 
 /* Parse the samples of a page of n bytes. Other lines are skipped. The page is borrowed as long as
- * *s is used. Returns false if memory ran out. */
+ * *s is used. Return false if memory ran out. */
 bool scrape_read(struct scrape *s, const char *page, size_t n);
 /* Free the rows of s. A zeroed struct is allowed. */
 void scrape_deinit(struct scrape *s);
@@ -27,8 +27,8 @@ void scrape_deinit(struct scrape *s);
 /* Return the sum of all series of that name whose labels contain `label`, such as reason="stop"
  * (NULL: all series). NAN if no series matches. */
 double scrape_sum(const struct scrape *s, const char *name, const char *label);
-/* Copy a label's value from the first series of that name, as written. Returns false if no series
- * has the label. */
+/* Copy a label's value from the first series of that name, unchanged. Return false if no series has
+ * the label. */
 bool scrape_label(const struct scrape *s, const char *name, const char *key, char *out,
                   size_t n_out);
 
@@ -41,7 +41,7 @@ struct scrape_times {
     int n_bound;
     int64_t sum;
 };
-/* Get a histogram. Returns false if the page has no such histogram or the histogram has no bounds.
+/* Get a histogram. Return false if the page has no such histogram or the histogram has no bounds.
  * Bounds beyond HISTOGRAM_BOUNDS_MAX are omitted. */
 bool scrape_times(const struct scrape *s, const char *name, struct scrape_times *t);
 /* Return a histogram that borrows the bounds of t. */

@@ -42,7 +42,7 @@ static bool end_line(struct sse *s, sse_fn *fn, void *ctx)
     return !s->data.failed;
 }
 
-/* after_cr is true after a call that ends with CR: its LF possibly begins this call. */
+/* after_cr is true after a call that ends with CR, because the next call may begin with its LF. */
 bool sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ctx)
 {
     s->line.max = s->data.max = SSE_EVENT_MAX;

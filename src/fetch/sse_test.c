@@ -68,7 +68,7 @@ TEST(sse_events_are_bounded)
     for (int i = 0; i < 2; i++) more &= sse_feed(&s, x, n, note, &events);
     EXPECT(!more);
     sse_deinit(&s);
-    for (int i = 0; i < 17 && !s.data.failed; i++) /* many lines of one event */
+    for (int i = 0; i < 17 && !s.data.failed; i++) /* one event has many lines */
         more = sse_feed(&s, "data: ", 6, note, &events) && sse_feed(&s, x, n, note, &events) &&
                sse_feed(&s, "\n", 1, note, &events);
     EXPECT(!more && events.n == 0);

@@ -50,6 +50,18 @@ int checkpoint_add_floats(struct checkpoint *c, const char *key, const float *v,
     return add_numbers(c, key, VT_F32, v, n, e);
 }
 
+int checkpoint_add_bytes(struct checkpoint *c, const char *key, const void *v, size_t n,
+                         struct err *e)
+{
+    return add_numbers(c, key, VT_U8, v, n, e);
+}
+
+int checkpoint_add_bools(struct checkpoint *c, const char *key, const bool *v, size_t n,
+                         struct err *e)
+{
+    return add_numbers(c, key, VT_BOOL, v, n, e);
+}
+
 int checkpoint_add_texts(struct checkpoint *c, const char *key, const char *const *text,
                          const size_t *len, size_t n, struct err *e)
 {

@@ -4,11 +4,11 @@
  *   fields of config.json   merged into its object, which the reader then reads (changes_merge)
  *   parameters of rope      hf_rope.c, because their place depends on the file
  *
- * Fields of an inner configuration (text_config, HF_OBJECT) are merged, and all other values are
- * replaced: an object such as quantization_config describes one thing. A field at the top level
- * also replaces the field of that name in text_config. In a config of several parts, such a field
- * belongs to text_config, unless only the top level of the file has it. Values that contradict each
- * other are errors. */
+ * Fields of an inner configuration (text_config, HF_OBJECT) are merged. All other values are
+ * replaced, because an object such as quantization_config describes one thing. A field at the top
+ * level also replaces the field of that name in text_config. In a config of several parts, such a
+ * field belongs to text_config, unless only the top level of the file has it. Values that
+ * contradict each other are errors. */
 #include "hf_impl.h"
 
 #include <stdio.h>
@@ -136,14 +136,14 @@ static void put_rest(struct buf *b, const struct json *base, const struct json *
 }
 
 /* The place of a config that members of --hf-overrides may have. */
-struct place {
+struct config_place {
     const struct json *root, *text; /* objects of the file, borrowed; NULL if none */
     bool parts;                     /* true: text_config describes one of several parts */
 };
 
 /* Return true if a member at the top level of the overrides belongs to the top level of the file.
  * hf_rope.c reads the parameters of rope for the text model. */
-static bool is_at_root(const struct place *at, const char *name)
+static bool is_at_root(const struct config_place *at, const char *name)
 {
     static const char *const of_rope[] = {"rope_theta", "partial_rotary_factor",
                                           "original_max_position_embeddings"};
@@ -154,16 +154,16 @@ static bool is_at_root(const struct place *at, const char *name)
 }
 
 /* Return true if such a member belongs to text_config. */
-static bool is_in_text(const struct place *at, const char *name)
+static bool is_in_text(const struct config_place *at, const char *name)
 {
     return at->parts ? !is_at_root(at, name) : json_field(at->text, name) != NULL;
 }
 
 /* Append the members of `from` that `before` lacks. An object of HF_OBJECT gets the other members
- * of the object in `base`. at: only members for which belongs() is true; NULL: all. */
+ * of the object in `base`. at: append only members for which belongs() is true; NULL: all. */
 static void put_given(struct buf *b, const struct json *from, const struct json *base,
-                      const struct json *before, const struct place *at,
-                      bool (*belongs)(const struct place *at, const char *name))
+                      const struct json *before, const struct config_place *at,
+                      bool (*belongs)(const struct config_place *at, const char *name))
 {
     for (void *it = json_first(from); it; it = json_next(from, it)) {
         size_t n;
@@ -182,7 +182,7 @@ static void put_given(struct buf *b, const struct json *from, const struct json 
 }
 
 /* Append text_config, if there is one. */
-static void put_text_config(struct buf *b, const struct place *at, const struct json *over)
+static void put_text_config(struct buf *b, const struct config_place *at, const struct json *over)
 {
     const struct json *text = at->text, *own = json_field(over, text_config);
     if (!text && !own) return;
@@ -223,12 +223,13 @@ static int check_outer(const struct json *text, struct err *e)
     return 0;
 }
 
-/* The caller's members come first, because the first field of a key counts (hf_config.c). */
+/* The caller's members precede those of the file, because the first field of a key counts
+ * (hf_config.c). */
 int changes_merge(struct json **out, const struct json *root, const struct json *over, bool parts,
                   struct err *e)
 {
     struct buf b = {0};
-    const struct place at = {root, json_field(root, text_config), parts};
+    const struct config_place at = {root, json_field(root, text_config), parts};
     *out = NULL;
     int rc = check_older(root, over, e);
     if (rc == 0 && parts) rc = check_outer(json_field(over, text_config), e);

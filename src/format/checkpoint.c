@@ -22,8 +22,8 @@
 
 /* ---- building ---- */
 
-/* Map a file and return its index, or a negative error. data and n_byte are of the model only: a
- * packed executable has a model at an offset. */
+/* Map a file and return its index, or a negative error. data and n_byte cover the model only, which
+ * a packed executable has at an offset. */
 int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
 {
     struct checkpoint_file f = {.path = arena_text(&c->arena, path, strlen(path))};
@@ -41,7 +41,7 @@ int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
     return (int)c->file.n - 1;
 }
 
-/* A second tensor of a name is an error, because the order would select one of them. name and
+/* Reject two tensors of one name, because the order of the file would select one. name and
  * name_raw share memory if they are equal. */
 int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e)
 {
@@ -65,7 +65,8 @@ int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta
                         struct err *e)
 {
     if (checkpoint_meta(c, key))
-        return err_set(e, ERR_FORMAT, "%s: the metadata key \"%s\" occurs twice", c->path, key);
+        return err_set(e, ERR_FORMAT, "%s: the metadata key \"%s\": must be unique, got two",
+                       c->path, key);
     if (c->meta.n >= INT32_MAX) return err_set(e, ERR_LIMIT, "%s: more than 2^31 keys", c->path);
     struct meta_entry entry = {arena_text(&c->arena, key, strlen(key)), *value, c->giving};
     if (!entry.key || !vec_push(&c->meta, entry) ||
@@ -142,8 +143,8 @@ static bool has_config(const char *dir)
     return path_join(path, sizeof path, dir, "config.json") && file_exists(path);
 }
 
-/* A safetensors file begins with the header's length in 8 bytes, then '{'. Headers are smaller than
- * 2^40 bytes, so bytes 5 to 7 are 0. */
+/* Return true for the beginning of a safetensors file: the header's length in 8 bytes, then '{'.
+ * Headers are smaller than 2^40 bytes, so bytes 5 to 7 are 0. */
 static bool safetensors_looks_like(const uint8_t *data, size_t n)
 {
     return n >= 10 && memcmp(data + 5, "\0\0\0", 3) == 0 && data[8] == '{';
@@ -222,8 +223,8 @@ static int check_path(const char *path, struct err *e)
                    path, named ? name : path);
 }
 
-/* The path of a shard opens its folder if the folder has a config.json, because one shard is no
- * model. */
+/* Load the file or folder. The path of a shard opens its folder if the folder has a config.json,
+ * because one shard is no model. */
 static int load(struct checkpoint *c, struct err *e)
 {
     int rc = check_path(c->path, e);
@@ -235,8 +236,8 @@ static int load(struct checkpoint *c, struct err *e)
     return load_file(c, c->path, e);
 }
 
-/* dir is the path itself for a folder, "." for a name without a slash, and "/" for a file in the
- * root. */
+/* Set path and dir. dir is the path itself for a folder, "." for a name without a slash, and "/"
+ * for a file in the root. */
 static int set_paths(struct checkpoint *c, const char *path, struct err *e)
 {
     const char *slash = strrchr(path, '/');
@@ -262,8 +263,8 @@ static int replace_values(struct checkpoint *c, struct err *e)
     return hf_replace_rope(c, e);
 }
 
-/* Close a checkpoint that is opened only in part. *out is NULL after an error. A folder's reader
- * applies the changes itself. */
+/* A half-opened checkpoint is closed after an error, and *out is NULL. A folder's reader applies
+ * the changes itself. */
 static int open_as(struct checkpoint **out, const char *path, bool header_only,
                    const struct changes *changes, struct err *e)
 {
@@ -370,7 +371,7 @@ void checkpoint_release_pages(const struct checkpoint *c)
     for (size_t i = 0; i < c->file.n; i++) file_map_release_pages(&c->file.v[i].map);
 }
 
-/* Keep the bytes before the first tensor: metadata of a GGUF borrow from them. */
+/* Keep the bytes before the first tensor, because metadata of a GGUF borrow from them. */
 int checkpoint_detach(struct checkpoint *c, struct err *e)
 {
     int rc = 0;

@@ -1,4 +1,4 @@
-/* checkpoint_test.c - goal: a checkpoint's key changes if its tensors possibly changed, and
+/* checkpoint_test.c - goal: a checkpoint's key changes if its tensors may have changed, and
  * releasing its pages loses no data. Method: change a copy of the golden llama GGUF slightly. */
 #include "format.h"
 #include "../../tests/unit.h"

@@ -27,8 +27,9 @@ struct shape {
     int context;
     double rope_base, rope_factor, eps; /* rope_factor: factor of llama 3.1's scaling; 0 if none */
     int n_expert, n_expert_used, d_expert; /* 0 if there is no mixture of experts */
-    /* latent attention: widths of compressed q, and of compressed k and v; values of a head of q
-     * and k without and with rope; values of a head of v. Zeros: none. */
+    /* Latent attention. q_rank, kv_rank: widths of compressed q, and of compressed k and v. d_nope,
+     * d_rope: values of a head of q and k without and with rope. d_v: values of a head of v. All
+     * are 0 without latent attention. */
     struct latent_shape {
         int q_rank, kv_rank, d_nope, d_rope, d_v;
     } latent;
@@ -38,7 +39,7 @@ struct shape {
 /* context length for a config.json without that field */
 enum { CONTEXT_DEFAULT = 2048 };
 #define EPSILON_DEFAULT 1e-6
-/* epsilon of LayerNorm, whose field differs by class; other architectures ignore the key */
+/* epsilon of LayerNorm, whose field differs by class. Other architectures ignore the key. */
 #define LAYER_NORM_EPSILON_DEFAULT 1e-5
 
 static const struct shape shapes[] = {
@@ -175,9 +176,9 @@ static const struct meta *arch_meta(const struct checkpoint *c, const char *key)
     return checkpoint_meta(c, full);
 }
 
-/* Return a size in [1, hi], the range that src/model requires. An absent or null size is fallback,
- * which is -1 if the size is required. m->rc keeps the first failure. Returns 1 after a failure, so
- * that callers may divide by the result. */
+/* Return a size in [1, hi], the range that src/model requires. Return `fallback` for an absent or
+ * null size; fallback -1: the size is required. m->rc keeps the first failure. Return 1 after a
+ * failure, so that callers may divide by the result. */
 static int config_int(struct maker *m, const struct checkpoint *config, const char *key, int hi,
                       int64_t fallback)
 {
@@ -204,20 +205,19 @@ static void read_rope_scaling(struct maker *m, const struct checkpoint *config)
  * its width is not a field. */
 static void read_latent(struct maker *m, const struct checkpoint *config)
 {
-    enum { WIDTH_MAX = 65536 };
     struct shape *s = &m->shape;
     const int64_t nope = meta_int(checkpoint_meta(config, "config.qk_nope_head_dim"), 0);
     if (!arch_meta(config, "attention.kv_lora_rank")) return;
-    if (m->rc == 0 && (nope < 1 || nope > WIDTH_MAX))
+    if (m->rc == 0 && (nope < 1 || nope > D_HEAD_MAX))
         m->rc = err_set(m->e, ERR_FORMAT,
                         "%s: config.json: qk_nope_head_dim: must be in [1, %d], got %lld",
-                        config->path, WIDTH_MAX, (long long)nope);
+                        config->path, D_HEAD_MAX, (long long)nope);
     s->latent = (struct latent_shape){
-        .q_rank = config_int(m, config, "attention.q_lora_rank", WIDTH_MAX, -1),
-        .kv_rank = config_int(m, config, "attention.kv_lora_rank", WIDTH_MAX, -1),
+        .q_rank = config_int(m, config, "attention.q_lora_rank", D_HEAD_MAX, -1),
+        .kv_rank = config_int(m, config, "attention.kv_lora_rank", D_HEAD_MAX, -1),
         .d_nope = m->rc == 0 ? (int)nope : 1,
-        .d_rope = config_int(m, config, "rope.dimension_count", WIDTH_MAX, -1),
-        .d_v = config_int(m, config, "attention.value_length", WIDTH_MAX, s->d / s->n_head)};
+        .d_rope = config_int(m, config, "rope.dimension_count", D_HEAD_MAX, -1),
+        .d_v = config_int(m, config, "attention.value_length", D_HEAD_MAX, s->d / s->n_head)};
     s->d_head = s->latent.d_nope + s->latent.d_rope;
 }
 
@@ -231,20 +231,20 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     const char *gguf = arch_gguf_name(s->arch);
     m->window = strcmp(s->arch, gguf) != 0 || arch_gguf_window(gguf);
     s->arch = gguf;
-    s->n_layer = config_int(m, config, "block_count", 4096, -1);
-    s->d = config_int(m, config, "embedding_length", 1 << 20, -1);
+    s->n_layer = config_int(m, config, "block_count", LAYERS_MAX, -1);
+    s->d = config_int(m, config, "embedding_length", WIDTH_MAX, -1);
     /* classes without a default have four widths */
-    s->d_ff = config_int(m, config, "feed_forward_length", 1 << 22, 4 * (int64_t)s->d);
-    s->n_head = config_int(m, config, "attention.head_count", 65536, -1);
+    s->d_ff = config_int(m, config, "feed_forward_length", D_FF_MAX, 4 * (int64_t)s->d);
+    s->n_head = config_int(m, config, "attention.head_count", HEADS_MAX, -1);
     s->n_vocab = config_int(m, config, "vocab_size", 1 << 24, -1);
     s->n_head_kv = config_int(m, config, "attention.head_count_kv", s->n_head, s->n_head);
-    s->d_head = config_int(m, config, "attention.key_length", 65536, s->d / s->n_head);
+    s->d_head = config_int(m, config, "attention.key_length", D_HEAD_MAX, s->d / s->n_head);
     const bool mixture = arch_meta(config, "expert_count") != NULL;
-    s->n_expert = mixture ? config_int(m, config, "expert_count", 65536, -1) : 0;
+    s->n_expert = mixture ? config_int(m, config, "expert_count", EXPERTS_MAX, -1) : 0;
     s->n_expert_used = mixture ? config_int(m, config, "expert_used_count", s->n_expert, -1) : 0;
-    s->d_expert = mixture ? config_int(m, config, "expert_feed_forward_length", 1 << 22, -1) : 0;
+    s->d_expert = mixture ? config_int(m, config, "expert_feed_forward_length", D_FF_MAX, -1) : 0;
     read_latent(m, config);
-    s->n_decoder = config_int(m, config, "decoder_block_count", 4096, s->n_layer);
+    s->n_decoder = config_int(m, config, "decoder_block_count", LAYERS_MAX, s->n_layer);
     s->n_bucket = config_int(m, config, "attention.relative_buckets_count", 65536, 32);
     s->rope_base = meta_real(arch_meta(config, "rope.freq_base"), 1e4);
     s->tied = meta_bool(checkpoint_meta(config, "config.tie_word_embeddings"), false);
@@ -366,7 +366,8 @@ static int add_row(struct maker *m, const struct tensor_row *row, int il)
 {
     const struct shape *s = &m->shape;
     char stem[64], name[80];
-    snprintf(stem, sizeof stem, row->name, il); /* check: at most one %d, from our own table */
+    /* the name is from our own table and has at most one %d */
+    snprintf(stem, sizeof stem, row->name, il);
     snprintf(name, sizeof name, "%s.%s", stem, row->bias ? "bias" : "weight");
     const bool vector = row->n_out == SIZE_ONE, mixture = row->n_expert != SIZE_ONE;
     struct tensor_info t = {
@@ -439,7 +440,7 @@ static int add_tensors(struct maker *m)
         const bool is_head = strcmp(row[i].name, "output") == 0;
         generates |= is_head;
         if (is_head && m->shape.tied) continue;
-        /* a decoder has a score head in place of the head of tokens, not next to it */
+        /* a decoder with a score head has no head of tokens */
         if (row[i].some && (generates || !begins(row[i].name, "cls"))) continue;
         rc = add_row(m, &row[i], 0);
     }
@@ -491,7 +492,7 @@ static int take_gguf(struct maker *m, const struct checkpoint *g)
 
 /* ---- opening ---- */
 
-/* Add what the source may lack: the file type of the mixture, and a tokenizer. */
+/* Add the file type of the mixture, and a tokenizer if the source has none. */
 static int add_ends(struct maker *m)
 {
     int rc = 0, file_type = m->mixed ? m->mixture.file_type : -1;

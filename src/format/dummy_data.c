@@ -19,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* CELL: values of the largest block of a format. TILE_CELLS: cells that repeat in a tensor, so that
+ * encoding takes little time. PIECE_BYTES: bytes of a copy by one thread. */
 enum { CELL = 256, TILE_CELLS = 128, PIECE_BYTES = 1 << 20, ALIGN_BYTES = 64 };
 
 struct dummy_tile {
@@ -92,7 +94,8 @@ static void encode_cell(void *ctx, int chunk, int worker)
     const struct dummy_tile *t = j->tile;
     float x[CELL];
     uint64_t state = j->seed + (uint64_t)chunk;
-    state = rng_next(&state); /* otherwise the streams of neighboring seeds would overlap */
+    /* without this step, the streams of neighboring seeds would overlap */
+    state = rng_next(&state);
     for (int i = 0; i < CELL; i++) x[i] = t->fill.mean + t->fill.sd * normal(&state);
     qtype_info[t->type].ops->encode(t->data + (size_t)chunk * t->cell_bytes, x, CELL, NULL);
 }

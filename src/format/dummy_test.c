@@ -31,7 +31,7 @@ TEST(dummy_shapes_have_their_published_sizes)
     static const struct {
         const char *shape;
         int64_t n_param;
-        int n_rope; /* values of rope_freqs, excluded from the cards' counts */
+        int n_rope; /* number of values of rope_freqs, which the cards' counts exclude */
     } want[] = {
         {"llama2-7b", 6738415616, 0},    {"llama-1b", 1235814400, 32},
         {"llama-3b", 3212749824, 64},    {"llama-8b", 8030261248, 64},

@@ -36,7 +36,7 @@ struct tensor_info {
     const char *name;     /* canonical (GGUF) name, NUL-terminated, in the checkpoint's arena */
     const char *name_raw; /* name as spelled in the file, in the same arena */
     enum qtype type;
-    int n_dim; /* number of dimensions, [1, 4] */
+    int n_dim; /* number of dimensions, [1, 4]; 0: a scalar of a view for safetensors */
     int64_t dim[4];
     const uint8_t *data; /* bytes of the tensor, borrowed [n_byte], at any alignment */
     size_t n_byte;       /* bytes of all rows (qtype_bytes) */
@@ -44,8 +44,8 @@ struct tensor_info {
 };
 
 /* Kind of a metadata value. META_NONE: the key is absent, or its value in a config.json is null.
- * META_OBJECT: a JSON object, or a list of values of different kinds. Only the presence of a
- * META_OBJECT is recorded, not its content. */
+ * META_OBJECT: a JSON object, or a list of values of different kinds. The content of a META_OBJECT
+ * is not recorded. */
 enum meta_kind {
     META_NONE,
     META_BOOL,
@@ -82,8 +82,8 @@ struct checkpoint_changes {
 };
 /* Open a checkpoint with other values. The caller owns *out, which is NULL after an error. Errors
  * name the flag. ERR_FORMAT for a text that is no object. ERR_ARG for values that contradict each
- * other. ERR_UNSUPPORTED if the files have no such values, as a GGUF has no config.json. Otherwise
- * those of checkpoint_open. */
+ * other. ERR_UNSUPPORTED if the files have no such values, as a GGUF has no config.json. Also the
+ * errors of checkpoint_open. */
 int checkpoint_open_with(struct checkpoint **out, const char *path,
                          const struct checkpoint_changes *changes, struct err *e);
 void checkpoint_close(struct checkpoint *c); /* close c; c may be NULL */
@@ -118,10 +118,10 @@ const char *dummy_quants(int i);
  * checkpoint_open for o->model. */
 int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o, struct err *e);
 
-/* Give the tensors of a model of random weights memory if their data is NULL (no_data), so that the
- * model can be bound, but not computed. A vector has its values. A tensor outside of layers has its
- * first bytes, because binding compares the embedding and the head. All other bytes are 0, and take
- * no memory. ERR_MEMORY. */
+/* Allocate memory for tensors of random weights without data (no_data). The model can then be
+ * bound, but not computed. A vector has its values. A tensor outside of layers has its first bytes,
+ * because binding compares the embedding and the head. All other bytes are 0, and take no memory.
+ * ERR_MEMORY. */
 int checkpoint_outline(struct checkpoint *c, struct err *e);
 
 /* Write a GGUF view (a file or a dummy) as one GGUF v3. Metadata keep their order. Keys that
@@ -162,6 +162,12 @@ int checkpoint_add_ints(struct checkpoint *c, const char *key, const int32_t *v,
 /* Add a list of n f32 values, which is copied. Errors: those of checkpoint_add_u32. */
 int checkpoint_add_floats(struct checkpoint *c, const char *key, const float *v, size_t n,
                           struct err *e);
+/* Add a list of n bytes, which is copied. Errors: those of checkpoint_add_u32. */
+int checkpoint_add_bytes(struct checkpoint *c, const char *key, const void *v, size_t n,
+                         struct err *e);
+/* Add a list of n booleans, which is copied. Errors: those of checkpoint_add_u32. */
+int checkpoint_add_bools(struct checkpoint *c, const char *key, const bool *v, size_t n,
+                         struct err *e);
 /* Add a list of n texts. The texts of len[i] bytes at text[i] are copied. Errors: those of
  * checkpoint_add_u32. */
 int checkpoint_add_texts(struct checkpoint *c, const char *key, const char *const *text,
@@ -192,7 +198,7 @@ bool checkpoint_is_app(const char *path);
 /* Write the executable `exe`, followed by the GGUF `model`, to the file `out` with mode 0755. A
  * model that `exe` already contains is omitted. app: the program runs this model if it is started
  * without a command. ERR_ARG if out is one of the inputs, ERR_UNSUPPORTED for a model that is not
- * one GGUF, ERR_IO; otherwise the errors of checkpoint_open. */
+ * one GGUF, ERR_IO. Also the errors of checkpoint_open. */
 int checkpoint_pack(const char *exe, const char *model, const char *out, bool app, struct err *e);
 
 /* Return the kind of the files. */
@@ -238,13 +244,13 @@ const char *checkpoint_rope_given(const struct checkpoint *c);
 enum meta_kind meta_kind(const struct meta *m);
 /* Return a BOOL; `fallback` if m is NULL or of another kind. */
 bool meta_bool(const struct meta *m, bool fallback);
-/* Return a BOOL, an INT, a UINT up to INT64_MAX or a whole REAL; otherwise `fallback`, also if m is
- * NULL. */
+/* Return a BOOL, an INT, a UINT up to INT64_MAX or a whole REAL; `fallback` for other values, also
+ * if m is NULL. */
 int64_t meta_int(const struct meta *m, int64_t fallback);
 /* Return an INT, a UINT or a REAL; `fallback` if m is NULL or of another kind. */
 double meta_real(const struct meta *m, double fallback);
 /* Return a TEXT, borrowed and NUL-terminated; NULL if m is NULL or of another kind. Set *n, which
- * may be NULL, to its length in bytes; it may contain NULs. */
+ * may be NULL, to its length in bytes. The text may contain NULs. */
 const char *meta_text(const struct meta *m, size_t *n);
 
 /* Return the number of items of a list; 0 if m is no list. */
@@ -280,6 +286,8 @@ struct mixture_site { /* a tensor, with the properties that the rules use */
 /* Select a mixture or a number format by its name (mixture.def). Returns ERR_ARG for an unknown
  * name. The error lists the available names. */
 int mixture_find(struct mixture *m, const char *name, bool pure, struct err *e);
+/* Return the name of a mixture by its general.file_type, static; NULL if there is none. */
+const char *mixture_name(int file_type);
 /* Return the type of a tensor. A row is a multiple of its block. */
 enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s);
 
@@ -318,6 +326,17 @@ enum tensor_size {
     SIZE_N_BUCKET, /* number of buckets of distances      */
 };
 
+/* Limits of a model's sizes. A larger size is an error. Products of two sizes fit into an int64_t,
+ * and tables per layer or per head stay small. */
+enum {
+    LAYERS_MAX = 4096,
+    HEADS_MAX = 65536,
+    D_HEAD_MAX = 65536, /* also the ranks of latent attention */
+    EXPERTS_MAX = 65536,
+    WIDTH_MAX = 1 << 20, /* rows of the residual stream and of other vectors */
+    D_FF_MAX = 1 << 22,
+};
+
 struct tensor_row { /* all texts are static */
     /* names without ".weight"; raw: name in Hugging Face files, NULL for a bias */
     const char *arch, *name, *raw;
@@ -338,9 +357,27 @@ const char *arch_base(const char *arch);
 /* Return the architecture of a config.json's model_type, static; model_type itself if the table has
  * no row. */
 const char *arch_of_model_type(const char *model_type);
-/* Return the architecture that text_config describes in files of several parts of a model_type,
- * static; NULL if files of that model_type have one part. */
-const char *arch_of_parts(const char *model_type);
+/* A kind of models of several parts, whose text part is read (parts.def). All texts are static. */
+struct parts {
+    const char *model_type, *text; /* model_type of the whole, and of the text part by default */
+    /* ANY: text_config.model_type selects the text part. ONE: the class has one text part. FLAT: as
+     * ONE, and config.json may lack text_config. */
+    enum { PARTS_ANY, PARTS_ONE, PARTS_FLAT } which;
+    /* source of tie_word_embeddings. FALSE, TRUE: the top level, with this default. EITHER: true at
+     * one of both levels. INNER: text_config if the top level lacks the field. */
+    enum { TIED_FALSE, TIED_TRUE, TIED_EITHER, TIED_INNER } tied;
+    enum { HEAD_NONE, HEAD_CAP, HEAD_ALL } head; /* fields of the text part that change logits */
+};
+
+/* Return the kind of a model_type; NULL if it has one part. */
+const struct parts *parts_of(const char *model_type);
+/* Return true for a model_type that a text part may have (PARTS_ANY). */
+bool parts_has_text(const char *model_type);
+/* Return the description of a tensor of another part, by the beginning of its raw name, static.
+ * NULL for other tensors. */
+const char *parts_other(const char *raw);
+/* Return the kind of the checkpoint's model; NULL if it has one part. */
+const struct parts *checkpoint_parts(const struct checkpoint *c);
 /* An architecture for files of a model_type in which a field of config.json is true. All texts are
  * static. */
 struct arch_field {
@@ -354,10 +391,13 @@ const char *arch_gguf_name(const char *arch);
 bool arch_gguf_window(const char *gguf);
 /* Return true if the matrices of layers are transposed in Hugging Face directories. */
 bool arch_hf_columns(const char *arch);
+/* Return true if tensors of all experts of a layer are transposed in Hugging Face directories. */
+bool arch_hf_expert_columns(const char *arch);
 
-/* Write the Hugging Face name of a GGUF tensor name to out[n_out]. Return false if the architecture
- * has none. */
-bool hf_raw_name(char *out, size_t n_out, const char *name, const char *arch);
+/* Write the Hugging Face name of a GGUF tensor name to out[n_out]. part: number of a part that is a
+ * separate tensor of the directory, such as an expert; -1: the whole. Return false if the
+ * architecture has no such name. */
+bool hf_raw_name(char *out, size_t n_out, const char *name, const char *arch, int part);
 /* Return the field of config.json of a key after "ARCH.", static (hf_keys.def). NULL if none. */
 const char *hf_field_name(const char *arch, const char *key);
 

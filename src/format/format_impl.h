@@ -101,6 +101,7 @@ struct checkpoint {
     struct dummy *dummy;  /* random weights, owned; NULL if the weights come from files */
     const struct changes *changes; /* borrowed while loading; NULL: none */
     const char *giving;            /* flag whose values are being added, static; NULL: none */
+    const struct parts *parts;     /* kind of a model of several parts, static; NULL: one part */
     const char *rope_given;        /* flag that replaced the scaling of rope, static; NULL: none */
 };
 
@@ -112,13 +113,13 @@ int checkpoint_begin(struct checkpoint **out, const char *path, struct err *e);
  * irregular file) or ERR_MEMORY. */
 int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e);
 
-/* Add a tensor. The names of t are copied; its data is borrowed from a file of c. ERR_FORMAT for a
+/* Add a tensor. The names of t are copied. Its data is borrowed from a file of c. ERR_FORMAT for a
  * duplicate name, ERR_LIMIT for too many tensors, ERR_MEMORY. */
 int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e);
 
-/* Add a value under a key. The key is copied; the value's data is borrowed and must live as long as
- * c. ERR_FORMAT for a duplicate key, ERR_LIMIT for too many keys, ERR_MEMORY. The functions below
- * copy their value into the arena and have the same errors. */
+/* Add a value under a key. The key is copied. The value's data is borrowed and must remain valid as
+ * long as c. ERR_FORMAT for a duplicate key, ERR_LIMIT for too many keys, ERR_MEMORY. The functions
+ * below copy their value into the arena and have the same errors. */
 int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta *value,
                         struct err *e);
 /* Add an integer (i64) or a real (f64). Errors: those of checkpoint_add_meta. */
@@ -154,8 +155,13 @@ int llama2c_load(struct checkpoint *c, const char *path, struct err *e);
 bool llama2c_looks_like(const uint8_t *data, size_t n);
 
 /* Write the GGUF name of a raw Hugging Face tensor name to out[n_out]; the raw name if no GGUF name
- * exists. arch selects the table of names: llama's if arch is NULL or has no table. */
-void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch);
+ * exists. arch selects the table of names: llama's if arch is NULL or has no table. parts: the file
+ * has several parts, so names of the text part may have another begin. */
+void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch, bool parts);
+/* Return the begin of names of the text part's tensors at position i of the list, static. NULL
+ * after the last. Set *whole to true if names without the architecture's base follow the begin, to
+ * false if the begin replaces that base. */
+const char *parts_name(int i, bool *whole);
 /* Return general.architecture; NULL if none. */
 const char *checkpoint_arch(const struct checkpoint *c);
 
@@ -169,7 +175,7 @@ const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, si
 /* Parse `from`. Errors: those of checkpoint_open_with, which name the flag. The caller owns *out,
  * also after an error. */
 int changes_open(struct changes *out, const struct checkpoint_changes *from, struct err *e);
-void changes_close(struct changes *ch); /* safe on a zeroed struct */
+void changes_close(struct changes *ch); /* free the memory; a zeroed struct is allowed */
 /* Return true if there is any value. */
 bool changes_any(const struct changes *ch);
 /* Set *out to the object of config.json with the fields of `over`, except those of rope, which

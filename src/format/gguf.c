@@ -266,8 +266,8 @@ static void place_tensor(struct gguf_reader *r, struct tensor_info *t, uint64_t 
              offset < CUT_MAX ? "; download it again" : "");
 }
 
-/* Read the list of tensors. Two passes: the beginning of the data is known only after the last
- * entry of the list. */
+/* Read the list of tensors. Place the tensors in a second pass, because the data begin after the
+ * last entry of the list. */
 static void take_tensors(struct gguf_reader *r, uint64_t n_tensor)
 {
     VEC(uint64_t) offset = {0};
@@ -305,7 +305,7 @@ static void check_version(struct gguf_reader *r)
         FAIL(r, ERR_UNSUPPORTED, "%s: GGUF version %u, expected 2 or 3", r->path, version);
 }
 
-/* Check the number of the part, so that renamed or repeated parts are detected. */
+/* Check the number of the part, to detect renamed or repeated parts. */
 static void check_split(struct gguf_reader *r)
 {
     bool is_part = r->part > 0 || r->split_count > 1;
@@ -366,8 +366,8 @@ static int load_rest(struct gguf_reader *r, const char *path, size_t n_prefix, i
     }
     if (n_tensor >= 0 && n_tensor != (int64_t)r->c->tensor.n)
         return err_set(r->e, ERR_FORMAT,
-                       "%s: split.tensors.count is %lld, but the parts hold %zu tensors", path,
-                       (long long)n_tensor, r->c->tensor.n);
+                       "%s: split.tensors.count: must be %zu, the number of tensors, got %lld",
+                       path, r->c->tensor.n, (long long)n_tensor);
     return 0;
 }
 
@@ -386,8 +386,7 @@ int gguf_load(struct checkpoint *c, const char *path, struct err *e)
     if (rc != 0) return rc;
     int64_t n_part = r.split_count > 0 ? r.split_count : 1;
     if (n_part != (named ? named : 1))
-        return err_set(e, ERR_FORMAT,
-                       "%s: split.count is %lld, but the file is named as part of %d", first,
-                       (long long)n_part, named ? named : 1);
+        return err_set(e, ERR_FORMAT, "%s: split.count: must be %d as in the file's name, got %lld",
+                       first, named ? named : 1, (long long)n_part);
     return n_part > 1 ? load_rest(&r, first, n_prefix, named) : 0;
 }

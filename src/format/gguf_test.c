@@ -266,11 +266,11 @@ TEST(gguf_split)
         checkpoint_close(c);
     }
     write_part(name[0], 0, 3, 4);
-    expect_split_refused(name[1], "split.tensors.count is 4, but the parts hold 3 tensors");
+    expect_split_refused(name[1], "split.tensors.count: must be 3, the number of tensors, got 4");
     write_part(name[0], 0, 2, 3);
-    expect_split_refused(name[0], "split.count is 2, but the file is named as part of 3");
+    expect_split_refused(name[0], "split.count: must be 3 as in the file's name, got 2");
     write_part("alone.gguf", 0, 2, 3);
-    expect_split_refused("alone.gguf", "split.count is 2, but the file is named as part of 1");
+    expect_split_refused("alone.gguf", "split.count: must be 1 as in the file's name, got 2");
     write_part(name[0], 1, 3, 3);
     expect_split_refused(name[0], "split.no is 1, expected 0");
     write_part(name[0], 0, 3, 3), write_part(name[2], 1, 3, 3);
@@ -283,7 +283,7 @@ TEST(gguf_split)
 
 /* Expect that NAME.ok.gguf opens and NAME.bad.gguf does not. TENSORS_*.ok have tensors without data
  * bytes, so only their header opens. Some of these tensors have the types 9 and 15 (Q8_1, Q8_K).
- * These types are for activations and never occur in a model. */
+ * They are types of activations, which no model has. */
 static void run_handcrafted(const char *dir, const char *name)
 {
     char path[1024];

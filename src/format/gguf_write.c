@@ -55,7 +55,7 @@ static bool is_about_parts(const char *key)
     return strncmp(key, "split.", 6) == 0;
 }
 
-/* Append all keys except split.*, and return their number: the result is one file. */
+/* Append all keys except split.*, because the result is one file. Return their number. */
 static uint64_t put_meta(struct buf *b, const struct checkpoint *c)
 {
     uint64_t n = 0;
@@ -227,7 +227,7 @@ static int make_safetensors_header(struct buf *b, const struct checkpoint *c, st
         at += t->n_byte;
     }
     buf_add_char(&json, '}');
-    while (json.n % 8) buf_add_char(&json, ' ');
+    while (json.n % 8 && !json.failed) buf_add_char(&json, ' ');
     put_uint(b, 8, json.n);
     if (json.n) buf_add(b, json.data, json.n);
     const bool failed = json.failed || b->failed;

@@ -56,7 +56,8 @@ static int check_shards(const struct checkpoint *c, const struct json *weight_ma
         char name[4096];
         size_t n;
         const char *file = json_text(json_it_value(it), &n);
-        hf_tensor_name(name, sizeof name, json_it_key(it, NULL), checkpoint_arch(c));
+        hf_tensor_name(name, sizeof name, json_it_key(it, NULL), checkpoint_arch(c),
+                       c->parts != NULL);
         const struct tensor_info *t = checkpoint_tensor(c, name);
         if (!t || (uint32_t)t->file != *strmap_get(files, file, n))
             return err_set(e, ERR_MISSING, "tensor \"%s\" not found in %s", json_it_key(it, NULL),
@@ -114,8 +115,8 @@ static int load_weights(struct checkpoint *c, const char *dir, struct err *e)
     return file_exists(path) ? safetensors_load(c, path, e) : load_only_file(c, dir, e);
 }
 
-/* Load the weights. Missing weights of an unknown architecture are not the first reason, because no
- * weights would help. */
+/* Load the weights. Report an unknown architecture before missing weights, because no weights would
+ * make it known. */
 static int load_known(struct checkpoint *c, const char *dir, struct err *e)
 {
     int n_row, rc = load_weights(c, dir, e);

@@ -3,8 +3,10 @@
  *   config.json              "ARCH.key", or "config.FIELD" if GGUF has no name for the field;
  *                            fields of text_config override fields at the top level; the
  *                            parameters of rope are in hf_rope.c
- *   config.json of a model of several parts, whose text_config describes the text model: the same
- *                            with the fields of text_config, and "config.outer.FIELD" for others
+ *   config.json of a model of several parts (parts.def), whose text_config describes the text part:
+ *                            "ARCH.key" or "config.FIELD" for the fields of text_config;
+ *                            "config.outer.FIELD" for others; "config.inner.FIELD" for fields of
+ *                            text_config that count at the top level
  *   generation_config.json   general.sampling.*, tokenizer.ggml.*_token_id(s)
  *   chat_template.jinja, additional_chat_templates/NAME.jinja, chat_template.json and
  *   tokenizer_config.json    tokenizer.chat_template(.NAME); the first file that has it is used
@@ -20,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = HF_KEY_BYTES_MAX, LAYERS_MAX = 4096 };
+enum { FILE_BYTES_MAX = 64 << 20, KEY_BYTES_MAX = HF_KEY_BYTES_MAX };
 
 bool hf_is_outer(const char *name)
 {
@@ -138,7 +140,7 @@ int hf_add_json(struct config_reader *h, const char *key, const char *name, cons
                    h->file, name);
 }
 
-/* The key records that the field exists and is null, or is an object. */
+/* The key records that the field exists and is null or an object. */
 int hf_add_bare(struct config_reader *h, const char *key, enum value_type type)
 {
     return checkpoint_meta(h->c, key)
@@ -185,19 +187,58 @@ static const char *arch_of(const struct config_reader *h, const char *model_type
     return arch_of_model_type(model_type);
 }
 
-/* Set the architecture. The architecture is the prefix of most keys, so it is read first. In a
- * config of several parts, the model_type at the top level decides. */
-static int read_arch(struct config_reader *h)
+/* Read the name in a field model_type. Return NULL after an error. */
+static const char *read_type(struct config_reader *h, const struct json *v, const char *field)
 {
     size_t n;
-    const struct json *v = json_field(h->parts ? h->root : NULL, "model_type");
-    if (!v) v = hf_field(h, "model_type");
-    h->arch = json_text(v, &n);
-    if (!h->arch || n == 0 || n > 64 || strlen(h->arch) != n)
-        return err_set(h->e, ERR_FORMAT,
-                       "%s/config.json: model_type: expected a name of 1 to 64 bytes, got %s",
-                       h->dir, json_kind_name(json_kind(v)));
-    h->arch = arch_of(h, h->arch);
+    const char *type = json_text(v, &n);
+    if (type && n > 0 && n <= 64 && strlen(type) == n) return type;
+    err_set(h->e, ERR_FORMAT, "%s/config.json: %s: must be a name of [1, 64] bytes, got %s", h->dir,
+            field, json_kind_name(json_kind(v)));
+    return NULL;
+}
+
+/* Reject a model_type of the text part that the class of several parts does not have. */
+static int refuse_text(struct config_reader *h, const char *type)
+{
+    return err_set(h->e, ERR_UNSUPPORTED,
+                   "%s/config.json: text_config.model_type: \"%.64s\" in a model of several parts "
+                   "of model_type \"%s\": not supported yet",
+                   h->dir, type, h->parts->model_type);
+}
+
+/* Set the architecture of the text part. Classes with one kind of text part ignore its model_type
+ * in transformers, so another one is an error here. Older files have the model_type of the whole
+ * model. */
+static int read_text_arch(struct config_reader *h)
+{
+    static const char field[] = "text_config.model_type";
+    const struct parts *p = h->parts;
+    const struct json *v = h->text == h->root ? NULL : json_field(h->text, "model_type");
+    const char *type = v ? read_type(h, v, field) : p->text;
+    if (!type) return ERR_FORMAT;
+    if (strcmp(type, p->model_type) == 0 && p->which != PARTS_ANY) type = p->text;
+    h->arch = arch_of_model_type(type);
+    if (p->which == PARTS_ANY && !parts_has_text(type)) return refuse_text(h, type);
+    if (p->which != PARTS_ANY && strcmp(h->arch, arch_of_model_type(p->text)) != 0)
+        return refuse_text(h, type);
+    return 0;
+}
+
+/* Set the architecture. The architecture is the prefix of most keys, so it is read first. In a
+ * config of several parts it is that of the text part. */
+static int read_arch(struct config_reader *h)
+{
+    if (h->parts) {
+        const int rc = read_text_arch(h);
+        if (rc != 0) return rc;
+    } else {
+        /* an unknown class of several parts is not the class of its text part */
+        const struct json *own = json_field(h->root, "model_type");
+        const char *type = read_type(h, own ? own : hf_field(h, "model_type"), "model_type");
+        if (!type) return ERR_FORMAT;
+        h->arch = arch_of(h, type);
+    }
     return checkpoint_add_text(h->c, "general.architecture", h->arch, strlen(h->arch), h->e);
 }
 
@@ -207,7 +248,7 @@ static const struct own_name own_key[] = {
 };
 enum { N_OWN_KEY = sizeof own_key / sizeof own_key[0] };
 
-/* Return true if the architecture's class has names of its own for a key. */
+/* Return true if the architecture's class has other names for a key. */
 static bool has_own_names(const struct config_reader *h, const char *key)
 {
     for (size_t i = 0; i < N_OWN_KEY; i++)
@@ -308,24 +349,48 @@ static int read_field(struct config_reader *h, const struct json *object, const 
     return rc;
 }
 
+/* Return true for a field at the top level that describes another part. */
+static bool is_of_other_part(const char *name)
+{
+    static const char *const other[] = {
+#define PARTS_IDLE(field, why) field,
+#include "parts.def"
+    };
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
+        if (strcmp(other[i], name) == 0) return true;
+    return false;
+}
+
+/* Add a field of the object that describes the text part. */
+static int read_text_field(struct config_reader *h, const char *name, const struct json *v)
+{
+    const bool flat = h->text == h->root;
+    if (flat && is_of_other_part(name)) return hf_add_other(h, "outer", name, v);
+    if (!flat && strcmp(name, "pad_token_id") == 0) return hf_add_other(h, "inner", name, v);
+    if (flat || !hf_is_outer(name)) return read_field(h, h->text, name, v);
+    if (strcmp(name, "quantization_config") == 0 && !json_field(h->root, name)) return 0;
+    return hf_add_other(h, "inner", name, v);
+}
+
 /* Add every field of the object. */
 static int read_fields(struct config_reader *h, const struct json *object)
 {
     int rc = 0;
     for (void *it = json_first(object); it && rc == 0; it = json_next(object, it)) {
         const char *name = json_it_key(it, NULL);
-        if (h->parts && object == h->text && hf_is_outer(name)) continue;
-        rc = read_field(h, object, name, json_it_value(it));
+        rc = h->parts ? read_text_field(h, name, json_it_value(it))
+                      : read_field(h, object, name, json_it_value(it));
     }
     return rc;
 }
 
-/* Add the fields at the top level of a config of several parts. Most are not those of the text
- * model, even if they have the same names. */
+/* Add the fields at the top level of a config of several parts. Most do not belong to the text
+ * model, even if they have equal names. */
 static int read_outer(struct config_reader *h)
 {
     int rc = 0;
-    for (void *it = json_first(h->root); it && rc == 0; it = json_next(h->root, it)) {
+    for (void *it = json_first(h->root); it && rc == 0 && h->text != h->root;
+         it = json_next(h->root, it)) {
         const char *name = json_it_key(it, NULL);
         const bool other = strcmp(name, "text_config") == 0 || strcmp(name, "model_type") == 0;
         if (hf_is_outer(name))
@@ -363,6 +428,7 @@ static int read_quantization(struct config_reader *h)
 {
     const struct json *q = hf_field(h, "quantization_config");
     if (!q) q = hf_field(h, "compression_config");
+    if (!q && h->parts) q = json_field(h->text, "quantization_config");
     int rc = q ? hf_add_other(h, "", "quantization_config", q) : 0;
     return rc ? rc : add_fields(h, "quantization_config", q, 0);
 }
@@ -450,8 +516,8 @@ static int read_layers(struct config_reader *h)
     return rc;
 }
 
-/* Read id2label as a list of labels: {"0": "A", "1": "B"} -> ["A", "B"]. If num_labels is another
- * number, the labels are LABEL_0, LABEL_1 ..., as in transformers. */
+/* Read id2label as a list of labels: {"0": "A", "1": "B"} -> ["A", "B"]. The labels are LABEL_0,
+ * LABEL_1 ... if num_labels is another number, as in transformers. */
 static int read_labels(struct config_reader *h)
 {
     enum { LABELS_MAX = 1 << 16 };
@@ -657,13 +723,28 @@ static int with_file(struct config_reader *h, const char *file, bool optional,
     return rc;
 }
 
-/* Return true if config.json describes a model of several parts. over: fields that replace those of
- * the file; NULL: none. */
-static bool has_parts(const struct json *root, const struct json *over)
+/* Return the kind of a model of several parts; NULL if it has one part. over: fields that replace
+ * those of the file; NULL: none. */
+static const struct parts *kind_of_parts(const struct json *root, const struct json *over)
 {
     const struct json *own = json_field(over, "model_type");
     const char *type = json_text(own ? own : json_field(root, "model_type"), NULL);
-    return type && arch_of_parts(type);
+    return type ? parts_of(type) : NULL;
+}
+
+/* Set the object that describes the text part. */
+static int find_text(struct config_reader *h)
+{
+    h->text = json_field(h->root, "text_config");
+    if (!h->parts || json_kind(h->text) == JK_OBJECT) return 0;
+    if (h->parts->which == PARTS_FLAT && !h->text) {
+        h->text = h->root;
+        return 0;
+    }
+    if (!h->text)
+        return err_set(h->e, ERR_MISSING, "%s/config.json: text_config is missing", h->dir);
+    return err_set(h->e, ERR_FORMAT, "%s/config.json: text_config: expected an object, got %s",
+                   h->dir, json_kind_name(json_kind(h->text)));
 }
 
 /* Read the object of config.json, which has the values of --hf-overrides. Fields of text_config
@@ -671,8 +752,9 @@ static bool has_parts(const struct json *root, const struct json *over)
 static int read_merged(struct config_reader *h, const struct json *root)
 {
     h->root = root;
-    h->text = json_field(root, "text_config");
-    int rc = read_arch(h);
+    h->c->parts = h->parts;
+    int rc = find_text(h);
+    if (rc == 0) rc = read_arch(h);
     if (rc == 0) rc = read_fields(h, h->text);
     if (rc == 0) rc = h->parts ? read_outer(h) : read_fields(h, root);
     if (rc == 0) rc = hf_read_rope(h);
@@ -689,9 +771,10 @@ static int read_config(struct config_reader *h, const struct json *root)
 {
     struct json *merged;
     const struct json *over = h->c->changes ? h->c->changes->config : NULL;
-    h->parts = has_parts(root, over);
+    h->parts = kind_of_parts(root, over);
     if (!over) return read_merged(h, root);
-    int rc = changes_merge(&merged, root, over, h->parts, h->e);
+    const bool apart = h->parts && json_field(root, "text_config");
+    int rc = changes_merge(&merged, root, over, apart, h->e);
     if (rc == 0) rc = read_merged(h, merged);
     if (rc == 0) changes_mark(h->c, over);
     json_drop(merged);

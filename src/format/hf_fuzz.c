@@ -41,7 +41,7 @@ static void make_dir(void)
     put("model.safetensors", weights, sizeof weights - 1);
 }
 
-/* Open the directory with the input as values in place of those of config.json. */
+/* Open the directory with the input as values that replace those of config.json. */
 static void open_changed(const uint8_t *data, size_t n)
 {
     struct checkpoint *c;

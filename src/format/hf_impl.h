@@ -17,9 +17,11 @@ struct config_reader {
     struct err *e;
     const char *dir, *file;  /* dir: the directory. file: name of the current file, for errors. */
     const struct json *root; /* object of config.json */
-    const struct json *text; /* text_config in config.json; NULL if none */
-    bool parts;              /* true: the model is one of several parts, described by `text` */
-    const char *arch;        /* name of the architecture, borrowed */
+    /* text_config in config.json; NULL if none. In files of several parts, the object that
+     * describes the text part, which may be `root` */
+    const struct json *text;
+    const struct parts *parts; /* kind of a model of several parts, static; NULL: one part */
+    const char *arch;          /* name of the architecture, borrowed */
 };
 
 /* Rows of names that belong to one architecture (HF_KEY_OF, HF_ROPE_OF). All texts are static. */
@@ -29,10 +31,10 @@ struct own_name {
 
 /* Return true for a field that counts at the top level of a config of several parts. */
 bool hf_is_outer(const char *name);
-/* Return a field of text_config, otherwise of the top level. NULL if both lack it. In a config of
- * several parts, only one of both counts. */
+/* Return a field of text_config, or of the top level if text_config lacks it. NULL if both lack it.
+ * In a config of several parts, only one of both counts. */
 const struct json *hf_field(const struct config_reader *h, const char *name);
-/* Add a field's value. Does nothing if the value is absent or null. */
+/* Add a field's value. Do nothing if the value is absent or null. */
 int hf_add_json(struct config_reader *h, const char *key, const char *name, const struct json *v);
 /* Add a key without a value, VT_NULL or VT_OBJECT. */
 int hf_add_bare(struct config_reader *h, const char *key, enum value_type type);
@@ -42,7 +44,7 @@ int hf_add_arch(struct config_reader *h, const char *key, const char *name, cons
 int hf_add_other(struct config_reader *h, const char *parent, const char *name,
                  const struct json *v);
 /* Add a field under its GGUF names, if key[0, n) has any. Sets *named if the field has a GGUF name.
- * A key for which the class has names of its own is not added. */
+ * A key is not added if the class has other names for it. */
 int hf_add_named(struct config_reader *h, const struct name_pair *key, size_t n, const char *name,
                  const struct json *v, bool *named);
 

@@ -8,8 +8,8 @@
  *   config_sentence_transformers.json   "sentence_transformers.prompts.NAME"
  *
  * N counts the Dense modules from 0. A module of another type, or at another place, is
- * "sentence_transformers.unsupported". Models with it are rejected, because vectors without it
- * would be wrong. So are mechanisms of a module that are not supported. */
+ * "sentence_transformers.unsupported". Models with such a module, or with a mechanism of a module
+ * that is not supported, are rejected. Their vectors would be wrong. */
 #include "format_impl.h"
 
 #include "base/text.h"
@@ -27,8 +27,8 @@ struct modules {
     int n_pooling, n_dense, n_normalize;
 };
 
-/* Read an optional file as an object, or as the type of JSON value `kind`. *out is NULL if the file
- * does not exist; the caller drops it. */
+/* Read an optional file as a JSON value of the type `kind`. *out is NULL if the file does not
+ * exist. The caller drops *out. */
 static int read_file(const struct modules *m, const char *file, enum json_kind kind,
                      struct json **out)
 {

@@ -1,5 +1,5 @@
-/* hf_modules_test.c - goal: the modules of sentence-transformers become metadata and tensors, and a
- * mechanism that is not computed is refused by its field. Method: write small directories. */
+/* hf_modules_test.c - goal: the modules of sentence-transformers become metadata and tensors, and
+ * an unsupported mechanism is rejected by its field. Method: write small directories. */
 #include "format.h"
 #include "../../tests/safetensors_make.h"
 #include "../../tests/unit.h"

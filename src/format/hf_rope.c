@@ -5,10 +5,9 @@
  *   transformers 5   rope_parameters {rope_theta, rope_type, factor ...}, or one per layer type
  *   the caller       an object of one of these forms
  *
- * A scaling is replaced completely, because its parameters have no meaning for another type. Of the
- * file's parameters remain those that are no part of the scaling (kept_fields). In a GGUF, the
- * caller's object gets the keys that a config.json would give: the meaning of a parameter then does
- * not depend on the file. */
+ * A scaling is replaced completely, because its parameters have no meaning for another type. The
+ * file's parameters that are no part of the scaling remain (kept_fields). In a GGUF, the caller's
+ * object gets the keys of a config.json, so its meaning does not depend on the file. */
 #include "hf_impl.h"
 
 #include <stdio.h>
@@ -98,7 +97,7 @@ static int read_local(struct config_reader *h, const struct json *local)
     return rc;
 }
 
-/* Return true if an object per layer type has other parameters beside it. */
+/* Return true if p has both objects per layer type and other parameters. */
 static bool is_mixed(const struct json *p)
 {
     bool mixed = false;
@@ -158,8 +157,8 @@ static int read_kept(struct config_reader *h, const struct json *p, const struct
                : rc;
 }
 
-/* Add the base and the partial factor at the top level of an object. They override nothing. A class
- * may have other names for them. */
+/* Add the base and the partial factor at the top level of an object. They override no other field.
+ * A class may have other names for them. */
 static int read_top(struct config_reader *h, const struct json *object)
 {
     static const char *const usual[] = {"rope_theta", "partial_rotary_factor"};
@@ -178,7 +177,8 @@ static int read_top(struct config_reader *h, const struct json *object)
 
 /* ---- parameters of the caller ---- */
 
-/* Return the caller's object, or null, in place of rope_scaling; NULL if none. Set *flag. */
+/* Return the caller's value in place of rope_scaling, an object or null; NULL if none. Set *flag to
+ * its flag. */
 static const struct json *given_object(const struct changes *ch, const char **flag)
 {
     static const char *const name[] = {"rope_scaling", "rope_parameters"};
@@ -254,7 +254,8 @@ int hf_read_rope(struct config_reader *h)
     int rc = ch && ch->rope_theta > 0 ? read_base(h, ch->rope_theta) : 0;
     type = json_text(type_field(main_object(p)), NULL);
     const bool same = given && ch->rope_adds && same_type(given, type);
-    if (same && json_count(given) == 1) given = NULL; /* the file has the scaling */
+    /* the file's scaling has this type and no parameter is given */
+    if (same && json_count(given) == 1) given = NULL;
     if (rc == 0 && ch) rc = read_given_top(h, ch->config);
     if (rc == 0 && given) rc = read_given(h, given, flag);
     if (rc == 0 && (p || given)) rc = hf_add_bare(h, "config.rope_parameters", VT_OBJECT);
@@ -350,7 +351,8 @@ int hf_replace_rope(struct checkpoint *c, struct err *e)
     snprintf(key, sizeof key, "%.100s.rope.scaling.type", arch);
     const bool same =
         given && ch->rope_adds && same_type(given, meta_text(checkpoint_meta(c, key), NULL));
-    if (same && json_count(given) == 1) given = NULL; /* the file has the scaling */
+    /* the file's scaling has this type and no parameter is given */
+    if (same && json_count(given) == 1) given = NULL;
     int rc = given ? remove_keys(c, arch, is_scaling_key, &scaling, e) : 0;
     if (rc == 0 && given) rc = read_given(&h, given, flag);
     if (rc == 0 && same) rc = add_rest(&h, &scaling, flag);

@@ -58,7 +58,14 @@ static void expect_refused(const char *want)
 static void expect_name_of(const char *arch, const char *raw, const char *want)
 {
     char name[200];
-    hf_tensor_name(name, sizeof name, raw, arch);
+    hf_tensor_name(name, sizeof name, raw, arch, false);
+    EXPECT_TEXT(name, want);
+}
+
+static void expect_part_of(const char *arch, const char *raw, const char *want)
+{
+    char name[200];
+    hf_tensor_name(name, sizeof name, raw, arch, true);
     EXPECT_TEXT(name, want);
 }
 
@@ -85,7 +92,7 @@ TEST(hf_tensor_names)
 
 TEST(hf_names_of_older_norms)
 {
-    /* Goal: gamma and beta are the weight and bias of a LayerNorm, and of nothing else. */
+    /* Goal: only a LayerNorm has gamma and beta as names of its weight and bias. */
     expect_name_of("bert", "bert.embeddings.LayerNorm.gamma", "token_embd_norm.weight");
     expect_name_of("bert", "bert.embeddings.LayerNorm.beta", "token_embd_norm.bias");
     expect_name_of("apertus", "model.layers.2.mlp.act_fn.beta", "blk.2.xielu.beta");
@@ -102,18 +109,25 @@ TEST(hf_names_without_a_suffix_and_of_parts)
     expect_name_of("gemma4", "model.layers.3.router.proj.weight", "blk.3.ffn_gate_inp.weight");
     expect_name_of("gemma4", "model.layers.3.experts.gate_up_proj",
                    "blk.3.ffn_gate_up_exps.weight");
-    expect_name_of("gemma4", "model.language_model.layers.3.layer_scalar",
+    expect_part_of("gemma4", "model.language_model.layers.3.layer_scalar",
                    "blk.3.layer_output_scale.weight");
-    expect_name_of("gemma4", "model.language_model.embed_tokens.weight", "token_embd.weight");
-    expect_name_of("gemma4", "model.language_model.norm.weight", "output_norm.weight");
+    expect_part_of("gemma4", "model.language_model.embed_tokens.weight", "token_embd.weight");
+    expect_part_of("gemma4", "model.language_model.norm.weight", "output_norm.weight");
     expect_name_of("gemma3n", "model.altup_projections.2.weight", "altup_proj.2.weight");
-    expect_name_of("gemma3n", "model.language_model.altup_unembed_projections.0.weight",
+    expect_part_of("gemma3n", "model.language_model.altup_unembed_projections.0.weight",
                    "altup_unembd_proj.0.weight");
     expect_name_of("gemma3n", "model.layers.1.altup.correct_output_scale",
                    "blk.1.altup_correct_scale.weight");
-    expect_name_of("gemma4", "model.vision_tower.norm.weight", "model.vision_tower.norm.weight");
-    expect_name_of("gemma3", "model.language_model.norm.weight", "output_norm.weight");
-    expect_name_of("gemma3", "language_model.model.layers.3.mlp.up_proj.weight",
+    expect_part_of("gemma4", "model.vision_tower.norm.weight", "model.vision_tower.norm.weight");
+    expect_part_of("llama", "language_model.lm_head.weight", "output.weight");
+    expect_part_of("llama", "language_model.norm.weight", "output_norm.weight");
+    expect_part_of("llama", "model.text_model.layers.3.mlp.up_proj.weight", "blk.3.ffn_up.weight");
+    expect_part_of("llama", "language_model.model.lm_head.weight",
+                   "language_model.model.lm_head.weight");
+    expect_part_of("llama", "visual.norm.weight", "visual.norm.weight");
+    expect_part_of("llama", "norm.weight", "norm.weight");
+    expect_part_of("gemma3", "model.language_model.norm.weight", "output_norm.weight");
+    expect_part_of("gemma3", "language_model.model.layers.3.mlp.up_proj.weight",
                    "blk.3.ffn_up.weight");
     expect_name_of("gemma3", "model.norm.weight", "output_norm.weight");
     expect_name_of("qwen3", "model.language_model.norm.weight", "model.language_model.norm.weight");
@@ -140,7 +154,7 @@ TEST(hf_names_of_encoder_and_decoder)
     expect_name_of("bart", "final_logits_bias", "output_bias.weight");
 }
 
-/* Goal: an alias names a tensor that the file has under no other name. Copies keep their names. */
+/* Goal: an alias names a tensor that has no other name in the file. Copies keep their names. */
 TEST(hf_aliases_name_tensors_that_are_missing)
 {
     static const char one[] = "'encoder.embed_tokens.weight':{'dtype':'I8','shape':[2,1],"
@@ -253,17 +267,18 @@ TEST(hf_config_rope_parameters)
 
 TEST(hf_config_nested)
 {
-    /* Goal: fields of text_config override fields at the top level. Old spellings of the rope type
-     * are accepted. */
+    /* Goal: fields of text_config override fields at the top level, except for the class. An
+     * unknown class of several parts is not the class of its text part. Old spellings of the rope
+     * type are accepted. */
     struct err e = {0};
-    begin("{'model_type':'llava','hidden_size':1,'vocab_size':9,'text_config':{'model_type':'"
+    begin("{'model_type':'other','hidden_size':1,'vocab_size':9,'text_config':{'model_type':'"
           "mistral','hidden_size':64,"
           "'rope_scaling':{'type':'linear','factor':2}},'vision_config':{'hidden_size':5}}");
     struct checkpoint *c = open_dir(&e);
     NEED_OK(c ? 0 : -1, &e);
-    EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), "mistral");
-    EXPECT(int_of(c, "mistral.embedding_length") == 64 && int_of(c, "mistral.vocab_size") == 9);
-    EXPECT_TEXT(meta_text(checkpoint_meta(c, "mistral.rope.scaling.type"), NULL), "linear");
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), "other");
+    EXPECT(int_of(c, "other.embedding_length") == 64 && int_of(c, "other.vocab_size") == 9);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "other.rope.scaling.type"), NULL), "linear");
     checkpoint_close(c);
 }
 
@@ -296,7 +311,7 @@ static const char *given(const struct checkpoint *c, const char *key)
 TEST(hf_overrides_are_merged)
 {
     struct err e = {0};
-    begin("{'model_type':'llava','hidden_size':1,'vocab_size':9,'num_local_experts':4,'note':'a',"
+    begin("{'model_type':'other','hidden_size':1,'vocab_size':9,'num_local_experts':4,'note':'a',"
           "'text_config':{'model_type':'mistral','hidden_size':64,'num_hidden_layers':3,"
           "'rope_theta':5},'attn_config':{'a':1,'b':2},'eos_token_id':8,"
           "'quantization_config':{'quant_method':'awq','bits':4}}");
@@ -307,11 +322,11 @@ TEST(hf_overrides_are_merged)
         "'num_experts':2,'eos_token_id':[5,4],'new':true,'note':null}",
         &e);
     NEED_OK(c ? 0 : -1, &e);
-    EXPECT_INT(int_of(c, "mistral.embedding_length"), 32);
-    EXPECT_INT(int_of(c, "mistral.block_count"), 7);
-    EXPECT_INT(int_of(c, "mistral.vocab_size"), 10);
-    EXPECT_INT(int_of(c, "mistral.expert_count"), 2);
-    EXPECT(real_of(c, "mistral.rope.freq_base") == 11);
+    EXPECT_INT(int_of(c, "other.embedding_length"), 32);
+    EXPECT_INT(int_of(c, "other.block_count"), 7);
+    EXPECT_INT(int_of(c, "other.vocab_size"), 10);
+    EXPECT_INT(int_of(c, "other.expert_count"), 2);
+    EXPECT(real_of(c, "other.rope.freq_base") == 11);
     EXPECT_TEXT(meta_text(checkpoint_meta(c, "config.quantization_config.quant_method"), NULL),
                 "gptq");
     EXPECT(!checkpoint_meta(c, "config.quantization_config.bits"));
@@ -323,15 +338,15 @@ TEST(hf_overrides_are_merged)
     EXPECT_INT(int_of(c, "tokenizer.ggml.bos_token_id"), 6);
     EXPECT_TEXT(given(c, "config.new"), "--hf-overrides");
     EXPECT_TEXT(given(c, "config.attn_config.b"), "--hf-overrides");
-    EXPECT_TEXT(given(c, "mistral.rope.freq_base"), "--hf-overrides");
-    EXPECT(!given(c, "config.attn_config.a") && !given(c, "mistral.vocab"));
+    EXPECT_TEXT(given(c, "other.rope.freq_base"), "--hf-overrides");
+    EXPECT(!given(c, "config.attn_config.a") && !given(c, "other.vocab"));
     checkpoint_close(c);
     c = open_changed("{'compression_config':{}}", &e);
     EXPECT(!c && strstr(e.text, "compression_config has no effect"));
     checkpoint_close(c);
     c = open_changed("{'text_config':{'hidden_size':null}}", &e);
     NEED_OK(c ? 0 : -1, &e);
-    EXPECT(meta_kind(checkpoint_meta(c, "mistral.embedding_length")) == META_NONE);
+    EXPECT(meta_kind(checkpoint_meta(c, "other.embedding_length")) == META_NONE);
     checkpoint_close(c);
 }
 
@@ -339,7 +354,7 @@ TEST(hf_overrides_are_merged)
 TEST(hf_architecture_of_a_field)
 {
     static const struct {
-        const char *config, *arch; /* in single quotes */
+        const char *config, *arch; /* text in single quotes */
     } cases[] = {
         {"{'model_type':'gemma3_text'}", "gemma3"},
         {"{'model_type':'gemma3_text','use_bidirectional_attention':null}", "gemma3"},
@@ -675,8 +690,8 @@ TEST(hf_config_of_several_parts)
     checkpoint_close(c);
 }
 
-/* Goal: in a config of several parts, fields of the caller at the top level belong to the text
- * model, unless only the top level of the file has them. */
+/* Goal: in a config of several parts, the caller's fields at the top level belong to the text
+ * model. Exceptions are fields that only the file's top level has. */
 TEST(hf_overrides_of_several_parts)
 {
     struct err e = {0};

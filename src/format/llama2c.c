@@ -1,12 +1,12 @@
 /* llama2c.c - checkpoints of karpathy/llama2.c, presented as architecture "llama".
  *
  *   v0  7 x i32 (dim hidden_dim n_layers n_heads n_kv_heads vocab_size seq_len), then f32.
- *       If vocab_size < 0, a separate output matrix is at the end, after two unused tables of rope
- *       sines. v0 has no magic number, so the file length must match exactly.
- *   v1  "ak42" 1, the same 7, u8 shared, padded to 256 bytes; then f32, norms first.
- *   v2  "ak42" 2, the same 7, u8 shared, i32 group_size, padded to 256 bytes; then f32 norms, and
- *       per matrix int8 [n] and f32 scale [n / group_size]. Decoded to F32 at open, because groups
- *       may cross rows, which no type here supports.
+ *       A separate output matrix is at the end, after two unused tables of rope sines, if
+ *       vocab_size < 0. v0 has no magic number, so the file length must match exactly.
+ *   v1  "ak42" 1, these 7 numbers, u8 shared, padded to 256 bytes; then f32, norms first.
+ *   v2  "ak42" 2, these 7 numbers, u8 shared, i32 group_size, padded to 256 bytes; then f32 norms,
+ *       and per matrix int8 [n] and f32 scale [n / group_size]. Decoded to F32 at open, because
+ *       groups may cross rows, which no type here supports.
  *
  * Each version is a list of parts in file order. One pass over the list places the tensors and
  * computes the file's length. */
@@ -17,13 +17,13 @@
 
 #define MAGIC 0x616b3432u
 
-enum { HEADER_V0 = 28, HEADER_V1 = 256, LAYERS_MAX = 4096, FIELD_MAX = 1 << 26 };
+enum { HEADER_V0 = 28, HEADER_V1 = 256, FIELD_MAX = 1 << 26 };
 
 struct llama2c_header {
     int version; /* 0, 1 or 2 */
     int64_t dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx;
     bool shared;   /* true if the head is the embedding */
-    int64_t group; /* v2: values per scale */
+    int64_t group; /* number of values per scale in v2 */
 };
 
 /* One part of the file: rows x columns, once or per layer. */
@@ -118,7 +118,8 @@ static int check_header(const struct llama2c_header *h, const char *path, struct
 static const uint8_t *next_bytes(struct tensor_walk *w, const char *name, int64_t n)
 {
     if ((uint64_t)n > w->n - w->at) {
-        err_set(w->e, ERR_FORMAT, "%s: ends inside %s: %lld bytes at %zu, but the file has %zu",
+        err_set(w->e, ERR_FORMAT,
+                "%s is damaged: expected %s of %lld bytes at %zu, got %zu bytes in the file",
                 w->path, name, (long long)n, w->at, w->n);
         return NULL;
     }

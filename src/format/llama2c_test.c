@@ -163,7 +163,7 @@ TEST(llama2c_refusals)
 {
     struct made g = make_v0(true);
     g.head.n--;
-    expect_refused(&g, "ends inside the rope tables: 24 bytes at");
+    expect_refused(&g, "expected the rope tables of 24 bytes at");
     g = make_v0(true), made_uint(&g, 1, 0);
     expect_refused(&g, "bytes as in its header, got");
     g = make_v1(true), g.head.data[4] = 3;
@@ -175,7 +175,7 @@ TEST(llama2c_refusals)
     g = make_v2(4), g.head.data[37] = 0;
     expect_refused(&g, "group_size");
     g = make_v0(true), g.head.data[3] = 1;
-    expect_refused(&g, "ends inside token_embd.weight");
+    expect_refused(&g, "expected token_embd.weight of");
     g = make_v0(true), g.head.data[0] = 9;
     expect_refused(&g, "not a model file");
     g = (struct made){0}, made_raw(&g, "hello", 5);

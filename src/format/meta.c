@@ -43,14 +43,16 @@ static uint64_t bits_of(enum value_type type, const uint8_t *p)
     return bits;
 }
 
-/* The unsigned shift moves the number's sign to bit 63, and the signed shift copies it back. */
+/* Return a number with its sign extended to 64 bits. The unsigned shift moves the sign to bit 63,
+ * and the signed shift copies it back. */
 static int64_t sign_extended(enum value_type type, uint64_t bits)
 {
     unsigned unused = 64 - 8 * (unsigned)value_bytes(type);
     return (int64_t)(bits << unused) >> unused;
 }
 
-/* type is VT_F32 or VT_F64. memcpy reinterprets the bits without aliasing. */
+/* Return the value of a number whose type is VT_F32 or VT_F64. memcpy reinterprets the bits without
+ * aliasing. */
 static double float_of(enum value_type type, uint64_t bits)
 {
     if (type == VT_F64) {
@@ -64,7 +66,8 @@ static double float_of(enum value_type type, uint64_t bits)
     return x;
 }
 
-/* A real is an integer only if it is whole and within int64. NaN and infinities fail the
+/* Return a number as an integer. A real is an integer only if it is whole and within int64. NaN and
+ * infinities fail the
  * comparisons. */
 static int64_t number_int(enum value_type type, const void *p, int64_t fallback)
 {
@@ -85,7 +88,8 @@ static int64_t number_int(enum value_type type, const void *p, int64_t fallback)
     }
 }
 
-/* A BOOL is not a number here, in contrast to number_int: 1.0 for true would hide a wrong field. */
+/* Return a number as a real. A BOOL is not a number here, in contrast to number_int, because 1.0
+ * for true would hide a wrong field. */
 static double number_real(enum value_type type, const void *p, double fallback)
 {
     uint64_t bits = bits_of(type, p);

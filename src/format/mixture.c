@@ -10,8 +10,8 @@
  *   any other matrix                        the mixture's type
  *   rows that are not a multiple of a block the type of smaller blocks, as in llama.cpp
  *
- * Formats that no GGUF has (FP8 and NF4 with scales) are those of matrices in layers alone, as in
- * the libraries that quantize to them. */
+ * Formats that no GGUF has (FP8 and NF4 with scales) apply to matrices of layers only, as in the
+ * libraries that quantize to them. */
 #include "format_impl.h"
 
 #include "base/text.h"
@@ -33,7 +33,7 @@ static const struct mixture_name {
 
 static const struct mixture_rule {
     const char *mixture, *tensor; /* static */
-    enum where where;             /* layers in which the rule holds */
+    enum where where;             /* layers to which the rule applies */
     enum qtype type;
 } rules[] = {
 #define MIXTURE_RULE(mixture, tensor, where, type) {mixture, tensor, where, QT_##type},
@@ -85,9 +85,16 @@ int mixture_find(struct mixture *m, const char *name, bool pure, struct err *e)
     return 0;
 }
 
+const char *mixture_name(int file_type)
+{
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].file_type == file_type && file_type >= 0) return names[i].name;
+    return NULL;
+}
+
 /* ---- one tensor ---- */
 
-/* Split "blk.12.attn_v.weight" into 12 and "attn_v...", also behind "enc." or "dec.". Return -1
+/* Split "blk.12.attn_v.weight" into 12 and "attn_v...", also after "enc." or "dec.". Return -1
  * outside layers. */
 static int layer_of(const char *name, const char **part)
 {
@@ -101,8 +108,8 @@ static int layer_of(const char *name, const char **part)
     return (int)il;
 }
 
-/* Return true if a rule's condition holds for layer il. The conditions are those of llama.cpp's
- * quantizer (use_more_bits and the cases of llama_tensor_get_type). */
+/* Return true if a rule's condition is true for layer il. llama.cpp's quantizer has these
+ * conditions (use_more_bits and the cases of llama_tensor_get_type). */
 static bool holds(enum where w, int il, const struct mixture_site *s)
 {
     int n = s->n_layer;
@@ -125,7 +132,7 @@ static bool holds(enum where w, int il, const struct mixture_site *s)
     return false;
 }
 
-/* Return the type of the first rule that matches, otherwise the mixture's type. */
+/* Return the type of the first rule that matches; the mixture's type if none matches. */
 static enum qtype by_rule(const struct mixture *m, const struct mixture_site *s)
 {
     const char *part;
@@ -148,8 +155,8 @@ static bool is_head(const struct mixture_site *s)
     return strcmp(s->name, s->tied ? "token_embd.weight" : "output.weight") == 0;
 }
 
-/* Return true if a tensor may get the mixture's type. Routers are small and decide much, so they
- * keep their type, as in llama.cpp. */
+/* Return true if a tensor may get the mixture's type. Routers are small and have a large effect, so
+ * they keep their type, as in llama.cpp. */
 static bool is_matrix(const struct mixture_site *s)
 {
     return s->n_dim >= 2 && text_ends_with(s->name, ".weight") &&
@@ -165,7 +172,7 @@ static enum qtype smaller_blocks(enum qtype t, int64_t k)
     return t;
 }
 
-/* The order of decisions is that of the table in this file's head. */
+/* The checks have the order of the table in this file's head. */
 enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s)
 {
     const char *part;

@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TRAILER_BYTES = 32, PACK_ALIGN = 65536, COPY_BYTES = 1 << 20 };
+/* PACK_ALIGN: a multiple of the pages of all processors, so that the model can be mapped. */
+enum { TRAILER_BYTES = 32, PACK_ALIGN = 65536 };
 /* Magic numbers of quoth with a model and of a program that runs its own model. */
 static const char magic[2][8] = {"quothpak", "quothapp"};
 

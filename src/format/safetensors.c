@@ -22,7 +22,7 @@ struct extent {
 struct safetensors_reader {
     struct checkpoint *c;
     struct err *e;
-    const char *path;    /* of the file, in the arena */
+    const char *path;    /* path of the file, in the arena */
     int file;            /* index in c->file */
     const uint8_t *data; /* data section */
     size_t n;
@@ -123,7 +123,7 @@ static int read_tensor(struct safetensors_reader *r, const char *raw, size_t n_r
                        NAME_BYTES_MAX, n_raw);
     snprintf(whole, sizeof whole, "%s%s", r->c->prefix ? r->c->prefix : "", raw);
     raw = whole;
-    hf_tensor_name(name, sizeof name, raw, checkpoint_arch(r->c));
+    hf_tensor_name(name, sizeof name, raw, checkpoint_arch(r->c), r->c->parts != NULL);
     struct tensor_info t = {.name = name, .name_raw = raw, .dim = {1, 1, 1, 1}, .file = r->file};
     int rc = read_dtype(r, &t, json_field(v, "dtype"));
     if (rc == 0) rc = read_shape(r, &t, json_field(v, "shape"));
@@ -140,8 +140,8 @@ static int by_begin(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Check that the ranges cover the data. The format requires that tensors cover the data without
- * holes and overlaps. A truncated or padded file is detected here. */
+/* Check that the ranges cover the data without holes and overlaps, as the format requires. A
+ * truncated or padded file is detected here. */
 static int check_tiling(struct safetensors_reader *r)
 {
     uint64_t at = 0;

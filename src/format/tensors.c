@@ -60,16 +60,14 @@ static const struct {
 #define ARCH_BASE(arch, base) {#arch, base},
 #include "tensors.def"
 };
-static const struct {
-    const char *arch, *model_type, *prefix; /* static */
-} parts[] = {
-    {"", "", ""},
-#define ARCH_PARTS(arch, model_type, prefix) {#arch, model_type, prefix},
-#include "tensors.def"
-};
 static const char *const columns[] = {
     "",
 #define ARCH_COLUMNS(arch) #arch,
+#include "tensors.def"
+};
+static const char *const expert_columns[] = {
+    "",
+#define ARCH_EXPERT_COLUMNS(arch) #arch,
 #include "tensors.def"
 };
 static const struct {
@@ -118,24 +116,6 @@ const char *arch_base(const char *arch)
     return bases[0].base;
 }
 
-const char *arch_of_parts(const char *model_type)
-{
-    for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++)
-        if (strcmp(parts[i].model_type, model_type) == 0) return parts[i].arch;
-    return NULL;
-}
-
-/* Return the prefix with which the raw name begins, of an architecture's names in files of several
- * parts; NULL if none. */
-static const char *part_prefix(const char *arch, const char *raw)
-{
-    for (size_t i = 1; i < sizeof parts / sizeof parts[0]; i++)
-        if (strcmp(parts[i].arch, arch) == 0 &&
-            strncmp(raw, parts[i].prefix, strlen(parts[i].prefix)) == 0)
-            return parts[i].prefix;
-    return NULL;
-}
-
 static bool is_listed(const char *const *list, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
@@ -151,6 +131,11 @@ bool arch_gguf_window(const char *gguf)
 bool arch_hf_columns(const char *arch)
 {
     return is_listed(columns, sizeof columns / sizeof columns[0], arch);
+}
+
+bool arch_hf_expert_columns(const char *arch)
+{
+    return is_listed(expert_columns, sizeof expert_columns / sizeof expert_columns[0], arch);
 }
 
 /* ---- names ---- */
@@ -194,20 +179,25 @@ static void format_name(char *out, size_t n_out, const char *name, const struct 
 }
 
 /* Match `raw` with a row's name, or with the name without the prefix that models saved without
- * their head lack, or with the prefix of a part. Return as match. */
-static size_t match_row(const char *raw, const struct tensor_row *row, struct hole hole[HOLES_MAX],
-                        int *n_hole)
+ * their head lack. In files of several parts, match it with the names of the text part. Return and
+ * set the values of match(). */
+static size_t match_row(const char *raw, const struct tensor_row *row, bool parts,
+                        struct hole hole[HOLES_MAX], int *n_hole)
 {
-    const char *base = arch_base(row->arch), *prefix = part_prefix(row->arch, raw);
-    const size_t n_base = strlen(base), n_prefix = prefix ? strlen(prefix) : 0;
+    const char *base = arch_base(row->arch), *begin;
+    const size_t n_base = strlen(base);
+    bool whole;
     if (!row->raw) return 0;
     size_t n = match(raw, row->raw, hole, n_hole);
-    if (n > 0 || strncmp(row->raw, base, n_base) != 0) return n;
-    if (prefix) {
-        n = match(raw + n_prefix, row->raw + n_base, hole, n_hole);
-        return n > 0 ? n_prefix + n : 0;
+    const bool based = strncmp(row->raw, base, n_base) == 0;
+    if (n == 0 && based && !parts) n = match(raw, row->raw + n_base, hole, n_hole);
+    for (int i = 0; n == 0 && parts && (begin = parts_name(i, &whole)); i++) {
+        const size_t n_begin = strlen(begin);
+        if (whole == based || strncmp(raw, begin, n_begin) != 0) continue;
+        n = match(raw + n_begin, row->raw + (whole ? 0 : n_base), hole, n_hole);
+        if (n > 0) n += n_begin;
     }
-    return match(raw, row->raw + n_base, hole, n_hole);
+    return n;
 }
 
 /* Return the present spelling of a name's end at raw[n_match]. A parameter of the module itself has
@@ -222,19 +212,55 @@ static const char *suffix_of(const char *raw, size_t n_match)
     return strcmp(end, ".gamma") == 0 ? ".weight" : strcmp(end, ".beta") == 0 ? ".bias" : end;
 }
 
-bool hf_raw_name(char *out, size_t n_out, const char *name, const char *arch)
+/* Write a pattern with the numbers for its %d, then the suffix. */
+static void fill_holes(char *out, size_t n_out, const char *pattern, const struct hole *hole,
+                       const char *suffix)
 {
-    int n, n_hole;
+    size_t n = 0;
+    for (const char *at = pattern; n + 1 < n_out;) {
+        const char *end = strchr(at, '%');
+        const int n_text = end ? (int)(end - at) : (int)strlen(at);
+        n += (size_t)snprintf(out + n, n_out - n, "%.*s", n_text, at);
+        if (!end || n >= n_out) break;
+        n += (size_t)snprintf(out + n, n_out - n, "%.*s", hole->n, hole->digit);
+        hole++;
+        at = end + 2;
+    }
+    if (n < n_out) snprintf(out + n, n_out - n, "%s", suffix);
+}
+
+/* Return the number of holes of a pattern. */
+static int count_holes(const char *pattern)
+{
+    int n = 0;
+    for (; (pattern = strchr(pattern, '%')); pattern++) n++;
+    return n;
+}
+
+/* The row that matches the longest part counts: "cls.output", not "cls". A pattern with $ is a
+ * whole name. */
+bool hf_raw_name(char *out, size_t n_out, const char *name, const char *arch, int part)
+{
+    int n;
+    size_t longest = 0;
+    char own[160], number[16];
     const struct tensor_row *row = tensor_rows(arch, &n);
+    snprintf(number, sizeof number, "%d", part);
     for (int i = 0; i < n; i++) {
         struct hole hole[HOLES_MAX];
+        int n_hole = 0;
         const char *raw = row[i].raw;
         const size_t n_match = raw ? match(name, row[i].name, hole, &n_hole) : 0;
-        if (n_match == 0 || row[i].n_expert != SIZE_ONE || raw[strlen(raw) - 1] == '$') continue;
-        format_name(out, n_out, raw, hole, n_hole, name + n_match);
-        return true;
+        const bool in_parts = raw && count_holes(raw) > n_hole,
+                   whole = raw && raw[strlen(raw) - 1] == '$';
+        if (n_match <= longest || n_hole == HOLES_MAX || in_parts != (part >= 0)) continue;
+        if (whole && strcmp(name + n_match, ".weight") != 0) continue;
+        if (in_parts) hole[n_hole] = (struct hole){number, (int)strlen(number)};
+        snprintf(own, sizeof own, "%.*s", (int)strlen(raw) - whole, raw);
+        fill_holes(out, n_out, own, hole, whole ? "" : name + n_match);
+        longest = n_match;
     }
-    return false;
+    return longest > 0;
 }
 
 const char *hf_field_name(const char *arch, const char *key)
@@ -255,14 +281,14 @@ const char *hf_field_name(const char *arch, const char *key)
     return field;
 }
 
-void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch)
+void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch, bool parts)
 {
     int n, n_hole;
     const struct tensor_row *row = tensor_rows(arch ? arch : "llama", &n);
     if (!row) row = tensor_rows("llama", &n);
     for (int i = 0; i < n; i++) {
         struct hole hole[HOLES_MAX];
-        size_t n_match = match_row(raw, &row[i], hole, &n_hole);
+        size_t n_match = match_row(raw, &row[i], parts, hole, &n_hole);
         if (n_match == 0) continue;
         format_name(out, n_out, row[i].name, hole, n_hole, suffix_of(raw, n_match));
         return;

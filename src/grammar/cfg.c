@@ -131,7 +131,7 @@ struct cfg_item cfg_repeat(struct cfg *g, struct cfg_item p, uint32_t min, uint3
     if (!p.is_rule) return (struct cfg_item){false, expr_rep(&g->m.x, p.id, min, max)};
     struct cfg_item rest;
     if (max == EXPR_INF) {
-        uint32_t rule = cfg_rule_new(g); /* rule: p rule | nothing */
+        uint32_t rule = cfg_rule_new(g); /* alternatives of the rule: p rule, or nothing */
         rest = (struct cfg_item){true, rule};
         cfg_add(g, rule, (struct cfg_item[]){p, rest}, 2);
         cfg_add(g, rule, NULL, 0);

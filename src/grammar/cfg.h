@@ -3,8 +3,8 @@
  *
  * A piece of a rule is an expression if possible. Examples are literals, classes, their
  * repetitions, and rules that do not refer to themselves. So most of a grammar runs as automata.
- * Only real nesting uses the stack. Any thread; the rules belong to one thread at a time, like
- * their machine. */
+ * Only nesting uses the stack. Any thread; the rules belong to one thread at a time, like their
+ * machine. */
 #ifndef QUOTH_GRAMMAR_CFG_H
 #define QUOTH_GRAMMAR_CFG_H
 
@@ -49,7 +49,7 @@ struct cfg_rule {
 
 /* Open an empty cfg. Return false if memory is exhausted. Call cfg_close in any case. */
 bool cfg_open(struct cfg *g, struct expr_limits x, struct machine_limits limits);
-void cfg_close(struct cfg *g); /* safe on a zeroed struct */
+void cfg_close(struct cfg *g); /* free the memory; a zeroed struct is allowed */
 
 /* Return the number of the rule with this name. Make the rule if it is new. */
 uint32_t cfg_rule_named(struct cfg *g, const char *name, size_t n);
@@ -58,13 +58,15 @@ uint32_t cfg_rule_new(struct cfg *g); /* make a rule without a name; return its 
 bool cfg_add(struct cfg *g, uint32_t rule, const struct cfg_item *part, size_t n);
 
 /* Combine parts into an expression if all of them are expressions, else into a new rule. A failure
- * is sticky (m.x.failed). */
+ * is permanent (m.x.failed). */
 struct cfg_item cfg_sequence(struct cfg *g, const struct cfg_item *part, size_t n);
+/* Return a part that matches any of the n parts. */
 struct cfg_item cfg_either(struct cfg *g, const struct cfg_item *part, size_t n);
+/* Return a part that repeats p, at least min and at most max times. */
 struct cfg_item cfg_repeat(struct cfg *g, struct cfg_item p, uint32_t min, uint32_t max);
 
-/* Validate the rules and prepare the machine. Return ERR_FORMAT and the name of the rule if a rule
- * is not defined. Remove left recursion, and drop alternatives without a text. Then
+/* Check the rules and prepare the machine. Return ERR_FORMAT and the name of the rule if a rule is
+ * not defined. Remove left recursion, and drop alternatives without a text. Then
  * machine_begin(&g->m, 0) starts a text. Other errors: those of cfg_remove_left. */
 int cfg_finish(struct cfg *g, struct err *e);
 
@@ -80,7 +82,7 @@ void cfg_graft_close(struct cfg_graft *t);
 bool cfg_graft_expand(struct cfg *g, uint32_t rule, struct alts *out);
 uint32_t cfg_graft_choose(struct cfg *g, uint32_t arg, uint32_t tag);
 /* Rewrite rules that begin with themselves; `productive` and `nullable` must be known. ERR_LIMIT
- * for too many rules; otherwise the errors of exprs_error. */
+ * for too many rules, and the errors of exprs_error. */
 int cfg_remove_left(struct cfg *g, struct err *e);
 
 #endif

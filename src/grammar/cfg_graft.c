@@ -1,13 +1,15 @@
 /* cfg_graft.c - rules of the machine of another front end (a JSON Schema) as rules of a cfg.
  *
- * The other machine does not run. The cfg expands a rule of the machine at its first visit. The
- * alternatives are then copied. Expressions are added to the expressions of the cfg. Rules and
- * choices get numbers of the cfg. So rules that no text reaches are not copied. */
+ * The other machine does not run. The cfg expands a rule of the machine at its first visit. Then it
+ * copies the alternatives: it adds their expressions to its own, and gives rules and choices new
+ * numbers. So rules that no text reaches are not copied. */
 #include "cfg.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+/* GRAFTS_MAX bounds the machines that a grammar holds. DEPTH_MAX bounds the recursion into machines
+ * inside of machines. */
 enum { GRAFTS_MAX = 256, DEPTH_MAX = 1000 };
 
 struct cfg_graft {

@@ -12,7 +12,7 @@
  *   tail(A, B)  -> nothing, if B is A
  *   tail(A, B)  -> rest tail(A, D), for each D -> B rest
  *
- * After a symbol with an empty text, the next symbol may begin the production, too. So each
+ * After a symbol with an empty text, the next symbol may also begin the production. So each
  * production is split by its first symbol that is not empty, and full(A) is A without its empty
  * text. A complete B is also a complete D if the rest may be empty (`unit`). */
 #include "cfg.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* The transform may make a rule for each pair of left-recursive rules. RULES_MAX limits the rules
- * that it reads; MADE_MAX limits those that it makes, and with them its work. */
+ * that it reads. MADE_MAX limits the rules that it makes, and so its work. */
 enum { RULES_MAX = 3000, MADE_MAX = 60000 };
 
 /* A rule made by the transform: full(a), or tail(a, b) if is_tail. */
@@ -93,7 +93,8 @@ static bool mark_reach(struct left *l, uint32_t from)
 
 /* ---- rules to be made ---- */
 
-/* Return full(a), or tail(a, b) if is_tail. Make the rule at its first use; it is filled later. */
+/* Return full(a), or tail(a, b) if is_tail. Make the rule at its first use. It gets its
+ * alternatives later. */
 static uint32_t make_rule(struct left *l, uint32_t a, uint32_t b, bool is_tail)
 {
     expr_spend(&l->g->m.x, l->job.n / 8);
@@ -206,7 +207,8 @@ static bool fill_tail_of(struct left *l, struct left_job j, uint32_t c, uint8_t 
 static bool fill_tail(struct left *l, struct left_job j)
 {
     enum { VISITED = 1, DONE = 2 };
-    uint8_t *unit = calloc(l->n, 1); /* by rule: not 0 if the rule is complete at the end of b */
+    /* item per rule: not 0 if the rule is complete at the end of b */
+    uint8_t *unit = calloc(l->n, 1);
     if (!unit) return expr_fail(&l->g->m.x, EXPR_NO_MEMORY), false;
     bool ok = true, more = true;
     for (unit[j.b] = VISITED; ok && more;) {

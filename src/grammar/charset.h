@@ -21,11 +21,14 @@ struct categories {
     struct charset of[30]; /* sets of code points by utf8proc_category_t */
     bool known;
 };
+/* Free the sets of the categories. */
 void categories_deinit(struct categories *c);
 
 /* Free the ranges; accepts a zeroed set. */
 void charset_deinit(struct charset *s);
+/* Add the code points [lo, hi]. */
 void charset_add(struct charset *s, uint32_t lo, uint32_t hi);
+/* Add the code points of another set. */
 void charset_add_set(struct charset *s, const struct charset *more);
 void charset_settle(struct charset *s); /* sort and merge the ranges */
 void charset_invert(struct charset *s); /* invert the set, and settle it */

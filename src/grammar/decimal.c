@@ -20,7 +20,8 @@ static bool put_digit(char *to, int *n, char c)
 }
 
 /* Set the digits of d, with the point after n_before of the n digits. n_before may be outside of
- * [0, n]: zeros fill the gap. Remove zeros at both ends. Return false if d has too many digits. */
+ * [0, n], and zeros fill the gap. Remove zeros at both ends. Return false if d has too many
+ * digits. */
 static bool place_point(struct decimal *d, const char *digit, int n, int n_before)
 {
     bool ok = true;
@@ -187,7 +188,7 @@ static uint32_t plain_equal(struct exprs *x, const struct decimal *d)
 static uint32_t fraction_above(struct exprs *x, const char *f, int n, bool or_equal)
 {
     uint32_t some = digits(x, 1, EXPR_INF);
-    if (n == 0) /* all digits are at least f = 0, and all digits except zeros are above f */
+    if (n == 0) /* f is 0: all digits are at least f, and all digits except zeros are above f */
         return or_equal ? some : expr_and(x, some, expr_not(x, zeros(x, 0)));
     uint32_t e = EXPR_EMPTY;
     for (int i = n; i > 0; i--) {
@@ -263,7 +264,7 @@ uint32_t number_above(struct exprs *x, const struct decimal *d, bool or_equal, b
         bool is_zero = d->n_digit + d->n_fraction == 0;
         return is_zero && or_equal ? expr_or(x, e, minus(x, zero(x))) : e;
     }
-    /* above a negative d: all numbers without a sign, and negative numbers nearer to zero */
+    /* above a negative d are all numbers without a sign, and negative numbers nearer to zero */
     uint32_t any = all_above(x, &nothing, true, scientific);
     uint32_t below = expr_and(x, any, expr_not(x, all_above(x, d, !or_equal, scientific)));
     return expr_or(x, any, minus(x, below));

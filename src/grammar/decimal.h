@@ -21,9 +21,11 @@ bool decimal_read(struct decimal *d, const char *text, size_t n);
 /* Two spellings of numbers: without an exponent and, if requested, in scientific notation (one
  * digit before the point). */
 uint32_t number_any(struct exprs *x); /* return all numbers without an exponent */
+/* Return the numbers in scientific notation. */
 uint32_t number_scientific(struct exprs *x);
 /* Return the integers in the spelling 1 and, if requested, 1.0 and 1e0. */
 uint32_t number_integer(struct exprs *x, bool fraction_of_zeros, bool scientific);
+/* Return the spellings of the number d. */
 uint32_t number_equal(struct exprs *x, const struct decimal *d, bool scientific);
 /* Return the numbers above d, or also equal to it if or_equal. */
 uint32_t number_above(struct exprs *x, const struct decimal *d, bool or_equal, bool scientific);

@@ -9,7 +9,7 @@
  *   (4) Operand lists ascend without repetition. So union and intersection are commutative and
  *       idempotent by construction.
  *   (5) No two operands of an OR begin with the same byte set, down to FACTOR_DEPTH_MAX bytes.
- * These identities keep the number of derivatives finite, and small in practice. */
+ * These identities make the number of derivatives finite, and small for usual expressions. */
 #include "expr.h"
 
 #include "base/hash.h"

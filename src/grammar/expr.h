@@ -1,20 +1,20 @@
 /* expr.h - private to grammar: regular expressions over bytes, hash-consed, with derivatives.
  *
  * An expression is a number. Equal expressions have equal numbers, so a number is also a state of a
- * lazy DFA. The transition function of the DFA is expr_next (Brzozowski 1964; Owens, Reppy, Turon
- * 2009, "Regular-expression derivatives re-examined"). Intersection and complement cost only the
- * states that a text reaches.
+ * lazy DFA. The transition function of the DFA is expr_next, by Brzozowski's derivatives. See
+ * Owens, Reppy, Turon 2009, "Regular-expression derivatives re-examined". Intersection and
+ * complement cost only the states that a text reaches.
  *
  *   regex.c, schema*.c ... -> expr_or, expr_cat ... -> number
  *   number -> expr_next(byte) -> number -> machine.c
  *
- * Operators besides the usual ones:
+ * Operators in addition to the usual ones:
  *
  *   STRING(a)  the JSON spellings (raw, \n, \u00e9 ...) of the texts of a, and a quote
  *   MULTIPLE   digits whose value is a multiple of a number
  *   TAG(n)     the empty text that reports which alternative matched
  *
- * A failure is sticky, as in struct buf. `failed` is set after memory is exhausted or a limit is
+ * A failure is permanent, as in struct buf. `failed` is set after memory is exhausted or a limit is
  * reached. Every operator then returns EXPR_EMPTY, so the caller checks once. One thread at a time,
  * because expr_next writes caches. */
 #ifndef QUOTH_GRAMMAR_EXPR_H
@@ -49,8 +49,8 @@ enum expr_op {
     EX_ESCAPE, /* STRING(a) after a backslash; c: flag */
     /* STRING(a) within \u: b = digits read << 16 | their value, c = high surrogate, and flag */
     EX_HEX,
-    /* digits of a multiple. a: index of the divisor. b: remainder so far. c: stage (0: before the
-     * first digit; 1: in the integer; 2 + k: after the point and k digits) */
+    /* digits of a multiple. a: index of the divisor. b: remainder so far. c: stage. 0: before the
+     * first digit. 1: in the integer. 2 + k: after the point and k digits. */
     EX_MULTIPLE,
     EX_LEAP,               /* time with a leap second; a, b: see expr_leap.c */
     EX_SCIENTIFIC_INTEGER, /* integer in scientific notation; a, b, c: see expr_scientific.c */
@@ -59,7 +59,7 @@ enum expr_op {
 struct expr {
     uint8_t op;
     bool nullable : 1; /* true if the expression matches the empty text */
-    /* true for EXPR_EMPTY, and if the operators alone show that the expression has a text */
+    /* true for EXPR_EMPTY, and if the operators alone prove that the expression has a text */
     bool simple : 1;
     uint8_t alive : 2;    /* ALIVE_*: result of the search for a text that matches */
     uint8_t descends : 2; /* ALIVE_*: result of `descends` (expr_alive.c) */
@@ -135,7 +135,7 @@ struct exprs {
         int64_t call;           /* steps of this piece of work outside of tasks */
         int64_t kept;           /* steps of finished tasks */
         int64_t saved;          /* steps that cached rows have saved within tasks */
-        int64_t kept_before;    /* value of `kept` when this piece of work began */
+        int64_t kept_before;    /* value of `kept` at the beginning of this piece of work */
         int64_t forgotten;      /* value of kept + saved at exprs_forget */
     } spent;
     uint32_t served;      /* expression whose row is computed before that of its user; 0 if none */
@@ -149,7 +149,7 @@ struct exprs {
 /* Open an empty set of expressions. Return false if memory is exhausted. Call exprs_close in any
  * case. One thread at a time uses a set. */
 bool exprs_open(struct exprs *x, struct expr_limits limit);
-void exprs_close(struct exprs *x); /* safe on a zeroed struct */
+void exprs_close(struct exprs *x); /* free the memory; a zeroed struct is allowed */
 
 /* ---- limits (expr_limit.c) ---- */
 
@@ -157,7 +157,7 @@ void exprs_close(struct exprs *x); /* safe on a zeroed struct */
  * of work fails if it exceeds work_max by that part. */
 enum { WORK_SLACK = 16 };
 
-/* Begin a new piece of work, limited to limit.us_max and limit.work_max. A failed set stays
+/* Begin a new piece of work, limited to limit.us_max and limit.work_max. A failed set remains
  * failed. */
 void exprs_resume(struct exprs *x);
 /* Begin the piece of work again that was interrupted last. Finished tasks still count. */
@@ -170,12 +170,13 @@ struct expr_task {
     int64_t n;            /* steps of the task itself, without the tasks that it contains */
 };
 void exprs_begin(struct exprs *x, struct expr_task *t); /* charge further steps to t */
-/* End t. kept: its result is cached; else its steps do not count. */
+/* End t. kept: its result is cached; false: its steps do not count. */
 void exprs_end(struct exprs *x, struct expr_task *t, bool kept);
 /* Return the steps of this piece of work: its own, and those of the tasks that it has finished. */
 int64_t exprs_spent(struct exprs *x);
 /* Return at least the number of steps that this piece of work would need without cached results of
- * earlier pieces since exprs_forget. That is its own steps, and those of all tasks since. */
+ * earlier pieces since exprs_forget. The number includes its own steps and those of all tasks
+ * since. */
 int64_t exprs_spent_by_all(struct exprs *x);
 void exprs_forget(struct exprs *x); /* do not count the tasks so far in exprs_spent_by_all */
 
@@ -193,29 +194,42 @@ static inline bool expr_spend(struct exprs *x, size_t n)
     x->n_step -= n;
     return true;
 }
-/* Return the limits that x has left, for temporary expressions in `other`. The limits have no
+/* Return the remaining limits of x, for temporary expressions in `other`. The limits have no
  * `grow`. exprs_adopt then adds the bytes of `other` to those of x, and restores its time limit.
  * `other` remains the caller's. */
 struct expr_limits exprs_left(struct exprs *x);
+/* Add the bytes of `other` to those of x, and restore the time limit of `other`. */
 void exprs_adopt(struct exprs *x, struct exprs *other);
 /* Return 0, or the code of `failed` with the reason in *why. The caller adds the place. ERR_MEMORY,
- * ERR_BUSY if `grow` refused or the client has disconnected, ERR_LIMIT for every other limit. */
+ * ERR_BUSY if `grow` returned false or the client has disconnected, ERR_LIMIT for every other
+ * limit. */
 int exprs_error(const struct exprs *x, struct err *why);
 
 /* ---- constructors. Return the number of an expression, valid until exprs_close. Equal expressions
- * have equal numbers. Arguments are numbers, or borrowed for the call. If a limit is reached or
- * memory is exhausted, x->failed is set and the result is EXPR_EMPTY. ---- */
+ * have equal numbers. Arguments are numbers, or borrowed for the call. x->failed is set and the
+ * result is EXPR_EMPTY if a limit is reached or memory is exhausted. ---- */
+
+/* Return an expression of one byte of the set. */
 uint32_t expr_set(struct exprs *x, const struct byteset *s);
+/* Return an expression of one byte in [lo, hi]. */
 uint32_t expr_range(struct exprs *x, uint8_t lo, uint8_t hi);
 /* Return an expression of exactly this text. */
 uint32_t expr_bytes(struct exprs *x, const void *text, size_t n);
+/* Return the concatenation of a and b. */
 uint32_t expr_cat(struct exprs *x, uint32_t a, uint32_t b);
+/* Return the texts of a or b. */
 uint32_t expr_or(struct exprs *x, uint32_t a, uint32_t b);
+/* Return the texts of any of the n expressions. */
 uint32_t expr_or_list(struct exprs *x, const uint32_t *v, size_t n);
+/* Return the texts that both a and b match. */
 uint32_t expr_and(struct exprs *x, uint32_t a, uint32_t b);
+/* Return the texts that all n expressions match. */
 uint32_t expr_and_list(struct exprs *x, const uint32_t *v, size_t n);
+/* Return the byte strings that a does not match. */
 uint32_t expr_not(struct exprs *x, uint32_t a);
+/* Return the repetition of a, at least min and at most max times. EXPR_INF: no maximum. */
 uint32_t expr_rep(struct exprs *x, uint32_t a, uint32_t min, uint32_t max);
+/* Return the empty text that reports a tag. */
 uint32_t expr_tag(struct exprs *x, uint32_t tag);
 /* Return the JSON spellings of the texts of a, which must be valid UTF-8, and the closing quote.
  * The tags of `a` are reported after the quote. */
@@ -245,10 +259,14 @@ uint32_t expr_exponent(struct exprs *x, int lo, int hi);
 uint32_t expr_leap(struct exprs *x);
 /* Return the characters of code points [lo, hi] in UTF-8, without surrogates. */
 uint32_t expr_chars(struct exprs *x, uint32_t lo, uint32_t hi);
+/* Return the characters of all code points in UTF-8, without surrogates. */
 uint32_t expr_any_char(struct exprs *x);
 
 /* ---- the automaton ---- */
+/* Return true if e matches the empty text. */
 bool expr_nullable(const struct exprs *x, uint32_t e);
+/* Return the derivative of e by a byte: the rest of each text that begins with this byte.
+ * EXPR_EMPTY if there is none, or after a failure. */
 uint32_t expr_next(struct exprs *x, uint32_t e, uint8_t byte);
 /* Return the row [256] of e; NULL after a failure. */
 const uint32_t *expr_row(struct exprs *x, uint32_t e);
@@ -256,12 +274,13 @@ const uint32_t *expr_row(struct exprs *x, uint32_t e);
 bool expr_alive(struct exprs *x, uint32_t e);
 /* Return true if e matches text. */
 bool expr_matches(struct exprs *x, uint32_t e, const void *text, size_t n);
-/* Append the tags that e reports for the empty text, in ascending order without repetition. Return
- * false if memory is exhausted. */
+/* Tags of a text. */
 struct tags {
     uint32_t *v; /* owned; tags */
     size_t n, cap;
 };
+/* Append the tags that e reports for the empty text, in ascending order without repetition. Return
+ * false if memory is exhausted. */
 bool expr_tags(const struct exprs *x, uint32_t e, struct tags *out);
 
 /* Return the ascending tags that texts of e report. reach[0] is their number, and reach[1] the
@@ -272,6 +291,8 @@ const uint32_t *expr_reach(struct exprs *x, uint32_t e);
 /* ---- private to expr*.c ---- */
 /* Record a failure. Return EXPR_EMPTY. */
 uint32_t expr_fail(struct exprs *x, enum expr_failure why);
+/* Return the number of e, a new one if e is new. The list of an OR or AND must be the last list of
+ * x->list. */
 uint32_t expr_make(struct exprs *x, struct expr e);
 uint32_t expr_least(const struct exprs *x, const struct expr *e);  /* return e->least */
 uint16_t expr_weight(const struct exprs *x, const struct expr *e); /* return e->weight */
@@ -280,9 +301,12 @@ bool multiple_alive(const struct exprs *x, const struct expr *e);
 /* Return the derivative of e by a byte, without rows. */
 uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte);
 /* expr_leap.c, expr_scientific.c */
+/* Return the derivative of a LEAP by a byte. */
 uint32_t leap_derive(struct exprs *x, const struct expr *e, uint8_t byte);
+/* Return the derivative of a SCIENTIFIC_INTEGER by a byte. */
 uint32_t scientific_derive(struct exprs *x, const struct expr *e, uint8_t byte);
 /* expr_string.c */
+/* Return the derivative of a STRING, ESCAPE or HEX by a byte. */
 uint32_t string_derive(struct exprs *x, const struct expr *e, uint8_t byte);
 bool string_alive(struct exprs *x, const struct expr *e);
 /* Return the state of e (ESCAPE or HEX) with the operand `a`. */

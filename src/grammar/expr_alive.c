@@ -1,15 +1,16 @@
 /* expr_alive.c - the states from which a text is accepted.
  *
- * The operands decide most operators. Intersections and complements need a search of their states:
+ * For most operators, the operands give the result. Intersections and complements need a search of
+ * their states:
  *
  *   descends  follow the state with the lowest estimate of remaining bytes; nearly always enough
  *   search    visit all states, lowest estimate first, until one of them descends
  *
  * Results are cached by state. The states that a result needs, and their number, depend only on the
- * expression, never on other cached results: a grammar's work has one limit, and the same texts
- * must exceed it in every order of requests (docs/design.md 5). So a search does not use the
- * results of other searches, and `descends` uses only results of its own kind. They are equal to
- * what it would compute, because the estimate decreases along its path. */
+ * expression, never on other cached results. A grammar's work has one limit, and a text must exceed
+ * it in every order of requests (docs/design.md 5). So a search does not use the
+ * results of other searches, and `descends` uses only results of its kind. They equal the
+ * results that it would compute, because the estimate decreases along its path. */
 #include "expr.h"
 
 #include "base/hash.h"
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DESCENT_BYTES_MAX: bytes within which the estimate must decrease, those of a character.
+/* DESCENT_BYTES_MAX: bytes within which the estimate must decrease, the maximum of a character.
  * ROW_STEPS: work to examine a row, whose 256 entries take about 300 ns (17 ns a step). */
 enum { DESCENT_BYTES_MAX = 4, ROW_STEPS = 20 };
 
@@ -72,15 +73,15 @@ uint32_t expr_least(const struct exprs *x, const struct expr *e)
 
 /* ---- searches ---- */
 
-/* Return true if the operands do not decide whether e matches a text. */
+/* Return true if the operands alone do not show that e matches a text, or that it matches none. */
 static bool is_searched(const struct expr *e)
 {
     return !e->nullable && (e->op == EX_AND || e->op == EX_NOT);
 }
 
 /* Examine the states after one byte. Return true if the operands of one of them show that it
- * matches a text. Else set *best to the first state with the lowest estimate among those that need
- * a search; EXPR_EMPTY if none. */
+ * matches a text. After false, *best is the first state with the lowest estimate among those that
+ * need a search; EXPR_EMPTY if none. */
 static bool look(struct exprs *x, uint32_t e, uint32_t *best)
 {
     const uint32_t *row = expr_row(x, e);
@@ -99,8 +100,8 @@ static bool look(struct exprs *x, uint32_t e, uint32_t *best)
 }
 
 /* Return true if a text is found by following the lowest estimates, which must decrease every few
- * bytes. false does not mean that no text is accepted. The result is that of the first state with a
- * lower estimate, so all states with the lowest estimate so far have one result. */
+ * bytes. After false, e may still accept a text. The result is that of the first state with a lower
+ * estimate, so all states with the lowest estimate so far have one result. */
 static bool descends(struct exprs *x, uint32_t e)
 {
     VEC(uint32_t) path = {0};
@@ -123,7 +124,8 @@ static bool descends(struct exprs *x, uint32_t e)
     return found && !x->failed;
 }
 
-/* A search of states. `due` is a heap: the lowest estimate first, of equal ones the newest. */
+/* A search of states. `due` is a heap. The lowest estimate is first, and the newest of equal
+ * ones. */
 struct state_search {
     struct due {
         uint32_t least, order, e;
@@ -185,7 +187,7 @@ static bool grow_slots(struct state_search *s)
     return true;
 }
 
-/* Return true if state e matches a text. Else add e to the search if it is new. */
+/* Return true if state e matches a text. Add a new state to the search otherwise. */
 static bool visit(struct exprs *x, struct state_search *s, uint32_t e)
 {
     if (!is_searched(&x->e[e])) return expr_alive(x, e);
@@ -218,7 +220,7 @@ static bool search(struct exprs *x, uint32_t e)
 
 /* ---- operators ---- */
 
-/* Return true if all operands of a concatenation match a text. Store the results of its tails, too.
+/* Return true if all operands of a concatenation match a text. Also store the results of its tails.
  * The function is a loop, because a chain may be long. */
 static bool alive_cat(struct exprs *x, uint32_t e)
 {

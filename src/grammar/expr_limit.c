@@ -6,8 +6,8 @@
  * machine.
  *
  * The results of tasks are cached. A piece of work with a warm cache costs less than with a cold
- * one. exprs_spent_by_all bounds its cost with a cold cache: it needs no results but those of tasks
- * that were done. A derivative is cheaper if a part of it has a row. `saved` is the difference. */
+ * one. exprs_spent_by_all bounds its cost with a cold cache, because it needs only results of
+ * completed tasks. A derivative is cheaper if a part of it has a row. `saved` is the difference. */
 #include "expr.h"
 
 #include "base/cancel.h"

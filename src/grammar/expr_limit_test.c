@@ -1,5 +1,5 @@
-/* Goal: a constraint that costs too much to compile is rejected, and a constraint that costs too
- * much to run fails. The error names the limit. The work ends if the client has disconnected.
+/* Goal: a constraint whose compilation costs too much is rejected, and one whose masks cost too
+ * much fails. The error names the limit. The work ends after a disconnect of the client.
  * Method: set a small limit of each kind, and compile a constraint that needs more. */
 #include "grammar.h"
 #include "base/cancel.h"

@@ -2,7 +2,7 @@
  * enum.
  *
  * STRING(a) accepts every spelling of a text (expr_string.c), but a model needs only one. The bytes
- * of a constant are forced if it has one spelling. No letter is then written as \u006b.
+ * of a constant are forced if it has one spelling. So no letter is written as \u006b.
  *
  * Bytes are spelled one by one. So the spelling of an expression of single bytes, concatenations
  * and alternations is an expression of the same operators. */

@@ -31,7 +31,7 @@ static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
     }
     size_t n = x->work.n - mark;
     uint32_t d = n == 0 ? EXPR_EMPTY : x->work.v[mark];
-    if (n > 1) { /* copy: expr_or_list pushes onto the same stack */
+    if (n > 1) { /* copy them, because expr_or_list pushes onto the same stack */
         uint32_t few[16], *v = n <= 16 ? few : malloc(n * sizeof *v);
         if (!v) return x->work.n = mark, expr_fail(x, EXPR_NO_MEMORY);
         memcpy(v, x->work.v + mark, n * sizeof *v);
@@ -52,7 +52,7 @@ static uint32_t derive_list(struct exprs *x, uint32_t e, uint8_t byte)
     uint32_t *v = n <= 32 ? few : malloc(n * sizeof *v), d = EXPR_EMPTY;
     if (!v) return expr_fail(x, EXPR_NO_MEMORY);
     bool empty = false;
-    /* all operands, because their order depends on the order of requests (expr_alive.c) */
+    /* derive all operands, because their order depends on the order of requests (expr_alive.c) */
     for (uint32_t i = 0; i < n; i++) {
         d = expr_derive(x, x->list.v[at + i], byte);
         if (op == EX_AND) empty |= d == EXPR_EMPTY;
@@ -93,7 +93,8 @@ bool multiple_alive(const struct exprs *x, const struct expr *e)
     return (d->m - r % d->m) % d->m < ten;
 }
 
-/* Return the derivative of digits with a remainder. Stages (e->c): see EX_MULTIPLE in expr.h. */
+/* Return the derivative of digits with a remainder. EX_MULTIPLE in expr.h describes the stages
+ * (e->c). */
 static uint32_t derive_multiple(struct exprs *x, const struct expr *e, uint8_t byte)
 {
     const struct divisor *d = &x->divisor.v[e->a];
@@ -245,7 +246,7 @@ static void split_each(struct classes *c, const char *bytes)
     }
 }
 
-/* Split the classes by every byte set that can decide the derivative of e. All bytes of a class
+/* Split the classes by every byte set that can change the derivative of e. All bytes of a class
  * then have the same derivative. */
 static void classify(struct exprs *x, uint32_t e, struct classes *c)
 {
@@ -292,8 +293,8 @@ static void classify(struct exprs *x, uint32_t e, struct classes *c)
     }
 }
 
-/* Set *c to the classes of bytes of e. The cost of the splits is charged at the end: it then does
- * not depend on the order of operands. */
+/* Set *c to the classes of bytes of e. The cost of the splits is charged at the end, so it does not
+ * depend on the order of operands. */
 static void classes_of(struct exprs *x, uint32_t e, struct classes *c)
 {
     c->v[0] = (struct byteset){{~0ull, ~0ull, ~0ull, ~0ull}};
@@ -401,7 +402,7 @@ bool expr_matches(struct exprs *x, uint32_t e, const void *text, size_t n)
 {
     const uint8_t *b = text;
     for (size_t i = 0; i < n && e != EXPR_EMPTY; i++) {
-        x->memo_now++; /* use a derivative, not a row, because only one byte is needed */
+        x->memo_now++; /* use a derivative instead of a row, because only one byte is needed */
         e = expr_derive(x, e, b[i]);
     }
     return !x->failed && expr_nullable(x, e);

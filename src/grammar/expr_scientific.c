@@ -33,8 +33,7 @@ static uint32_t at_least(struct exprs *x, int lo)
     int n = lo >= 100 ? 3 : lo >= 10 ? 2 : 1;
     uint32_t e = EXPR_EPSILON;
     for (int i = 0; i < n;
-         /* visit the digits from the last one: the number is equal before this digit, or greater at
-          * it */
+         /* begin with the last digit: the number is equal before this digit, or greater at it */
          i++, lo /= 10) {
         int d = '0' + lo % 10;
         e = expr_cat(x, byte(x, (char)d), e);

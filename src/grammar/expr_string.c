@@ -14,8 +14,8 @@
 
 #include <stdlib.h>
 
-/* Stages of HEX, in the upper half of b. First the digits of the first \u are counted. Then follow
- * the \, the u and the digits of the second \u. */
+/* Stages of HEX, in the upper half of b. The digits of the first \u are counted first. The \, the u
+ * and the digits of the second \u follow. */
 enum { STAGE_BACKSLASH = 4, STAGE_U = 5, STAGE_LOW = 6 };
 
 /* Flags in c of all states. NO_SOLIDUS: the escape \/ is not permitted. OPEN: the text has no

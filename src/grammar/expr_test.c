@@ -180,8 +180,8 @@ static bool slow(int i, const char *t, int n)
             if (slow(d->p, t, k) && slow(d->q, t + k, n - k)) return true;
         return false;
     case '*': {
-        /* reach[k][m]: true if the first k characters are m pieces; empty pieces may complete
-         * min */
+        /* reach[k][m]: true if the first k characters are m pieces. Empty pieces may complete
+         * min. */
         bool reach[8][8] = {{true}};
         bool empty = slow(d->p, t, 0);
         for (int k = 0; k <= n; k++)
@@ -270,8 +270,8 @@ static uint64_t follow(struct exprs *x, uint32_t e, uint64_t seed)
     return results;
 }
 
-/* Goal: the steps of all cached results bound those of a piece of work with a cold cache, in every
- * order of the work (docs/design.md 5), to much less than 1 / WORK_SLACK. Method: random
+/* Goal: the steps of all cached results bound those of a piece of work with a cold cache
+ * (docs/design.md 5), in every order. The share is much less than 1 / WORK_SLACK. Method: random
  * expressions and texts, first with a cold cache, then after other texts and expressions. */
 TEST(expr_work_is_bounded_by_that_of_all_results)
 {
@@ -330,7 +330,8 @@ static bool digits_complete(struct exprs *x, uint32_t e)
     return ends;
 }
 
-/* Goal: a state of a multiple is alive exactly if digits can complete it. No state is searched. */
+/* Goal: a state of a multiple is alive if and only if digits can complete it. No state is
+ * searched. */
 TEST(expr_multiples_are_alive_if_digits_can_complete_them)
 {
     static const struct divisor d[] = {{7, 0}, {25, 2}, {3, 1}, {64, 3}, {1, 4}, {50, 1}};

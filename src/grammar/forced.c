@@ -3,7 +3,7 @@
  *
  * A later text X can change the last tokens of a forced span F. At most one token of F X crosses
  * the end of F. That token begins at an offset s such that F[s..] is a prefix of a token of the
- * vocabulary. s is |F| if no token crosses. Text before a token boundary is encoded as if it were
+ * vocabulary. s is |F| if no token crosses. Text before a token boundary is encoded like the text
  * alone. So the tokens before s are those of F[0, s). No later text can change the common prefix of
  * all these encodings. */
 #include "grammar_in.h"
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* SPAN_BYTES_MAX: maximum length of a span; the rest of a longer text is the next span. TOKENS_MAX:
- * maximum number of cached tokens of all spans, 4 MB. */
+/* SPAN_BYTES_MAX: maximum length of a span. The rest of a longer text is the next span. TOKENS_MAX:
+ * maximum number of cached tokens of all spans (4 MB). */
 enum { SPAN_BYTES_MAX = 512, TOKENS_MAX = 1 << 20 };
 
 /* ---- bytes ---- */
@@ -63,8 +63,8 @@ static size_t whole_characters(const char *s, size_t n)
     return at;
 }
 
-/* Return true if the tokens have exactly this text. The text of tokens possibly differs if the
- * tokenizer normalizes. */
+/* Return true if the tokens have exactly this text. Their text may differ if the tokenizer
+ * normalizes. */
 static bool spells_text(const struct tokenizer *t, const struct ids *ids, const char *s, size_t n)
 {
     size_t at = 0, n_one;
@@ -127,8 +127,8 @@ static int tokens_of(struct grammar *g, uint32_t state, const struct buf *span, 
     return rc ? rc : grammar_failure(g, e);
 }
 
-/* Reserve memory for the tokens of a state. Drop all cached tokens if there are too many; they can
- * be recomputed. Return false if memory is exhausted. */
+/* Reserve memory for the tokens of a state. Drop all cached tokens if there are too many, because
+ * they can be computed again. Return false if memory is exhausted. */
 static bool reserve(struct grammar *g, uint32_t state)
 {
     size_t cap = g->cap_forced;
@@ -146,7 +146,7 @@ static bool reserve(struct grammar *g, uint32_t state)
     return true;
 }
 
-/* Set the grammar's failure if memory is exhausted. Return rc. Without the failure, the engine
+/* Set the grammar's failure if memory is exhausted. Return rc. Without this failure, the engine
  * would report a limit instead of exhausted memory. */
 static int fail_if_memory(struct grammar *g, int rc)
 {
@@ -154,7 +154,7 @@ static int fail_if_memory(struct grammar *g, int rc)
     return rc;
 }
 
-/* Compute and cache the forced tokens at a state. Cache nothing if the machine is late. */
+/* Compute and cache the forced tokens at a state. Cache no tokens if the machine is late. */
 static int find_tokens(struct grammar *g, uint32_t state, struct err *e)
 {
     struct buf b = {0};

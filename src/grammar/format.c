@@ -3,7 +3,7 @@
  * Each pattern is the grammar of the RFC that JSON Schema 2020-12 (Validation, section 7.3) names
  * for the format. DATE has the days of each month, with leap years. A host name has at most 253
  * characters (RFC 1123, 2.1). An email address has at most 254 (RFC 5321, 4.5.3.1.3, without the
- * brackets of a path). Leap seconds are not in the patterns: expr_leap adds them. */
+ * brackets of a path). Leap seconds are not in the patterns. expr_leap adds them. */
 #include "format.h"
 
 #include <stddef.h>

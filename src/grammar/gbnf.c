@@ -69,7 +69,7 @@ static char peek(const struct gbnf_parser *p)
     return p->at < p->n ? p->s[p->at] : 0;
 }
 
-/* Skip white space and comments; skip line ends only if `lines`. */
+/* Skip white space and comments. Skip line ends only if `lines`. */
 static void skip_space(struct gbnf_parser *p, bool lines)
 {
     for (; p->at < p->n; p->at++) {
@@ -293,7 +293,7 @@ static bool at_rule(const struct gbnf_parser *p)
 }
 
 /* Move to the next part of a sequence. Return false at the end of the sequence. Skip line ends
- * before a part; llama.cpp allows these only in parentheses, after ::= and after |. */
+ * before a part, which llama.cpp allows only in parentheses, after ::= and after |. */
 static bool at_part(struct gbnf_parser *p)
 {
     size_t before = p->at;
@@ -382,7 +382,7 @@ int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, con
 int gbnf_parse(struct cfg *g, const char *text, size_t n, token_id_fn *token, const void *arg,
                struct err *e)
 {
-    uint32_t root; /* root: rule number 0, the start of a cfg */
+    uint32_t root; /* rule `root` has number 0, the start of a cfg */
     int rc = gbnf_read(g, text, n, token, arg, &root, e);
     return rc ? rc : cfg_finish(g, e);
 }

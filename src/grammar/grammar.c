@@ -15,8 +15,8 @@
 #include <string.h>
 
 /* Limits of an automaton. A grammar can need more configs, threads in a config or nested rules than
- * any memory holds; a text that would need more is not allowed. MASK_BYTES_MAX: size of the cached
- * masks, 1,600 of 160,000 tokens. grammar.h explains the limits that options may change. */
+ * any memory holds. A text that would exceed a limit is not allowed. MASK_BYTES_MAX: size of the
+ * cached masks, 1,600 of 160,000 tokens. grammar.h explains the limits that options may change. */
 enum { CONFIGS_MAX = 1000000, THREADS_MAX = 2000, STACK_MAX = 2000, MASK_BYTES_MAX = 32 << 20 };
 static const struct grammar_limits GRAMMAR_LIMITS = {.text_max = 4 << 20,
                                                      .bytes_max = 256 << 20,
@@ -236,8 +236,8 @@ uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, siz
     return i == n ? state : GRAMMAR_DEAD;
 }
 
-/* Begin a piece of work on a state: its mask, or a token after it. It has one limit of work, in any
- * number of calls. Interrupt it after n_work more steps; 0: never. */
+/* Begin a piece of work on a state: its mask, or a token after it. The piece has one limit of work,
+ * for any number of calls. Interrupt it after n_work more steps; 0: never. */
 static void begin_work(struct grammar *g, uint32_t state, int32_t token, int64_t n_work)
 {
     if (state == g->late_state && token == g->late_token)
@@ -268,7 +268,7 @@ static uint32_t accept_mark(struct grammar *g, uint32_t state, int32_t token)
     return state;
 }
 
-/* Return the state after a token, which is not known if the work was interrupted. */
+/* Return the state after a token. It is invalid if the work was interrupted. */
 static uint32_t accept_token(struct grammar *g, uint32_t state, int32_t token)
 {
     uint32_t as_text = mask_accept(g->m, &g->vocab->v, state, token);

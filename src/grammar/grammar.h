@@ -5,14 +5,15 @@
  *   grammar --grammar_begin--> state --grammar_accept--> state ...
  *                              state --grammar_mask----> a bit for each token
  *
- * A state is a number of a grammar: to fork a sequence, copy the number; to roll back, use an older
- * number. A grammar caches computed states and masks for its next caller.
+ * A state is a number. A fork of a sequence copies the number, and a rollback uses an older number.
+ * A grammar caches computed states and masks for its next caller.
  *
  * A grammar is enforced exactly, or grammar_open rejects it with the place of the problem. No state
- * leads into a dead end: every state except GRAMMAR_DEAD is completed by some text.
+ * leads into a dead end. Some text completes every state except GRAMMAR_DEAD.
  *
- * For a sequence: mask, pick, grammar_accept_token. Keep the states of tokens that a rollback may
- * remove. A grammar has no data per sequence. So any number of sequences and requests share a
+ * A sequence repeats these steps: mask, pick, grammar_accept_token. It keeps the states of tokens
+ * that a rollback may remove. A grammar has no data per sequence. So any number of sequences and
+ * requests share a
  * grammar with its states and masks. All masks are dropped if they exceed 32 MiB.
  *
  * Threads: a grammar belongs to one thread at a time, because every call except grammar_ends may
@@ -92,7 +93,7 @@ struct grammar_options {
  * place (JSON pointer, byte, line). */
 int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text, size_t n,
                  const struct grammar_options *o, struct err *e);
-void grammar_close(struct grammar *g); /* NULL is allowed */
+void grammar_close(struct grammar *g); /* free g; NULL is allowed */
 
 /* Return the state before the first byte, or GRAMMAR_DEAD after a failure. */
 uint32_t grammar_begin(struct grammar *g);
@@ -107,7 +108,7 @@ bool grammar_allows(const struct grammar *g, uint32_t state, int32_t token);
 /* Return true if the text may end in this state. */
 bool grammar_ends(const struct grammar *g, uint32_t state);
 /* Set the bits of tokens that may follow; mask [(n_vocab + 63) / 64]. Tokens without bytes (special
- * ones) are set only if a rule names them. grammar_ends reports whether the text may end. */
+ * ones) are set only if a rule names them. For the end of the text use grammar_ends. */
 bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask);
 enum grammar_made { GRAMMAR_FAILED, GRAMMAR_MADE, GRAMMAR_LATER };
 /* Fill the mask as grammar_mask does, in at most about n_work steps of work (0: only a cached
@@ -126,15 +127,15 @@ int64_t grammar_work(const struct grammar *g);
 /* ---- limits that do not depend on cached states ----
  *
  * Cached states make masks and tokens cheaper. But a limit must end a text at the same token with
- * every state of the caches. A new grammar that has only accepted the tokens of the text decides
- * whether its next mask exceeds work_max or bytes_max. These functions compare other grammars of
- * the same constraint with it. "The last piece" is the last mask or token that was not cached. */
+ * every state of the caches. A new grammar that has accepted only the tokens of the text gives the
+ * result for its next mask. These functions compare other grammars of the same constraint with it.
+ * "The last piece" is the last mask or token that was not cached. */
 
 /* Return true if the last piece needed more than work_max. A new grammar has fewer cached states,
- * so the piece would exceed work_max there, too. */
+ * so the piece would also exceed work_max there. */
 bool grammar_exceeds(struct grammar *g);
-/* Return true if the last piece might need more than work_max in a new grammar: the piece and all
- * states since grammar_forget needed more than 15/16 of work_max. */
+/* Return true if the last piece and all states since grammar_forget needed more than 15/16 of
+ * work_max. The piece might then need more than work_max in a new grammar. */
 bool grammar_spent(struct grammar *g);
 bool grammar_full(const struct grammar *g); /* return true if g has more than bytes_max bytes */
 void grammar_forget(struct grammar *g); /* do not count the states made so far in grammar_spent */
@@ -159,9 +160,9 @@ size_t grammar_bytes(const struct grammar *g); /* return the number of bytes tha
  * work (grammar_spent). A new text should then use a new grammar. */
 bool grammar_worn(struct grammar *g);
 
-/* Open a vocabulary for masks: order the tokens of a tokenizer, which is borrowed. NULL if memory
- * is exhausted. */
+/* Open a vocabulary for masks from the tokens of t, which is borrowed. NULL if memory is
+ * exhausted. */
 struct grammar_vocab *grammar_vocab_open(const struct tokenizer *t);
-void grammar_vocab_close(struct grammar_vocab *v); /* NULL is allowed */
+void grammar_vocab_close(struct grammar_vocab *v); /* free v; NULL is allowed */
 
 #endif

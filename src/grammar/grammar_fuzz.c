@@ -1,7 +1,7 @@
 /* Goal: every constraint is compiled, or rejected with a reason, within its limits. A compiled
  * constraint offers only bytes from which a text can be completed, and accepts the texts that it
  * generates. Method: mutate constraints of each kind, and walk randomly along the offered bytes.
- * Abort if a walk can only stop in the middle of a text, or if its text is not accepted from the
+ * Abort if a walk has a dead end in the middle of a text, or if its text is not accepted from the
  * start. */
 #include "grammar.h"
 #include "base/hash.h"

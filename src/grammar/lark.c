@@ -19,8 +19,8 @@
 #include <string.h>
 
 /* DEPTH_MAX limits the parser's use of the stack. A repetition is expanded to rules, so REPEAT_MAX
- * limits the work of one number; RULES_MAX limits the total. Modules (%import) and parameters of a
- * template are in arrays; larger numbers are errors of the grammar's author. */
+ * limits the work of one number, and RULES_MAX the total. Modules (%import) and parameters of a
+ * template are in arrays of fixed size. */
 enum { DEPTH_MAX = 200, REPEAT_MAX = 2000, MODULES_MAX = 32, RULES_MAX = 100000, PARAMS_MAX = 16 };
 
 struct text_range {
@@ -438,7 +438,7 @@ static int scan_module(struct lark_parser *p, uint32_t module)
 
 static int parse_either(struct lark_parser *p, struct cfg_item *out);
 
-/* Set *out to the expression that a rule uses for a terminal. A lazy terminal keeps only texts
+/* Set *out to the expression that a rule uses for a terminal. A lazy terminal has only the texts
  * without a shorter text of the terminal as a prefix. Texts of %ignore may follow the terminal. */
 static int finish_terminal(struct lark_parser *p, uint32_t e, bool lazy, bool greedy,
                            struct cfg_item *out)
@@ -499,8 +499,7 @@ struct text {
     bool fold;
 };
 
-/* Read a literal and its flag i. An i with a word character after it begins a name and is not a
- * flag. */
+/* Read a literal and its flag i. An i before a word character begins a name and is not a flag. */
 static int read_text(struct lark_parser *p, struct text *t)
 {
     int rc = accept_text(p, "\"") ? 0 : expected(p, "a literal");
@@ -682,8 +681,8 @@ static int parse_arguments(struct lark_parser *p, uint32_t module, const struct 
     return rc;
 }
 
-/* Set *out to the part for a use of a definition: an expression for a terminal, a rule
- * otherwise. */
+/* Set *out to the part for a use of a definition: an expression for a terminal, a rule for a
+ * rule. */
 static int use_definition(struct lark_parser *p, uint32_t module, uint32_t def,
                           struct cfg_item *out)
 {
@@ -774,8 +773,8 @@ static int parse_repeated(struct lark_parser *p, struct cfg_item *out)
     return rc;
 }
 
-/* Return true if an item of a sequence follows, and move to that item. Otherwise the position moves
- * only to a "-", which begins an alias. */
+/* Return true if an item of a sequence follows, and move to that item. After false, the position is
+ * at most at a "-", which begins an alias. */
 static bool at_item(struct lark_parser *p)
 {
     size_t before = p->in.at;
@@ -871,7 +870,7 @@ static int build_rules(struct lark_parser *p)
 }
 
 /* Set *def to the definition of the start. The start is the definition that the option names, or
- * `start`. If neither exists, it is the first rule, or the first definition if there is no rule. */
+ * `start`. Without both, it is the first rule, or the first definition if there is no rule. */
 static int find_start(struct lark_parser *p, uint32_t *def)
 {
     const char *name = p->o->start ? p->o->start : "start";
@@ -888,7 +887,7 @@ static int find_start(struct lark_parser *p, uint32_t *def)
 
 static int build(struct lark_parser *p)
 {
-    uint32_t root = cfg_rule_new(p->g), def; /* root: rule number 0, the start of a cfg */
+    uint32_t root = cfg_rule_new(p->g), def; /* the root has number 0, the start of a cfg */
     struct cfg_item part[2] = {{false, EXPR_EPSILON}, {0}};
     int rc = scan_module(p, 0);
     if (rc == 0) rc = build_ignored(p);

@@ -5,9 +5,9 @@
  * division of a text into terminals. Priorities, aliases and the marks ? ! _ are ignored, because
  * they change only the tree of a text. Texts of %ignore may precede and follow each terminal. A
  * terminal with a lazy repetition matches only its shortest texts. No such text is a prefix of
- * another one. Not supported: lazy and greedy repetitions in one terminal, look-around, assertions,
- * %declare of used terminals, %override and %extend. Any thread; a grammar belongs to one thread at
- * a time. */
+ * another one. Lazy and greedy repetitions in one terminal, look-around, assertions, %declare of
+ * used terminals, %override and %extend are not supported. Any thread. A grammar belongs to one
+ * thread at a time. */
 #ifndef QUOTH_GRAMMAR_LARK_H
 #define QUOTH_GRAMMAR_LARK_H
 
@@ -22,7 +22,8 @@ typedef int lark_import_fn(const void *arg, const char *path, char **text, size_
 
 /* Options of lark_parse. All pointers are borrowed for the call. */
 struct lark_options {
-    /* name of the start rule or terminal; NULL: `start`, otherwise the first rule or terminal */
+    /* name of the start rule or terminal; NULL: `start`, or the first rule or terminal if there is
+     * none */
     const char *start;
     token_id_fn *token;
     const void *token_arg;

@@ -2,7 +2,7 @@
  *
  * Invariants:
  *   (1) The expression of every thread is alive (machine_alive). So every config but CONFIG_DEAD
- *       has a thread or accepts. The stack below can be completed, because the front end offers no
+ *       has a thread or accepts. Its stack can be completed, because the front end adds no
  *       alternative without a text.
  *   (2) The threads of a config ascend by expression and stack, without repetition. */
 #include "machine.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* first size of the tables of configs, in slots of 4 bytes: a page of memory; tables double */
+/* first size of the tables of configs, in slots of 4 bytes: a page of memory. The tables double. */
 enum { N_SLOT = 1024 };
 
 bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits limit,
@@ -240,8 +240,7 @@ static bool add_thread(struct machine *m, struct thread t)
 }
 
 /* Process scheduled stacks until none is left. Return false after a failure, or if the config is
- * crowded. The cost of the look-ups is charged at the end: it then does not depend on their
- * order. */
+ * crowded. The cost of the look-ups is charged at the end, so it does not depend on their order. */
 static bool close_over(struct machine *m)
 {
     while (m->due.n > 0)
@@ -369,8 +368,8 @@ static uint32_t compute_next(struct machine *m, uint32_t config, uint8_t byte)
     return end_config(m);
 }
 
-/* Make the row of a config. Bytes that no thread accepts lead to CONFIG_DEAD; these are most bytes
- * in most configs. The other bytes are unknown. NULL after a failure. */
+/* Make the row of a config. Bytes that no thread accepts, which are most bytes in most configs,
+ * lead to CONFIG_DEAD. The other bytes are unknown. NULL after a failure. */
 static uint32_t *make_row(struct machine *m, uint32_t config)
 {
     const struct machine_config c = m->config.v[config];

@@ -10,16 +10,16 @@
  *   config --byte--> config --> mask
  *
  * A stack is a hash-consed list of symbols (equal stacks have equal numbers). A thread is an
- * expression in progress on a stack. A config is a set of threads, hash-consed, too. So a config's
- * number is the whole state of a match. To fork, copy the number. To roll back, use an old number.
- * Every request that reaches a config uses its computed data (next configs, masks).
+ * expression in progress on a stack. A config is a hash-consed set of threads. So a config's number
+ * is the whole state of a match. A fork copies the number, and a rollback uses an old number. Every
+ * request that reaches a config uses its computed data (next configs, masks).
  *
  * The limits of depth and of threads are parts of the language. No text reaches a stack deeper than
  * depth_max, or a config with more threads than thread_max. So a text that reaches a limit ends.
  * Other texts of the machine continue. An alternative that could not end within depth_max is not
- * offered (machine_need.c). The other limits are failures, which are sticky (x.failed).
+ * offered (machine_need.c). The other limits are failures, which are permanent (x.failed).
  *
- * Left recursion must be removed by the front end. One thread at a time. */
+ * The front end must remove left recursion. One thread at a time. */
 #ifndef QUOTH_GRAMMAR_MACHINE_H
 #define QUOTH_GRAMMAR_MACHINE_H
 
@@ -42,13 +42,13 @@ struct alts {
 };
 
 struct machine;
-/* Add the alternatives of a rule to `out`. On failure set m->x.failed and return false. Called once
- * per rule, when the rule is first reached. */
+/* Add the alternatives of a rule to `out`. After a failure, set m->x.failed and return false. The
+ * machine calls it once per rule, at the rule's first visit. */
 typedef bool expand_fn(void *front, struct machine *m, uint32_t rule, struct alts *out);
 
 /* Return the rule after a choice's expression that has reported `tag`; NO_RULE if this tag is not
- * allowed here. So all places that exclude different alternatives share one expression and its
- * automaton. An example is the names of an object's members. */
+ * allowed here. So places that exclude different alternatives, such as the names of an object's
+ * members, share one expression and its automaton. */
 typedef uint32_t choose_fn(void *front, uint32_t arg, uint32_t tag);
 enum { NO_RULE = UINT32_MAX };
 
@@ -114,12 +114,12 @@ struct short_mask {
 
 struct rule_span {
     uint32_t first, n; /* alternatives [first, first + n); n = UINT32_MAX: not expanded yet */
-    uint32_t need;     /* machine_need.c: depth that the rule's shortest text needs; NEED_UNKNOWN */
-    uint32_t search;   /* machine_need.c: generation of the search that reached the rule */
+    /* depth that the rule's shortest text needs, or NEED_UNKNOWN (machine_need.c) */
+    uint32_t need;
+    uint32_t search; /* generation of the search that reached the rule (machine_need.c) */
 };
 
-/* One of the ways in which the text so far can be read, as the threads of Pike's matcher of regular
- * expressions. */
+/* One possible match of the text so far, like a thread of Pike's matcher of regular expressions. */
 struct thread {
     /* numbers of the thread's expression and stack. A choice is itself on top of the stack. */
     uint32_t expr, stack;
@@ -140,18 +140,19 @@ struct machine_config {
 
 bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits limit,
                   expand_fn *expand, void *front);
-void machine_close(struct machine *m); /* safe on a zeroed struct */
+void machine_close(struct machine *m); /* free the memory; a zeroed struct is allowed */
 
 /* Return the config before the first byte of a text of `rule`. CONFIG_DEAD if there is no such
  * text, or after a failure. */
 uint32_t machine_begin(struct machine *m, uint32_t rule);
+/* Return the config after a byte; CONFIG_DEAD if no text continues so, or after a failure. */
 uint32_t machine_next(struct machine *m, uint32_t config, uint8_t byte);
 /* Return true if a text continues from a thread. The text of a choice must have an allowed tag. */
 bool machine_alive(struct machine *m, struct thread t);
 /* Return the config of a thread, and of its continuation if its expression matches the empty
  * text. */
 uint32_t machine_config(struct machine *m, struct thread t);
-/* Return the config of the threads of both configs, so that either may continue. */
+/* Return the config with the threads of both configs, so that either may continue. */
 uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b);
 static inline bool machine_accepts(const struct machine *m, uint32_t config)
 {

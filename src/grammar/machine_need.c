@@ -1,13 +1,13 @@
 /* machine_need.c - the depth of stack that an alternative needs to end; see machine.h.
  *
- * The need of an alternative is the minimum number of cells above its stack that any of its texts
- * needs. The need of a rule is the minimum of its alternatives. Needs are the least fixed point
- * over the reachable rules. Needs are computed after a stack is first deeper than half of
+ * The need of an alternative is the minimum number of cells above its stack over all its texts. The
+ * need of a rule is the minimum of its alternatives. Needs are the least fixed point over the
+ * reachable rules. Needs are computed after a stack is first deeper than half of
  * depth_max, which no usual text reaches.
  *
- * The result depends on the rules alone. If a rule reaches more than RULES_MAX rules, only its own
- * alternatives are considered. A text may then reach a place where no byte may follow, and ends
- * there. */
+ * The result depends on the rules alone. Only a rule's own alternatives are considered if it
+ * reaches more than RULES_MAX rules. A text may then reach a place at which no byte may follow, and
+ * ends there. */
 #include "machine.h"
 
 #include <stdlib.h>
@@ -79,7 +79,7 @@ static bool add_rules(struct machine *m, rules *list, const struct symbol s)
     for (uint32_t i = 1, n = reach ? reach[0] : 0; i <= n; i++) {
         uint32_t rule = m->choose(m->front, s.arg, reach[i]);
         if (rule != NO_RULE && !add_rule(m, list, rule)) return false;
-        reach = expr_reach(&m->x, s.id); /* an expansion possibly moved the list */
+        reach = expr_reach(&m->x, s.id); /* the expansion may have moved the list */
         if (!reach) return false;
     }
     return !m->x.failed;

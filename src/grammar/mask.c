@@ -40,14 +40,14 @@ static void or_mask(uint64_t *mask, const uint64_t *more, int n_word)
 
 /* ---- places: an expression of the walked thread, or a config ---- */
 
-/* State of a walk. id is a config if is_config, else an expression that does not accept. */
+/* State of a walk. id is a config if is_config, or an expression that does not accept if not. */
 struct walk_place {
     uint32_t id;
     bool is_config;
 };
 static const struct walk_place DEAD = {CONFIG_DEAD, true};
 
-/* Walk over a trie. The places of the walk in the expression of t, the first thread, differ from t
+/* Walk over a trie. t is the first thread. The walk's places in the expression of t differ from t
  * only in `expr`. Pointers are borrowed. */
 struct walker {
     struct machine *m;
@@ -92,7 +92,7 @@ static struct walk_place place_at(const struct walker *w, uint32_t e)
     return to == WALK_INSIDE ? (struct walk_place){e, false} : (struct walk_place){to, true};
 }
 
-/* Return the place after a byte; DEAD also if the machine is late. */
+/* Return the place after a byte; DEAD if there is none, or if the machine is late. */
 static struct walk_place step(const struct walker *w, struct walk_place p, uint8_t byte)
 {
     struct machine *m = w->m;
@@ -219,12 +219,12 @@ static int plain_chain(const struct walker *w, struct walk_place p, bool *same)
 
 /* ---- strings with counts ----
  *
- * The states of a pattern with counts, such as a host name, differ after each character. If the
- * tokens are too short to reach a limit, the clamped state has the same mask (mask_clamp.c). The
+ * The states of a pattern with counts, such as a host name, differ after each character. The
+ * clamped state has the same mask if the tokens are too short to reach a limit (mask_clamp.c). The
  * masks of the short tokens, which are nearly all tokens, are cached by clamped state. */
 
 /* Return the clamped string for tokens of at most n_char characters: without counts above n_char,
- * and without the maximum length of the string if it is that far away. EXPR_EMPTY if it is not. */
+ * and without the string's maximum length. EXPR_EMPTY if such tokens can reach that length. */
 static uint32_t clamped(struct machine *m, const struct text_shape *s, enum clamp_range range,
                         int n_char)
 {
@@ -265,8 +265,9 @@ static void drop_short_masks(struct machine *m)
     m->short_mask.n = m->n_short_byte = 0;
 }
 
-/* Return the mask of the short tokens at a clamped string, cached. NULL after a failure, or if the
- * machine is late. These tokens have no quote, so they do not leave the string. */
+/* Return the mask of the short tokens at a clamped string, cached. NULL after a failure, or if
+ * machine_late interrupted the work. These tokens have no quote, so they do not leave the
+ * string. */
 static const uint64_t *short_mask_of(const struct walker *w, const struct vocab *v, uint32_t string)
 {
     struct machine *m = w->m;
@@ -321,7 +322,7 @@ static bool fill_clamped(const struct walker *w, const struct vocab *v, const st
 /* ---- masks ---- */
 
 /* Fill the mask (mask.h). One walk of all tokens suffices if no plain character is certain to
- * follow, unless the string has counts. Otherwise tokens are set without a walk in three cases:
+ * follow, unless the string has counts. Other tokens are set without a walk in three cases:
  *   open   any plain characters may follow: all plain tokens
  *   room   n_char plain characters may follow: plain tokens of at most n_char characters
  *   same   any number may follow, each leads back, and a quote leads to one place: closing
@@ -342,7 +343,7 @@ bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64
         if (!expr_nullable(&m->x, w.t.expr)) from = (struct walk_place){w.t.expr, false};
         known = !from.is_config && !w.t.choice && mask_shape(m, w.t.expr, &shape) &&
                 mask_room(m, &shape, &room);
-        open = !from.is_config && !room.limited && mask_open(m, w.t);
+        open = !from.is_config && !room.limited && mask_has_plain(m, w.t);
     }
     int n_char = known ? room.n_char : plain_chain(&w, from, &same);
     same |= known && room.ends && n_char >= v->closing_max;

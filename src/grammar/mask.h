@@ -25,7 +25,7 @@ extern const struct lead_bytes {
 } mask_lead[N_LEAD];
 
 /* Return true if any plain characters may follow in a thread. */
-bool mask_open(struct machine *m, struct thread t);
+bool mask_has_plain(struct machine *m, struct thread t);
 
 /* State of a JSON string: a STRING of repetitions of any character and at most one pattern. */
 struct text_shape {

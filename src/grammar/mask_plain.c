@@ -1,14 +1,15 @@
 /* mask_plain.c - the plain characters that may follow a state of a string; see mask.h.
  *
  * A plain character is one that a JSON string contains unescaped. The results depend only on the
- * expression, so they are cached for every place where it occurs. */
+ * expression, so they are cached by expression. */
 #include "mask.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    OPEN_STATES_MAX = 4096, /* at least a step of work each: 7 % of CONSTRAINT_STEP_WORK */
+    /* each takes at least a step of work: 7 % of CONSTRAINT_STEP_WORK in all */
+    OPEN_STATES_MAX = 4096,
     OPEN_TAGS_MAX = 4,
     ROOM_STATES_MAX = 256,
     NO_LIMIT = 254, /* cached value of struct room's n_char that represents no limit */
@@ -34,8 +35,7 @@ struct plain_search {
 };
 
 /* Add e, a state between characters, to the states found. Return false if no text (with the tag)
- * continues from e. Return false also at the end of a spelling, and if there are too many
- * states. */
+ * continues from e. Also return false at the end of a spelling, and beyond the limit of states. */
 static bool add_plain_state(struct plain_search *s, uint32_t e)
 {
     struct exprs *x = &s->m->x;
@@ -123,8 +123,9 @@ static bool open_put(struct machine *m, uint64_t key, bool value)
     return true;
 }
 
-/* Return true if the repetition of one character reaches a state that it does not leave. Otherwise
- * the number of characters is limited. A search of all states would then exceed its limits. */
+/* Return true if the repetition of one character reaches a state that it does not leave. After
+ * false, the number of characters is limited, and a search of all states would exceed its
+ * limits. */
 static bool has_loop(struct machine *m, uint32_t e)
 {
     for (int i = 0; i < LOOP_STEPS_MAX && e != EXPR_EMPTY; i++) {
@@ -150,9 +151,8 @@ static bool search_open(struct machine *m, uint32_t e, uint32_t tag, uint64_t ke
     return open && !m->x.failed;
 }
 
-/* Return true if a text continues from e after any plain characters. Unless `tag` is NO_TAG, that
- * text must report the tag. The result depends only on the expression, so it is cached for every
- * place where e occurs. */
+/* Return true if a text continues from e after any plain characters. That text must report the tag,
+ * unless `tag` is NO_TAG. The result depends only on e and the tag, so it is cached by both. */
 static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
 {
     uint64_t key = (uint64_t)(e + 1) << 32 | tag;
@@ -167,7 +167,7 @@ static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
 }
 
 /* Return true if any plain characters may follow in a thread. */
-bool mask_open(struct machine *m, struct thread t)
+bool mask_has_plain(struct machine *m, struct thread t)
 {
     if (!t.choice) return is_open(m, t.expr, NO_TAG);
     const uint32_t *reach = expr_reach(&m->x, t.expr);

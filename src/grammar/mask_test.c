@@ -104,7 +104,7 @@ static uint32_t labels(struct exprs *x, uint32_t n)
     return expr_cat(x, label, expr_rep(x, more, 0, EXPR_INF));
 }
 
-/* Return string `kind` with counts. */
+/* Return the expression with counts number `kind`. */
 enum { N_COUNTED = 14 };
 static uint32_t counted(struct exprs *x, int kind)
 {

@@ -17,8 +17,8 @@
 #include <string.h>
 
 /* DEPTH_MAX limits the parser's use of the stack. REPEAT_MAX is 100 times RE2's, because patterns
- * of schemas limit lengths of texts. N_SET_KEPT: sets of characters that are kept, because an
- * expression repeats its few classes. SCAN_STEPS: work charged for folding a set, which scans all
+ * of schemas limit lengths of texts. N_SET_KEPT: number of kept sets of characters, because an
+ * expression repeats few classes. SCAN_STEPS: work charged for folding a set, which scans all
  * characters. */
 enum { DEPTH_MAX = 200, REPEAT_MAX = 100000, N_SET_KEPT = 16, SCAN_STEPS = 100000 };
 
@@ -178,7 +178,7 @@ static int add_property(struct regex_parser *p, struct charset *s, bool negated)
     return 0;
 }
 
-/* Return c if it is the letter of a class (\d \D \w \W \s \S), else 0. */
+/* Return c if it is the letter of a class (\d \D \w \W \s \S); 0 if not. */
 static char class_letter(char c)
 {
     return strchr("dDwWsS", c) ? c : 0;
@@ -292,8 +292,8 @@ static bool posix_class(struct regex_parser *p, struct charset *s)
     return false;
 }
 
-/* Read one item of a class. Set *single and *cp if the item is a code point. Otherwise the item is
- * a set: add it to s. */
+/* Read one item of a class. Set *single and *cp if the item is a code point. Add any other item, a
+ * set, to s. */
 static int class_atom(struct regex_parser *p, struct charset *s, uint32_t *cp, bool *single)
 {
     *single = false;
@@ -338,8 +338,8 @@ static int class_member(struct regex_parser *p, struct charset *s)
     return 0;
 }
 
-/* Reject the operators of sets in Rust's syntax that are not supported. At the beginning of a class
- * and in ECMA's syntax they are characters. */
+/* Reject the operators of sets in Rust's syntax that are not supported. They are characters at the
+ * beginning of a class and in ECMA's syntax. */
 static int check_set_operator(const struct regex_parser *p)
 {
     const char *at = p->s + p->at;
@@ -416,8 +416,8 @@ static uint32_t set_expr(struct regex_parser *p, struct charset *s)
     return e;
 }
 
-/* Set *out to the piece of a set, and free the set. rc: result of reading the set; return it if it
- * is not 0. */
+/* Set *out to the piece of a set, and free the set. rc: result of reading the set, which is
+ * returned if it is not 0. */
 static int set_piece(struct regex_parser *p, struct charset *s, int rc, struct regex_piece *out)
 {
     if (rc == 0 && p->flags.fold) fold(p, s);
@@ -429,7 +429,7 @@ static int set_piece(struct regex_parser *p, struct charset *s, int rc, struct r
 /* ---- assertions ---- */
 
 /* Set the characters of each context, at the first assertion. Fail if ASCII and Unicode word
- * boundaries are mixed; contexts have one definition of a word. */
+ * boundaries are mixed, because contexts have one definition of a word. */
 static int need_contexts(struct regex_parser *p, bool ascii)
 {
     struct charset line = {0}, word = {0}, other = {0};
@@ -640,7 +640,7 @@ static bool read_number(struct regex_parser *p, uint32_t *x)
     return p->at > from;
 }
 
-/* Read {n}, {n,} or {n,m}. Read nothing and return false if there are no counts: the { is then a
+/* Read {n}, {n,} or {n,m}. Read nothing and return false if there are no counts. The { is then a
  * character. */
 static bool read_counts(struct regex_parser *p, uint32_t *min, uint32_t *max)
 {

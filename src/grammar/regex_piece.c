@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-/* STATES_MAX: maximum number of states of a piece with \b, ^ or $ inside: the elimination of
- * states takes the cube of it. UNROLL_MAX: maximum number of copies of a repeated piece. */
+/* STATES_MAX: maximum number of states of a piece with \b, ^ or $ inside. The elimination of states
+ * takes the cube of this number. UNROLL_MAX: maximum number of copies of a repeated piece. */
 enum { STATES_MAX = 32, UNROLL_MAX = 64, CTX_CHAR = CTX_ANY & ~CTX_EDGE };
 
 bool piece_is_plain(const struct regex_piece *a)

@@ -3,7 +3,7 @@
  *
  * An assertion (^, $, \b, their multi-line forms) tests the characters before and after a place. So
  * a piece is a list of items: a language, the contexts that may precede it and those that may
- * follow it. A context is one of four: the text's edge, a line feed, a word character, any other
+ * follow it. There are four contexts: the text's edge, a line feed, a word character, any other
  * character. Concatenation turns the conditions of two pieces on each other into intersections. So
  * no assertion remains: (^a|b)c\b is one expression. Any thread; the expressions belong to one
  * thread at a time. */
@@ -26,8 +26,8 @@ struct regex_piece {
     uint32_t n;
     struct piece_item {
         uint8_t left,
-            /* CTX_*: contexts allowed before and after the item; both apply to one place for the
-             * empty text */
+            /* CTX_*: contexts allowed before and after the item. For the empty text, both apply to
+             * one place. */
             right;
         uint32_t e;
     } v[PIECE_ITEMS_MAX];
@@ -36,21 +36,24 @@ struct regex_piece {
 /* Expressions, and the characters of each context. */
 struct pieces {
     struct exprs *x; /* borrowed */
-    /* characters of each context, by the bit's number; of[0] is EXPR_EMPTY. Needed for
-     * assertions */
+    /* characters of each context, by the bit's number, for assertions; of[0] is EXPR_EMPTY */
     uint32_t of[N_CONTEXT];
     bool too_many; /* true after a piece exceeded the maximum of items or states; never cleared */
 };
 
+/* Return the texts of e, without a condition on the context. */
 struct regex_piece piece_plain(uint32_t e);
 /* Return true if a has no condition on its context. */
 bool piece_is_plain(const struct regex_piece *a);
 /* Return an assertion: the empty text between contexts. */
 struct regex_piece piece_between(uint8_t left, uint8_t right);
+/* Return the texts of a or b, with their conditions. */
 struct regex_piece piece_either(struct pieces *p, const struct regex_piece *a,
                                 const struct regex_piece *b);
+/* Return the concatenations of texts of a and b whose contexts agree. */
 struct regex_piece piece_join(struct pieces *p, const struct regex_piece *a,
                               const struct regex_piece *b);
+/* Return the repetition of a, at least min and at most max times. EXPR_INF: no maximum. */
 struct regex_piece piece_repeat(struct pieces *p, const struct regex_piece *a, uint32_t min,
                                 uint32_t max);
 /* Return the texts that a matches from end to end. */

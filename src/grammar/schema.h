@@ -2,17 +2,17 @@
  *
  * The conditions on a value are a set of literals: "is valid by subschema s" or "is not valid by
  * s". Sets are interned, so a set is a number. The rule that matches the JSON texts of its values
- * is a number, too:
+ * is also a number:
  *
  *   literals --schema_scalar.c--> one expression for null, true, false, numbers and strings:
  *                                 boolean combinations are and, or, not
  *            --schema_form.c----> forms: alternatives free of boolean operators, for arrays and for
  *                                 objects
- *            --schema_rule.c----> states of an array or object (index, names found ...), made when
- *                                 a text first reaches them
+ *            --schema_rule.c----> states of an array or object (index, names found ...), made at a
+ *                                 text's first visit
  *
- * A negated literal is a literal like others, so not, oneOf, if and dependencies have no special
- * cost. A recursive $ref is a set that occurs a second time. An alternative without a value
+ * A negated literal is also a literal, so not, oneOf, if and dependencies have no special cost. A
+ * recursive $ref is a set that occurs a second time. An alternative without a value
  * (schema_plan.c) is never offered, so a mask never leads into a dead end.
  *
  * schema_open rejects keywords that it cannot enforce exactly. The error contains the keyword's
@@ -36,7 +36,7 @@ struct sub {
     uint32_t resource;    /* index of the enclosing schema resource ($id) */
     bool is_const;        /* true: `v` is a required value instead of a schema */
     uint32_t lang[4];     /* languages by scalar type; NONE until computed */
-    /* true while being computed; a second visit means that a $ref leads to itself */
+    /* true during the computation; a second visit means that a $ref leads to itself */
     bool busy[6];
 };
 
@@ -81,8 +81,8 @@ struct forms {
     size_t n, cap;
 };
 
-/* Notation of the value (schema_notation.c). PYTHON and BARE are for the arguments of a call: the
- * value is an object, whose members have no braces around them. */
+/* Notation of the value (schema_notation.c). PYTHON and BARE are for the arguments of a call. The
+ * value is an object without braces around its members. */
 enum notation {
     NOTATION_JSON,
     NOTATION_PYTHON, /* NAME=VALUE, NAME=VALUE; constants and dicts of Python */
@@ -140,13 +140,13 @@ struct schema {
     VEC(struct form_plan) plan;   /* plans by form */
     VEC(struct state) state;      /* states of arrays and objects */
     struct strmap state_of;
-    /* schema_plan.c: number of visits to sets whose decision was in progress */
+    /* number of visits to sets whose search was in progress (schema_plan.c) */
     uint32_t n_assumed;
     uint32_t ws; /* expression of the white space */
     uint32_t root_set;
     uint32_t at; /* subschema whose forms are being made; the place of a failure */
     int depth;
-    int exact;     /* schema_form.c: number of enclosing unevaluated keywords */
+    int exact;     /* number of enclosing unevaluated keywords (schema_form.c) */
     int rc;        /* error code of the first failure; its text is in e */
     struct err *e; /* borrowed for schema_open, then NULL */
 };
@@ -170,17 +170,19 @@ enum { SAT_UNKNOWN, SAT_BUSY, SAT_NO, SAT_YES };
 /* Compile n bytes of a schema, which are borrowed for the call. After success, machine_begin(&s->m,
  * schema_root(s)) begins a text, and *s must not move. After an error, *s is closed. ERR_FORMAT for
  * a malformed schema or one without a valid value. ERR_UNSUPPORTED for a keyword or reference that
- * cannot be enforced. Both errors contain the JSON pointer. Otherwise the errors of json_parse and
+ * cannot be enforced. Both errors contain the JSON pointer. Also the errors of json_parse and
  * exprs_error. */
 int schema_open(struct schema *s, const char *text, size_t n, const struct schema_options *opt,
                 struct expr_limits x, struct machine_limits limits, struct err *e);
-void schema_close(struct schema *s); /* safe on a zeroed struct */
+void schema_close(struct schema *s); /* free the memory; a zeroed struct is allowed */
+/* Return the rule of the whole text, for machine_begin. */
 uint32_t schema_root(const struct schema *s);
 
 /* ---- private to schema*.c ---- */
 /* Record a failure at a subschema's keyword (NULL: at the subschema itself). Return false. */
 bool schema_fail(struct schema *s, int code, uint32_t sub, const char *keyword, const char *fmt,
                  ...) __attribute__((format(printf, 5, 6)));
+/* Record that memory is exhausted. Return false. */
 bool schema_no_memory(struct schema *s);
 static inline bool schema_ok(const struct schema *s)
 {
@@ -188,9 +190,11 @@ static inline bool schema_ok(const struct schema *s)
 }
 
 /* schema_read.c: subschemas, references */
+/* Read the document and register its subschemas. Return false after a failure. */
 bool schema_read(struct schema *s);
 /* Return the number of subschema j. */
 uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const char *keyword);
+/* Return the subschema whose only valid value is `value`. */
 uint32_t sub_const(struct schema *s, const struct json *value, uint32_t parent);
 static inline uint32_t lit_of(uint32_t sub, bool negated)
 {
@@ -202,15 +206,18 @@ const struct json *sub_field(const struct schema *s, uint32_t sub, const char *k
 /* Return the subschema that the $ref of `sub` refers to; NONE if there is no $ref, or after a
  * failure. */
 uint32_t sub_target(struct schema *s, uint32_t sub);
+/* Return the number of a member's name; 0 after a failure. Add the name if it is new. */
 uint32_t name_number(struct schema *s, const char *name, size_t n);
 /* Return the types that `type` admits; JT_ALL if it is absent. Set *integer if numbers must be
  * integers. */
 unsigned sub_types(struct schema *s, uint32_t sub, bool *integer);
 
-/* schema_scalar.c: return the language of a type's values that a subschema accepts. type: JT_NULL,
+/* Return the language of a type's values that a subschema accepts (schema_scalar.c). type: JT_NULL,
  * JT_BOOL, JT_NUMBER or JT_TEXT (decoded). */
 uint32_t lang_of(struct schema *s, uint32_t sub, unsigned type);
+/* Return the language of all values of a type. */
 uint32_t lang_universe(struct schema *s, unsigned type);
+/* Return true if some multipleOf has an effect. */
 bool schema_needs_multiples(struct schema *s);
 /* Return the JSON texts of the set's scalars. */
 uint32_t set_scalar(struct schema *s, uint32_t set);
@@ -218,13 +225,18 @@ uint32_t set_scalar(struct schema *s, uint32_t set);
 uint32_t lang_names(struct schema *s, uint32_t sub, bool negated);
 
 /* schema_form.c */
+/* Return the set of the literals of `set` and lit; `set` after a failure. */
 uint32_t set_add(struct schema *s, uint32_t set, uint32_t lit);
+/* Append the forms of the arrays or objects that satisfy a set to the empty list `out`. Return
+ * false after a failure. */
 bool forms_of_set(struct schema *s, uint32_t set, unsigned type, struct forms *out);
-void form_free(struct schema_form *f);
-void forms_free(struct forms *f);
+/* Free the memory of a form. */
+void form_deinit(struct schema_form *f);
+/* Free a list and its forms. */
+void forms_deinit(struct forms *f);
 
-/* schema_plan.c: the conditions on items and members in a form, and the states that lead to a
- * value */
+/* Conditions on items and members in a form, and the states that lead to a value
+ * (schema_plan.c). */
 struct form_plan {
     VEC(uint32_t) name;     /* names in the form, at most NAMES_MAX */
     uint32_t n_ordered;     /* names [n_ordered, n) have no order (list_classes) */
@@ -252,6 +264,8 @@ static inline uint32_t member_tag(uint32_t index, uint32_t some)
 {
     return index << 4 | some;
 }
+/* A state has a bit for each name of an object, up to NAMES_MAX. WITNESSES_MAX: a table has
+ * 2^WITNESSES_MAX rows. */
 enum { NAMES_MAX = 512, STATE_WORDS = NAMES_MAX / 64, WITNESSES_MAX = 4, COUNTS_MAX = STATE_WORDS };
 
 /* State inside an array or object. */
@@ -268,14 +282,16 @@ struct state {
 
 /* Plan a form. top: the form belongs to the root set. */
 bool plan_form(struct schema *s, uint32_t form, bool top);
+/* Return the number of a state. Add the state if it is new. Invalid after a failure. */
 uint32_t state_number(struct schema *s, const struct state *t);
 /* Return true if the array or object may end in this state. */
 bool state_complete(const struct schema *s, uint32_t state);
 /* Return true if the array or object can be completed from this state. */
 bool state_sat(struct schema *s, uint32_t state);
+/* Return true if some value satisfies the set; false after a failure. */
 bool set_sat(struct schema *s, uint32_t set);
-/* Return true if types or scalars show that a set has no value. The result is cached. Unlike
- * set_sat, it visits no other set (schema_prune.c). */
+/* Return true if types or scalars show that a set has no value. The result is cached. In contrast
+ * to set_sat, it visits no other set (schema_prune.c). */
 bool set_clashes(struct schema *s, uint32_t set);
 bool set_forms(struct schema *s, uint32_t set); /* fill in form, n_form and scalar of a set */
 
@@ -298,33 +314,41 @@ struct moves {
     struct move *v; /* owned; moves */
     size_t n, cap;
 };
+/* Append the moves from a state. Return false after a failure. */
 bool state_moves(struct schema *s, uint32_t state, struct moves *out);
 /* Return the expression of the names of a form. known_only: no name of a class is possible. Every
- * name is then a constant with opt.plain. */
+ * name is then a constant if opt.plain is set. */
 uint32_t form_names(struct schema *s, uint32_t form, bool known_only);
 /* Return the expression of the names in another notation than JSON, up to the value. top: names of
  * the outermost object. */
 uint32_t form_names_noted(struct schema *s, uint32_t form, bool top);
+/* Return true if the atom applies to this name. */
 bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name);
 
 /* schema_notation.c. top: the name belongs to the outermost object */
 bool notation_names_arguments(const struct schema *s); /* return true if the value is arguments */
 /* Return the spellings of the strings of `text`, of constants, and of numbers. */
 uint32_t notation_string(struct schema *s, uint32_t text);
+/* Return the spellings of the constants of e: null, true and false. */
 uint32_t notation_constant(struct schema *s, uint32_t e);
+/* Return the spellings of the numbers of e. */
 uint32_t notation_number(struct schema *s, uint32_t e);
 /* Return the names of a class that the notation can write. */
 uint32_t notation_class(struct schema *s, uint32_t lang, bool top);
-/* Return true if the notation can write this name. Otherwise record a failure. */
+/* Return true if the notation can write this name. Record a failure if not. */
 bool notation_allows_name(struct schema *s, uint32_t name, bool top);
-/* Return the spelling of a name, or of a class of names with its tags. PYTHON, nested: without the
- * colon. */
+/* Return the spelling of a name, or of a class of names with its tags. A nested name of PYTHON has
+ * no colon. */
 uint32_t notation_name(struct schema *s, uint32_t name, bool top);
+/* Return the spelling of a class of names, with its tags. */
 uint32_t notation_class_name(struct schema *s, uint32_t lang, uint32_t tags, bool top);
 
 /* schema_rule.c */
+/* Append the alternatives of a rule (expand_fn). Return false after a failure. */
 bool schema_expand(void *front, struct machine *m, uint32_t rule, struct alts *out);
+/* Return the rule after a name with this tag; NO_RULE if the tag is not allowed. */
 uint32_t schema_choose(void *front, uint32_t rule, uint32_t tag);
+/* Return the rule of the values of a set. */
 uint32_t rule_value(struct schema *s, uint32_t set);
 
 #endif

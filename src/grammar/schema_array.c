@@ -48,7 +48,7 @@ static bool items(struct schema_work *w)
                       *rest = sub_field(s, w->sub, "additionalItems");
     const struct json *first = s->draft >= DRAFT_2020 ? sub_field(s, w->sub, "prefixItems") : NULL;
     const char *rest_key = "additionalItems", *first_key = "items";
-    /* a list is not a schema since 2020-12; without $schema it is read as in older drafts */
+    /* a list is no schema since 2020-12, but without $schema it is read as in older drafts */
     bool older = !first && !s->draft_named && json_kind(all) == JK_LIST;
     if (s->draft >= DRAFT_2020 && !older)
         rest = all, rest_key = "items", first_key = "prefixItems";
@@ -103,8 +103,8 @@ static const struct json *few_values(struct schema *s, uint32_t sub)
     return NULL;
 }
 
-/* Take uniqueItems. Each value occurs at most once if items have only a few permitted values.
- * Otherwise set form.unique. plan_array then rejects a form that allows two items. */
+/* Take uniqueItems. Use a count of at most one per value if items have only a few permitted values.
+ * Set form.unique if not. plan_array then rejects a form that allows two items. */
 static bool unique_items(struct schema_work *w)
 {
     struct schema *s = w->s;

@@ -3,8 +3,8 @@
  *
  * The condition of a literal on one type of value is a sum of forms, its disjunctive normal form.
  * For a positive literal, the forms of all keywords are multiplied. For a negative literal, the
- * forms of their negations are added. This operation is called taking a keyword (work_take); it
- * changes w->all. This file has the algebra; the keywords are in schema_logic.c, schema_array.c and
+ * forms of their negations are added. This operation is called taking a keyword (work_take). It
+ * changes w->all. This file has the algebra. The keywords are in schema_logic.c, schema_array.c and
  * schema_object.c. */
 #include "schema_work.h"
 
@@ -15,7 +15,7 @@
  * number can be exponential in the schema's size. */
 enum { FORMS_MAX = 512 };
 
-void form_free(struct schema_form *f)
+void form_deinit(struct schema_form *f)
 {
     vec_deinit(&f->item);
     vec_deinit(&f->count);
@@ -24,9 +24,9 @@ void form_free(struct schema_form *f)
     vec_deinit(&f->witness);
 }
 
-void forms_free(struct forms *f)
+void forms_deinit(struct forms *f)
 {
-    for (size_t i = 0; i < f->n; i++) form_free(&f->v[i]);
+    for (size_t i = 0; i < f->n; i++) form_deinit(&f->v[i]);
     vec_deinit(f);
 }
 
@@ -69,12 +69,12 @@ uint32_t set_add(struct schema *s, uint32_t set, uint32_t lit)
 static bool forms_push(struct schema *s, struct forms *out, struct schema_form f)
 {
     if (out->n >= FORMS_MAX) {
-        form_free(&f);
+        form_deinit(&f);
         return schema_fail(s, ERR_UNSUPPORTED, s->at, NULL,
                            "more than %d combinations of alternatives", FORMS_MAX);
     }
     if (vec_push(out, f)) return true;
-    form_free(&f);
+    form_deinit(&f);
     return schema_no_memory(s);
 }
 
@@ -134,7 +134,7 @@ static bool add_product(struct schema *s, struct forms *out, const struct schema
     bool drop = !ok || both.min > both.max || (prune && form_fails(s, &both)) ||
                 (prune && s->exact == 0 && forms_absorb(out, &both));
     if (!drop) return forms_push(s, out, both);
-    form_free(&both);
+    form_deinit(&both);
     return ok && schema_ok(s);
 }
 
@@ -151,7 +151,7 @@ bool forms_product(struct schema *s, struct forms *a, struct forms *b)
         for (size_t k = 0; ok && k < (implied ? 1 : b->n); k++)
             ok = add_product(s, &out, &a->v[i], implied ? NULL : &b->v[k], prune);
     }
-    forms_free(a), forms_free(b);
+    forms_deinit(a), forms_deinit(b);
     *a = out;
     *b = (struct forms){0};
     return ok;
@@ -165,7 +165,7 @@ bool forms_sum(struct schema *s, struct forms *a, struct forms *b)
         if (ok)
             ok = forms_push(s, a, b->v[i]);
         else
-            form_free(&b->v[i]);
+            form_deinit(&b->v[i]);
     vec_deinit(b);
     return ok;
 }
@@ -178,11 +178,11 @@ bool forms_and_lit(struct schema *s, struct forms *a, uint32_t lit, unsigned typ
     return forms_product(s, a, &b) && ok;
 }
 
-/* Append f to `out`, which then owns it. `ok` is false if memory was exhausted when f was made. */
+/* Append f to `out`, which then owns it. `ok` is false if memory was exhausted while f was made. */
 bool forms_add(struct schema *s, struct forms *out, struct schema_form f, bool ok)
 {
     if (ok) return forms_push(s, out, f);
-    form_free(&f);
+    form_deinit(&f);
     return schema_no_memory(s);
 }
 

@@ -13,7 +13,7 @@ enum { ANY_OF_EXACT_MAX = 6 };
 
 /* ---- keywords of every type ---- */
 
-/* Append the forms of the condition that at least one literal of a list holds. */
+/* Append the forms of the condition that at least one literal of a list is true. */
 static bool sum_of(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                    bool negated, unsigned type, struct forms *out)
 {
@@ -23,7 +23,7 @@ static bool sum_of(struct schema *s, const struct json *list, uint32_t sub, cons
     return ok;
 }
 
-/* Append the forms of the condition that all literals of a list hold. */
+/* Append the forms of the condition that all literals of a list are true. */
 static bool product_of(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                        bool negated, unsigned type, struct forms *out)
 {
@@ -172,8 +172,8 @@ static bool keywords(struct schema_work *w)
     return ok;
 }
 
-/* Take the unevaluated keyword of the type. First, all other keywords are multiplied into exact
- * forms. Then each form gets a condition on the items or members that it does not evaluate. These
+/* Take the unevaluated keyword of the type. All other keywords are first multiplied into exact
+ * forms. Each form then gets a condition on the items or members that it does not evaluate. These
  * forms replace w->all. The forms of a negated keyword are added to it instead. */
 static bool unevaluated(struct schema_work *w, const char *key)
 {
@@ -201,7 +201,7 @@ static bool unevaluated(struct schema_work *w, const char *key)
         if (!ok) schema_no_memory(s);
     }
     if (w->negated) return forms_sum(s, &w->all, &base.all) && ok;
-    forms_free(&w->all);
+    forms_deinit(&w->all);
     w->all = base.all;
     return ok;
 }

@@ -136,7 +136,7 @@ static bool properties(struct schema_work *w)
         }
     }
     if (!w->negated) return work_take_form(w, all, ok);
-    form_free(&all);
+    form_deinit(&all);
     return ok;
 }
 
@@ -175,7 +175,7 @@ static bool property_names(struct schema_work *w)
     return work_take_form(w, f, w->negated ? vec_push(&f.witness, a) : vec_push(&f.member, a));
 }
 
-/* Take a dependency: the condition `on` holds if the member `name` is present. `on` is a list of
+/* Take a dependency: the condition `on` is true if the member `name` is present. `on` is a list of
  * required names, or a schema of the object. key: the keyword. */
 static bool depends(struct schema_work *w, const char *key, const char *name, size_t n,
                     const struct json *on)

@@ -3,8 +3,8 @@
  *
  * A state is offered only if some text completes it, so no mask leads into a dead end. "has a
  * value" is a least fixed point if the schema is recursive. The search assumes that a set or state
- * has no value if it reaches the set or state during its decision. Such assumptions are counted
- * (n_assumed), and a "no" that depends on one is not cached. */
+ * has no value if it visits the set or state again. Such assumptions are counted (n_assumed). A
+ * negative result that depends on one is not cached. */
 #include "schema.h"
 
 #include <stdlib.h>
@@ -29,8 +29,7 @@ static uint32_t index_of_name(const struct form_plan *p, uint32_t name)
     return i;
 }
 
-/* Add a name to the plan if it is absent. One call with `required` suffices to make the name
- * required. */
+/* Add a name to the plan if it is absent. The name is required if one call has `required`. */
 static bool plan_name(struct schema *s, struct form_plan *p, uint32_t name, bool required)
 {
     uint32_t i = index_of_name(p, name);
@@ -130,7 +129,7 @@ static bool plan_others(struct schema *s, const struct schema_form *f, struct fo
     return schema_ok(s);
 }
 
-/* Add the keys of `except` to the plan. Then `except` contains no other name, and in_class can
+/* Add the keys of `except` to the plan. `except` then contains no other name, so in_class can
  * ignore it. */
 static bool plan_except(struct schema *s, struct form_plan *p, const struct json *except)
 {
@@ -334,7 +333,7 @@ static bool add_members(struct schema *s, struct moves *out, uint32_t index, uin
 }
 
 /* Return the number of members after another member. The number is clamped to the maximum or,
- * without a maximum, to the minimum. More members make no difference to the conditions. */
+ * without a maximum, to the minimum. Further members do not change the conditions. */
 static uint32_t step_count(const struct schema_form *f, uint32_t n)
 {
     uint32_t max = f->max == NONE ? f->min : f->max;
@@ -558,8 +557,8 @@ static bool object_sat(struct schema *s, const struct state *t)
     return t->n >= f.min || possible_members(s, t, f.min - t->n) >= f.min - t->n;
 }
 
-/* Return true if each missing item up to the minimum has a value. This suffices if there is no
- * count_atom. Items between two boundaries of atoms have equal conditions, so they need one
+/* Return true if each missing item up to the minimum has a value. This condition suffices if there
+ * is no count_atom. Items between two boundaries of atoms have equal conditions, so they need one
  * test. */
 static bool items_sat(struct schema *s, const struct state *t, const struct schema_form *f)
 {
@@ -628,7 +627,7 @@ static bool keep_forms(struct schema *s, uint32_t set, unsigned type)
         if (!ok || !vec_reserve(&s->form, s->form.n + 1) ||
             !vec_push(&s->plan, ((struct form_plan){0}))) {
             if (ok) ok = schema_no_memory(s);
-            form_free(&f.v[i]);
+            form_deinit(&f.v[i]);
             continue;
         }
         vec_push(&s->form, f.v[i]);

@@ -2,13 +2,14 @@
  *
  * `oneOf` of n objects has n alternatives, each with the negations of all others. A negation has a
  * form for every keyword, so without pruning the number of forms is exponential in n. The following
- * are removed. The set of values remains the same.
+ * forms are removed, which does not change the set of values.
  *
  *   a form without a value, because a required member has no value
  *   a factor that the form implies: the form itself is the product
  *   a form that implies another form of the sum
  *
- * These tests must be cheap and must terminate. So the tests compare only the types and scalars of
+ * These tests must need little work and must terminate. So they compare only the types and scalars
+ * of
  * literals, and do not search forms. */
 #include "schema_work.h"
 
@@ -58,8 +59,8 @@ static unsigned types_of(struct schema *s, uint32_t sub, int depth)
 }
 
 /* Return true if the literals of a set contradict each other. There are three cases. One literal is
- * the negation of another, or there is no common type, or there are only scalar types and no common
- * scalar. */
+ * the negation of another, no type is common, or all common types are scalar and no scalar is
+ * common. */
 static bool find_clash(struct schema *s, uint32_t set)
 {
     unsigned types = JT_ALL;
@@ -183,7 +184,7 @@ bool forms_absorb(struct forms *all, const struct schema_form *f)
         if (implies(f, &all->v[i])) return true; /* `all` already has the values of f */
     for (size_t i = 0; i < all->n; i++)
         if (implies(&all->v[i], f))
-            form_free(&all->v[i]);
+            form_deinit(&all->v[i]);
         else
             all->v[n++] = all->v[i];
     all->n = n;

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* SUBSCHEMA_MAX bounds the memory of a schema. DEPTH_MAX bounds the stack, because readers recurse
+ * into each level. */
 enum { SUBSCHEMA_MAX = 200000, DEPTH_MAX = 300 };
 
 bool schema_fail(struct schema *s, int code, uint32_t sub, const char *keyword, const char *fmt,
@@ -327,7 +329,7 @@ uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const c
                     json_kind_name(json_kind(j)));
         return 0;
     }
-    /* `false`, or a subschema that walk did not reach, because a $ref may point below any
+    /* it is `false`, or a subschema that the walk did not reach, because a $ref may point below any
      * keyword */
     const char *path = keyword ? join_path(s, s->sub.v[parent].path, keyword, strlen(keyword))
                                : s->sub.v[parent].path;

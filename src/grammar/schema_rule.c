@@ -1,5 +1,5 @@
-/* schema_rule.c - rules of the machine, made when a text first reaches them; opening and closing of
- * a schema; see schema.h.
+/* schema_rule.c - rules of the machine, made at a text's first visit, and opening and closing of a
+ * schema; see schema.h.
  *
  *   text    --> white space, value, white space
  *   value   --> scalar | [ items | { members
@@ -24,10 +24,10 @@ enum rule_kind {
     RULE_ARGUMENTS,
     RULE_ARGUMENT
 };
-/* Rule of the machine. RULE_VALUE: a is a set. RULE_ITEMS, RULE_MEMBERS: a is a state; b is 1
- * before the first item or member, else 0. RULE_MEMBER, after a name: a is the state after the
- * member; b is the set of its value. RULE_TEXT: a and b are 0. RULE_ARGUMENTS and RULE_ARGUMENT are
- * RULE_MEMBERS and RULE_MEMBER of an outermost object without braces. */
+/* Rule of the machine. RULE_VALUE: a is a set. RULE_ITEMS, RULE_MEMBERS: a is a state, and b is 1
+ * before the first item or member, 0 after it. RULE_MEMBER, after a name: a is the state after the
+ * member, and b is the set of its value. RULE_TEXT: a and b are 0. RULE_ARGUMENTS and RULE_ARGUMENT
+ * are RULE_MEMBERS and RULE_MEMBER of an outermost object without braces. */
 struct rule {
     uint32_t kind, a,
         /* a: a set or state, by `kind`. b: 1 before the first item or member, or the set of a
@@ -330,8 +330,8 @@ static bool check_all(struct schema *s)
     return schema_ok(s);
 }
 
-/* Return the error code of the schema if it has one; *s->e has its text. Otherwise return the error
- * code of the expressions and set *s->e. Exhausted memory of the expressions takes precedence. */
+/* Return the error code of the schema if it has one; *s->e has its text. Return the error code of
+ * the expressions and set *s->e if not. Exhausted memory of the expressions takes precedence. */
 static int failure(struct schema *s)
 {
     struct err why;
@@ -396,7 +396,7 @@ uint32_t schema_root(const struct schema *s)
 void schema_close(struct schema *s)
 {
     machine_close(&s->m);
-    for (size_t i = 0; i < s->form.n; i++) form_free(&s->form.v[i]);
+    for (size_t i = 0; i < s->form.n; i++) form_deinit(&s->form.v[i]);
     for (size_t i = 0; i < s->plan.n; i++) {
         vec_deinit(&s->plan.v[i].name);
         vec_deinit(&s->plan.v[i].name_set);

@@ -43,7 +43,7 @@ static uint32_t both(struct schema *s, unsigned type, uint32_t a, uint32_t b)
     return a == all ? b : b == all ? a : expr_and(&s->m.x, a, b);
 }
 
-/* Return the universe without e. If e is such a complement, return its operand, so that double
+/* Return the universe without e. Return the operand of e if e is such a complement, so that double
  * negations do not grow. */
 static uint32_t complement(struct schema *s, unsigned type, uint32_t e)
 {
@@ -209,8 +209,8 @@ static uint32_t lang_pattern(struct schema *s, uint32_t sub, const char *keyword
 }
 
 /* Return the strings that contentEncoding allows. contentEncoding and contentMediaType are
- * assertions in draft 7 with opt.check_format, otherwise annotations. JSON within a string is not
- * supported, because it is not a regular language. */
+ * assertions in draft 7 with opt.check_format, and annotations in other cases. JSON within a string
+ * is not supported, because it is not a regular language. */
 static uint32_t lang_content(struct schema *s, uint32_t sub)
 {
     static const char base64[] = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$";
@@ -416,8 +416,8 @@ static bool sub_is_integer(struct schema *s, uint32_t sub, int depth)
     return false;
 }
 
-/* Return true if a schema of the set allows no number but integers. Then no number has a fraction,
- * and to show that by a search takes milliseconds. */
+/* Return true if a schema of the set allows no number but integers. No number then has a fraction.
+ * A search that proves this would take milliseconds. */
 static bool has_integers_only(struct schema *s, uint32_t set)
 {
     for (uint32_t i = 0; i < s->set.v[set].n; i++) {
@@ -427,10 +427,10 @@ static bool has_integers_only(struct schema *s, uint32_t set)
     return false;
 }
 
-/* Return the numbers of a set, e, in their usual spelling; e if no number has one. This bound stops
- * a model that repeats itself from writing zeros without end. The result has the numbers of e with
- * few digits (`small`) if e has a number with a fraction (`broken`). Otherwise the result has the
- * integers without a point (`whole`). */
+/* Return e, the numbers of a set, restricted to their usual spelling. Return e unchanged if no
+ * number has one. The restriction bounds the zeros of a model that repeats itself. The result has
+ * the numbers of e with few digits (`small`) if e has a number with a fraction (`broken`). It has
+ * the integers without a point (`whole`) if e has no such number. */
 static uint32_t plain_number(struct schema *s, uint32_t set, uint32_t e)
 {
     static const char whole[] = "-?(?:0|[1-9][0-9]{0,18})",

@@ -326,7 +326,8 @@ TEST(schema_order_counts_and_unique_values)
     }
 }
 
-/* Goal: a schema is refused if repeated names could meet minProperties and cannot be counted. */
+/* Goal: a schema is rejected if repeated names could satisfy minProperties and cannot be
+ * counted. */
 TEST(schema_refuses_minimums_of_repeated_names)
 {
     static const char *const schemas[] = {

@@ -3,8 +3,8 @@
  *   literal --schema_form.c--> keywords of its type
  *   keywords --schema_logic.c, schema_array.c, schema_object.c--> forms
  *
- * All functions return false after a failure; s->rc or s->m.x.failed has the reason. These
- * functions always free the forms in their arguments. Any thread; a grammar belongs to one thread
+ * All functions return false after a failure. s->rc or s->m.x.failed has the reason. These
+ * functions always free the forms in their arguments. Any thread. A grammar belongs to one thread
  * at a time. */
 #ifndef QUOTH_GRAMMAR_SCHEMA_WORK_H
 #define QUOTH_GRAMMAR_SCHEMA_WORK_H
@@ -32,18 +32,20 @@ bool work_bounds(struct schema_work *w, const char *min_key, const char *max_key
 
 /* Return the form that every array or object satisfies. */
 struct schema_form form_any(unsigned type);
+/* Return the form of arrays or objects with [min, max] items or members. */
 struct schema_form form_bounded(unsigned type, uint32_t min, uint32_t max);
 bool forms_true(struct schema *s, struct forms *out, unsigned type); /* append form_any to `out` */
 /* Append a form. ok: false if making the form failed. */
 bool forms_add(struct schema *s, struct forms *out, struct schema_form f, bool ok);
-bool forms_product(struct schema *s, struct forms *a, struct forms *b); /* a = a and b */
-bool forms_sum(struct schema *s, struct forms *a, struct forms *b);     /* a = a or b  */
+bool forms_product(struct schema *s, struct forms *a, struct forms *b); /* set a to a and b */
+bool forms_sum(struct schema *s, struct forms *a, struct forms *b);     /* set a to a or b */
 /* Add the forms of a literal (forms_of_lit), or multiply by them (forms_and_lit). */
 bool forms_of_lit(struct schema *s, uint32_t lit, unsigned type, struct forms *out);
+/* Set a to a and the forms of a literal. */
 bool forms_and_lit(struct schema *s, struct forms *a, uint32_t lit, unsigned type);
 
-/* schema_prune.c. Return true if a form has no value, because of the scalars of its required
- * members. */
+/* Return true if a form has no value, because of the scalars of its required members
+ * (schema_prune.c). */
 bool form_fails(struct schema *s, const struct schema_form *f);
 /* Return true if every value of f satisfies g. Only for the form of one negated keyword. False if
  * unknown. */
@@ -52,7 +54,7 @@ bool form_implies(struct schema *s, const struct schema_form *f, const struct sc
  * unevaluated keyword. */
 bool forms_absorb(struct forms *all, const struct schema_form *f);
 
-/* schema_logic.c: take all keywords of w->sub, `type` included. */
+/* Take all keywords of w->sub, `type` included (schema_logic.c). */
 bool work_schema(struct schema_work *w);
 /* schema_array.c */
 bool array_keywords(struct schema_work *w);
@@ -60,6 +62,7 @@ bool array_keywords(struct schema_work *w);
 bool array_const(struct schema_work *w, const struct json *v);
 /* schema_object.c */
 bool object_keywords(struct schema_work *w);
+/* Take the condition that an object has exactly the members of v. */
 bool object_const(struct schema_work *w, const struct json *v);
 
 #endif

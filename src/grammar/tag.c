@@ -29,7 +29,7 @@ int tag_fail(struct tag_parser *p, int code, const char *fmt, ...)
 
 /* ---- reading ---- */
 
-/* Append a member's key to the JSON pointer of the place; the index of an item if key is NULL.
+/* Append a member's key, or the index of an item if key is NULL, to the JSON pointer of the place.
  * Return the pointer's previous length, for tag_up. */
 static size_t tag_down(struct tag_parser *p, const char *key, size_t i)
 {
@@ -44,7 +44,7 @@ static size_t tag_down(struct tag_parser *p, const char *key, size_t i)
 /* Return rc. Truncate the JSON pointer to n bytes if rc is 0. */
 static int tag_up(struct tag_parser *p, size_t n, int rc)
 {
-    if (rc == 0) p->path.n = n; /* otherwise keep the pointer, the place of the failure */
+    if (rc == 0) p->path.n = n; /* after a failure, the pointer remains at its place */
     return rc;
 }
 
@@ -348,8 +348,8 @@ static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t 
     return rc;
 }
 
-/* Parse a dispatch. The free text of a dispatch may contain the end of its tag, unlike the free
- * text of triggered tags. `excludes` can prevent this, as in xgrammar. */
+/* Parse a dispatch. In contrast to the free text of triggered tags, the free text of a dispatch may
+ * contain the end of its tag. `excludes` can prevent this, as in xgrammar. */
 static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct cfg_item *out)
 {
@@ -521,7 +521,7 @@ static int parse_exclude_token(struct tag_parser *p, const struct json *j, struc
     struct exprs *x = &p->g->m.x;
     uint32_t e = expr_or(x, expr_any_char(x), gbnf_token_expr(x, 0, true)), id = 0;
     int rc = check_keys(p, j, "type exclude_tokens ");
-    e = expr_or(x, e, gbnf_token_expr(x, 0, false)); /* all tokens except token 0; then token 0 */
+    e = expr_or(x, e, gbnf_token_expr(x, 0, false)); /* add token 0 to all other tokens */
     for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
         rc = read_token(p, json_item(list, i), &id);
         if (rc == 0) e = expr_and(x, e, gbnf_token_expr(x, id, true));
@@ -674,7 +674,7 @@ static int put_schema(struct tag_parser *p, const struct json *schema, size_t i,
     return 0;
 }
 
-/* Parse the old form, {structures, triggers}, by writing it as triggered tags. */
+/* Parse the old form, {structures, triggers}: write it as triggered tags and parse these. */
 static int parse_old(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     const struct json *list = json_field(j, "structures");

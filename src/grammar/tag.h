@@ -24,7 +24,7 @@ struct tag_options {
 };
 
 /* Parse n bytes of JSON into an open cfg. Errors: ERR_FORMAT, ERR_UNSUPPORTED, ERR_LIMIT,
- * ERR_MEMORY; the error contains the JSON pointer. */
+ * ERR_MEMORY. The error contains the JSON pointer. */
 int tag_parse(struct cfg *g, const char *text, size_t n, const struct tag_options *o,
               struct err *e);
 
@@ -47,14 +47,15 @@ int tag_schema(struct tag_parser *p, const char *text, size_t n, const struct sc
                struct cfg_item *out);
 /* Return any text without these strings. */
 uint32_t tag_text_without(struct exprs *x, uint32_t strings);
-/* Set *out to the text p->input: as parts of a JSON or Python string, or unchanged (python and json
- * false). In the last case no text contains `without`, and none begins with `begin` (NULL: any).
- * ERR_FORMAT, ERR_UNSUPPORTED for a grammar that cannot be enforced there; otherwise the errors of
- * its front end. */
+/* Form of the text of a call whose only argument is a text. */
 struct input_form {
     bool json, python;
     const char *without, *begin; /* borrowed */
 };
+/* Set *out to the text p->input: as parts of a JSON or Python string, or unchanged (python and json
+ * false). In the last case no text contains `without`, and none begins with `begin` (NULL: any).
+ * ERR_FORMAT, ERR_UNSUPPORTED for a grammar that cannot be enforced there, and the errors of its
+ * front end. */
 int tag_input(struct tag_parser *p, const struct input_form *form, struct cfg_item *out);
 /* Set *out to the argument `input` of a call in a notation, with the text p->input. */
 int tag_input_call(struct tag_parser *p, const struct schema_options *opt, struct cfg_item *out);

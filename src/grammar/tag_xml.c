@@ -5,9 +5,9 @@
  * the order of `properties`. Members that the schema does not name are not allowed. White space is
  * allowed between members and around JSON values.
  *
- * In a nested style, lists and objects are members between marks, too. The parser searches for the
+ * In a nested style, lists and objects are also members between marks. The parser searches for the
  * first closing mark of a name. So a value is JSON if its members would need the name of an
- * enclosing member. It is JSON, too, if its members are optional, or if their types are unknown. */
+ * enclosing member. It is also JSON if its members are optional, or if their types are unknown. */
 #include "tag.h"
 
 #include "regex.h"
@@ -29,7 +29,7 @@ static const struct style {
     const char *name, *open, *behind_name, *behind_name_json, *close;
     const char *verbatim[2]; /* optional marks around a string, static; NULL if none */
     bool lines;          /* true: a line break after and before the marks is no part of a string */
-    bool nested;         /* true: `close` is followed by the name and ">" */
+    bool nested;         /* true: the name and ">" follow `close` */
     const char *without; /* text that no string contains, static; NULL: `close` */
 } STYLES[] = {
     {.name = "qwen_xml", .open = "<parameter=", .behind_name = ">", .close = "</parameter>"},
@@ -112,8 +112,8 @@ static const struct json *resolve_ref(struct xml *x, const struct json *sub)
     return ref ? NULL : sub;
 }
 
-/* Return 1 if all values of this schema are strings, 0 if none is, -1 if some are or the type is
- * unknown. */
+/* Return 1 if all values of this schema are strings, 0 if no value is one. -1 if some values are
+ * strings, or if the type is unknown. */
 static int is_string(const struct json *sub)
 {
     const struct json *type = json_field(sub, "type"), *list = json_field(sub, "enum"),
@@ -144,8 +144,8 @@ static uint32_t spelled_lines(struct exprs *e, uint32_t values)
                    expr_cat(e, line, expr_cat(e, values, line)));
 }
 
-/* Return the texts that spell the strings `values`: the string itself or, if the style has such
- * marks, the string between `verbatim`. */
+/* Return the texts that spell the strings `values`: each string, and the string between `verbatim`
+ * if the style has such marks. */
 static uint32_t spelled(struct xml *x, uint32_t values)
 {
     struct exprs *e = &x->p->g->m.x;
@@ -160,7 +160,7 @@ static uint32_t spelled(struct xml *x, uint32_t values)
                    expr_cat(e, open, expr_cat(e, inner, close)));
 }
 
-/* Get the strings of a schema, as the text spells them. Unknown keywords are rejected. */
+/* Set *out to the spellings of the strings of a schema. Unknown keywords are rejected. */
 static int string_value(struct xml *x, const struct json *sub, uint32_t *out)
 {
     static const char *const known[] = {"type",      "description", "title",    "default",

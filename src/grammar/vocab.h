@@ -5,8 +5,8 @@
  * by their effect in a JSON string:
  *
  *   plain    whole characters that are unescaped in a JSON string; by their number of characters
- *   closing  plain characters, a quote, then anything: after the quote only the rest matters, and
- *            there are few different rests
+ *   closing  plain characters, a quote, then any bytes; there are few different rests after the
+ *            quote
  *   other    backslashes, control characters, pieces of characters
  *
  * A state that accepts any plain character accepts all plain tokens together (a bit set). Only the
@@ -20,13 +20,14 @@
 #include <stdint.h>
 
 /* The children of a node are adjacent, because a walk examines all of them and most are dead. In
- * depth-first order each sibling is a cache miss. Blocks of siblings are in depth-first order. */
+ * depth-first order each sibling would be a cache miss. Blocks of siblings are in depth-first
+ * order. */
 struct vocab_trie {
     struct trie_node {
         /* children trie.node[child, child + n_child), and byte of the edge to the node */
         uint32_t child : 24, byte : 8;
-        /* number of children; true: the node's values and those below it are words; number of
-         * values, trie.value[first, first + n) */
+        /* n_child: number of children. word: true if the node's values and those below it are
+         * words. n: number of values, trie.value[first, first + n). */
         uint32_t n_child : 9, word : 1, n : 22;
         uint32_t first;
     } * node; /* owned; nodes; the first n_root nodes have no parent */
@@ -60,7 +61,7 @@ struct vocab {
     struct vocab_trie
         closing_rests; /* trie of the bytes after the first quote; its values are tokens */
     struct vocab_trie other;
-    /* trie of all tokens: one walk for states outside of strings, where the classes do not help */
+    /* trie of all tokens, for one walk in states outside of strings */
     struct vocab_trie all;
     uint64_t *word; /* owned; [n_word]: set of all words */
     char *bytes;    /* owned; contiguous bytes of all tokens */
@@ -72,7 +73,7 @@ struct vocab {
  * 0 for a token without text (special tokens). Return false if memory is exhausted. */
 typedef const char *token_fn(const void *arg, int32_t id, size_t *n);
 bool vocab_open(struct vocab *v, int n_vocab, token_fn *token, const void *arg);
-void vocab_close(struct vocab *v); /* safe on a zeroed struct */
+void vocab_close(struct vocab *v); /* free the memory; a zeroed struct is allowed */
 
 /* Return true if a longer token begins with these bytes. */
 bool vocab_has_prefix(const struct vocab *v, const char *text, size_t n);

@@ -82,7 +82,7 @@ static void try_type(struct trial *t, enum act_type act, enum qtype type)
 static void try_linear(struct trial *t, enum act_type act)
 {
     for (int type = 0; type < QT_COUNT; type++)
-        if (t->ref.linear[act][type] && !scaled_run((enum qtype)type) && type != QT_u4_128 &&
+        if (t->ref.linear[act][type] && !qtype_is_scaled((enum qtype)type) && type != QT_u4_128 &&
             type != QT_i2_128)
             try_type(t, act, (enum qtype)type);
 }
@@ -90,7 +90,19 @@ static void try_linear(struct trial *t, enum act_type act)
 static void try_scaled(struct trial *t)
 {
     for (int type = 0; type < QT_COUNT; type++)
-        if (scaled_run((enum qtype)type)) try_type(t, ACT_F32, (enum qtype)type);
+        if (t->ref.linear[ACT_F32][type] && qtype_is_scaled((enum qtype)type))
+            try_type(t, ACT_F32, (enum qtype)type);
+}
+
+static void try_scaled_bf16(struct trial *t)
+{
+    try_type(t, ACT_BF16, QT_e4m3_128);
+}
+
+static void try_levels_q8(struct trial *t)
+{
+    try_type(t, ACT_Q8, QT_nf4_64);
+    try_type(t, ACT_Q8, QT_fp4_64);
 }
 
 static void try_i2_128(struct trial *t)
@@ -268,6 +280,8 @@ TEST(reference_gives_the_recorded_bits)
         {"ops", try_ops, 0xb0a17eb1662f5b0fu},
         {"layer norm, relu", try_layer_norm, 0xe8e86f340ab8f0fcu},
         {"linear, scaled", try_scaled, 0x8282212b841b406cu},
+        {"linear, E4M3_128 x bf16", try_scaled_bf16, 0x70424d51d74ea670u},
+        {"linear, levels x int8", try_levels_q8, 0xa15f394d317f09a1u},
         {"linear, U4_128", try_u4_128, 0xe5ab4456248fee0au},
         {"linear, I2_128", try_i2_128, 0xfa986413c121a8f6u},
         {"rows", try_rows, 0xaaaa77950e42ce80u},

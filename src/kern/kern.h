@@ -10,13 +10,17 @@
  *   linear, quantized weights x int8 activations: C = 0; k in groups of 256; the last group may be
  *   shorter
  *       per group ascending:  T = qtype dot_group (quant.h);  C = fma(T, act_scale, C)
+ *       NF4_64, FP4_64: isum with the integers of types.def, w_scale = scale * f32(1 / 8191)
  *   linear, float arithmetic (any weight type x f32 activations: weights decoded exactly)
  *       per group of 256:  T = 0; per k ascending: T = fma(w, x, T);   C = C + T
  *   linear, BF16 weights x bf16 activations
  *       C = 0; per block of 32, the last block padded with zeros:  E = O = 0; per pair ascending:
  *       E = fma(w, x, E) of its first, O = fma(w, x, O) of its second k;   C = C + (E + O)
  *       all subnormal operands and results are flushed to zero, as by the x86 instruction tdpbf16ps
- *       (verified on 20 million results) and by vfmadd with FTZ and DAZ set
+ *       (verified on 20 million results) and by vfmadd with FTZ and DAZ
+ *   linear, E4M3_128 weights x bf16 activations
+ *       C = 0;  per block of 128:  T = 0; per 32 k: T = T + (E + O) of the codes' values, as above;
+ *       C = fma(T, scale, C), subnormals flushed
  *   then the bias: C + bias
  *
  *   rms_norm   sum of squares in 16 lanes (i mod 16) by fma, lanes reduced by the tree +8 +4 +2 +1;
@@ -57,7 +61,7 @@ struct panels {
 
 /* Version of the panels' layouts. Raise it with every change of panel_pack's output, because packed
  * weights are stored on disk. */
-enum { PANEL_LAYOUT = 1 };
+enum { PANEL_LAYOUT = 2 };
 
 /* Return the number of bytes of one panel with k columns. */
 int64_t panel_bytes(enum qtype t, int k);
@@ -85,7 +89,7 @@ struct act {
      *   ACT_Q8    int8 [ceil(k / 64), n_row, 64]       past k: zeros */
     void *x;
     float *scale; /* ACT_Q8: f32 [ceil(k / 256), n_row] */
-    int16_t *sum; /* ACT_Q8: [ceil(k / 32), n_row, 2]: sums of 16 values each */
+    int16_t *sum; /* ACT_Q8: [ceil(k / 32), n_row, 2] sums of 16 values each */
 };
 /* Return the number of bytes of `x`. The caller allocates x, scale and sum 64-byte aligned. */
 size_t act_x_bytes(enum act_type t, int n_row, int k);
@@ -139,8 +143,8 @@ typedef void linear_fn(const struct linear_out *out, const struct panels *w, int
  * Here 2^(x - m) is 2^x if m is -inf, and 2^x of x < -100 is 0 (exp2_weight of kern_impl.h). Scores
  * are in units of ln 2. q is multiplied in advance by f32(scale * ATTN_UNIT), and softcap, slopes
  * and sinks by ATTN_UNIT. Scores then need no multiplication. K and V of positions that a row does
- * not see never affect it, whatever their values are. A row with a NaN score has NaN outputs. After
- * 512 positions, the span's l and o are merged into the row's total (attn_merge). */
+ * not see never affect it. A row with a NaN score has NaN outputs. After 512 positions, the span's
+ * l and o are merged into the row's total (attn_merge). */
 enum {
     ATTN_TILE = 16, /* positions of a sub-tile */
     ATTN_TILES = 4,
@@ -160,9 +164,9 @@ static inline int attn_stride(int n)
  * result. All pointers are borrowed for the call. */
 struct attn_kv {
     enum kv_type type;
-    /* per sub-tile: [d_k, 16]; [16, attn_stride(d_v)] */
+    /* of each sub-tile: [d_k, 16] and [16, attn_stride(d_v)] */
     const void *k[ATTN_TILES], *v[ATTN_TILES];
-    /* [16], NULL unless KV_Q8 */
+    /* [16], NULL if not KV_Q8 */
     const float *k_scale[ATTN_TILES], *v_scale[ATTN_TILES];
     /* Addresses of data to prefetch, as many bytes as k and v. Any address is valid. NULL: values
      * are KV_F32 and already in the cache. */
@@ -191,8 +195,8 @@ struct attn_rows {
 struct kern {
     const char *name; /* name of the level: "ref", "avx2", ... */
 
-    /* [act][weight type]; NULL if the pair does not exist: ACT_Q8 requires a block format, ACT_BF16
-     * requires BF16 */
+    /* [act][weight type]; NULL if the pair does not exist: ACT_Q8 requires qtype_takes_int8,
+     * ACT_BF16 requires qtype_takes_bf16 */
     linear_fn *linear[ACT_COUNT][QT_COUNT];
     int linear_rows[ACT_COUNT]; /* maximum rows per call */
 
@@ -209,8 +213,8 @@ struct kern {
     /* Normalize x f32 [n_row, n] to y f32 [n_row, n], with g f32 [n]: y = (x * r) * g. r is 1 /
      * sqrt(mean of x^2 + eps). */
     void (*rms_norm)(float *y, const float *x, const float *g, int n_row, int n, float eps);
-    /* Normalize x f32 [n_row, n] to y f32 [n_row, n]: y = (x - mean) / sqrt(variance + eps) * g +
-     * bias. g is f32 [n]. bias is f32 [n], or NULL if none. */
+    /* Set y f32 [n_row, n] to (x - mean) / sqrt(variance + eps) * g + bias, per row. x is f32
+     * [n_row, n]. g is f32 [n]. bias is f32 [n], or NULL if none. */
     void (*layer_norm)(float *y, const float *x, const float *g, const float *bias, int n_row,
                        int n, float eps);
     void (*add)(float *y, const float *x, int n); /* add x f32 [n] to y f32 [n] */
@@ -238,7 +242,7 @@ struct kern {
     /* ---- rows of logits, for src/sample, in blocks of ROW_BLOCK values. The last block may be
      * shorter. A NaN is treated as -inf (forbidden), +inf as FLT_MAX. ---- */
 
-    /* Write the maxima of the blocks of x f32 [n] to block_max f32 [ceil(n / 64)]. Returns the
+    /* Write the maxima of the blocks of x f32 [n] to block_max f32 [ceil(n / 64)]. Return the
      * maximum of all x. */
     float (*row_max)(float *block_max, const float *x, int n);
 
@@ -247,23 +251,23 @@ struct kern {
     void (*row_mask)(float *y, const float *x, const uint32_t *mask, int n);
 
     /* Compute w f32 [n] = exp((x - max) * scale) of x f32 [n]. scale is in (0, FLT_MAX]. max is at
-     * least every x, FLT_MAX if an x is +inf. w of a forbidden x is 0. Writes w to weight f32 [n]
-     * unless weight is NULL. Writes the blocks' sums to block_sum f32 [ceil(n / 64)]: w in 16 lanes
-     * (i mod 16), ascending, then the tree. Returns the sum of the block sums, ascending, in
-     * double. */
+     * least every x, FLT_MAX if an x is +inf. w of a forbidden x is 0. Write w to weight f32 [n] if
+     * weight is not NULL. Write the blocks' sums to block_sum f32 [ceil(n / 64)]. A block is summed
+     * in 16 lanes (i mod 16), ascending, then by the tree. Return the sum of the block sums,
+     * ascending, in double. */
     double (*row_exp)(float *weight, float *block_sum, const float *x, int n, float max,
                       float scale);
 
-    /* Find all values in [lo, hi) of x f32 [n]. lo is at least -FLT_MAX. Writes the indices to
-     * index i32 and the values to value f32, by ascending index. Returns the number of values.
+    /* Find all values in [lo, hi) of x f32 [n]. lo is at least -FLT_MAX. Write the indices to index
+     * i32 and the values to value f32, by ascending index. Return the number of values.
      * index and value have room for n + 16 items, which may all be overwritten. value may be x.
      * Blocks with a maximum (block_max f32 [ceil(n / 64)]) below lo are not read. */
     int (*row_find)(int32_t *index, float *value, const float *x, const float *block_max, int n,
                     float lo, float hi);
 
-    /* Set *n_above to the number of values >= floor of x f32 [n]. Returns the sum of the weights w
-     * of these values, in the order of row_exp. w is f32 [n], each >= 0, or NULL for weights of 1.
-     * A lower floor never gives a lower sum. */
+    /* Set *n_above to the number of values >= floor of x f32 [n]. Return the sum of the weights of
+     * these values, in the order of row_exp. w f32 [n] are the weights, each >= 0; NULL: weights of
+     * 1. A lower floor never gives a lower sum. */
     double (*row_mass)(const float *w, const float *x, int n, float floor, int *n_above);
 
     /* Return the sum of (a - p) * (b - q) of a and b f32 [n], by fma in the lanes of row_exp.
@@ -279,11 +283,11 @@ struct kern {
     int attn_tile_rows; /* number of interleaved query rows, at most 8 */
 
     /* Merge a span (span_m, span_l f32 [16], span_o f32 [attn_stride(d_v)]) into the total (m, l,
-     * out f32 [d_v]), initially m = -inf, l = 0, out = 0. top is the larger of the two maxima, a =
-     * 2^(total's m - top), b = 2^(span's - top). Then l = fma(tree(span's l), b, l * a), out[d] =
-     * fma(o[d], b, out[d] * a), m = top. Only spans with a visible position are merged. An
-     * attention sink is merged last, as a span with m = the sink, l = 1 in lane 0, o = 0. 2^(x -
-     * top) is 2^x if top is -inf. */
+     * out f32 [d_v]). The total begins as m = -inf, l = 0, out = 0. top is the larger of the two
+     * maxima, a = 2^(total's m - top), b = 2^(span's m - top). Then l = fma(tree(span's l), b, l *
+     * a), out[d] = fma(o[d], b, out[d] * a), m = top. Only spans with a visible position are
+     * merged. An attention sink is merged last, as a span with m = the sink, l = 1 in lane 0, o =
+     * 0. 2^(x - top) is 2^x if top is -inf. */
     void (*attn_merge)(float *m, float *l, float *out, const float *span_m, const float *span_l,
                        const float *span_o, int d_v);
     /* Write y f32 [d_v] = out * (1 / l) of out f32 [d_v]. y has zeros if l is 0 (no visible
@@ -291,17 +295,17 @@ struct kern {
     void (*attn_finish)(float *y, const float *out, float l, int d_v);
 
     /* Widen n rows x [n, d] of the type to y f32 [n, attn_stride(d)], with zeros after d. A panel
-     * of K is d rows of 16. Also prefetches as many bytes at `ahead`, which may be any address. */
+     * of K is d rows of 16. Also prefetch as many bytes at `ahead`, which may be any address. */
     void (*kv_get[KV_TYPE_COUNT])(float *y, const void *x, int n, int d, const void *ahead);
-    /* Convert x f32 [n] to y of the type, rounded as in quant.h. FP8 saturates. Returns the scale,
+    /* Convert x f32 [n] to y of the type, rounded as in quant.h. FP8 saturates. Return the scale,
      * which is 1 except for KV_Q8. The scale of KV_Q8 is amax / 127, and y is rint(x * (1 /
-     * scale)). y has zeros and the scale is 0 if amax < 2^-120. y has zeros and the scale is NaN if
-     * x has a NaN or infinity. */
+     * scale)). y is 0 if amax < 2^-120, with the scale 0. y is 0 if x has a NaN or infinity, with
+     * the scale NaN. */
     float (*kv_put[KV_TYPE_COUNT])(void *y, const float *x, int n);
 };
 
 /* Fill the table with the best level of this machine, or with `level` ("ref", "avx2", ...; NULL:
- * best). Returns ERR_ARG, with a list of the available levels, if `level` is unknown or not
+ * best). Return ERR_ARG, with a list of the available levels, if `level` is unknown or not
  * supported here. */
 int kern_open(struct kern *k, const char *level, struct err *e);
 
@@ -315,7 +319,7 @@ float kern_exp(float x);
 
 /* ---- peak.c: limits of the machine, by measuring loops ---- */
 
-/* Execute n rounds of one instruction on registers. Returns the number of operations, 2 per
+/* Execute n rounds of one instruction on registers. Return the number of operations, 2 per
  * multiply-add. */
 typedef double peak_fn(int n);
 
@@ -338,7 +342,7 @@ peak_fn *arith_peak(const struct peak *p, enum arith k);
 /* Return the loop of the fastest level up to `level`; NULL if no level has the instructions. */
 peak_fn *peak_fastest(const char *level, enum arith k);
 
-/* List the peak loops that this machine supports, slowest first. Returns their number, at most
+/* List the peak loops that this machine supports, slowest first. Return their number, at most
  * n_max. The structs are static. */
 int peak_list(const struct peak **out, int n_max);
 

@@ -42,10 +42,10 @@ static inline float exp_f32(float x)
            f32_of_bits((uint32_t)(e - half + 127) << 23);
 }
 
-/* Return ln x = n ln2 + ln(1 + f), x = 2^n (1 + f), 1 + f in [1/sqrt 2, sqrt 2). With s = f / (2 +
- * f): ln(1 + f) = s (2 + z R(z)), z = s^2. This is computed as f - (f^2/2 - s (f^2/2 + z R))
- * (FreeBSD's logf). The large part f is exact, and the rounding error of f^2/2 is added to the
- * small part. ln 0 = -inf; ln of a negative number is NaN. */
+/* Return ln x = n ln2 + ln(1 + f). n and f are those of x = 2^n (1 + f), with 1 + f in [1/sqrt 2,
+ * sqrt 2). With s = f / (2 + f) and z = s^2, ln(1 + f) is s (2 + z R(z)). This is computed as f -
+ * (f^2/2 - s (f^2/2 + z R)) (FreeBSD's logf). The large part f is exact, and the rounding error of
+ * f^2/2 is added to the small part. ln 0 = -inf; ln of a negative number is NaN. */
 static inline float log_f32(float x)
 {
     const uint32_t sqrt_half = 0x3F3504F3u;

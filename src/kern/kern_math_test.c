@@ -1,6 +1,6 @@
 /* kern_math_test.c - goal: exp, log, tanh, erf and the activations have the errors documented in
  * kern_math.h. Method: compare with libm in double precision. The long run tests every f32, the
- * short run every 997th. Special values are tested one by one. */
+ * short run every 4999th. Special values are tested one by one. */
 #include "../../tests/unit.h"
 
 #include "kern_impl.h"

@@ -136,6 +136,21 @@ TEST(panels_hold_every_weight_exactly)
     }
 }
 
+/* Goal: the two bytes of a level are the nearest integer to 8191 times the level. */
+TEST(levels_of_floats_are_the_nearest_integers)
+{
+    static const enum qtype types[] = {QT_nf4_64, QT_fp4_64};
+    static const float *const levels[] = {level_nf4, level_fp4};
+    for (int i = 0; i < 2; i++) {
+        const struct panel_format *f = panel_format_of(types[i]);
+        for (int c = 0; c < 16; c++) {
+            const int upper = panel_level[panel_upper(f)][c], low = panel_level[f->levels][c];
+            EXPECT(upper <= 127 && low <= 127);
+            EXPECT_INT(128 * (upper - 64) + low, lrintf(levels[i][c] * 8191));
+        }
+    }
+}
+
 /* ---- the reference is dot_group ---- */
 
 TEST(reference_of_panels_is_the_dot_product_of_the_format)
@@ -353,6 +368,15 @@ TEST(linear_every_level_equals_reference)
     EXPECT(n > 100);
 }
 
+/* Return the scale of value j of a row with an f32 scale per block. */
+static double scale_of(const uint8_t *row, enum qtype t, int j)
+{
+    float scale;
+    memcpy(&scale, row + qtype_bytes(t, j / qtype_info[t].block * qtype_info[t].block),
+           sizeof scale);
+    return fabs((double)scale);
+}
+
 /* Check |y - exact| <= rounding of the activations + rounding of the sums. The rounding of the
  * activations is half a step of each group's scale times sum |w|. The rounding of the sums is (k /
  * 32 + 40) ulps of sum |a w|. */
@@ -375,6 +399,8 @@ static void check_bound(const struct kern *ref, int act, enum qtype t, int k, ui
                 if (act == ACT_Q8)
                     bound += 0.5001 * a.a.scale[j / ACT_GROUP * N_ROW + i] * fabs((double)row[j]);
                 if (act == ACT_BF16) bound += fabs(p) * 0x1p-8;
+                if (act == ACT_Q8 && qtype_is_scaled(t)) /* levels of 14 bits */
+                    bound += fabs(x) * scale_of(w.rows + o * w.row_bytes, t, j) * 0x1p-14;
             }
             bound += size * (k / 32 + 40) * 0x1p-23;
             if (!(fabs(y[i * N_OUT + o] - exact) <= bound))

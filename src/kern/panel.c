@@ -6,8 +6,8 @@
  *     unit    low plane, then high plane (formats of 5, 6 and 3 bits)
  *
  * A unit consists of 64-byte vectors [16 outputs][4 k]. One integer dot instruction multiplies such
- * a vector by four broadcast activations. A unit has eight of these k-quads. If codes are narrower
- * than a byte, a vector contains 2, 4 or 8 consecutive quads. The first quad is in the low bits:
+ * a vector by four broadcast activations. A unit has eight of these k-quads. A vector contains 2, 4
+ * or 8 consecutive quads if codes are narrower than a byte. The first quad is in the low bits:
  *
  *     bits  low plane             high plane
  *      8    8 vectors
@@ -180,7 +180,7 @@ static void pack_unit(uint8_t *to, int bits, const codes4 *code)
 }
 
 /* Write the codes of a block's values. The byte of a value is q + zero. The bytes are the codes if
- * code_of is NULL. */
+ * code_of is NULL. q of levels of 14 bits are codes. */
 static void codes_of_block(codes4 *code, int lane, const struct block *b, int n, int zero,
                            const uint8_t *code_of)
 {
@@ -256,7 +256,7 @@ void panel_pack(uint8_t *to, const struct panels *w, const uint8_t *rows, int64_
     const struct panel_format *f = panel_format_of(w->type);
     uint8_t code_of[256];
     if (f) code_table(code_of, f);
-    const uint8_t *look_up = f && f->levels != LEVELS_NONE ? code_of : NULL;
+    const uint8_t *look_up = f && f->levels != LEVELS_NONE && !panel_upper(f) ? code_of : NULL;
     for (int p = first; p < first + n; p++) {
         uint8_t *panel = to + p * w->stride;
         const uint8_t *from = rows + (int64_t)p * PANEL * row_bytes;
@@ -346,9 +346,11 @@ void panel_lane_group(struct lane_group *l, const struct panel_format *f, const 
         int code = plane_code(u, low, quad, at);
         if (f->bits > low) code |= plane_code(u + low * 64, f->bits - low, quad, at) << low;
         int byte = f->levels == LEVELS_NONE ? code : panel_level[f->levels][code];
+        if (panel_upper(f)) byte += 128 * (panel_level[panel_upper(f)][code] - 64);
         int zero =
             f->zero == ZERO_OWN ? panel_zeros(f, group, n_unit, i / f->block)[lane] : f->zero;
-        l->q[i] = (int8_t)(byte - zero);
+        l->q[i] = (int16_t)(byte - zero);
+        l->code[i] = (uint8_t)code;
     }
 }
 
@@ -377,7 +379,8 @@ static void lane_decode(float *y, const struct panel_format *f, const struct lan
         default:
             step = l->d[i / UNIT];
         }
-        y[i] = step * (float)l->q[i] - low;
+        y[i] =
+            panel_upper(f) ? panel_exact_levels(f)[l->code[i]] * step : step * (float)l->q[i] - low;
     }
 }
 
@@ -428,10 +431,11 @@ void panel_row(float *y, const struct panels *w, int r)
 
 size_t act_x_bytes(enum act_type t, int n_row, int k)
 {
-    /* AMX loads 16 rows together, so round up */
+    /* AMX loads 16 rows together, so 16 more rows of 64 or 256 k can be read */
     if (t == ACT_Q8) return (size_t)n_row * ((size_t)(k + 63) / 64 * 64) + PANEL * 64;
-    return (size_t)n_row * ((size_t)(k + ACT_GROUP - 1) / ACT_GROUP) * ACT_GROUP *
-           (t == ACT_F32 ? sizeof(float) : sizeof(uint16_t));
+    const size_t n = (size_t)n_row * ((size_t)(k + ACT_GROUP - 1) / ACT_GROUP) * ACT_GROUP;
+    if (t == ACT_BF16) return (n + PANEL * ACT_GROUP) * sizeof(uint16_t);
+    return n * sizeof(float);
 }
 
 size_t act_scale_bytes(int n_row, int k)

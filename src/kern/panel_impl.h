@@ -75,6 +75,34 @@ static inline int panel_bytes_max(const struct panel_format *f)
     }
 }
 
+/* Return the table of the upper bytes of levels with 14 bits; LEVELS_NONE for other levels. */
+static inline enum panel_levels panel_upper(const struct panel_format *f)
+{
+    return f->levels == LEVELS_NF4   ? LEVELS_NF4_HIGH
+           : f->levels == LEVELS_FP4 ? LEVELS_FP4_HIGH
+                                     : LEVELS_NONE;
+}
+
+/* Return true for the format of a plane of upper bytes, whose sums count 128 times. */
+static inline bool panel_is_upper(const struct panel_format *f)
+{
+    return f->levels == LEVELS_NF4_HIGH || f->levels == LEVELS_FP4_HIGH;
+}
+
+/* Return the format of the plane of upper bytes. */
+static inline struct panel_format panel_upper_plane(const struct panel_format *f)
+{
+    struct panel_format p = *f;
+    p.levels = panel_upper(f), p.zero = 64;
+    return p;
+}
+
+/* Return the exact levels of a format with levels of 14 bits. */
+static inline const float *panel_exact_levels(const struct panel_format *f)
+{
+    return f->levels == LEVELS_NF4 ? level_nf4 : level_fp4;
+}
+
 /* Return the bytes of a group's scales, padded to 64. */
 static inline int panel_scale_bytes(const struct panel_format *f, int n_unit)
 {
@@ -141,7 +169,7 @@ static inline int group_units(int g, int k)
 static inline int scaled_run(enum qtype t)
 {
     switch (t) {
-#define SCALED(id, run, bits)                                                                      \
+#define SCALED(id, run)                                                                            \
     case QT_##id:                                                                                  \
         return run;
 #include "quant/types.def"
@@ -150,29 +178,16 @@ static inline int scaled_run(enum qtype t)
     }
 }
 
-/* Return true if the codes of a SCALED type have 4 bits. */
-static inline bool scaled_nibbles(enum qtype t)
-{
-    switch (t) {
-#define SCALED(id, run, bits)                                                                      \
-    case QT_##id:                                                                                  \
-        return bits == 4;
-#include "quant/types.def"
-    default:
-        return false;
-    }
-}
-
 /* Return the bytes of a block of 16 outputs of a SCALED type: f32 scales [16], then codes u8
- * [run][16], or pairs of 4-bit codes u8 [run / 2][16] with the first k in the low nibble. */
+ * [run][16]. */
 static inline int scaled_bytes(enum qtype t)
 {
-    return PANEL * (4 + (scaled_nibbles(t) ? scaled_run(t) / 2 : scaled_run(t)));
+    return PANEL * (4 + scaled_run(t));
 }
 
-/* Return the number of bytes of k values of 16 outputs of a float type: f32 [k][16], f16 [k][16],
- * bf16 [k / 2][16][2], fp8 [k][16], blocks of SCALED types. An odd k of bf16 is padded with a
- * zero. */
+/* Return the number of bytes of k values of 16 outputs of a float type. The values are f32 [k][16],
+ * f16 [k][16], bf16 [k / 2][16][2], fp8 [k][16] or blocks of SCALED types. An odd k of bf16 is
+ * padded with a zero. */
 static inline int64_t panel_float_bytes(enum qtype t, int k)
 {
     if (scaled_run(t)) return (int64_t)(k / scaled_run(t)) * scaled_bytes(t);
@@ -181,10 +196,12 @@ static inline int64_t panel_float_bytes(enum qtype t, int k)
 
 /* One output's group as numbers. */
 struct lane_group {
-    int8_t q[ACT_GROUP]; /* values, after the subtraction of zero */
-    int n;               /* number of values */
-    /* f32 scale and minimum of unit j (E4M3: of half unit j; ONE: of block j). For integer scales,
-     * d[0] and m[0] are the scale and the minimum of the group. */
+    int16_t q[ACT_GROUP]; /* values, after the subtraction of zero */
+    uint8_t code[ACT_GROUP];
+    int n; /* number of values */
+    /* f32 scale and minimum of unit j. E4M3 has those of half unit j, ONE those of block j. For
+     * integer scales, d[0] and m[0] are the scale and the minimum of the group. For levels of 14
+     * bits d is the scale of the exact levels. */
     float d[16], m[16];
     int16_t scale[16], min[16]; /* integer scales and minimums of sub-block j */
 };
@@ -193,7 +210,7 @@ void panel_lane_group(struct lane_group *l, const struct panel_format *f, const 
                       int n_unit, int lane);
 
 /* Write the values of output r to y f32 [256], from k value g (a multiple of 256) to the group's
- * end. Returns their number. */
+ * end. Return their number. */
 int panel_row_group(float *y, const struct panels *w, int r, int g);
 
 #endif

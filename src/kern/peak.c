@@ -17,7 +17,7 @@
 #include "levels.def"
 #undef LEVEL
 
-/* The list ascends with the order of levels.def, so the last entry is usually the fastest. */
+/* List the loops in the order of levels.def, so the last entry is usually the fastest. */
 int peak_list(const struct peak **out, int n_max)
 {
     static const struct {
@@ -54,7 +54,7 @@ peak_fn *peak_fastest(const char *level, enum arith k)
     return fn;
 }
 
-/* Run phases of n_chunk until `us` microseconds have passed. Returns the number of phases per
+/* Run phases of n_chunk until `us` microseconds have passed. Return the number of phases per
  * second. */
 static double phases_per_s(struct pool *p, pool_fn *fn, void *ctx, int n_chunk, int us)
 {
@@ -87,6 +87,8 @@ double peak_rate(struct pool *p, peak_fn *fn, int us)
 
 /* ---- reading ---- */
 
+/* READ_CHUNK: bytes that a thread takes at once, so that all threads end together. TOUCH_CHUNK: the
+ * same for the first write of the memory. */
 enum { READ_CHUNK = 64 << 10, TOUCH_CHUNK = 1 << 20 };
 
 /* Arguments of a measurement, borrowed for the call. */

@@ -1,6 +1,6 @@
 /* Goal: the library keeps its guarantees. Answers are equal alone and with other requests, and
- * errors contain the field. Several threads may cancel or abandon requests, and close models too
- * early. Method: use the bundled model through quoth.h. */
+ * errors contain the field. Several threads may cancel or abandon requests, and may close models
+ * too early. Method: use the bundled model through quoth.h. */
 #include "base/json.h"
 #include "base/os.h"
 #include "sample/sample.h"
@@ -162,7 +162,7 @@ TEST(lib_bad_requests_name_the_field)
     quoth_close(m);
 }
 
-/* Goal: bodies of the HTTP API are answered, and wrong ones rejected with the field. */
+/* Goal: bodies of the HTTP API are answered, and wrong ones are rejected with the field. */
 TEST(lib_pools_bodies)
 {
     static const struct {
@@ -253,7 +253,7 @@ static bool blocks_signals(const char *tid)
 }
 
 /* Goal: no thread of the library handles a signal of the host, also no thread that starts during a
- * request. Signals of faults stay open, because a blocked one ends the process. */
+ * request. Signals of faults are not blocked, because a blocked one ends the process. */
 TEST(lib_threads_block_the_signals_of_the_host)
 {
     static const char held[] = "{\"max_tokens\":9,\"structured_outputs\":{\"regex\":\"a{3}b\"}}";
@@ -276,7 +276,7 @@ TEST(lib_threads_block_the_signals_of_the_host)
         n_thread++;
         if (!blocks_signals(tid)) test_fail(__FILE__, __LINE__, "thread %s handles signals", tid);
     }
-    EXPECT(n_thread >= 3); /* the engine, its masks, the grammars without a user */
+    EXPECT(n_thread >= 3); /* threads of the engine, its masks, the grammars without a user */
     quoth_queue_close(q);
     quoth_close(m);
     buf_deinit(&before);

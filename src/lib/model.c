@@ -2,8 +2,8 @@
  *
  * The library is a guest in a host program. The library writes nothing to the host's streams, and
  * restores the host's floating-point mode. The library's threads block the host's signals
- * (os_thread_start). Functions return a negative ERR_* and a text. Texts that the library returns
- * are freed by quoth_free. */
+ * (os_thread_start). Functions return a negative ERR_* and a text. quoth_free frees the texts that
+ * the library returns. */
 #include "lib_impl.h"
 
 #include "base/cpu.h"
@@ -178,27 +178,26 @@ char *quoth_info(const quoth_model *m)
 
 /* Return the engine's figures in the format of `put`. */
 static char *figures(const quoth_model *m,
-                     void (*put)(const struct stats *st, const struct stats_view *v, struct buf *b))
+                     void (*put)(const struct stats_engine *engine, struct buf *b))
 {
-    const struct stats *st = engine_stats(m->session.engine);
     struct buf b = {0};
-    struct stats_view *v = malloc(sizeof *v);
-    if (!v) return NULL;
-    stats_read(st, v);
-    put(st, v, &b);
-    free(v);
+    struct stats_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) return NULL;
+    engine->st = engine_stats(m->session.engine);
+    stats_read(engine->st, &engine->view);
+    put(engine, &b);
+    free(engine);
     return buf_detach(&b);
 }
 
-static void put_prometheus(const struct stats *st, const struct stats_view *v, struct buf *b)
+static void put_prometheus(const struct stats_engine *engine, struct buf *b)
 {
-    stats_prometheus(st, v, NULL, b);
+    stats_prometheus(engine, 1, NULL, b);
 }
 
-static void put_json(const struct stats *st, const struct stats_view *v, struct buf *b)
+static void put_json(const struct stats_engine *engine, struct buf *b)
 {
-    (void)st;
-    stats_json(v, b);
+    stats_json(&engine->view, b);
 }
 
 /* Return the engine's figures for Prometheus. */

@@ -6,8 +6,8 @@
  *
  * (1) The requests in pending[0, n) are not done. The request that ended last is kept in `ended`
  *     until the next poll, because its last event points into the request.
- * (2) One thread at a time: no locks. The engine rings the bell until the reply queue is closed
- *     (base/queue.h). */
+ * (2) One thread at a time uses a queue, so there are no locks. The engine rings the bell until the
+ *     reply queue is closed (base/queue.h). */
 #include "lib_impl.h"
 
 #include "base/os.h"
@@ -141,7 +141,8 @@ static int read_prompt(const quoth_model *m, struct request *r, const quoth_requ
     return rc;
 }
 
-/* Unknown parameters are errors here, because a misspelled one would change the answer silently. */
+/* Unknown parameters are errors here, because a misspelled one would change the answer without an
+ * error. */
 static int read_params(const quoth_model *m, struct request *r, struct pending *p,
                        const char *params, int *budget, struct err *e)
 {
@@ -228,7 +229,7 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *input,
 }
 
 /* Copy the request to a struct of this version's size. Callers of older versions fill a shorter
- * struct. Newer callers may set only fields of this version. */
+ * struct. Callers of newer versions may set only fields of this version. */
 static int known_part(quoth_request *out, const quoth_request *input, struct err *e)
 {
     *out = (quoth_request){0};
@@ -244,7 +245,7 @@ static int known_part(quoth_request *out, const quoth_request *input, struct err
     return 0;
 }
 
-/* The id is set only on success. */
+/* The id is set only after success. */
 int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *error, size_t n_error)
 {
     struct err e = {0};
@@ -306,8 +307,8 @@ static void begin_event(quoth_queue *q, const struct pending *p, int kind, const
                              .n_text = q->text.n};
 }
 
-/* Make an event of one choice. Return false for an event that clients must not get, such as a token
- * after a stop text, or a second end. */
+/* Make an event of one choice. Return false for an event that clients must not get: a token after a
+ * stop text, or a second end. */
 static bool take_choice(quoth_queue *q, struct pending *p, const struct event *ev, int choice)
 {
     struct reply *r = &p->reply[choice];
@@ -361,7 +362,7 @@ static bool convert_event(quoth_queue *q, size_t at, const struct event *ev)
     return true;
 }
 
-/* Return true if an event was taken. `turn` stays at a request until its queue is empty, and then
+/* Return true if an event was taken. `turn` remains at a request until its queue is empty, and then
  * moves to the next request. */
 static bool poll_requests(quoth_queue *q)
 {
@@ -377,8 +378,8 @@ static bool poll_requests(quoth_queue *q)
     return false;
 }
 
-/* The bell may ring for an event that was already read. The loop then waits again. quoth_wake ends
- * the wait without a byte. */
+/* The bell may ring for an event that was already read, and the loop then waits again. quoth_wake
+ * ends the wait without a byte. */
 const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms)
 {
     int64_t until = time_us() + (int64_t)timeout_ms * 1000;

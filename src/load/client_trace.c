@@ -35,7 +35,7 @@ static bool is_objective(int k)
     return k == TTFT || k == TPOT || k == E2EL || k == PER_TOKEN;
 }
 
-/* Validate one value of --goodput by reading it as a list of one item. */
+/* Check one value of --goodput by parsing it as a list of one item. */
 int objective_form(const char *text, struct err *e)
 {
     struct slo unused = {0};
@@ -86,8 +86,8 @@ static void count(struct counting *c, int k, double us)
     c->ok &= vec_push(&c->f->ms[k], ms);
 }
 
-/* A request without a token has no TTFT. A request with one token has no TPOT, because the first
- * token is not part of TPOT. */
+/* Add the latencies of a request. A request without a token has no TTFT. A request with one token
+ * has no TPOT, because the first token is not part of TPOT. */
 static void count_latencies(struct counting *c, const struct client_trace *s)
 {
     double all = (double)(s->done_us - s->submit_us);
@@ -106,8 +106,8 @@ static void count_latencies(struct counting *c, const struct client_trace *s)
     count(c, E2EL_QUEUE, all + waited);
 }
 
-/* A failed request is only counted. The times of failed requests would lower the means, because
- * failures are often fast. */
+/* A failed request is only counted. Failures are often fast, so their times would lower the
+ * means. */
 static bool count_request(struct client_figures *f, const struct client_trace *s,
                           const struct slo *slo)
 {
@@ -212,7 +212,7 @@ double client_figures_peak_rate(const struct client_figures *f)
     return f->token_rate_max < f->output_rate ? NAN : f->token_rate_max;
 }
 
-/* Failed requests are in no rate. */
+/* Compute the rates. Failed requests are in none. */
 static void count_rates(struct client_figures *f)
 {
     double s = f->seconds;
@@ -275,7 +275,7 @@ static void put_latency(struct buf *b, const struct samples *ms, const char *nam
     }
 }
 
-/* The first members are those of vLLM; the names without a model in vLLM follow. */
+/* Members with names of vLLM come first. */
 void client_figures_json(const struct client_figures *f, const struct samples *percent,
                          struct buf *b)
 {
@@ -319,7 +319,7 @@ static void put_output(struct buf *b, const struct client_trace *s)
     buf_addf(b, "%d", s->error ? 0 : s->n_token);
 }
 
-/* A request without a token has 0, so that all lists have one item per request. */
+/* Append the TTFT, or 0 without a token, so that all lists have one item per request. */
 static void put_ttft(struct buf *b, const struct client_trace *s)
 {
     put_s(b, s->n_time ? s->token_us[0] - s->submit_us : 0);

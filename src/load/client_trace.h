@@ -48,7 +48,7 @@ struct client_figures {
     bool has_slo;
     int64_t n_input, n_output, n_cached;
     int64_t begin_us; /* first submission */
-    double seconds;   /* from first submission to last token */
+    double seconds;   /* time from the first submission to the last token */
     double request_rate, output_rate, total_rate, good_rate;
     double offered_rate;   /* rate of arrivals; infinite: all requests arrive at the beginning */
     double token_rate_max; /* maximum number of tokens in one of the run's whole seconds */
@@ -61,7 +61,8 @@ int64_t client_trace_span_us(const struct client_trace *v, size_t n, int64_t *be
  * client_figures_close also then. */
 int client_figures(struct client_figures *f, const struct client_trace *v, size_t n,
                    const struct slo *slo, struct err *e);
-void client_figures_close(struct client_figures *f); /* accepts a zeroed struct */
+/* Free the memory. A zeroed struct is allowed. */
+void client_figures_close(struct client_figures *f);
 /* Return the maximum number of tokens per second. NAN if the result is below the mean rate, because
  * the run is too short. */
 double client_figures_peak_rate(const struct client_figures *f);

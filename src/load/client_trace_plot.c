@@ -50,7 +50,7 @@ static void sketch_end(struct buf *b, struct trace_plot *k, struct plot p)
 /* ---- distributions ---- */
 
 /* Plot percentiles 0 to 100 on the y axis, so a curve further left is better. The logarithm needs a
- * positive x, hence the minimum of 0.01 ms. */
+ * positive x, so the minimum is 0.01 ms. */
 static void put_distributions(struct buf *b, struct trace_plot *k, const struct client_figures *f)
 {
     static const enum latency list[] = {TTFT, TPOT, ITL, E2EL};
@@ -80,7 +80,8 @@ struct plot_spans {
     int n;     /* number of spans */
 };
 
-/* n is 0 for a run without time. All plots over time are then omitted. */
+/* Return the spans of the plots over time. n is 0 for a run of length 0. All these plots are then
+ * omitted. */
 static struct plot_spans spans(const struct client_figures *f)
 {
     return (struct plot_spans){
@@ -123,7 +124,7 @@ static void put_percentiles(struct buf *b, struct trace_plot *k, const struct pl
     for (int i = 0; i < N_SPAN; i++) vec_deinit(&v->in[i]);
 }
 
-/* A failed push only omits a point. A page without it is better than no page. */
+/* A failed push only omits a point, because a page without a point is better than no page. */
 static void put_first_tokens(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                              const struct client_trace *v, size_t n)
 {
@@ -152,7 +153,7 @@ static void put_gaps(struct buf *b, struct trace_plot *k, const struct plot_span
                                   .y_title = "milliseconds"});
 }
 
-/* An event with several tokens counts them all, like busiest_second. */
+/* An event with several tokens counts all of them, as in busiest_second. */
 static void put_tokens(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                        const struct client_trace *v, size_t n)
 {

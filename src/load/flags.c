@@ -38,15 +38,15 @@ const struct option arrival_options[] = {
     OPTIONS_END,
 };
 
-/* Return true if arrivals have a finite rate or a ramp. Otherwise requests arrive at the trace's
+/* Return true if arrivals have a finite rate or a ramp. After false, requests arrive at the trace's
  * times, or all together without a trace. */
 bool has_arrivals(void)
 {
     return arrival_flags.ramp || (arrival_flags.rate > 0 && isfinite(arrival_flags.rate));
 }
 
-/* A ramp replaces the rate. rate is then the rate at the beginning, and rate_end the rate at the
- * end. */
+/* Read the flags of a ramp, which replaces the rate. rate is then the rate at the beginning, and
+ * rate_end the rate at the end. */
 static int read_ramp(struct traffic_arrivals *a, struct err *e)
 {
     const struct arrival_flags *f = &arrival_flags;
@@ -140,7 +140,7 @@ const struct option random_options[] = {
 
 struct figure_flags figure_flags;
 
-/* Validate a list of percentiles in [0, 100]. */
+/* Check a list of percentiles in [0, 100]. */
 static int percentiles_form(const char *text, struct err *e)
 {
     return reals_form(text, 0, 100, e);

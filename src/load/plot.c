@@ -61,7 +61,8 @@ static void find_range(struct frame *f)
     if (!(f->x1 > f->x0)) f->x0 -= 0.5, f->x1 += 0.5;
 }
 
-/* A tick outside the frame is omitted. The tolerance of half a pixel is for rounding. */
+/* Append a tick of the x axis. A tick outside the frame is omitted. The tolerance of half a pixel
+ * is for rounding. */
 static void put_tick_x(struct buf *b, const struct frame *f, double x)
 {
     double at = x_of(f, x);
@@ -71,8 +72,8 @@ static void put_tick_x(struct buf *b, const struct frame *f, double x)
              HEIGHT - BOTTOM + 16, x);
 }
 
-/* y has five equal ticks, which round_above makes round numbers. x has ticks at round numbers
- * inside the range. */
+/* Append both axes. y has five equal ticks, which round_above makes round numbers. x has ticks at
+ * round numbers within its range. */
 static void put_axes(struct buf *b, const struct frame *f)
 {
     const struct plot *p = f->p;
@@ -98,8 +99,8 @@ static void put_axes(struct buf *b, const struct frame *f)
     buf_addf(b, "<text x=\"%d\" y=\"22\" font-size=\"15\">%s</text>\n", LEFT, p->title);
 }
 
-/* Points closer than 2 pixels to the last drawn point are omitted, except the first and the last.
- * This keeps pages small. */
+/* Append a curve. Points closer than 2 pixels to the last drawn point are omitted, except the first
+ * and the last. This keeps pages small. */
 static void put_curve(struct buf *b, const struct frame *f, size_t i)
 {
     const struct plot_curve *c = &f->p->curve[i];

@@ -81,8 +81,8 @@ static bool verdict(struct trial *b)
     return good && flat;
 }
 
-/* Memory is compared with its value at a quarter of the run. The pages are touched before the run,
- * so that their first use does not count as growth. */
+/* Measure a replay. Memory is compared with its value at a quarter of the run. The pages are
+ * touched before the run, so that their first use does not count as growth. */
 static int measure(struct trial *b, const char *model, struct err *e)
 {
     int rc = make_jobs(&b->t, e);

@@ -1,7 +1,7 @@
 /* schedule.c - quoth bench schedule: effects of the scheduling policies on a trace of real
  * requests. The clock is virtual (simulate.h). It prints one of three tables:
  *
- *   (default)   latency under every policy, at some loads
+ *   (default)   latency under every policy, at several loads
  *   --pools     prefix cache hits by the number of pages
  *   --flood     cost of a flood by one key for another key */
 #include "plot.h"
@@ -124,7 +124,7 @@ struct figures {
     double mean, p50, p99, max; /* seconds */
 };
 
-/* Percentiles are measured values (nearest rank). */
+/* Return the figures of samples. Percentiles are measured values (nearest rank). */
 static struct figures figures_of(struct samples *s)
 {
     /* samples_median sorted s */
@@ -161,7 +161,7 @@ static void print_head(void)
            "p99", "mean", "p50", "p99", "wait, s", "tokens/s");
 }
 
-/* Infinite load has no number in JSON, so it is null. */
+/* Print a row. Infinite load has no number in JSON, so it is null. */
 static void print_row(const char *policy, double load, const struct figures f[3], double rate)
 {
     if (!as_json) {
@@ -275,8 +275,8 @@ static int rows_of_load(struct traffic *t, struct sim_options o, double load, in
     return rc;
 }
 
-/* The capacity is measured first, because loads are relative to it. The limit of starvation also
- * depends on the capacity. */
+/* Measure latencies by load. The capacity is measured first, because loads are relative to it. The
+ * limit of starvation also depends on the capacity. */
 static int latencies(struct traffic *t, struct err *e)
 {
     struct sim_options o = base_options();
@@ -302,8 +302,8 @@ static int latencies(struct traffic *t, struct err *e)
 
 /* ---- prefix cache hits by pool size ---- */
 
-/* A block of 512 tokens (BLOCK_TOKENS) is shrunk to one page of 16 tokens. So a pool of n pages has
- * n blocks of the trace, and the simulation is 32 times faster. */
+/* Measure hits by pool size. A block of 512 tokens (BLOCK_TOKENS) is shrunk to one page of 16
+ * tokens. So a pool of n pages has n blocks of the trace, and the simulation is 32 times faster. */
 static int hits(const struct traffic *t, struct err *e)
 {
     enum { SHRINK = BLOCK_TOKENS / PAGE_ROWS };
@@ -367,7 +367,7 @@ static int floods(const struct traffic *t, struct err *e)
     return rc;
 }
 
-/* The options select the table. --pools has precedence over --flood. */
+/* Run the command. The options select the table. --pools has precedence over --flood. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};

@@ -1,7 +1,7 @@
-/* serve.c - quoth bench serve: measures a server with OpenAI's API over time. Options, table and
+/* serve.c - quoth bench serve: measure a server with OpenAI's API over time. Options, table and
  * JSON keys are those of vllm bench serve.
  *
- *   flags -> target_open, target_model -> prompts_make -> (until the server is ready)
+ *   flags -> target_open, target_model -> prompts_open -> (until the server is ready)
  *         -> (warm-up) -> served_run -> report
  *
  * The command exits with 1 in two cases, which scripts can detect. No request was answered, or
@@ -139,7 +139,7 @@ static int find_model(struct served_target *t, struct err *e)
     }
 }
 
-/* A failed warm-up ends the command. Otherwise all requests of the measurement would also fail. */
+/* A failed warm-up ends the command, because all requests of the measurement would also fail. */
 static int warm_up(struct served_target *t, const struct prompts *p, const struct served_options *o,
                    struct err *e)
 {
@@ -200,7 +200,8 @@ static int save_json(const struct served_report *r, const struct buf *json, stru
     return rc;
 }
 
-/* Both forms are composed in any case: the page needs the table, and the file the JSON. */
+/* Print the report. Both forms are always composed, because the page needs the table and the file
+ * needs the JSON. */
 static int print(struct served_report *r, struct err *e)
 {
     struct buf table = {0}, json = {0};
@@ -238,7 +239,8 @@ static void warn(const struct served_report *r)
                 n_shown++;
 }
 
-/* The date is that of the report, in local time, because vLLM's names of files use it. */
+/* Write the report. The date is that of the report, in local time, because vLLM's names of files
+ * use it. */
 static int report(struct served_report *r, struct err *e)
 {
     time_t t = (time_t)(time_wall_us() / 1000000);
@@ -298,8 +300,8 @@ static int run_all(struct served_target *t, struct prompts *p, struct served_res
     return report(r, e);
 }
 
-/* The result and the prompts live in this frame. r borrows them, so it is printed before they are
- * closed. */
+/* Measure a server. The result and the prompts belong to this frame. r borrows them, so it is
+ * printed before they are closed. */
 static int measure(struct served_report *r, struct err *e)
 {
     struct served_target t = {0};
@@ -311,7 +313,7 @@ static int measure(struct served_report *r, struct err *e)
     int rc = check_flags(r, &a, &extra, e);
     if (rc == 0) rc = target_open(&t, e);
     if (rc == 0) rc = find_model(&t, e);
-    if (rc == 0) rc = prompts_make(&p, &t, e);
+    if (rc == 0) rc = prompts_open(&p, &t, e);
     if (rc == 0 && (!p.timed || has_arrivals())) traffic_arrive(&p.t, &a);
     body_sampling(&member, extra);
     if (rc == 0 && member.failed) rc = err_memory(e, "a request", member.n);

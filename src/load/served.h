@@ -1,7 +1,7 @@
 /* served.h - private to load: requests over time to a server with OpenAI's API, and their clients'
  * records.
  *
- *   prompts_make (served_data.c) --> prompts --served_run--> server --> clients' records
+ *   prompts_open (served_data.c) --> prompts --served_run--> server --> clients' records
  *                                                                        | (client_trace.h)
  *   quoth bench serve <-- vLLM's table, JSON, a page (served_report.c) <-+
  *
@@ -35,14 +35,14 @@ struct served_target {
 /* Initialize t from the flags, without connecting. Call target_close in any case. ERR_LIMIT for
  * more than HEADERS_MAX headers, ERR_UNSUPPORTED without libcurl, ERR_MEMORY. One thread uses t. */
 int target_open(struct served_target *t, struct err *e);
-void target_close(struct served_target *t); /* accepts a zeroed struct */
+void target_close(struct served_target *t); /* free the memory; a zeroed struct is allowed */
 /* Read the model's root, vocabulary and context from the server, and its name if no flag gives it.
- * If a flag gives it, a failed request is no error. ERR_MISSING: neither a flag nor the server
- * gives the name. ERR_MEMORY; otherwise those of target_view, and ERR_FORMAT for an answer that is
- * not JSON. */
+ * A failed request is no error if a flag gives the name. ERR_MISSING if neither a flag nor the
+ * server gives the name. ERR_FORMAT for an answer that is not JSON, ERR_MEMORY, and the errors of
+ * target_view. */
 int target_model(struct served_target *t, struct err *e);
 /* Count the tokens of a text of n bytes with the server's /tokenize. special: include the tokens
- * that the tokenizer adds. ERR_UNSUPPORTED: the server has no /tokenize. Otherwise as
+ * that the tokenizer adds. ERR_UNSUPPORTED if the server has no /tokenize. Also the errors of
  * target_model. */
 int target_count(struct served_target *t, const char *text, size_t n, bool special, int *n_token,
                  struct err *e);
@@ -83,14 +83,14 @@ struct prompts {
 };
 /* Check the flags. ERR_ARG for a dataset without its file, or a file without such a dataset. */
 int prompts_check(struct err *e);
-/* Make the prompts. All arrivals are 0 unless `timed` is true. Call prompts_close in any case.
+/* Open the prompts. All arrivals are 0 unless `timed` is true. Call prompts_close in any case.
  * Errors of --dataset-path: ERR_FORMAT with the line, or if it has no prompts; ERR_IO; ERR_LIMIT.
  * Errors of --tokenizer: those of tokenizer_open_file. ERR_MEMORY. */
-int prompts_make(struct prompts *p, struct served_target *t, struct err *e);
+int prompts_open(struct prompts *p, struct served_target *t, struct err *e);
 /* Add the prompt of a line of a custom dataset: {"prompt":"...","output_tokens":100}. ERR_FORMAT
  * for another line, ERR_MEMORY, and errors of json_parse. */
 int prompts_add_line(struct prompts *p, const char *line, struct err *e);
-void prompts_close(struct prompts *p); /* accepts a zeroed struct */
+void prompts_close(struct prompts *p); /* free the memory; a zeroed struct is allowed */
 /* Return the value of --tokenizer, borrowed from the arguments; NULL if none. */
 const char *prompts_tokenizer(void);
 
@@ -110,12 +110,12 @@ struct counter {
 /* Open a counter, whose server and flags are set. tokenizer: model or tokenizer file for counting
  * locally; NULL: the server counts. Errors: those of tokenizer_open_file. */
 int counter_open(struct counter *c, const char *tokenizer, struct err *e);
-void counter_close(struct counter *c); /* accepts a zeroed struct */
+void counter_close(struct counter *c); /* free the memory; a zeroed struct is allowed */
 /* Return the number of tokens; -1 if no counter is available. */
 int counter_count(struct counter *c, const char *text, size_t n);
-/* Make a text for each job of p->t with n_prompt tokens. Set n_prompt to the actual number of
+/* Add a text for each job of p->t with n_prompt tokens. Set n_prompt to the actual number of
  * tokens (0: no counter is available). ERR_MEMORY; prompts_close frees the texts made so far. */
-int words_make(struct prompts *p, struct counter *c, struct err *e);
+int prompts_add_words(struct prompts *p, struct counter *c, struct err *e);
 
 /* ---- served_body.c, served_answer.c: one request ---- */
 
@@ -186,14 +186,14 @@ struct served_result {
     /* CPU time of this process; energy of this machine, -1 if not readable */
     int64_t cpu_us, energy_uj;
 };
-/* Send all prompts at their times, and wait for all responses. A failed request is no error: its
+/* Send all prompts at their times, and wait for all responses. A failed request is no error. Its
  * record has the reason. Call served_result_close in any case. ERR_ARG for an invalid URL,
  * ERR_MEMORY. */
 int served_run(struct served_result *r, struct served_target *t, const struct prompts *p,
                const struct served_options *o, struct err *e);
 /* Set r's high-water marks to the maximum of r's and v's. */
 void served_result_marks(struct served_result *r, const struct server_view *v);
-void served_result_close(struct served_result *r); /* accepts a zeroed struct */
+void served_result_close(struct served_result *r); /* free the memory; a zeroed struct is allowed */
 
 /* ---- served_report.c: report ---- */
 

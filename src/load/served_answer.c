@@ -1,9 +1,9 @@
 /* served_answer.c - parse one response of a measured server as it arrives; see served.h.
  *
- * Count an event as a token if its choice has text. In a completion, an event without text before
- * the end is also a token (a special token). A chat's first event, which has only the role, is not
- * a token. A last event with only the finish reason is not a token. The number of tokens is the
- * number in the usage, or the number of events without a usage. */
+ * An event is a token if its choice has text. In a completion, an event without text before the end
+ * is also a token (a special token). A chat's first event, which has only the role, is not a token.
+ * A last event with only the finish reason is not a token. The number of tokens is the number in
+ * the usage, or the number of events without a usage. */
 #include "served.h"
 
 #include "base/json.h"
@@ -21,7 +21,8 @@ static bool has_text(const struct json *j)
     return (text && n > 0) || json_count(j) > 0;
 }
 
-/* Return true if an event's choice is a token; see the head. Servers name the reasoning
+/* Return true if an event's choice is a token by the rules of this file's head. Servers name the
+ * reasoning
  * reasoning_content or reasoning. */
 static bool is_token(const struct json *choice, bool chat)
 {
@@ -60,7 +61,7 @@ static int64_t count_of(const struct json *usage, const char *name, int64_t fall
     return n >= 0 && n <= INT32_MAX ? n : fallback;
 }
 
-/* A server may send a usage in each event. The last one counts. */
+/* Read a usage. A server may send one in each event. The last one counts. */
 static void on_usage(struct served_answer *a, const struct json *usage)
 {
     const struct json *detail = json_field(usage, "prompt_tokens_details");
@@ -69,7 +70,7 @@ static void on_usage(struct served_answer *a, const struct json *usage)
     a->n_cached = count_of(detail, "cached_tokens", a->n_cached);
 }
 
-/* The error is {"error":{"message":TEXT}} or {"error":TEXT}. */
+/* Read an error, which is {"error":{"message":TEXT}} or {"error":TEXT}. */
 static void on_error(struct served_answer *a, const struct json *error)
 {
     const char *text = json_text(json_field(error, "message"), NULL);

@@ -55,7 +55,7 @@ const struct option data_options[] = {
                 "request answers of exactly the given length (always for random and trace)"),
     TEXT_OPTION("tokenizer", "MODEL", &tokenizer_path,
                 "a model or tokenizer file that counts tokens here, not at the server"),
-    FLAG_OPTION("skip-tokenizer-init", &length_only, "do not count tokens: a word counts as one"),
+    FLAG_OPTION("skip-tokenizer-init", &length_only, "do not count tokens; a word counts as one"),
     OPTIONS_END,
 };
 
@@ -78,15 +78,15 @@ static int64_t output_or(int64_t fallback)
 
 /* ---- datasets of lengths ---- */
 
-/* Make the prompts that the traffic describes. The prompts are ids if the vocabulary is known,
- * otherwise words. */
+/* Make the prompts that the traffic describes. The prompts are ids if the vocabulary is known, and
+ * words if not. */
 static int make_prompts(struct prompts *p, struct served_target *t, struct counter *c,
                         struct err *e)
 {
     p->ignore_eos = true;
     if (t->context_max) p->n_cut = traffic_fit(&p->t, t->context_max);
     p->n_vocab = t->chat ? 0 : c->own ? tokenizer_n_vocab(c->own) : t->n_vocab;
-    return p->n_vocab > 0 ? 0 : words_make(p, c, e);
+    return p->n_vocab > 0 ? 0 : prompts_add_words(p, c, e);
 }
 
 /* Shuffle jobs together with their texts (Fisher and Yates), by --seed. */
@@ -105,7 +105,8 @@ static void shuffle(struct prompts *p)
     }
 }
 
-/* --input-len and --output-len precede the flags of the dataset, as in vLLM. */
+/* Make random prompts. --input-len and --output-len precede the flags of the dataset, as in
+ * vLLM. */
 static int make_random(struct prompts *p, struct served_target *t, struct counter *c, struct err *e)
 {
     int in = (int)(length_flags.input_len ? length_flags.input_len : random_flags.input_len),
@@ -183,7 +184,7 @@ int prompts_add_line(struct prompts *p, const char *line, struct err *e)
     return rc;
 }
 
-/* Empty lines are allowed. An error names file and line. */
+/* Read a file of lines. Empty lines are allowed. An error names file and line. */
 static int read_custom(struct prompts *p, struct counter *c, struct err *e)
 {
     struct buf text = {0};
@@ -221,7 +222,7 @@ static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
     struct json *list = NULL;
     int rc = json_read_file(&list, dataset_flags.path, (size_t)2 << 30, e);
     uint64_t rng = (uint64_t)figure_flags.seed;
-    /* a random first conversation varies the sample by the seed without shuffling the whole file */
+    /* a random first conversation varies the sample without shuffling the whole file */
     size_t n = json_count(list), from = n && !no_shuffle ? rng_below(&rng, n) : 0;
     if (rc == 0 && json_kind(list) != JK_LIST)
         rc = err_set(e, ERR_FORMAT, "%s: expected a list of {\"conversations\": [...]}, got %s",
@@ -247,7 +248,8 @@ static int take_wanted(struct prompts *p, struct err *e)
 /* Append prompts of the file to p. The counter counts tokens of recorded answers. */
 typedef int read_fn(struct prompts *p, struct counter *c, struct err *e);
 
-/* The shuffle precedes the selection, so a part of a file is a random part. */
+/* Make prompts from a file. The shuffle precedes the selection, so a part of a file is a random
+ * part. */
 static int make_read(struct prompts *p, read_fn *read, struct counter *c, struct err *e)
 {
     int rc = read(p, c, e);
@@ -302,7 +304,7 @@ static int make_dataset(struct prompts *p, struct served_target *t, struct count
 
 /* The requests of a chat contain tokens of the template that a client cannot count. So special
  * tokens are counted for completions only. */
-int prompts_make(struct prompts *p, struct served_target *t, struct err *e)
+int prompts_open(struct prompts *p, struct served_target *t, struct err *e)
 {
     *p = (struct prompts){.t.seed = (uint64_t)figure_flags.seed};
     struct counter c = {.server = t, .per_word = 1, .none = length_only, .special = !t->chat};

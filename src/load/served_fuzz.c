@@ -1,4 +1,4 @@
-/* served_fuzz.c - mutated answers of servers and mutated lines of datasets. */
+/* served_fuzz.c - read mutated answers of servers and mutated lines of datasets. */
 #include "../../tests/fuzz/fuzz.h"
 
 #include "served.h"

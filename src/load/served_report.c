@@ -28,14 +28,14 @@ struct server_figures { /* NAN: unknown */
     double watts, client_cpu;
 };
 
-/* Return the quotient; NAN if there is nothing to divide by, or if a figure is unknown. */
+/* Return part / all; NAN if all is 0 or a figure is unknown. */
 static double per(double part, double all)
 {
     return all > 0 ? part / all : NAN;
 }
 
-/* Counters are differences of two readings. Gauges (…_max) are maxima over the run. NAN propagates
- * through all operations, so an unknown figure stays unknown. */
+/* Return the server's figures. Counters are differences of two readings. Gauges (…_max) are maxima
+ * over the run. NAN propagates through all operations, so an unknown figure stays unknown. */
 static struct server_figures server_figures(const struct served_report *r)
 {
     const struct server_view *a = &r->before, *b = &r->after;
@@ -55,7 +55,7 @@ static struct server_figures server_figures(const struct served_report *r)
         .client_cpu = per((double)r->result->cpu_us * 1e-6, s),
     };
     f.accept_rate = per(f.accepted_tokens, f.draft_tokens);
-    /* each draft also yields the token of the model itself, hence 1 + */
+    /* each draft also yields the token of the model itself, so 1 is added */
     f.accept_length = 1 + per(f.accepted_tokens, f.n_draft);
     f.mfu = per(f.flops, r->peak_flops > 0 ? r->peak_flops : b->peak_flops);
     f.bandwidth_share = per(f.bytes, r->peak_bytes > 0 ? r->peak_bytes : b->peak_bytes);
@@ -82,7 +82,7 @@ static void put_count(struct buf *b, const char *name, int64_t x)
     buf_addf(b, "%-40s %-10lld\n", name, (long long)x);
 }
 
-/* An unknown figure has no line. */
+/* Append a line with a figure. An unknown figure has no line. */
 static void put_real(struct buf *b, const char *name, double x)
 {
     if (!isnan(x)) buf_addf(b, "%-40s %-10.2f\n", name, x);
@@ -220,7 +220,8 @@ static void put_settings(const struct served_report *r, struct buf *b)
     arrivals_json(b);
 }
 
-/* vLLM omits the members of speculation if there was none. Other unknown figures are null. */
+/* Append the server's figures as JSON. vLLM omits the members of speculation if there was none.
+ * Other unknown figures are null. */
 static void put_server_json(const struct served_report *r, struct buf *b)
 {
     struct server_figures f = server_figures(r);

@@ -49,7 +49,7 @@ static size_t prompt_of(const struct served_run *u, size_t i)
 
 /* ---- an answer ---- */
 
-/* The time is the time of the read, so all tokens of one read have equal times. */
+/* Receive a piece of the body. All its tokens get the time of the read. */
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
     struct served_live *l = ctx;
@@ -75,8 +75,8 @@ static void on_done(void *ctx, const struct fetch_result *f)
 
 /* ---- sending ---- */
 
-/* submit_us is set immediately before the request is sent, after its body was built. So building a
- * body is not part of a latency. */
+/* Start a request. submit_us is set immediately before it is sent, after its body was built. So
+ * building a body is not part of a latency. */
 static int start(struct served_run *u, struct served_live *l, struct err *e)
 {
     const char *header[HEADERS_MAX + 2];
@@ -145,7 +145,7 @@ static bool metrics_body(void *ctx, int status, const char *data, size_t n)
     return status == 200 && !u->metrics.failed;
 }
 
-/* A page that cannot be read only omits a sample. A failed push has the same effect. */
+/* Add a sample. A page that cannot be read, or a failed push, only omits a sample. */
 static void metrics_done(void *ctx, const struct fetch_result *f)
 {
     struct served_run *u = ctx;
@@ -203,7 +203,7 @@ static int64_t next_us(const struct served_run *u)
     return at + u->begin_us;
 }
 
-/* Send, wait for responses, sample, until all requests are done. */
+/* Send requests, wait for responses and take samples until all requests are complete. */
 static int loop(struct served_run *u, struct err *e)
 {
     int rc = send_due(u, e);

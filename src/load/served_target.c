@@ -79,7 +79,7 @@ static int add_header(struct served_target *t, const char *name, size_t n_name, 
     return err_memory(e, "a header", n_name);
 }
 
-/* --api-key precedes $OPENAI_API_KEY. An empty key is no key. */
+/* Read the headers and the key. --api-key precedes $OPENAI_API_KEY. An empty key is no key. */
 static int read_headers(struct served_target *t, struct err *e)
 {
     const char *key = api_key ? api_key : getenv("OPENAI_API_KEY");
@@ -97,7 +97,8 @@ static int read_headers(struct served_target *t, struct err *e)
     return rc;
 }
 
-/* vllm and openai-completions are names of the same backend. The report has the given name. */
+/* Read --backend. vllm and openai-completions are names of one backend. The report has the given
+ * name. */
 static void read_backend(struct served_target *t)
 {
     t->backend = backend;
@@ -157,7 +158,7 @@ struct fetch_request target_get(const struct served_target *t, const char *url)
 
 /* ---- sending requests ---- */
 
-/* Request a path with POST if there is a body, otherwise with GET. The status must be 200. */
+/* Request a path, with POST if there is a body and GET if not. The status must be 200. */
 static int send(struct served_target *t, const char *path, const struct buf *body,
                 struct buf *answer, struct err *e)
 {
@@ -206,8 +207,8 @@ static int count_of(const struct json *j)
     return n > 0 && n <= INT32_MAX ? (int)n : 0;
 }
 
-/* Take name, root, vocabulary and context of a model; m may be NULL. quoth and llama.cpp report
- * meta.n_vocab, quoth and vLLM max_model_len. Missing figures are 0. */
+/* Set t's name, root, vocabulary and context to those of a model; m may be NULL. quoth and
+ * llama.cpp report meta.n_vocab, quoth and vLLM max_model_len. Missing figures are 0. */
 static int take_model(struct served_target *t, const struct json *m, struct err *e)
 {
     const char *id = json_text(json_field(m, "id"), NULL),
@@ -258,8 +259,8 @@ static int count_as(struct served_target *t, const char *key, const char *text, 
     return 0;
 }
 
-/* A count of 0 for a text that is not empty means that the server ignored "prompt". The result is
- * remembered in as_content, so only the first count costs two requests. */
+/* A count of 0 for a text that is not empty means that the server ignored "prompt". as_content
+ * keeps the result, so only the first count costs two requests. */
 int target_count(struct served_target *t, const char *text, size_t n, bool special, int *n_token,
                  struct err *e)
 {
@@ -298,8 +299,8 @@ void server_view_read(struct server_view *v, const char *metrics)
     scrape_deinit(&page);
 }
 
-/* quoth's server reports maxima of the last `window` seconds. Other servers ignore the
- * parameter. */
+/* Append the path of /metrics. quoth's server reports maxima of the last `window` seconds. Other
+ * servers ignore it. */
 static void put_metrics_path(struct buf *b, double window_s)
 {
     buf_addf(b, "/metrics?window=%.3f", window_s);

@@ -86,7 +86,7 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
             high = n - 1 > low ? n - 1 : low;
             n += by < 0 ? by : -1;
         } else {
-            /* fewer tokens are missing than a word has, so fill appends single tokens */
+            /* fewer tokens are missing than a word has, so append_pieces appends single tokens */
             if (by < 1) return n_token;
             low = n + 1;
             n += by;
@@ -137,7 +137,7 @@ static int make_text(struct prompts *p, size_t i, struct counter *c, struct err 
 }
 
 /* Counting at a server takes several requests per prompt, so a progress bar is drawn. */
-int words_make(struct prompts *p, struct counter *c, struct err *e)
+int prompts_add_words(struct prompts *p, struct counter *c, struct err *e)
 {
     int rc = 0;
     p->text = calloc(p->t.n, sizeof *p->text);

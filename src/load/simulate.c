@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* N_VOCAB is small, because logits are zeros.
- * N_AHEAD: enough waiting jobs for any policy to choose from. */
+ * N_AHEAD is enough for every policy to have a choice. */
 enum { N_VOCAB = 64, N_AHEAD = 64 /* maximum number of waiting jobs with at_once */ };
 
 const struct sim_cost sim_cost_default = {
@@ -37,7 +37,7 @@ static double cost_us(struct fake *f, const struct batch *b)
     return us;
 }
 
-/* All rows share the logits: greedy sampling of zeros selects token 0. */
+/* Return the logits that all rows share. Greedy sampling of zeros selects token 0. */
 static struct model_out forward(void *ctx, const struct batch *b)
 {
     struct fake *f = ctx;
@@ -100,8 +100,8 @@ static int open_client(struct sim_run *u, struct client *c, struct err *e)
     return err_memory(e, "a client", sizeof *c);
 }
 
-/* The arrival is the time of the clock, not of the trace. A request is submitted after the step
- * during which it arrived. */
+/* Submit a job. Its arrival is the time of the clock, not of the trace. A request is submitted
+ * after the step during which it arrived. */
 static int submit(struct sim_run *u, size_t i, struct err *e)
 {
     struct request *q = request_open(e);
@@ -121,8 +121,8 @@ static int submit(struct sim_run *u, size_t i, struct err *e)
     return rc;
 }
 
-/* With at_once, jobs are submitted only N_AHEAD ahead of the running ones. This bounds the engine's
- * queue. */
+/* Return true if the next job is due. With at_once, at most N_AHEAD jobs wait beyond the running
+ * ones, which bounds the engine's queue. */
 static bool is_due(const struct sim_run *u)
 {
     if (u->next == u->t->n) return false;
@@ -192,7 +192,7 @@ static int run_all(struct sim_run *u, struct err *e)
     return rc;
 }
 
-/* The engine's options are those of a server. Copies of pages are part of the cost model. */
+/* Open the engine with the options of a server. Copies of pages are part of the cost model. */
 static int open_run(struct sim_run *u, struct err *e)
 {
     const struct sim_options *o = u->o;
@@ -306,7 +306,7 @@ int64_t sim_padded_us(const struct traffic *t, const struct sim_options *o)
 enum { EVERY = 4, KEY_FLOODS = 1, KEY_OTHER = 2 };
 static const double other_load = 0.4, flood_load = 3;
 
-/* Return true for the jobs of the key that behaves. */
+/* Return true for the jobs of the key that does not flood. */
 static bool is_other(size_t i)
 {
     return i % EVERY == EVERY - 1;
@@ -363,7 +363,7 @@ static void means(double *first_s, double *done_s, const struct sim_result *r, c
     *done_s = done * 1e-6 / n;
 }
 
-/* Measure the key alone on half of the machine: the share that a fair policy would give it. */
+/* Measure the key alone on half of the machine, which is its share under a fair policy. */
 static int half_machine(double *first_s, double *done_s, const struct traffic *t,
                         struct sim_options o, struct err *e)
 {

@@ -29,7 +29,7 @@ struct sim_options {
     int slice_tokens; /* time slice of round_robin in tokens; 0: its default */
     double itl_multiple;
     bool at_once; /* true: submit a job if few jobs wait, regardless of its arrival */
-    /* divisor of lengths (Mooncake's blocks of 512 become pages of 512 / shrink); 0: 1 */
+    /* divisor of lengths, such as Mooncake's blocks of 512; 0: 1 */
     int shrink;
     /* [n] key of each job, for fair sharing, borrowed; NULL: one key for all jobs */
     const int *key;
@@ -53,7 +53,7 @@ struct sim_result {
  * other errors of engine_open and engine_submit. */
 int simulate(struct sim_result *r, const struct traffic *t, const struct sim_options *o,
              struct err *e);
-void sim_result_close(struct sim_result *r); /* accepts a zeroed struct */
+void sim_result_close(struct sim_result *r); /* free the memory; a zeroed struct is allowed */
 
 /* Compute the microseconds that the engine needs for all jobs at full load (load 1), first come,
  * first served. *us is 0 after an error. Errors: those of simulate. */

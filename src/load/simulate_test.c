@@ -101,7 +101,8 @@ TEST(policies_meet_their_bars_on_real_arrivals)
                   mean, wait, bound);
         if (i == 0) fcfs = mean;
         if (strcmp(o.scheduler, "mlfq") == 0) EXPECT(mean * 1.5 <= fcfs);
-        if (joins) EXPECT(wait <= bound + 60); /* until the end of the running job */
+        /* a job waits at most until the end of the running job */
+        if (joins) EXPECT(wait <= bound + 60);
         sim_result_close(&r);
     }
     traffic_close(&t);

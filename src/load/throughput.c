@@ -28,8 +28,8 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
-/* A trace loses its times, because all requests arrive at the beginning. Given lengths replace the
- * lengths of the trace, except for prompts of block ids. */
+/* Make the jobs. A trace loses its times, because all requests arrive at the beginning. Given
+ * lengths replace the lengths of the trace, except for prompts of block ids. */
 static int make_jobs(struct traffic *t, struct err *e)
 {
     const int input_len = (int)length_flags.input_len, output_len = (int)length_flags.output_len;
@@ -48,7 +48,7 @@ static int make_jobs(struct traffic *t, struct err *e)
     return rc;
 }
 
-/* kernel_share is null if there is no log or it has less than two steps. */
+/* Append the totals. kernel_share is null if there is no log or it has less than two steps. */
 static int put_totals(struct trial *b, struct err *e)
 {
     const struct client_figures *f = &b->figures.client;

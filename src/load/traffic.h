@@ -33,7 +33,7 @@ struct traffic {
     uint64_t seed;
     int n_prefix; /* number of leading tokens that all random prompts share */
 };
-void traffic_close(struct traffic *t); /* accepts a zeroed struct */
+void traffic_close(struct traffic *t); /* free the memory; a zeroed struct is allowed */
 
 /* Read times and lengths of at most n_max jobs from a file. Formats: Azure's csv (TIMESTAMP,
  * ContextTokens, GeneratedTokens), vidur's csv (num_prefill_tokens, num_decode_tokens: all jobs at
@@ -99,11 +99,12 @@ struct traffic_result {
     int64_t cpu_us, energy_uj;
 };
 /* Send all jobs and wait for their ends. The engine runs on its own thread, or the clock steps it.
- * A request that the engine rejects is no error: its record's error is "refused". Call
- * traffic_result_close in any case. ERR_MEMORY; all requests in flight are then cancelled. */
+ * A request that the engine rejects is no error. Its record's error is "refused". Call
+ * traffic_result_close in any case. After ERR_MEMORY, all requests in flight are cancelled. */
 int traffic_run(struct traffic_result *r, struct engine *en, const struct traffic *t,
                 const struct traffic_options *o, struct err *e);
-void traffic_result_close(struct traffic_result *r); /* accepts a zeroed struct */
+/* Free the memory. A zeroed struct is allowed. */
+void traffic_result_close(struct traffic_result *r);
 
 /* ---- traffic_figures.c: figures ---- */
 
@@ -143,14 +144,14 @@ struct step_log;
 /* Open a log of at most bytes_max bytes for steps of m, which is borrowed until step_log_close.
  * ERR_MEMORY; call step_log_close also then. */
 int step_log_open(struct step_log **out, struct model *m, size_t bytes_max, struct err *e);
-void step_log_close(struct step_log *l); /* free l; no effect for NULL */
+void step_log_close(struct step_log *l); /* free l; NULL is allowed */
 /* Return the model as an executor that logs its batches. */
 struct executor step_log_executor(struct step_log *l);
 void step_log_clear(struct step_log *l);
-/* Return false if fewer than two steps were logged, or after ERR_MEMORY, which is in *e only.
- * Otherwise set *n_step to the number of steps with a known end. Set *engine_us to the engine's
- * time for the logged steps, in microseconds. Set *kernel_us to the time of the model alone for the
- * same batches, measured now. A step lasts until the beginning of the next step. */
+/* Return false if fewer than two steps were logged, or after ERR_MEMORY, which is in *e only. Set
+ * *n_step to the number of steps with a known end. Set *engine_us to the engine's time for the
+ * logged steps, in microseconds. Set *kernel_us to the time of the model alone for the same
+ * batches, measured now. A step lasts until the beginning of the next step. */
 bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, int *n_step,
                     struct err *e);
 

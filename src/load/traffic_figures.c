@@ -28,7 +28,7 @@ int traffic_figures(struct traffic_figures *f, const struct traffic_result *r,
     double s = f->client.seconds;
     f->hit_rate = share_of(v[STAT_cache_hits], v[STAT_cache_queries]);
     f->host_share = stats_host_share(&r->stats);
-    /* without a completed request there is no time to divide by */
+    /* the time is 0 without a completed request */
     if (s <= 0) return rc;
     f->flops = (double)v[STAT_flops] / s;
     f->bytes = (double)v[STAT_read_bytes] / s;
@@ -80,7 +80,7 @@ static double phase(const struct traffic_result *r, enum stat_id s)
     return all ? 100 * (double)r->stats.value[s] / (double)all : 0;
 }
 
-/* A share of an unknown peak is not printed. */
+/* Print the engine's figures. A share of an unknown peak is not printed. */
 static void print_engine(const struct traffic_figures *f, const struct traffic_result *r, FILE *out)
 {
     const int64_t *v = r->stats.value;

@@ -185,7 +185,7 @@ int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *
     }
     buf_deinit(&text);
     if (rc == 0 && t->n == 0) rc = err_set(e, ERR_FORMAT, "%s: requests not found", path);
-    /* a trace is nearly in order, but the clients require the exact order, and times from 0 on */
+    /* a trace is nearly in order, but the clients require the exact order and a first time of 0 */
     if (rc == 0) {
         qsort(t->v, t->n, sizeof *t->v, by_arrival);
         const int64_t begin_us = t->v[0].arrival_us;
@@ -277,13 +277,13 @@ size_t traffic_fit(struct traffic *t, int token_max)
 /* Each token is a hash of its source and its position in that source:
  *    block of a trace    name of the block, position in the block
  *    shared prefix       2^32 + number of the prefix, position
- *    otherwise           number of the job, position
+ *    other tokens number of the job, position
  * Equal sources give equal tokens, also across runs with the same seed. */
 int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *out, struct err *e)
 {
     const struct traffic_job *j = &t->v[i];
     for (int k = 0; k < j->n_prompt; k++) {
-        uint64_t source = i + 1; /* a prompt without shared tokens */
+        uint64_t source = i + 1; /* source of a prompt without shared tokens */
         if (j->n_block) source = (uint64_t)t->block.v[j->block0 + (size_t)(k / BLOCK_TOKENS)];
         if (!j->n_block && k < j->n_prefix) source = ((uint64_t)1 << 32) + (uint64_t)j->prefix;
         uint64_t state = t->seed ^ (source << 24) ^ (uint64_t)(j->n_block ? k % BLOCK_TOKENS : k);

@@ -1,4 +1,4 @@
-/* traffic_read_fuzz.c - mutated traces, and what the clients require of their jobs. */
+/* traffic_read_fuzz.c - read mutated traces, and check the clients' conditions for their jobs. */
 #include "../../tests/fuzz/fuzz.h"
 
 #include "traffic.h"

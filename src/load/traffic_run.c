@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-/* LOOK_US: interval of polling; see the head. SAMPLE_US: interval of samples. */
+/* LOOK_US: interval of polling (see the file's head). SAMPLE_US: interval of samples. */
 enum { LOOK_US = 2000, SAMPLE_US = 1000000 };
 
 static int64_t real_now(void *ctx)
@@ -78,7 +78,7 @@ static struct request *make_request(const struct traffic_run *u, size_t i, struc
     return NULL;
 }
 
-/* The most recently used queue is still in the processor's cache. */
+/* Open a request on the most recently used queue, which is still in the processor's cache. */
 static int open_live(struct traffic_run *u, struct traffic_live *l, struct err *e)
 {
     l->queue = u->idle.n ? u->idle.v[--u->idle.n] : engine_reply_queue();
@@ -149,7 +149,7 @@ static void on_event(struct traffic_run *u, struct traffic_live *l, const struct
         trace->error = whole ? NULL : finish_name(ev->finish);
         trace->n_cached = ev->usage.n_cached;
     }
-    /* convert to text as a server does, because this takes processor time from the engine */
+    /* convert to text as a server does, because this work takes processor time from the engine */
     if (!l->as_text) return;
     buf_clear(&u->text);
     reply_event(&l->reply, ev, &u->text);
@@ -183,7 +183,7 @@ static void read_all(struct traffic_run *u)
 
 /* ---- samples, once a second ---- */
 
-/* A failed push only omits a sample. */
+/* Add a sample of the engine. A failed push only omits it. */
 static void take_sample(struct traffic_run *u)
 {
     struct stats_view v;
@@ -257,8 +257,8 @@ static void close_run(struct traffic_run *u)
     buf_deinit(&u->text);
 }
 
-/* Allocate the clients' records and write them now, so that they are not measured as later growth
- * of memory. */
+/* Allocate and write the clients' records now, so that they do not count as later growth of
+ * memory. */
 static int open_result(struct traffic_result *r, const struct traffic *t, struct err *e)
 {
     size_t n_token = 0, at = 0;
@@ -279,7 +279,7 @@ static int open_result(struct traffic_result *r, const struct traffic *t, struct
     return 0;
 }
 
-/* Open the queues for all requests in flight now, so that they are not measured as later growth of
+/* Open the queues for all requests in flight now, so that they do not count as later growth of
  * memory. */
 static int open_queues(struct traffic_run *u, struct err *e)
 {
@@ -319,7 +319,7 @@ int traffic_run(struct traffic_result *r, struct engine *en, const struct traffi
     r->cpu_us = os_cpu_us() - cpu;
     r->energy_uj = energy < 0 ? -1 : os_energy_uj() - energy;
     read_stats(&u, &after);
-    /* one more sample, so that even a short run has a sample */
+    /* take one more sample, so that even a short run has a sample */
     take_sample(&u);
     r->stats = stats_since(&before, &after);
     close_run(&u);

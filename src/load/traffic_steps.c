@@ -106,8 +106,8 @@ static void move_batch(const struct step_log *l, struct log_cursor *c, struct ba
 
 /* ---- the executor ---- */
 
-/* Log a batch and the time of its beginning. The time of a step is that until the next step's
- * beginning, so it includes the engine's own work. */
+/* Log a batch and the time of its beginning. A step lasts until the next step's beginning, so its
+ * time includes the engine's own work. */
 static void write_down(struct step_log *l, const struct batch *b)
 {
     size_t n = words_of(l, b);
@@ -133,7 +133,7 @@ struct executor step_log_executor(struct step_log *l)
     struct executor x = executor_of_model(l->m);
     x.ctx = l;
     x.forward = forward;
-    x.head = NULL; /* no request of a log is pooled */
+    x.head = NULL; /* a log contains no pooled request */
     return x;
 }
 

@@ -169,8 +169,8 @@ TEST(random_traffic_is_as_requested)
 
 TEST(ramps_rise_as_requested)
 {
-    /* Goal: the rate in the middle of a ramp from 2 to 18 is 10 per second for a linear ramp, and 6
-     * for an exponential one. */
+    /* Goal: in the middle of a ramp from 2 to 18 per second, the rate is 10 if it is linear, and 6
+     * if exponential. */
     for (int k = 0; k < 2; k++) {
         struct traffic t = {.seed = 5};
         struct err e;

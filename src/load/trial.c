@@ -103,8 +103,8 @@ void trial_close(struct trial *b)
 
 /* ---- running ---- */
 
-/* Measure the machine's current peaks. Free all memory afterwards, because it would otherwise be
- * measured as the engine's. */
+/* Measure the machine's current peaks. Free all memory afterwards, because it would be measured as
+ * the engine's. */
 static int measure_peaks(struct trial *b, struct traffic_peaks *p, struct err *e)
 {
     struct limits *l = NULL;
@@ -113,7 +113,7 @@ static int measure_peaks(struct trial *b, struct traffic_peaks *p, struct err *e
     if (p->flops > 0 && p->bytes > 0) return 0;
     int rc = limits_open(&l, b->s.backend, e);
     struct limit now = {0};
-    if (rc == 0) now = limits_now(l, arith_of_model(b->s.checkpoint));
+    if (rc == 0) now = limits_now(l, arith_of_model(b->s.info));
     limits_close(l);
     if (p->flops <= 0) p->flops = now.ops;
     if (p->bytes <= 0) p->bytes = now.read;
@@ -195,8 +195,8 @@ static void print_subject(struct trial *b, FILE *f)
             i->page_rows, n_seq(b), scheduler());
 }
 
-/* Replace b->text by the table followed by the former text. traffic_print writes to a FILE, hence
- * the stream in memory. */
+/* Prepend the table to b->text. traffic_print writes to a FILE, so the text needs a stream in
+ * memory. */
 static int compose_text(struct trial *b, struct err *e)
 {
     char *text = NULL;
@@ -244,7 +244,7 @@ static int write_page(const struct trial *b, struct err *e)
     return client_page_write(&page, page_path, e);
 }
 
-/* Standard output gets one form, the files both. */
+/* Standard output gets one of the forms, the files get both. */
 int trial_print(struct trial *b, bool detail, struct err *e)
 {
     int rc = compose_text(b, e);

@@ -27,7 +27,7 @@ struct trial {
     struct traffic_peaks peaks;
     struct slo slo;
     struct samples percent; /* percentiles to report, owned */
-    /* members of an object, each after a comma; the command's own members come first */
+    /* members of an object, each after a comma, the command's own members first */
     struct buf json;
     struct buf text; /* text to print */
     bool good;       /* true: exit 0; false: exit 1 */
@@ -44,7 +44,7 @@ struct trial_setup {
 /* Read the flags, open the model and start the engine for the jobs in b->t. Call trial_close in any
  * case. Errors: those of figures_read, session_open_as, engine_open and engine_start. */
 int trial_open(struct trial *b, const char *model, const struct trial_setup *o, struct err *e);
-void trial_close(struct trial *b); /* accepts a zeroed trial */
+void trial_close(struct trial *b); /* free the memory; a zeroed trial is allowed */
 /* Send all jobs. Measure the peaks before the first run, unless they are given. The previous result
  * is freed. ERR_MEMORY. */
 int trial_run(struct trial *b, int max_concurrency, int n_choice, struct err *e);

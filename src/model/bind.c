@@ -22,7 +22,7 @@
 
 /* ---- tensors ---- */
 
-/* The mark `bound` is also set if the caller then rejects the tensor. */
+/* Find a tensor and set its mark `bound`, also if the caller then rejects the tensor. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name)
 {
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
@@ -141,7 +141,7 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
     return 0;
 }
 
-/* Rows of biases are skipped. */
+/* Skip rows of biases. */
 const struct tensor_row *bind_row(const struct binder *b, const char *stem)
 {
     const char *part = part_of(b, stem);
@@ -164,7 +164,7 @@ static const struct tensor_row *row_of(struct binder *b, const char *stem)
     return row;
 }
 
-/* If the table has both forms, the tensors of the file decide. */
+/* Return true for the fused form. The tensors of the file decide if the table has both forms. */
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il)
 {
     char whole_name[160], part_name[160];
@@ -333,8 +333,8 @@ void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, e
 }
 
 /* Sort the inputs of a matrix by their groups (GPTQ's desc_act), so that its rows have blocks.
- * Layers of one input have the same groups as a rule, and then share one order. A matrix whose
- * groups differ in size keeps its inputs. */
+ * Layers of one input usually have the same groups, and then share one order. A matrix whose groups
+ * differ in size keeps its inputs. */
 static void bind_order(struct binder *b, struct linear *l, struct published *p)
 {
     const int64_t k = l->w.k;
@@ -353,8 +353,8 @@ static void bind_order(struct binder *b, struct linear *l, struct published *p)
         b->rc = err_memory(b->e, "the list of vectors", sizeof(struct vector));
 }
 
-/* A stored form that is not plain rows is kept in the arena, because packing reads it later. The
- * bias belongs to the whole matrix. */
+/* Bind rows of a matrix. A stored form that is not plain rows is kept in the arena, because packing
+ * reads it later. The bias belongs to the whole matrix. */
 static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, int il,
                          int64_t n_out, int64_t k, enum bias bias, const struct row_part *part)
 {
@@ -470,6 +470,42 @@ static void add_experts(struct binder *b, struct linear *l, const struct expert_
     if (s->k > b->m->k_max) b->m->k_max = s->k;
 }
 
+/* Return true for a tensor of all experts whose matrices [n_out, k] are transposed. Equal sizes are
+ * those of matrices that are not, as in transformers. */
+static bool is_turned_stack(const struct binder *b, const struct tensor_info *t,
+                            const struct expert_sizes *s)
+{
+    return config_is_hf(b) && arch_hf_expert_columns(b->m->arch->name) && t->dim[0] == s->n_out &&
+           t->dim[1] == s->k && s->n_out != s->k;
+}
+
+/* Bind rows [first, first + n) of each expert's matrix in the tensor t of all experts. */
+static void stacked_part(struct binder *b, struct linear *l, const struct tensor_info *t,
+                         const struct expert_sizes *s, int64_t first, int64_t n)
+{
+    const bool turned = is_turned_stack(b, t, s);
+    stacked(b, &l->w, t, turned ? s->k : s->n_out, turned ? s->n_out : s->k, s->n_expert);
+    if (b->rc != 0) return;
+    struct published *from = arena_push0(&b->m->arena, (size_t)s->n_expert, sizeof *from);
+    if (!from) {
+        b->rc = err_memory(b->e, "the experts", (size_t)s->n_expert * sizeof *from);
+        return;
+    }
+    const size_t row_bytes =
+                     turned ? (size_t)qtype_info[t->type].n_byte : qtype_bytes(t->type, s->k),
+                 expert_bytes = qtype_bytes(t->type, s->n_out * s->k);
+    for (int64_t e = 0; e < s->n_expert && b->rc == 0; e++) {
+        from[e] = (struct published){.form = FORM_ROWS,
+                                     .rows = t->data + (size_t)e * expert_bytes +
+                                             (size_t)first * row_bytes};
+        if (turned) place_columns(b, &from[e], t);
+    }
+    l->w.from = from;
+    l->w.data = from[0].rows;
+    l->w.n_out = n, l->w.k = s->k;
+    add_experts(b, l, s);
+}
+
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
 {
     char name[160];
@@ -477,6 +513,10 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
     if (b->rc != 0) return;
     bind_name(b, name, stem, il, "weight");
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
+    if (t && is_turned_stack(b, t, &s)) {
+        stacked_part(b, l, t, &s, 0, s.n_out);
+        return;
+    }
     if (t)
         stacked(b, &l->w, t, s.n_out, s.k, s.n_expert);
     else
@@ -492,21 +532,7 @@ void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int 
     bind_name(b, name, stem, il, "weight");
     const struct tensor_info *t = b->rc == 0 ? checkpoint_tensor(b->checkpoint, name) : NULL;
     if (!t) bind_missing(b, name);
-    if (b->rc == 0) stacked(b, &l->w, t, s.n_out, s.k, s.n_expert);
-    if (b->rc != 0) return;
-    struct published *from = arena_push0(&b->m->arena, (size_t)s.n_expert, sizeof *from);
-    if (!from) {
-        b->rc = err_memory(b->e, "the experts", (size_t)s.n_expert * sizeof *from);
-        return;
-    }
-    const size_t row_bytes = qtype_bytes(t->type, s.k);
-    for (int64_t e = 0; e < s.n_expert; e++)
-        from[e] = (struct published){.form = FORM_ROWS,
-                                     .rows = t->data + (size_t)(e * s.n_out + first) * row_bytes};
-    l->w.from = from;
-    l->w.data = from[0].rows;
-    l->w.n_out = n;
-    add_experts(b, l, &s);
+    if (b->rc == 0) stacked_part(b, l, t, &s, first, n);
 }
 
 void bind_one_of(struct binder *b, struct linear *l, const char *stem, int i, int n, int64_t n_out,
@@ -539,7 +565,7 @@ void bind_ones(struct binder *b, struct norm *n, int size, int n_part)
     bind_vector(b, &n->g, size);
 }
 
-/* norm_add is 1 for Gemma, whose files contain g - 1. */
+/* Bind a norm. norm_add is 1 for Gemma, whose files contain g - 1. */
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
 {
     if (b->m->config.plain_norms) {
@@ -585,6 +611,7 @@ static void part_weights(struct binder *b, float *g, const char *stem, int il, i
     bind_name(b, name, stem, il, suffix);
     const struct tensor_info *t = need(b, name, whole ? n_part : 1, n);
     const size_t at = t && whole ? (size_t)p * (size_t)qtype_bytes(t->type, n) : 0;
+    if (t) b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = BOUND_VALUES;
     if (t) qtype_info[t->type].ops->decode(g, t->data + at, n);
 }
 
@@ -617,7 +644,7 @@ void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t fi
     add_tensor(b, t);
 }
 
-/* The head has the data of the embedding. The backend packs shared data once (layout_place). */
+/* Use the data of the embedding for the head. The backend packs shared data once (layout_place). */
 void bind_tied(struct binder *b, struct linear *l, const struct tensor *t)
 {
     *l = (struct linear){.w = *t};
@@ -702,9 +729,12 @@ static int reusing_layer(const struct binder *b, const char *name)
 
 bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why[WHY_BYTES])
 {
-    const char *own = b->m->arch->left_out_why;
+    const char *own = b->m->arch->left_out_why,
+               *other = checkpoint_parts(b->checkpoint) ? parts_other(t->name_raw) : NULL;
     const int il = reusing_layer(b, t->name);
-    if (left_out(t->name))
+    if (other)
+        snprintf(why, WHY_BYTES, "%s", other);
+    else if (left_out(t->name))
         snprintf(why, WHY_BYTES, "a table of RoPE, which quoth computes");
     else if (arch_left_out(b->m->arch, t->name_raw))
         snprintf(why, WHY_BYTES, "%s", own ? own : "a part that the model does not use");
@@ -756,8 +786,8 @@ static void bind_layers(struct binder *b)
     }
 }
 
-/* m->layer is an array of n_layer structs of layer_bytes bytes, which only the architecture knows.
- * After the last layer every tensor of the file must be bound. */
+/* Bind the ends and the layers, then check that every tensor of the file is bound. m->layer is an
+ * array of n_layer structs of layer_bytes bytes, which only the architecture knows. */
 void bind_all(struct binder *b)
 {
     struct model *m = b->m;

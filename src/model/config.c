@@ -34,8 +34,8 @@ static bool item_is(const struct meta *m, size_t i, const char *text)
 
 /* ---- rope ---- */
 
-/* Return true if the parameters of rope are those of a config.json. Parameters of the caller are,
- * also for a GGUF. */
+/* Return true if the parameters of rope are those of a config.json. Parameters of the caller have
+ * this form, also for a GGUF. */
 static bool rope_is_hf(const struct binder *b)
 {
     return config_is_hf(b) || checkpoint_rope_given(b->checkpoint);
@@ -87,7 +87,7 @@ static void refuse_type(struct binder *b, const struct rope_type *list, const ch
     buf_deinit(&text);
 }
 
-/* Reject parameters beside the objects per layer type, in a class that ignores them. */
+/* Reject parameters next to the objects per layer type, in a class that ignores them. */
 static void check_mixed(struct binder *b)
 {
     static const char full[] = "config.rope_parameters.full_attention";
@@ -118,7 +118,7 @@ static double yarn_magnitude(double factor, double mscale)
 }
 
 /* Return the magnitude as in transformers. The magnitude is derived from attention_factor if set,
- * else from mscale and mscale_all_dim if both are set. */
+ * otherwise from mscale and mscale_all_dim if both are set. */
 static double hf_magnitude(struct binder *b, const struct rope_config *r)
 {
     double whole = config_real(b, "config.rope_parameters.attention_factor", NAN),
@@ -270,8 +270,8 @@ static int gguf_lanes(struct binder *b, const struct config *c)
     return n;
 }
 
-/* Return the number of rotated lanes of a head: all, unless the architecture has a partial rope, or
- * sets the number. */
+/* Return the number of rotated lanes of a head. The architecture may have a partial rope, or set
+ * the number. Otherwise all lanes are rotated. */
 static int rotated_lanes(struct binder *b, const struct config *c)
 {
     if (b->m->arch->heads) return c->rope[ROPE_MAIN].d_rot;
@@ -434,12 +434,10 @@ static int first_size(struct binder *b, const char *key, int64_t hi, int64_t fal
     return v ? v[0] : 0;
 }
 
-enum { FF_MAX = 1 << 22, HEADS_MAX = 65536 };
-
 /* Set the sizes that differ by layer. */
 static void layer_sizes(struct binder *b, struct config *c)
 {
-    const int *d_ff = config_layer_ints(b, "feed_forward_length", 1, FF_MAX, c->d_ff),
+    const int *d_ff = config_layer_ints(b, "feed_forward_length", 1, D_FF_MAX, c->d_ff),
               *n_kv = config_layer_ints(b, "attention.head_count_kv", 1, HEADS_MAX, c->n_head_kv);
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
         c->layer[i].d_ff = d_ff[i];
@@ -457,8 +455,8 @@ static void check_heads(struct binder *b, const struct config *c)
                           c->layer[i].n_head_kv);
 }
 
-/* The layers of an encoder share one layer of KV memory, because no later step reads their K and V.
- * A decoder's first layer lends its own if the heads are alike. */
+/* Let the layers of an encoder share one layer of KV memory, because no later step reads their K
+ * and V. A decoder's first layer lends its own if the heads are alike. */
 static void share_kv(struct config *c)
 {
     for (int i = 0; i < c->n_encoder; i++) {
@@ -628,7 +626,8 @@ static void config_parts(struct binder *b, struct config *c)
     c->qkv_bias = c->o_bias =
         config_bool(b, "config.attention_bias", false) ? BIAS_NEEDED : BIAS_NONE;
     c->ffn_bias = config_bool(b, "config.mlp_bias", false) ? BIAS_NEEDED : BIAS_NONE;
-    c->tied = config_bool(b, "config.tie_word_embeddings", false);
+    c->tied = checkpoint_parts(b->checkpoint) ? parts_tied(b)
+                                              : config_bool(b, "config.tie_word_embeddings", false);
 }
 
 /* Read the epsilon of the norms. */
@@ -678,11 +677,9 @@ static void config_results(struct binder *b, struct config *c)
                         checkpoint_path(b->checkpoint), config_value_text(own, text));
 }
 
-enum { LAYERS_MAX = 4096 };
-
 /* Read the number of the decoder's layers. The encoder's layers come before them.
- * decoder_block_default is the number of a class whose default is a field with another spelling
- * too. */
+ * The default is decoder_block_default if the class has that field, otherwise the number of the
+ * encoder's layers. */
 static void config_decoder(struct binder *b, struct config *c)
 {
     if (!b->m->arch->crosses) return;
@@ -713,9 +710,9 @@ static int64_t generation_id(struct binder *b, const char *field, int64_t own)
     return id;
 }
 
-/* Read the tokens with which the decoder's text begins: a start token, and a token that
- * transformers forces after it. If there is a generation_config.json, transformers ignores
- * config.json's forced token. The start token is the BOS token if none is given. */
+/* Read the first tokens of the decoder's text: a start token, and a token that transformers forces
+ * after it. As in transformers, a generation_config.json replaces config.json's forced token. The
+ * start token is the BOS token if none is given. */
 static void config_starts(struct binder *b, struct config *c)
 {
     const struct meta *bos = checkpoint_meta(b->checkpoint, "tokenizer.ggml.bos_token_id");
@@ -738,12 +735,13 @@ static void config_starts(struct binder *b, struct config *c)
 static void config_sizes(struct binder *b, struct config *c)
 {
     c->n_layer = config_int(b, "block_count", 1, LAYERS_MAX, 0);
-    c->d = c->d_embd = config_int(b, "embedding_length", 1, 1 << 20, 0);
-    c->d_ff = first_size(b, "feed_forward_length", FF_MAX, c->d * b->m->arch->ffn_times);
+    c->d = c->d_embd = config_int(b, "embedding_length", 1, WIDTH_MAX, 0);
+    c->d_ff = first_size(b, "feed_forward_length", D_FF_MAX, c->d * b->m->arch->ffn_times);
     c->n_head = config_int(b, "attention.head_count", 1, HEADS_MAX, 0);
     c->n_head_kv = first_size(b, "attention.head_count_kv", HEADS_MAX, c->n_head);
-    c->d_head = config_int(b, "attention.key_length", 1, 65536, b->rc == 0 ? c->d / c->n_head : 1);
-    int d_v = config_int(b, "attention.value_length", 1, 65536, c->d_head);
+    c->d_head =
+        config_int(b, "attention.key_length", 1, D_HEAD_MAX, b->rc == 0 ? c->d / c->n_head : 1);
+    int d_v = config_int(b, "attention.value_length", 1, D_HEAD_MAX, c->d_head);
     if (!config_has(b, "attention.key_length")) d_v = c->d_head; /* a class without head_dim */
     c->n_vocab = config_int(b, "vocab_size", 1, INT_MAX, INT_MAX);
     c->context_train = config_int(b, "context_length", 1, INT_MAX, 0);
@@ -759,8 +757,8 @@ static void config_sizes(struct binder *b, struct config *c)
                       "must equal the size of keys, %d, got %d", c->d_head, d_v);
 }
 
-/* The order follows the dependencies: layers need sizes and rope, the architecture's function needs
- * layers. The check of unread keys is last. */
+/* Read the config in the order of the dependencies. Layers need sizes and rope, and the
+ * architecture's function needs layers. The check of unread keys is last. */
 void config_read(struct binder *b)
 {
     struct config *c = &b->m->config;
@@ -779,6 +777,8 @@ void config_read(struct binder *b)
     if (b->rc == 0) config_starts(b, c);
     if (b->rc == 0) config_layers(b, c);
     if (b->rc == 0 && b->m->arch->config) b->m->arch->config(c, b);
+    if (b->rc == 0) parts_head(b, c);
+    if (b->rc == 0) parts_tokens(b, c);
     if (b->rc == 0 && !b->m->arch->no_rope) config_long_factors(b, &c->rope[ROPE_MAIN]);
     if (b->rc == 0) check_heads(b, c);
     if (b->rc == 0) check_rope_given(b, c);

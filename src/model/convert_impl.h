@@ -1,45 +1,148 @@
-/* convert_impl.h - a model whose checkpoint is converted: shared by to_gguf.c and to_hf.c. */
+/* convert_impl.h - a model whose checkpoint is converted: shared by convert.c, to_gguf.c and
+ * to_hf.c. Only the converting thread calls it. */
 #ifndef QUOTH_CONVERT_IMPL_H
 #define QUOTH_CONVERT_IMPL_H
 
 #include "model_impl.h"
 
-/* The source of a tensor of the view. */
+/* Order of the rows of a matrix in a directory and in a GGUF (convert.c). TURNED: the directory has
+ * the matrix transposed. */
+enum row_order { ORDER_SAME, ORDER_LANES, ORDER_GROUPS, ORDER_TURNED };
+
+/* The source of a tensor of the view: parts with equally many rows, one after the other. */
 struct source {
-    int *tensor; /* owned; positions in the directory's checkpoint, one per expert [n_tensor] */
-    int n_tensor;
-    int n_head;         /* rows of these heads are reordered; 0: the order stays */
+    int *tensor; /* owned; positions in the checkpoint [n_part] */
+    int n_part;
+    int64_t first; /* first row of each part */
+    enum row_order order;
+    int n_head;         /* number of heads (LANES) or of KV heads (GROUPS) */
+    int64_t d_head;     /* GROUPS: rows of a head */
     bool back;          /* true: GGUF's order becomes that of a directory */
-    float add;          /* added to each value */
-    const float *value; /* values that are no tensor of the directory, in the model's arena */
+    float add;          /* addend of each value */
+    const float *value; /* values that are no tensor of the checkpoint, in the model's arena */
+    const struct published *form; /* published forms of the parts, borrowed [n_part]; NULL: plain */
 };
 
 struct model_gguf {
     const struct checkpoint *c; /* borrowed */
-    struct model *m;            /* owned; the directory, bound */
+    struct model *m;            /* owned; the checkpoint, bound */
     struct checkpoint *view;    /* owned */
     const volatile int *stop;   /* borrowed; NULL: none */
-    VEC(struct source) source;  /* by position in the view */
+    VEC(struct source) source;  /* sources by position in the view */
     uint8_t *made;              /* owned [n_made]; bytes of the last tensor that `make` made */
     size_t n_made;
-    float *row; /* owned; values of one row */
+    float *row; /* owned; values of one row, twice */
     size_t n_row;
     bool *used;       /* owned [n_tensor]: true for tensors that binding used */
     int n_left_out;   /* number of tensors without a use */
     const char *type; /* number format or mixture, borrowed; NULL: the files' formats */
 };
 
+struct hf_class;
+
 /* Bind the checkpoint, note its used tensors, and create the view. The caller closes *out, also
  * after an error. Errors: those of model_open. */
 int conversion_open(struct model_gguf **out, const struct checkpoint *c,
                     const struct model_gguf_options *o, struct err *e);
+/* Set the source to tensor i of the checkpoint. ERR_MEMORY. */
+int conversion_source(struct source *s, int i, struct err *e);
 /* Add a tensor of the view. The conversion owns the lists of `source` afterwards, also after an
  * error. Errors: those of checkpoint_build_tensor. */
 int conversion_add(struct model_gguf *g, const char *name, enum qtype type, int n_dim,
                    const int64_t *dim, const struct source *source, struct err *e);
 /* Return the largest window of the layers; 0 if none has one. */
 int conversion_window(const struct config *c);
-/* Return the number of heads whose rows have another order in GGUF; 0 if the order stays. */
-int conversion_heads(const struct model *m, const char *name);
+/* Set the order of the rows of a tensor, whose name is GGUF's, in the architecture `a` of a
+ * directory. */
+void conversion_order(struct source *s, const struct model *m, const struct arch *a,
+                      const char *name);
+
+/* ---- parts of one architecture ---- */
+
+enum { NAME_BYTES = 200 }; /* size of a tensor's name */
+
+/* The config.json that is written from a bound GGUF. */
+struct config_writer {
+    struct buf *b;            /* borrowed */
+    const struct model *m;    /* bound GGUF, borrowed */
+    const struct arch *class; /* architecture of the directory, static */
+    const struct config *c;   /* m's */
+};
+/* Append a member of config.json. */
+void hf_put_name(struct config_writer *w, const char *name);
+/* Append an integer member. */
+void hf_put_int(struct config_writer *w, const char *name, int64_t x);
+/* Append a member with a real number. */
+void hf_put_real(struct config_writer *w, const char *name, double x);
+/* Append a member with true or false. */
+void hf_put_bool(struct config_writer *w, const char *name, bool x);
+/* Append a member with a text. */
+void hf_put_text(struct config_writer *w, const char *name, const char *text);
+/* Append a limit of values; null if it is 0. */
+void hf_put_limit(struct config_writer *w, const char *name, double limit);
+/* Append an integer of the GGUF; nothing if it has none. */
+void hf_put_own_int(struct config_writer *w, const char *name, const char *key);
+/* Append the number of rows of a tensor; `other` if the file lacks it. */
+void hf_put_rows(struct config_writer *w, const char *name, const char *tensor, int64_t other);
+/* Return the value of a key of the GGUF; its default in the architecture if the file lacks it. */
+double hf_gguf_real(const struct config_writer *w, const char *key);
+/* Return true if the GGUF has the tensor. */
+bool hf_has(const struct config_writer *w, const char *tensor);
+
+/* The keys of a GGUF that is written from a bound directory. */
+struct key_writer {
+    struct checkpoint *view; /* borrowed */
+    const char *arch;        /* static; GGUF's name */
+    const struct arch *gguf; /* architecture that reads the file, static */
+    const struct model *m;   /* the directory, bound; borrowed */
+    struct model *arena;     /* borrowed: m, whose arena has the lists */
+    struct err *e;           /* borrowed */
+    int rc;                  /* first error */
+};
+
+/* Add a list of floats to the GGUF, which has its own copy [n]. key: the whole name. */
+void gguf_put_floats(struct key_writer *w, const char *key, const float *v, size_t n);
+
+/* A member of config.json, by the key that the class reads. Texts are static. */
+struct hf_field {
+    const char *key;
+    void (*put)(struct config_writer *w, const char *name);
+};
+
+/* What the conversion of an architecture has in addition to the tables and the common parts. NULL
+ * for any member: nothing. Lists end with NULL or a zeroed row. All pointers are static. */
+struct arch_convert {
+    const struct hf_field *field; /* members of config.json; they precede the common ones */
+    const char *const *f32;       /* ends of the names of tensors that are F32 in a GGUF */
+    /* ends of tensors' names in tensors.def (raw) and in a GGUF (name) that differ */
+    const struct name_pair *name;
+    const char *key_tensors; /* part of the names of tensors that are keys in a GGUF */
+    /* function that adds keys to a GGUF; w keeps the first error */
+    void (*put_keys)(struct key_writer *w);
+    /* function that adds tensors to a directory. ERR_MEMORY, and errors of conversion_add. */
+    int (*put_tensors)(struct model_gguf *g, const struct hf_class *class, struct err *e);
+};
+/* Add an F32 tensor of one value, with n_dim dimensions. ERR_MEMORY, and the errors of
+ * conversion_add. */
+int conversion_add_value(struct model_gguf *g, const char *name, int n_dim, float x, struct err *e);
+/* Write the name of a tensor in a GGUF for its name in tensors.def; `back`: the inverse. */
+void conversion_rename(char out[NAME_BYTES], const struct arch *a, const char *name, bool back);
+/* Write the Hugging Face name of a tensor, or of a part of it (-1: whole). Names of a model without
+ * a head lack the prefix of the base. Return false if there is none. */
+bool conversion_raw_name(char *out, size_t n_out, const struct model_gguf *g,
+                         const struct hf_class *class, const char *name, int part);
+
+/* Add the keys of the model to the view (to_gguf_keys.c). Errors: those of checkpoint_add_u32. */
+int gguf_put_keys(struct model_gguf *g, struct err *e);
+
+/* Append the config.json of a bound GGUF (to_hf_config.c). `class` is the architecture of the
+ * directory. name and model_type are those of the class in transformers. `type` is the number
+ * format of the matrices. ERR_UNSUPPORTED for a feature that the class lacks, ERR_MEMORY. */
+struct hf_class {
+    const char *arch, *name, *model_type; /* static */
+    float norm_add;
+};
+int hf_put_config(struct buf *b, const struct model *m, const struct hf_class *class,
+                  enum qtype type, struct err *e);
 
 #endif

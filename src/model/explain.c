@@ -1,4 +1,4 @@
-/* explain.c - what loading does with each key and each tensor of a file (inspect --explain).
+/* explain.c - the use of each key and each tensor of a file by loading (inspect --explain).
  *
  *   keys      config_judge (keys.c), the same function that loading uses
  *   tensors   the marks of binding, the list of matrices, bind_left_out (bind.c)
@@ -11,7 +11,7 @@
 
 /* ---- keys ---- */
 
-/* Report a key. Two keys that one field of config.json gives are reported once. */
+/* Report a key. Report two keys of one field of config.json once. */
 static void put_key(const struct explain *x, const struct explained_key *k, char last[160])
 {
     if (strcmp(last, k->name) != 0) x->key(x->ctx, k);
@@ -100,8 +100,8 @@ static int relation(const struct tensor *w, const struct tensor_info *t)
     return w->from && w->from->form == FORM_CODES && strcmp(end, ".bias") != 0 ? TENSOR_PART : -1;
 }
 
-/* Set the form of a bound tensor: a matrix, a part of one, or a vector. stem: name of its matrix,
- * or "". as_values: true for values that are no matrix of a linear layer. */
+/* Set the form of a bound tensor: a matrix, a part of one, or a vector. Set `stem` to the name of
+ * its matrix, or "". as_values is true for values that are no matrix of a linear layer. */
 static void place(struct explained_tensor *x, const struct model *m, const struct tensor_info *t,
                   bool as_values, char stem[160])
 {

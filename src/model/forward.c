@@ -56,6 +56,18 @@ static int32_t highest(const int32_t *x, int n)
     return max;
 }
 
+/* Replace the tokens of other parts by the padding token, as the class of several parts does. */
+static void put_padding(struct model *m, struct batch *b)
+{
+    const struct config *c = &m->config;
+    for (int i = 0; i < b->n_row; i++) {
+        bool padded = false;
+        for (int k = 0; k < c->n_padded; k++) padded |= b->token[i] == c->padded[k];
+        m->token[i] = padded ? c->pad : b->token[i];
+    }
+    b->token = m->token;
+}
+
 void fwd_layers(struct fwd *f, int from, int to)
 {
     struct model *m = f->m;
@@ -98,8 +110,10 @@ static struct model_out encode_and_decode(struct fwd *f)
     return decode(f);
 }
 
-struct model_out model_forward(struct model *m, const struct batch *b)
+struct model_out model_forward(struct model *m, const struct batch *batch)
 {
+    struct batch own = *batch;
+    const struct batch *b = &own;
     const unsigned plain = m->backend->plain;
     CHECK(b->n_row <= m->limits.n_row && b->n_seq <= m->limits.n_seq,
           "%d rows of %d, %d sequences of %d", b->n_row, m->limits.n_row, b->n_seq,
@@ -108,6 +122,7 @@ struct model_out model_forward(struct model *m, const struct batch *b)
           b->row0[b->n_seq]);
     copy_pages(m, b);
     if (b->n_row == 0) return (struct model_out){0};
+    if (m->config.n_padded > 0) put_padding(m, &own);
     if (m->trace) m->backend->plain = ~0u; /* fused ops would skip traced intermediates */
     struct fwd f = {.m = m, .batch = b, .n_row = b->n_row, .il = -1};
     f.on_device = m->backend->op->begin(m->backend, b);

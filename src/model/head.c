@@ -182,7 +182,7 @@ static const char *token_rows_name(struct binder *b, const struct model_options 
     return own;
 }
 
-/* The head's rows of the tokens become a matrix of its own, f32. */
+/* Copy the head's rows of the tokens to a matrix of its own, f32. */
 void bind_class_tokens(struct binder *b)
 {
     const struct model_options *o = b->options;
@@ -228,7 +228,7 @@ static void run_layer(struct backend *b, const struct head_layer *l, float *y, c
     b->op->layer_norm(b, y, y, &norm, 1);
 }
 
-/* The pooled row is written to the scratch of forward.c, which is free between two steps. */
+/* Write the pooled row to the scratch of forward.c, which is free between two steps. */
 void model_head(struct model *m, enum head h, const float *x, float *y)
 {
     struct backend *b = m->backend;

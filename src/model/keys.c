@@ -4,8 +4,8 @@
  * declares the common keys of all architectures. Reading a key marks the key. Only declared keys
  * can be read. After reading, config_check_keys visits every key of the file. Each key must be
  * marked as read, be known to be idle, or have its only accepted value. The error for any other key
- * contains its name. An unknown value therefore never changes an answer without an error. A value
- * that the caller gave (--hf-overrides) is not accepted without an effect. */
+ * contains its name. So an unknown value never changes an answer without an error. A value that the
+ * caller gave (--hf-overrides) is not accepted without an effect. */
 #include "model_impl.h"
 
 #include "base/log.h"
@@ -44,8 +44,8 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Return the row of a field in an inner or outer configuration, if the field is idle in every
- * class: these configurations are of the same base class. NULL if it is not. */
+/* Return the row of a field in an inner or outer configuration; NULL if the field is not idle in
+ * every class. These configurations are of the same base class. */
 static const struct config_key *inner_row(const char *key)
 {
     static const char *const object[] = {
@@ -82,8 +82,11 @@ static bool is_hf_key(const struct binder *b, const char *key)
 static const struct config_key *row_of(const struct binder *b, const char *key)
 {
     bool hf = is_hf_key(b, key);
-    const struct config_key *own = row_in(hf ? b->m->arch->hf_key : b->m->arch->gguf_key, key);
+    const struct config_key *own = hf ? parts_row(b, key) : NULL;
+    if (own) return own;
+    own = row_in(hf ? b->m->arch->hf_key : b->m->arch->gguf_key, key);
     if (!own) own = row_in(hf ? hf_shared : gguf_shared, key);
+    if (!own && hf) own = parts_added_row(b, key);
     return own || !hf ? own : inner_row(key);
 }
 
@@ -110,8 +113,8 @@ static const char *flag_of(const struct binder *b, const char *key)
     return !m && is_scaling(key) ? checkpoint_rope_given(c) : NULL;
 }
 
-/* Write a key as its source spells it: "config.json: num_hidden_layers", "metadata
- * llama.block_count" or "--rope-scaling: factor". */
+/* Write a key as its source spells it. Examples are "config.json: num_hidden_layers", "metadata
+ * llama.block_count" and "--rope-scaling: factor". */
 static void file_key(const struct binder *b, const char *key, char out[160])
 {
     static const struct name_pair field[] =
@@ -136,10 +139,11 @@ static void file_key(const struct binder *b, const char *key, char out[160])
         return;
     }
     const char *from = flag ? flag : "config.json";
-    snprintf(out, 160, "%s: %s", from,
-             begins(key, "config.outer.") ? key + 13
-             : begins(key, "config.")     ? key + 7
-                                          : key);
+    const bool inner = begins(key, "config.inner."), outer = begins(key, "config.outer.");
+    snprintf(out, 160, "%s: %s%s", from, inner ? "text_config." : "",
+             inner || outer           ? key + 13
+             : begins(key, "config.") ? key + 7
+                                      : key);
     for (size_t i = sizeof rope / sizeof rope[0]; i-- > 0;)
         if (strcmp(rope[i].name, key) == 0)
             snprintf(out, 160, "%s: %s%s", from, scaling ? "" : "rope_parameters.", rope[i].raw);
@@ -222,7 +226,12 @@ static double absent(const struct binder *b, const char *key, const struct meta 
     return row && !m ? row->value : NAN;
 }
 
-/* true is no integer here. A null has the fallback, an absent key the declared default or the
+double config_default(const struct binder *b, const char *key)
+{
+    return absent(b, key, NULL);
+}
+
+/* Reject true as an integer. A null has the fallback, an absent key the declared default or the
  * fallback. ERR_MISSING if both are absent. */
 int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback)
 {
@@ -244,7 +253,7 @@ int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_
     return 0;
 }
 
-/* Infinities and NaN are errors. */
+/* Reject infinities and NaN. */
 double config_real(struct binder *b, const char *key, double fallback)
 {
     char text[80];
@@ -259,7 +268,7 @@ double config_real(struct binder *b, const char *key, double fallback)
     return 0;
 }
 
-/* A number is no bool here: 0 and 1 in a config.json are errors. */
+/* Reject numbers: 0 and 1 in a config.json are errors. */
 bool config_bool(struct binder *b, const char *key, bool fallback)
 {
     char text[80];
@@ -293,7 +302,7 @@ static bool has_only_value(const struct config_key *row, const struct meta *m)
     return meta_real(m, NAN) == row->value;
 }
 
-/* Return what happens to an unread key, ARCH.key or "config.FIELD". why: the reason. */
+/* Return the fate of an unread key, ARCH.key or "config.FIELD". Write the reason to `why`. */
 static enum fate judge_left(const struct binder *b, const char *key, const struct meta *m,
                             char why[WHY_BYTES])
 {
@@ -332,7 +341,7 @@ static enum fate judge_left(const struct binder *b, const char *key, const struc
     return FATE_REFUSED;
 }
 
-/* Return what happens to a key that belongs to no architecture, such as tokenizer.*. */
+/* Return the fate of a key that belongs to no architecture, such as tokenizer.*. */
 static enum fate judge_other(const char *key, char why[WHY_BYTES])
 {
     static const struct {
@@ -377,8 +386,8 @@ static const char *own_part(const struct binder *b, const char *full)
     return begins(full, b->prefix) && full[n] == '.' ? full + n + 1 : full;
 }
 
-/* After a failure of the config, keys that the architecture reads count as used: they may be
- * unread. */
+/* Return the fate of key i. After a failure of the config, keys that the architecture reads count
+ * as used, because they may be unread. */
 enum fate config_judge(const struct binder *b, int i, char why[WHY_BYTES])
 {
     const char *full;
@@ -438,8 +447,8 @@ static void check_absent(struct binder *b)
     }
 }
 
-/* In a GGUF, unread keys of the architecture are errors. Unknown fields of a config.json and
- * unknown groups of keys cause one warning with all names. */
+/* Reject unread keys of the architecture in a GGUF. Log one warning with all unknown fields of a
+ * config.json and all unknown groups of keys. */
 void config_check_keys(struct binder *b)
 {
     char list[600] = "", name[160], why[WHY_BYTES];

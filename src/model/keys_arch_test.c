@@ -212,7 +212,8 @@ TEST(config_layers_of_gemma3n)
         EXPECT_INT(l->kv_layer, i < 3 ? i : i == 3 ? 1 : 2);
         EXPECT(l->reuses_kv == (i >= 3) && l->attn_scale == 1);
     }
-    EXPECT(r.m.config.logit_softcap == 30 && r.m.config.n_stream == 4);
+    const struct gemma_own *own = r.m.config.own;
+    EXPECT(r.m.config.logit_softcap == 30 && own->n_stream == 4 && own->d_laurel == 64);
     read_done(&r);
     read_config(&r, &arch_gemma3n, "'num_hidden_layers':5");
     EXPECT(r.rc == 0 && r.m.config.layer[4].window == 0 && r.m.config.layer[3].window == 512);
@@ -254,10 +255,10 @@ TEST(config_sparsities_of_gemma3n)
         struct read r;
         read_config(&r, &arch_gemma3n, cases[i].fields);
         NEED_OK(r.rc, &r.e);
-        struct binder b = {
-            .m = &r.m, .checkpoint = r.c, .prefix = "gemma3n", .e = &r.e, .part = ""};
         for (int il = 0; il < 2; il++) {
-            const double got = (double)gemma3n_cut(&b, il), want = cases[i].cut[il];
+            const struct layer_config *l = &r.m.config.layer[il];
+            const double got = l->cuts_gates ? (double)l->gate_cut : -INFINITY,
+                         want = cases[i].cut[il];
             if (!(got == want || fabs(got - want) < 1e-6))
                 test_fail(__FILE__, __LINE__, "case %zu, layer %d: %g", i, il, got);
         }
@@ -501,7 +502,7 @@ TEST(config_of_t5_is_that_of_its_classes)
     read_done(&r);
     static const struct {
         const char *fields;
-        float scale; /* of logits, with d_model 64 */
+        float scale; /* factor of logits, with d_model 64 */
         bool gated;
         enum curve curve;
         int n_start, last; /* number of first tokens, and the last of them */
@@ -569,7 +570,7 @@ TEST(config_of_t5_is_that_of_its_classes)
                   "decoder_start_token_id: must be in [0, ");
 }
 
-/* Goal: BART's two sides have their own sizes; positions begin at row 2, and count for both. */
+/* Goal: BART's two sides have their own sizes. Positions begin at row 2 on both sides. */
 TEST(config_of_bart_is_that_of_its_class)
 {
     struct read r;

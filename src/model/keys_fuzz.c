@@ -50,7 +50,7 @@ static void make_dir(void)
 /* Check the bounds that the rest of the model code relies on. */
 static void check_config(const struct config *c)
 {
-    assert(c->n_layer >= 1 && c->n_layer <= 4096 && c->d >= 1 && c->d_ff >= 1);
+    assert(c->n_layer >= 1 && c->n_layer <= LAYERS_MAX && c->d >= 1 && c->d_ff >= 1);
     assert(c->n_head_kv >= 1 && c->n_head % c->n_head_kv == 0 && c->d_head >= 1);
     int d_head_max = 0;
     for (int i = 0; i < c->n_layer; i++)

@@ -337,7 +337,7 @@ TEST(gguf_keys_of_gemma4)
     }
 }
 
-/* Goal: a wrong interval of windows is an error, and no division by 0. gemma4 has a list. */
+/* Goal: a wrong interval of windows is an error, not a division by 0. gemma4 has a list. */
 TEST(gguf_intervals_are_refused_by_name)
 {
     static const char key[] = "attention.sliding_window_pattern";

@@ -52,24 +52,39 @@ static void read_opened(struct read *r)
     r->rc = b.rc;
 }
 
-void read_config(struct read *r, const struct arch *a, const char *fields)
+/* Return a model_type of the architecture. Its name may be that of a model of several parts. */
+static const char *type_of(const struct arch *a)
 {
-    char json[2000];
+    static const struct name_pair type[] = {
+#define ARCH_MODEL_TYPE(arch, model_type) {model_type, #arch},
+#include "format/tensors.def"
+    };
+    for (size_t i = 0; parts_of(a->name) && i < sizeof type / sizeof type[0]; i++)
+        if (strcmp(type[i].name, a->name) == 0) return type[i].raw;
+    return a->name;
+}
+
+void read_json(struct read *r, const struct arch *a, const char *json)
+{
     *r = (struct read){.m = {.arch = a}};
-    bool layers = strstr(fields, "num_hidden_layers") != NULL;
-    /* the name of the architecture is that of a config of several parts, if there is one */
-    const char *text = arch_of_parts(a->name) ? "_text" : "";
-    /* the default of gemma3n is for more layers */
-    bool shares = a == &arch_gemma3n && !strstr(fields, "num_kv_shared_layers");
-    snprintf(json, sizeof json, "{'model_type':'%s%s'%s%s%s%s}", a->name, text,
-             layers ? "" : ",'num_hidden_layers':2", shares ? ",'num_kv_shared_layers':0" : "",
-             *fields ? "," : "", fields);
     EXPECT_INT(json_write(temp_path("config.json"), json), 0);
     EXPECT_INT(safetensors_write(temp_path("model.safetensors"),
                                  "{'x':{'dtype':'I8','shape':[1],'data_offsets':[0,1]}}", 1),
                0);
     r->rc = open_changed(&r->c, temp_path(""), &r->e);
     if (r->rc == 0) read_opened(r);
+}
+
+void read_config(struct read *r, const struct arch *a, const char *fields)
+{
+    char json[2000];
+    bool layers = strstr(fields, "num_hidden_layers") != NULL;
+    /* the default of gemma3n is for more layers */
+    bool shares = a == &arch_gemma3n && !strstr(fields, "num_kv_shared_layers");
+    snprintf(json, sizeof json, "{'model_type':'%s'%s%s%s%s}", type_of(a),
+             layers ? "" : ",'num_hidden_layers':2", shares ? ",'num_kv_shared_layers':0" : "",
+             *fields ? "," : "", fields);
+    read_json(r, a, json);
 }
 
 void read_done(struct read *r)
@@ -154,6 +169,11 @@ static void add_key(struct made *g, const struct arch *a, const char *key, doubl
 {
     char full[160];
     snprintf(full, sizeof full, "%s.%s", a->name, key);
+    if (isnan(value)) { /* sections of a rope of 8 pairs */
+        made_list(g, full, 5, 4);
+        for (int i = 0; i < 4; i++) made_uint(g, 4, "\3\3\2"[i]);
+        return;
+    }
     made_key(g, full, 12); /* a double, which every numeric getter accepts */
     made_f64(g, value);
 }
@@ -211,6 +231,11 @@ static const struct {
               {&arch_gemma4, {"attention.value_length_swa", 16}},
               {&arch_gemma4, {"embedding_length_per_layer_input", 0}},
               {&arch_gemma4, {"final_logit_softcapping", 30}},
+              {&arch_qwen2vl, {"rope.dimension_sections", NAN}},
+              {&arch_qwen3vl, {"rope.dimension_sections", NAN}},
+              {&arch_qwen3vlmoe, {"rope.dimension_sections", NAN}},
+              {&arch_qwen3vlmoe, {"expert_count", 8}},
+              {&arch_qwen3vlmoe, {"expert_used_count", 2}},
               {&arch_qwen3moe, {"expert_count", 8}},
               {&arch_qwen3moe, {"expert_used_count", 2}},
               {&arch_bart, {"attention.layer_norm_epsilon", 1e-5}},

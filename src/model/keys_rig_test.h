@@ -43,22 +43,25 @@ bool has_gguf(const struct arch *a);
 const char *field_of(const struct arch *a, const char *key);
 /* Read a config.json of architecture `a` with two layers and `fields`, in single quotes. */
 void read_config(struct read *r, const struct arch *a, const char *fields);
-/* Read a GGUF of architecture `a` with all required sizes and at most two additional keys. text is
- * the value of the first of these keys; NULL: a number. */
+/* Read a whole config.json, with single quotes in place of double ones. */
+void read_json(struct read *r, const struct arch *a, const char *json);
+/* Read a GGUF of architecture `a` with all required sizes and at most two additional keys. `text`
+ * is the value of the first additional key; NULL: a number. */
 void read_gguf_text(struct read *r, const struct arch *a, const struct pair more[2],
                     const char *text);
-/* As read_gguf_text, with numbers only. */
+/* Read a GGUF of architecture `a` with all required sizes and at most two additional keys, of
+ * numbers. */
 void read_gguf(struct read *r, const struct arch *a, const struct pair more[2]);
-/* Release what reading left. */
+/* Release the results of reading. */
 void read_done(struct read *r);
 /* Read the config and compare the result. word is a part of the expected error; NULL if the fields
  * are accepted. */
 void expect_config(const struct arch *a, const char *fields, const char *word);
-/* As expect_config, for each architecture. */
+/* Call expect_config for each architecture. */
 void expect_all(const char *fields, const char *word);
-/* As expect_all, for architectures that do not declare `key` themselves. */
+/* Call expect_config for each architecture that does not declare `key` itself. */
 void expect_others(const char *key, const char *fields, const char *word);
-/* As expect_all, for architectures with a rope that may have any scaling. */
+/* Call expect_config for each architecture with a rope that may have any scaling. */
 void expect_scaled(const char *fields, const char *word);
 /* Read the key in a GGUF of each architecture that has no declaration of its own for it. */
 void expect_gguf(const char *key, double value, const char *word);

@@ -76,7 +76,7 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_all("'rope_scaling':{'type':'ntk','factor':8}", "rope.scaling.type: must be");
     expect_scaled("'rope_scaling':{'type':'dynamic','factor':8}", NULL);
     expect_scaled("'rope_scaling':{'type':'dynamic'}", "rope_parameters.factor: is missing");
-    expect_scaled("'rope_scaling':{'type':'mrope','mrope_section':[2,3,3]}", NULL);
+    expect_scaled("'rope_scaling':{'type':'mrope','mrope_section':[16,24,24]}", NULL);
     expect_scaled("'rope_scaling':{'type':'longrope','factor':2}", "short_factor: must be a list");
     expect_config(&arch_phi3, "'rope_scaling':{'type':'dynamic','factor':8}", "must be longrope");
     expect_scaled("'rope_scaling':{'type':'yarn','factor':4,'spread':1}", "rope_parameters.spread");
@@ -92,7 +92,7 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_all("'partial_rotary_factor':1.0", NULL);
     expect_all("'is_causal':false", "is_causal: must be 1, got false");
     expect_others("config.per_layer_config", "'per_layer_config':{'0':{}}", "per_layer_config");
-    expect_all("'text_config':{'hidden_size':15360}", "text_config");
+    expect_all("'text_config':{'intermediate_size':15360}", "text_config");
     for (int i = 0; i < N_ARCH; i++) /* few classes have a rope per layer type */
         expect_config(
             all_arches[i], "'rope_parameters':{'full_attention':{'rope_type':'default'}}",
@@ -211,7 +211,7 @@ TEST(config_values_that_one_class_does_not_compute_are_refused_by_name)
                   "no_rope_layers: must be a list of at least 2");
 }
 
-/* As expect_config, with values of the caller. */
+/* Read the config with values of the caller and compare the result, as expect_config does. */
 static void expect_changed(const struct arch *a, const char *fields,
                            const struct checkpoint_changes *ch, const char *word)
 {

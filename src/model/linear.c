@@ -1,10 +1,10 @@
-/* linear.c - the only caller of linear ops. The functions of this file receive the batch. Additions
- * per sequence to a linear layer (adapters), and parts computed by other ranks, therefore belong in
+/* linear.c - the only caller of linear ops. The functions of this file receive the batch. So
+ * additions per sequence to a linear layer (adapters), and parts computed by other ranks, belong in
  * this file.
  *
- * The rows of a sequence with an addition become y += b(scale * a(x)), after y is complete. a and b
- * are linear ops, so the bits of a row depend only on the row and its adapter. Other rows have the
- * same bits as without adapters, because fused ops equal plain ops. */
+ * The rows of a sequence with an addition become y += b(scale * a(x)), after y is complete. Both
+ * matrices a and b are linear ops, so the bits of a row depend only on the row and its adapter.
+ * Other rows have the same bits as without adapters, because fused ops equal plain ops. */
 #include "model_impl.h"
 
 /* ---- additions ---- */

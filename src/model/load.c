@@ -2,7 +2,7 @@
  * bind its tensors (bind.c), pack the tensors for the device, plan memory (plan.c).
  *
  *   choose_arch --> config_read --> bind_all          bind_model: no memory of the device yet
- *   pack_weights --> plan_memory                      model_open
+ *   pack_weights --> plan_open                      model_open
  *   model_params, describe                            facts of struct model_info
  *
  * model_measure and model_verify need only bind_model, so they allocate neither activations nor
@@ -38,7 +38,7 @@ static bool is_converted(const struct tensor *t)
     return t->from && t->from->form == FORM_CODES;
 }
 
-/* Return true if tensor i has the data of an earlier tensor, as a tied head has. */
+/* Return true if tensor i has the data of an earlier tensor, such as a tied head. */
 static bool is_repeated(const struct model *m, size_t i)
 {
     for (size_t j = 0; j < i; j++)
@@ -111,16 +111,21 @@ static int64_t pair_macs(const struct model *m)
     return n;
 }
 
+const char *model_name(const struct checkpoint *c)
+{
+    const char *name = meta_text(checkpoint_meta(c, "general.name"), NULL);
+    const char *path = checkpoint_path(c), *file = path_name(path);
+    return name && *name ? name : *file ? file : path;
+}
+
 /* Set the other facts of struct model_info. `permuted` reports GGUF's order of rows of q and k
  * (adapters need it). window_all is 0 if a layer has no window. */
 static void describe(struct model *m)
 {
     const struct config *c = &m->config;
     struct model_info *i = &m->info;
-    const char *name = meta_text(checkpoint_meta(m->checkpoint, "general.name"), NULL);
-    const char *path = checkpoint_path(m->checkpoint), *file = path_name(path);
     i->arch = m->arch->name;
-    i->name = name && *name ? name : *file ? file : path;
+    i->name = model_name(m->checkpoint);
     i->n_layer = c->n_layer, i->d_model = c->d, i->d_ff = c->d_ff, i->d_hidden = c->d_embd;
     i->n_head = c->n_head, i->n_head_kv = c->n_head_kv, i->d_head = c->d_head;
     i->pair_macs = pair_macs(m);
@@ -159,19 +164,50 @@ static const char *arch_name(const struct checkpoint *c)
     return meta_text(checkpoint_meta(c, "general.architecture"), NULL);
 }
 
-/* Set *arch. The error lists all architectures. */
+const struct arch *model_arch_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof arches / sizeof arches[0]; i++)
+        if (strcmp(arches[i]->name, name) == 0) return arches[i];
+    return NULL;
+}
+
+/* models of several parts, by model_type */
+static const char *const parts[] = {
+#define PARTS(model_type, text, which, tied, head) model_type,
+#include "format/parts.def"
+};
+enum { LIST_BYTES = 700 };
+
+/* Append a name to a list. */
+static void put_name(char list[LIST_BYTES], const char *name)
+{
+    const size_t at = strlen(list);
+    snprintf(list + at, LIST_BYTES - at, "%s%s", at ? ", " : "", name);
+}
+
+/* Return true if config.json describes a text part, but has no known model of several parts. */
+static bool has_unknown_parts(const struct checkpoint *c)
+{
+    return !checkpoint_parts(c) && meta_kind(checkpoint_meta(c, "config.text_config")) != META_NONE;
+}
+
+/* Set *arch. The error lists all architectures, or all models of several parts. */
 static int choose_arch(const struct arch **arch, const struct checkpoint *c, struct err *e)
 {
     const size_t n_arch = sizeof arches / sizeof arches[0];
     const char *path = checkpoint_path(c), *name = arch_name(c);
     if (!name) return err_set(e, ERR_MISSING, "%s: metadata general.architecture is missing", path);
-    for (size_t i = 0; i < n_arch; i++)
-        if (strcmp(arches[i]->name, name) == 0) return *arch = arches[i], 0;
-    char list[700] = "";
-    for (size_t i = 0; i < n_arch; i++) {
-        size_t at = strlen(list);
-        snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", arches[i]->name);
+    *arch = model_arch_find(name);
+    if (*arch) return 0;
+    char list[LIST_BYTES] = "";
+    if (has_unknown_parts(c)) {
+        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) put_name(list, parts[i]);
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "%s: model of several parts of model_type \"%.60s\" not found; available: %s", path,
+            name, list);
     }
+    for (size_t i = 0; i < n_arch; i++) put_name(list, arches[i]->name);
     return err_set(e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\" not found; available: %s", path,
                    name, list);
 }
@@ -227,7 +263,8 @@ static int pack_weights(struct model *m, const struct model_options *o, struct e
     return rc;
 }
 
-/* o: NULL if the model is not computed. x: as for bind_model. */
+/* Make a model without weights. `o` is NULL if the model is not computed. `x` receives an
+ * explanation; NULL: none. */
 static int new_model(struct model **out, const struct checkpoint *c, struct backend *b,
                      const struct model_options *o, const struct explain *x, struct err *e)
 {
@@ -245,14 +282,14 @@ int model_bind(struct model **out, const struct checkpoint *c, struct backend *b
     return new_model(out, c, b, &o, x, e);
 }
 
-/* After a failure model_close frees each existing part. Facts are last, because they need the
- * plan. */
+/* Bind, pack and plan. model_close frees each existing part after a failure. Facts are last,
+ * because they need the plan. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e)
 {
     int rc = new_model(out, c, o->backend, o, NULL, e);
     if (rc == 0) rc = pack_weights(*out, o, e);
-    if (rc == 0) rc = plan_memory(*out, o, e);
+    if (rc == 0) rc = plan_open(*out, o, e);
     if (rc == 0) {
         (*out)->additions = o->additions;
         model_params(*out);
@@ -264,7 +301,7 @@ int model_open(struct model **out, const struct checkpoint *c, const struct mode
     return rc;
 }
 
-/* Tied heads are reported once. */
+/* Report a tied head once. */
 int model_measure(const struct checkpoint *c, struct backend *b, const char *quantization,
                   struct model_sizes *s, struct err *e)
 {
@@ -291,7 +328,8 @@ int model_explain(const struct checkpoint *c, struct backend *b, const char *qua
     return rc;
 }
 
-/* The verdicts are in the order of the matrices. ERR_MISSING if there is no cache. */
+/* Compare the cache with a new packing. The verdicts are in the order of the matrices. ERR_MISSING
+ * if there is no cache. */
 int model_verify(const struct checkpoint *c, const struct model_options *o,
                  model_verdict_fn *report, void *ctx, struct err *e)
 {
@@ -311,8 +349,8 @@ int model_verify(const struct checkpoint *c, const struct model_options *o,
     return rc;
 }
 
-/* The system assigns memory to a page at its first write. This function does so for all pages, so
- * that no step waits for it. */
+/* Write to all pages, because the system assigns memory to a page at its first write. Then no step
+ * waits for it. */
 void model_touch_pages(struct model *m)
 {
     kv_store_reach(&m->kv, m->kv.n_page - 1);
@@ -321,7 +359,7 @@ void model_touch_pages(struct model *m)
 void model_close(struct model *m)
 {
     if (!m) return;
-    plan_release(m);
+    plan_close(m);
     m->backend->op->weights_close(m->backend, m->weights);
     vec_deinit(&m->tensor);
     vec_deinit(&m->vector);

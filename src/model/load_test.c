@@ -148,7 +148,7 @@ TEST(heads_of_k_and_v_of_different_sizes_are_counted)
                               .batch = {.n_row = 8, .n_seq = 1, .n_out = 8}};
     NEED_OK(model_open(&m, c, &o, &e), &e);
     const struct model_info *info = model_info(m);
-    const int n_head = 2 * 2; /* of both layers; k has 20 values, and v 16 */
+    const int n_head = 2 * 2; /* number of heads of both layers; k has 20 values, and v 16 */
     EXPECT_INT(info->kv_token_bytes, n_head * (20 + 16) * 2);
     EXPECT_INT(info->pair_macs, n_head * (20 + 16));
     model_close(m);

@@ -36,7 +36,7 @@ struct additions {
     int64_t n_byte;         /* bytes that the sets need on the device, known before model_open */
     float *inner;           /* scratch on the device, f32 [n_row, largest rank] */
     float *outer;           /* scratch on the device, f32 [n_row, largest n_out] */
-    struct adapters *owner; /* owned: memory of the above; adapters_close frees it; NULL if none */
+    struct adapters *owner; /* owned memory of the other fields, for adapters_close; NULL if none */
 };
 
 /* Heads: layers after pooling. EMBED makes an embedding, CLASS the logits of a classifier. */
@@ -60,8 +60,8 @@ struct model_options {
     int64_t swap_bytes; /* host memory for pages of preempted sequences; 0: none */
     /* maximum length of a sequence; 0: the model's context length, reduced to fit memory */
     int context_max;
-    /* number format or mixture (mixture.def) of the matrices, whose files have F32, F16 or BF16;
-     * NULL: the files' formats; borrowed */
+    /* borrowed number format or mixture (mixture.def) of the matrices that have F32, F16 or BF16 in
+     * the files; NULL: the files' formats */
     const char *quantization;
     /* store of packed weights; the model sets the key */
     struct weights_options weights;
@@ -91,14 +91,14 @@ struct model_info {
     bool normalize;           /* true: embeddings have the length 1 */
     enum class_act class_act; /* function of a classifier's logits */
     bool encoder;             /* true: a sequence is computed in one step, without logits */
-    /* model of encoder and decoder: the number of its layers that are the encoder's, the tokens
-     * that follow a source, borrowed [n_start], and the maximum length of source and of target
-     * (0: no maximum), and the maximum length of a source in this process; zeros for other
-     * models */
+    /* Of a model of encoder and decoder; zeros for other models. n_encoder is the number of the
+     * encoder's layers. start, borrowed [n_start], are the tokens that follow a source. side_max is
+     * the maximum length of source and of target; 0: no maximum. source_max is the maximum length
+     * of a source in this process */
     int n_encoder, n_start, side_max, source_max;
     const int32_t *start;
     bool headless;  /* true: a model without logits */
-    int window_all; /* largest sliding window if every layer has a window, else 0 */
+    int window_all; /* largest sliding window if every layer has a window; otherwise 0 */
     int64_t n_param;
     int64_t weight_bytes; /* bytes in the checkpoint             */
     /* layer_bytes, head_bytes: bytes that a step of one row reads in the matrices of the layers and
@@ -129,12 +129,15 @@ struct model_info {
 /* Check that a checkpoint's architecture is known, as model_open does. ERR_UNSUPPORTED,
  * ERR_MISSING. */
 int model_check_arch(const struct checkpoint *c, struct err *e);
+/* Return the name of a checkpoint's model: its own, or that of its file. Borrowed from c, never
+ * empty. */
+const char *model_name(const struct checkpoint *c);
 /* Open a model. The checkpoint must outlive the model, because names and vectors remain in the
- * checkpoint's map. So must the backend and the additions of *o. The caller owns *out, which is
- * NULL after an error. Errors contain the tensor or key, the found value and the expected value.
- * ERR_UNSUPPORTED for an architecture, key or number format. ERR_MISSING for an absent tensor or
- * key. ERR_FORMAT for a wrong shape or value. ERR_LIMIT if activations or KV pages do not fit.
- * ERR_MEMORY. */
+ * checkpoint's map. The backend and the additions of *o must also outlive it. The caller owns *out,
+ * which is NULL after an error. Errors contain the tensor or key, the found value and the expected
+ * value. ERR_UNSUPPORTED for an architecture, key or number format. ERR_MISSING for an absent
+ * tensor or key. ERR_FORMAT for a wrong shape or value. ERR_LIMIT if activations or KV pages do not
+ * fit. ERR_MEMORY. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e);
 void model_close(struct model *m); /* close m; m may be NULL */
@@ -145,19 +148,19 @@ typedef void model_matrix_fn(void *ctx, const char *tensor, enum qtype type, int
                              bool converted);
 /* Sizes in memory of a model that is not packed. */
 struct model_sizes {
-    /* Called once per matrix. n_value: number of values; type: number format in memory; converted:
-     * true if the file has codes of a quantized form (model/form). */
+    /* Report one matrix: its number of values and its number format in memory. converted is true if
+     * the file has codes of a quantized form (model/form). */
     model_matrix_fn *matrix;
     void *ctx;              /* borrowed: argument of `matrix` */
     enum kv_type kv_type;   /* type of K and V */
     int64_t kv_token_bytes; /* result: KV bytes per token over all layers, as in model_info */
 };
 /* Bind a checkpoint without packing it, and report its sizes. quantization: as in model_options.
- * Returns an error of model_open. */
+ * Return an error of model_open. */
 int model_measure(const struct checkpoint *c, struct backend *b, const char *quantization,
                   struct model_sizes *s, struct err *e);
 
-/* What loading does with a key or a tensor of a file. CHECKED: a key with its only accepted value.
+/* Use of a key or a tensor of a file by loading. CHECKED: a key with its only accepted value.
  * UNKNOWN: ignored with a warning; a tensor after a failure. */
 enum fate { FATE_USED, FATE_CHECKED, FATE_IDLE, FATE_UNKNOWN, FATE_REFUSED };
 /* Form of a tensor in memory. EXPERT: one matrix of a mixture. PART: belongs to a matrix, whose
@@ -184,7 +187,7 @@ struct explained_tensor {
     const char *why; /* reason, if it is not used; otherwise the name of its matrix, "" if none */
     /* below: if it is used */
     enum tensor_form form;
-    int n_matrix;    /* number of matrices made of it; 2 with a table: the table and a head */
+    int n_matrix;    /* number of matrices made of it; 2 for a table that is also the head */
     enum qtype type; /* number format in memory */
     bool is_encoded; /* true: encoded in another format than the file's values (quantization) */
     bool is_codes;   /* true: made of codes and scales of a quantized form */
@@ -195,9 +198,9 @@ struct explain {
     void (*tensor)(void *ctx, const struct explained_tensor *t);
     void *ctx; /* borrowed */
 };
-/* Report each key and tensor of a checkpoint, without packing it. quantization: as in
- * model_options. Returns an error of model_open. After such an error the keys are reported, unless
- * the architecture is unknown, and no tensors if a key is refused. */
+/* Report each key and tensor of a checkpoint, without packing it. `quantization` is that of
+ * model_options. Return an error of model_open. After such an error the keys are reported if the
+ * architecture is known. No tensors are reported if a key is refused. */
 int model_explain(const struct checkpoint *c, struct backend *b, const char *quantization,
                   const struct explain *x, struct err *e);
 
@@ -206,9 +209,9 @@ int model_explain(const struct checkpoint *c, struct backend *b, const char *qua
 struct model_gguf;
 struct model_gguf_options {
     struct backend *backend; /* device, on which nothing is computed; borrowed */
-    /* number format or mixture of the matrices; NULL: the files' formats; borrowed */
+    /* borrowed number format or mixture of the matrices; NULL: the files' formats */
     const char *type;
-    const volatile int *stop; /* nonzero: writing ends with ERR_BUSY; borrowed */
+    const volatile int *stop; /* borrowed; writing ends with ERR_BUSY if it is not 0 */
 };
 /* Create the view. The checkpoint must outlive it. Main thread. The caller owns *out, which is NULL
  * after an error. ERR_UNSUPPORTED for an architecture or a form of weights without a conversion,
@@ -220,6 +223,10 @@ int model_gguf_open(struct model_gguf **out, const struct checkpoint *c,
  * Errors: those of model_gguf_open. */
 int model_hf_open(struct model_gguf **out, const struct checkpoint *c,
                   const struct model_gguf_options *o, struct buf *config, struct err *e);
+/* Create a view of Dense module i of a GGUF of an embedding, dense_2 or dense_3. Errors: those of
+ * model_gguf_open. */
+int model_hf_dense(struct model_gguf **out, const struct checkpoint *c,
+                   const struct model_gguf_options *o, int i, struct err *e);
 /* Return the view, borrowed, to which the caller adds other keys. */
 struct checkpoint *model_gguf_view(const struct model_gguf *g);
 int model_gguf_n_vocab(const struct model_gguf *g); /* return the number of the model's tokens */
@@ -231,9 +238,9 @@ int model_same_config(const struct checkpoint *want, const struct checkpoint *go
                       struct backend *b, struct err *e);
 
 typedef void model_verdict_fn(void *ctx, const char *tensor, enum weights_verdict v);
-/* Compare the stored packed weights with a fresh packing of the checkpoint. Calls `report` once per
- * packed tensor. Removes the stored weights unless all tensors are equal. Returns ERR_MISSING if
- * nothing is stored, ERR_FORMAT if the store cannot be read, or an error of model_open. */
+/* Compare the stored packed weights with a fresh packing of the checkpoint. Call `report` once per
+ * packed tensor. Remove the stored weights if a tensor differs. Return ERR_MISSING if nothing is
+ * stored, ERR_FORMAT if the store cannot be read, or an error of model_open. */
 int model_verify(const struct checkpoint *c, const struct model_options *o,
                  model_verdict_fn *report, void *ctx, struct err *e);
 
@@ -256,8 +263,8 @@ struct model_out {
  * batch that batch_check accepts. Does not allocate. */
 struct model_out model_forward(struct model *m, const struct batch *b);
 
-/* Compute head h, which the model must have (head_out[h] > 0). x f32 [d_hidden]: a pooled row. y
- * f32 [head_out[h]]: the result. x and y are on the host and do not overlap. Thread: that of
+/* Compute y f32 [head_out[h]] = head h of a pooled row x f32 [d_hidden]. The model must have the
+ * head (head_out[h] > 0). x and y are on the host and do not overlap. Thread: that of
  * model_forward, between two steps. Does not allocate. */
 void model_head(struct model *m, enum head h, const float *x, float *y);
 /* Return the name of label i of a classifier, borrowed, and its length. NULL if it has no name. */
@@ -267,9 +274,9 @@ const char *model_label(const struct model *m, int i, size_t *n);
  * model_forward. */
 void model_touch_pages(struct model *m);
 
-/* Callback for every named intermediate: x f32 [n_row, n]; layer is -1 outside layers. For tests
- * and debugging. */
+/* Receive every named intermediate x f32 [n_row, n]. layer is -1 outside layers. For tests and
+ * debugging. */
 typedef void trace_fn(void *ctx, int layer, const char *name, const float *x, int n_row, int64_t n);
-void model_trace(struct model *m, trace_fn *fn, void *ctx); /* set the callback; fn: NULL if none */
+void model_trace(struct model *m, trace_fn *fn, void *ctx); /* set the callback; NULL: none */
 
 #endif

@@ -41,8 +41,8 @@ struct rope_type {
     enum rope_scaling scaling;
     const char *with; /* key that must be above 0 for this meaning of the name; NULL: none */
 };
-/* Types of all classes but some. "mrope" has a position per axis of an image; the positions of text
- * are equal. */
+/* Types of most classes. "mrope" has a position per axis of an image; the positions of text are
+ * equal. */
 #define ROPE_TYPES                                                                                 \
     {"none", ROPE_NONE, NULL}, {"default", ROPE_NONE, NULL}, {"linear", ROPE_LINEAR, NULL},        \
         {"dynamic", ROPE_DYNAMIC, NULL}, {"llama3", ROPE_LLAMA3, NULL}, {"yarn", ROPE_YARN, NULL}, \
@@ -65,11 +65,12 @@ struct rope_config {
     double beta_fast, beta_slow; /* yarn: bounds of the ramp, rotations */
     bool ramp_whole;             /* yarn: true if the ramp's bounds are rounded to whole lanes */
     bool ramp_forward; /* yarn: true if the ramp's end is clamped to its start (llama.cpp) */
-    double part;      /* proportional: part of the lanes that rotate; the others have the angle 0 */
-    double magnitude; /* factor of cos and sin */
+    double part;       /* proportional: part of the lanes that rotate; angles of the others are 0 */
+    double magnitude;  /* factor of cos and sin */
     /* cos and sin are also multiplied by 1 + beta ln(1 + floor(position / context_original)) */
     double beta;
-    /* context length in training, before the scaling; dynamic: context without a larger base */
+    /* context length in training, before the scaling; of dynamic scaling, the context without a
+     * larger base */
     int context_original;
     const float *freq_factor; /* divisors in the file, f32 [d_rot / 2], borrowed; NULL if none */
     /* divisors for texts of up to context_original tokens, and for longer texts, f32 [d_rot / 2],
@@ -78,6 +79,7 @@ struct rope_config {
 };
 
 /* Rope of a layer: index into the config's ropes. ROPE_OFF: no rope (NoPE). */
+enum { PADDED_MAX = 3 };
 enum { ROPE_OFF = -1, ROPE_MAIN = 0, ROPE_LOCAL = 1, ROPES_MAX };
 
 /* Sizes and mechanism of one layer. config.c sets the values common to all layers. The
@@ -95,7 +97,10 @@ struct layer_config {
      * to those of an earlier layer of the same sizes. */
     int kv_layer;
     bool reuses_kv;
-    bool v_is_k; /* true: the values are the results of the matrix k */
+    bool v_is_k;     /* true: the values are the results of the matrix k */
+    float softcap;   /* cap of cap * tanh(score / cap) of attention; 0: no cap */
+    bool cuts_gates; /* true: gates below gate_cut standard deviations above their mean are 0 */
+    float gate_cut;
 };
 
 /* Order of a layer's blocks (block/layer.c). 2_NORMS: parallel, with a norm for each block. POST:
@@ -121,17 +126,15 @@ struct quantization {
 enum { STARTS_MAX = 4 };
 struct config {
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab, context_train;
-    /* number of the first layers that are an encoder's, followed by those of the decoder that
-     * attends to its output; 0: the model is not of encoder and decoder */
+    /* number of first layers that are an encoder's; 0: no encoder. The layers after them are a
+     * decoder's, which attends to the encoder's output */
     int n_encoder;
     int n_start; /* tokens with which the decoder's text begins */
     int32_t start[STARTS_MAX];
-    int d_embd; /* width of the embedding and of hidden states; d, unless the model projects them */
+    int d_embd; /* width of the embedding and of hidden states; d if the model does not project
+                 * them */
     /* rows of the tables of positions and of segments, first position, number of labels */
     int n_position, n_segment, position0, n_label;
-    int d_input,
-        n_input; /* width of a layer's own input, and rows of its table; 0: no own inputs */
-    int n_stream, d_laurel;    /* residual streams, and rank of the learned residual; 0: none */
     int pooling_type;          /* pooling of embeddings, GGUF's number; 0: none given */
     int class_pooling;         /* pooling of a classifier, GGUF's number */
     int64_t length_max;        /* maximum length of a text, in tokens */
@@ -149,10 +152,13 @@ struct config {
     enum bias qkv_bias, o_bias, ffn_bias, head_bias;
     bool tied; /* true: the head may share the embedding's tensor */
     struct quantization quant;
+    /* tokens of images, video and audio, in place of which the model reads the token `pad` */
+    int32_t padded[PADDED_MAX], pad;
+    int n_padded;
     float logit_softcap; /* cap of cap * tanh(logit / cap); 0: no cap */
     float qkv_limit;     /* limit of q, k and v; 0: none */
-    /* T5: number of buckets of distances, and the distance at which the last one begins at the
-     * latest; 0: no biases by distance */
+    /* of T5: number of buckets of distances, and the latest begin of the last bucket; 0: no biases
+     * by distance */
     int n_bucket, bucket_reach;
     double alibi;      /* ALiBi: the smallest slope of 2^n heads is 2^-alibi; 0: no slopes */
     float alibi_scale; /* factor of the slopes */
@@ -161,6 +167,7 @@ struct config {
     struct rope_config rope[ROPES_MAX];             /* ropes by ROPE_MAIN, ROPE_LOCAL */
     struct layer_config *layer; /* configs of the layers [n_layer], in the model's arena */
     const void *own;            /* values of the architecture, in the model's arena; NULL: none */
+    size_t own_bytes;           /* size of these values */
 };
 
 /* ---- weights ---- */
@@ -184,9 +191,10 @@ struct attn_block {
     struct linear q, k, v, o;
     bool reuses_kv;             /* true: no k and v; the keys and values are those of layer il */
     bool v_is_k;                /* true: no matrix v; the values are the results of k */
-    struct norm q_norm, k_norm; /* norms over d_head, before rope; g: NULL if none */
-    struct norm v_norm;         /* norm of values over d_head, with weights of 1; g: NULL if none */
-    /* norms of rows, or of heads with weights per head, before rope; g: NULL if none */
+    struct norm q_norm, k_norm; /* norms over d_head, before rope; g is NULL if none */
+    struct norm v_norm;         /* norm of values over d_head, with weights of 1; g is NULL if
+                                 * none */
+    /* norms of rows, or of heads with weights per head, before rope; g is NULL if none */
     struct norm q_row, k_row;
     /* Rotate and normalize the heads of q and k, f32 [n_row, n_head * d_head] and [n_row,
      * n_head_kv * d_head], in place, and store k and the values (fwd_put). NULL: norms, then one
@@ -194,7 +202,7 @@ struct attn_block {
     void (*put)(struct fwd *f, float *q, float *k, const struct attn_block *a);
     float limit;           /* q, k and v are clamped to [-limit, limit]; 0: none */
     struct attn_spec spec; /* slope: a vector of the model */
-    int il, rope; /* il: layer index in the KV store. rope: index of the rope, or ROPE_OFF. */
+    int il, rope;          /* layer index in the KV store; index of the rope, or ROPE_OFF */
     int at_q, at_k, at_v, at_attn;
 };
 
@@ -203,7 +211,8 @@ struct ffn_block {
     bool gated; /* false: no gate */
     /* Apply the activation to y f32 [n], for a block without a gate. NULL: curve */
     void (*act)(struct fwd *f, float *y, int64_t n, const void *param);
-    const void *act_param;        /* borrowed from the model's arena; NULL if none */
+    const void *act_param;        /* parameter of act, borrowed from the model's arena; NULL if
+                                   * none */
     struct linear gate, up, down; /* matrices gate and up [d_ff, d], and down [d, d_ff] */
     enum curve curve;
     int at_gate, at_up;
@@ -214,7 +223,7 @@ struct ffn_block {
  * up [n_used * d_expert], out [n_used * d], and the arrays of struct route. */
 struct moe_block {
     struct linear router; /* matrix [n_expert, d] */
-    /* matrices per expert: gate, up [d_expert, d]; down [d, d_expert] */
+    /* matrices of each expert: gate and up [d_expert, d], down [d, d_expert] */
     struct linear gate, up, down;
     enum curve curve;
     int n_expert, n_used;
@@ -248,11 +257,11 @@ struct decoder_layer {
     struct ffn_block ffn;
 };
 
-/* The ends of a decoder: embeddings of tokens and positions, their norm, output norm, head. g of a
- * norm is NULL if the model has no such norm. Result scratch: logits [n_vocab]. */
+/* The ends of a decoder: embeddings of tokens and positions, their norm, output norm and head. g of
+ * a norm is NULL if the model has no such norm. Result scratch: logits [n_vocab]. */
 struct decoder_ends {
     struct tensor embd;     /* token embedding [n_vocab, d_embd] */
-    struct tensor position; /* table [n_position, d]; data: NULL if positions are not learned */
+    struct tensor position; /* table [n_position, d]; data is NULL if positions are not learned */
     struct norm embd_norm, norm;
     struct linear head; /* matrix [n_vocab, d_embd]; the embedding's tensor if tied */
     int at_logits;
@@ -261,9 +270,10 @@ struct decoder_ends {
 /* Inputs of single layers: an embedding of the token plus a projection of the residual stream
  * before the layers. Row scratch: all, projected [n_layer * d_input]. */
 struct layer_inputs {
+    int d_input, n_input;  /* width of a layer's input, and rows of the table */
     struct tensor table;   /* [n_input, n_layer * d_input] */
     struct linear project; /* matrix [n_layer * d_input, d] */
-    struct norm norm;      /* of each layer's part of the projection, over d_input */
+    struct norm norm;      /* norm of each layer's part of the projection, over d_input */
     int at_all, at_projected, at_id;
 };
 
@@ -272,13 +282,14 @@ struct input_block {
     struct linear gate, project; /* matrices gate [d_input, d], project [d, d_input] */
     struct norm norm;
     enum curve curve;
-    int il, at_all, at_own, at_gate;
+    int d_input, il, at_all, at_own, at_gate;
 };
 
 /* The ends of a model with several residual streams: the matrices [d, d] of streams [1, n_stream)
  * before and after the layers. Row scratch: streams, predictions [n_stream * d]. */
 enum { STREAMS_MAX = 16 };
 struct altup_ends {
+    int n_stream;
     struct linear in[STREAMS_MAX], out[STREAMS_MAX];
     int at[2];
 };
@@ -289,7 +300,7 @@ struct altup_block {
     struct norm router_norm;
     /* router [n_stream, d], predict [n_stream^2, n_stream], correct [n_stream, n_stream] */
     struct linear router, predict, correct;
-    int active; /* stream that the layer computes */
+    int n_stream, active; /* active: stream that the layer computes */
     int at[2], at_modal, at_coef;
 };
 
@@ -297,7 +308,7 @@ struct altup_block {
 struct encoder_ends {
     struct tensor token, position,
         segment; /* tables [n_vocab, d], [n_position, d], [n_segment, d] */
-    /* norms of the embedded rows, and after the layers; g: NULL if none */
+    /* norms of the embedded rows, and after the layers; g is NULL if none */
     struct norm embd_norm, norm;
 };
 
@@ -314,15 +325,15 @@ struct head_layers {
         struct linear l;
         bool curved; /* true: `curve` is applied to the result */
         enum curve curve;
-        struct norm norm; /* LayerNorm of the result; g: NULL if none */
+        struct norm norm; /* LayerNorm of the result; g is NULL if none */
     } layer[HEAD_LAYERS_MAX];
     int n, n_out; /* n_out: values of the result; 0: the model lacks the head */
 };
 
-/* A vector that ops read: f32 [n]. Binding sets a host address. plan_memory replaces it by a device
+/* A vector that ops read: f32 [n]. Binding sets a host address. plan_open replaces it by a device
  * address. */
 struct vector {
-    const float **at; /* f32 [n]; borrowed: the field of a norm or a linear layer that ops read */
+    const float **at; /* f32 [n], borrowed field of a norm or a linear layer that ops read */
     int64_t n;
     bool index; /* true: i32 [n], which are no parameters; n_byte is that of f32 */
 };
@@ -383,14 +394,17 @@ struct model {
     float *memory;                   /* all scratch on the device, owned [n_scratch] */
     float *host; /* host copy of scratch, owned [n_scratch]; equals `memory` if is_host */
     int64_t n_scratch;
+    int32_t *token;  /* a batch's tokens with padding [limits.n_row], in the arena; NULL: none */
     trace_fn *trace; /* NULL if none */
     void *trace_ctx; /* borrowed: argument of `trace` */
 };
 
-/* Bind a checkpoint without packing it (load.c). x: receiver of an explanation; NULL: none. The
+/* Bind a checkpoint without packing it (load.c). `x` receives an explanation; NULL: none. The
  * caller closes *out, also after an error. Errors: those of model_open. */
 int model_bind(struct model **out, const struct checkpoint *c, struct backend *b,
                const struct explain *x, struct err *e);
+/* Return the architecture of a name, static; NULL if there is none (load.c). */
+const struct arch *model_arch_find(const char *name);
 /* Return the angle per position of lane i, in radians (rope.c). is_long: of the long list of
  * divisors. */
 double rope_freq(const struct rope_config *r, int i, bool is_long);
@@ -402,10 +416,10 @@ struct fwd;
 
 /* Use of a metadata key by an architecture. */
 enum key_use {
-    KEY_READ, /* read by config.c or the architecture; `value`: default, NAN if none */
+    KEY_READ, /* key that config.c or the architecture reads; `value` is the default, NAN if none */
     KEY_IDLE, /* without effect on results; `why` gives the reason */
     KEY_ONLY, /* accepted only with `value`; `why` gives the reason */
-    KEY_MUST, /* as KEY_ONLY, and required in a GGUF */
+    KEY_MUST, /* key like KEY_ONLY, and required in a GGUF */
 };
 /* A metadata key and its use by the architecture. `key` follows "ARCH.". The key of a config.json
  * field without a GGUF name is "config.FIELD". The texts are static. */
@@ -442,6 +456,7 @@ struct config_key {
 
 /* An architecture. The rows of tensors.def under its name define its tensor names and shapes. All
  * data are static. */
+struct arch_convert;
 struct arch {
     const char *name;
     /* Keys of config.json with the defaults of the reference class, and keys of a GGUF, in addition
@@ -473,6 +488,7 @@ struct arch {
     const char *layer_norm_eps;
     bool norm_bias;   /* true: each LayerNorm has a bias; false: none has one */
     bool plain_norms; /* true: no LayerNorm is in the table, because none has weights */
+    const struct arch_convert *convert; /* convert_impl.h; NULL: no parts of its own */
     enum curve curve; /* default activation of feed-forward blocks, if the metadata have none */
     /* name of the default activation if the architecture computes it (ffn_block.act), static; NULL:
      * `curve` */
@@ -480,10 +496,10 @@ struct arch {
     int ffn_times; /* default width of feed-forward blocks, in widths d; 0: none */
     /* sizes of the structs of the functions below; 0: sizes of decoder_ends and decoder_layer */
     size_t ends_bytes, layer_bytes;
-    /* Begins, or ends with a dot before them, of the raw names of tensors without effect on
-     * results; ends with NULL. NULL: none. */
+    /* List of begins of raw names, or of ends after a dot, of tensors without effect on results.
+     * NULL ends the list. NULL: none. */
     const char *const *left_out;
-    const char *left_out_why; /* what these tensors are, static; NULL if left_out is */
+    const char *left_out_why; /* description of these tensors, static; NULL if left_out is NULL */
     /* Set d_head, the rotated lanes of ROPE_MAIN, and `own`, from keys of the architecture. c has
      * the numbers of layers and heads, widths and epsilon. NULL: heads have their usual sizes. */
     void (*heads)(struct config *c, struct binder *b);
@@ -531,7 +547,7 @@ struct binder {
     int rc;
     bool all_bound; /* true: all parts of the model are bound, so other tensors have no use */
     const struct model_options *options; /* borrowed; NULL: the model is not computed */
-    struct refusal *refusal;             /* borrowed: receives the first refused key; NULL: none */
+    struct refusal *refusal;             /* borrowed; receives the first refused key; NULL: none */
 };
 
 enum { WHY_BYTES = 400 };
@@ -545,20 +561,36 @@ struct refusal {
 /* Return the value of a key that the architecture declares (KEY_READ), and mark the key as read.
  * NULL if the key is absent or not declared. The value may be null (META_NONE). */
 const struct meta *config_meta(struct binder *b, const char *key);
+/* Return the declared default of a key; NAN if none. */
+double config_default(const struct binder *b, const char *key);
 /* Return true if the key is declared, even if the file lacks the key. */
 bool config_has(const struct binder *b, const char *key);
 /* Reject a key with the error "PATH: config.json: FIELD: ..." or "PATH: metadata ARCH.KEY: ...".
  * The first failure is kept. */
 void config_refuse(struct binder *b, const char *key, int rc, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
+/* Return the declaration of a key that has another use in the text part of a model of several
+ * parts, static (parts.c). NULL for others, and in models of one part. */
+const struct config_key *parts_row(const struct binder *b, const char *key);
+/* Return the declaration of a key that the class of several parts reads in text parts whose own
+ * class lacks it, static. NULL for others. */
+const struct config_key *parts_added_row(const struct binder *b, const char *key);
+/* Read the tokens of other parts, and the padding token that the class reads in their place. */
+void parts_tokens(struct binder *b, struct config *c);
+/* Read the fields of the text part that the head of the whole uses, whatever the text part. Reject
+ * ropes that its positions do not permit. */
+void parts_head(struct binder *b, struct config *c);
+/* Return true if the config of a model of several parts permits a tied head. */
+bool parts_tied(struct binder *b);
 /* Return a value as text, for an error. `out` is used for some kinds. */
 const char *config_value_text(const struct meta *m, char out[80]);
 /* Return the value of a declared key, or the declared default if the key is absent. Return
  * `fallback` if no default is declared or the value is null. An integer outside [lo, hi] is
  * rejected. The key is required if fallback < lo. Reals are finite. Only `fallback` may be NAN. */
 int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback);
-/* Return the values of a declared key for the layers, int [n_layer] in the arena: a list with an
- * item per layer, or one value for all. Otherwise as config_int. NULL after a failure. */
+/* Return the values of a declared key for the layers, int [n_layer] in the arena. The key has a
+ * list with an item per layer, or one value for all. Otherwise as config_int. NULL after a
+ * failure. */
 const int *config_layer_ints(struct binder *b, const char *key, int64_t lo, int64_t hi,
                              int64_t fallback);
 /* Replace values of v int [n_layer] by those of single layers, "config.per_layer_config.FIELD". The
@@ -573,8 +605,8 @@ void config_only_text(struct binder *b, const char *key, const char *value);
 /* Check that every key was read, is idle, or has its only accepted value. All other keys are
  * rejected or logged as warnings (keys.def). */
 void config_check_keys(struct binder *b);
-/* Return what loading does with the key at position i of the checkpoint. Write the part of the
- * model that uses it, or the reason, to why. Valid after config_read, also if it failed. */
+/* Return the fate of the key at position i of the checkpoint. Write the part of the model that uses
+ * it, or the reason, to why. Valid after config_read, also if it failed. */
 enum fate config_judge(const struct binder *b, int i, char why[WHY_BYTES]);
 /* Report the fates of all keys and tensors (explain.c), also after a failure. */
 void explain_all(const struct binder *b, const struct explain *x);
@@ -592,7 +624,7 @@ int config_window(struct binder *b);
  * failure. */
 bool config_layer_types(struct binder *b, struct config *c, int window);
 /* Let the last n layers use the keys and values of the last layer before them of their type: with
- * or without a window. `key` gives n. Layers have their final sizes and windows. */
+ * or without a window. n is the value of `key`. Layers have their final sizes and windows. */
 void config_share_kv(struct config *c, struct binder *b, const char *key, int n);
 /* Set ROPE_LOCAL, the rope of windowed layers, with base `base` and without scaling. */
 void config_local_rope(struct config *c, struct binder *b, const char *key, double base);
@@ -609,7 +641,7 @@ bool config_curve(const char *name, size_t n, enum curve *curve);
 /* Return the value of a soft cap's key, which must be above 0; 0 if the value is null. */
 float config_cap(struct binder *b, const char *key);
 
-/* form/form.c: read and check quantization_config. */
+/* Read and check quantization_config (form/form.c). */
 void form_read(struct binder *b);
 /* Describe a quantized matrix [n_out, k], stored as tensors stem.EXPERT*, and set *type to the
  * format of its values. Return its first tensor. NULL for a model that is not quantized, or after a
@@ -626,7 +658,7 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
 const struct tensor_row *bind_row(const struct binder *b, const char *stem);
 /* Return the tensor `name`, and mark it as bound; NULL if none. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name);
-/* Fail with ERR_MISSING for the tensor `name`, unless binding has failed before. */
+/* Fail with ERR_MISSING for the tensor `name` if binding has not failed before. */
 void bind_missing(struct binder *b, const char *name);
 /* Write `stem` with the layer number il, then `suffix`, to out. */
 void bind_name(const struct binder *b, char out[160], const char *stem, int il, const char *suffix);
@@ -634,17 +666,17 @@ void bind_name(const struct binder *b, char out[160], const char *stem, int il, 
  * one %d for the layer number. The layer's config defines the sizes. il: layer number; -1 outside
  * layers. */
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias);
-/* Rows of a matrix that several layers share: row i is row first + i / run * step + i % run of the
- * matrix. run 0: the rows follow each other. */
+/* Rows of a matrix that several layers share. Row i is row first + i / run * step + i % run of the
+ * matrix. If run is 0, the rows follow each other. */
 struct row_part {
     int64_t first, n; /* n: number of rows */
     int64_t run, step;
 };
-/* As bind_linear, for a part of the matrix. */
+/* Bind a part of a matrix, as bind_linear does. */
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
                const struct row_part *part);
 /* Return true if the file has the matrix `fused` instead of matrices such as `part`. Both are names
- * of tensors.def. If the table has both, and `fused` as OTHER, the file decides. */
+ * of tensors.def. The file decides if the table has both, and `fused` as OTHER. */
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il);
 /* Bind the norm stem.weight: RMSNorm, or LayerNorm with stem.bias if arch has layer_norm_eps. A
  * LayerNorm that is not in the table has no weights. */
@@ -660,10 +692,12 @@ bool bind_has(const struct binder *b, const char *stem, int il);
 /* Bind one matrix per expert: stem.weight with three dimensions, or stem.E.weight for each expert
  * E. */
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il);
-/* As bind_experts, for rows [first, first + n) of each expert's matrix. The file has one tensor. */
+/* Bind rows [first, first + n) of each expert's matrix, as bind_experts does. The file has one
+ * tensor. */
 void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il, int64_t first,
                       int64_t n);
-/* As bind_linear, for a matrix [n_out, k] outside of layers that tensors.def does not have. */
+/* Bind a matrix [n_out, k] outside of layers that tensors.def does not have, as bind_linear
+ * does. */
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
                 enum bias bias);
 /* Bind matrix i of n matrices [n_out, k] outside of layers, which the file has as one tensor
@@ -699,7 +733,7 @@ int bind_outputs(struct binder *b, const char *name, int64_t per_out);
 int bind_fixed(struct binder *b, const char *name, int64_t n);
 /* Bind all parts of the architecture, then check that the file has no unused tensor. */
 void bind_all(struct binder *b);
-/* quantize.c: select the formats of a mixture for all matrices, which packing encodes. */
+/* Select the formats of a mixture for all matrices, for their encoding by packing (quantize.c). */
 void model_quantize(struct binder *b, const char *name);
 
 /* ---- a forward pass ---- */
@@ -712,7 +746,7 @@ struct fwd {
     const int32_t *angle; /* [n_row] rows of the rope tables, on the device */
     int n_row, il;
     float *x; /* residual stream, f32 [n_row, d]; borrowed from the model's scratch, as are h, y */
-    /* borrowed: buffers of the architecture within a layer, f32 [n_row, d]; h also holds results of
+    /* borrowed buffers of the architecture within a layer, f32 [n_row, d]; h also holds results of
      * norms */
     float *h, *y;
 };
@@ -724,19 +758,19 @@ static inline float *fwd_at(const struct fwd *f, int scratch)
     return f->m->scratch.v[scratch].at;
 }
 
-/* linear.c: compute y f32 [n_row, n_out] = l x of x f32 [n_row, k]. _add functions add l x to y.
- * fwd_linear receives the number of rows. All other functions compute the rows of f. */
+/* Compute y f32 [n_row, n_out] = l x of x f32 [n_row, k] (linear.c). Functions with _add add l x to
+ * y. fwd_linear receives the number of rows. All other functions compute the rows of f. */
 void fwd_linear(struct fwd *f, float *y, const struct linear *l, const float *x, int n_row);
 /* Compute out [n], the outputs of one input, in one op if the backend fuses them. */
 void fwd_linears(struct fwd *f, const struct output *out, int n, const struct input *in);
 /* Add l x of x f32 [n_row, k] to y f32 [n_row, n_out]. */
 void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float *x);
 /* Compute y f32 [n_row * n_used, n_out]: for each entry of r, the matrix of its expert times its
- * row of x f32 [n_row, k]. If by_entry, use row `entry` of x f32 [n_row * n_used, k] instead. */
+ * row of x f32 [n_row, k]. With by_entry, the row is row `entry` of x f32 [n_row * n_used, k]. */
 void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x,
                  const struct route *r, bool by_entry);
-/* Compute y f32 [n_row, d] = the gated unit g of one input, in one op if the backend fuses it and
- * no adapter adds to its matrices. */
+/* Compute y f32 [n_row, d] = the gated unit g of one input. This is one op if the backend fuses it
+ * and no adapter adds to its matrices. */
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in);
 
 /* block/plain.c: operations between blocks. */
@@ -749,8 +783,8 @@ void fwd_scale(struct fwd *f, float *x, float by); /* compute x *= by, f32 [n_ro
 void fwd_clamp(struct fwd *f, float *x, int64_t n, float limit);
 /* Copy columns of x f32 [n_row, x_row] to y f32 [n_row, y_row]. */
 void fwd_columns(struct fwd *f, float *y, const float *x, const struct columns *c);
-/* Rotate heads of x f32 [n_row, n_head, d_head] by the rope with the index `rope`. x may begin at a
- * later value of the first head. */
+/* Rotate the heads of x f32 [n_row, n_head, d_head] by the rope with the index `rope`. x may begin
+ * at a later value of the first head. */
 void fwd_rope(struct fwd *f, float *x, int n_head, int d_head, int rope);
 /* Normalize heads of x f32 [n_row, n_head, d_head], in place. */
 void fwd_head_norm(struct fwd *f, float *x, int n_head, const struct norm *n);
@@ -770,12 +804,12 @@ struct input fwd_plain(const float *x);
 /* Return the values of a block's input, computed if necessary, f32 [n_row, n]. */
 const float *fwd_made(struct fwd *f, struct input in, int64_t n);
 
-/* block/attn.c: compute y = the attention block of `in`. The _add function adds the result to x, in
- * fewer passes. An architecture with operations inside the block calls fwd_qkv, fwd_attend and
- * fwd_attn_out. */
+/* Bind the attention block of layer il (block/attn.c). fwd_attn computes it. fwd_attn_add adds the
+ * result in fewer passes. An architecture with operations inside the block calls fwd_qkv,
+ * fwd_attend and fwd_attn_out. */
 void bind_attn(struct binder *b, struct attn_block *a, int il);
-/* Bind everything but matrices and norms, for an architecture that computes the scratch q, k and v
- * itself. d_v: size of a head of v. */
+/* Bind the block without matrices and norms, for an architecture that computes the scratch q, k and
+ * v itself. d_v is the size of a head of v. */
 void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v);
 /* Compute y f32 [n_row, d] = the attention of `in`. */
 void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block *a);
@@ -792,33 +826,36 @@ void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a);
 /* Add the output projection to x f32 [n_row, d]. */
 void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);
 
-/* block/ffn.c: compute y = the feed-forward block of `in`. The _add function adds the result to x,
- * in fewer passes. The block has a gate if the table of tensors has one. */
+/* Bind the feed-forward block of layer il (block/ffn.c). The block has a gate if the table of
+ * tensors has one. */
 void bind_ffn(struct binder *b, struct ffn_block *g, int il);
 /* Compute y f32 [n_row, d] = the feed-forward block of `in`. */
 void fwd_ffn(struct fwd *f, float *y, struct input in, const struct ffn_block *g);
-/* Add the feed-forward block of `in` to x f32 [n_row, d]. */
+/* Add the feed-forward block of `in` to x f32 [n_row, d]. This takes fewer passes than fwd_ffn and
+ * an addition. */
 void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_block *g);
 
-/* The two parts of a block with a gate, for an architecture with operations between them. Return
- * curve(gate in) * (up in), f32 [n_row, d_ff], in the block's scratch. */
+/* Return curve(gate in) * (up in), f32 [n_row, d_ff], in the block's scratch. It is the first part
+ * of a block with a gate, for an architecture with operations between both parts. */
 float *fwd_ffn_inner(struct fwd *f, struct input in, const struct ffn_block *g);
 /* Add down times that scratch to x f32 [n_row, d]. */
 void fwd_ffn_out_add(struct fwd *f, float *x, const struct ffn_block *g);
 
-/* As fwd_ffn, for a block with a gate: outputs of the gate below their mean plus `by` standard
- * deviations count as 0, all others lose that value. */
+/* Compute y like fwd_ffn, for a block with a gate, whose outputs are cut at their mean plus `by`
+ * standard deviations. Outputs below the cut count as 0. The cut is subtracted from all others. */
 void fwd_ffn_cut(struct fwd *f, float *y, struct input in, const struct ffn_block *g, float by);
 /* Return the number of standard deviations below which a part of normally distributed gates is. */
 float ffn_cut_of(double part);
 
-/* block/layer.c: the layer of most decoders. */
+/* Bind layer il, the layer of most decoders (block/layer.c). */
 void decoder_bind_layer(struct binder *b, void *layer, int il);
 /* Add the blocks of a layer to the residual stream, f32 [n_row, d]. */
 void decoder_layer(struct fwd *f, const void *layer);
 
-/* block/cross.c: a model of encoder and decoder. */
+/* Bind the ends, or the attention to the source, of a model of encoder and decoder
+ * (block/cross.c). */
 void cross_bind_ends(struct binder *b, void *ends);
+/* Bind the attention of layer il to the source. */
 void bind_cross(struct binder *b, struct cross_block *c, int il);
 /* Compute the encoder's layers for the rows of f, which are whole sources. Store K and V of its
  * output for each layer of the decoder. */
@@ -828,26 +865,29 @@ void fwd_cross(struct fwd *f, float *y, struct input in, const struct cross_bloc
 /* Add the attention of `in` to the source to x f32 [n_row, d]. */
 void fwd_cross_add(struct fwd *f, float *x, struct input in, const struct cross_block *c);
 
-/* block/moe.c: compute y = the mixture of experts of `in`. The _add function adds the result to x.
- * The layer's config defines the expert counts and the weights of experts. */
+/* Bind the mixture of experts of layer il (block/moe.c). The layer's config defines the expert
+ * counts and the weights of experts. */
 void bind_moe(struct binder *b, struct moe_block *m, int il);
 /* Compute y f32 [n_row, d] = the mixture of `in`. */
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m);
 /* Add the mixture of `in` to x f32 [n_row, d]. */
 void fwd_moe_add(struct fwd *f, float *x, struct input in, const struct moe_block *m);
-/* The two parts of a mixture whose router and experts have different inputs. fwd_route assigns the
- * rows to experts by x f32 [n_row, d]. fwd_mix sets y f32 [n_row, d] to the mixture of the experts'
- * results for x f32 [n_row, d]; add: adds it to y. */
+/* Compute a mixture whose router and experts have different inputs, in two parts. fwd_route assigns
+ * the rows to experts by x f32 [n_row, d]. fwd_mix sets y f32 [n_row, d] to the mixture of the
+ * experts' results for x f32 [n_row, d]. With `add` it adds the mixture to y. */
 void fwd_route(struct fwd *f, const float *x, const struct moe_block *m);
+/* Set y to the mixture for x by the last fwd_route. add: add it to y. */
 void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m, bool add);
 
-/* block/ends.c: embedding, output norm and head of most decoders, and parts of these. The config
- * has the factors of embedding and logits, and the cap of the logits. */
+/* Bind the embedding, output norm and head of most decoders (block/ends.c). The config has the
+ * factors of embedding and logits, and the cap of the logits. */
 void bind_vocab(struct binder *b); /* set the vocabulary's size from the embedding's rows */
+/* Bind the embedding, the output norm and the head. */
 void decoder_bind(struct binder *b, void *ends);
-/* Parts of decoder_bind: embeddings and their norm, and the head. output_norm is between them. The
- * head is bound after the embedding, which converted_params relies on. */
+/* Bind a part of decoder_bind: the embeddings and their norm, or the head. output_norm is between
+ * them. The head is bound after the embedding, because converted_params relies on this order. */
 void decoder_bind_inputs(struct binder *b, struct decoder_ends *e);
+/* Bind the head, after the embedding. */
 void decoder_bind_head(struct binder *b, struct decoder_ends *e);
 /* Return true for a tensor of divisors of the rope that a scaling of the caller replaces. */
 bool decoder_drops_divisors(const struct binder *b, const char *name);
@@ -862,54 +902,64 @@ void fwd_position(struct fwd *f, const struct tensor *position);
 /* Gather the result rows of f->x into f->h, and return it, f32 [n_out, d]. The rows of f are then
  * the result rows. */
 float *fwd_wanted(struct fwd *f);
-/* As fwd_wanted, and apply the output norm. */
+/* Apply the output norm to the result of fwd_wanted, and return it. */
 float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e);
 /* Compute results from the result rows h f32 [n_out, d_embd]. The head computes logits f32
  * [n_logits, n_vocab]. Hidden rows are copied. Both kinds of results remain on the device until
  * model_forward fetches them. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e);
 
-/* block/input.c: inputs of single layers. Bind bind_inputs before the head. */
-void bind_inputs(struct binder *b, struct layer_inputs *s);
+/* Bind the inputs of single layers (block/input.c), before the head. */
+void bind_inputs(struct binder *b, struct layer_inputs *s, int d_input, int n_input);
 /* Compute the inputs of all layers from f->x, the embedded tokens. Tokens without a row of the
  * table get row 0. */
 void fwd_inputs(struct fwd *f, const struct layer_inputs *s);
-void bind_input(struct binder *b, struct input_block *u, int il);
+/* Bind the use of layer il's own input. */
+void bind_input(struct binder *b, struct input_block *u, int il, int d_input);
 /* Compute y f32 [n_row, d] = norm(project(curve(gate x) * the layer's input)), x f32 [n_row, d]. y
  * may be x. */
 void fwd_input(struct fwd *f, float *y, const float *x, const struct input_block *u);
 
-/* block/altup.c: several residual streams. fwd_split makes them from f->x. fwd_predict makes the
- * predictions of the layer. fwd_correct changes them to the streams after the layer, whose result
- * is y f32 [n_row, d]; f->h and f->y are overwritten. fwd_merge returns the mean of the result rows
- * f32 [n_out, d]. The rows of f are then the result rows. */
-void bind_altup_ends(struct binder *b, struct altup_ends *e);
-void bind_altup(struct binder *b, struct altup_block *a, int il, int active);
+/* Bind and compute several residual streams (block/altup.c). fwd_split makes them from f->x.
+ * fwd_predict makes the predictions of the layer. fwd_correct changes them to the streams after the
+ * layer, whose result is y f32 [n_row, d]. It overwrites f->h and f->y. fwd_merge returns the mean
+ * of the result rows f32 [n_out, d]. The rows of f are then the result rows. */
+
+/* Bind the matrices that split and merge the residual streams. */
+void bind_altup_ends(struct binder *b, struct altup_ends *e, int n_stream);
+/* Bind the residual streams of layer il. */
+void bind_altup(struct binder *b, struct altup_block *a, int il, int n_stream, int active);
+/* Make the residual streams from f->x. */
 void fwd_split(struct fwd *f, const struct altup_ends *e);
+/* Make the predictions of the layer. */
 void fwd_predict(struct fwd *f, const struct altup_block *a);
+/* Correct the predictions with the layer's result y f32 [n_row, d]. */
 void fwd_correct(struct fwd *f, const float *y, const struct altup_block *a);
+/* Return the mean of the result rows of all streams, f32 [n_out, d]. */
 float *fwd_merge(struct fwd *f, const struct altup_ends *e);
 /* Return prediction i of the layer, or stream i after it, f32 [n_row, d]. */
 float *fwd_prediction(const struct fwd *f, const struct altup_block *a, int i);
 
-/* block/encoder.c: the ends of encoders. encoder_segments returns the number of segments: the value
- * of type_vocab_size, or the rows of a GGUF's table. */
+/* Return the number of segments, which is type_vocab_size or the number of rows of a GGUF's table.
+ * The encoder_ functions are the ends of encoders (block/encoder.c). */
 int encoder_segments(struct binder *b);
+/* Bind the embeddings of an encoder. */
 void encoder_bind(struct binder *b, void *ends);
+/* Set the residual stream, f32 [n_row, d], to the embeddings of the batch. */
 void encoder_embed(struct fwd *f, const void *ends);
 /* Return the hidden states of the result rows. */
 struct model_out encoder_output(struct fwd *f, const void *ends);
 
-/* head.c: bind the layers of an embedding after pooling (all architectures). */
+/* Bind the layers of an embedding after pooling, for all architectures (head.c). */
 void bind_embedding(struct binder *b);
-/* Bind a classifier if the file has one: cls (its function is *curve) and its norm, then
- * cls.output. curve NULL: only cls.output. bias: bias of cls. */
+/* Bind a classifier if the file has one. It is cls with the function *curve and its norm, then
+ * cls.output. If curve is NULL, it is only cls.output. `bias` is the bias of cls. */
 void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias);
 /* Bind the classifier of the options' tokens, if there are any. ERR_UNSUPPORTED if the model has no
  * head, or another classifier. */
 void bind_class_tokens(struct binder *b);
 
-/* forward.c: compute layers [from, to) for the rows of f. */
+/* Compute layers [from, to) for the rows of f (forward.c). */
 void fwd_layers(struct fwd *f, int from, int to);
 /* Report an intermediate x f32 [n_row, n] in scratch to the trace callback. Ops are not fused if a
  * callback is set. */
@@ -917,20 +967,20 @@ void trace(struct fwd *f, const char *name, const float *x, int64_t n);
 
 /* ---- plan.c, rope.c ---- */
 
-/* Allocate vectors, scratch, rope tables and KV pages. plan_release frees them, also after an
+/* Allocate vectors, scratch, rope tables and KV pages. plan_close frees them, also after an
  * error. ERR_LIMIT if the KV pages exceed the memory or a step has too many rows of experts,
  * ERR_MEMORY. */
-int plan_memory(struct model *m, const struct model_options *o, struct err *e);
+int plan_open(struct model *m, const struct model_options *o, struct err *e);
 /* Return the KV bytes per token over all layers of a bound model, in pages of the default size. */
 int64_t plan_token_bytes(const struct model *m, enum kv_type t);
-/* Free the memory of plan_memory; accepts a half-planned model. */
-void plan_release(struct model *m);
+/* Free the memory of plan_open; accepts a half-planned model. */
+void plan_close(struct model *m);
 
 /* Return the limit n_short of batches for texts of up to context_max tokens. */
 int rope_n_short(const struct model *m, int context_max);
-/* Allocate rope tables on the device: cos and sin, computed in f64. limits.n_short is set. After
- * rope_reach, the tables contain the rows of a batch. rope_close frees them, also after an error.
- * ERR_LIMIT, ERR_MEMORY. */
+/* Allocate rope tables on the device: cos and sin, computed in f64. limits.n_short must be set.
+ * After rope_reach, the tables contain the rows of a batch. rope_close frees them, also after an
+ * error. ERR_LIMIT, ERR_MEMORY. */
 int rope_open(struct model *m, int pos_max, struct err *e);
 /* Extend the tables to the rows angle i32 [n], on the host. */
 void rope_reach(struct model *m, const int32_t *angle, int n);

@@ -151,6 +151,10 @@ static int plan_scratch(struct model *m, struct err *e)
     m->host = b->is_host ? m->memory : os_alloc(n_byte);
     if (!m->memory || !m->host) return err_memory(e, "activations", n_byte);
     lay_out(m, m->memory);
+    if (m->config.n_padded > 0) {
+        m->token = arena_push(&m->arena, (size_t)l->n_row * sizeof *m->token, 8);
+        if (!m->token) return err_memory(e, "tokens", (size_t)l->n_row * sizeof *m->token);
+    }
     m->info.scratch_bytes = (int64_t)n_byte;
     /* rows of linear layers in a mixture */
     const int64_t n_entry = (int64_t)l->n_row * m->used_max;
@@ -169,8 +173,8 @@ static int plan_scratch(struct model *m, struct err *e)
 
 /* ---- pages ---- */
 
-/* Open the KV store. A store that exceeds the machine's memory is rejected here. Pages are not
- * touched yet, so the system would accept it and end the process later. */
+/* Open the KV store. Reject a store that exceeds the machine's memory. Pages are not touched yet,
+ * so the system would accept it and end the process later. */
 static int plan_pages(struct model *m, const struct model_options *o, int page_rows, struct err *e)
 {
     struct model_info *i = &m->info;
@@ -207,7 +211,7 @@ int64_t plan_token_bytes(const struct model *m, enum kv_type t)
     return kv_store_bytes_per_page(m->kv_geometry, m->config.n_layer, t, PAGE_ROWS) / PAGE_ROWS;
 }
 
-int plan_memory(struct model *m, const struct model_options *o, struct err *e)
+int plan_open(struct model *m, const struct model_options *o, struct err *e)
 {
     CHECK(!m->memory && !m->vectors, "%lld floats are planned already", (long long)m->n_scratch);
     const struct config *c = &m->config;
@@ -238,7 +242,7 @@ int plan_memory(struct model *m, const struct model_options *o, struct err *e)
     return rc;
 }
 
-void plan_release(struct model *m)
+void plan_close(struct model *m)
 {
     struct backend *b = m->backend;
     const size_t n_byte = (size_t)m->n_scratch * sizeof(float);

@@ -1,5 +1,5 @@
 /* same_config.c - compare the configs of two checkpoints of one model, such as a directory and the
- * GGUF made of it. What a file has no key for is found here, because its value differs after
+ * GGUF made of it. A field without a key in the file is found here, because its value differs after
  * reading. */
 #include "model_impl.h"
 
@@ -8,7 +8,7 @@
 
 /* State of a comparison. The pointers are borrowed. */
 struct comparison {
-    const char *want, *got; /* paths */
+    const char *want; /* path */
     struct err *e;
     int rc; /* first difference */
 };
@@ -16,16 +16,16 @@ struct comparison {
 /* Record a difference. layer: -1 if the value is not of a layer. */
 static void check_value(struct comparison *x, const char *what, int layer, double want, double got)
 {
-    const double room = 2e-6 * fabs(want);
+    const double room = 2e-6 * fabs(want) + 1e-28; /* 1e-30: an angle of lanes at rest in a GGUF */
     if (x->rc != 0 || want == got || fabs(want - got) <= room || (isnan(want) && isnan(got)))
         return;
-    x->rc = layer < 0
-                ? err_set(x->e, ERR_UNSUPPORTED,
-                          "%s: %s is %.9g, which has no key in %s, where it is %.9g", x->want, what,
-                          want, x->got, got)
-                : err_set(x->e, ERR_UNSUPPORTED,
-                          "%s: %s of layer %d is %.9g, which has no key in %s, where it is %.9g",
-                          x->want, what, layer, want, x->got, got);
+    x->rc = layer < 0 ? err_set(x->e, ERR_UNSUPPORTED,
+                                "%s: %s is %.9g, which has no place in the result: it has %.9g",
+                                x->want, what, want, got)
+                      : err_set(x->e, ERR_UNSUPPORTED,
+                                "%s: %s of layer %d is %.9g, which has no place in the result: it "
+                                "has %.9g",
+                                x->want, what, layer, want, got);
 }
 
 #define SAME(field)    check_value(x, #field, -1, (double)a->field, (double)b->field)
@@ -49,6 +49,9 @@ static void compare_layer(struct comparison *x, int i, const struct layer_config
     SAME_IN(kv_layer);
     SAME_IN(reuses_kv);
     SAME_IN(v_is_k);
+    SAME_IN(softcap);
+    SAME_IN(cuts_gates);
+    SAME_IN(gate_cut);
 }
 
 /* Compare the angles, not the parameters: a scaling may be a tensor of divisors in one file. */
@@ -68,34 +71,42 @@ static void compare_rope(struct comparison *x, int i, const struct rope_config *
     }
 }
 
+static void compare_curves(struct comparison *x, enum curve a, enum curve b)
+{
+    static const char *const name[] = {
+        [CURVE_silu] = "silu",     [CURVE_gelu_tanh] = "gelu_pytorch_tanh",
+        [CURVE_gelu_erf] = "gelu", [CURVE_relu] = "relu",
+        [CURVE_relu2] = "relu2",   [CURVE_tanh] = "tanh"};
+    if (x->rc != 0 || a == b) return;
+    x->rc = err_set(x->e, ERR_UNSUPPORTED,
+                    "%s: the activation %s has no place in the result: it has %s", x->want, name[a],
+                    name[b]);
+}
+
 static void compare_configs(struct comparison *x, const struct config *a, const struct config *b)
 {
     SAME(n_layer);
     SAME(d);
-    SAME(d_ff);
     SAME(n_head);
-    SAME(n_head_kv);
-    SAME(d_head);
     SAME(n_vocab);
     SAME(context_train);
     SAME(n_encoder);
     SAME(n_start);
     SAME(d_embd);
-    SAME(n_position);
+    check_value(x, "the number of positions", -1, a->n_position - a->position0,
+                b->n_position - b->position0);
     SAME(n_segment);
-    SAME(position0);
-    SAME(d_input);
-    SAME(n_input);
-    SAME(n_stream);
-    SAME(d_laurel);
     SAME(pooling_type);
     SAME(length_max);
+    SAME(n_label);
+    if (a->n_label > 0) SAME(class_pooling);
+    if (a->n_label > 0) SAME(class_act);
+    for (int i = 0; i < a->n_start && i < b->n_start; i++) SAME_IN(start[i]);
     SAME(rms_eps);
     SAME(plain_norms);
-    SAME(head_norms);
     SAME(v_norms);
     SAME(order);
-    SAME(curve);
+    compare_curves(x, a->curve, b->curve);
     SAME(own_curve);
     SAME(no_gate);
     SAME(logit_softcap);
@@ -108,19 +119,40 @@ static void compare_configs(struct comparison *x, const struct config *a, const 
     SAME(residual_scale);
     SAME(logit_scale);
     SAME(n_rope);
+    SAME(own_bytes);
+    if (x->rc == 0 && a->own_bytes > 0 && memcmp(a->own, b->own, a->own_bytes) != 0)
+        x->rc = err_set(x->e, ERR_UNSUPPORTED,
+                        "%s: values that only its architecture has have no place in the result",
+                        x->want);
     for (int i = 0; i < a->n_rope && x->rc == 0; i++) compare_rope(x, i, &a->rope[i], &b->rope[i]);
     for (int i = 0; i < a->n_layer && x->rc == 0; i++)
         compare_layer(x, i, &a->layer[i], &b->layer[i]);
+}
+
+/* Compare the layers of a head. */
+static void compare_head(struct comparison *x, const struct head_layers *a,
+                         const struct head_layers *b)
+{
+    SAME(n);
+    SAME(n_out);
+    for (int i = 0; i < a->n && x->rc == 0; i++) {
+        const struct head_layer *p = &a->layer[i], *q = &b->layer[i];
+        check_value(x, "an activation in the head", -1, p->curved, q->curved);
+        if (p->curved) compare_curves(x, p->curve, q->curve);
+        check_value(x, "the bias of a head", i, p->l.bias != NULL, q->l.bias != NULL);
+        check_value(x, "the norm of a head", i, p->norm.g != NULL, q->norm.g != NULL);
+    }
 }
 
 int model_same_config(const struct checkpoint *want, const struct checkpoint *got,
                       struct backend *b, struct err *e)
 {
     struct model *m = NULL, *other = NULL;
-    struct comparison x = {.want = checkpoint_path(want), .got = checkpoint_path(got), .e = e};
+    struct comparison x = {.want = checkpoint_path(want), .e = e};
     x.rc = model_bind(&m, want, b, NULL, e);
     if (x.rc == 0) x.rc = model_bind(&other, got, b, NULL, e);
     if (x.rc == 0) compare_configs(&x, &m->config, &other->config);
+    for (int h = 0; h < N_HEAD && x.rc == 0; h++) compare_head(&x, &m->head[h], &other->head[h]);
     model_close(m);
     model_close(other);
     return x.rc;

@@ -1,6 +1,6 @@
-/* to_hf.c - a GGUF as the tensors and the config.json of a Hugging Face directory: the inverse of
- * to_gguf.c. The fields' names are those of hf_keys.def, the tensors' those of tensors.def. What
- * config.json cannot express is found by model_same_config. */
+/* to_hf.c - a GGUF as the tensors of a Hugging Face directory: the inverse of to_gguf.c. Names are
+ * those of tensors.def. to_hf_config.c writes the config.json. model_same_config finds a feature
+ * that it cannot express. */
 #include "convert_impl.h"
 
 #include "base/text.h"
@@ -9,100 +9,53 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct hf_class {
-    const char *arch, *name; /* static */
-    float norm_add;
-};
-
-static const struct hf_class *class_of(const char *arch)
+/* Return the class for a GGUF; NULL if there is none. slides: the file has a window. */
+static const struct hf_class *class_of(const struct checkpoint *c, const char *arch, bool slides)
 {
-    static const struct hf_class all[] = {
-#define TO_HF(arch, class, norm_add) {arch, class, norm_add},
+    static const struct hf_class all[] =
+        {
+#define TO_HF(arch, class, model_type, norm_add) {arch, class, model_type, norm_add},
+#include "to_hf.def"
+        },
+                                 windowed[] = {
+#define TO_HF_WINDOW(arch, class, model_type, norm_add) {arch, class, model_type, norm_add},
+#include "to_hf.def"
+                                 };
+    static const struct {
+        struct hf_class class;
+        const char *tensor; /* static */
+    } lacking[] = {
+#define TO_HF_LACKS(arch, class, model_type, norm_add, tensor)                                     \
+    {{arch, class, model_type, norm_add}, tensor},
 #include "to_hf.def"
     };
-    for (size_t i = 0; arch && i < sizeof all / sizeof all[0]; i++)
-        if (strcmp(all[i].arch, arch) == 0) return &all[i];
+    for (size_t i = 0; slides && i < sizeof windowed / sizeof windowed[0]; i++)
+        if (strcmp(arch_gguf_name(windowed[i].arch), arch) == 0) return &windowed[i];
+    for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++)
+        if (strcmp(arch_gguf_name(lacking[i].class.arch), arch) == 0 &&
+            !checkpoint_tensor(c, lacking[i].tensor))
+            return &lacking[i].class;
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(arch_gguf_name(all[i].arch), arch) == 0) return &all[i];
     return NULL;
 }
 
-/* ---- config.json ---- */
-
-/* Append an integer under the name of the field of a key. A class without the field has no
- * member. */
-static void put_size(struct buf *b, const char *arch, const char *key, int64_t x)
+/* Set the name of the class for the head of the file: a classifier, none (embeddings), or that of
+ * the table. The name is in the model's arena. */
+static int name_class(struct hf_class *class, struct model *m, struct err *e)
 {
-    const char *field = hf_field_name(arch, key);
-    if (field) json_member_int(b, field, x);
-}
-
-static void put_float(struct buf *b, const char *field, double x)
-{
-    buf_addf(b, ",\"%s\":", field);
-    json_put_float(b, (float)x);
-}
-
-/* Return true if the architecture's class has the key. */
-static bool class_has(const struct arch *a, const char *key)
-{
-    const struct config_key *k = a->hf_key;
-    while (k->key && strcmp(k->key, key) != 0) k++;
-    return k->key != NULL;
-}
-
-static int put_rope(struct buf *b, const struct model *m, struct err *e)
-{
-    const struct rope_config *r = &m->config.rope[ROPE_MAIN];
-    const char *type = r->scaling == ROPE_YARN ? "yarn" : r->factor != 1 ? "linear" : "default";
-    if (r->freq_factor || r->long_factor)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: tensor rope_freqs.weight or rope_factors_long.weight: conversion to "
-                       "config.json is not supported yet",
-                       checkpoint_path(m->checkpoint));
-    buf_addf(b, ",\"rope_parameters\":{\"rope_type\":\"%s\"", type);
-    put_float(b, "rope_theta", r->base);
-    if (*type != 'd') put_float(b, "factor", r->factor);
-    if (r->scaling == ROPE_YARN)
-        json_member_int(b, "original_max_position_embeddings", r->context_original);
-    buf_add_char(b, '}');
+    static const char *const ends[] = {"ForCausalLM", "Model"};
+    char name[80];
+    const bool classifies = checkpoint_tensor(m->checkpoint, "cls.output.weight") != NULL;
+    if (!classifies && m->config.pooling_type == 0) return 0;
+    for (int i = 0; i < 2; i++) {
+        if (!text_ends_with(class->name, ends[i])) continue;
+        snprintf(name, sizeof name, "%.*s%s", (int)(strlen(class->name) - strlen(ends[i])),
+                 class->name, classifies ? "ForSequenceClassification" : "Model");
+        class->name = arena_text(&m->arena, name, strlen(name));
+        return class->name ? 0 : err_memory(e, name, strlen(name));
+    }
     return 0;
-}
-
-static int put_config(struct buf *b, const struct model_gguf *g, const struct hf_class *class,
-                      struct err *e)
-{
-    static const char *const curve[] = {[CURVE_silu] = "silu",
-                                        [CURVE_gelu_tanh] = "gelu_pytorch_tanh",
-                                        [CURVE_gelu_erf] = "gelu",
-                                        [CURVE_relu] = "relu",
-                                        [CURVE_relu2] = "relu2"};
-    const struct config *c = &g->m->config;
-    const char *arch = class->arch;
-    if (conversion_window(c) > 0)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: attention.sliding_window: conversion to config.json is not supported "
-                       "yet",
-                       checkpoint_path(g->c));
-    buf_addf(b, "{\"architectures\":[\"%s\"],\"model_type\":\"%s\"", class->name, arch);
-    put_size(b, arch, "block_count", c->n_layer);
-    put_size(b, arch, "context_length", c->context_train);
-    put_size(b, arch, "embedding_length", c->d);
-    put_size(b, arch, "feed_forward_length", c->d_ff);
-    put_size(b, arch, "attention.head_count", c->n_head);
-    put_size(b, arch, "attention.head_count_kv", c->n_head_kv);
-    put_size(b, arch, "attention.key_length", c->d_head);
-    put_size(b, arch, "vocab_size", c->n_vocab);
-    put_float(b, hf_field_name(arch, "attention.layer_norm_rms_epsilon"), c->rms_eps);
-    json_member_text(
-        b, class_has(g->m->arch, "config.hidden_activation") ? "hidden_activation" : "hidden_act",
-        curve[c->curve]);
-    const bool bias = checkpoint_tensor(g->c, "blk.0.attn_q.bias") != NULL;
-    if (class_has(g->m->arch, "config.attention_bias"))
-        buf_addf(b, ",\"attention_bias\":%s", bias ? "true" : "false");
-    buf_addf(b, ",\"tie_word_embeddings\":%s",
-             checkpoint_tensor(g->c, "output.weight") ? "false" : "true");
-    int rc = put_rope(b, g->m, e);
-    buf_add_text(b, "}\n");
-    return rc ? rc : b->failed ? err_memory(e, "config.json", b->n) : 0;
 }
 
 /* ---- tensors ---- */
@@ -122,54 +75,146 @@ static bool is_exact(const struct tensor_info *t, float add, enum qtype type)
     return true;
 }
 
+/* Return the type of the matrices in the directory. */
+static enum qtype matrix_type(const struct model_gguf *g, enum qtype from)
+{
+    const int type = g->type ? qtype_of_name(g->type) : (int)from;
+    return type == QT_f32 || type == QT_f16 || type == QT_bf16 ? (enum qtype)type : QT_bf16;
+}
+
 /* Return the type of a tensor in the directory. A float matrix keeps its type. A vector has the
  * type of the matrices if its values are exact in it. */
 static enum qtype type_of(const struct model_gguf *g, const struct tensor_info *t, float add)
 {
     const struct tensor_info *embd = checkpoint_tensor(g->c, "token_embd.weight");
-    const struct tensor_info *from = t->n_dim > 1 ? t : embd;
-    int type = g->type ? qtype_of_name(g->type) : (int)from->type;
-    if (type != QT_f32 && type != QT_f16 && type != QT_bf16) type = QT_bf16;
-    return t->n_dim > 1 || is_exact(t, add, (enum qtype)type) ? (enum qtype)type : QT_f32;
+    const enum qtype type = matrix_type(g, (t->n_dim > 1 ? t : embd)->type);
+    return t->n_dim > 1 || is_exact(t, add, type) ? type : QT_f32;
+}
+
+/* Add part `part` of n equal parts of a tensor, which the directory has as a tensor each. */
+static int put_part(struct model_gguf *g, const struct hf_class *class, const struct tensor_info *t,
+                    const char *raw, int part, int n, struct err *e)
+{
+    const bool norm = text_ends_with(t->name, "norm.weight");
+    struct source s = {.back = true, .add = norm ? -class->norm_add : 0};
+    int64_t dim[4] = {t->dim[0], t->dim[1], t->dim[2], t->dim[3]};
+    int n_dim = t->n_dim;
+    int rc = conversion_source(&s, (int)(t - checkpoint_tensor_at(g->c, 0)), e);
+    if (rc != 0) return rc;
+    conversion_order(&s, g->m, model_arch_find(class->arch), t->name);
+    if (s.order == ORDER_TURNED) dim[0] = t->dim[1], dim[1] = t->dim[0];
+    if (n > 1) dim[--n_dim] = 1;
+    s.first = part * (n_dim > 1 ? dim[1] : 1);
+    return conversion_add(g, raw, type_of(g, t, s.add), n_dim, dim, &s, e);
+}
+
+/* Return true for tensors of other files. These are the divisors of the rope, which become fields
+ * of config.json, and the layers of an embedding, which are modules. */
+static bool is_elsewhere(const char *name)
+{
+    return strncmp(name, "rope_f", 6) == 0 || strncmp(name, "dense_", 6) == 0;
+}
+
+bool conversion_raw_name(char *out, size_t n_out, const struct model_gguf *g,
+                         const struct hf_class *class, const char *name, int part)
+{
+    static const struct {
+        const char *arch, *tensor, *from, *to; /* static */
+    } other[] = {
+#define TO_HF_NAME(arch, tensor, part, other) {arch, tensor, part, other},
+#include "to_hf.def"
+    };
+    char own[200], table[NAME_BYTES];
+    conversion_rename(table, model_arch_find(class->arch), name, true);
+    if (!hf_raw_name(own, sizeof own, table, class->arch, part)) return false;
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) {
+        const bool lacks = other[i].tensor[0] == '!';
+        char *at = strstr(own, other[i].from), end[200];
+        if (strcmp(other[i].arch, class->arch) != 0 || !at ||
+            (checkpoint_tensor(g->c, other[i].tensor + lacks) != NULL) == lacks)
+            continue;
+        snprintf(end, sizeof end, "%s%s", other[i].to, at + strlen(other[i].from));
+        snprintf(at, sizeof own - (size_t)(at - own), "%s", end);
+    }
+    const char *base = arch_base(class->arch);
+    const bool bare = text_ends_with(class->name, "Model") &&
+                      strncmp(own, base, strlen(base)) == 0 &&
+                      !text_ends_with(class->name, "LMHeadModel");
+    snprintf(out, n_out, "%s", own + (bare ? strlen(base) : 0));
+    return true;
 }
 
 static int put_tensor(struct model_gguf *g, const struct hf_class *class, int i, struct err *e)
 {
     char raw[200];
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
-    const bool norm = text_ends_with(t->name, "norm.weight");
-    if (!hf_raw_name(raw, sizeof raw, t->name, class->arch))
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: tensor %s: conversion to a folder is not supported yet",
-                       checkpoint_path(g->c), t->name);
-    struct source s = {.tensor = malloc(sizeof *s.tensor),
-                       .n_tensor = 1,
-                       .n_head = conversion_heads(g->m, t->name),
-                       .back = true,
-                       .add = norm ? -class->norm_add : 0};
-    if (!s.tensor) return err_memory(e, t->name, sizeof *s.tensor);
-    s.tensor[0] = i;
-    return conversion_add(g, raw, type_of(g, t, s.add), t->n_dim, t->dim, &s, e);
+    if (is_elsewhere(t->name)) return 0;
+    if (conversion_raw_name(raw, sizeof raw, g, class, t->name, -1))
+        return put_part(g, class, t, raw, 0, 1, e);
+    int rc = 0, n = (int)t->dim[t->n_dim - 1];
+    for (int p = 0; p < n && rc == 0; p++) {
+        if (!conversion_raw_name(raw, sizeof raw, g, class, t->name, p))
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: tensor %s: conversion to a folder is not supported yet",
+                           checkpoint_path(g->c), t->name);
+        rc = put_part(g, class, t, raw, p, n, e);
+    }
+    return rc;
+}
+
+/* Return true if the metadata have a window. */
+static bool has_window(const struct checkpoint *c, const char *arch)
+{
+    char key[160];
+    snprintf(key, sizeof key, "%s.attention.sliding_window", arch);
+    return meta_int(checkpoint_meta(c, key), 0) > 0;
 }
 
 int model_hf_open(struct model_gguf **out, const struct checkpoint *c,
                   const struct model_gguf_options *o, struct buf *config, struct err *e)
 {
     const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
-    const struct hf_class *class = class_of(arch);
+    const struct hf_class *found = arch ? class_of(c, arch, has_window(c, arch)) : NULL;
+    const struct tensor_info *embd = checkpoint_tensor(c, "token_embd.weight");
     const int type = o->type ? qtype_of_name(o->type) : QT_f32;
     *out = NULL;
-    if (!class)
+    if (!found)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: architecture \"%.60s\": conversion to a folder is not supported yet",
                        checkpoint_path(c), arch ? arch : "");
     if (type != QT_f32 && type != QT_f16 && type != QT_bf16)
         return err_set(e, ERR_ARG, "--type: must be F32, F16 or BF16 for a folder, got %s",
                        o->type);
+    struct hf_class class = *found;
     int rc = conversion_open(out, c, o, e);
+    if (rc == 0) rc = name_class(&class, (*out)->m, e);
     for (int i = 0; i < checkpoint_n_tensor(c) && rc == 0; i++)
-        if ((*out)->used[i]) rc = put_tensor(*out, class, i, e);
-    if (rc == 0) rc = put_config(config, *out, class, e);
+        if ((*out)->used[i]) rc = put_tensor(*out, &class, i, e);
+    const struct arch_convert *own = model_arch_find(class.arch)->convert;
+    if (rc == 0 && own && own->put_tensors) rc = own->put_tensors(*out, &class, e);
+    if (rc == 0) rc = hf_put_config(config, (*out)->m, &class, matrix_type(*out, embd->type), e);
+    if (rc == 0) return 0;
+    model_gguf_close(*out);
+    *out = NULL;
+    return rc;
+}
+
+int model_hf_dense(struct model_gguf **out, const struct checkpoint *c,
+                   const struct model_gguf_options *o, int i, struct err *e)
+{
+    static const char *const end[] = {"weight", "bias"};
+    *out = NULL;
+    int rc = conversion_open(out, c, o, e);
+    for (int k = 0; k < 2 && rc == 0; k++) {
+        char name[40], raw[40];
+        struct source s = {0};
+        snprintf(name, sizeof name, "dense_%d.%s", i + 2, end[k]);
+        snprintf(raw, sizeof raw, "linear.%s", end[k]);
+        const struct tensor_info *t = checkpoint_tensor(c, name);
+        if (!t) continue;
+        rc = conversion_source(&s, (int)(t - checkpoint_tensor_at(c, 0)), e);
+        if (rc == 0) rc = conversion_add(*out, raw, type_of(*out, t, 0), t->n_dim, t->dim, &s, e);
+    }
     if (rc == 0) return 0;
     model_gguf_close(*out);
     *out = NULL;

@@ -13,9 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    TOGETHER_BYTES = 3072
-}; /* with one more line at most 4096 bytes, the size that a pipe accepts atomically */
+/* size of a write; with one more line at most 4096 bytes, which a pipe accepts atomically */
+enum { TOGETHER_BYTES = 3072 };
 
 /* Append a member whose value may contain any bytes of a client. log_put_json escapes the value, so
  * a client cannot forge a line. */
@@ -27,7 +26,7 @@ static void put_text(struct buf *b, const char *name, const char *text)
 
 /* Append an answer as one JSON object, for example
  *    {"time":"2026-01-31T12:00:00.000Z",...,"method":"POST","path":"/v1/models","status":200,...}
- * A rejected head possibly has no method or path. The line then contains "-". */
+ * A rejected head may have no method or path. The line then contains "-". */
 static void put_json(struct buf *b, const struct exchange *x, int status, int64_t us)
 {
     buf_add_text(b, "{\"time\":\"");

@@ -39,6 +39,13 @@ static bool is_v4(const struct address *a)
     return a->known && IN6_IS_ADDR_V4MAPPED(&in);
 }
 
+bool address_is_loopback(const struct address *a)
+{
+    struct in6_addr in;
+    memcpy(&in, a->byte, sizeof in);
+    return a->known && (is_v4(a) ? a->byte[V4_BITS / 8] == 127 : IN6_IS_ADDR_LOOPBACK(&in));
+}
+
 /* A unix socket has no address: `known` remains false, and all its clients share one number. */
 void address_of(struct address *a, const struct sockaddr_storage *from)
 {
@@ -149,8 +156,8 @@ static bool same_bits(const uint8_t *a, const uint8_t *b, int n)
     return rest == 0 || (a[whole] ^ b[whole]) >> (8 - rest) == 0;
 }
 
-/* Return true if *a is a proxy whose X-Forwarded-For is believed. The whole list is checked,
- * because it has a few items. */
+/* Return true if *a is in the list of trusted proxies. The list has few items, so a linear search
+ * is enough. */
 static bool trusted(const struct client_networks *w, const struct address *a)
 {
     if (w->all || (w->local && !a->known)) return true;
@@ -181,7 +188,7 @@ static bool walk_left(struct address *a, const struct client_networks *w, const 
     return trusted(w, a);
 }
 
-/* Several headers X-Forwarded-For are one list in the order of arrival. The last proxy appends to
+/* Several X-Forwarded-For headers form one list in the order of arrival. The last proxy appends to
  * the end, so the walk begins with the last header. */
 bool client_forwarded(struct address *a, const struct client_networks *w, const struct head *h)
 {

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Return the address of a text; other texts are a UNIX socket. */
+/* Return the address of a text. A UNIX socket if the text is no address. */
 static struct address address(const char *text)
 {
     struct sockaddr_storage s = {0};
@@ -69,7 +69,7 @@ TEST(net_clients_behind_proxies)
     expect_client(proxies, "192.168.1.6", "", "1.2.3.4", "192.168.1.6");
     expect_client(proxies, "fd12::1", "", " [2001:db8::7]:443 ", "2001:db8::7");
     expect_client(proxies, "unix", "", "2001:db8::7", "2001:db8::7");
-    /* the addresses to the left are possibly forged by the client */
+    /* the client may have forged the addresses to the left */
     expect_client(proxies, "10.0.0.1", "6.6.6.6", "7.7.7.7, 1.2.3.4, 10.9.9.9", "1.2.3.4");
     expect_client(proxies, "10.0.0.1", "6.6.6.6, 1.2.3.4", "10.9.9.9,10.8.8.8", "1.2.3.4");
     expect_client(proxies, "10.0.0.1", "6.6.6.6", "unknown, 10.9.9.9", "10.9.9.9");

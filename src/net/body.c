@@ -1,7 +1,7 @@
 /* body.c - the memory of request bodies, shared fairly among holders (base/share.h).
  *
  * The first BODY_SMALL_BYTES of each body are free, because the number of connections bounds them.
- * Later bytes are acquired when they arrive. The largest holder's newest unfinished body is
+ * Further bytes are acquired at their arrival. The largest holder's newest unfinished body is
  * rejected if memory is exhausted. So a holder below its share gets memory. A complete body remains
  * until its handler has read it. Loop thread. */
 #include "net_impl.h"

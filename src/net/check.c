@@ -32,8 +32,7 @@ static bool refuse_limit(const struct conn *c, struct exchange *x)
 }
 
 /* Return true if the holder of x may use the reserve of connections and exchanges. The holder's
- * exchanges must not exceed its share of the connections if one more holder of its weight
- * existed. */
+ * exchanges must not exceed the share that it would have with one more holder of its weight. */
 static bool below_share(const struct net *n, const struct exchange *x)
 {
     double own = x->holder->weight, all = own;
@@ -154,6 +153,35 @@ static bool refuse_key(struct net *n, struct exchange *x)
     return true;
 }
 
+/* Return true if a proxy has forwarded the request. */
+static bool is_forwarded(const struct exchange *x)
+{
+    static const char *const header[] = {"forwarded",        "via",
+                                         "x-forwarded-for",  "x-forwarded-host",
+                                         "x-real-ip",        "x-forwarded-proto",
+                                         "cf-connecting-ip", "x-forwarded-server"};
+    for (size_t i = 0; i < sizeof header / sizeof *header; i++)
+        if (head_header(&x->head, header[i])) return true;
+    return false;
+}
+
+/* Reject a request that changes the machine, if no key protects it and its client may be elsewhere.
+ * A page could reach loopback by a name of its own, so the Host must be one of loopback. */
+static bool refuse_remote(const struct conn *c, struct exchange *x)
+{
+    const char *host = head_header(&x->head, "host");
+    const bool has_keys = c->net->o.keys && c->net->o.keys->n > 0;
+    if (has_keys || !x->route || !(x->route->how & ROUTE_LOCAL)) return false;
+    const bool near =
+        c->local || (address_is_loopback(&c->address) && (!host || name_is_loopback(host)));
+    if (near && !is_forwarded(x)) return false;
+    exchange_error(x, &(struct net_error){.status = 403, .code = "admin_key_needed"},
+                   "%s %.100s needs an administrator's key (role=admin in --api-key-file), or a "
+                   "client on this machine without a proxy",
+                   x->head.method, x->route->path);
+    return true;
+}
+
 /* ---- checks in order ---- */
 
 /* Use the client's id if it is short and printable, otherwise a unique id. */
@@ -172,7 +200,7 @@ static void choose_id(struct exchange *x)
                  (unsigned long long)rng_next(&state));
 }
 
-/* Reject a request without a route: 404, or 405 if the path has routes of other methods. A missing
+/* Reject a request without a route: 404, or 405 if the path has routes of other methods. A NULL
  * `param` means that memory ran out in route_find. */
 static bool refuse_path(struct exchange *x, const struct buf *allow)
 {
@@ -184,8 +212,9 @@ static bool refuse_path(struct exchange *x, const struct buf *allow)
         return true;
     }
     exchange_add_header(x, "Allow", allow->data);
-    exchange_error(x, &(struct net_error){.status = 405}, "%.200s does not take %.40s, but %s",
-                   x->head.path, x->head.method, allow->data);
+    exchange_error(x, &(struct net_error){.status = 405},
+                   "%.200s: the method must be %s, got %.40s", x->head.path, allow->data,
+                   x->head.method);
     return true;
 }
 
@@ -198,9 +227,9 @@ static void name_client(const struct conn *c, struct exchange *x)
     address_put(x->peer, sizeof x->peer, &a);
 }
 
-/* Reject compressed bodies, forms and plain texts. Forms and texts are not JSON, and a page of
- * another origin may send them without a preflight. The type application/x-www-form-urlencoded is
- * accepted because `curl -d` sends it with any JSON. */
+/* Reject compressed bodies, forms and plain texts. A page of another origin may send forms and
+ * texts without a preflight. Routes for forms rely on the check of the origin (refuse_page). The
+ * type application/x-www-form-urlencoded is accepted because `curl -d` sends it with any JSON. */
 static bool refuse_type(struct exchange *x, bool has_body)
 {
     const char *type = head_header(&x->head, "content-type"),
@@ -211,15 +240,16 @@ static bool refuse_type(struct exchange *x, bool has_body)
         return true;
     }
     if (!has_body || !type) return false;
-    if (strncasecmp(type, "multipart/", 10) != 0 && strncasecmp(type, "text/", 5) != 0)
-        return false;
+    const bool form = strncasecmp(type, "multipart/", 10) == 0;
+    if (!form && strncasecmp(type, "text/", 5) != 0) return false;
+    if (form && x->route->how & ROUTE_FORM) return false;
     exchange_error(x, &(struct net_error){.status = 415},
                    "Content-Type: expected application/json, got %.100s", type);
     return true;
 }
 
-/* The order matters. An id and a peer come first, because each rejection is logged with them.
- * Checks that need no holder come next. refuse_place is last, because it creates the holder and
+/* The order has reasons. The id and the peer are set first, because each rejection is logged with
+ * them. Checks without a holder follow. refuse_place is last, because it creates the holder and
  * counts the exchange. */
 bool check_head(struct conn *c, struct exchange *x)
 {
@@ -232,8 +262,8 @@ bool check_head(struct conn *c, struct exchange *x)
         route_find(n->o.route, n->o.n_route, x->head.method, x->head.path, &x->param, &allow);
     x->close_wanted = !x->head.keep_alive || has_body; /* a rejection does not read the body */
     bool refused = refuse_limit(c, x) || refuse_page(c, x) || answer_preflight(x) ||
-                   refuse_key(n, x) || refuse_path(x, &allow) || refuse_type(x, has_body) ||
-                   refuse_place(c, x);
+                   refuse_key(n, x) || refuse_path(x, &allow) || refuse_remote(c, x) ||
+                   refuse_type(x, has_body) || refuse_place(c, x);
     if (!refused) x->close_wanted = !x->head.keep_alive || c->refuse;
     buf_deinit(&allow);
     return !refused;

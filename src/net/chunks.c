@@ -15,8 +15,7 @@
 enum { SIZE_LINE_MAX = 256, TRAILER_MAX = 4096 };
 
 /* Return true if b is legal here in a line. A CR is legal only before an LF, and an LF only after a
- * CR. Otherwise two parsers could find the end of a line at different places and read different
- * bodies. */
+ * CR. Two parsers could read different bodies if a line had several possible ends. */
 static bool in_line(struct chunks *c, char b)
 {
     bool after_cr = c->cr;
@@ -38,7 +37,7 @@ static int64_t size_of(const char *line, bool whole)
     return v;
 }
 
-/* Process one byte of a size line. Return false if malformed. */
+/* Process one byte of a size line. Return false if the line is malformed. */
 static bool push_size(struct chunks *c, char b)
 {
     if (!in_line(c, b)) return false;

@@ -13,8 +13,8 @@
  *     holder counts the holder's connections.
  *
  * A hang-up and a half-closed connection both appear as a FIN from the client. To distinguish them,
- * the server sends harmless bytes. These are a second "100 Continue" before the answer begins, or a
- * comment in an event stream. The client's system immediately resets the connection after a
+ * the server sends harmless bytes. The bytes are a second "100 Continue" before the answer begins,
+ * or a comment in an event stream. The client's system immediately resets the connection after a
  * hang-up. A half-closed client continues to read. A unix socket reports the difference itself.
  * Loop thread. */
 #include "net_impl.h"
@@ -55,8 +55,8 @@ static void set_state(struct conn *c, enum conn_state state)
         idle_link(c, state == CONN_LINGER);
 }
 
-/* If the table is full, take the holder with most connections. Close its oldest connection without
- * a complete head. The reserve is used if the holder has no such connection. A new connection may
+/* Close the oldest connection without a complete head of the holder with most connections if the
+ * table is full. The reserve is used if the holder has no such connection. A new connection may
  * belong to any holder until its first request names a key. So the new connection remains open for
  * grace_ms, unless there are too many such connections. */
 static void make_place(struct net *n, int64_t now_us)
@@ -77,8 +77,8 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
     make_place(n, now_us);
     int n_conn = atomic_load(&n->n_conn), conn_max = n->o.conn_max + REFUSED_MAX + FRESH_MAX;
     struct conn *c = n_conn < conn_max ? calloc(1, sizeof *c) : NULL;
-    /* The steps below may fail in any order. The branch after them releases what exists: tls_close
-     * and holder_drop accept NULL. */
+    /* The steps below may fail in any order. The branch after them also releases a half-built
+     * connection: tls_close and holder_drop accept NULL. */
     if (c) c->sock.fd = fd;
     if (c) c->tls = n->tls ? tls_accept(n->tls, &c->sock) : NULL;
     if (c) c->holder = holder_get(n, address_id(address));
@@ -159,7 +159,7 @@ void conn_kill(struct conn *c)
     if (c->prev) c->prev->next = c->next;
     if (c->next) c->next->prev = c->prev;
     if (n->conns == c) n->conns = c->next;
-    c->next = n->dead; /* events of this round possibly refer to the connection */
+    c->next = n->dead; /* events of this round may refer to the connection */
     n->dead = c;
     atomic_fetch_sub(&n->n_conn, 1);
 }
@@ -177,7 +177,7 @@ static ssize_t conn_write(struct conn *c, const char *s, size_t n)
 }
 
 /* Read once more and append to c->in. Return the number of bytes, or IO_*. The scratch buffer is
- * shared by all connections, so an idle connection has no buffer of its own. */
+ * shared by all connections, so an idle connection has no buffer. */
 static ssize_t read_input(struct conn *c)
 {
     ssize_t n = conn_read(c, c->net->scratch, READ_BYTES);
@@ -202,7 +202,7 @@ static struct exchange *begin_exchange(struct conn *c)
 {
     struct exchange *x = NULL;
     size_t n_max = c->net->exchange_max + REFUSED_MAX; /* the reserve is for quick routes */
-    if ((size_t)atomic_load(&c->net->n_exchange) < n_max) x = exchange_new(c->net);
+    if ((size_t)atomic_load(&c->net->n_exchange) < n_max) x = exchange_open(c->net);
     if (!x) return NULL;
     snprintf(x->peer, sizeof x->peer, "%s", c->peer);
     x->holder_id = address_id(&c->address);
@@ -261,7 +261,8 @@ static void send_continue(struct conn *c)
     if (put < n && (put != IO_AGAIN || c->tls)) conn_kill(c);
 }
 
-/* Check whether a client that sent FIN before the end of its answer is still connected. */
+/* Send harmless bytes to a client that sent FIN before the end of its answer, to detect a
+ * hang-up. */
 static void probe(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -327,7 +328,7 @@ static void take_head(struct conn *c, size_t n)
         set_state(c, CONN_ANSWER), c->deadline_us = 0;
 }
 
-/* Process the head. Like each step, return true if the next step may run immediately. */
+/* Process the head. Each step returns true if the next step may run immediately. */
 static bool step_head(struct conn *c)
 {
     size_t n = head_length(c->in.data, c->in.n), n_max = c->net->o.head_max;
@@ -456,7 +457,7 @@ static size_t next_bytes(struct exchange *x, enum answer_stage stage, const char
     return sizeof last_chunk - 1 - x->last_at;
 }
 
-/* Consume n bytes of the part that next_bytes returned. The conditions are those of next_bytes. */
+/* Consume n bytes of the part that next_bytes returned for this state of the exchange. */
 static void advance(struct exchange *x, size_t n)
 {
     if (x->fixed || x->out_at < x->out.n)
@@ -469,8 +470,8 @@ static void advance(struct exchange *x, size_t n)
         x->last_at += n;
 }
 
-/* `stage` is read once, before the bytes. All bytes are visible at STAGE_COMPLETE. A later change
- * causes another message of ring_loop, so no byte is missed. */
+/* Send the answer. `stage` is read once, before the bytes. All bytes are visible if it is
+ * STAGE_COMPLETE. A later change causes another message of ring_loop, so no byte is missed. */
 static bool step_answer(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -502,8 +503,8 @@ static bool step_linger(struct conn *c)
     return false;
 }
 
-/* A failed handshake gets no answer, because the client could not read it. HTTP without TLS gets an
- * answer without TLS. */
+/* Continue the TLS handshake. A failed one gets no answer, because the client could not read it.
+ * HTTP without TLS gets an answer without TLS. */
 static bool step_handshake(struct conn *c)
 {
     int rc = tls_handshake(c->tls);
@@ -570,12 +571,12 @@ void conn_event(struct conn *c, unsigned events)
     if (!c->dead && c->sock.fin) probe(c);
 }
 
-/* Advance c once more before its deadline counts. The loop is possibly late, although bytes, or
- * room for bytes, arrived in time. A connection that is still overdue is closed, or gets a 408 if
- * its client began a request. */
+/* Advance c once more before its deadline counts. The loop may be late, although bytes or room for
+ * bytes arrived in time. A connection that is still overdue is closed, or gets a 408 if its client
+ * began a request. */
 static void time_out(struct conn *c, int64_t now_us)
 {
-    c->sock.drained = false; /* the event of these bytes is possibly still unread */
+    c->sock.drained = false; /* the event of these bytes may be unread */
     conn_pump(c);
     if (c->dead || !c->deadline_us || now_us < c->deadline_us) return;
     if (c->state == CONN_BODY)

@@ -13,7 +13,7 @@
 
 enum { HEAD_MS = 60000 };
 
-/* Open the parts of a server that connections without an exchange need. */
+/* Open the parts of a server for connections without an exchange. */
 static void loop_begin(struct net *n)
 {
     *n = (struct net){.o = {.conn_max = 4, .head_max = 1000, .head_ms = HEAD_MS}};
@@ -56,13 +56,14 @@ static struct conn *join(struct net *n, int *fd)
 
 TEST(conn_reads_before_it_times_out)
 {
-    /* Goal: bytes that arrived while the loop was late count. A silent connection is closed. */
+    /* Goal: bytes that arrived during a late round of the loop meet a deadline. A silent connection
+     * is closed. */
     struct net n;
     int fd[2];
     loop_begin(&n);
     struct conn *sends = join(&n, &fd[0]), *silent = join(&n, &fd[1]);
     NEED(sends && silent);
-    conn_pump(sends); /* the socket is then known to be empty */
+    conn_pump(sends); /* after this call, the socket is empty */
     EXPECT(write(fd[0], "G", 1) == 1);
     sends->deadline_us = silent->deadline_us = 1;
     int64_t now_us = time_us();
@@ -115,13 +116,13 @@ static void check_received(int fd, const char *want, int line)
 
 TEST(conn_sends_the_end_of_an_ended_answer)
 {
-    /* Goal: a client has the last bytes of a stream only if the loop counts the answer as ended.
-     * The loop may run between any two calls of the handler. */
+    /* Goal: a client receives the last bytes of a stream only after the loop has counted the answer
+     * as ended. The loop may run between any two calls of the handler. */
     struct net n;
     int fd;
     loop_begin(&n);
     struct conn *c = join(&n, &fd);
-    struct exchange *x = exchange_new(&n);
+    struct exchange *x = exchange_open(&n);
     NEED(c && x);
     idle_unlink(c);
     c->state = CONN_ANSWER;
@@ -140,7 +141,7 @@ TEST(conn_sends_the_end_of_an_ended_answer)
     conn_pump(c);
     check_received(fd, "", __LINE__);
     exchange_end(x);
-    EXPECT_INT(ring_used(&x->ring), 0); /* the loop could send these bytes before the end */
+    EXPECT_INT(ring_used(&x->ring), 0); /* the loop could have sent these bytes before the end */
     conn_pump(c);
     check_received(fd, "4\r\nlast\r\n0\r\n\r\n", __LINE__);
     EXPECT(c->state == CONN_HEAD && !c->x);
@@ -152,7 +153,7 @@ TEST(conn_sends_the_end_of_an_ended_answer)
 /* Give c an exchange of a holder with an unfinished body of n bytes in shared memory. */
 static bool begin_body(struct conn *c, uint64_t holder_id, size_t n)
 {
-    struct exchange *x = exchange_new(c->net);
+    struct exchange *x = exchange_open(c->net);
     struct holder *h = x ? holder_get(c->net, holder_id) : NULL;
     if (!h) return false;
     idle_unlink(c);

@@ -1,7 +1,7 @@
 /* count.c - counters of answers by route, for monitoring. The loop thread counts an answer together
  * with its line of the access log. The time is after the last byte of the answer, or after its
- * client disconnected. Any thread may read. Counters are read one by one, so possibly only some
- * counters include an answer that is counted during the read. */
+ * client disconnected. Any thread may read. Counters are read one by one. So a read may include an
+ * answer in some of them only. */
 #include "net_impl.h"
 
 #include "base/os.h"
@@ -25,7 +25,7 @@ bool count_open(struct net *n)
     return n->count;
 }
 
-/* Relaxed order is enough: counters do not order other data. */
+/* Add x to a counter. Relaxed order is enough, because counters do not order other data. */
 static void add(_Atomic int64_t *to, int64_t x)
 {
     atomic_fetch_add_explicit(to, x, memory_order_relaxed);

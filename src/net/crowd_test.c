@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SOON = 3000 }; /* milliseconds; only a failing test waits this long */
+enum { SOON = 3000 }; /* timeout in milliseconds of a failing test */
 static const char hello[] = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n",
                   get_id[] = "GET /who/me HTTP/1.1\r\nHost: localhost\r\n\r\n",
                   block[] = "GET /block HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -50,8 +50,8 @@ static void until_exchanges(int n)
 
 TEST(net_crowd_of_silent_connections)
 {
-    /* Goal: if the table is full, the largest client's oldest connection without a complete head is
-     * closed. */
+    /* Goal: the largest client's oldest connection without a complete head is closed if the table
+     * is full. */
     enum { N = 16 };
     NEED(rig_open(&(struct net_options){.conn_max = N}));
     struct client c[N], kept;
@@ -76,8 +76,8 @@ TEST(net_crowd_of_silent_connections)
 
 TEST(net_crowd_keeps_new_connections)
 {
-    /* Goal: if one address has all connections, no connection is closed before its client has time
-     * to send a key. */
+    /* Goal: no connection is closed before its client has time to send a key, even if one address
+     * has all connections. */
     enum { N = 16, CROWD = 200 };
     NEED(rig_open(&(struct net_options){.conn_max = N, .grace_ms = 60000}));
     struct client kept, first, c[CROWD];
@@ -138,7 +138,7 @@ TEST(net_crowd_spares_unread_requests)
 
 TEST(net_crowd_spares_a_thousand)
 {
-    /* Goal: the oldest such connection is closed if there are more than 1,024. */
+    /* Goal: the oldest connection without a byte is closed if there are more than 1,024. */
     enum { N = 16, MANY = 1200 };
     struct rlimit files = {0};
     getrlimit(RLIMIT_NOFILE, &files);
@@ -157,8 +157,8 @@ TEST(net_crowd_spares_a_thousand)
 
 TEST(net_crowd_waits_to_be_accepted)
 {
-    /* Goal: clients that connect and disconnect while the loop is blocked do not fill the system's
-     * queue. A client of a full queue would retry only a second later. */
+    /* Goal: short connections during a blocked loop do not fill the system's queue. A client of a
+     * full queue would retry only a second later. */
     enum { WANT = 4096 };
     struct listener l;
     struct err e;

@@ -27,10 +27,20 @@ static const struct net_errors *form_of(const struct net *n, const struct net_ro
     return n->o.errors ? n->o.errors : &plain;
 }
 
+/* Return true if the request has the header or the path of a format. */
+static bool selects(const struct exchange *x, const struct net_errors *form)
+{
+    const char *path = x->head.path;
+    if (form->path && path && strncmp(path, form->path, strlen(form->path)) == 0) return true;
+    return form->header && head_header(&x->head, form->header);
+}
+
 const struct net_errors *exchange_errors(const struct exchange *x)
 {
     const struct net_errors *form = form_of(x->net, x->route);
-    return form->header && head_header(&x->head, form->header) ? form->with_header : form;
+    for (const struct net_errors *const *o = form->others; o && *o; o++)
+        if (selects(x, *o)) return *o;
+    return form;
 }
 
 /* The format's `put` may run out of memory. The prepared answer then replaces the error. */

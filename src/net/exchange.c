@@ -11,7 +11,8 @@
  *                               +-------------------------------- the callback ends --+
  *
  * The first run is the route's handler, on a handler thread. Later runs are on the stream thread,
- * or on handler threads after exchange_move. */
+ * or on handler threads after exchange_move. After exchange_defer, the next run replaces the first
+ * one. */
 #include "net_impl.h"
 
 #include "base/cancel.h"
@@ -29,7 +30,7 @@ enum { ROOM_BYTES = RING_BYTES / 2 };
 
 /* `task` is TASK_RUN from the start. So a wake during the handler is kept as RUN_AGAIN, and the
  * stream thread cannot run the exchange before the handler has returned. */
-struct exchange *exchange_new(struct net *n)
+struct exchange *exchange_open(struct net *n)
 {
     struct exchange *x = calloc(1, sizeof *x);
     if (!x) return NULL;
@@ -48,7 +49,7 @@ void exchange_ref(struct exchange *x)
 
 /* The thread with the last reference cannot free the exchange, because its holder and its body
  * belong to the loop. This thread queues the exchange for exchange_reap. The loop is woken only
- * during net_drain; otherwise its next round is early enough. */
+ * during net_drain. At other times its next round is early enough. */
 void exchange_drop(struct exchange *x)
 {
     struct net *n = x->net;
@@ -316,7 +317,8 @@ static void spill_flush(struct exchange *x)
 
 /* Append to the ring, or to the spill if the ring is full. Bytes after the first spilled byte also
  * go to the spill, which keeps the order. The last bytes always go to the spill. The loop reads the
- * last two at STAGE_COMPLETE. So it sends no such byte before it counts the answer as ended. */
+ * spill and `last` at STAGE_COMPLETE only. So it sends no last byte before it counts the answer as
+ * ended. */
 static void push_bytes(struct exchange *x, const void *data, size_t n)
 {
     /* do not send bytes after a gap, because the client cannot detect the gap */
@@ -371,6 +373,12 @@ void exchange_end(struct exchange *x)
     finish(x);
 }
 
+void exchange_abort(struct exchange *x)
+{
+    atomic_store(&x->lost, true);
+    exchange_end(x);
+}
+
 /* ---- runs of a handler ---- */
 
 bool exchange_disconnected(const struct exchange *x)
@@ -399,7 +407,7 @@ void exchange_keep(struct exchange *x, net_wake *wake, void *ctx)
 static void enqueue(struct exchange *x)
 {
     exchange_ref(x);
-    if (x->moved) {
+    if (x->moved || x->deferred) {
         atomic_store(&x->needs_lane, true);
         ring_loop(x);
     } else {
@@ -428,7 +436,7 @@ bool exchange_move(struct exchange *x)
     return true;
 }
 
-/* The only other state is RUN_AGAIN, after a wake during the run. */
+/* End a run. A state other than TASK_RUN is TASK_RUN_AGAIN, after a wake during the run. */
 static void run_ends(struct exchange *x)
 {
     enum task was = TASK_RUN;
@@ -437,21 +445,55 @@ static void run_ends(struct exchange *x)
     enqueue(x);
 }
 
-void exchange_run(struct exchange *x)
+void exchange_defer(struct exchange *x, net_wake *again, void *ctx)
+{
+    exchange_keep(x, again, ctx);
+    x->deferred = true;
+}
+
+void exchange_handle(struct exchange *x)
+{
+    x->route->handle(x, x->net->o.ctx);
+}
+
+void *exchange_deferred(const struct exchange *x)
+{
+    return x->again_ctx;
+}
+
+/* Run `again` of a postponed handler. It may postpone once more. */
+static void run_again(struct exchange *x)
+{
+    net_wake *again = x->wake;
+    x->again_ctx = x->wake_ctx;
+    x->wake = NULL;
+    x->deferred = false;
+    atomic_store(&x->task, TASK_RUN);
+    again(x, x->again_ctx);
+    x->again_ctx = NULL;
+}
+
+/* A postponed exchange was queued with a reference, which is dropped at the end. Another thread may
+ * run the exchange as soon as run_ends returns. */
+bool exchange_run(struct exchange *x)
 {
     if (x->moved) {
         exchange_rerun(x);
-        return;
+        return false;
     }
-    exchange_ref(x);
+    if (!x->deferred) exchange_ref(x);
     cancel_flag = &x->disconnected;
-    /* the client possibly disconnected while the exchange waited */
-    if (!exchange_disconnected(x)) x->route->handle(x, x->net->o.ctx);
+    if (x->deferred)
+        run_again(x);
+    else if (!exchange_disconnected(x)) /* the client may have left while the exchange waited */
+        exchange_handle(x);
     cancel_flag = NULL;
     if (!x->ended && !x->wake) exchange_end(x);
-    buf_deinit(&x->body);
+    const bool keeps_body = x->deferred;
+    if (!keeps_body) buf_deinit(&x->body);
     run_ends(x);
     exchange_drop(x);
+    return keeps_body;
 }
 
 static void push_ping(struct exchange *x)
@@ -465,8 +507,8 @@ void exchange_rerun(struct exchange *x)
 {
     atomic_store(&x->task, TASK_RUN);
     if (!x->ended) {
-        /* Order: older bytes first, then the ping, then new bytes. A ping between them would be in
-         * the middle of an event. */
+        /* The ping follows all older bytes. A ping between two parts of an event would damage the
+         * event. */
         spill_flush(x);
         if (x->spill.n > 0) atomic_store(&x->starved, true);
         push_ping(x);

@@ -130,8 +130,8 @@ static const char *path_of(const char *target, const char *method)
     return n_authority ? target + n + n_authority : NULL;
 }
 
-/* Set path (decoded, owned) and query (encoded, in text). Reject a fragment: clients must not send
- * fragments, and a proxy possibly treats a fragment as part of the path. */
+/* Set path (decoded, owned) and query (encoded, in text). Reject a fragment, because clients must
+ * not send one. A proxy may treat a fragment as part of the path. */
 static int parse_target(struct head *h, struct err *e)
 {
     for (const char *c = h->target; *c; c++)
@@ -243,8 +243,8 @@ static bool header_has(const struct head *h, const char *name, const char *word)
     return false;
 }
 
-/* 18 digits are less than INT64_MAX, so strtoll cannot overflow. Signs, spaces and lists such as
- * "5, 5" are rejected. */
+/* Parse Content-Length. 18 digits are less than INT64_MAX, so strtoll cannot overflow. Signs,
+ * spaces and lists such as "5, 5" are rejected. */
 static int parse_length(struct head *h, const char *text, struct err *e)
 {
     size_t n = strspn(text, "0123456789");
@@ -283,8 +283,7 @@ static bool one_host(const struct head *h)
     return at == 0 || !host || (strlen(host) == n && strncasecmp(h->target + at, host, n) == 0);
 }
 
-/* Reject duplicates of headers that a proxy may check. The proxy may check another one of the
- * duplicates. */
+/* Reject duplicates of headers that a proxy may check, because it may check another one of them. */
 static int check_once(const struct head *h, struct err *e)
 {
     static const char *const once[] = {"origin", "authorization", "x-api-key"};

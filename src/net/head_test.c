@@ -178,7 +178,7 @@ TEST(chunks_malformed)
 {
     static const struct {
         const char *text;
-        size_t place; /* of the wrong byte */
+        size_t place; /* offset of the wrong byte */
     } bad[] = {
         {"\r\n", 1},
         {"x\r\n", 2},

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* The numbers are hashes, so a few of their bits are enough. */
+/* Return the bucket of a number. Numbers are hashes, so a few of their bits are enough. */
 static size_t bucket_of(uint64_t id)
 {
     return (id >> 16 ^ id) % HOLDER_BUCKETS;
@@ -61,8 +61,8 @@ void holder_drop(struct net *n, struct holder *h)
 
 /* ---- connections that can be closed ---- */
 
-/* The list depends on has_received. So a connection must leave its list before this field
- * changes. */
+/* Return the list of a connection, which depends on has_received. So a connection must leave its
+ * list before a change of this field. */
 static struct conn_list *list_of(const struct conn *c)
 {
     return c->has_received ? &c->holder->idle : &c->holder->silent;

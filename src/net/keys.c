@@ -16,7 +16,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* KEY_FILE_MAX: bytes. WAIT_MAX_S: a day, maximum of Retry-After for very low rates. */
+/* SECRET_MAX, KEY_FILE_MAX: maximum bytes of a secret and of a key file. WAIT_MAX_S: maximum of
+ * Retry-After for very low rates, one day. */
 enum { SECRET_MAX = 256, KEY_FILE_MAX = 1 << 20, WAIT_MAX_S = 86400 };
 
 /* Compare all SECRET_MAX bytes in constant time. Secrets contain no zero bytes and are padded with
@@ -39,7 +40,7 @@ struct net_key *net_keys_find(const struct net_keys *k, const char *secret, size
     return n <= SECRET_MAX ? found : NULL;
 }
 
-/* Copy a secret, padded with zeros to SECRET_MAX + 1 bytes. */
+/* Return a copy of a secret, padded with zeros to SECRET_MAX + 1 bytes. NULL if memory ran out. */
 static char *copy_secret(const char *secret)
 {
     char *copy = calloc(1, SECRET_MAX + 1);
@@ -113,7 +114,7 @@ static int read_share(double *out, const char *text, struct err *e)
 }
 
 /* Parse one field after the secret. An unknown field is an error, because a misspelled limit would
- * otherwise be no limit. */
+ * not limit its key. */
 static int read_field(struct net_key *key, const char *word, struct err *e)
 {
     if (strncmp(word, "rate=", 5) == 0) return read_number(&key->per_minute, word + 5, "rate", e);
@@ -197,7 +198,7 @@ int key_wait_s(struct net_key *key, int64_t now_us)
 {
     if (key->per_minute <= 0) return 0;
     double per_us = key->per_minute / 60e6, max = key->per_minute > 1 ? key->per_minute : 1;
-    /* the first request finds a full bucket: a restarted server does not delay its clients */
+    /* the first request finds a full bucket, so a restarted server does not delay its clients */
     if (!key->token_us)
         key->token = max;
     else

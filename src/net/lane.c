@@ -1,8 +1,8 @@
 /* lane.c - assign waiting requests to handler threads.
  *
  * A lane is a set of handler threads and the exchanges that wait for them. Short bodies, long
- * bodies and quick routes have a lane each. So parsing and tokenizing that takes seconds delays
- * only long bodies. Holders take turns in proportion to their weights. No holder may use all
+ * bodies and quick routes have a lane each. So a body that takes seconds to parse and tokenize
+ * delays only long bodies. Holders take turns in proportion to their weights. No holder may use all
  * threads of a lane. So a flood delays only its holder.
  *
  * The lane's clock is the due time of the latest turn. A holder's next turn is 1 / weight later. A
@@ -98,7 +98,7 @@ static struct holder_queue *next_line(const struct lane *lane)
 }
 
 /* Give exchanges to idle threads until invariant (4) holds. The clock advances to the due time of
- * the chosen line and never goes back. */
+ * the selected line and never decreases. */
 static void start_exchanges(struct net *n, struct lane *lane)
 {
     struct holder_queue *l;
@@ -116,7 +116,8 @@ static void start_exchanges(struct net *n, struct lane *lane)
 
 /* ---- from and to handlers ---- */
 
-/* A moved exchange continues with long work, so it uses the lane of long bodies. */
+/* Return the lane of an exchange. A moved exchange continues with long work, so it uses the lane of
+ * long bodies. */
 static enum lane_kind lane_of(const struct exchange *x)
 {
     if (x->moved) return LANE_LONG;
@@ -124,7 +125,7 @@ static enum lane_kind lane_of(const struct exchange *x)
     return x->body.n > BODY_SMALL_BYTES ? LANE_LONG : LANE_SHORT;
 }
 
-/* lane_reap precedes start_exchanges, because a finished thread's message is possibly unread. */
+/* lane_reap precedes start_exchanges, because a finished thread's message may be unread. */
 void lane_add(struct net *n, struct exchange *x)
 {
     CHECK(!x->waits && x->holder, "lane %d", (int)x->lane);
@@ -144,15 +145,15 @@ void lane_add(struct net *n, struct exchange *x)
 
 bool lane_remove(struct net *n, struct exchange *x)
 {
-    if (!x->waits || x->moved) return false;
+    if (!x->waits || x->moved || x->deferred) return false; /* its callback must run */
     unlink_waiting(n, x);
     return true;
 }
 
-void lane_finished(struct exchange *x, enum lane_kind lane)
+void lane_finished(struct exchange *x, enum lane_kind lane, bool keeps_body)
 {
     struct net *n = x->net;
-    bool fits = queue_push(n->finished, &(struct finished){x, lane});
+    bool fits = queue_push(n->finished, &(struct finished){x, lane, keeps_body});
     CHECK(fits, "no room for all threads of lane %d", (int)lane);
     if (atomic_load(&n->lane[lane].n_waiting) > 0) net_ring(n);
 }
@@ -167,7 +168,7 @@ void lane_reap(struct net *n)
         f.x->holder->line[f.lane].n_busy--;
         lane->n_busy--;
         /* memory is released here, because the handler has read and freed the body */
-        body_release(f.x);
+        if (!f.keeps_body) body_release(f.x);
         exchange_drop(f.x);
         start_exchanges(n, lane);
     }

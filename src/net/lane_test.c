@@ -63,7 +63,7 @@ static void finish(struct lanes *t, int i)
     struct exchange *x = t->busy[i];
     t->busy[i] = t->busy[--t->n_busy];
     t->taken[x - t->x] = false;
-    lane_finished(x, x->lane);
+    lane_finished(x, x->lane, false);
     lane_reap(&t->net);
 }
 
@@ -141,7 +141,7 @@ TEST(connections_with_violated_invariants_are_reported)
     EXPECT(conn_check(&n));
     c.state = CONN_BODY; /* an exchange of another connection */
     EXPECT(conn_check(&n));
-    x.conn = &c; /* the connection is possibly closed while a body arrives */
+    x.conn = &c; /* the connection may be closed while a body arrives */
     EXPECT(conn_check(&n));
     idle_unlink(&c);
     EXPECT(!conn_check(&n));

@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 /* BACKLOG: maximum number of connections that wait for accept. The number includes connections of
- * disconnected clients. A client above the maximum retries after a second. */
+ * disconnected clients. A client above the maximum retries after a second.
+ * UNSENT_BYTES: data in the kernel for a client that reads slowly; more data stay in the server,
+ * where they are counted. */
 enum { BACKLOG = 4096, UNSENT_BYTES = 128 * 1024 };
 
 /* Set port, loopback and URL from the socket's address. */

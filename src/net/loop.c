@@ -1,4 +1,4 @@
-/* loop.c - the loop thread. The thread waits for sockets, messages of other threads, and deadlines.
+/* loop.c - the loop thread. It waits for sockets, messages of other threads, and deadlines.
  *
  * A round has these parts, in this order:
  *   events of sockets
@@ -30,7 +30,8 @@
 #include <unistd.h>
 
 /* SWEEP_MS: resolution of deadlines. ACCEPTS_MAX: new connections per round, so that a flood of
- * them does not delay answers. */
+ * them does not delay answers. ROUND_EVENTS: events of one epoll_wait; the next round has the rest.
+ * TRIM_MS: time without a request after which free memory is returned to the system. */
 enum { SWEEP_MS = 250, ROUND_EVENTS = 256, ACCEPTS_MAX = 64, TRIM_MS = 1000 };
 /* maximum number of hot connections per round, which takes a few milliseconds */
 enum { HOT_MAX = 16 };
@@ -44,8 +45,8 @@ void net_ring(struct net *n)
     (void)put;
 }
 
-/* `rung` is cleared before the queue is read. The sender of a later message signals again, so no
- * message is missed. */
+/* Process the messages of other threads. `rung` is cleared before the queue is read. The sender of
+ * a later message signals again, so no message is missed. */
 static void take_ring(struct net *n)
 {
     struct exchange *x;
@@ -86,8 +87,8 @@ static void listen_on(struct net *n, bool on)
 }
 
 /* Accept at most ACCEPTS_MAX connections, so that a flood of them does not delay the open ones.
- * Accept nothing while all file descriptors are in use. Otherwise a level-triggered listener would
- * spin. */
+ * Pause the listener while all file descriptors are in use, because its level-triggered events
+ * would keep the loop busy. */
 static void accept_some(struct net *n)
 {
     for (int i = 0; i < ACCEPTS_MAX; i++) {
@@ -96,7 +97,7 @@ static void accept_some(struct net *n)
         char peer[80];
         int fd = accept4(n->listener.fd, (struct sockaddr *)&a, &n_a, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
-            if (!n->paused) log_warn("no file descriptors left: new connections wait");
+            if (!n->paused) log_warn("all file descriptors are in use: new connections wait");
             n->paused = true; /* the loop accepts again after the next sweep */
             listen_on(n, false);
         }
@@ -187,8 +188,8 @@ static void free_dead(struct net *n)
     }
 }
 
-/* The data of an event is its connection, the listener, or n for a ring. Rings need no work here,
- * because take_ring runs in every round. */
+/* Process n_ev events. The data of an event is its connection, the listener, or n for a ring. Rings
+ * need no work here, because take_ring runs in every round. */
 static void dispatch(struct net *n, const struct epoll_event *ev, int n_ev)
 {
     bool arrivals = false;
@@ -201,7 +202,7 @@ static void dispatch(struct net *n, const struct epoll_event *ev, int n_ev)
 }
 
 /* Return the maximum time to wait for an event; -1: no limit. An idle server without connections
- * does not wake up at all. */
+ * never wakes up. */
 static int wait_ms(const struct net *n)
 {
     if (n->hot) return 0;
@@ -212,8 +213,8 @@ static int wait_ms(const struct net *n)
                : -1;
 }
 
-/* Check the invariants of connections, lanes and shares after a round. For debug builds. Fewer
- * rounds are checked if there are many connections, because a check visits all of them. */
+/* Check the invariants of connections, lanes and shares after a round. For debug builds. A check
+ * visits all connections, so fewer rounds are checked if there are many. */
 static void check_round(const struct net *n, int *n_unchecked)
 {
     enum { CHECKED_CONNS = 64 };
@@ -232,7 +233,7 @@ void *loop_run(void *net)
     int64_t swept = 0;
     int n_unchecked = 0;
     listen_on(n, true);
-    /* handlers possibly run without a connection, so the loop ends after their exchanges */
+    /* handlers may run without a connection, so the loop ends after their exchanges */
     while (!atomic_load(&n->draining) || n->conns || atomic_load(&n->n_exchange) > 0 ||
            n->listener.fd >= 0) {
         int n_ev = epoll_wait(n->epoll, ev, ROUND_EVENTS, wait_ms(n));

@@ -64,8 +64,8 @@ static void *handler_run(void *handler)
     if (h->lane == LANE_LONG) setpriority(PRIO_PROCESS, (id_t)gettid(), LONG_NICE);
     while (queue_pop(h->net->lane[h->lane].queue, &x, -1) && x) {
         exchange_ref(x);
-        exchange_run(x);
-        lane_finished(x, h->lane);
+        const bool keeps_body = exchange_run(x);
+        lane_finished(x, h->lane, keeps_body);
     }
     return NULL;
 }
@@ -105,7 +105,8 @@ static int start_threads(struct net *n, struct err *e)
     return err_set(e, ERR_MEMORY, "cannot start the server's threads: %s", strerror(errno));
 }
 
-/* The loop thread has ended, so no thread adds work after the NULL items. */
+/* Stop the handler threads. The loop thread has ended, so no thread adds work after the NULL
+ * items. */
 static void stop_threads(struct net *n)
 {
     struct exchange *none = NULL;
@@ -146,8 +147,8 @@ static int open_access_log(struct net *n, struct err *e)
     return rc;
 }
 
-/* Each queue has room for every exchange once, and for the NULL that ends its thread. So a push
- * never fails. */
+/* Open the queues and lists. Each queue has room for every exchange once, and for the NULL that
+ * ends its thread. So a push never fails. */
 static int open_parts(struct net *n, struct err *e)
 {
     size_t n_queue = n->exchange_max + REFUSED_MAX + 1;
@@ -204,7 +205,7 @@ int net_open(struct net **out, const struct net_options *o, struct err *e)
     n->o = with_defaults(o);
     n->listener.fd = n->epoll = n->event = n->access_fd = -1;
     make_room(n);
-    /* exchanges of disconnected clients possibly end late */
+    /* exchanges of disconnected clients may end late */
     n->exchange_max = 2 * (size_t)n->o.conn_max + REFUSED_MAX;
     int rc = fixed_open(n, e);
     if (rc == 0)

@@ -5,12 +5,13 @@
  *                        thread runs the handlers of ROUTE_QUICK independently of other handlers
  *   one stream thread    wake callbacks: continue long answers
  *
- * A request and its answer are an exchange. The loop owns it until the handler is called. Then the
- * handler owns it until exchange_reply, exchange_error or exchange_end. Every exchange must reach
- * one of these calls, even if its client has disconnected. A handler and its callbacks never run at
- * the same time. Only these threads call the functions of their exchange, unless a comment gives
- * another thread. One thread opens, drains and closes a server. The threads share queues and one
- * byte ring per stream. So a slow client fills only its ring and delays no other client. */
+ * A request and its answer are an exchange. The loop owns it until the handler is called. The
+ * handler owns it from then until exchange_reply, exchange_error or exchange_end. Every exchange
+ * must reach one of these calls, even if its client has disconnected. A handler and its callbacks
+ * never run at the same time. Only these threads call the functions of their exchange, unless a
+ * comment gives another thread. One thread opens, drains and closes a server. The threads share
+ * queues and one byte ring per stream. So a slow client fills only its ring and delays no other
+ * client. */
 #ifndef QUOTH_NET_H
 #define QUOTH_NET_H
 
@@ -57,7 +58,7 @@ int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *p
 /* Add the keys of the file `path`. Log a warning if every user can read the file. ERR_IO,
  * ERR_LIMIT, or an error of net_keys_parse. */
 int net_keys_read(struct net_keys *k, const char *path, struct err *e);
-void net_keys_deinit(struct net_keys *k); /* accepts a zeroed list */
+void net_keys_deinit(struct net_keys *k); /* free the memory; a zeroed list is allowed */
 /* Return the key with that secret (n bytes), borrowed from the list; NULL if none. The time does
  * not depend on the bytes that differ. */
 struct net_key *net_keys_find(const struct net_keys *k, const char *secret, size_t n);
@@ -81,10 +82,11 @@ struct net_errors {
     void (*put)(struct buf *out, const struct net_error *e); /* append the body; any thread */
     const char *id_header; /* one more header with the id of the exchange; NULL if none */
     const char *ping;      /* a ping in a stream of events; NULL: a comment */
-    /* header, in lower case, of requests with the format `with_header`; NULL: all requests have
-     * this format */
-    const char *header;
-    const struct net_errors *with_header;
+    /* requests that select this format in the list `others` of another format: those with this
+     * header, in lower case, or with a path that begins so, such as "/api/"; NULL: none */
+    const char *header, *path;
+    /* formats that precede this one, in their order; ends with NULL; NULL: none */
+    const struct net_errors *const *others;
 };
 
 /* Handle a request. ctx is net_options.ctx. A handler answers before it returns, or calls
@@ -107,6 +109,10 @@ enum {
     ROUTE_OPEN = 1,  /* the route requires no key */
     ROUTE_QUICK = 2, /* the handler is short, and its calls do not wait for other handlers */
     ROUTE_ADMIN = 4, /* only for administrators' keys if there are keys; 403 for others */
+    /* without keys: only for clients of this machine that connect directly, without a proxy; 403
+     * for others */
+    ROUTE_LOCAL = 8,
+    ROUTE_FORM = 16, /* bodies may be multipart/form-data; 415 on other routes */
 };
 
 /* Options of net_open. Zero means the default. All pointers are borrowed until net_close. */
@@ -197,7 +203,7 @@ extern const int64_t net_time_bound[NET_TIMES];
 struct net_answers {
     int64_t n_status[6], n_byte_in, n_byte_out, time_us, n_time[NET_TIMES + 1];
 };
-void net_answers(const struct net *n, int i, struct net_answers *out); /* sets *out */
+void net_answers(const struct net *n, int i, struct net_answers *out); /* set *out */
 
 /* Send a state to systemd: "READY=1" or "STOPPING=1". Do nothing without NOTIFY_SOCKET. */
 void net_notify(const char *state);
@@ -237,11 +243,11 @@ int64_t exchange_arrival_us(const struct exchange *x);
 /* ---- the answer; for the handler or a callback only ---- */
 
 /* Add a header to the answer, before it begins. Both texts are copied. Control characters in the
- * value are dropped. If memory runs out, the answer becomes exchange_no_memory's. */
+ * value are dropped. The answer becomes exchange_no_memory's if memory runs out. */
 void exchange_add_header(struct exchange *x, const char *name, const char *value);
 
 /* Send a complete answer and end the exchange. type (NULL: none) and the body (n bytes) are copied.
- * If memory runs out, the answer is exchange_no_memory's. */
+ * The answer becomes exchange_no_memory's if memory runs out. */
 void exchange_reply(struct exchange *x, int status, const char *type, const void *body, size_t n);
 
 /* Send an error in the route's format and end the exchange. fmt is the message; how->text is
@@ -253,43 +259,55 @@ void exchange_error(struct exchange *x, const struct net_error *how, const char 
 void exchange_no_memory(struct exchange *x);
 
 /* Send an answer in pieces: begin, push ..., end. The server sends pings in a stream of type
- * "text/event-stream". Pushes of any size are copied and buffered completely. If memory runs out,
- * the client is disconnected (exchange_disconnected). exchange_room is the backpressure: the
- * producer should stop if it returns false. `wake` is called after the ring has space again. */
+ * "text/event-stream". Pushes of any size are copied and buffered completely. The client is
+ * disconnected if memory runs out (exchange_disconnected). exchange_room gives the backpressure:
+ * the producer should stop if it returns false. `wake` is called after the ring has space again. */
 void exchange_begin(struct exchange *x, int status, const char *type);
-/* Append n bytes to the answer. The bytes are copied. If memory runs out, the client is
- * disconnected. */
+/* Append n bytes to the answer. The bytes are copied. The client is disconnected if memory runs
+ * out. */
 void exchange_push(struct exchange *x, const void *data, size_t n);
 /* Push the last bytes of an answer. The bytes are sent after exchange_end, which must follow. So a
  * client that has all bytes is not counted as one with an answer in progress. */
 void exchange_push_last(struct exchange *x, const void *data, size_t n);
-/* Return true if exchange_push has room. `wake` runs after room appears if it returned false. */
+/* Return true if exchange_push has room. After false, `wake` runs once there is room. */
 bool exchange_room(struct exchange *x);
 void exchange_end(struct exchange *x); /* end the exchange, also before exchange_begin */
+/* End an answer that has begun, without its last bytes, and disconnect the client. So the client
+ * detects that the answer is incomplete. */
+void exchange_abort(struct exchange *x);
 
 /* ---- long answers ---- */
 
 /* Continue an answer. Called after exchange_wake, after the ring has space again, and within
- * milliseconds of a hang-up (see exchange_disconnected). Several calls of exchange_wake may cause
- * one call of `wake`. Stream thread; after exchange_move, a handler thread. */
+ * milliseconds of a hang-up (see exchange_disconnected). One call of `wake` may serve several calls
+ * of exchange_wake. Stream thread; after exchange_move, a handler thread. */
 typedef void net_wake(struct exchange *x, void *ctx);
 
 /* Continue the exchange in `wake` after the handler returns without an answer. The server never
  * calls `wake` before the handler has returned. ctx is borrowed until the exchange ends. For
  * handlers only. */
 void exchange_keep(struct exchange *x, net_wake *wake, void *ctx);
-/* Schedule a call of `wake`. Any thread. The function is short, and neither allocates nor uses a
+/* Postpone the handler: keep the request with its body, and call `again` on a handler thread after
+ * exchange_wake or a disconnect. `again` may call exchange_handle, and must call it, end the
+ * exchange, or postpone once more. ctx is borrowed until `again` is called. For the handler and
+ * `again` only, as their last action on the exchange. */
+void exchange_defer(struct exchange *x, net_wake *again, void *ctx);
+/* Run the handler of the route. For `again` of exchange_defer only. */
+void exchange_handle(struct exchange *x);
+/* Return the ctx of exchange_defer while `again` runs; NULL at other times. */
+void *exchange_deferred(const struct exchange *x);
+/* Schedule a call of `wake`. Any thread. The call is short. It does not allocate or use a
  * socket. */
 void exchange_wake(struct exchange *x);
 /* Move the exchange to handler threads, before work that would delay other streams. For `wake`
  * only. Return true if a handler thread will call `wake` again. Return false if `wake` already runs
  * on a handler thread. */
 bool exchange_move(struct exchange *x);
-/* Return true if no more bytes reach the client, because it hung up or memory for the answer ran
+/* Return true if the client gets no more bytes, because it hung up or memory for the answer ran
  * out. A half-closed connection is not a hang-up. Any thread. */
 bool exchange_disconnected(const struct exchange *x);
 /* Return true if the time of net_drain is over. The handler must then end the answer with an error.
- * The server disconnects the client a second later. `wake` is called when the result becomes true.
+ * The server disconnects the client a second later. `wake` is called after the result becomes true.
  * Any thread. */
 bool exchange_cut(const struct exchange *x);
 /* Log and count the answer with a status that differs from the sent one, for a stream that fails

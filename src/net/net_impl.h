@@ -2,7 +2,8 @@
  *
  *   loop thread     struct conn, the sockets, fields of an exchange marked "loop"
  *   handler side    fields marked "handler". The owner is the handler thread until the handler
- *                   returns; then the stream thread, or a handler thread after exchange_move.
+ *                   returns. After that, it is the stream thread, or a handler thread after
+ *                   exchange_move.
  *                   `task` ensures one owner at a time.
  *   both            atomics, queues, and the ring */
 #ifndef QUOTH_NET_IMPL_H
@@ -21,6 +22,7 @@
 
 /* ---- ring.c: bytes from one thread to another ---- */
 
+/* memory of a stream whose client reads slowly; the writer waits if it is full */
 enum { RING_BYTES = 64 * 1024 };
 struct ring {
     char *data;                  /* owned, [RING_BYTES]; NULL before the stream begins */
@@ -28,7 +30,7 @@ struct ring {
 };
 /* Allocate the bytes. Return false if memory ran out. */
 bool ring_open(struct ring *r);
-/* Free the bytes. Then neither side may use r. */
+/* Free the bytes. No side may use r after that. */
 void ring_close(struct ring *r);
 /* Write s. Return the number of bytes that fitted. For the writer. */
 size_t ring_put(struct ring *r, const char *s, size_t n);
@@ -43,6 +45,7 @@ size_t ring_used(const struct ring *r);
 /* ---- holder.c ---- */
 
 enum lane_kind { LANE_QUICK, LANE_SHORT, LANE_LONG, N_LANE };
+/* lists of holders by their number: a list is short up to some thousand holders */
 enum { HOLDER_BUCKETS = 1024 };
 struct holder_queue {                 /* a holder's queue in a lane */
     struct exchange *first, *last;    /* borrowed: exchanges that wait; NULL if none */
@@ -90,7 +93,7 @@ struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us);
 enum { BODY_SMALL_BYTES = 64 * 1024 };
 /* Return true if body_acquire would succeed now for a body of n bytes. */
 bool body_fits(const struct exchange *x, int64_t n);
-/* Acquire memory for the bytes received so far. Return false if there is no memory. */
+/* Acquire memory for the bytes received so far. Return false if no memory is left. */
 bool body_acquire(struct exchange *x);
 void body_settle(struct exchange *x); /* mark the body as complete */
 /* Release the memory of the body, in any state. Loop thread. */
@@ -109,19 +112,21 @@ struct lane {
 struct finished {
     struct exchange *x; /* owned: a reference, which lane_reap drops */
     enum lane_kind lane;
+    bool keeps_body; /* true: the handler is postponed, and needs the body later */
 };
 /* Open all lanes. ERR_MEMORY; call lane_close also after a failure. */
 int lane_open(struct net *n);
 /* Free all lanes. The handler threads must have ended. */
 void lane_close(struct net *n);
 void lane_add(struct net *n, struct exchange *x); /* queue x for a handler thread */
-/* Remove x from its lane. Return true if no handler has begun x; then no handler will begin it. */
+/* Remove x from its lane. Return true if no handler has begun x and none will. */
 bool lane_remove(struct net *n, struct exchange *x);
 void lane_reap(struct net *n); /* process handlers that have returned */
 /* Check the invariants of lane.c for all lanes. Return NULL, or a description of the violation. */
 const char *lane_check(const struct net *n);
-/* Report that the handler has returned. Consume a reference. Handler thread. */
-void lane_finished(struct exchange *x, enum lane_kind lane);
+/* Report that the handler has returned. keeps_body: it is postponed. Consume a reference. Handler
+ * thread. */
+void lane_finished(struct exchange *x, enum lane_kind lane, bool keeps_body);
 
 /* ---- error.c: answers for lack of memory or room, prepared at the start ---- */
 
@@ -131,7 +136,7 @@ struct fixed {
 };
 /* Prepare the answers. n->o must be set. ERR_MEMORY; call fixed_close also after a failure. */
 int fixed_open(struct net *n, struct err *e);
-void fixed_close(struct net *n); /* accepts a zeroed net */
+void fixed_close(struct net *n); /* free the memory; a zeroed net is allowed */
 /* Return the prepared out-of-memory answer, in the format of the exchange's route. Borrowed from
  * the exchange's net. */
 const char *fixed_no_memory(const struct exchange *x, bool body);
@@ -171,7 +176,7 @@ struct exchange {
     char *param;                   /* text matched by {}, owned; NULL if none */
     struct net_key *key;           /* borrowed from net_options.keys; NULL: no key */
     char id[132], peer[80];
-    /* number of the key, or otherwise of the client's address; never 0 */
+    /* number of the key, or of the client's address if there is no key; never 0 */
     uint64_t holder_id;
     int64_t start_us, arrival_us; /* times at which its head and its body were complete */
     bool close_wanted;            /* true: close the connection after this answer */
@@ -180,6 +185,9 @@ struct exchange {
     bool moved;
 
     /* fields of the handler side */
+    /* true: `wake` is `again` of exchange_defer; written before messages, as `moved` */
+    bool deferred;
+    void *again_ctx;          /* borrowed: ctx of `again` while it runs; else NULL */
     struct buf header;        /* lines added to the answer's head */
     net_wake *wake;           /* static; NULL before exchange_keep */
     void *wake_ctx;           /* borrowed: argument of wake; the handler frees it before the end */
@@ -225,7 +233,7 @@ struct exchange {
     int64_t ping_us; /* time of the next ping; 0: none */
 };
 
-const char *status_reason(int status); /* the reason phrase of a status, static */
+const char *status_reason(int status); /* return the reason phrase of a status, static */
 void exchange_reap(struct net *n);     /* free finished exchanges; loop thread */
 /* Count x as an answer in progress, if its route is not quick. Loop thread. */
 void exchange_count(struct exchange *x);
@@ -233,13 +241,14 @@ void exchange_count(struct exchange *x);
 void exchange_answered(struct exchange *x);
 /* Return a new exchange with references of the loop and the handler side; NULL if memory ran out.
  * Loop thread. */
-struct exchange *exchange_new(struct net *n);
+struct exchange *exchange_open(struct net *n);
 /* Add a reference. Any thread that has a reference. */
 void exchange_ref(struct exchange *x);
 /* Drop a reference. The loop thread frees x after the last one. Any thread. */
 void exchange_drop(struct exchange *x);
-/* Run the route's handler, or exchange_rerun after exchange_move. Handler thread. */
-void exchange_run(struct exchange *x);
+/* Run the route's handler, `again` of exchange_defer, or exchange_rerun after exchange_move. Return
+ * true if the handler is postponed, and the body is needed later. Handler thread. */
+bool exchange_run(struct exchange *x);
 /* Flush the spill, send a ping if one is due, and call wake. Drop a reference. */
 void exchange_rerun(struct exchange *x);
 
@@ -263,6 +272,8 @@ struct client_networks { /* networks of trusted proxies */
 void address_of(struct address *a, const struct sockaddr_storage *from);
 /* Return the number that identifies a client without a key; never 0. An IPv6 /64 has one number. */
 uint64_t address_id(const struct address *a);
+/* Return true for an address of this machine's loopback. */
+bool address_is_loopback(const struct address *a);
 /* Write the address as text, NUL-terminated, at most n bytes. */
 void address_put(char *out, size_t n, const struct address *a);
 /* Parse "10.0.0.0/8, ::1, unix" or "*"; text NULL: no networks. Call client_networks_deinit in any
@@ -304,7 +315,7 @@ int key_wait_s(struct net_key *key, int64_t now_us); /* return 0, or the seconds
 
 struct sock {
     int fd;
-    bool fin; /* true if the client sends no more bytes, but possibly reads */
+    bool fin; /* true if the client sends no more bytes; it may still read */
     /* results of the last read: true if no byte is left; true at the end of the input */
     bool drained, eof;
 };
@@ -330,7 +341,7 @@ void tls_server_close(struct tls_server *t);
 struct tls *tls_accept(struct tls_server *t, struct sock *s);
 /* Free the connection, without a message to the peer. The socket remains open. */
 void tls_close(struct tls *t);
-/* Advance the handshake. Return 1 if it is complete, else IO_AGAIN, IO_FAIL or IO_PLAIN. */
+/* Advance the handshake. Return 1 if it is complete; IO_AGAIN, IO_FAIL or IO_PLAIN if not. */
 int tls_handshake(struct tls *t);
 /* Read at most n decrypted bytes. Return their number, or IO_*. */
 ssize_t tls_read(struct tls *t, char *s, size_t n);
@@ -364,9 +375,8 @@ enum conn_state {
     CONN_HEAD,      /* the connection waits for a head or receives it */
     CONN_BODY,      /* the connection receives the body */
     CONN_ANSWER,    /* the handler runs, or the answer is written */
-    /* socket that is shut down for writing; input is discarded. The system would reset the
-     * connection if unread input remained at the close. The client would then lose the answer's
-     * end. */
+    /* socket that is shut down for writing; input is discarded. The system resets a connection that
+     * is closed with unread input. The client then loses the answer's end. */
     CONN_LINGER,
 };
 struct conn {
@@ -437,8 +447,8 @@ struct net {
     /* atomic, because the loop may immediately call handlers that read the field */
     atomic_bool loop_open;
     bool stream_open;
-    /* owned queues of references, struct exchange *. inbox and ended are for the loop, woken is for
-     * the stream thread */
+    /* owned queues of references, struct exchange *. The loop reads inbox and ended, the stream
+     * thread reads woken. */
     struct queue *inbox, *woken, *ended;
     struct queue *finished; /* owned queue of struct finished, from handlers to the loop */
     size_t exchange_max;
@@ -446,7 +456,8 @@ struct net {
     struct fixed no_room, no_tls, *no_memory;
 
     /* fields of the loop thread */
-    /* owned: live and dead connections; hot and hot_last are among the live ones, oldest first */
+    /* owned: open and dead connections. hot and hot_last are the oldest and the newest of the open
+     * ones with more input. */
     struct conn *conns, *hot, *hot_last, *dead;
     /* owned: holders, as a list and by number; freed with their last reference */
     struct holder *holders, *holder_bucket[HOLDER_BUCKETS];
@@ -472,12 +483,16 @@ struct net {
 void net_ring(struct net *n); /* wake the loop thread; any thread */
 /* Run the loop until the server ends. The argument is a struct net. Returns NULL. */
 void *loop_run(void *net);
+/* maximum delay of lines of the access log, so that many answers share one write */
 enum { ACCESS_MS = 100 };
 /* Maximum numbers of connections beyond conn_max. REFUSED_MAX: for holders below their share.
  * FRESH_MAX: for more connections without a received byte. */
 enum { REFUSED_MAX = 128, FRESH_MAX = 1024 };
 /* time limit of handlers for the end of the answers that net_drain truncates */
 enum { CUT_MS = 1000 };
+/* READ_BYTES: size of one read, so that a connection with a long body does not hold up the others.
+ * LINGER_MS: time in which a client may read a rejection before the close. LINGER_DRAIN_MS: the
+ * same while the server ends. */
 enum { READ_BYTES = 64 * 1024, LINGER_MS = 2000, LINGER_DRAIN_MS = 200 };
 
 #endif

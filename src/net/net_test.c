@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SOON = 2000 }; /* milliseconds; only a failing test waits this long */
+enum { SOON = 2000 }; /* timeout in milliseconds of a failing test */
 static const char wait_request[] = "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 /* Send a request on a new connection and expect an answer that contains `want`. */
@@ -135,6 +135,12 @@ TEST(net_refuses)
                  "application/x-www-form-urlencoded\r\n"
                  "Content-Length: 4\r\n\r\nbody",
                  "\r\n\r\nbody");
+    check_answer("POST /form HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data\r\n"
+                 "Content-Length: 4\r\n\r\nbody",
+                 "\r\n\r\nhello");
+    check_rejected("POST /form HTTP/1.1\r\nHost: localhost\r\nContent-Type: multipart/form-data\r\n"
+                   "Origin: http://evil.example\r\nContent-Length: 4\r\n\r\nbody",
+                   "403", "origin_not_allowed");
     check_rejected("GET /hello HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403", "host_not_allowed");
     check_rejected("GET /hello HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n",
                    "403", "origin_not_allowed");
@@ -287,6 +293,42 @@ TEST(net_leaves_some_routes_to_administrators)
     rig_close();
 }
 
+TEST(net_leaves_some_routes_to_this_machine)
+{
+    /* Goal: without keys, only direct clients on loopback use a ROUTE_LOCAL. */
+    static const char *const refused[] = {
+        "X-Forwarded-For: 127.0.0.1", "Forwarded: for=127.0.0.1", "Via: 1.1 proxy",
+        "X-Real-IP: 127.0.0.1",       "X-Forwarded-Host: a",      "X-Forwarded-Proto: https"};
+    char request[200];
+    const struct net_options open[] = {{0}, {.host = "0.0.0.0"}, {.proxies = "127.0.0.1"}};
+    for (size_t k = 0; k < 3; k++) {
+        NEED(rig_open(&open[k]));
+        check_answer("POST /change HTTP/1.1\r\nHost: localhost\r\n\r\n", "hello");
+        for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+            snprintf(request, sizeof request,
+                     "POST /change HTTP/1.1\r\nHost: localhost\r\n%s\r\n\r\n", refused[i]);
+            check_rejected(request, "403", "admin_key_needed");
+        }
+        rig_close();
+    }
+    NEED(rig_open(&open[1]));
+    check_rejected("POST /change HTTP/1.1\r\nHost: evil.example\r\n\r\n", "403",
+                   "admin_key_needed");
+    check_answer("POST /forget HTTP/1.1\r\nHost: evil.example\r\n\r\n", "hello");
+    rig_close();
+    struct net_keys k = {0};
+    static const char file[] = "sk-a name=alice\nsk-b name=bob role=admin\n";
+    NEED(net_keys_parse(&k, file, strlen(file), "f", NULL) == 0);
+    NEED(rig_open(&(struct net_options){.keys = &k}));
+    check_rejected("POST /change HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-a\r\n\r\n",
+                   "403", "admin_key_needed");
+    check_answer("POST /change HTTP/1.1\r\nHost: localhost\r\nVia: 1.1 proxy\r\n"
+                 "Authorization: Bearer sk-b\r\n\r\n",
+                 "hello");
+    rig_close();
+    net_keys_deinit(&k);
+}
+
 TEST(net_answers_some_routes_at_once)
 {
     /* Goal: busy handlers do not delay a quick route, even if all are busy. */
@@ -324,6 +366,69 @@ TEST(net_moves_long_work_away_from_streams)
     atomic_store(&rig.release, true);
     EXPECT(client_reads(&busy, "hello", SOON));
     client_close(&busy), client_close(&other);
+    rig_close();
+}
+
+TEST(net_postpones_handlers)
+{
+    /* Goal: a postponed handler needs no thread, and its body keeps its memory. It runs once after
+     * each wake. */
+    NEED(rig_open(&(struct net_options){.body_total_max = 100000, .n_handler = 1}));
+    static char body[100000];
+    struct client long_one, other, c[4];
+    memset(body, 'y', sizeof body);
+    body[sizeof body - 1] = 'z';
+    NEED(client_open(&long_one) && client_open(&other));
+    client_send_text(&long_one,
+                     "POST /later HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n");
+    client_send(&long_one, body, sizeof body);
+    NEED(rig_until(&rig.n_waiting, 1, SOON));
+    for (int i = 0; i < 4; i++) {
+        NEED(client_open(&c[i]));
+        client_send_text(&c[i], "POST /later HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n"
+                                "\r\nab");
+    }
+    NEED(rig_until(&rig.n_waiting, 5, SOON));
+    for (int i = 0; i < 50; i++) rig_tick(); /* wakes before the release have no effect */
+    check_answer("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody",
+                 "\r\n\r\nbody");
+    client_send_text(&other,
+                     "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 136000\r\n\r\n");
+    client_send(&other, body, sizeof body);
+    client_send(&other, body, 36000);
+    EXPECT(client_reads(&other, "HTTP/1.1 503", SOON)); /* the waiting body has its memory */
+    rig_release();
+    EXPECT(client_reads(&long_one, "yyyyyyyyz", SOON) && long_one.in.n > sizeof body);
+    for (int i = 0; i < 4; i++) {
+        EXPECT(client_reads(&c[i], "\r\n\r\nab", SOON));
+        client_send_text(&c[i], "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        EXPECT(client_reads(&c[i], "hello", SOON));
+        client_close(&c[i]);
+    }
+    client_close(&long_one), client_close(&other);
+    check_answer("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nbody",
+                 "\r\n\r\nbody");
+    rig_close();
+}
+
+TEST(net_postponed_handlers_end_with_their_clients)
+{
+    /* Goal: a hang-up and the end of the server call `again`. */
+    enum { N = 8 };
+    static const char request[] =
+        "POST /later HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nab";
+    NEED(rig_open(&(struct net_options){0}));
+    struct client c[N];
+    for (int i = 0; i < N; i++) {
+        NEED(client_open(&c[i]));
+        client_send_text(&c[i], request);
+    }
+    NEED(rig_until(&rig.n_waiting, N, SOON));
+    for (int i = 0; i < N; i += 2) client_close(&c[i]);
+    EXPECT(rig_until(&rig.n_disconnected, N / 2, SOON));
+    net_drain(rig.net, 10);
+    EXPECT(rig_until(&rig.n_disconnected, N, SOON));
+    for (int i = 1; i < N; i += 2) client_close(&c[i]);
     rig_close();
 }
 
@@ -545,7 +650,7 @@ static void *drain_soon(void *arg)
 TEST_ALONE(net_drains)
 {
     /* Goal: a stopping server completes answers in progress and closes idle connections. The server
-     * refuses new connections and truncates answers that never end. */
+     * rejects new connections and truncates answers that never end. */
     NEED(rig_open(&(struct net_options){0}));
     struct client busy, idle, late;
     NEED(client_open(&busy) && client_open(&idle));

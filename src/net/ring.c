@@ -27,7 +27,7 @@ size_t ring_used(const struct ring *r)
     return (size_t)(atomic_load_explicit(&r->head, memory_order_acquire) - tail);
 }
 
-/* The bytes are written before `head` is released, so a reader that sees `head` also sees the
+/* The bytes are written before `head` is released, so a reader of the new `head` also reads the
  * bytes. The second copy is for the part after the end of the ring. */
 size_t ring_put(struct ring *r, const char *s, size_t n)
 {
@@ -50,7 +50,7 @@ size_t ring_span(const struct ring *r, const char **s)
     return n < RING_BYTES - at ? n : RING_BYTES - at;
 }
 
-/* The writer acquires `tail` before it overwrites the bytes, so the reader must be done with
+/* The writer acquires `tail` before it overwrites the bytes, so the reader must have copied
  * them. */
 void ring_take(struct ring *r, size_t n)
 {

@@ -97,6 +97,29 @@ static void wait_route(struct exchange *x, void *ctx)
     note_waiting(x);
 }
 
+static void later_again(struct exchange *x, void *ctx)
+{
+    if (exchange_disconnected(x) || exchange_cut(x)) {
+        atomic_fetch_add(&rig.n_disconnected, 1);
+        exchange_end(x);
+    } else if (atomic_load(&rig.release)) {
+        exchange_handle(x);
+    } else {
+        exchange_defer(x, later_again, ctx);
+    }
+}
+
+/* Postpone the first run. */
+static void later(struct exchange *x, void *ctx)
+{
+    if (exchange_deferred(x)) {
+        echo(x, ctx);
+        return;
+    }
+    exchange_defer(x, later_again, x);
+    note_waiting(x);
+}
+
 static void move_wake(struct exchange *x, void *ctx)
 {
     if (!exchange_move(x)) block(x, ctx);
@@ -113,7 +136,7 @@ struct stream {
     char *frame;
 };
 
-/* Push frames while there is room, and wait for the next wake otherwise. */
+/* Push frames while the ring has room. Wait for the next wake if it is full. */
 static void stream_wake(struct exchange *x, void *ctx)
 {
     struct stream *s = ctx;
@@ -201,11 +224,11 @@ static void put_own(struct buf *b, const struct net_error *e)
 static const struct net_errors own_form = {.type = "text/x-own",
                                            .put = put_own,
                                            .id_header = "request-id",
-                                           .ping = "event: ping\n\n"},
-                               errors = {.type = "application/json",
-                                         .put = put_error,
-                                         .header = "x-own",
-                                         .with_header = &own_form};
+                                           .ping = "event: ping\n\n",
+                                           .header = "x-own"};
+static const struct net_errors *const other_forms[] = {&own_form, NULL};
+static const struct net_errors errors = {
+    .type = "application/json", .put = put_error, .others = other_forms};
 
 static const struct net_route routes[] = {
     {.method = "GET", .path = "/hello", .handle = hello, .how = ROUTE_OPEN | ROUTE_QUICK},
@@ -218,7 +241,10 @@ static const struct net_route routes[] = {
     {.method = "POST", .path = "/chew", .handle = block},
     {.method = "GET", .path = "/move", .handle = move},
     {.method = "POST", .path = "/forget", .handle = hello, .how = ROUTE_ADMIN},
+    {.method = "POST", .path = "/change", .handle = hello, .how = ROUTE_ADMIN | ROUTE_LOCAL},
+    {.method = "POST", .path = "/form", .handle = hello, .how = ROUTE_FORM},
     {.method = "GET", .path = "/wait", .handle = wait_route},
+    {.method = "POST", .path = "/later", .handle = later},
     {.method = "GET", .path = "/stream", .handle = stream},
     {.method = "GET", .path = "/tick", .handle = tick},
 };

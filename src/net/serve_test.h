@@ -14,30 +14,32 @@
  *   GET /who/{id}
  *   GET /query                 returns the value of q
  *   GET /wait                  waits until rig_release or a disconnect
+ *   POST /later                waits as /wait, then returns the body
  *   GET /stream?n=N&bytes=B    N frames of B bytes, as fast as the client reads them
  *   GET /tick                  a frame at each rig_tick
- *   GET /slow                  the handler takes 100 ms
+ *   GET /slow                  the handler runs for 100 ms
  *   GET /block                 the handler runs until rig_release
  *   GET /late                  answers, then the handler runs until rig_release
  *   POST /chew                 like /block, with a body
- *   POST /forget               for administrators */
+ *   POST /forget               for administrators
+ *   POST /change               the same, and without keys only for direct local clients */
 struct rig {
     struct net *net;
     atomic_int n_slot, n_waiting, n_disconnected, n_streaming, n_ended;
-    /* [n_slot] exchanges of /wait; all are set when n_waiting has reached n_slot */
+    /* [n_slot] exchanges of /wait; all are set once n_waiting is n_slot */
     struct exchange *waiting[256];
     atomic_bool release, stop;
     atomic_int n_tick, n_blocked;
 };
 extern struct rig rig;
 
-/* make the certificate files for localhost (net_test.c) */
+/* Make the certificate files for localhost (net_test.c). */
 bool make_certificate(const char *cert, const char *key);
 /* Open the server. Set routes and ctx of the options. */
 bool rig_open(const struct net_options *o);
 void rig_close(void);
-void rig_release(void); /* answer the requests to /wait */
-void rig_tick(void);    /* send a frame to each request of /tick */
+void rig_release(void); /* Answer the requests to /wait. */
+void rig_tick(void);    /* Send a frame to each request of /tick. */
 /* Wait until n reaches value. Return false on timeout. */
 bool rig_until(atomic_int *n, int value, int ms);
 
@@ -50,14 +52,16 @@ struct client {
 bool client_open(struct client *c);
 /* Open a client at `address`, an address of loopback such as "127.0.0.2". */
 bool client_open_from(struct client *c, const char *address);
-bool client_open_plain(struct client *c); /* without TLS, also if the server has it */
-void client_close(struct client *c);      /* close without a TLS close */
+/* Open a client without TLS, also if the server has TLS. */
+bool client_open_plain(struct client *c);
+void client_close(struct client *c); /* Close the socket without a TLS close. */
 bool client_send(struct client *c, const char *text, size_t n);
 #define client_send_text(c, text) client_send(c, text, strlen(text))
 /* Read until `end` was read, the connection ended, or ms have passed. Return true if `end` was
  * read. */
 bool client_reads(struct client *c, const char *end, int ms);
-bool client_ends(struct client *c, int ms); /* return true if the server closes within ms */
-void client_clear(struct client *c);        /* drop the bytes read so far */
+/* Return true if the server closes the connection within ms. */
+bool client_ends(struct client *c, int ms);
+void client_clear(struct client *c); /* Drop the bytes read so far. */
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Events are edge-triggered (EPOLLET), so reading continues until no byte is left. A read that
  * returned less than requested has emptied the socket (epoll(7)). The next read would return
- * EAGAIN, so it is skipped until an event reports more bytes. Without this, half of all reads
+ * EAGAIN, so it is skipped until an event reports more bytes. Without this rule, half of all reads
  * returned EAGAIN. There is no event after a FIN, so the input is then read to its end. */
 #include "net_impl.h"
 

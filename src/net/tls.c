@@ -1,6 +1,6 @@
 /* tls.c - TLS 1.2 and 1.3 over non-blocking sockets, by OpenSSL.
  *
- * Records are read ahead, as many as one read of the socket returns. By default OpenSSL reads each
+ * One read of the socket returns as many records as are available. By default OpenSSL reads each
  * record's head, then its body, then checks for more. This takes five reads per request instead of
  * one. SSL_MODE_RELEASE_BUFFERS frees the 33 KiB of an idle connection.
  *
@@ -34,7 +34,8 @@ static int fail(struct err *e, const char *what, const char *path)
 
 /* ---- the socket as a BIO ---- */
 
-/* OpenSSL treats a result of 0 or -1 as an error unless the retry flag is set. */
+/* Read from the socket for OpenSSL. It treats a result of 0 or -1 as an error unless the retry flag
+ * is set. */
 static int bio_read(BIO *b, char *to, int n)
 {
     ssize_t got = sock_read(BIO_get_data(b), to, (size_t)n);
@@ -55,7 +56,7 @@ static long bio_ctrl(BIO *b, int cmd, long n, void *p)
 {
     (void)n, (void)p;
     if (cmd == BIO_CTRL_EOF) return ((struct sock *)BIO_get_data(b))->eof;
-    return cmd == BIO_CTRL_FLUSH; /* no byte is buffered */
+    return cmd == BIO_CTRL_FLUSH; /* only a flush succeeds, because no byte is buffered */
 }
 
 static BIO_METHOD *socket_method(void)

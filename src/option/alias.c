@@ -95,7 +95,7 @@ const struct alias *alias_find(const char *name, size_t n, bool *negated)
 }
 
 /* The result is static and valid until the next call. Spellings below 4 characters are no
- * suggestions, because they are near to almost any short word. */
+ * suggestions, because they are similar to most short words. */
 const char *alias_nearest(const char *typed)
 {
     static char near[64];
@@ -230,7 +230,7 @@ int alias_note(const struct alias *a, const char *typed, const char *value, stru
 }
 
 /* Two spellings of one option with different values are an error. No spelling has precedence,
- * because they come from different engines. */
+ * because the spellings come from different engines. */
 int alias_agree(const struct alias *a, const char *typed, const char *value, struct err *e)
 {
     for (size_t i = 0; i < uses.n; i++) {

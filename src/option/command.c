@@ -90,7 +90,7 @@ const struct command *command_find(const struct command *const *list, int n, cha
 }
 
 /* Print and free a buffer. ERR_MEMORY if an append failed. Standard output is flushed, so that a
- * reader of a pipe gets each result at once. */
+ * reader of a pipe gets each result immediately. */
 int print_out(struct buf *take_b, struct err *e)
 {
     int rc = take_b->failed ? err_memory(e, "the output", take_b->n) : 0;

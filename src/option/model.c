@@ -10,8 +10,8 @@ struct session_options session_flags = {
 };
 static bool verbose;
 
-/* Rows of session's .def files become options of the command line. The same rows are keys of the
- * library (session/options.c). */
+/* Rows of session's .def files become options of the command line, and keys of the library
+ * (session/options.c). */
 #define SESSION_INT(field, flag, char_, what, low, high, fallback, text)                           \
     INT_OPTION(flag, what, &session_flags.field, low, high, text, .letter = char_),
 #define SESSION_REAL(field, flag, what, low, high, fallback, text)                                 \
@@ -40,7 +40,8 @@ static const struct option pack_cache_options[] = {
 
 const struct option model_options[] = {
 #include "session/model.def"
-    FLAG_OPTION("verbose", &verbose, "report what is loaded and the use of memory", .letter = 'v'),
+    FLAG_OPTION("verbose", &verbose, "report the loaded parts and the use of memory",
+                .letter = 'v'),
     OPTIONS_OF(pack_cache_options),
     OPTIONS_OF(load_options),
     OPTIONS_END,
@@ -61,8 +62,8 @@ const char *chat_system(void)
     return session_flags.system;
 }
 
-/* Return --shape, or the model in this program; NULL with an error if both are absent. typed: the
- * word that is possibly meant as a model. */
+/* Return --shape, or the model in this program; NULL with an error if both are absent. typed: a
+ * word that may be meant as a model. */
 const char *session_bundled(const char *typed, struct err *e)
 {
     if (session_flags.shape) return session_flags.shape;
@@ -89,7 +90,7 @@ const char *session_act_name(void)
     return session_flags.activation_dtype;
 }
 
-/* A shorter form for commands with one size of a batch. */
+/* Open a session for commands with one size of a batch. */
 int session_open(struct session *s, const char *path, int n_seq, int n_out, int context,
                  struct err *e)
 {
@@ -117,7 +118,7 @@ int session_open_sized(struct session *s, const char *path, const struct session
     return rc;
 }
 
-/* For measurements without a model. */
+/* Open only the backend, for measurements without a model. */
 int session_backend(struct session *s, struct err *e)
 {
     return session_open_backend(s, &session_flags, e);

@@ -38,7 +38,7 @@ struct option {
     char letter;      /* 'n' for -n, or 0 */
     const char *arg;  /* name of the value in the help, such as "N"; NULL: a flag without a value */
     const char *help; /* help in one line; ends with the default if there is a default */
-    /* variable that the option sets, borrowed; a text in it lives as long as the program */
+    /* variable that the option sets, borrowed; a text in it is valid until the program ends */
     void *target;
     double lo, hi; /* INT, REAL: limits; a target outside of them means "not set" */
     /* INT, REAL: range in place of lo and hi; NULL: lo and hi apply */
@@ -100,7 +100,7 @@ struct command {
 /* ---- command.c: tables of commands, NULL-terminated ---- */
 
 /* Return the command of the list with these words, or its sub-command. *n_word: number of words
- * used. If there is no such command, print a sentence with the nearest name and return NULL. */
+ * used. Print a sentence with the nearest name and return NULL if there is no such command. */
 const struct command *command_find(const struct command *const *list, int n, char **word,
                                    int *n_word);
 
@@ -123,10 +123,10 @@ int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e
 void options_notes(void);
 
 /* Set one option of a table while the program runs, like --NAME VALUE, or like --NAME if value is
- * NULL. `value` is borrowed until the program ends. ERR_ARG: as for options_parse. ERR_MISSING if
- * no option has that or a similar name. ERR_MEMORY if a list cannot grow. */
+ * NULL. `value` is borrowed until the program ends. ERR_ARG as of options_parse. ERR_MISSING if no
+ * option has that or a similar name. ERR_MEMORY if a list cannot grow. */
 int options_set(const struct option *table, const char *name, const char *value, struct err *e);
-/* Return the result of options_set, without setting the option. Errors as of options_set. */
+/* Return the result of options_set, without setting the option. Errors: those of options_set. */
 int options_judge(const struct option *table, const char *name, const char *value, struct err *e);
 /* Print the names with their values, one per line. */
 void options_show(const struct option *table, FILE *out);
@@ -147,6 +147,12 @@ void help_command(const struct command *c);
 /* Print the commands of a list that NULL ends to standard output. Main thread. */
 void help_all(const struct command *const *list);
 void help_man(const struct command *const *list); /* print the man page as troff */
+
+/* ---- completion.c: tables as scripts of shells, to standard output ---- */
+
+/* Print the script that completes the commands of a list that NULL ends. Return false if the shell
+ * is not bash, zsh or fish. Main thread. */
+bool completion_print(const struct command *const *list, const char *shell);
 
 /* ---- model.c: open sessions by the options ---- */
 
@@ -173,16 +179,16 @@ const char *chat_system(void);                    /* return the value of --syste
 const char *session_bundled(const char *typed, struct err *e);
 
 /* Open all parts except the engine, with n_seq rows and at most n_out outputs of a step. `context`
- * is the maximum of the context without --max-model-len (0: none). ERR_ARG for an option. ERR_IO,
+ * is the maximum context without --max-model-len (0: none). ERR_ARG for an option. ERR_IO,
  * ERR_MISSING, ERR_FORMAT, ERR_UNSUPPORTED or ERR_LIMIT for a file or the sizes of the model.
  * ERR_MEMORY. No part remains open after an error. */
 int session_open(struct session *s, const char *path, int n_seq, int n_out, int context,
                  struct err *e);
-/* Open a session with the given sizes, which are borrowed for the call. Errors as of
+/* Open a session with the given sizes, which are borrowed for the call. Errors: those of
  * session_open. */
 int session_open_sized(struct session *s, const char *path, const struct session_size *size,
                        struct err *e);
-/* Open only the backend. Errors as of backend_open. */
+/* Open only the backend. Errors: those of backend_open. */
 int session_backend(struct session *s, struct err *e);
 /* Start the engine of an open session on its own thread. ERR_ARG for an option, ERR_IO for the
  * trace file, ERR_LIMIT if a sequence needs more recurrent states than exist, ERR_MEMORY. */
@@ -203,6 +209,11 @@ struct json;
 
 /* Set the fields whose flags are on the command line. */
 void sampling_read(struct sample_params *p);
+struct sampling_flags; /* values of these flags, opaque */
+/* Return a copy of the flags, which the caller frees (free); NULL if memory ran out. */
+struct sampling_flags *sampling_flags_copy(void);
+/* Set the flags to a copy, for callers with several sets of values. */
+void sampling_flags_set(const struct sampling_flags *f);
 /* Append the given flags as members of a JSON object, with a comma before each member. Members of
  * `except` are omitted (NULL: none). */
 void sampling_put(struct buf *b, const struct json *except);

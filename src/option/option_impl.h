@@ -26,7 +26,7 @@ enum alias_takes {
     TAKES_WORDS,   /* --x VALUE..., up to a flag     */
 };
 
-/* A row of aliases.def. All texts are static, or live as long as the program. */
+/* A row of aliases.def. All texts are static, or valid until the program ends. */
 struct alias {
     const char *spellings; /* spellings with blanks between them; a final `*` matches any ending */
     enum alias_takes takes;
@@ -49,8 +49,8 @@ const struct alias *alias_find(const char *name, size_t n, bool *negated);
 /* Return true if the alias lists the word among its values. */
 bool alias_lists(const struct alias *a, const char *word);
 /* Set *out to the value for a->option, or NULL if the option keeps its value. `typed` is the
- * spelling with its dashes. ERR_ARG with the reason if the value is rejected. *out is borrowed and
- * lives as long as the program. ERR_MEMORY. */
+ * spelling with its dashes. ERR_ARG with the reason if the value is rejected. *out is borrowed
+ * until the program ends. ERR_MEMORY. */
 int alias_value(const struct alias *a, const char *typed, const char *value, const char **out,
                 struct err *e);
 /* Keep the note of an accepted value for options_notes. `value` is borrowed until then.

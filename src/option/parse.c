@@ -31,7 +31,7 @@ bool same_name(const char *typed, size_t n, const char *name)
     return true;
 }
 
-/* Search the table and its groups, in order. NULL if none. */
+/* Return the option of that name in the table and its groups; NULL if none. */
 const struct option *find_option(const struct option *o, const char *name, size_t n)
 {
     for (; o->kind != OPTION_END; o++) {
@@ -91,7 +91,7 @@ const char *nearest_name(const char *typed, const char *const *names, size_t n)
     return best;
 }
 
-/* Append the names of a table and its groups to names[n, cap). Return the new number. */
+/* Append the names of a table and its groups to names[n, cap). Return the new number of names. */
 static size_t collect_names(const struct option *o, const char **names, size_t n, size_t cap)
 {
     for (; o->kind != OPTION_END; o++) {
@@ -172,7 +172,8 @@ static int set_int(const struct option *o, const char *dashes, const char *value
     return 0;
 }
 
-/* "inf" and "nan" are numbers of strtod. A NaN is in no range, so the NaN is rejected. */
+/* Set a REAL. "inf" and "nan" are numbers of strtod. A NaN is in no range, so the NaN is
+ * rejected. */
 static int set_real(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     char *end;
@@ -214,7 +215,7 @@ static int set_name(const struct option *o, const char *dashes, const char *valu
     return rc;
 }
 
-/* Parse '["a", "b"]', vLLM's form of lists. The texts live as long as the program. */
+/* Parse '["a", "b"]', vLLM's form of lists. The texts are valid until the program ends. */
 static int set_json_list(const struct option *o, const char *dashes, const char *value,
                          struct err *e)
 {
@@ -292,7 +293,7 @@ static int set_negated(const struct option *o)
 /* Check a value like set_value, but do not change the target. */
 static int judge_value(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
-    union { /* target of any kind; the text is borrowed, the list's array owned */
+    union { /* target of any kind; the text is borrowed, the list's array is owned */
         bool flag;
         int64_t whole;
         double real;
@@ -303,7 +304,8 @@ static int judge_value(const struct option *o, const char *dashes, const char *v
     copy.target = &unused;
     int rc = set_value(&copy, dashes, value, e);
     if (!is_list(o)) return rc;
-    const bool owned = o->kind == OPTION_LIST && o->json && value[0] == '['; /* by set_json_list */
+    /* set_json_list allocated the texts */
+    const bool owned = o->kind == OPTION_LIST && o->json && value[0] == '[';
     for (size_t i = 0; owned && i < unused.list.n; i++) free((void *)unused.list.v[i]);
     free(unused.list.v);
     return rc;
@@ -418,8 +420,8 @@ static const char *maybe_value(struct cursor *at, const struct alias *a)
     return next ? at->arg[++at->i] : "true";
 }
 
-/* Return "true" or "false" for a spelling of a boolean; other values unchanged. word[i / 3 * 3] is
- * the first spelling of its group. */
+/* Return "true" or "false" for a spelling of a boolean, and other values unchanged. word[i / 3 * 3]
+ * is the first spelling of its group. */
 static const char *truth_of(const char *value)
 {
     static const char *const word[] = {"true", "1", "yes", "false", "0", "no"};

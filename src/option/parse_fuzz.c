@@ -41,7 +41,7 @@ static int parse(const uint8_t *data, size_t n)
     v = (struct values){.whole = 1};
     int rc = options_parse(&command, &n_arg, arg, &e);
     assert(rc == 0 ? n_arg == 0 : rc < 0 && strncmp(e.text, path, strlen(path)) == 0);
-    options_notes(); /* free what the aliases have recorded */
+    options_notes(); /* free the notes that aliases have recorded */
     return rc;
 }
 

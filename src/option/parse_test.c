@@ -173,7 +173,7 @@ TEST(config_files_have_no_nul)
     EXPECT_INT(whole, 5);
 }
 
-/* Goal: a check leaves the target alone, and both accept the same values. */
+/* Goal: a check does not change the target, and accepts the values that setting accepts. */
 TEST(options_are_set_and_judged_by_name)
 {
     static const struct {
@@ -204,7 +204,7 @@ TEST(names_near_a_mistyped_one)
         {"top_p", "top-p"},
         {"top", "top-p"},
         {"seed", NULL},
-        {"foo", NULL}, /* two edits from now */
+        {"foo", NULL}, /* "now" with two edits */
         {"temperature-of-the-whole-answer-and-everything-after-it", NULL},
     };
     for (size_t i = 0; i < sizeof near / sizeof *near; i++) {

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Widths in characters. EVERY_US: minimum time between two drawings. */
+/* BAR, SHORT_BAR: widths in characters. EVERY_US: minimum time between two drawings. */
 enum { BAR = 40, SHORT_BAR = 20, EVERY_US = 100000 };
 
 /* Return true if the next drawing is due. */

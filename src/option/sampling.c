@@ -6,15 +6,17 @@
 #include "sample/sample.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* Values of the flags. The type of a field is that of its parameter. */
-static struct given {
+struct sampling_flags {
 #define REAL(name, ...)     double name;
 #define INT(name, ...)      int64_t name;
 #define ONE_INT(name, ...)  int64_t name;
 #define ONE_FLAG(name, ...) bool name;
 #include "sample/params.def"
-} given = {
+};
+static struct sampling_flags given = {
 #define REAL(name, ...)    .name = NAN,
 #define INT(name, ...)     .name = INT64_MIN,
 #define ONE_INT(name, ...) .name = INT64_MIN,
@@ -40,6 +42,18 @@ const struct option sampling_one_options[] = {
 #include "sample/params.def"
     OPTIONS_END,
 };
+
+struct sampling_flags *sampling_flags_copy(void)
+{
+    struct sampling_flags *f = malloc(sizeof *f);
+    if (f) *f = given;
+    return f;
+}
+
+void sampling_flags_set(const struct sampling_flags *f)
+{
+    given = *f;
+}
 
 typedef void given_fn(void *ctx, enum sample_param_id which, double value);
 
@@ -94,7 +108,7 @@ void sampling_put(struct buf *b, const struct json *except)
  * restored afterwards. */
 void sampling_show(const struct sample_params *p, const struct option *table, FILE *out)
 {
-    const struct given was = given;
+    const struct sampling_flags was = given;
 #define REAL(name, ...)    given.name = (double)p->name;
 #define INT(name, ...)     given.name = p->name;
 #define ONE_INT(name, ...) given.name = p->name;

@@ -20,7 +20,7 @@ static bool is_set(const struct option *o)
     return o->range && (is_real || is_int) ? range_has(o->range, v) : v >= o->lo && v <= o->hi;
 }
 
-/* Print a value. `digits`: significant digits of a real number: 15 for a double, 7 for a float. */
+/* Print a value. digits: significant digits of a real number, 15 for a double or 7 for a float. */
 static void show_value(const struct option *o, int digits, FILE *out)
 {
     if (o->kind == OPTION_REAL)

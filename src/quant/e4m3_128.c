@@ -1,9 +1,9 @@
-/* e4m3_128.c - FP8 E4M3 with an f32 scale per 128 values (scaled_impl.h): weights of FP8
- * checkpoints whose scales are per matrix, per output or per block of 128 inputs. */
+/* e4m3_128.c - FP8 E4M3 with an f32 scale per 128 values (scaled_impl.h). These are weights of FP8
+ * checkpoints with scales per matrix, per output or per block of 128 inputs. */
 #include "scaled_impl.h"
 
 enum { RUN = 128 };
-static const float largest = 448; /* of E4M3 */
+static const float largest = 448; /* largest finite value of E4M3 */
 
 static void decode(float *y, const void *from, int64_t n)
 {
@@ -15,7 +15,7 @@ static void decode(float *y, const void *from, int64_t n)
     }
 }
 
-/* Infinities become the largest value. A NaN stays a NaN. */
+/* Encode x. Infinities become the largest value. A NaN stays a NaN. */
 static void encode(void *to, const float *x, int64_t n, const float *importance)
 {
     uint8_t *y = to;

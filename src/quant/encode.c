@@ -1,8 +1,8 @@
 /* encode.c - the common part of all block encoders: clean the input, call the format's fit, pack.
  *
  * NaN and infinities become zeros, so that one bad weight does not destroy its block. Numbers are
- * divided by the block's largest magnitude. The fit of a block therefore does not depend on its
- * scale, such as 1e-40 or 1e38. */
+ * divided by the block's largest magnitude. So the fit of a block does not depend on its scale,
+ * such as 1e-40 or 1e38. */
 #include "quant_impl.h"
 
 #define HALF_MAX 65504.0f

@@ -4,7 +4,7 @@
  *     [s][ exp  ][ mantissa ]     bias 15, infinities and NaN at exp = 31
  *
  * A NaN keeps its sign and the payload bits that fit, and becomes quiet, as with F16C and NEON.
- * Kernels with those instructions therefore agree on every bit. */
+ * So kernels with those instructions agree on every bit. */
 #include "quant_impl.h"
 
 #define F16_INF   0x7C00u

@@ -63,7 +63,7 @@ static void regression_solve(const struct regression *r, float *a, float *b)
     }
 }
 
-/* Return the best line for given integers. If low_positive, return the best line with low >= 0. */
+/* Return the best line for given integers, with low >= 0 if low_positive. */
 static struct line line_solve(const int8_t *q, const float *x, const float *w, int n,
                               bool low_positive)
 {
@@ -87,7 +87,7 @@ static struct line line_solve(const int8_t *q, const float *x, const float *w, i
     return l;
 }
 
-/* Improve l in place by some alternations. Returns its error with the nearest integers. */
+/* Improve l in place by some alternations. Return its error with the nearest integers. */
 static float line_improve(struct line *l, const float *x, const float *w, int n, int hi,
                           bool low_positive)
 {
@@ -101,8 +101,8 @@ static float line_improve(struct line *l, const float *x, const float *w, int n,
     return line_error(q, x, w, n, *l);
 }
 
-/* Find step and low with the least weighted error. Several spans and places are tried, because the
- * error has many local minima; each is improved by least squares. */
+/* Find step and low with the least weighted error. Try several spans and places, because the error
+ * has many local minima. Improve each by least squares. */
 static struct line line_search(const float *x, const float *w, int n, int hi, bool low_positive)
 {
     /* RMSE relative to these: 3 spans 1.009 (Q5_1), 1.010 (Q5_K), 12 spans 1.000. 1 place 1.19
@@ -159,7 +159,7 @@ static int near_multiple(float x, float unit, int max)
 
 /* Choose scale, minimum and integers of sub-block j. Candidates are the values nearest to its
  * target, and their neighbours. Without the neighbours the RMSE is 1.03 (Q2_K) and 1.01 (Q5_K)
- * times this one. Returns the error. */
+ * times this one. Return the error. */
 static float sub_choose(struct block *b, const struct lines *s, int j)
 {
     const float *x = s->v->x + j * s->sub, *w = s->v->w + j * s->sub;
@@ -182,7 +182,7 @@ static float sub_choose(struct block *b, const struct lines *s, int j)
     return least;
 }
 
-/* Round the unit to f16 and choose all sub-blocks for this unit. Returns the error of the block. */
+/* Round the unit to f16 and choose all sub-blocks for this unit. Return the error of the block. */
 static float block_choose(struct block *b, struct lines *s)
 {
     float e = 0.0f, unit = s->v->unit;

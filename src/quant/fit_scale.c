@@ -11,7 +11,7 @@
  * (3) With d rounded to f16, try each scale and its neighbours on the values. Then solve d again
  * for these integers, and repeat.
  *
- * The coder defines the admissible integers (a range, a table, a code book with signs). */
+ * The coder defines the admissible integers: a range, a table, or a code book with signs. */
 #include "quant_impl.h"
 
 static float clamp(float v, float lo, float hi)
@@ -128,7 +128,7 @@ static float d_search(const struct coder *c, const struct target *s, int n_sub)
     return best;
 }
 
-/* Choose scale and integers of sub-block j for the block's d (in v's unit). Returns the error. */
+/* Choose scale and integers of sub-block j for the block's d (in v's unit). Return the error. */
 static float scale_choose(struct block *b, const struct values *v, const struct coder *c, int sub,
                           int j, int first, float d)
 {

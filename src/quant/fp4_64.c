@@ -19,4 +19,9 @@ static void encode(void *y, const float *x, int64_t n, const float *importance)
     scaled_encode4(y, x, n, RUN, level_fp4);
 }
 
-const struct qtype_ops qtype_ops_fp4_64 = {decode, encode, NULL, NULL};
+static void unpack(struct block *b, const uint8_t *x)
+{
+    scaled_unpack4(b, x, RUN);
+}
+
+const struct qtype_ops qtype_ops_fp4_64 = {decode, encode, NULL, unpack};

@@ -21,7 +21,7 @@ int shift_code(const int8_t q[8])
     return grid_code(&grid_iq1, g);
 }
 
-/* Find the nearest point with the given shift for each 8 of n values. Returns the error. */
+/* Find the nearest point with the given shift for each 8 of n values. Return the error. */
 static float nearest_shifted(int8_t *q, const float *x, const float *w, int n, float step,
                              bool minus)
 {

@@ -1,5 +1,5 @@
 /* iq1_m.c - IQ1_M: 256 values in 16 sub-blocks of 16, points of an 8-value code book of 2048.
- * Published by llama.cpp.
+ * llama.cpp published this format.
  *
  *     0                     32            48               56
  *     [ 32 codes, low bytes ][ 32 nibbles ][ 4 u16, scales ]

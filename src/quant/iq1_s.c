@@ -1,5 +1,5 @@
 /* iq1_s.c - IQ1_S: 256 values in 8 sub-blocks of 32, points of an 8-value code book of 2048.
- * Published by llama.cpp.
+ * llama.cpp published this format.
  *
  *     0    2                     34        50
  *     [ d ][ 32 codes, low bytes ][ 8 u16  ]     d f16

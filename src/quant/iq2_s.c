@@ -1,5 +1,5 @@
 /* iq2_s.c - IQ2_S: 256 values in 16 sub-blocks of 16, points of an 8-value code book of 1024.
- * Published by llama.cpp.
+ * llama.cpp published this format.
  *
  *     0    2                     34              66                 74               82
  *     [ d ][ 32 codes, low bytes ][ 32 sign bytes ][ codes, bits 8..9 ][ 16 4-bit scales ]

@@ -1,5 +1,5 @@
 /* iq2_xs.c - IQ2_XS: 256 values in 16 sub-blocks of 16, points of an 8-value code book of 512.
- * Published by llama.cpp.
+ * llama.cpp published this format.
  *
  *     0    2                             66               74
  *     [ d ][ 32 u16: 9-bit code, 7 signs ][ 16 4-bit scales ]     d f16; scale j: bits 4j

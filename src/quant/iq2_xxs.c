@@ -1,5 +1,5 @@
 /* iq2_xxs.c - IQ2_XXS: 256 values in 8 sub-blocks of 32, points of an 8-value code book of 256.
- * Published by llama.cpp.
+ * llama.cpp published this format.
  *
  *     0    2                        66
  *     [ d ][ 8 sub-blocks of 8 bytes ]     d f16

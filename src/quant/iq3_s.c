@@ -1,5 +1,5 @@
 /* iq3_s.c - IQ3_S: 256 values in 8 sub-blocks of 32, points of a 4-value code book of 512.
- * Published by llama.cpp.
+ * llama.cpp published this format.
  *
  *     0    2                     66           74              106             110
  *     [ d ][ 64 codes, low bytes ][ ninth bits ][ 32 sign bytes ][ 8 4-bit scales ]     d f16

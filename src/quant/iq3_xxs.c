@@ -1,5 +1,5 @@
 /* iq3_xxs.c - IQ3_XXS: 256 values in 8 sub-blocks of 32, points of a 4-value code book of 256.
- * Published by llama.cpp.
+ * llama.cpp published this format.
  *
  *     0    2          66                                            98
  *     [ d ][ 64 codes ][ 8 u32: 4 x 7 sign bits, 4-bit scale on top ]     d f16

@@ -1,4 +1,4 @@
-/* iq4_nl.c - IQ4_NL: 32 values, 4-bit codes of a table, one scale. Published by llama.cpp.
+/* iq4_nl.c - IQ4_NL: 32 values, 4-bit codes of a table, one scale. llama.cpp published this format.
  *
  *     0    2                  18
  *     [ d ][ 16 bytes of codes ]     d f16; byte i: value i low nibble, value i + 16 high nibble

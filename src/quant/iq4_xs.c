@@ -1,5 +1,5 @@
-/* iq4_xs.c - IQ4_XS: 256 values in 8 sub-blocks of 32, codes of a 16-entry table. Published by
- * llama.cpp.
+/* iq4_xs.c - IQ4_XS: 256 values in 8 sub-blocks of 32, codes of a 16-entry table. llama.cpp
+ * published this format.
  *
  *     0    2                4               8                    136
  *     [ d ][ 2 bytes, scales ][ 4 bytes, scales ][ 128 bytes of codes ]     d f16

@@ -1,5 +1,5 @@
-/* mxfp4.c - MXFP4: 32 values of FP4 E2M1 and a power of two (OCP Microscaling formats 1.0; block
- * layout published by llama.cpp).
+/* mxfp4.c - MXFP4 of OCP Microscaling formats 1.0: 32 values of FP4 E2M1 and a power of two.
+ * llama.cpp has published the block's layout.
  *
  *     0    1                  17
  *     [ e ][ 16 bytes of codes ]     e is E8M0, 2^(e - 127)
@@ -31,8 +31,7 @@ static void pack(uint8_t *y, const struct block *b)
 
 static const struct coder coder = {.nearest = level_nearest, .level = ladder_e2m1};
 
-/* Try the exponents by which the largest value is at the outermost level, or somewhat above or
- * below that level. */
+/* Try the exponents by which the largest value is at the outermost level, or near that level. */
 static void fit_block(struct block *b, const struct values *v, const struct format *f)
 {
     int exponent;

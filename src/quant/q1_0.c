@@ -1,4 +1,4 @@
-/* q1_0.c - Q1_0: 128 values, a sign each, one scale. Published by llama.cpp.
+/* q1_0.c - Q1_0: 128 values, a sign each, one scale. llama.cpp published this format.
  *
  *     0    2                 18
  *     [ d ][ 16 bytes of bits ]     d f16; bit i % 8 of byte i / 8 belongs to value i

@@ -1,4 +1,4 @@
-/* q2_0.c - Q2_0: 64 values, 2 bits each, one scale. Published by llama.cpp.
+/* q2_0.c - Q2_0: 64 values, 2 bits each, one scale. llama.cpp published this format.
  *
  *     0    2                  18
  *     [ d ][ 16 bytes of codes ]     d f16; bits 2 (i % 4) of byte i / 4 belong to value i

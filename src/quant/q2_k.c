@@ -1,4 +1,4 @@
-/* q2_k.c - Q2_K: 256 values in 16 sub-blocks of 16, 2 bits each. Published by llama.cpp.
+/* q2_k.c - Q2_K: 256 values in 16 sub-blocks of 16, 2 bits each. llama.cpp published this format.
  *
  *     0            16                  80   82     84
  *     [ 16 scales  ][ 64 bytes of codes ][ d ][ dmin ]     d, dmin f16

@@ -1,4 +1,4 @@
-/* q3_k.c - Q3_K: 256 values in 16 sub-blocks of 16, 3 bits each. Published by llama.cpp.
+/* q3_k.c - Q3_K: 256 values in 16 sub-blocks of 16, 3 bits each. llama.cpp published this format.
  *
  *     0                 32                      96          108  110
  *     [ 32 third bits   ][ 64 bytes, low 2 bits ][ 12 scales ][ d ]     d f16

@@ -1,4 +1,4 @@
-/* q4_0.c - Q4_0: 32 values, 4 bits each, one scale. Published by llama.cpp.
+/* q4_0.c - Q4_0: 32 values, 4 bits each, one scale. llama.cpp published this format.
  *
  *     0    2                  18
  *     [ d ][ 16 bytes of codes ]     d f16; byte i: value i low nibble, value i + 16 high nibble

@@ -1,4 +1,4 @@
-/* q4_1.c - Q4_1: 32 values, 4 bits each, a scale and an offset. Published by llama.cpp.
+/* q4_1.c - Q4_1: 32 values, 4 bits each, a scale and an offset. llama.cpp published this format.
  *
  *     0    2    4                  20
  *     [ d ][ m ][ 16 bytes of codes ]     f16; byte i: value i low nibble, value i + 16 high nibble

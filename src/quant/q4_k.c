@@ -1,4 +1,4 @@
-/* q4_k.c - Q4_K: 256 values in 8 sub-blocks of 32, 4 bits each. Published by llama.cpp.
+/* q4_k.c - Q4_K: 256 values in 8 sub-blocks of 32, 4 bits each. llama.cpp published this format.
  *
  *     0    2     4                    16                   144
  *     [ d ][ dmin ][ 12 bytes of scales ][ 128 bytes of codes ]     d, dmin f16

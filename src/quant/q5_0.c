@@ -1,4 +1,4 @@
-/* q5_0.c - Q5_0: 32 values, 5 bits each, one scale. Published by llama.cpp.
+/* q5_0.c - Q5_0: 32 values, 5 bits each, one scale. llama.cpp published this format.
  *
  *     0    2             6                     22
  *     [ d ][ fifth bits ][ 16 bytes, low 4 bits ]     d f16

@@ -1,4 +1,4 @@
-/* q5_1.c - Q5_1: 32 values, 5 bits each, a scale and an offset. Published by llama.cpp.
+/* q5_1.c - Q5_1: 32 values, 5 bits each, a scale and an offset. llama.cpp published this format.
  *
  *     0    2    4             8                     24
  *     [ d ][ m ][ fifth bits ][ 16 bytes, low 4 bits ]     f16; codes as in Q5_0

@@ -1,4 +1,4 @@
-/* q5_k.c - Q5_K: 256 values in 8 sub-blocks of 32, 5 bits each. Published by llama.cpp.
+/* q5_k.c - Q5_K: 256 values in 8 sub-blocks of 32, 5 bits each. llama.cpp published this format.
  *
  *     0    2     4                    16              48                       176
  *     [ d ][ dmin ][ 12 bytes of scales ][ 32 fifth bits ][ 128 bytes, low 4 bits ]     f16

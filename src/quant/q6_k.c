@@ -1,4 +1,4 @@
-/* q6_k.c - Q6_K: 256 values in 16 sub-blocks of 16, 6 bits each. Published by llama.cpp.
+/* q6_k.c - Q6_K: 256 values in 16 sub-blocks of 16, 6 bits each. llama.cpp published this format.
  *
  *     0                       128                      192                208  210
  *     [ 128 bytes, low 4 bits ][ 64 bytes, upper 2 bits ][ 16 signed scales ][ d ]     d f16

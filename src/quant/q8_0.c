@@ -1,4 +1,4 @@
-/* q8_0.c - Q8_0: 32 values, 8 bits each, one scale. Published by llama.cpp.
+/* q8_0.c - Q8_0: 32 values, 8 bits each, one scale. llama.cpp published this format.
  *
  *     0    2                  34
  *     [ d ][ 32 signed bytes q ]     d f16

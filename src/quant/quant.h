@@ -1,8 +1,8 @@
 /* quant.h - number formats: the meaning of their bytes. Pure functions, any thread, no allocation.
  *
  * A tensor row of n values in a format of blocks is n / block consecutive blocks. n is always a
- * multiple of the block. Blocks are little-endian as published, and unaligned, so they are read by
- * memcpy. This folder is the specification, in plain scalar code with one file per format. src/kern
+ * multiple of the block. Blocks are little-endian as published, and unaligned, so memcpy reads
+ * them. This folder is the specification, in plain scalar code with one file per format. src/kern
  * has fast forms with results that are equal bit for bit. */
 #ifndef QUOTH_QUANT_H
 #define QUOTH_QUANT_H
@@ -34,24 +34,24 @@ struct block {
 };
 
 struct qtype_ops {
-    /* Write the exact values of the n numbers in x to y f32 [n]. Never NULL. */
+    /* Write the exact values of the n numbers in x to y f32 [n]. The pointer is never NULL. */
     void (*decode)(float *y, const void *x, int64_t n);
 
-    /* Encode x f32 [n] to y with the least error that the search finds. importance f32 [n]:
-     * squared-error weights, each >= 0; NULL: all weights are 1. Non-finite input is encoded as
-     * zero in block formats. NULL: the type cannot be encoded. */
+    /* Encode x f32 [n] to y with the least error that the search finds. importance f32 [n] has the
+     * weights of squared errors, each >= 0; NULL: all weights are 1. Non-finite input is encoded as
+     * zero in block formats. The pointer is NULL if the type cannot be encoded. */
     void (*encode)(void *y, const float *x, int64_t n, const float *importance);
 
-    /* Return the integer dot product of docs/design.md 5. w is n values (n <= 256, a multiple of
-     * the block) that begin at a multiple of 256 in their row. a is int8 [n]. The result is the
+    /* Return the integer dot product of docs/design.md 5. w has n values, which begin at a multiple
+     * of 256 in their row. n <= 256 is a multiple of the block. a is int8 [n]. The result is the
      * group's
      *     T = 0;  per weight block ascending: T = fmaf((float)isum, w_scale, T)
-     * Each format file's head defines isum, w_scale and the terms of minimums. NULL for float
-     * formats (computed in floating point, see kern.h). */
+     * Each format file's head defines isum, w_scale and the terms of minimums. The pointer is NULL
+     * for float formats, which are computed in floating point (kern.h). */
     float (*dot_group)(const void *w, const int8_t *a, int n);
 
-    /* Read the integers of the block at x. Only the fields of the format are set. NULL for float
-     * formats. */
+    /* Read the integers of the block at x. Only the fields of the format are set. Levels of 4-bit
+     * codes (NF4_64, FP4_64): q are the codes. NULL for other float formats. */
     void (*unpack)(struct block *b, const uint8_t *x);
 };
 
@@ -79,16 +79,31 @@ static inline size_t qtype_bytes(enum qtype t, int64_t n)
     return (size_t)(n / qtype_info[t].block) * (size_t)qtype_info[t].n_byte;
 }
 
-/* Return true for block formats, whose linear layers use int8 activations by default. */
+/* Return true for block formats of integers, whose linear layers use int8 activations by
+ * default. */
 static inline bool qtype_is_block(enum qtype t)
 {
     return qtype_info[t].ops && qtype_info[t].ops->dot_group;
 }
 
-/* Return true for floats with a scale per block (SCALED in types.def). No file has such a type. */
+/* Return true for floats with a scale per block (scaled_impl.h). No file has such a type. */
 static inline bool qtype_is_scaled(enum qtype t)
 {
     return qtype_info[t].block > 1 && !qtype_is_block(t);
+}
+
+/* Return true for types whose linear layers use int8 activations by default: block formats, and
+ * levels of 4-bit codes. */
+static inline bool qtype_takes_int8(enum qtype t)
+{
+    return qtype_is_block(t) || t == QT_nf4_64 || t == QT_fp4_64;
+}
+
+/* Return true for types whose linear layers use bf16 activations by default: their codes are bf16
+ * numbers. */
+static inline bool qtype_takes_bf16(enum qtype t)
+{
+    return t == QT_bf16 || t == QT_e4m3_128;
 }
 
 /* Values of the codes of NF4 and of bitsandbytes' FP4. */

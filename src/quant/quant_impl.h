@@ -20,7 +20,7 @@
 #include "types.def"
 
 /* Input values of a block. The values are finite, and divided by `unit`, their largest magnitude (1
- * if all are zero). Sums of them therefore do not overflow or vanish. x and w are borrowed for the
+ * if all are zero). So sums of them do not overflow or vanish. x and w are borrowed for the
  * call. */
 struct values {
     const float *x; /* [n], in [-1, 1]                         */
@@ -215,12 +215,12 @@ float step_error(const int8_t *q, const float *x, const float *w, int n, float s
 /* Encoding of a sub-block's values as integers, and the steps that fit_scale.c tries. All pointers
  * are static. */
 struct coder {
-    /* function that writes admissible integers for x f32 [n] to q i8 [n]: those with the least sum
-     * w (x - step q)^2, w f32 [n]; any if step is 0 */
+    /* Write the admissible integers for x f32 [n] to q i8 [n]: those with the least sum w (x - step
+     * q)^2, w f32 [n]. Any integers are right if step is 0. */
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
-    /* Range of q. Positive and negative steps are tried unless lo == -hi. fit_line and fit_lines
-     * use only hi and scale.hi. */
+    /* Range of q. Positive and negative steps are tried if lo != -hi. fit_line and fit_lines use
+     * only hi and scale.hi. */
     int lo, hi;
     const int8_t *level;     /* level_nearest: 16 integers, ascending                 */
     const struct grid *grid; /* grid_nearest                                          */
@@ -296,25 +296,25 @@ static inline void grid_point(int8_t *q, const struct grid *g, int code)
 /* Return the code of the point with the values q i8 [g->dim]. The point must exist. */
 int grid_code(const struct grid *g, const int8_t *q);
 
-/* Search costs. cost[i][l]: cost of level l for value i. */
+/* Costs of a search. cost[i][l]: cost of level l for value i. */
 struct grid_cost {
     float cost[8][8];
     float extra[8][8]; /* additional cost of the wrong sign of value i at level l */
 };
 
-/* Find the point with the least cost. Writes its levels to q i8 [dim] and returns its cost. If
- * `flip`, exactly one value has the wrong sign: the value with the least additional cost. The
- * returned cost includes the additional cost. */
+/* Find the point with the least cost. Write its levels to q i8 [dim] and return its cost. Exactly
+ * one value has the wrong sign if `flip`: the value with the least additional cost, which the
+ * result includes. */
 float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q);
 
-/* Set q i8 [n] to the points of c->grid with a sign per value that are nearest to x / step, x f32
- * [n], by weights w f32 [n] (grid_signed.c). */
+/* Set q i8 [n] to the points of c->grid, with a sign per value, that are nearest to x / step. x and
+ * w are f32 [n]; w has the weights of squared errors (grid_signed.c). */
 void grid_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                   float step);
 uint8_t signs_of(const int8_t q[8]); /* return the signs: bit i is set if q[i] < 0 */
 /* Negate the values whose sign bit is set. */
 void signs_apply(int8_t q[8], unsigned signs);
-int magnitude_code(const struct grid *g, const int8_t *q); /* grid_code of |q| */
+int magnitude_code(const struct grid *g, const int8_t *q); /* return grid_code of |q| */
 
 /* Return eight signs from seven bits. The eighth sign makes the number of minuses even. */
 static inline unsigned signs_of_7(unsigned bits)
@@ -329,8 +329,9 @@ void odd_scales_unpack(struct block *b, const uint8_t *x, int n);
 /* Write the n scales that odd_scales_unpack reads to y u8 [n / 2]. */
 void odd_scales_pack(uint8_t *y, const struct block *b, int n);
 
-/* Set q i8 [n] to the integers 8 g + shift nearest to x / step, x f32 [n], by weights w f32 [n]. g
- * is from a grid of -1, 0, 1, and shift is -1 or 1 per c->run values (iq1.c). */
+/* Set q i8 [n] to the integers 8 g + shift nearest to x / step. x and w are f32 [n]; w has the
+ * weights of squared errors. g is from a grid of -1, 0, 1. shift is -1 or 1 per c->run values
+ * (iq1.c). */
 void shift_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
 /* Write the integers of the point `code`, with shift -1 if minus, else 1. */

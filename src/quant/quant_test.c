@@ -495,8 +495,7 @@ TEST(dot_group_and_decode_take_any_bytes)
     }
 }
 
-/* Return x in the values of other programs' 8-bit integers with one scale per row, of FP8 with one
- * scale, and of NF4 with one scale per 64 values. */
+/* Round x to y as other programs do with 8-bit integers, with one scale per row. */
 static void other_int8(float *y, const float *x, int n)
 {
     float max = 0;

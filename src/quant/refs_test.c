@@ -24,7 +24,7 @@ static bool field_is(const char *at, const char *text)
     return strncmp(at, text, strlen(text)) == 0 && at[strlen(text)] == '"';
 }
 
-/* Read the n bytes of a hex string. Returns false if it has fewer or more bytes. */
+/* Read the n bytes of a hex string. Return false if it has fewer or more bytes. */
 static bool hex_read(void *y, const char *hex, size_t n)
 {
     for (size_t i = 0; hex && i < n; i++) {

@@ -8,8 +8,9 @@
  *     value = f32(level[code] * scale), rounded once
  *
  * Published checkpoints have such weights (model/form): codes of floats with scales of any number.
- * The layout is quoth's own and is never read from a file. No integer form exists, so activations
- * are floats. Any thread. */
+ * The layout is quoth's own and is never read from a file. Linear layers use bf16 activations for
+ * E4M3, whose codes are bf16 numbers, and int8 for levels of 4-bit codes as integers of 14 bits
+ * (types.def). Any thread. */
 #ifndef QUOTH_QUANT_SCALED_IMPL_H
 #define QUOTH_QUANT_SCALED_IMPL_H
 
@@ -26,6 +27,13 @@ static inline void scaled_decode4(float *y, const uint8_t *x, int64_t n, int run
         memcpy(&scale, x, sizeof scale);
         for (int j = 0; j < run; j++) y[i + j] = level[x[4 + j / 2] >> j % 2 * 4 & 15] * scale;
     }
+}
+
+/* Read a block of 4-bit codes: the scale and the codes. */
+static inline void scaled_unpack4(struct block *b, const uint8_t *x, int run)
+{
+    memcpy(&b->d, x, sizeof b->d);
+    fields_unpack(b->q, x + 4, run, 1, 4);
 }
 
 /* Return the largest finite magnitude of x f32 [n]. */

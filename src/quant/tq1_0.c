@@ -1,12 +1,12 @@
-/* tq1_0.c - TQ1_0: 256 ternary values, five to a byte, one scale. Published by llama.cpp.
+/* tq1_0.c - TQ1_0: 256 ternary values, five to a byte, one scale. llama.cpp published this format.
  *
  *     0            32           48          52   54
  *     [ 32 bytes   ][ 16 bytes  ][ 4 bytes  ][ d ]     d f16
  *       160 values    80 values    16 values
  *
- * Byte i of a part of m bytes contains values t * m + i as base-3 digits, the most significant
- * digit first. t is in [0, 4], in the last part in [0, 3]. The byte is the fraction digits / 3^5 in
- * 256ths, rounded up. (byte * 3^t modulo 256) * 3 has digit t from bit 8 up.
+ * Byte i of a part of m bytes contains the values t * m + i as base-3 digits, the most significant
+ * digit first. t is in [0, 4]. In the last part t is in [0, 3]. The byte is the fraction digits /
+ * 3^5 in 256ths, rounded up. (byte * 3^t modulo 256) * 3 has digit t from bit 8 up.
  *
  * value = d * (digit - 1). isum = sum (digit - 1) * a, w_scale = d. */
 #include "quant_impl.h"

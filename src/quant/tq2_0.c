@@ -1,4 +1,4 @@
-/* tq2_0.c - TQ2_0: 256 ternary values in 2 bits each, one scale. Published by llama.cpp.
+/* tq2_0.c - TQ2_0: 256 ternary values in 2 bits each, one scale. llama.cpp published this format.
  *
  *     0                    64   66
  *     [ 64 bytes of codes  ][ d ]     d f16

@@ -1,9 +1,9 @@
 /* cand.c - the scratch of a pick: a row of logits, then candidates and their weights.
  *
  * The passes over all tokens determine the speed, because a cut usually leaves some dozens of 150 k
- * tokens. The survey computes maxima of blocks of 64 logits, at memory speed. If a cut's floor is
- * known in advance (greedy, top-k, min-p), only the few blocks that reach it are read. Other cuts
- * need the total of the whole distribution: top-p, typical-p, mirostat, or no cut. Such cuts
+ * tokens. The survey computes maxima of blocks of 64 logits, at memory speed. Only the few blocks
+ * that reach a cut's floor are read if the floor is known in advance (greedy, top-k, min-p). Other
+ * cuts need the total of the whole distribution: top-p, typical-p, mirostat, or no cut. Such cuts
  * compute exp of all logits, at four times the cost. Even then, only the remaining tokens are
  * copied.
  *

@@ -3,12 +3,12 @@
  * A sampler is made once per sequence, with only the stages that its parameters need. A plain
  * greedy sampler has no stages. The pick of a greedy sampler is one pass over the logits.
  * stages.def lists the stages in order. struct stage is in sample_impl.h. Temperature is not a
- * stage. The weights are exp((logit - max) / temperature). Thus no logit overflows, and stages
- * before the cuts process raw logits.
+ * stage. The weights are exp((logit - max) / temperature). So no logit overflows, and stages before
+ * the cuts process raw logits.
  *
  * Random numbers are Philox of (seed, choice, position, draw). race.c draws a token. The position
- * is the number of accepted output tokens. Other sequences of the batch, or a repeated pick,
- * therefore do not change a token. */
+ * is the number of accepted output tokens. So other sequences of the batch, or a repeated pick, do
+ * not change a token. */
 #include "sample_impl.h"
 
 #include "base/check.h"
@@ -150,7 +150,7 @@ bool chain_candidates(const struct sampler *s, struct sample_work *w, const floa
     return true;
 }
 
-/* No weights are computed, because the result is the largest logit. */
+/* Pick the largest logit, without weights. */
 static int32_t pick_greedy(const struct sampler *s, struct sample_work *w, const float *logits,
                            const uint32_t *mask)
 {

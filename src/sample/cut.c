@@ -64,7 +64,7 @@ static bool typical_p_wanted(const struct sample_params *p)
 }
 
 /* Compute the keys of the order. With x = logit / temperature and p = e^x / Z: -ln p - entropy =
- * (ln Z - x) - (ln Z - E[x]) = E[x] - x. Thus a key needs neither a logarithm nor a division by the
+ * (ln Z - x) - (ln Z - E[x]) = E[x] - x. So a key needs neither a logarithm nor a division by the
  * temperature. The loop processes whole blocks, for SIMD. The arrays have room for whole blocks. */
 static void typical_keys(struct sample_work *w)
 {
@@ -94,8 +94,8 @@ static bool top_p_wanted(const struct sample_params *p)
 }
 
 /* Gather the tokens of the row with the highest weights until they reach the target. First gather
- * the tokens within 4 temperatures of the best logit (e^-4 of its weight), then within 8, 16 ...
- * Only hundreds of 150 k tokens must then be searched. */
+ * the tokens within 4 temperatures of the best logit (e^-4 of its weight), then within 8, then 16,
+ * and so on. Only hundreds of 150 k tokens must then be searched. */
 static void gather_mass(struct sample_work *w, const struct sampler *s, double target)
 {
     const float *row = w->row;

@@ -2,15 +2,15 @@
  *
  * The formula is p-e-w's (text-generation-webui, pull request 5677), as generalized in llama.cpp.
  * The window is the last dry_penalty_last_n tokens of the history. The token after an earlier
- * occurrence of the last L tokens of the window would lengthen the repetition. If the largest such
- * L is at least dry_allowed_length:
+ * occurrence of the last L tokens of the window would lengthen the repetition. The penalty of the
+ * largest such L, if it is at least dry_allowed_length:
  *
  *     logit(token) -= multiplier * base^(L - allowed_length)
  *
  * A repetition never extends back across a sequence breaker (default newline, colon, quote, star).
  * A token that contains a whole breaker is never penalized. Breakers are matched in the bytes of
- * the history as they arrive. A breaker that spans several tokens therefore takes effect after the
- * last of them.
+ * the history as they arrive. So a breaker that spans several tokens takes effect after the last of
+ * them.
  *
  * All values of L are the Z-function of the reversed window. The Z-function takes linear time for
  * every text. */
@@ -99,7 +99,7 @@ static bool holds_breaker(const struct dry *d, const struct sampler *s, int32_t 
 }
 
 /* Set length[k] to the number of last tokens (last[0], last[-1], ...) that also occur k tokens
- * earlier. [lo, hi) is the match with the largest end so far. Results of earlier positions are
+ * earlier. The match with the largest end so far is [lo, hi). Results of earlier positions are
  * valid inside that match, up to its end. */
 static void repeat_lengths(int32_t *length, const int32_t *last, int n)
 {

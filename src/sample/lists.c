@@ -4,8 +4,8 @@
  *   sample_params --sample_lists_open: copied--> lists <--references-- samplers of choices, prompts
  *
  * A body of a megabyte may contain 128 choices or 2,048 prompts. Memory per sampler and time per
- * pick must not grow with the lists. Bad words are therefore sorted by their second-to-last token.
- * A pick reads only the words whose second-to-last token is the history's last token.
+ * pick must not grow with the lists. So bad words are sorted by their second-to-last token. A pick
+ * reads only the words whose second-to-last token is the history's last token.
  *
  * The lists are immutable after sample_lists_open, so any thread may read them. */
 #include "sample_impl.h"

@@ -6,8 +6,8 @@
  *          renormalized over the remaining candidates (as in llama.cpp)
  *   learn  mu -= eta * (s - tau), from mu = 2 tau
  *
- * mu changes when the picked token is accepted, not at the pick. A repeated pick, or a pick whose
- * token is replaced, therefore has no effect. */
+ * mu changes at the acceptance of the picked token, not at the pick. So a repeated pick, or a pick
+ * whose token is replaced, has no effect. */
 #include "sample_impl.h"
 #include "sample_math.h"
 

@@ -122,8 +122,8 @@ TEST(race_draws_follow_the_distribution_after_every_stage)
 
 enum { N_ZIPF = 32000 };
 
-/* Set a and b to logits of two Zipf distributions of exponent 1.1, over ids in random order. b is a
- * plus normally distributed numbers of standard deviation 0.3. */
+/* Set a and b to logits of two Zipf distributions of exponent 1.1, over ids in random order.
+ * Add normally distributed numbers of standard deviation 0.3 to b. */
 static void zipf_pair(float *a, float *b)
 {
     static int rank[N_ZIPF];
@@ -177,7 +177,7 @@ TEST(race_of_similar_distributions_mostly_agrees)
 
 /* ---- independence of a draw ---------------------------------------------------------------- */
 
-/* Pick at a position with a mask. If as_list, pick after a cut that keeps all tokens. */
+/* Pick at a position with a mask, after a cut that keeps all tokens if as_list. */
 static int32_t pick_at(uint32_t position, const float *logits, const uint32_t *mask, bool as_list)
 {
     struct sample_params p = sample_params_default;

@@ -2,8 +2,8 @@
  *
  * Top-k, top-p and typical-p need the shortest prefix, best first, whose weights reach a target.
  * The weight of all keys above a floor (row_mass: one pass in vectors) never grows with the floor.
- * Bisection therefore finds the floor. It ends if the keys between a floor that reaches the target
- * and a floor that does not are few enough to sort:
+ * So bisection finds the floor. One floor reaches the target, a higher one does not. Bisection ends
+ * as soon as the keys between both are few enough to sort:
  *
  *      top ....... hi ....... lo ....... lowest
  *      |- above -->|  few    |
@@ -13,8 +13,8 @@
 #include "sample_impl.h"
 
 /* FEW: number of candidates to sort, which saves passes over the row (docs/measurements.md,
- * "Constants"). BY_VALUE_STEPS: halvings by value before the middle of representable floats; 24
- * suffice for the significand's bits in one binade. */
+ * "Constants"). BY_VALUE_STEPS: number of halvings by value before the middle of representable
+ * floats. 24 suffice for the significand's bits in one binade. */
 enum { FEW = 32, BY_VALUE_STEPS = 48 };
 
 /* State of rank_cut. key and weight are borrowed for the call. */
@@ -45,10 +45,9 @@ static float value_of_rank(uint32_t rank)
     return x;
 }
 
-/* Return the next floor to try; lo if no float is between lo and hi. While only the sum of all
- * weights is known to reach the target, floors are below the top, at doubling distance. The next
- * floors are the middle by value. If the search still does not end, the middle of the representable
- * floats ends it in 32 steps. */
+/* Return the next floor to try; lo if no float is between lo and hi. The first floors are below the
+ * top, at doubling distance, until one reaches the target. The next floors are the middle by value.
+ * Then the middle of the representable floats ends a longer search in 32 steps. */
 static float search_floor(const struct rank_search *s)
 {
     float floor = s->lo;

@@ -40,7 +40,7 @@ struct sample_params {
 #define ONE_FLAG(name, ...) bool name;
 #include "sample/params.def"
     const struct text_span *dry_breaker; /* sequence breakers of DRY [n_dry_breaker] */
-    int n_dry_breaker;                   /* -1: the default breakers \n : " * */
+    int n_dry_breaker;                   /* -1: default breakers, which are \n : " * */
     /* additions to logits [n_bias], in [-100, 100]; -100 forbids the token (logit -inf) */
     const struct token_bias *bias;
     int n_bias;
@@ -183,13 +183,13 @@ enum {
     FORBIDS_ENDS = 8,    /* min_tokens */
 };
 /* Return the fields of s that forbid a token with a logit that the mask permits: bits FORBIDS_*.
- * Arguments as of sampler_pick. */
+ * Arguments are those of sampler_pick. */
 unsigned sampler_forbidding(const struct sampler *s, struct sample_work *w, const float *logits,
                             const uint32_t *mask);
 
 /* Compute the log-softmax of the raw logits f32 [n_vocab] for `id` and the top n_logprob tokens,
- * without sampling (prompt logprobs, beams). mask u32 [ceil(n_vocab / 32)]: permitted tokens, which
- * alone can be top tokens; NULL: all tokens. */
+ * without sampling. It is for prompt logprobs and beams. Only permitted tokens, mask u32
+ * [ceil(n_vocab / 32)], can be top tokens; NULL: all tokens. */
 void sample_logprobs(struct sample_work *w, const float *logits, int n_vocab, const uint32_t *mask,
                      int32_t id, int n_logprob, struct pick *out);
 
@@ -204,12 +204,12 @@ int stop_match_open(struct stop_match **out, const struct text_span *stop, int n
 /* Free the matcher; NULL is allowed. */
 void stop_match_close(struct stop_match *m);
 /* Process new text and append to `out` the part that cannot belong to a stop string. Return the
- * index of the completed stop string; -1 if none. The string that is completed first is used. If
- * several are completed together, the longest is used. The text of the stop string is emitted only
- * if `include`. Later pushes emit no text and return the same index. Allocates only in `out`. */
+ * index of the completed stop string; -1 if none. The string that is completed first is used, or
+ * the longest if several are completed together. The text of the stop string is emitted only if
+ * `include`. Later pushes emit no text and return the same index. Allocate only in `out`. */
 int stop_match_push(struct stop_match *m, const char *text, size_t n, bool include,
                     struct buf *out);
-/* Emit the pending text. For a generation that did not end at a stop string. */
+/* Emit the pending text of a generation that did not end at a stop string. */
 void stop_match_flush(struct stop_match *m, struct buf *out);
 
 #endif

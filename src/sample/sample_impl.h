@@ -6,8 +6,8 @@
  *
  * (1) At first every token of the row is a candidate, and nothing is copied. The first cut gathers
  *     the tokens that reach its floor into a list. The list stays in ascending id order, and later
- *     cuts filter it in that order. Every sum therefore has one defined order, and ties go to the
- *     lower id without sorting.
+ *     cuts filter it in that order. So every sum has one defined order, and ties go to the lower id
+ *     without sorting.
  * (2) A forbidden token has the logit -inf (or NaN). A forbidden token has weight 0, and is never
  * in the list.
  *     An edit that lowers a logit never forbids the token: the minimum is -FLT_MAX.
@@ -41,8 +41,8 @@ struct sample_work {
     float *key;       /* [n_vocab] scratch of one stage: keys of its cut */
     int32_t *index;   /* [n_vocab] scratch of one stage or search */
     float *found;     /* [n_vocab] scratch of one search */
-    /* The candidates: all tokens of row[n], also forbidden tokens; a list if row is NULL. row is
-     * borrowed for the pick: the caller's logits, or `edited`. */
+    /* The candidates are all tokens of row[n], also forbidden tokens, or a list if row is NULL. row
+     * is the caller's logits or `edited`, borrowed for the pick. */
     const float *row;
     int n;
     int32_t *id;  /* [n] ids of the list, ascending */
@@ -106,8 +106,8 @@ struct cut {
 };
 
 /* Find the shortest prefix of key f32 [n] whose weights (f32 [n]; NULL: 1 each) sum to at least
- * target > 0. The order is highest first, ties by ascending index. If rounding makes the sum of all
- * weights less than target, find the shortest prefix with that sum. Overwrites w->block_sum,
+ * target > 0. The order is highest first, ties by ascending index. Find the shortest prefix with
+ * the sum of all weights if rounding makes that sum less than target. Overwrite w->block_sum,
  * w->index and w->found. key may be w->block_max. Only finite keys are considered. */
 struct cut rank_cut(struct sample_work *w, const float *key, const float *weight, int n,
                     double target);
@@ -151,13 +151,13 @@ enum {
 /* Uses of random numbers at a position: the upper 32 bits of the draw number (rng.h). Each stage
  * that draws random numbers has a separate use. */
 enum random_use {
-    RANDOM_BLOCK, /* lower bits: a block of 64 ids, / 4 */
-    RANDOM_TOKEN, /* lower bits: an id, / 4 */
-    RANDOM_FINE,  /* added to RANDOM_BLOCK or RANDOM_TOKEN: further bits of one block or id */
+    RANDOM_BLOCK, /* a block of 64 ids; the lower bits are its number / 4 */
+    RANDOM_TOKEN, /* an id; the lower bits are id / 4 */
+    RANDOM_FINE,  /* addend of RANDOM_BLOCK or RANDOM_TOKEN, for further bits of one block or id */
     RANDOM_XTC = 4,
 };
 
-/* Draw a candidate by weight, after cand_weigh. Return its index. Overwrites w->weight if the
+/* Draw a candidate by weight, after cand_weigh. Return its index. Overwrite w->weight if the
  * candidates are the row. The result depends only on the key and on the ids and weights of the
  * candidates. */
 int race_draw(struct sample_work *w, const struct rng_key *key);
@@ -204,9 +204,9 @@ struct sampler {
     int n_history, n_prompt, n_out;
 };
 
-/* Run all stages before the draw, with logits f32 [n_vocab] and mask u32 [ceil(n_vocab / 32)]
- * (NULL: no mask). w then has the candidates, as a list or as the whole row. Return false if no
- * candidate is left. */
+/* Run all stages before the draw. logits are f32 [n_vocab]. mask is u32 [ceil(n_vocab / 32)]; NULL:
+ * no mask. w then has the candidates, as a list or as the whole row. Return false if no candidate
+ * is left. */
 bool chain_candidates(const struct sampler *s, struct sample_work *w, const float *logits,
                       const uint32_t *mask);
 /* Apply the edit stages and the mask u32 [ceil(n_vocab / 32)] (NULL: no mask). Return the edited

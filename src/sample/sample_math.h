@@ -38,8 +38,8 @@ static inline double sample_exp(double x)
     return f64_of_bits(bits_of_f64(p) + (bits_of_f64(t) << 52));
 }
 
-/* Return ln x for a normal x > 0; ln 0 = -inf. x = 2^e m with m in [1/sqrt 2, sqrt 2). ln m = 2
- * atanh s with s = (m - 1) / (m + 1), by its series to s^17. */
+/* Return ln x for a normal x > 0, or -inf for 0. e and m are those of x = 2^e m, with m in [1/sqrt
+ * 2, sqrt 2). ln m is 2 atanh s with s = (m - 1) / (m + 1), by its series to s^17. */
 static inline double sample_log(double x)
 {
     if (x <= 0) return -INFINITY;

@@ -2,8 +2,8 @@
  *
  * There is one automaton per string (match.c). After each byte, only the longest end of the text
  * that is a prefix of a stop string is pending. The automaton's copy of that string is the buffer.
- * The string that is completed first is used. If a byte completes several strings, the longest is
- * used. Of equal strings, the first is used. The longest string began earliest, so none of its
+ * The string that is completed first is used. The longest string is used if a byte completes
+ * several. Of equal strings, the first is used. The longest string began earliest, so none of its
  * bytes have been emitted. */
 #include "sample_impl.h"
 

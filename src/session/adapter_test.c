@@ -118,7 +118,7 @@ static void merge(float *w, const float *a, const float *b, int64_t n_out, int64
         }
 }
 
-/* Return the part of a tensor of layer N, "model.layers.N.PART.weight"; -1 if it has none. */
+/* Return the part of a tensor of layer N, "model.layers.N.PART.weight". -1 if it has none. */
 static int part_of(const char *name)
 {
     const char *number = strpbrk(name, "0123456789"), *at = number ? strchr(number, '.') : NULL;
@@ -218,7 +218,7 @@ static int open_with(struct session *s, const char *path, const char *lora, stru
     o.max_model_len = 64;
     o.max_num_batched_tokens = 24;
     o.pack_cache = false;
-    o.threads = 1; /* quick on a busy machine */
+    o.threads = 1; /* one thread is quick on a busy machine */
     return session_open_as(s, path, &o, &size, e);
 }
 
@@ -284,7 +284,8 @@ TEST(adapter_equals_merged_weights)
          64 | 128 | 256,
          {0, 0, 0, 0, 0, 0, 5, 5, 5},
          {0, 0, 0, 0, 0, 0, 2, 2, 2}},
-        /* PEFT writes fan_in_fan_out for transposed matrices, but does not transpose its own */
+        /* PEFT writes fan_in_fan_out for transposed matrices, but does not transpose its own
+         * matrices */
         {"{\"peft_type\":\"LORA\",\"r\":5,\"lora_alpha\":10,\"fan_in_fan_out\":true,"
          "\"target_modules\":[\"c_attn\",\"c_fc\"]}",
          512 | 1024,
@@ -319,7 +320,7 @@ TEST(adapter_equals_merged_weights)
         LATENT = 7,
         T5 = 8,
         BART = 9
-    }; /* of certain models */
+    }; /* parts of certain models */
     static const struct {
         const char *golden, *gguf; /* gguf: another file of the same weights; NULL: none */
         size_t first, last;        /* range of kinds */
@@ -513,7 +514,7 @@ TEST(adapters_in_a_batch_do_not_change_other_rows)
 
 /* ---- invalid adapters ---- */
 
-/* Open the golden model with the folder "bad" and return the error, which must be there. */
+/* Expect that the golden model with the folder "bad" does not open, with this error. */
 static void expect_refusal(const char *want)
 {
     struct session s;

@@ -1,4 +1,5 @@
-/* chat.c - a session's template for conversations, and its variables besides the messages.
+/* chat.c - a session's template for conversations, and the template's variables except the
+ * messages.
  *
  *    --chat-template, or the model's tokenizer.chat_template --template_open--> chat.t
  *    --tool-call-parser, --reasoning-parser, or those that fit the template ----> names of parsers
@@ -15,7 +16,7 @@ enum { TEMPLATE_BYTES_MAX = 1 << 20 };
 
 static const char key_default[] = "tokenizer.chat_template";
 
-/* Validate a value of the option `now` by reading it. */
+/* Check a value of the option `now` by parsing it. */
 int session_date_form(const char *text, struct err *e)
 {
     int64_t now;
@@ -72,8 +73,8 @@ static int unknown_template(const struct checkpoint *c, const char *name, struct
     return rc;
 }
 
-/* Open a template: a file, or the model's own (name NULL or "default"), or a named one of the
- * model. *t is NULL if the model has none and no name is given. */
+/* Open a file, a named template of the model, or the model's default template (name NULL or
+ * "default"). *t is NULL if name is NULL and the model has no template. */
 int chat_template(struct template **t, const struct checkpoint *c, const char *name, struct err *e)
 {
     char key[256];
@@ -116,8 +117,8 @@ static bool is_none(const char *name)
     return name && strcmp(name, "none") == 0;
 }
 
-/* Names are checked by opening a parser. "none" disables parsing; an absent name is derived from
- * the template. */
+/* Names are checked by opening a parser. "none" disables parsing. The default is the parser that
+ * fits the template. */
 int chat_parsers(struct chat *c, const struct session_options *o, struct err *e)
 {
     const char *tools = o->tool_call_parser, *reasoning = o->reasoning_parser;

@@ -5,8 +5,8 @@
  *   {"classifier_from_token": ["0", "1"], "method": "from_2_way_softmax"}
  *   {"classifier_from_token": ["Yes"], "method": "no_post_processing"}
  *
- * from_2_way_softmax is the probability of the second token among both: the sigmoid of the
- * difference of their logits. Qwen3-Reranker uses it. no_post_processing has a label per token. */
+ * from_2_way_softmax is the softmax of both tokens' logits at the second token: the sigmoid of the
+ * difference of the logits. Qwen3-Reranker uses it. no_post_processing has a label per token. */
 #include "session.h"
 
 #include <stdio.h>

@@ -5,8 +5,8 @@
  *      '----rejected----> FAILED, not in the cache; waiting requests get the same error
  *
  * A grammar that is too large may take all its processor time to fail, so repeated requests must
- * not compile it again. The error is kept for a limited time only, because the processor was
- * possibly slow.
+ * not compile it again. The error is kept for a limited time only, because the processor may have
+ * been slow.
  *
  * The cache counts the memory of a grammar while it is compiled and while it runs. The cache evicts
  * grammars without a user if all grammars together exceed bytes_max. The largest grammar of the
@@ -15,7 +15,7 @@
  *
  * Grammars are freed without the lock. A thread of low priority frees a grammar if its last user is
  * the engine. The first request starts this thread, so that a step of the engine starts no thread.
- * If the thread cannot start, the next request frees the grammar and tries to start it again.
+ * The next request frees the grammar and starts the thread again after a failed start.
  *
  * The lock protects the lists and the stages. The lock is released while a grammar is compiled. */
 #include "compiled.h"
@@ -31,10 +31,11 @@
 #include <time.h>
 
 /* WAIT_NS: time between two checks for a client that has disconnected. These 50 checks a second
- * take a few microseconds each, less than 0.1 % of a core. Compilations that are worth waiting for
- * take up to seconds. SHARE: the default cache has an eighth of the memory, within these bounds.
- * BYTES_MIN has room for one grammar of the maximum size (grammar.c), BYTES_MAX for eight. */
+ * take a few microseconds each, less than 0.1 % of a core. A compilation takes up to seconds.
+ * SHARE: the default cache has an eighth of the memory, within these bounds. BYTES_MIN has room for
+ * one grammar of the maximum size (grammar.c), BYTES_MAX for eight. */
 enum { WAIT_NS = 20 * 1000 * 1000 };
+/* REFUSED_US: time in which repetitions of a grammar that is too large take no work */
 static const int64_t REFUSED_US = 60ll * 1000 * 1000;
 static const int64_t RENEW_US = 3600ll * 1000 * 1000; /* no limit for a grammar of a second */
 static const int64_t BYTES_MIN = 256ll << 20, BYTES_MAX = 2048ll << 20, SHARE = 8;
@@ -133,7 +134,7 @@ void compiled_drop(struct compiled *g)
     pthread_mutex_unlock(&c->lock);
 }
 
-struct compiled *compiled_share(struct compiled *g)
+struct compiled *compiled_ref(struct compiled *g)
 {
     int n_user = atomic_fetch_add(&g->n_user, 1);
     CHECK(n_user > 0, "a grammar of %zu bytes has %d users", g->key.n, n_user);
@@ -292,7 +293,7 @@ static bool evict(struct compiled_cache *c, bool idle)
 static void insert(struct compiled_cache *c, struct compiled *g)
 {
     if (c->n == c->n_max && !evict(c, true) && !evict(c, false)) return;
-    c->entry[c->n++] = compiled_share(g);
+    c->entry[c->n++] = compiled_ref(g);
     to_front(c, c->n - 1);
 }
 
@@ -342,8 +343,8 @@ static struct compiled *largest(const struct compiled_cache *c, int64_t *held)
     return best;
 }
 
-/* Mark a grammar as failed. The grammar's users get the failure at their next mask. `worn` keeps it
- * from new requests. */
+/* Mark a grammar as failed. The grammar's users get the failure at their next mask. `worn` excludes
+ * it from new requests. */
 static void fail(struct compiled *g)
 {
     atomic_store(&g->over, true);
@@ -487,7 +488,7 @@ static int make_entry(struct compiled **out, struct compiled_cache *c, uint64_t 
 static bool share_entry(struct compiled **out, struct compiled_cache *c, int i, int *rc,
                         struct err *e)
 {
-    struct compiled *g = compiled_share(c->entry[i]);
+    struct compiled *g = compiled_ref(c->entry[i]);
     to_front(c, i);
     *rc = wait_for(c, g) ? g->rc : err_cancelled(e);
     bool own = *rc == 0 || g->stage == COMPILED_PENDING;
@@ -522,7 +523,7 @@ int compiled_get(struct compiled **out, struct compiled_cache *c, const struct c
     return rc;
 }
 
-/* The replaced grammar leaves the cache, which has no use for it. */
+/* The replaced grammar leaves the cache. */
 int compiled_renew(struct compiled **out, struct compiled *from, struct err *e)
 {
     struct compiled_cache *c = from->cache;

@@ -34,8 +34,8 @@ struct compiled {
     uint64_t *mask;
     int64_t owed; /* work in steps of the engine beyond PAID_WORK per call (grammar_constraint.c) */
     int64_t compile_work; /* steps of work of the compilation */
-    /* number of the only text that has used a renewed grammar; 0: several texts, or not renewed
-     * (grammar_constraint.c) */
+    /* number of the only text of a renewed grammar (grammar_constraint.c); 0: several texts, or not
+     * renewed */
     uint64_t text_no;
     bool spent; /* true: its states have cost too much work for a further text (grammar_spent) */
     /* owned use: grammar that replaces this one; NULL if none. Set by the user of the grammar. */
@@ -89,12 +89,12 @@ struct compiled_want {
  * thread. */
 int compiled_get(struct compiled **out, struct compiled_cache *c, const struct compiled_want *want,
                  struct err *e);
-/* Set *out to a new grammar of the constraint of g, which the caller uses, too. It is not shared
- * with requests, and its compilation has no limit of time, because it was within the limit before.
- * ERR_LIMIT if g has `import`; otherwise the errors of compiled_get. Thread: the user of g, but not
- * in a step of the engine. */
+/* Set *out to a new grammar of the constraint of g. The caller becomes its user. Requests do not
+ * share it. Its compilation has no time limit, because the first compilation was within the limit.
+ * ERR_LIMIT if g has `import`, and the errors of compiled_get. Thread: the user of g, but not in a
+ * step of the engine. */
 int compiled_renew(struct compiled **out, struct compiled *g, struct err *e);
-struct compiled *compiled_share(struct compiled *g); /* return g with one more user */
+struct compiled *compiled_ref(struct compiled *g); /* return g with one more user */
 /* Drop a use of g; NULL is allowed. Any thread. Another thread frees g after its last use. */
 void compiled_drop(struct compiled *g);
 /* Update the count of the memory that g holds. Thread: the user of g. */

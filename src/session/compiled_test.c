@@ -60,7 +60,7 @@ TEST(compiled_grammars_leave_least_recently_used_first)
     NEED(c);
     compiled_drop(get(c, "a", o));
     compiled_drop(get(c, "b", o));
-    compiled_drop(get(c, "a", o)); /* this call makes "a" the most recently used entry */
+    compiled_drop(get(c, "a", o)); /* after this call, "a" is the most recently used entry */
     compiled_drop(get(c, "c", o)); /* evicts "b" */
     compiled_drop(get(c, "a", o));
     EXPECT_INT(compiled_counts(c).n_hit, 2);
@@ -130,7 +130,7 @@ TEST(compiled_refusals_of_large_grammars_are_kept)
     EXPECT(compiled_counts(c).n_byte < 4096);
     struct grammar_options o = {0};
     compiled_drop(get(c, large, o)); /* other limits give another key */
-    compiled_drop(get(c, "a", o));   /* evicts the refusal */
+    compiled_drop(get(c, "a", o));   /* evicts the entry of the rejected grammar */
     EXPECT_INT(compiled_counts(c).n_kept, 2);
     EXPECT_INT(compiled_counts(c).n_miss, 3);
     compiled_cache_close(c);
@@ -232,7 +232,7 @@ TEST(compiled_growth_fails_the_largest_holder)
     compiled_cache_close(c);
 }
 
-/* Goal: the memory of a compilation counts from its start. */
+/* Goal: the memory of a compilation is counted from its start. */
 TEST(compiled_bytes_count_while_compiling)
 {
     static const char text[] = "(\\w{1,40},){9}\\w+";
@@ -249,7 +249,7 @@ TEST(compiled_bytes_count_while_compiling)
     EXPECT(other && !get_for(c, 1, text) && !compiled_over(other));
     EXPECT(compiled_counts(c).n_byte < n_byte / 2);
     compiled_drop(other);
-    g = get_for(c, 1, text); /* this grammar is the only one */
+    g = get_for(c, 1, text); /* no other grammar is in the cache */
     EXPECT(g);
     compiled_drop(g);
     compiled_cache_close(c);

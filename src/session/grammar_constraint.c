@@ -75,7 +75,7 @@ static const struct grammar_vocab *vocab_of(struct constraint_vocab *cv)
 /* ---- constraints ---- */
 
 /* Place in the text of a grammar. */
-struct place {
+struct grammar_place {
     uint32_t state; /* state of the grammar */
     uint32_t span;  /* state in which the current forced span began */
     int n;          /* number of accepted tokens of that span; 0 outside of spans */
@@ -87,10 +87,11 @@ struct grammar_constraint {
     struct constraint base; /* the constraint's interface; base.shared is the request's grammar */
     /* owned reference; the constraint is a user of the grammar */
     struct compiled *of;
-    struct constraint_vocab *vocab;         /* borrowed from the session */
-    struct place place;                     /* place after the first n_settled tokens */
-    struct place past[CONSTRAINT_BACK_MAX]; /* ring buffer of the places before settled tokens */
-    int32_t recent[RECENT_MAX];             /* ring buffer of the last accepted tokens */
+    struct constraint_vocab *vocab; /* borrowed from the session */
+    struct grammar_place place;     /* place after the first n_settled tokens */
+    struct grammar_place
+        past[CONSTRAINT_BACK_MAX]; /* ring buffer of the places before settled tokens */
+    int32_t recent[RECENT_MAX];    /* ring buffer of the last accepted tokens */
     unsigned n, n_settled; /* numbers of accepted tokens, and of those that the grammar has taken */
     /* number of the text so far: copies have equal numbers, and each change gives a new number */
     uint64_t text_no;
@@ -109,7 +110,7 @@ static struct constraint *op_fork(const struct constraint *c)
     if (!fork) return NULL;
     *fork = *(const struct grammar_constraint *)c;
     fork->base.n_byte = sizeof *fork; /* compiled.c counts the shared memory */
-    compiled_share(fork->of);
+    compiled_ref(fork->of);
     return &fork->base;
 }
 
@@ -128,7 +129,7 @@ static void op_follow(struct constraint *c, const struct constraint *from)
     *gc = *(const struct grammar_constraint *)from;
     gc->base = base;
     if (gc->of == old) return;
-    compiled_share(gc->of);
+    compiled_ref(gc->of);
     compiled_drop(old);
 }
 
@@ -138,7 +139,7 @@ enum { NOT_FORCED = -1, FAILED = -2 };
 
 /* Return the token that must follow at p; NOT_FORCED if no token is forced, FAILED after a
  * failure. */
-static int32_t forced_at(const struct grammar_constraint *gc, const struct place *p)
+static int32_t forced_at(const struct grammar_constraint *gc, const struct grammar_place *p)
 {
     const int32_t *token;
     struct err why;
@@ -149,8 +150,8 @@ static int32_t forced_at(const struct grammar_constraint *gc, const struct place
 }
 
 /* Compute the forced tokens of p's span in at most about n_work steps. */
-static enum grammar_made forced_within(const struct grammar_constraint *gc, const struct place *p,
-                                       int64_t n_work)
+static enum grammar_made forced_within(const struct grammar_constraint *gc,
+                                       const struct grammar_place *p, int64_t n_work)
 {
     if (gc->base.any_spelling) return GRAMMAR_MADE;
     return grammar_forced_within(gc->of->g, p->span, n_work);
@@ -158,19 +159,19 @@ static enum grammar_made forced_within(const struct grammar_constraint *gc, cons
 
 /* ---- limits ----
  *
- * Several answers use a grammar, whose totals of memory, states and work are limited. If a total is
- * reached, each answer moves to a new grammar at its next mask or token, and replays its tokens
- * there. The answers share the new grammar. If that one reaches a limit for the same text, the
- * answer gets a grammar of its own. A grammar whose only work was for one text is `alone`: its
- * limits decide whether the answer ends. So the end depends only on the answer's tokens, neither on
- * other answers nor on cached states (see grammar_exceeds). */
+ * Several answers use a grammar, whose totals of memory, states and work are limited. After a total
+ * is reached, each answer moves to a new grammar at its next mask or token, and replays its tokens
+ * there. The answers share the new grammar. The answer gets a separate grammar if the new one also
+ * reaches a limit for this text. A grammar whose only work was for one text is `alone`. Only the
+ * limits of such a grammar end the answer. So the end depends only on the answer's tokens, neither
+ * on other answers nor on cached states (see grammar_exceeds). */
 
 static bool is_alone(const struct grammar_constraint *gc)
 {
     return gc->of->text_no == gc->text_no;
 }
 
-/* Return true if the grammar can do no further work for the text. */
+/* Return true if the grammar may do no further work for the text. */
 static bool is_used_up(const struct grammar_constraint *gc)
 {
     int rc = grammar_failure(gc->of->g, NULL);
@@ -217,7 +218,7 @@ static struct compiled *successor_of(const struct compiled *g)
 static void set_successor(struct compiled *g, struct compiled *next)
 {
     while (g->successor) g = g->successor;
-    g->successor = compiled_share(next);
+    g->successor = compiled_ref(next);
 }
 
 /* Compile a grammar for the text alone. Return the reason of a failure in gc->failure. */
@@ -230,8 +231,8 @@ static struct compiled *renew(struct grammar_constraint *gc)
     return next;
 }
 
-/* Move the answer to another grammar, in which its tokens must be settled again. LATER in a step,
- * or if n_work steps do not suffice to compile a grammar. */
+/* Move the answer to another grammar, in which its tokens must be settled again. Return LATER in a
+ * step, or if n_work steps do not suffice to compile a grammar. */
 static enum grammar_made move(struct grammar_constraint *gc, int64_t n_work)
 {
     const bool again = gc->moved == gc->text_no;
@@ -245,7 +246,7 @@ static enum grammar_made move(struct grammar_constraint *gc, int64_t n_work)
     if (n_work <= CONSTRAINT_STEP_WORK || (!next && n_work < gc->of->compile_work))
         return GRAMMAR_LATER;
     if (next) {
-        compiled_share(next);
+        compiled_ref(next);
     } else {
         if (!(next = renew(gc))) return GRAMMAR_FAILED;
         if (!again) set_successor(gc->of, next);
@@ -254,15 +255,15 @@ static enum grammar_made move(struct grammar_constraint *gc, int64_t n_work)
     gc->of = next;
     gc->moved = gc->text_no;
     gc->n_settled = 0;
-    gc->place = (struct place){next->first, next->first, 0};
+    gc->place = (struct grammar_place){next->first, next->first, 0};
     return GRAMMAR_MADE;
 }
 
 /* ---- tokens ---- */
 
-/* Move p past a token in at most about n_work steps. FAILED if the token is not allowed, or after a
- * failure. p is unchanged unless the result is MADE. */
-static enum grammar_made advance(const struct grammar_constraint *gc, struct place *p,
+/* Move p past a token in at most about n_work steps. Return FAILED if the token is not allowed, or
+ * after a failure. p is unchanged unless the result is MADE. */
+static enum grammar_made advance(const struct grammar_constraint *gc, struct grammar_place *p,
                                  int32_t token, int64_t n_work)
 {
     const int64_t end = grammar_work(gc->of->g) + n_work;
@@ -273,17 +274,18 @@ static enum grammar_made advance(const struct grammar_constraint *gc, struct pla
     if (forced == FAILED || (forced >= 0 && token != forced)) return GRAMMAR_FAILED;
     made = grammar_accept_within(gc->of->g, p->state, token, end - grammar_work(gc->of->g), &next);
     if (made != GRAMMAR_MADE) return made;
-    struct place in_span = {next, p->span, p->n + 1};
-    *p = forced >= 0 && forced_at(gc, &in_span) >= 0 ? in_span : (struct place){next, next, 0};
+    struct grammar_place in_span = {next, p->span, p->n + 1};
+    *p = forced >= 0 && forced_at(gc, &in_span) >= 0 ? in_span
+                                                     : (struct grammar_place){next, next, 0};
     return GRAMMAR_MADE;
 }
 
-/* Let the grammar take the tokens that it has not taken yet, in at most about n_work steps. */
+/* Pass the grammar the tokens that it has not taken yet, in at most about n_work steps. */
 static enum grammar_made settle(struct grammar_constraint *gc, int64_t n_work)
 {
     const int64_t end = grammar_work(gc->of->g) + n_work;
     while (gc->n_settled < gc->n) {
-        struct place p = gc->place;
+        struct grammar_place p = gc->place;
         int64_t left = end - grammar_work(gc->of->g);
         enum grammar_made made = advance(gc, &p, token_at(gc, gc->n_settled), left);
         if (made == GRAMMAR_MADE && !check_limits(gc)) made = GRAMMAR_FAILED;
@@ -300,8 +302,8 @@ static const int64_t ALL_WORK = INT64_MAX / 4; /* no limit; sums do not overflow
 /* Work in the constraint's grammar, which has taken all tokens. */
 typedef enum grammar_made work_fn(struct grammar_constraint *gc, void *arg, int64_t n_work);
 
-/* Settle the text and call `work`, in at most about n_work steps each. Move to another grammar and
- * do it there if this one reaches a limit, unless the answer ends. */
+/* Settle the text and call `work`, in at most about n_work steps each. Repeat both in another
+ * grammar if this one reaches a limit, unless the answer ends. */
 static enum grammar_made run(struct grammar_constraint *gc, work_fn *work, void *arg,
                              int64_t n_work)
 {
@@ -323,8 +325,8 @@ static enum grammar_made run(struct grammar_constraint *gc, work_fn *work, void 
 /* ---- work in a step ----
  *
  * `owed` is the work that a grammar did in steps, less PAID_WORK for each call. The grammar makes
- * no mask in a step if `owed` is above 0. Otherwise steps would be long if the masks of many
- * sequences need much work. */
+ * no mask in a step if `owed` is above 0. Without this limit, steps would be long if the masks of
+ * many sequences need much work. */
 
 enum { PAID_WORK = CONSTRAINT_STEP_WORK / 2 };
 
@@ -347,7 +349,7 @@ static int op_forced(struct constraint *c, int32_t *token, int n, int64_t *n_wor
     const int64_t end = before + left;
     int i = 0;
     if (settle(gc, left) == GRAMMAR_MADE) {
-        struct place p = gc->place;
+        struct grammar_place p = gc->place;
         for (; i < n && forced_within(gc, &p, end - grammar_work(gc->of->g)) == GRAMMAR_MADE; i++) {
             token[i] = forced_at(gc, &p);
             left = end - grammar_work(gc->of->g);
@@ -373,8 +375,8 @@ static void set(uint64_t *mask, int32_t id, bool on)
     mask[id / 64] = on ? mask[id / 64] | bit : mask[id / 64] & ~bit;
 }
 
-/* Allow end tokens if the text is complete. If a rule contains an end token (possible in GBNF),
- * allow it only if the text is complete after it. */
+/* Allow end tokens if the text is complete. A rule of GBNF may contain an end token. Allow such a
+ * token only if the text is complete after it. */
 static void mask_ends(const struct grammar_constraint *gc, uint64_t *mask)
 {
     struct grammar *g = gc->of->g;
@@ -444,7 +446,8 @@ static enum constraint_made op_mask_within(struct constraint *c, uint32_t *mask,
     if (n_work > CONSTRAINT_STEP_WORK) return made_of(run(gc, make_mask, mask, n_work));
     n_work = work_begin(gc->of, n_work);
     int64_t before = grammar_work(gc->of->g);
-    enum grammar_made made = run(gc, make_mask, mask, n_work); /* does not move in a step */
+    /* a step does not move to another grammar */
+    enum grammar_made made = run(gc, make_mask, mask, n_work);
     gc->of->owed += grammar_work(gc->of->g) - before;
     return made_of(made);
 }
@@ -460,7 +463,7 @@ static void add_token(struct grammar_constraint *gc, int32_t token)
 
 struct attempt {
     int32_t token;
-    struct place to;
+    struct grammar_place to;
 };
 
 static enum grammar_made try_token(struct grammar_constraint *gc, void *arg, int64_t n_work)
@@ -498,8 +501,8 @@ static bool is_known(const struct grammar_constraint *gc, int32_t token)
     return forced >= 0 ? token == forced : grammar_allows(gc->of->g, gc->place.state, token);
 }
 
-/* The mask before a picked token is cached. The grammar takes the token now if its transitions are
- * cached; otherwise the next mask does that work, in parts. */
+/* Accept a picked token. The mask before it is cached. The grammar accepts it now if its
+ * transitions are cached. Otherwise the next mask does this work, in parts. */
 static bool op_accept(struct constraint *c, int32_t token)
 {
     struct grammar_constraint *gc = (struct grammar_constraint *)c;

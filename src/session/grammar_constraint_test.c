@@ -33,7 +33,7 @@ static struct rig {
     struct tokenizer *t;
     struct constraint_vocab *w;
     int n_vocab;
-    uint32_t *mask, *other; /* owned; two masks */
+    uint32_t *mask, *other; /* owned; buffers of two masks */
     uint64_t rng;
 } rig;
 
@@ -210,9 +210,9 @@ static int64_t walk_malloc(struct constraint *c, int32_t token[WALK_MAX], int *n
     return (int64_t)(test_n_malloc() - before);
 }
 
-/* Goal: a decode step allocates nothing if its grammar has visited the state before. The visit is
- * possibly in another sequence of the request, or in an earlier request with an equal constraint.
- * Only the first visit of a state may allocate, within the limits of the grammar. */
+/* Goal: a decode step allocates nothing if its grammar has visited the state before. The visit may
+ * be in another sequence of the request, or in an earlier request with an equal constraint. Only
+ * the first visit of a state may allocate, within the limits of the grammar. */
 TEST(constraint_steps_that_repeat_allocate_nothing)
 {
     if (!rig_open(0)) return;
@@ -308,7 +308,7 @@ static void answer_add(struct answer *a, int32_t token)
     a->text[a->n++] = token;
 }
 
-/* Follow the text. Return the number of masks; that of the tokens + 1 if no mask failed. */
+/* Follow the text. Return the number of masks. The number of tokens + 1 if no mask failed. */
 static int answer_follow(struct answer *a, const struct ids *text, int64_t n_slice)
 {
     for (size_t i = 0; i < text->n; i++) {
@@ -344,12 +344,13 @@ static const struct {
 };
 enum { N_COSTLY = sizeof costly / sizeof *costly };
 
-/* Cached results before the text: none, those of another text, those of the same text; those of
- * another text at the same time; none, with masks in slices. */
+/* Cached results before the text. COLD: none. OTHER_FIRST: those of another text. SAME_FIRST: those
+ * of this text. IN_TURNS: those of another text at the same time. IN_SLICES: none, with masks in
+ * slices. */
 enum cached { COLD, OTHER_FIRST, SAME_FIRST, IN_TURNS, IN_SLICES, N_CACHED };
 
-/* Set *out to the number of masks along the text of costly[i] with these limits; -1 if the
- * constraint was refused. */
+/* Set *out to the number of masks along the text of costly[i] with these limits. -1 if the
+ * constraint was rejected. */
 static void masks_until_refused(int *out, int i, struct grammar_limits limits, enum cached how)
 {
     struct constraint *first = NULL;
@@ -376,7 +377,8 @@ static void masks_until_refused(int *out, int i, struct grammar_limits limits, e
             }
         else
             n = answer_follow(&a, &text, how == IN_SLICES ? 2 * CONSTRAINT_STEP_WORK : 0);
-        EXPECT(n > (int)text.n || !answer_mask(&a, 0)); /* an answer that has ended stays so */
+        /* an answer that has ended does not continue */
+        EXPECT(n > (int)text.n || !answer_mask(&a, 0));
     }
     if (first) first->op->close(first);
     answer_close(&a);
@@ -439,8 +441,8 @@ static void answers_agree(struct answer *a, struct answer *b)
 }
 
 /* Let an answer grow to its limit, up to 900 tokens. Another answer of the grammar gets a token
- * every `each` tokens; 0: there is no other answer. Its masks must be those of a grammar of its
- * own. Set *n to the number of tokens of the first answer. */
+ * every `each` tokens; 0: there is no other answer. Its masks must be those of a separate grammar.
+ * Set *n to the number of tokens of the first answer. */
 static void grow_to_limit(int *n, const struct sample *s, struct grammar_limits limits, int each)
 {
     struct constraint *first = open_sample(s, limits), *own = NULL;
@@ -487,15 +489,15 @@ TEST(constraint_growth_ends_no_other_answer)
     rig_close();
 }
 
-/* Return the steps of work of the grammar of an answer that has not moved. */
+/* Return the steps of work of the grammar of an answer without tokens. */
 static int64_t work_of(const struct answer *a)
 {
     return grammar_work(((const struct compiled *)a->c->shared)->g);
 }
 
-/* Goal: a picked token needs no work. The next mask does it in parts, and is equal to a mask after
- * a token that was taken at once. The characters of this string differ in their states, and their
- * masks are made without visiting these states. */
+/* Goal: picking a token needs no work. The next mask does the work in parts, and equals a mask
+ * after a token that was accepted immediately. The characters of this string differ in their
+ * states, and their masks are made without visiting these states. */
 TEST(constraint_takes_picked_tokens_with_the_next_mask)
 {
     static const struct sample s = {
@@ -541,8 +543,8 @@ TEST(constraint_takes_picked_tokens_with_the_next_mask)
     rig_close();
 }
 
-/* Goal: a mask does not depend on counts that no token can reach: the masks of a host name need no
- * walk of all tokens at every character. */
+/* Goal: a mask does not depend on counts that no token can reach. So the masks of a host name need
+ * no walk of all tokens at every character. */
 TEST(constraint_masks_of_counted_strings_are_shared)
 {
     static const struct {
@@ -583,8 +585,8 @@ TEST(constraint_masks_of_counted_strings_are_shared)
     rig_close();
 }
 
-/* Goal: a constraint that cannot replay its text fails for good at a limit. The other forks of the
- * grammar go on. */
+/* Goal: a constraint that cannot replay its text fails permanently at a limit. The other forks of
+ * the grammar continue. */
 TEST(constraint_fails_for_good)
 {
     if (!rig_open(0)) return;

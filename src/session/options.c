@@ -1,8 +1,8 @@
 /* options.c - the options of a session: their defaults, and setting one by its name.
  *
  * Options are fields of struct session_options. The .def files give for each field its name, type,
- * range or list of names, default and help. The same rows make the options of the command line, the
- * defaults, and the table of keys of this file, which the library uses (quoth.h). */
+ * range or list of names, default and help. The rows also make the options of the command line, the
+ * defaults, and this file's table of keys for the library (quoth.h). */
 #include "session.h"
 
 #include "base/names.h"
@@ -85,7 +85,7 @@ const char *session_quant_names(int i)
     return dummy_quants(i);
 }
 
-/* Accept a text that is not a number: the reader of the number rejects the text. */
+/* A text that is not a number is accepted here, because the reader of the number rejects it. */
 int session_power_form(const char *text, struct err *e)
 {
     char *end;
@@ -158,7 +158,7 @@ static const struct key *find_key(const char *name)
     return NULL;
 }
 
-/* errno detects a number beyond the type, x != x a NaN. */
+/* Set a number. errno detects a number beyond the type, x != x a NaN. */
 static int set_number(char *field, const struct key *k, const char *value, struct err *e)
 {
     char *end;
@@ -189,7 +189,7 @@ static int set_flag(bool *field, const struct key *k, const char *value, struct 
     return 0;
 }
 
-/* A text is borrowed: value must outlive the options. The form of an option is checked first, so
+/* A text is borrowed, so value must outlive the options. The form of an option is checked first, so
  * that its message names the option. */
 int session_option_set(struct session_options *o, const char *key, const char *value, struct err *e)
 {

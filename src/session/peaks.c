@@ -8,7 +8,7 @@
  * for that slice only. The result is the rate of the fastest round, because other programs can only
  * reduce rates. The file's name contains the processor, the level of the kernels and the number of
  * threads, because the rates depend on them. The file contains a hash of its text. So the peaks are
- * remeasured if a power failure truncated the file. */
+ * measured again if a power failure truncated the file. */
 #include "session.h"
 
 #include "base/cpu.h"
@@ -53,23 +53,19 @@ struct peaks {
 enum arith session_arith(const struct session_options *o, enum qtype t)
 {
     if (strcmp(o->activation_dtype, "f32") == 0) return ARITH_F32;
-    if (strcmp(o->activation_dtype, "bf16") == 0) return t == QT_bf16 ? ARITH_BF16 : ARITH_F32;
-    return qtype_is_block(t) ? ARITH_INT8 : t == QT_bf16 ? ARITH_BF16 : ARITH_F32;
+    if (strcmp(o->activation_dtype, "bf16") == 0)
+        return qtype_takes_bf16(t) ? ARITH_BF16 : ARITH_F32;
+    return qtype_takes_int8(t) ? ARITH_INT8 : qtype_takes_bf16(t) ? ARITH_BF16 : ARITH_F32;
 }
 
-enum arith session_arith_main(const struct session_options *o, const struct checkpoint *c)
+enum arith session_arith_main(const struct session_options *o, const struct model_info *m)
 {
     int64_t n_value[QT_COUNT] = {0};
     enum qtype most = 0;
-    struct err e;
-    const char *quantization;
-    if (session_quantization(&quantization, o, c, &e) != 0) quantization = NULL;
-    for (int i = 0; i < checkpoint_n_tensor(c); i++) {
-        const struct tensor_info *t = checkpoint_tensor_at(c, i);
-        const enum qtype type = session_type(quantization, c, t);
-        n_value[type] +=
-            (int64_t)t->n_byte / qtype_info[t->type].n_byte * qtype_info[t->type].block;
-        if (n_value[type] > n_value[most]) most = type;
+    for (int i = 0; i < m->n_matrix; i++) {
+        const struct tensor *t = m->matrix[i];
+        n_value[t->type] += t->n_out * t->k * (t->n_expert > 0 ? t->n_expert : 1);
+        if (n_value[t->type] > n_value[most]) most = t->type;
     }
     return session_arith(o, most);
 }
@@ -118,7 +114,8 @@ static bool load_file(const struct peaks *p, struct machine_peaks *m)
            is_sane(ops[ARITH_INT8]) && is_sane(ops[ARITH_BF16]) && is_sane(ops[ARITH_F32]);
 }
 
-/* A failure is only logged. The next start remeasures the rates. */
+/* Write the rates to their file. A failure is only logged. The next start measures the rates
+ * again. */
 static void save_file(const struct peaks *p)
 {
     char dir[4096], text[200];
@@ -139,7 +136,7 @@ struct peaks_job {
     struct pool *pool; /* owned */
     uint8_t *data;     /* owned [n_byte]; NULL if there is too little memory */
     size_t n_byte;
-    int64_t n_step; /* the engine's step count when it became idle */
+    int64_t n_step; /* the engine's step count at the beginning of its idle time */
 };
 
 /* Wait for the stop byte for at most wait_us. Return true if the byte arrived. */
@@ -215,7 +212,7 @@ static bool measure_round(struct peaks_job *j, struct machine_peaks *m)
     return is_idle(j);
 }
 
-/* Run all rounds on threads of their own. Return false if the engine began a step or memory is
+/* Run all rounds on separate threads. Return false if the engine began a step or memory is
  * exhausted. */
 static bool measure(struct peaks_job *j, struct machine_peaks *m)
 {
@@ -228,7 +225,8 @@ static bool measure(struct peaks_job *j, struct machine_peaks *m)
     return ok;
 }
 
-/* `known` is stored after `measured`, so peaks_get never reads a partial result. */
+/* Measure the peaks on their thread. `known` is stored after `measured`, so peaks_get never reads a
+ * partial result. */
 static void *run(void *peaks)
 {
     struct peaks *p = peaks;
@@ -266,7 +264,7 @@ int peaks_open(struct peaks **out, const struct session *s, const struct session
     p->n_thread = session_n_thread(s);
     snprintf(p->level, sizeof p->level, "%s", s->backend->level);
     if (!name_file(p)) p->path[0] = 0;
-    struct machine_peaks m = {.arith = session_arith_main(o, s->checkpoint)};
+    struct machine_peaks m = {.arith = session_arith_main(o, s->info)};
     bool kept = load_file(p, &m);
     p->measured = m;
     atomic_store(&p->known, kept);

@@ -1,12 +1,13 @@
 /* quantization.c - --quantization: names of number formats, and of other engines' methods.
  *
  *   a format or a mixture (Q4_K_M)   float weights become these formats while they are packed
- *   a method of vLLM or TGI          the weights of the checkpoint must have that form; or its
- *                                    precision in a format of quoth, with a log line
+ *   a method of vLLM or TGI          the weights of the checkpoint must have that form; float
+ *                                    weights get its precision in a format of quoth, with a log
+ *                                    line
  *
  * NF4 and FP4 are those of bitsandbytes, without a second quantization of their scales. FP8 has
- * more scales than in other engines. INT8 has no exact counterpart: Q8_0 in its place is as small,
- * and its error is lower (docs/measurements.md). */
+ * more scales than in other engines. INT8 becomes Q8_0, which has about its size and a lower error
+ * (docs/measurements.md). */
 #include "session.h"
 
 #include "base/log.h"
@@ -33,8 +34,8 @@ static const struct method {
                {"fp4", NULL, "FP4_64", NULL}};
 enum { N_METHOD = sizeof methods / sizeof methods[0] };
 
-/* Return true for formats that weights may become. F32 and the float formats of 8 bits are left
- * out: the former has no effect, the latter need scales that quoth's types do not have. */
+/* Return true for the target formats of weights. F32 has no effect, so it is excluded. Plain floats
+ * of 8 bits are excluded, because they have no scales. */
 static bool is_target(const char *name)
 {
     const int t = qtype_of_name(name);
@@ -57,7 +58,8 @@ static const char *form_of(const struct checkpoint *c)
     return form ? form : checkpoint_kind(c) == CKPT_GGUF ? "gguf" : NULL;
 }
 
-/* Return the type of a method for the checkpoint. NULL if its weights stay, or after an error. */
+/* Return the type of a method for the checkpoint. NULL if its weights keep their formats, or after
+ * an error. */
 static const char *type_of(const struct method *m, const struct checkpoint *c, int *rc,
                            struct err *e)
 {

@@ -1,8 +1,8 @@
 /* report.c - print an open session's properties and memory plan; see session.h.
  *
- * The report goes to stderr, because stdout belongs to answers and to JSON of measurements. Lines
- * of the memory plan have one column of MiB. "together" is their sum; the file's weights are not
- * part of it, because only their packed form stays in memory. */
+ * The report is on stderr, because stdout belongs to answers and to JSON of measurements. Lines of
+ * the memory plan have one column of MiB. "together" is their sum, without the file's weights,
+ * because only the packed form remains in memory. */
 #include "session.h"
 
 #include "base/os.h"
@@ -14,8 +14,8 @@ static double mib(int64_t n_byte)
     return (double)n_byte / 1048576.0;
 }
 
-/* Print where the packed weights come from: from the pack cache with the time, or from packing now
- * with the rate of packing. */
+/* Print the source of the packed weights: the pack cache with the time, or packing with its
+ * rate. */
 static void report_packed(const struct weights_info *w)
 {
     double seconds = (double)w->us * 1e-6,

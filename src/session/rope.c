@@ -3,8 +3,8 @@
  *   vLLM        --rope-scaling '{"rope_type": "yarn", "factor": 4, ...}' --rope-theta BASE
  *   llama.cpp   --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx N ... --rope-freq-base BASE
  *
- * Options of the second form become an object of the first form. A type alone that the model has
- * changes nothing. Options of the other form, or of another type, are errors. */
+ * Options of the second form become an object of the first form. The model's own type without
+ * parameters has no effect. Options of the other form, or of another type, are errors. */
 #include "session.h"
 
 #include "base/json.h"
@@ -32,7 +32,7 @@ struct parameter {
     bool yarn;                /* true: of YaRN only */
 };
 
-/* Set p to the parameters and return the first that is given; NULL if none. */
+/* Set p to the parameters. Return the first given one; NULL if none. */
 static const struct parameter *parameters(struct parameter p[5], const struct session_options *o)
 {
     const double share = o->rope_freq_scale;

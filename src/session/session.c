@@ -4,11 +4,11 @@
  *                                                         '--> engine            session_start
  *
  * A part borrows the parts before it, so session_close closes them in the reverse order. Any part
- * may be NULL, because opening possibly failed.
+ * may be NULL after a failed opening.
  *
  * --memory-limit is enforced in two steps. begin_limit reserves the weights at their size in the
- * file, so that the plan of the model divides the rest. end_limit then counts what the model uses,
- * and fails if less than a sixteenth of the limit remains for requests. */
+ * file, so that the plan of the model divides the rest. end_limit then counts the memory of the
+ * model. It fails if less than a sixteenth of the limit remains for requests. */
 #include "session.h"
 
 #include "adapter/adapter.h"
@@ -49,9 +49,7 @@ int session_n_thread(const struct session *s)
     return pool_n_thread(s->backend->pool);
 }
 
-/* Return the number of bytes of the weights in the file's formats, or in those of --quantization. 0
- * without a checkpoint. */
-static int64_t weight_bytes(const struct session *s)
+int64_t session_weight_bytes(const struct session *s)
 {
     const struct checkpoint *c = s->checkpoint;
     int64_t n = 0;
@@ -66,9 +64,9 @@ static int64_t weight_bytes(const struct session *s)
 
 int session_open_backend(struct session *s, const struct session_options *o, struct err *e)
 {
-    struct backend_options bo = {.n_thread = (int)o->threads, .cpu_level = o->cpu};
+    struct backend_options bo = {.n_thread = (int)o->threads, .cpu_level = o->cpu, .pool = o->pool};
     /* the number of the backend's threads also depends on the size of the weights */
-    bo.weight_bytes = weight_bytes(s);
+    bo.weight_bytes = session_weight_bytes(s);
     int rc = choose_act(&bo.act, o->activation_dtype, e);
     if (rc == 0) rc = backend_open(&s->backend, session_device_name(o), &bo, e);
     if (rc == 0 && session_n_thread(s) < o->threads)
@@ -77,9 +75,8 @@ int session_open_backend(struct session *s, const struct session_options *o, str
     return rc;
 }
 
-/* Parse a number of bytes in vLLM's notation. Capital suffixes are powers of 1024, small ones
- * powers of 1000. Return -1 if the text is invalid. */
-static int64_t bytes_of(const char *text)
+/* vLLM's notation: capital suffixes are powers of 1024, small ones powers of 1000. */
+int64_t session_bytes(const char *text)
 {
     static const char small[] = "kmgt", large[] = "KMGT";
     char *end;
@@ -95,7 +92,7 @@ static int64_t bytes_of(const char *text)
 
 int session_bytes_form(const char *text, struct err *e)
 {
-    return bytes_of(text) < 0 ? form_wrong(e, "a number of bytes (8G, 512M)", text) : 0;
+    return session_bytes(text) < 0 ? form_wrong(e, "a number of bytes (8G, 512M)", text) : 0;
 }
 
 /* Return the number of bytes of the swap space; 0 if n_seq is 1, because a single sequence is never
@@ -112,8 +109,8 @@ static int64_t swap_bytes(const struct session_options *o, int n_seq)
 static int begin_limit(int64_t *limit, const struct session *s, const struct session_options *o,
                        struct err *e)
 {
-    int64_t weights = weight_bytes(s), own = os_memory_own();
-    *limit = bytes_of(o->memory_limit);
+    int64_t weights = session_weight_bytes(s), own = os_memory_own();
+    *limit = session_bytes(o->memory_limit);
     if (*limit == 0) return 0;
     int64_t taken = weights + (own > 0 ? own : 0);
     if (taken >= *limit)
@@ -147,8 +144,7 @@ static int end_limit(int64_t limit, int64_t own, const struct session *s, struct
     return 0;
 }
 
-/* Open backend and model by the options. An option of 0 means the size that the command
- * requests. */
+/* Open backend and model by the options. An option of 0 means the command's size. */
 static int open_model(struct session *s, const struct session_options *o,
                       const struct session_size *size, struct err *e)
 {
@@ -166,7 +162,7 @@ static int open_model(struct session *s, const struct session_options *o,
         .page_rows = (int)o->block_size,
         .n_page = n_page ? n_page : size->n_page,
         .n_longest = size->n_longest,
-        .kv_bytes = bytes_of(o->kv_cache_memory),
+        .kv_bytes = session_bytes(o->kv_cache_memory),
         .memory_utilization = o->gpu_memory_utilization,
         .swap_bytes = swap_bytes(o, n_seq),
         .context_max = o->max_model_len ? (int)o->max_model_len : size->context,
@@ -202,7 +198,7 @@ static void warn_of_options(const struct session *s, const struct session_option
     }
     if (n_float > 0 && strcmp(o->activation_dtype, "int8") == 0)
         log_warn("--activation-dtype int8: %d of %d matrices are not in a block format; they take "
-                 "bf16 activations if they are BF16, else f32",
+                 "bf16 activations if they are BF16 or FP8 with scales, else f32",
                  n_float, n);
 }
 
@@ -217,7 +213,8 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     *s = (struct session){0};
     int64_t start = time_us();
     int rc = session_checkpoint(&s->checkpoint, path, o, false, e);
-    if (rc == 0) rc = model_check_arch(s->checkpoint, e); /* a missing tokenizer matters less */
+    /* an unknown architecture is a better reason than a missing tokenizer */
+    if (rc == 0) rc = model_check_arch(s->checkpoint, e);
     if (rc == 0) rc = session_quantization(&s->quantization, o, s->checkpoint, e);
     if (rc == 0) rc = session_tokenizer(&s->tokenizer, s->checkpoint, e);
     if (rc == 0) rc = session_open_adapters(s, o, e);
@@ -232,8 +229,8 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     return rc;
 }
 
-/* Default inter-token target, in milliseconds. 100 tokens per second are ten times faster than
- * people read. ITL_MULTIPLE_MAX: maximum multiple of a step without prompts. */
+/* ITL_UNNOTICED_MS: default inter-token target. People read a tenth of its 100 tokens per second.
+ * ITL_MULTIPLE_MAX: maximum multiple of a step without prompts. */
 enum { ITL_UNNOTICED_MS = 10, ITL_MULTIPLE_MAX = 4 };
 
 /* Parse an inter-token target. "120" is in milliseconds. "4x" is a multiple of a step without
@@ -327,11 +324,25 @@ void session_close(struct session *s)
     *s = (struct session){0};
 }
 
+/* Return the length of a name without the tag ":latest". */
+static size_t name_bytes(const char *name)
+{
+    static const char tag[] = ":latest";
+    const size_t n = strlen(name), n_tag = sizeof tag - 1;
+    return n > n_tag && strcmp(name + n - n_tag, tag) == 0 ? n - n_tag : n;
+}
+
+bool session_same_name(const char *a, const char *b)
+{
+    const size_t n = name_bytes(a);
+    return n == name_bytes(b) && strncmp(a, b, n) == 0;
+}
+
 /* Return the number of an adapter; 0 for any other name, which is the model itself. */
 int session_adapter(const struct session *s, const char *name)
 {
     for (int i = 1; i < s->additions.n_set; i++)
-        if (strcmp(s->additions.set[i].name, name) == 0) return i;
+        if (session_same_name(s->additions.set[i].name, name)) return i;
     return 0;
 }
 

@@ -44,13 +44,14 @@ struct session_options {
 #undef SESSION_WORDS
     /* true: no inter-token target by default, because no client waits for single tokens */
     bool offline;
+    struct pool *pool;     /* threads to compute with, shared, borrowed; NULL: own threads */
     progress_fn *progress; /* callback for the progress of packing weights; NULL if none */
     void *progress_ctx;    /* borrowed; argument of `progress` */
 };
 extern const struct session_options session_defaults;
 
 /* Return legal value i of --device, from 0. NULL after the last value. The .def files refer to this
- * and to the other functions of names. */
+ * function and to the other functions for names. */
 const char *session_device_names(int i);
 /* Return legal value i of --cpu, from 0. NULL after the last value. */
 const char *session_cpu_names(int i);
@@ -76,6 +77,8 @@ const char *session_quant_names(int i);
 const char *session_quantization_names(int i);
 /* Check a number of bytes, such as "8G" or "512M". ERR_ARG if the text has another form. */
 int session_bytes_form(const char *text, struct err *e);
+/* Return the number of bytes of such a text; -1 for another form. */
+int64_t session_bytes(const char *text);
 /* Check a value of --lora-modules: NAME=PATH, or the beginning of a JSON object. ERR_ARG. */
 int session_lora_form(const char *text, struct err *e);
 /* Check the value of --itl-target-ms: milliseconds, a multiple such as "2x", "auto" or "none".
@@ -143,16 +146,38 @@ int session_start(struct session *s, const struct session_options *o, const char
 /* Set *eo to the engine options of session_start, for callers that change some of them. */
 void session_engine_options(struct engine_options *eo, const struct session *s,
                             const struct session_options *o);
-void session_close(struct session *s); /* safe on a zeroed session */
+void session_close(struct session *s); /* free the memory; a zeroed session is allowed */
 
+/* Return true if both names are equal without the tag ":latest", which Ollama's clients append. Any
+ * thread. */
+bool session_same_name(const char *a, const char *b);
 /* Return the number of the adapter of that name, for request.adapter; 0 if none. Any thread. */
 int session_adapter(const struct session *s, const char *name);
+
+/* ---- describe.c: facts about the files, for listings of models. Any thread. ---- */
+
+enum { SESSION_DIGEST = 64 };
+struct session_files {
+    const char *format; /* static: "gguf", "safetensors", "llama2c" */
+    char type[32];      /* number format of most weights, or mixture, in upper case */
+    /* hexadecimal digits that differ if the files differ */
+    char digest[SESSION_DIGEST + 1];
+    int64_t n_byte;      /* size of the files; 0 for random weights */
+    int64_t modified_us; /* time of the last change, since 1970; 0 if unknown */
+};
+void session_describe(struct session_files *out, const struct session *s); /* set *out */
+/* Append the metadata of the files as a JSON object, without the chat template. whole: true: also
+ * the items of long lists, which are empty otherwise. */
+void session_put_metadata(struct buf *b, const struct session *s, bool whole);
+/* Return the license that the files name, borrowed from s; NULL if none. */
+const char *session_license(const struct session *s);
 
 /* Print the model's properties and the memory plan to standard error. */
 void session_report(const struct session *s);
 /* Return the backend's text, such as "cpu avx2, 2 threads", borrowed until session_close. */
 const char *session_device(const struct session *s);
-const char *session_kv_name(const struct session *s); /* the KV type's name, static: "float16" */
+/* Return the KV type's name, static: "float16". */
+const char *session_kv_name(const struct session *s);
 /* Return the path of this program, static, if a model is packed into it; else NULL. */
 const char *session_packed(void);
 
@@ -167,6 +192,9 @@ int session_checkpoint(struct checkpoint **out, const char *path, const struct s
  * option's. */
 int session_quantization(const char **type, const struct session_options *o,
                          const struct checkpoint *c, struct err *e);
+/* Return the number of bytes of the weights in the file's formats, or in those of s->quantization.
+ * 0 without a checkpoint. */
+int64_t session_weight_bytes(const struct session *s);
 /* Return the format of a tensor, in its own order of values, with weights quantized to `type`;
  * NULL: its format in the file. */
 enum qtype session_type(const char *type, const struct checkpoint *c, const struct tensor_info *t);
@@ -185,16 +213,16 @@ const char *session_device_name(const struct session_options *o);
  * machine lacks the device or the instructions, ERR_MEMORY. */
 int session_open_backend(struct session *s, const struct session_options *o, struct err *e);
 /* Read the configurations of the adapters and open their files. ERR_ARG for a name without a path
- * or with two; otherwise the errors of checkpoint_open, with the adapter's name. */
+ * or with two, and the errors of checkpoint_open, with the adapter's name. */
 int session_open_adapters(struct session *s, const struct session_options *o, struct err *e);
 /* Set *t to the type that --kv-cache-dtype names. ERR_ARG for another name. */
 int session_kv_type(enum kv_type *t, const struct session_options *o, struct err *e);
-/* number of running threads; may be less than requested */
+/* Return the number of running threads. It may be less than requested. */
 int session_n_thread(const struct session *s);
 
 /* Return the place of packed weights. *cache is the caller's memory and must outlive the result. */
 struct weights_options session_weights(const struct session_options *o, struct filecache *cache);
-const char *pack_cache_dir(void); /* path of the cache folder; NULL if none */
+const char *pack_cache_dir(void); /* return the path of the cache folder; NULL if none */
 
 /* Set *out to the pooling of embeddings by its name: "mean", "last", "first" or "cls". "auto" is
  * the model's own pooling. For a model without a pooling, "auto" is "mean" for an encoder, else
@@ -225,9 +253,8 @@ struct sample_params session_sample_defaults(const struct checkpoint *c, float t
 
 /* Return the arithmetic that multiplies activations of a layer of type t. */
 enum arith session_arith(const struct session_options *o, enum qtype t);
-/* Return the arithmetic that multiplies activations of layers whose type has most bytes of
- * weights. */
-enum arith session_arith_main(const struct session_options *o, const struct checkpoint *c);
+/* Return the arithmetic that multiplies activations of most weights, by their types in memory. */
+enum arith session_arith_main(const struct session_options *o, const struct model_info *m);
 
 /* Peak rates of all threads together, per second. */
 struct machine_peaks {
@@ -246,7 +273,7 @@ struct peaks;
  * unwritable cache is no error. */
 int peaks_open(struct peaks **out, const struct session *s, const struct session_options *o,
                struct err *e);
-void peaks_close(struct peaks *p); /* blocks for about 20 ms; p may be NULL */
+void peaks_close(struct peaks *p); /* free p, within about 20 ms; p may be NULL */
 /* Set *out to the peaks. Return false before they are measured, or if p is NULL. Any thread. */
 bool peaks_get(const struct peaks *p, struct machine_peaks *out);
 
@@ -261,7 +288,7 @@ struct chat_special {
 /* Set *c to the special texts of t, which is borrowed for the call and may be NULL. */
 void chat_special(struct chat_special *c, const struct tokenizer *t);
 
-/* Conversion of conversations to prompts: the template and its variables besides messages. */
+/* Conversion of conversations to prompts: the template and its variables except the messages. */
 struct chat {
     struct template *t;  /* owned; NULL if the model has no template */
     struct json *kwargs; /* the template's variables, owned; NULL if none */
@@ -278,7 +305,7 @@ struct chat {
  * remains open after a failure. */
 int chat_open(struct chat *c, const struct session *s, const struct session_options *o,
               struct err *e);
-void chat_close(struct chat *c); /* safe on a zeroed chat */
+void chat_close(struct chat *c); /* free the memory; a zeroed chat is allowed */
 
 /* Open the template `name`: a file, or the name of a template of the checkpoint; NULL: the
  * checkpoint's default template. Set *t to NULL if there is no template. c may be NULL: no
@@ -310,10 +337,11 @@ struct convert_options {
     void *ctx;
     const volatile int *stop; /* nonzero: the conversion ends with ERR_BUSY; NULL: none */
 };
-/* Convert the Hugging Face directory `path` to a GGUF. The result is read and compared with its
- * source before it gets its name; no part remains after a failure. ERR_UNSUPPORTED names what a
- * GGUF cannot express, ERR_ARG an existing file, ERR_BUSY after *stop, and the errors of
- * checkpoint_open, model_open, tokenizer_open and checkpoint_write_gguf. */
+/* Convert the Hugging Face directory `path` to a GGUF, or a GGUF to a directory. The result is read
+ * and compared with its source before it gets its name. No part remains after a failure.
+ * ERR_UNSUPPORTED if the result cannot express a part, ERR_ARG if a file exists, ERR_BUSY after
+ * *stop. Also the errors of checkpoint_open, model_open, tokenizer_open and
+ * checkpoint_write_gguf. */
 int session_convert(const char *path, const struct convert_options *o, struct err *e);
 
 #endif

@@ -2,16 +2,15 @@
  *
  *   FREE   the mask is that of the inner constraint, or all tokens
  *      --the reasoning has `budget` tokens-->
- *   DUE    the next mask, forced token or token decides whether the closing mark may follow: CLOSE;
- *          else FREE
+ *   DUE    at the next mask or token: CLOSE if the closing mark may follow, FREE if not
  *   CLOSE  the mask is the next token of the closing mark
  *      --its last token--> FREE, after the reasoning
  *
- * The closing mark may not follow in the middle of a character, and where the inner constraint
- * refuses it. A copy of the inner constraint tries the mark, so that no rollback is lost. Its work
- * is limited like that of a mask. Under a grammar only the middle of a character refuses the mark.
- * Reasoning is then longer by the tokens that complete the character, and by further ones as long
- * as each ends within a character. Without a grammar it is at most WAIT_MAX tokens longer. */
+ * The closing mark may not follow in the middle of a character, or if the inner constraint rejects
+ * it. A copy of the inner constraint tries the mark, so that no rollback is lost. Its work is
+ * limited like that of a mask. A grammar rejects the mark only in the middle of a character.
+ * Reasoning is then longer by the tokens up to the first that ends with a whole character. Without
+ * a grammar it is at most WAIT_MAX tokens longer. */
 #include "thinking.h"
 
 #include <stdlib.h>
@@ -118,8 +117,8 @@ static enum constraint_made accept_inner(struct constraint *inner, int32_t token
     return inner->op->accept(inner, token) ? CONSTRAINT_MADE : CONSTRAINT_FAILED;
 }
 
-/* Return MADE if the inner constraint allows the closing mark now, FAILED if not. LATER if about
- * n_work units of work do not suffice. */
+/* Return MADE if the inner constraint allows the closing mark now, FAILED if not, and LATER if
+ * about n_work units of work do not suffice. */
 static enum constraint_made mark_may_follow(const struct thinking *c, int64_t n_work)
 {
     struct constraint *inner = inner_of(c);
@@ -136,8 +135,8 @@ static enum constraint_made mark_may_follow(const struct thinking *c, int64_t n_
     return made;
 }
 
-/* Decide whether the closing mark begins, if that is due. Return false if about n_work units of
- * work do not suffice. */
+/* Begin the closing mark if it is due and may follow. Return false if about n_work units of work do
+ * not suffice. */
 static bool decide(struct thinking *c, int64_t n_work)
 {
     struct thought *s = &c->now;
@@ -163,7 +162,7 @@ static void advance(struct thinking *c, int32_t token)
     const char *text = tokenizer_bytes(c->t, token, &n);
     bool inside = chat_track_inside(&s->track);
     if (chat_track_ended(&s->track)) return;
-    if (tokenizer_is_eog(c->t, token)) n = 0; /* with ignore_eos: a token without text */
+    if (tokenizer_is_eog(c->t, token)) n = 0; /* with ignore_eos, an end token has no text */
     chat_track_push(&s->track, text, n);
     count_tail(s, text, n);
     if (s->closing) {
@@ -174,7 +173,7 @@ static void advance(struct thinking *c, int32_t token)
     s->due = is_due(c);
 }
 
-/* Return true if the closing mark, which is decided, or the vocabulary excludes the token. */
+/* Return true if the begun closing mark or the vocabulary excludes the token. */
 static bool is_excluded(const struct thinking *c, int32_t token)
 {
     if (token < 0 || token >= c->n_vocab) return true;
@@ -221,8 +220,8 @@ static void op_rollback(struct constraint *constraint, int n)
 
 /* ---- masks ---- */
 
-/* Fill a mask that does not depend on the inner constraint. Return false if the inner constraint
- * decides. */
+/* Fill a mask that does not depend on the inner constraint. Return false if the mask depends on the
+ * inner constraint. */
 static bool own_mask(const struct thinking *c, uint32_t *mask)
 {
     const int n_word = (c->n_vocab + 31) / 32;
@@ -254,8 +253,8 @@ static enum constraint_made op_mask_within(struct constraint *constraint, uint32
     return inner->op->mask(inner, mask) ? CONSTRAINT_MADE : CONSTRAINT_FAILED;
 }
 
-/* Before the end of the reasoning the inner constraint's forced tokens would have to be counted one
- * by one. Without forced tokens, the masks allow the same tokens. */
+/* Get up to n forced tokens. Before the end of the reasoning the inner constraint's forced tokens
+ * would have to be counted one by one. Without forced tokens, the masks allow the same tokens. */
 static int op_forced(struct constraint *constraint, int32_t *token, int n, int64_t *n_work)
 {
     struct thinking *c = (struct thinking *)constraint;
@@ -297,8 +296,8 @@ static int read_close(struct thinking *c, struct err *e)
     bool known = ids.n > 0 && ids.n <= CLOSE_MAX && !tokenizer_joins(c->t);
     for (size_t i = 0; i < ids.n; i++) known &= ids.v[i] >= 0 && ids.v[i] < c->n_vocab;
     if (rc == 0 && !known)
-        rc = err_set(e, ERR_UNSUPPORTED, "this model's vocabulary cannot write the mark \"%s\"",
-                     mark);
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "the mark \"%s\": not supported by this model's vocabulary", mark);
     if (rc == 0) memcpy(c->close, ids.v, ids.n * sizeof *ids.v);
     c->n_close = (int)ids.n;
     vec_deinit(&ids);

@@ -15,7 +15,7 @@ static struct rig {
     struct tokenizer *t;
     struct constraint_vocab *w;
     int n_vocab, n_word;
-    uint32_t *mask, *other; /* owned; two masks */
+    uint32_t *mask, *other; /* owned; buffers of two masks */
     uint64_t rng;
 } rig;
 
@@ -122,9 +122,9 @@ static bool ends_within(const char *text, size_t n)
     return whole > back;
 }
 
-/* Walk at random. Return the number of tokens of reasoning, or -1 if it has not ended. The text
- * after it is written to `after`. *late: number of tokens after the budget before which the mark
- * could have followed, because the text did not end within a character. */
+/* Walk at random. Return the number of tokens of reasoning, or -1 if it has not ended. Write the
+ * text after it to `after`. Set *late to the number of tokens after the budget before which the
+ * mark was possible, because the text did not end within a character. */
 static int walk(struct constraint *c, struct buf *after, int budget, int *late)
 {
     struct buf thought = {0};
@@ -207,7 +207,7 @@ TEST(thinking_changes_no_other_mask)
     rig_close();
 }
 
-/* Goal: reasoning that the model begins itself has the same limit. */
+/* Goal: the limit of reasoning also holds for reasoning that the model begins itself. */
 TEST(thinking_of_the_model_has_a_budget)
 {
     NEED(rig_open());

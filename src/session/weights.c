@@ -3,8 +3,8 @@
  * The weights come from a model's files, or are random (--load-format dummy). Random weights are
  * for measurements and for tests that do not depend on the model's output.
  *
- * The packed form is kept in a folder of the cache, so that the next start maps it and need not
- * pack. --no-pack-cache disables this. */
+ * The packed form is kept in a folder of the cache, so that the next start maps it instead of
+ * packing. --no-pack-cache disables this. */
 #include "session.h"
 
 #include "base/filecache.h"

@@ -65,8 +65,8 @@ static size_t space_after(const char *p, size_t n, size_t at)
     return at;
 }
 
-/* Text between matches goes to `text`, also if it is empty before the first match. White space that
- * a match has consumed (rstrip) is not text. */
+/* Give the text between matches to `text`, also an empty text before the first match. White space
+ * that a match has consumed (rstrip) is not text. */
 bool added_split(struct encoder *en, const struct added *a, struct span s, text_fn *text)
 {
     size_t done = 0;
@@ -89,7 +89,7 @@ bool added_split(struct encoder *en, const struct added *a, struct span s, text_
     return text(en, (struct span){s.p + done, s.n - done, s.first && done == 0});
 }
 
-/* Append a key to key[*n_key], unless the text is empty or too long. Return false if memory is
+/* Append a key to key[*n_key] if the text is neither empty nor too long. Return false if memory is
  * exhausted. */
 static bool add_key(struct added *a, struct arena *arena, struct trie_key *key, size_t *n_key,
                     const char *text, size_t n, size_t id)

@@ -3,8 +3,8 @@
  * The first symbols of a word are its bytes. merge.c joins them by the pair table. Pieces are
  * converted from GPT-2's alphabet to bytes at open, so encoding never uses the alphabet. In some
  * families (llama-3, tiktoken) a word that is itself a piece is not merged. In the other families
- * such a word is merged once. `whole` then records whether the result was that piece. Most words of
- * most texts are pieces. A look-up takes a tenth of the time of merging. */
+ * such a word is merged once. `whole` is then true if the result was that piece. Most words of most
+ * texts are pieces. A look-up takes a tenth of the time of merging. */
 #include "token_impl.h"
 
 #include <stdatomic.h>
@@ -38,7 +38,7 @@ static bool is_part(const struct piece *p)
     return p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED || (p->listed && !p->special);
 }
 
-/* Enter the bytes of all pieces. If two pieces have the same bytes, the later id is found. */
+/* Enter the bytes of all pieces. The later id is found if two pieces have the same bytes. */
 static bool index_words(struct bpe *b, const struct tokenizer *t)
 {
     if (!strmap_reserve(&b->word, t->n_piece)) return false;

@@ -47,6 +47,19 @@ int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob
     return 0;
 }
 
+/* Append a little-endian number. */
+static void put_u32(struct buf *out, uint32_t x)
+{
+    for (int i = 0; i < 4; i++) buf_add_char(out, (char)(x >> 8 * i));
+}
+
+void charsmap_put(const struct charsmap *m, struct buf *out)
+{
+    put_u32(out, (uint32_t)(4 * m->n_unit));
+    for (size_t i = 0; i < m->n_unit; i++) put_u32(out, m->unit[i]);
+    buf_add(out, m->to, m->n_to);
+}
+
 /* Return the offset of a unit's children, which is added by exclusive or. */
 static uint32_t children_of(uint32_t unit)
 {

@@ -77,7 +77,7 @@ static void emit_decided(struct detok *d, struct buf *out)
     }
 }
 
-/* Text that is complete goes to `out` at once. Bytes of an incomplete character stay pending. */
+/* Append complete text to `out` at once. Bytes of an incomplete character stay pending. */
 bool detok_push(struct detok *d, int32_t id, struct buf *out)
 {
     size_t n;
@@ -100,7 +100,7 @@ bool detok_push(struct detok *d, int32_t id, struct buf *out)
 }
 
 /* End the stream. Pending bytes are a prefix of one UTF-8 sequence. Pending bytes become a single
- * U+FFFD unless some of them are spelled. */
+ * U+FFFD if none of them are spelled. */
 bool detok_flush(struct detok *d, struct buf *out)
 {
     while (d->n_pending && (d->spelled || d->raw)) settle_bad(d, out);
@@ -109,7 +109,7 @@ bool detok_flush(struct detok *d, struct buf *out)
     return !out->failed;
 }
 
-/* Decode ids. If no piece is spelled, the bytes of a token do not depend on its neighbours. */
+/* Decode ids. The bytes of a token do not depend on its neighbours if no piece is spelled. */
 bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, unsigned flags,
                       struct buf *out)
 {

@@ -9,7 +9,7 @@
 /* Open a byte-level vocabulary: ids [0, 255] are the bytes, 256 is "<end>", a control token. */
 static struct tokenizer *open_bytes(void)
 {
-    struct tokenizer *t = tokenizer_new();
+    struct tokenizer *t = tokenizer_open_empty();
     struct err e;
     for (size_t b = 0; b < 256; b++) {
         char c = (char)b;

@@ -97,7 +97,7 @@ static void encoder_deinit(struct encoder *en)
     free(en->lattice);
 }
 
-/* out keeps its former ids, and is unchanged after an error. */
+/* Append to the ids in `out`, which is unchanged after an error. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags,
                      struct ids *out, struct err *e)
 {
@@ -156,8 +156,8 @@ static bool keeps_bytes(const struct tokenizer *t)
     return t->opt.byte_level || t->opt.raw_bytes || t->opt.byte_fallback;
 }
 
-/* A token covers at most `longest` bytes of normalized text, and normalization shrinks by at most
- * `shrink`. */
+/* Return n / shrink / longest. A token covers at most `longest` bytes of normalized text, and
+ * normalization shrinks by at most `shrink`. */
 size_t tokenizer_n_least(const struct tokenizer *t, size_t n)
 {
     size_t longest = 1, shrink = shrink_factor(t);

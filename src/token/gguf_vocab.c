@@ -80,8 +80,8 @@ static int read_merges(struct vocab_file *f)
     return 0;
 }
 
-/* Read the ids of special tokens. bos, eos, unk: ids of files without the keys. All end tokens of
- * the file are marked. */
+/* Read the ids of special tokens. bos, eos, unk: ids of files without the keys. Mark all end tokens
+ * of the file. */
 static void read_ids(struct vocab_file *f, int bos, int eos, int unk)
 {
     struct tokenizer *t = f->t;
@@ -162,8 +162,8 @@ static void read_separators(struct vocab_file *f, const char *pre)
     t->between[t->n_between++] = sep;
 }
 
-/* Read the options of the model "gpt2". A family is possibly BPE over characters with "▁" (Gemma
- * 4), which is the kind spm. */
+/* Read the options of the model "gpt2". A family may be BPE over characters with "▁" (Gemma 4),
+ * which is the kind spm. */
 static int read_gpt2(struct vocab_file *f)
 {
     struct tokenizer *t = f->t;
@@ -254,7 +254,7 @@ static const struct gguf_model {
     {"t5", &token_kind_unigram, read_t5},
 };
 
-/* Pieces are read before the kind's function, which needs their number and scores. */
+/* Read the pieces before the call of the kind's function, which needs their number and scores. */
 int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err *e)
 {
     struct vocab_file f = {.t = t, .c = c, .e = e};

@@ -4,10 +4,12 @@
  *   tokenizer.json   kind bpe over GPT-2's alphabet: model "gpt2", with the family of pretok.def
  *                    that has the same steps (tokenizer_family)
  *                    kind spm, whose merges order the pieces: model "llama", with scores
+ *                    kind unigram: model "t5", with scores and the precompiled charsmap
+ *                    kind wordpiece: model "bert", whose pieces mark begins of words, not insides
  *
  * The keys have no place for a normalizer, nor for the rules of the text around an added token.
- * Readers of GGUF files ignore both, so a warning names them. Everything else that the keys lack is
- * an error, because other ids would be silently wrong. */
+ * Readers of GGUF files ignore both, so a warning names them. Any other feature without a key is an
+ * error, because other ids would be silently wrong. */
 #include "token_impl.h"
 
 #include "base/log.h"
@@ -24,7 +26,8 @@ struct vocab_lists {
     char *made;        /* owned; texts that the tokenizer lacks */
 };
 
-/* n_made: bytes of all texts that the tokenizer lacks. Return false if memory is exhausted. */
+/* Open lists of n pieces, with n_made bytes for texts that the tokenizer lacks. Return false if
+ * memory is exhausted. */
 static bool lists_open(struct vocab_lists *l, size_t n, size_t n_made)
 {
     *l = (struct vocab_lists){.text = calloc(n + 1, sizeof *l->text),
@@ -46,11 +49,36 @@ static void lists_close(struct vocab_lists *l)
 static int32_t kind_of(const struct tokenizer *t, size_t id)
 {
     const struct piece *p = &t->piece[id];
-    if (t->kind != &token_kind_spm) return p->kind;
+    if (t->kind == &token_kind_bpe || t->kind == &token_kind_wordpiece) return p->kind;
     if ((int32_t)id == t->unk) return PIECE_UNKNOWN;
     const bool byte = t->opt.byte_fallback && p->kind == PIECE_NORMAL && p->n_text == 6 &&
                       memcmp(p->text, "<0x", 3) == 0 && p->text[5] == '>';
     return byte ? PIECE_BYTE : p->kind;
+}
+
+/* Return true for a piece that is inside a word. */
+static bool is_inner(const struct tokenizer *t, const struct piece *p)
+{
+    const size_t n = strlen(t->opt.inner_prefix);
+    return p->n_text > n && memcmp(p->text, t->opt.inner_prefix, n) == 0;
+}
+
+/* Set the text of a piece, of which wordpiece's have other marks. Return the bytes written to
+ * `made`. */
+static size_t set_text(struct vocab_lists *l, const struct tokenizer *t, size_t id, char *made)
+{
+    const struct piece *p = &t->piece[id];
+    l->text[id] = p->text, l->len[id] = p->n_text;
+    if (t->kind != &token_kind_wordpiece || p->kind != PIECE_NORMAL) return 0;
+    if (is_inner(t, p)) {
+        const size_t n = strlen(t->opt.inner_prefix);
+        l->text[id] += n, l->len[id] -= n;
+        return 0;
+    }
+    memcpy(made, SPACE_MARK, SPACE_MARK_BYTES);
+    memcpy(made + SPACE_MARK_BYTES, p->text, p->n_text);
+    l->text[id] = made, l->len[id] = SPACE_MARK_BYTES + (size_t)p->n_text;
+    return l->len[id];
 }
 
 /* Add the tokens and their types. An id without a piece becomes unused, with a text of its own,
@@ -59,12 +87,15 @@ static int put_pieces(struct checkpoint *out, const struct tokenizer *t, size_t 
 {
     enum { PAD_BYTES = 24 };
     struct vocab_lists l;
-    int rc = lists_open(&l, n, n * PAD_BYTES) ? 0 : err_memory(e, "the vocabulary", n);
+    size_t n_byte = n * PAD_BYTES;
+    for (size_t id = 0; id < t->n_piece; id++) n_byte += t->piece[id].n_text;
+    int rc = lists_open(&l, n, n_byte) ? 0 : err_memory(e, "the vocabulary", n);
     char *text = l.made;
     for (size_t id = 0; id < n && rc == 0; id++) {
         const struct piece *p = id < t->n_piece ? &t->piece[id] : NULL;
         if (p && p->kind) {
-            l.text[id] = p->text, l.len[id] = p->n_text, l.type[id] = kind_of(t, id);
+            text += set_text(&l, t, id, text);
+            l.type[id] = kind_of(t, id);
             continue;
         }
         l.len[id] = (size_t)snprintf(text, PAD_BYTES, "[PAD%zu]", id);
@@ -126,29 +157,68 @@ static int put_ends(struct checkpoint *out, const struct tokenizer *t, struct er
     return rc;
 }
 
-/* Add the ids of special tokens, and whether BOS and EOS are added to each text. */
+/* Return true if the n ids are count times id. */
+static bool is_times(const int32_t *ids, int n, int count, int32_t id)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] != id) return false;
+    return n == count;
+}
+
+/* Add the ids around a text. GGUF has BOS, EOS and one or two separators of pairs; wordpiece has
+ * CLS and SEP, always. */
+static int put_affixes(struct checkpoint *out, const struct tokenizer *t,
+                       const struct checkpoint *c, struct err *e)
+{
+    const bool words = t->kind == &token_kind_wordpiece;
+    const int32_t bos = words && t->n_prefix ? t->prefix[0] : t->bos,
+                  eos = words && t->n_suffix ? t->suffix[0] : t->eos;
+    const bool first = is_times(t->prefix, t->n_prefix, 1, bos),
+               last = is_times(t->suffix, t->n_suffix, 1, eos),
+               two = last && is_times(t->between, t->n_between, 2, eos),
+               one = last && is_times(t->between, t->n_between, 1, eos);
+    if ((t->n_prefix > 0 && !first) || (t->n_suffix > 0 && !last) || (words && !(first && one)))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s/tokenizer.json: post_processor: must add %s: GGUF has no keys for other "
+                       "tokens",
+                       checkpoint_dir(c),
+                       words ? "CLS before a text, and SEP after each"
+                             : "BOS before a text and EOS after it, or nothing");
+    int rc = put_id(out, "bos_token_id", bos, e);
+    if (words) {
+        if (rc == 0) rc = put_id(out, "cls_token_id", bos, e);
+        return rc ? rc : put_id(out, "seperator_token_id", eos, e);
+    }
+    if (rc == 0) rc = put_id(out, "eos_token_id", eos, e);
+    if (rc == 0) rc = checkpoint_add_bool(out, "tokenizer.ggml.add_bos_token", first, e);
+    if (rc == 0) rc = checkpoint_add_bool(out, "tokenizer.ggml.add_eos_token", last, e);
+    const bool bpe = t->kind == &token_kind_bpe, pairs = two || (one && bpe);
+    if (rc == 0 && pairs) rc = put_id(out, "seperator_token_id", eos, e);
+    if (rc == 0 && bpe) rc = checkpoint_add_bool(out, "tokenizer.ggml.add_sep_token", pairs, e);
+    if (t->n_between > 0 && !pairs)
+        log_warn("%s/tokenizer.json: the tokens between two texts have no key in a GGUF; pairs of "
+                 "texts get other ids",
+                 checkpoint_dir(c));
+    return rc;
+}
+
+/* Add the ids of special tokens, and the flags that add BOS and EOS to each text. */
 static int put_ids(struct checkpoint *out, const struct tokenizer *t, const struct checkpoint *c,
                    struct err *e)
 {
-    const bool bos = t->n_prefix == 1 && t->prefix[0] == t->bos,
-               eos = t->n_suffix == 1 && t->suffix[0] == t->eos;
-    if ((t->n_prefix > 0 && !bos) || (t->n_suffix > 0 && !eos))
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s/tokenizer.json: post_processor: must add BOS before a text and EOS "
-                       "after it, or nothing: GGUF has no keys for other tokens",
-                       checkpoint_dir(c));
-    int rc = put_id(out, "bos_token_id", t->bos, e);
-    if (rc == 0) rc = put_id(out, "eos_token_id", t->eos, e);
+    int32_t pad = -1, mask = -1;
+    int rc = put_affixes(out, t, c, e);
+    if (rc == 0) rc = hf_token_id(t, checkpoint_dir(c), "pad_token", &pad, e);
+    if (rc == 0) rc = hf_token_id(t, checkpoint_dir(c), "mask_token", &mask, e);
     if (rc == 0) rc = put_id(out, "unknown_token_id", t->unk, e);
     if (rc == 0)
         rc = put_id(out, "padding_token_id",
-                    meta_int(checkpoint_meta(c, "tokenizer.ggml.padding_token_id"), -1), e);
-    if (rc == 0) rc = put_ends(out, t, e);
-    if (rc == 0) rc = checkpoint_add_bool(out, "tokenizer.ggml.add_bos_token", bos, e);
-    return rc ? rc : checkpoint_add_bool(out, "tokenizer.ggml.add_eos_token", eos, e);
+                    meta_int(checkpoint_meta(c, "tokenizer.ggml.padding_token_id"), pad), e);
+    if (rc == 0) rc = put_id(out, "mask_token_id", mask, e);
+    return rc ? rc : put_ends(out, t, e);
 }
 
-/* Log what GGUF files of this kind have no keys for. */
+/* Log the features for which GGUF files of this kind have no keys. */
 static void warn_losses(const struct tokenizer *t, const struct checkpoint *c)
 {
     size_t n = 0, first = 0;
@@ -168,6 +238,14 @@ static int put_bpe(struct checkpoint *out, const struct tokenizer *t, const stru
                    struct err *e)
 {
     const char *family = tokenizer_family(t);
+    if (t->opt.raw_bytes || t->opt.merges_by_rank)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: a list of ranks (tiktoken) has no merges, which GGUF requires; use the "
+                       "model's tokenizer.json",
+                       checkpoint_dir(c));
+    /* the reader derives the separators of pairs from the family */
+    if (family && t->n_between == 1 && tokenizer_is_family(t, "modern-bert"))
+        family = "modern-bert";
     if (!family)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s/tokenizer.json: pre_tokenizer: GGUF has no name for its %zu steps (the "
@@ -238,13 +316,27 @@ static int put_scores(struct checkpoint *out, struct tokenizer *t, const char *p
     return rc;
 }
 
+/* Add the scores of the pieces. Ids without a piece have a low one. */
+static int put_own_scores(struct checkpoint *out, const struct tokenizer *t, size_t n,
+                          struct err *e)
+{
+    const float lowest = -1e4f;
+    float *score = malloc((n + 1) * sizeof *score);
+    if (!score) return err_memory(e, "scores", n * sizeof *score);
+    for (size_t i = 0; i < n; i++)
+        score[i] = i < t->n_piece && t->piece[i].kind ? (float)t->piece[i].score : lowest;
+    const int rc = checkpoint_add_floats(out, "tokenizer.ggml.scores", score, n, e);
+    free(score);
+    return rc;
+}
+
 static bool is_text(const char *p, size_t n, const char *text)
 {
     return p && n == strlen(text) && memcmp(p, text, n) == 0;
 }
 
-/* Return true if the steps before the model are SentencePiece's: spaces become "▁", possibly with
- * one before the text (*prefix). Gemma's file splits after spaces, which are none by then. */
+/* Return true if the steps before the model are SentencePiece's: spaces become "▁", with a further
+ * one before the text if *prefix. Gemma's file splits after spaces, which are none by then. */
 static bool is_sentencepiece(const struct tokenizer *t, bool *prefix)
 {
     const struct norm_step *s = t->norm.v;
@@ -259,11 +351,22 @@ static bool is_sentencepiece(const struct tokenizer *t, bool *prefix)
              strcmp(t->pretok.v[0].pattern, "\\ ") == 0));
 }
 
+/* Return true if the steps are those of a SentencePiece file that GGUF has keys for. */
+static bool is_sentencepiece_file(const struct tokenizer *t, bool *prefix)
+{
+    const struct norm_step *s = t->norm.v;
+    *prefix = t->norm.n == 1 && s->flags & SP_PREFIX;
+    return t->norm.n == 1 && s->run == norm_sentencepiece && !s->charsmap &&
+           (s->flags & (SP_ESCAPE | SP_TRIM)) == SP_ESCAPE && t->pretok.n == 0;
+}
+
 static int put_spm(struct checkpoint *out, struct tokenizer *t, const struct checkpoint *c,
                    const char *path, size_t n, struct err *e)
 {
     bool prefix;
-    if (!is_sentencepiece(t, &prefix) || t->opt.ignore_merges || t->opt.drop_lead_space != prefix)
+    const bool scored = t->opt.merges_by_score;
+    if (!(scored ? is_sentencepiece_file(t, &prefix) : is_sentencepiece(t, &prefix)) ||
+        t->opt.ignore_merges || t->opt.drop_lead_space != prefix)
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: normalizer and pre_tokenizer: must replace spaces as SentencePiece "
                        "does; GGUF has no keys for other steps",
@@ -272,7 +375,101 @@ static int put_spm(struct checkpoint *out, struct tokenizer *t, const struct che
     int rc = checkpoint_add_text(out, "tokenizer.ggml.model", "llama", 5, e);
     if (rc == 0) rc = checkpoint_add_text(out, "tokenizer.ggml.pre", "default", 7, e);
     if (rc == 0) rc = checkpoint_add_bool(out, "tokenizer.ggml.add_space_prefix", prefix, e);
-    return rc ? rc : put_scores(out, t, path, n, e);
+    if (rc != 0) return rc;
+    return scored ? put_own_scores(out, t, n, e) : put_scores(out, t, path, n, e);
+}
+
+/* Return true if the steps are SentencePiece's. They have a charsmap, remove blanks at the ends and
+ * runs of blanks (*trim), and put "\u2581" for spaces and before the text (*prefix). */
+static bool is_unigram(const struct tokenizer *t, const struct charsmap **map, bool *trim,
+                       bool *prefix)
+{
+    size_t k = 0;
+    *map = NULL, *trim = false;
+    if (t->norm.n == 1 && t->norm.v[0].run == norm_sentencepiece) { /* a SentencePiece file */
+        const struct norm_step *s = t->norm.v;
+        *map = s->charsmap, *trim = s->flags & SP_TRIM, *prefix = s->flags & SP_PREFIX;
+        return s->flags & SP_ESCAPE && t->pretok.n == 0;
+    }
+    for (size_t i = 0; i < t->norm.n; i++) {
+        const struct norm_step *s = &t->norm.v[i];
+        const bool first = i == 0 && s->charsmap;
+        if (first)
+            *map = s->charsmap;
+        else if (s->run == norm_find("Strip") || (s->run == norm_replace && s->regex))
+            *trim = true;
+        else
+            return false;
+    }
+    const struct pretok_step *p = t->pretok.v;
+    if (t->pretok.n == 2 && p->kind == PRETOK_SPLIT && p->how == SPLIT_REMOVED && !p->invert &&
+        strcmp(p->pattern, "\\s") == 0)
+        *trim = true, k = 1;
+    if (t->pretok.n != k + 1 || p[k].kind != PRETOK_METASPACE) return false;
+    *prefix = p[k].always || p[k].first;
+    return true;
+}
+
+static int put_unigram(struct checkpoint *out, const struct tokenizer *t, const char *path,
+                       size_t n, struct err *e)
+{
+    const struct charsmap *map;
+    bool trim, prefix;
+    struct buf blob = {0};
+    if (!is_unigram(t, &map, &trim, &prefix) || t->opt.byte_fallback || t->unk < 0)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: normalizer, pre_tokenizer and unknown token: must be those of "
+                       "SentencePiece's unigram model; GGUF has no keys for other steps",
+                       path);
+    int rc = checkpoint_add_text(out, "tokenizer.ggml.model", "t5", 2, e);
+    if (rc == 0) rc = checkpoint_add_text(out, "tokenizer.ggml.pre", "default", 7, e);
+    if (rc == 0) rc = checkpoint_add_bool(out, "tokenizer.ggml.add_space_prefix", prefix, e);
+    if (rc == 0) rc = checkpoint_add_bool(out, "tokenizer.ggml.remove_extra_whitespaces", trim, e);
+    if (map) charsmap_put(map, &blob);
+    if (rc == 0 && blob.failed) rc = err_memory(e, "a charsmap", blob.n);
+    if (rc == 0 && map)
+        rc = checkpoint_add_bytes(out, "tokenizer.ggml.precompiled_charsmap", blob.data, blob.n, e);
+    buf_deinit(&blob);
+    return rc ? rc : put_own_scores(out, t, n, e);
+}
+
+/* Return true if the steps are BERT's. */
+static bool is_bert(const struct tokenizer *t)
+{
+    const struct pretok_step *p = t->pretok.v;
+    const unsigned always = BERT_CLEAN | BERT_CJK;
+    return t->norm.n == 1 && t->norm.v[0].run == norm_bert &&
+           (t->norm.v[0].flags & always) == always && t->pretok.n == 2 &&
+           p[0].kind == PRETOK_SPLIT && p[0].how == SPLIT_REMOVED && !p[0].invert &&
+           p[1].kind == PRETOK_SPLIT && p[1].how == SPLIT_ISOLATED && !p[1].invert;
+}
+
+static int put_wordpiece(struct checkpoint *out, const struct tokenizer *t, const char *path,
+                         struct err *e)
+{
+    if (!is_bert(t) || t->opt.word_chars_max != 100 || !*t->opt.inner_prefix)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: normalizer, pre_tokenizer and model: must be BERT's, with words of at "
+                       "most 100 characters; GGUF has no keys for other steps",
+                       path);
+    const unsigned flags = t->norm.v[0].flags;
+    int rc = checkpoint_add_text(out, "tokenizer.ggml.model", "bert", 4, e);
+    if (rc == 0) rc = checkpoint_add_text(out, "tokenizer.ggml.pre", "default", 7, e);
+    if (rc == 0)
+        rc = checkpoint_add_bool(out, "tokenizer.ggml.normalizer.lowercase", flags & BERT_LOWER, e);
+    if (rc == 0)
+        rc = checkpoint_add_bool(out, "tokenizer.ggml.normalizer.strip_accents", flags & BERT_STRIP,
+                                 e);
+    return rc;
+}
+
+static int put_kind(struct checkpoint *out, struct tokenizer *t, const struct checkpoint *c,
+                    const char *path, size_t n, struct err *e)
+{
+    if (t->kind == &token_kind_bpe) return put_bpe(out, t, c, e);
+    if (t->kind == &token_kind_spm) return put_spm(out, t, c, path, n, e);
+    if (t->kind == &token_kind_unigram) return put_unigram(out, t, path, n, e);
+    return put_wordpiece(out, t, path, e);
 }
 
 int tokenizer_put_gguf(struct checkpoint *out, const struct checkpoint *c, int n_vocab,
@@ -280,23 +477,15 @@ int tokenizer_put_gguf(struct checkpoint *out, const struct checkpoint *c, int n
 {
     char path[4096];
     const char *dir = checkpoint_dir(c);
-    struct tokenizer *t = tokenizer_new();
+    struct tokenizer *t = tokenizer_open_empty();
     int rc = t ? 0 : err_memory(e, "the tokenizer", sizeof *t);
-    if (rc == 0 && !path_join(path, sizeof path, dir, "tokenizer.json"))
-        rc = err_set(e, ERR_ARG, "%s: cannot open: the path is too long", dir);
-    if (rc == 0) rc = hf_json_read(t, path, e);
-    if (rc == 0) rc = hf_config_read(t, dir, e);
-    if (rc == 0 && t->kind != &token_kind_bpe && t->kind != &token_kind_spm)
-        rc = err_set(e, ERR_UNSUPPORTED,
-                     "%s: a tokenizer of the kind %s: conversion to GGUF is not supported yet; "
-                     "only BPE is",
-                     path, t->kind->name);
+    if (rc == 0) rc = tokenizer_read(t, c, e);
+    if (rc == 0 && (!path_join(path, sizeof path, dir, "tokenizer.json") || !file_exists(path)))
+        snprintf(path, sizeof path, "%.4000s", dir);
     if (rc == 0 && t->n_piece > (size_t)n_vocab)
         rc = err_set(e, ERR_FORMAT, "%s: must have at most %d tokens, got %zu", path, n_vocab,
                      t->n_piece);
-    if (rc == 0)
-        rc = t->kind == &token_kind_bpe ? put_bpe(out, t, c, e)
-                                        : put_spm(out, t, c, path, (size_t)n_vocab, e);
+    if (rc == 0) rc = put_kind(out, t, c, path, (size_t)n_vocab, e);
     if (rc == 0) rc = put_pieces(out, t, (size_t)n_vocab, e);
     if (rc == 0) rc = put_ids(out, t, c, e);
     tokenizer_close(t);

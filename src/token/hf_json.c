@@ -186,7 +186,7 @@ static int read_added(struct tokenizer *t, const struct json *list, struct err *
 
 /* ---- post-processor ---- */
 
-/* Append an id before or after each text. More than AFFIX_MAX ids are ignored. */
+/* Append an id before or after each text. Ignore ids beyond AFFIX_MAX. */
 static void add_affix(struct tokenizer *t, bool before, int64_t id)
 {
     int *n = before ? &t->n_prefix : &t->n_suffix;
@@ -381,6 +381,16 @@ static int read_sibling(struct json **out, const char *dir, const char *name, st
     return json_read_file(out, path, CONFIG_BYTES_MAX, e);
 }
 
+int hf_token_id(const struct tokenizer *t, const char *dir, const char *name, int32_t *id,
+                struct err *e)
+{
+    struct json *config;
+    const int rc = read_sibling(&config, dir, "tokenizer_config.json", e);
+    *id = rc == 0 ? token_field(t, config, name) : -1;
+    json_drop(config);
+    return rc;
+}
+
 int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
 {
     struct json *config, *generation = NULL;
@@ -397,7 +407,7 @@ int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
     return rc;
 }
 
-/* The steps are read before the model, because read_model needs byte_level. */
+/* Read the steps before the model, because read_model needs byte_level. */
 int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
 {
     struct json *j;
@@ -413,8 +423,8 @@ int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
     if (rc == 0) rc = read_added(t, json_field(j, "added_tokens"), e);
     if (rc == 0) read_post(t, json_field(j, "post_processor"));
     if (rc == 0 && t->kind == &token_kind_spm) t->opt.byte_level = false;
-    /* If there is no decoder, spaces join the pieces, as in tokenizers. There is an exception if
-     * the pieces spell spaces or mark their boundaries. */
+    /* Spaces join the pieces if there is no decoder, as in tokenizers. There is an exception if the
+     * pieces spell spaces or mark their boundaries. */
     if (rc == 0 && json_kind(json_field(j, "decoder")) != JK_OBJECT)
         t->opt.join_pieces =
             !t->opt.byte_level && !t->opt.space_mark && t->kind != &token_kind_wordpiece;

@@ -1,8 +1,17 @@
 /* hf_json_put.c - a GGUF's tokenizer -> tokenizer.json and tokenizer_config.json, the inverse of
- * gguf_vocab_put.c. Only byte-level BPE. */
+ * gguf_vocab_put.c.
+ *
+ *   model   steps before the model                      model of tokenizer.json
+ *   gpt2    splits of the family, ByteLevel             BPE with the list of merges
+ *   llama   "▁" for spaces                             BPE with merges by the scores
+ *   t5      precompiled charsmap, Metaspace             Unigram
+ *   bert    BertNormalizer, BertPreTokenizer            WordPiece */
 #include "token_impl.h"
 
+#include "base/base64.h"
+
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct meta *field(const struct checkpoint *c, const char *name)
@@ -44,7 +53,7 @@ static void put_added(struct buf *b, const struct checkpoint *c, size_t n_token)
 }
 
 /* Append the splits of the family, and a ByteLevel without one of its own. */
-static int put_pretok(struct buf *b, const char *family, struct err *e)
+static int put_splits(struct buf *b, const char *family, struct err *e)
 {
     const char *p;
     buf_add_text(b, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");
@@ -63,56 +72,308 @@ static int put_pretok(struct buf *b, const char *family, struct err *e)
     return 0;
 }
 
-/* Append a TemplateProcessing that adds BOS before a text. */
+/* ---- ids around texts ---- */
+
+static void put_piece(struct buf *b, const struct tokenizer *t, int32_t id)
+{
+    json_put_text(b, t->piece[id].text, t->piece[id].n_text);
+}
+
+static void put_comma(struct buf *b)
+{
+    if (b->n && b->data[b->n - 1] != '[' && b->data[b->n - 1] != '{') buf_add_char(b, ',');
+}
+
+/* Append items for ids, of a segment. */
+static void put_items(struct buf *b, const struct tokenizer *t, const int32_t *id, int n,
+                      int segment)
+{
+    for (int i = 0; i < n; i++) {
+        put_comma(b);
+        buf_add_text(b, "{\"SpecialToken\":{\"id\":");
+        put_piece(b, t, id[i]);
+        buf_addf(b, ",\"type_id\":%d}}", segment);
+    }
+}
+
+static void put_text_item(struct buf *b, char name, int segment)
+{
+    put_comma(b);
+    buf_addf(b, "{\"Sequence\":{\"id\":\"%c\",\"type_id\":%d}}", name, segment);
+}
+
+/* Append the ids of a list that no earlier member has. */
+static void put_special(struct buf *b, const struct tokenizer *t, const int32_t *id, int n,
+                        int32_t seen[3 * AFFIX_MAX], int *n_seen)
+{
+    for (int i = 0; i < n; i++) {
+        bool known = false;
+        for (int k = 0; k < *n_seen; k++) known |= seen[k] == id[i];
+        if (known) continue;
+        seen[(*n_seen)++] = id[i];
+        put_comma(b);
+        put_piece(b, t, id[i]);
+        buf_add_text(b, ":{\"id\":");
+        put_piece(b, t, id[i]);
+        buf_addf(b, ",\"ids\":[%d],\"tokens\":[", (int)id[i]);
+        put_piece(b, t, id[i]);
+        buf_add_text(b, "]}");
+    }
+}
+
+/* Append a TemplateProcessing with the ids around a text and around a pair. */
 static void put_post(struct buf *b, const struct tokenizer *t)
 {
-    const struct piece *bos = t->n_prefix ? &t->piece[t->prefix[0]] : NULL;
-    if (!bos) {
+    const int second = t->pair_segments;
+    int32_t seen[3 * AFFIX_MAX];
+    int n_seen = 0;
+    if (t->n_prefix + t->n_suffix + t->n_between == 0) {
         buf_add_text(b, "\"post_processor\":null,\n");
         return;
     }
-    buf_add_text(b, "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{"
-                    "\"SpecialToken\":{\"id\":");
-    json_put_text(b, bos->text, bos->n_text);
-    buf_add_text(b, ",\"type_id\":0}},{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"pair\":[{"
-                    "\"Sequence\":{\"id\":\"A\",\"type_id\":0}},{\"Sequence\":{\"id\":\"B\","
-                    "\"type_id\":1}}],\"special_tokens\":{");
-    json_put_text(b, bos->text, bos->n_text);
-    buf_add_text(b, ":{\"id\":");
-    json_put_text(b, bos->text, bos->n_text);
-    buf_addf(b, ",\"ids\":[%d],\"tokens\":[", (int)t->prefix[0]);
-    json_put_text(b, bos->text, bos->n_text);
-    buf_add_text(b, "]}}},\n");
+    buf_add_text(b, "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[");
+    put_items(b, t, t->prefix, t->n_prefix, 0);
+    put_text_item(b, 'A', 0);
+    put_items(b, t, t->suffix, t->n_suffix, 0);
+    buf_add_text(b, "],\"pair\":[");
+    put_items(b, t, t->prefix, t->n_prefix, 0);
+    put_text_item(b, 'A', 0);
+    put_items(b, t, t->between, t->n_between, 0);
+    put_text_item(b, 'B', second);
+    put_items(b, t, t->suffix, t->n_suffix, second);
+    buf_add_text(b, "],\"special_tokens\":{");
+    put_special(b, t, t->prefix, t->n_prefix, seen, &n_seen);
+    put_special(b, t, t->suffix, t->n_suffix, seen, &n_seen);
+    put_special(b, t, t->between, t->n_between, seen, &n_seen);
+    buf_add_text(b, "}},\n");
 }
 
-static void put_model(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
-                      size_t n_token)
+/* ---- models ---- */
+
+/* Append {"piece": id, ...}, without the added tokens after the last piece. Added tokens before it
+ * are in the vocabulary too. Hugging Face's tokenizers ignore the file's id of an added token
+ * outside of the vocabulary, and use the next free id. */
+static void put_vocab(struct buf *b, const struct checkpoint *c, size_t n_token)
 {
-    const char *comma = "";
-    const struct meta *merges = field(c, "merges");
-    buf_addf(b,
-             "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
-             "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":false,"
-             "\"byte_fallback\":false,\"ignore_merges\":%s,\"vocab\":{",
-             t->opt.ignore_merges ? "true" : "false");
+    while (n_token > 0 && is_added(kind_at(c, n_token - 1))) n_token--;
+    buf_add_text(b, "\"vocab\":{");
     for (size_t id = 0; id < n_token; id++) {
         size_t n;
         const char *text = meta_item_text(field(c, "tokens"), id, &n);
-        if (!text || is_added(kind_at(c, id))) continue;
-        buf_add_text(b, comma);
+        if (!text) continue;
+        put_comma(b);
         json_put_text(b, text, n);
         buf_addf(b, ":%zu", id);
-        comma = ",";
     }
-    buf_add_text(b, "},\"merges\":[");
+    buf_add_char(b, '}');
+}
+
+static void put_merge_list(struct buf *b, const struct checkpoint *c)
+{
+    const struct meta *merges = field(c, "merges");
+    buf_add_text(b, ",\"merges\":[");
     for (size_t i = 0; i < meta_count(merges); i++) {
         size_t n;
         const char *text = meta_item_text(merges, i, &n);
-        if (i) buf_add_char(b, ',');
+        put_comma(b);
         json_put_text(b, text ? text : "", text ? n : 0);
     }
     buf_add_text(b, "]}}\n");
 }
+
+static int put_bytes_bpe(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
+                         struct err *e)
+{
+    const char *pre = meta_text(field(c, "pre"), NULL);
+    buf_add_text(b, "\"normalizer\":null,\n");
+    const int rc = put_splits(b, pre ? pre : "default", e);
+    if (rc != 0) return rc;
+    put_post(b, t);
+    buf_add_text(b, "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
+                    "\"trim_offsets\":true,\"use_regex\":true},\n");
+    buf_addf(b,
+             "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
+             "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":false,"
+             "\"byte_fallback\":false,\"ignore_merges\":%s,",
+             t->opt.ignore_merges ? "true" : "false");
+    put_vocab(b, c, t->n_piece);
+    put_merge_list(b, c);
+    return 0;
+}
+
+/* A merge of two pieces, with the score of the piece that it makes. */
+struct scored_merge {
+    double score;
+    int32_t made, left, right;
+};
+
+/* Order merges by score, highest first. */
+static int compare_merges(const void *a, const void *b)
+{
+    const struct scored_merge *x = a, *y = b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    if (x->made != y->made) return x->made < y->made ? -1 : 1;
+    if (x->left != y->left) return x->left < y->left ? -1 : 1;
+    return (x->right > y->right) - (x->right < y->right);
+}
+
+/* Append the merges that make pieces of a vocabulary with scores: each cut of a piece into two
+ * pieces. */
+static int put_scored_merges(struct buf *b, const struct tokenizer *t, struct err *e)
+{
+    VEC(struct scored_merge) all = {0};
+    int rc = 0;
+    for (size_t id = 0; id < t->n_piece && rc == 0; id++) {
+        const struct piece *p = &t->piece[id];
+        if (p->kind != PIECE_NORMAL || p->n_text > PIECE_MERGE_BYTES_MAX) continue;
+        for (uint32_t at = 1; at < p->n_text && rc == 0; at++) {
+            if ((p->text[at] & 0xC0) == 0x80) continue;
+            const int32_t left = tokenizer_find(t, p->text, at),
+                          right = tokenizer_find(t, p->text + at, p->n_text - at);
+            if (left < 0 || right < 0 || t->piece[left].kind != PIECE_NORMAL ||
+                t->piece[right].kind != PIECE_NORMAL)
+                continue;
+            const struct scored_merge m = {p->score, (int32_t)id, left, right};
+            if (!vec_push(&all, m)) rc = err_memory(e, "merges", all.n);
+        }
+    }
+    if (all.n > 0) qsort(all.v, all.n, sizeof *all.v, compare_merges);
+    buf_add_text(b, ",\"merges\":[");
+    for (size_t i = 0; i < all.n && rc == 0; i++) {
+        put_comma(b);
+        buf_add_char(b, '[');
+        put_piece(b, t, all.v[i].left);
+        buf_add_char(b, ',');
+        put_piece(b, t, all.v[i].right);
+        buf_add_char(b, ']');
+    }
+    buf_add_text(b, "]}}\n");
+    vec_deinit(&all);
+    return rc;
+}
+
+static int put_chars_bpe(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
+                         struct err *e)
+{
+    const bool prefix = t->opt.drop_lead_space;
+    buf_addf(b,
+             "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[%s{\"type\":\"Replace\","
+             "\"pattern\":{\"String\":\" \"},\"content\":\"" SPACE_MARK "\"}]},\n",
+             prefix ? "{\"type\":\"Prepend\",\"prepend\":\"" SPACE_MARK "\"}," : "");
+    buf_add_text(b, "\"pre_tokenizer\":null,\n");
+    put_post(b, t);
+    buf_addf(b,
+             "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{"
+             "\"String\":\"" SPACE_MARK "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},"
+             "{\"type\":\"Fuse\"}%s]},\n",
+             prefix ? ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}" : "");
+    buf_add_text(b, "\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":");
+    if (t->unk >= 0)
+        put_piece(b, t, t->unk);
+    else
+        buf_add_text(b, "null");
+    buf_addf(b,
+             ",\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,\"fuse_unk\":%s,"
+             "\"byte_fallback\":true,\"ignore_merges\":false,",
+             t->opt.fuse_unk ? "true" : "false");
+    put_vocab(b, c, t->n_piece);
+    if (t->opt.merges_by_score) return put_scored_merges(b, t, e);
+    put_merge_list(b, c);
+    return 0;
+}
+
+static int put_unigram(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
+                       struct err *e)
+{
+    const struct norm_step *s = t->norm.v;
+    const bool trim = s->flags & SP_TRIM;
+    const char *metaspace = s->flags & SP_PREFIX
+                                ? "{\"type\":\"Metaspace\",\"replacement\":\"" SPACE_MARK
+                                  "\",\"prepend_scheme\":\"always\",\"split\":true},\n"
+                                : "{\"type\":\"Metaspace\",\"replacement\":\"" SPACE_MARK
+                                  "\",\"prepend_scheme\":\"never\",\"split\":true},\n";
+    struct buf blob = {0};
+    double lowest = 0;
+    buf_add_text(b, "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
+    if (s->charsmap) {
+        charsmap_put(s->charsmap, &blob);
+        buf_add_text(b, "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"");
+        if (blob.n) base64_encode(blob.data, blob.n, b);
+        buf_add_text(b, "\"}");
+    }
+    if (trim) {
+        put_comma(b);
+        buf_add_text(b, "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\" {2,}\"},\"content\":\" "
+                        "\"},{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\A +| +\\\\z\"},"
+                        "\"content\":\"\"}");
+    }
+    buf_addf(b, "]},\n\"pre_tokenizer\":%s", metaspace);
+    put_post(b, t);
+    buf_addf(b, "\"decoder\":%s\"model\":{\"type\":\"Unigram\",\"unk_id\":%d,\"vocab\":[",
+             metaspace, (int)t->unk);
+    for (size_t id = 0; id < t->n_piece; id++)
+        if (t->piece[id].kind == PIECE_NORMAL && t->piece[id].score < lowest)
+            lowest = t->piece[id].score;
+    for (size_t id = 0; id < t->n_piece; id++) {
+        size_t n;
+        const bool unused = kind_at(c, id) == PIECE_UNUSED;
+        const char *text = meta_item_text(field(c, "tokens"), id, &n);
+        buf_addf(b, "%s[", id ? ",\n" : "");
+        json_put_text(b, text ? text : "", text ? n : 0);
+        buf_add_char(b, ',');
+        json_put_float(b, (float)(unused ? lowest : t->piece[id].score));
+        buf_add_char(b, ']');
+    }
+    buf_add_text(b, "],\"byte_fallback\":false}}\n");
+    const bool failed = blob.failed;
+    buf_deinit(&blob);
+    return failed ? err_memory(e, "a charsmap", 0) : 0;
+}
+
+/* Append a WordPiece vocabulary. Pieces inside a word get "##". Those at its begin lose their
+ * mark. */
+static int put_wordpiece(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
+                         struct err *e)
+{
+    const unsigned flags = t->norm.v[0].flags;
+    (void)e;
+    buf_addf(b,
+             "\"normalizer\":{\"type\":\"BertNormalizer\",\"clean_text\":true,"
+             "\"handle_chinese_chars\":true,\"strip_accents\":%s,\"lowercase\":%s},\n"
+             "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\n",
+             flags & BERT_STRIP ? "true" : "false", flags & BERT_LOWER ? "true" : "false");
+    put_post(b, t);
+    buf_add_text(b, "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},\n"
+                    "\"model\":{\"type\":\"WordPiece\",\"unk_token\":");
+    if (t->unk >= 0)
+        put_piece(b, t, t->unk);
+    else
+        buf_add_text(b, "\"[UNK]\"");
+    buf_add_text(b, ",\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":100,"
+                    "\"vocab\":{");
+    for (size_t id = 0; id < t->n_piece; id++) {
+        struct buf own = {0};
+        size_t n;
+        const char *text = meta_item_text(field(c, "tokens"), id, &n);
+        if (!text) continue;
+        const bool begins =
+            n >= SPACE_MARK_BYTES && memcmp(text, SPACE_MARK, SPACE_MARK_BYTES) == 0;
+        if (kind_at(c, id) == PIECE_NORMAL && begins)
+            text += SPACE_MARK_BYTES, n -= SPACE_MARK_BYTES;
+        else if (kind_at(c, id) == PIECE_NORMAL)
+            buf_add_text(&own, "##");
+        buf_add(&own, text, n);
+        put_comma(b);
+        json_put_text(b, own.n ? own.data : "", own.n);
+        buf_addf(b, ":%zu", id);
+        if (own.failed) b->failed = true;
+        buf_deinit(&own);
+    }
+    buf_add_text(b, "}}}\n");
+    return 0;
+}
+
+/* ---- tokenizer_config.json ---- */
 
 static void put_named(struct buf *b, const char *name, const struct tokenizer *t, int32_t id)
 {
@@ -151,31 +412,59 @@ static void put_templates(struct buf *b, const struct checkpoint *c)
     buf_add_char(b, ']');
 }
 
+/* Append the names of the special tokens. BERT's has CLS and SEP in place of BOS and EOS. */
+static void put_names(struct buf *b, const struct checkpoint *c, const struct tokenizer *t)
+{
+    const bool words = t->kind == &token_kind_wordpiece;
+    const int64_t n = (int64_t)t->n_piece, pad = meta_int(field(c, "padding_token_id"), -1),
+                  mask = meta_int(field(c, "mask_token_id"), -1),
+                  sep = meta_int(field(c, "seperator_token_id"), -1);
+    put_named(b, "bos_token", t, words ? -1 : t->bos);
+    put_named(b, "eos_token", t, words ? -1 : t->eos);
+    put_named(b, "unk_token", t, t->unk);
+    put_named(b, "pad_token", t, pad < n ? (int32_t)pad : -1);
+    put_named(b, "mask_token", t, mask < n ? (int32_t)mask : -1);
+    put_named(b, "cls_token", t, words ? t->prefix[0] : sep >= 0 ? t->bos : -1);
+    put_named(b, "sep_token", t, words ? t->suffix[0] : sep < n ? (int32_t)sep : -1);
+    buf_addf(b, ",\"model_input_names\":[\"input_ids\",%s\"attention_mask\"]",
+             t->pair_segments ? "\"token_type_ids\"," : "");
+}
+
+/* Append the steps and the model of a tokenizer. Errors: those of tokenizer_put_hf. */
+typedef int put_fn(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
+                   struct err *e);
+
+/* Return the function for a tokenizer; NULL if there is none. */
+static put_fn *put_of(const struct tokenizer *t)
+{
+    if (t->kind == &token_kind_bpe) return put_bytes_bpe;
+    if (t->kind == &token_kind_spm && !t->opt.newline_words) return put_chars_bpe;
+    if (t->kind == &token_kind_unigram && t->norm.n == 1 && t->unk >= 0) return put_unigram;
+    if (t->kind == &token_kind_wordpiece && t->norm.n == 1 && t->n_prefix == 1 &&
+        t->n_suffix == 1 && t->prefix[0] >= 0 && t->suffix[0] >= 0)
+        return put_wordpiece;
+    return NULL;
+}
+
 int tokenizer_put_hf(struct buf *json, struct buf *config, const struct checkpoint *c,
                      struct err *e)
 {
     struct tokenizer *t;
-    const char *model = meta_text(field(c, "model"), NULL), *pre = meta_text(field(c, "pre"), NULL);
+    const char *model = meta_text(field(c, "model"), NULL);
     int rc = tokenizer_open(&t, c, e);
     if (rc != 0) return rc;
-    if (!model || strcmp(model, "gpt2") != 0 || t->kind != &token_kind_bpe || t->n_suffix > 0 ||
-        t->n_between > 0)
+    put_fn *put = put_of(t);
+    if (!put)
         rc = err_set(e, ERR_UNSUPPORTED,
                      "%s: tokenizer.ggml.model \"%.40s\": conversion to tokenizer.json is not "
-                     "supported yet; only byte-level BPE without added EOS is",
+                     "supported yet",
                      checkpoint_path(c), model ? model : "");
     buf_add_text(json, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\n");
     if (rc == 0) put_added(json, c, t->n_piece);
-    buf_add_text(json, "\"normalizer\":null,\n");
-    if (rc == 0) rc = put_pretok(json, pre ? pre : "default", e);
-    if (rc == 0) put_post(json, t);
-    buf_add_text(json, "\"decoder\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
-                       "\"trim_offsets\":true,\"use_regex\":true},\n");
-    if (rc == 0) put_model(json, c, t, t->n_piece);
+    if (rc == 0) rc = put(json, c, t, e);
     buf_add_text(config, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\","
                          "\"clean_up_tokenization_spaces\":false");
-    put_named(config, "bos_token", t, t->bos);
-    put_named(config, "eos_token", t, t->eos);
+    if (rc == 0) put_names(config, c, t);
     put_templates(config, c);
     buf_add_text(config, "}\n");
     tokenizer_close(t);

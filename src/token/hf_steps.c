@@ -67,7 +67,7 @@ static bool read_pattern(const struct json *j, struct buf *out, bool *literal)
 
 /* ---- normalizer ---- */
 
-/* A String pattern is searched as text, without the regex engine. A Regex is compiled. */
+/* Read a pattern. Search a String as text, without the regex engine. Compile a Regex. */
 static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct json *j,
                         struct err *e)
 {
@@ -90,7 +90,7 @@ static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct j
     return rc;
 }
 
-/* SentencePiece's precompiled map, in base64. The decoded bytes are copied to the arena. */
+/* Read SentencePiece's precompiled map, in base64. Copy the decoded bytes to the arena. */
 static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct json *j,
                          struct err *e)
 {
@@ -113,7 +113,7 @@ static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct 
 }
 
 /* Read the fields of one step. Steps without fields, such as NFC, need none. BERT strips accents if
- * it lowers the case, unless strip_accents is set. */
+ * it lowers the case and strip_accents is absent. */
 static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struct json *j,
                            struct err *e)
 {
@@ -165,7 +165,7 @@ int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
 
 /* ---- pre-tokenizer ---- */
 
-/* The order of the names is that of enum split_how. */
+/* Read the behaviour of a split. The order of the names is that of enum split_how. */
 static int read_behaviour(const struct json *j, enum split_how *how, struct err *e)
 {
     static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
@@ -186,8 +186,8 @@ static int add_split_text(struct tokenizer *t, const char *pattern, enum split_h
     return tokenizer_add_split(t, pattern, strlen(pattern), how, e);
 }
 
-/* An empty pattern is legal. The pattern is not literal for the splitter: read_pattern quotes a
- * String. */
+/* Read a Split. An empty pattern is legal. The splitter needs a regular expression, so read_pattern
+ * quotes a String. */
 static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e)
 {
     struct buf pattern = {0};
@@ -206,7 +206,8 @@ static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e
     return rc;
 }
 
-/* use_regex selects GPT-2's pattern. Newer files set it to false and put a Split before it. */
+/* Read a ByteLevel. use_regex selects GPT-2's pattern. Newer files set it to false and put a Split
+ * before it. */
 static int pretok_bytelevel(struct tokenizer *t, const struct json *j, struct err *e)
 {
     if (flag(j, "add_prefix_space", true) && !tokenizer_add_pretok(t, PRETOK_SPACE))
@@ -215,8 +216,8 @@ static int pretok_bytelevel(struct tokenizer *t, const struct json *j, struct er
     return flag(j, "use_regex", true) ? tokenizer_add_family(t, "gpt-2", e) : 0;
 }
 
-/* Older files have add_prefix_space, newer files prepend_scheme: always, first (only the first word
- * of the text) or never. */
+/* Read a Metaspace. Older files have add_prefix_space, newer files prepend_scheme: always, first
+ * (only the first word of the text) or never. */
 static int pretok_metaspace(struct tokenizer *t, const struct json *j, struct err *e)
 {
     const char *mark = json_text(json_field(j, "replacement"), NULL);
@@ -265,7 +266,7 @@ static int pretok_punctuation(struct tokenizer *t, const struct json *j, struct 
     return rc == 0 ? add_split_text(t, punctuation, how, e) : rc;
 }
 
-/* The words are the matches, so the step removes everything else (invert). */
+/* Read a Whitespace. The words are the matches, so the step removes all other text (invert). */
 static int pretok_whitespace(struct tokenizer *t, const struct json *j, struct err *e)
 {
     (void)j;
@@ -301,7 +302,8 @@ static int pretok_sequence(struct tokenizer *t, const struct json *j, struct err
     return rc;
 }
 
-/* Steps after ByteLevel see the text in GPT-2's alphabet, as in Hugging Face's code (mapped). */
+/* Read the steps. Steps after ByteLevel see the text in GPT-2's alphabet, as in Hugging Face's code
+ * (mapped). */
 int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
 {
     static const struct {
@@ -330,7 +332,7 @@ int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
 
 /* ---- decoder ---- */
 
-/* Steps that do not change the bytes of a token, such as Fuse, have no branch here. */
+/* Ignore steps that do not change the bytes of a token, such as Fuse. */
 void hf_steps_decoder(struct tokenizer *t, const struct json *j)
 {
     const char *type = hf_type(j);

@@ -25,7 +25,7 @@ static enum piece_kind kind_of(size_t id)
     return id < FIRST_BYTE + N_BYTE ? PIECE_BYTE : PIECE_NORMAL;
 }
 
-/* Add a piece. The spellings of ids 0 to 2 are replaced by the usual ones. */
+/* Add a piece. Replace the spellings of ids 0 to 2 by the usual ones. */
 static int put_piece(struct tokenizer *t, const char *p, size_t n, float score, struct buf *text,
                      struct err *e)
 {

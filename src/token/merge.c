@@ -1,10 +1,10 @@
 /* merge.c - byte-pair merging: the pair with the lowest rank first, the leftmost of equal pairs.
  *
- * Words are short (a median of 5 symbols). A short word is merged by scans of an array of ranks,
- * without allocation and inside the first-level cache. A long word is one repeated character, or
- * text without spaces. Long words are merged by a linked list and a heap, in O(n log n). A heap key
- * is (rank, position) in one 64-bit word. A key is stale if the pair at its position now has
- * another rank. Comparing ranks is sufficient, because equal ranks denote the same merge. */
+ * Words are short (a median of 5 symbols). Scans of an array of ranks merge a short word, without
+ * allocation and inside the first-level cache. A long word is one repeated character, or text
+ * without spaces. A linked list and a heap merge long words, in O(n log n). A heap key is (rank,
+ * position) in one 64-bit word. A key is stale if the pair at its position now has another rank.
+ * Comparing ranks is sufficient, because equal ranks denote the same merge. */
 #include "token_impl.h"
 
 #include "base/cancel.h"
@@ -55,7 +55,7 @@ static bool merges_grow(struct merges *m)
     return true;
 }
 
-/* The first rank of a pair stays, because lists are ordered by rank. */
+/* Keep the first rank of a pair, because lists are ordered by rank. */
 bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank, uint32_t id)
 {
     if ((m->n + 1) * 2 > m->cap && !merges_grow(m)) return false;
@@ -98,7 +98,7 @@ static size_t lowest(const uint32_t *rank, size_t n)
 }
 
 /* Merge a short word. Invariant: rank[i] and made[i] describe the pair (sym[i], sym[i + 1]) for i <
- * n - 1. A merge therefore recomputes two pairs. Return the number of symbols left in sym. */
+ * n - 1. So a merge recomputes two pairs. Return the number of symbols left in sym. */
 static size_t merge_by_scan(const struct merges *m, uint32_t *sym, size_t n)
 {
     uint32_t rank[SCAN_MAX], made[SCAN_MAX];
@@ -193,7 +193,7 @@ static void refresh(const struct merges *m, struct merge_work *w, uint32_t i, si
 }
 
 /* Merge a long word. Nodes keep their index: a merge keeps the left node, and unlinks the right
- * one. At the end the list is copied to the beginning of sym. */
+ * one. At the end, copy the list to the beginning of sym. */
 static size_t merge_by_heap(const struct merges *m, struct merge_work *w, size_t n)
 {
     size_t n_heap = heap_fill(m, w, n);

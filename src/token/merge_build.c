@@ -45,7 +45,7 @@ bool merges_put_list(struct merges *m, const struct tokenizer *t, const struct s
 }
 
 struct scored {
-    double score; /* of the piece */
+    double score; /* score of the piece */
     uint32_t id;
 };
 

@@ -16,7 +16,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* The pointer is valid until the next step is added. NULL also if there are too many steps. */
+/* Return a pointer that is valid until the next step is added. NULL also if there are too many
+ * steps. */
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run)
 {
     struct norm_step s = {.run = run};
@@ -56,8 +57,8 @@ static bool norm_nfkd(const struct norm_step *s, const char *p, size_t n, struct
     return uni_normalize(out, p, n, UNI_NFKD);
 }
 
-/* Lower case by character, without the context rules of Unicode (final sigma), as in Hugging
- * Face. */
+/* Convert to lower case by character, without the context rules of Unicode (final sigma), as in
+ * Hugging Face. */
 static bool norm_lowercase(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -72,7 +73,7 @@ static bool norm_lowercase(const struct norm_step *s, const char *p, size_t n, s
     return !out->failed;
 }
 
-/* Remove all marks. A text is usually decomposed by an earlier step (NFD). */
+/* Remove all marks. An earlier step (NFD) has usually decomposed the text. */
 static bool norm_strip_accents(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -134,7 +135,7 @@ static bool replace_matches(const struct norm_step *s, const char *p, size_t n, 
     return !out->failed;
 }
 
-/* A text is searched by bytes_find. Matches do not overlap. */
+/* Search a text by bytes_find. Matches do not overlap. */
 bool norm_replace(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     if (s->regex) return replace_matches(s, p, n, out);
@@ -150,7 +151,7 @@ bool norm_replace(const struct norm_step *s, const char *p, size_t n, struct buf
     return !out->failed;
 }
 
-/* An empty text stays empty, as in Hugging Face's code. */
+/* Leave an empty text empty, as in Hugging Face's code. */
 bool norm_prepend(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     if (n) buf_add(out, s->a, s->n_a);
@@ -200,7 +201,7 @@ static bool bert_strip(const char *p, size_t n, struct buf *out)
     return ok && !out->failed;
 }
 
-/* The order is that of BERT's reference code: clean, strip, lower. */
+/* Apply the steps in the order of BERT's reference code: clean, strip, lower. */
 bool norm_bert(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     struct buf clean = {0}, bare = {0};
@@ -323,8 +324,8 @@ static void sp_trim_end(const struct norm_step *s, struct buf *out)
     while (text_n_ends_with(out->data, out->n, space)) out->n -= len;
 }
 
-/* With SP_TRIM, leading blanks are removed, runs of blanks become one, and trailing blanks are
- * removed. A replacement may itself be a blank, so its text is examined, not the source. */
+/* Normalize a text. SP_TRIM removes leading and trailing blanks, and makes runs of blanks one. A
+ * replacement may itself be a blank, so its text is examined, not the source. */
 bool norm_sentencepiece(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     const char *to;
@@ -363,7 +364,8 @@ norm_fn *norm_find(const char *name)
     return NULL;
 }
 
-/* seam: the text continues an earlier text, so steps that put a blank before it do not. */
+/* Run all steps. With `seam` the text continues an earlier text, so steps put no blank before
+ * it. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare)
 {

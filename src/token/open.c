@@ -26,8 +26,6 @@ static int read_model_file(struct tokenizer *t, const char *path, const char *hi
     return text ? tiktoken_read(t, path, hint, e) : sentencepiece_read(t, path, e);
 }
 
-static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, struct err *e);
-
 /* Read the tokenizer of a model file. The checkpoint is open only during the reading. Pieces are
  * copied. */
 static int read_model_of(struct tokenizer *t, const char *path, struct err *e)
@@ -35,12 +33,12 @@ static int read_model_of(struct tokenizer *t, const char *path, struct err *e)
     struct checkpoint *c;
     int rc = checkpoint_open(&c, path, e);
     if (rc != 0) return rc;
-    rc = read_checkpoint(t, c, e);
+    rc = tokenizer_read(t, c, e);
     checkpoint_close(c);
     return rc;
 }
 
-/* Read a tokenizer.bin. If path is a llama2.c checkpoint, read the tokenizer.bin next to it. */
+/* Read a tokenizer.bin, or the tokenizer.bin next to path if path is a llama2.c checkpoint. */
 static int read_bin_file(struct tokenizer *t, const char *path, struct err *e)
 {
     struct err quiet;
@@ -124,8 +122,8 @@ static int read_llama2c(struct tokenizer *t, const struct checkpoint *c, struct 
                    checkpoint_path(c));
 }
 
-/* End tokens of a folder's configuration are marked in addition to those of its tokenizer. */
-static int read_checkpoint(struct tokenizer *t, const struct checkpoint *c, struct err *e)
+/* Mark the end tokens of a folder's configuration in addition to those of its tokenizer. */
+int tokenizer_read(struct tokenizer *t, const struct checkpoint *c, struct err *e)
 {
     switch (checkpoint_kind(c)) {
     case CKPT_GGUF:
@@ -155,10 +153,10 @@ static int finish_open(struct tokenizer **out, struct tokenizer *t, int rc, stru
 
 int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct err *e)
 {
-    struct tokenizer *t = tokenizer_new();
+    struct tokenizer *t = tokenizer_open_empty();
     *out = NULL;
     if (!t) return err_memory(e, "a tokenizer", sizeof *t);
-    return finish_open(out, t, read_checkpoint(t, c, e), e);
+    return finish_open(out, t, tokenizer_read(t, c, e), e);
 }
 
 /* Read a file or folder. A single tokenizer.json also uses the configuration files next to it. */
@@ -175,7 +173,7 @@ static int read_path(struct tokenizer *t, const char *path, const char *hint, st
 
 int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e)
 {
-    struct tokenizer *t = tokenizer_new();
+    struct tokenizer *t = tokenizer_open_empty();
     *out = NULL;
     if (!t) return err_memory(e, "a tokenizer", sizeof *t);
     return finish_open(out, t, read_path(t, path, hint, e), e);

@@ -113,7 +113,7 @@ static int read_bert(struct tokenizer *t, const char *path, struct err *e)
     return tokenizer_add_bert_words(t, e);
 }
 
-/* The extension distinguishes the two forms. */
+/* Read one of the two forms. The file's extension distinguishes them. */
 int plain_vocab_read(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     char dir[4096];

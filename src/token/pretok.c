@@ -14,7 +14,7 @@
 
 enum family_flag {
     FAMILY_WHOLE = 1,      /* merges are ignored for a word that is a piece (ignore_merges) */
-    FAMILY_BOS = 2,        /* BOS is added unless the file disables it */
+    FAMILY_BOS = 2,        /* BOS is added if the file does not disable it */
     FAMILY_SPACE_MARK = 4, /* spaces are spelled "▁", pieces are in plain UTF-8 */
     FAMILY_NEWLINES = 8,   /* merges are ignored for a word of line feeds that is a piece */
 };
@@ -38,14 +38,15 @@ static const struct family {
 #undef FAMILY
 };
 
-/* The pointer is valid until the next step is added. */
+/* Return a pointer that is valid until the next step is added. */
 struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind kind)
 {
     struct pretok_step s = {.kind = kind};
     return vec_push(&t->pretok, s) ? &t->pretok.v[t->pretok.n - 1] : NULL;
 }
 
-/* The step owns the compiled pattern. ERR_UNSUPPORTED if the pattern cannot be translated. */
+/* Append a step, which owns the compiled pattern. ERR_UNSUPPORTED if the pattern cannot be
+ * translated. */
 int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how,
                         struct err *e)
 {
@@ -122,20 +123,30 @@ const char *family_pattern(const char *name, int k)
     return NULL;
 }
 
+/* Return true if the steps and options of t are those of the family. */
+static bool has_family(const struct tokenizer *t, const struct family *f)
+{
+    size_t k = 0;
+    while (k < t->pretok.n && k < FAMILY_PATTERNS_MAX && f->pattern[k] &&
+           is_step(&t->pretok.v[k], f->pattern[k]))
+        k++;
+    if (k < t->pretok.n || (k < FAMILY_PATTERNS_MAX && f->pattern[k])) return false;
+    return ((f->flags & FAMILY_WHOLE) != 0) == t->opt.ignore_merges &&
+           !(f->flags & (FAMILY_SPACE_MARK | FAMILY_NEWLINES));
+}
+
 const char *tokenizer_family(const struct tokenizer *t)
 {
-    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        const struct family *f = &families[i];
-        size_t k = 0;
-        while (k < t->pretok.n && k < FAMILY_PATTERNS_MAX && f->pattern[k] &&
-               is_step(&t->pretok.v[k], f->pattern[k]))
-            k++;
-        if (k < t->pretok.n || (k < FAMILY_PATTERNS_MAX && f->pattern[k])) continue;
-        if (((f->flags & FAMILY_WHOLE) != 0) == t->opt.ignore_merges &&
-            !(f->flags & (FAMILY_SPACE_MARK | FAMILY_NEWLINES)))
-            return f->name;
-    }
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (has_family(t, &families[i])) return families[i].name;
     return NULL;
+}
+
+bool tokenizer_is_family(const struct tokenizer *t, const char *name)
+{
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+        if (strcmp(families[i].name, name) == 0) return has_family(t, &families[i]);
+    return false;
 }
 
 /* ---- splitting ---- */
@@ -242,8 +253,8 @@ static bool split_text(struct splitter *s, const struct pretok_step *step, const
     return pass_pending(s);
 }
 
-/* Run a SPLIT step. With `mapped`, the pattern is written for GPT-2's alphabet. The text is
- * converted for the match, and offsets are converted back. */
+/* Run a SPLIT step. With `mapped`, the pattern is written for GPT-2's alphabet. Convert the text
+ * for the match, and the offsets back. */
 static bool run_split(struct encoder *en, const struct pretok_step *step, int next, struct span w)
 {
     struct splitter s = {.en = en, .whole = w, .how = step->how, .next = next};
@@ -344,7 +355,7 @@ static bool run_metaspace(struct encoder *en, const struct pretok_step *step, in
     return ok;
 }
 
-/* Put a blank before a text that has none, unless it continues an earlier text. */
+/* Put a blank before a text that has none and does not continue an earlier text. */
 static bool run_space(struct encoder *en, int next, struct span w)
 {
     if (w.p[0] == ' ' || (en->seam && w.first)) return pretok_run(en, next, w);
@@ -356,7 +367,8 @@ static bool run_space(struct encoder *en, int next, struct span w)
     return ok;
 }
 
-/* Recursion ends at the kind's encode. The depth of the recursion is the number of steps. */
+/* Run the steps from number `step` on, by recursion. It ends at the kind's encode. Its depth is the
+ * number of steps. */
 bool pretok_run(struct encoder *en, int step, struct span s)
 {
     const struct tokenizer *t = en->t;

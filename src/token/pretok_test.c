@@ -34,7 +34,7 @@ static const struct token_kind recorder = {"recorder", recorder_build, recorder_
 
 static struct tokenizer *start(void)
 {
-    struct tokenizer *t = tokenizer_new();
+    struct tokenizer *t = tokenizer_open_empty();
     struct err e;
     if (!t || tokenizer_put(t, 0, "x", 1, PIECE_NORMAL, 0, &e) != 0) abort();
     t->kind = &recorder;

@@ -54,7 +54,7 @@ TEST(every_seed_opens_and_encodes)
     expect_seed("tokenizer_bin/tiny.bin", "spm", "ab", ENCODE_ADD_SPECIAL, "<s>|" SPACE_MARK "ab");
 }
 
-/* Write a GGUF with byte-level BPE. add_sep: value of add_sep_token, -1: no such key. */
+/* Write a GGUF with byte-level BPE. add_sep is the value of add_sep_token; -1: no such key. */
 static void write_gguf_bpe(const char *path, const char *pre, int add_sep)
 {
     static const char *const piece[] = {"<s>", "</s>", "<sep>", "a", "b"};
@@ -154,7 +154,7 @@ TEST(configuration_beside_tokenizer_json)
 }
 
 /* Return the tokens that a folder with this class and configuration adds: "be" for BOS and EOS,
- * "b", "e" or "". post: the folder has a post-processor. */
+ * "b", "e" or "". The folder has a post-processor if `post`. */
 static const char *adds(const char *class, bool add, bool post)
 {
     static char found[3];

@@ -5,8 +5,8 @@
  *   \w          follows Alphabetic
  *   [...]       may contain classes and intersections
  *   $           also matches before every line feed
- * Limits never drop text. The interpreter repeats a match that exceeds the JIT's stack. If matching
- * exceeds the match limit, a part of the text becomes one match.
+ * Limits never drop text. The interpreter repeats a match that exceeds the JIT's stack. A part of
+ * the text becomes one match if matching exceeds the match limit.
  *
  * Measured on one thread: 70 to 88 MB/s of English text for the gpt-2, llama-3, o200k and
  * deepseek-v3 patterns. 1 MB of one character has over 100 MB/s. Matching takes at most half of the
@@ -233,7 +233,8 @@ static int compile(struct regex *r, const struct buf *pattern, struct err *e)
     return 0;
 }
 
-/* ERR_LIMIT, ERR_UNSUPPORTED for a pattern that cannot be translated or compiled, ERR_MEMORY. */
+/* Translate and compile a pattern. ERR_LIMIT or ERR_UNSUPPORTED if this is not possible,
+ * ERR_MEMORY. */
 int regex_open(struct regex **out, const char *pattern, size_t n, struct err *e)
 {
     *out = NULL;

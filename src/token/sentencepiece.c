@@ -97,7 +97,7 @@ static int malformed(struct err *e, const char *what, size_t n, size_t n_left)
                    what, n - n_left, n);
 }
 
-/* Read a SentencePiece message. Unknown fields are skipped. Control pieces match raw text only. */
+/* Read a SentencePiece message. Skip unknown fields. Control pieces match raw text only. */
 static int read_piece(struct sentencepiece_reader *m, struct wire w, struct err *e)
 {
     struct wire_field f;
@@ -207,7 +207,7 @@ static int apply(struct sentencepiece_reader *m, struct err *e)
                                     .drop_lead_space = m->dummy_prefix};
     t->unk = m->unk, t->bos = m->bos, t->eos = m->eos;
     /* Llama models put BOS before a text. This file has no field for BOS, but tokenizer_config.json
-     * possibly has one. */
+     * may have one. */
     if (m->type == 2 && m->bos >= 0) t->prefix[t->n_prefix++] = m->bos;
     struct norm_step *s = tokenizer_add_norm(t, norm_sentencepiece);
     if (!s || !keep_user_pieces(s, t)) return err_memory(e, "a normalizer", sizeof *s);
@@ -217,7 +217,7 @@ static int apply(struct sentencepiece_reader *m, struct err *e)
                          : 0;
 }
 
-/* The initial values of m are SentencePiece's defaults for absent fields. */
+/* Begin with SentencePiece's defaults for absent fields as the values of m. */
 int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e)
 {
     struct buf file = {0};

@@ -53,7 +53,7 @@ static bool is_part(const struct piece *p)
                          (p->kind == PIECE_USER && p->match));
 }
 
-/* Add a character as a symbol, unless it is known. p is in the arena. */
+/* Add a character as a symbol if it is not known. p is in the arena. */
 static bool add_loose(struct spm *m, size_t n_piece, const char *p, size_t n)
 {
     if (strmap_get(&m->sym, p, n)) return true;

@@ -131,7 +131,7 @@ static int put_specials(struct tokenizer *t, const struct encoding *x, struct er
     return rc;
 }
 
-/* ignore_merges: a word that is a token is that token. With ranks as ids this is the rule of
+/* Set ignore_merges: a word that is a token is that token. With ranks as ids this is the rule of
  * tiktoken itself. */
 int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {

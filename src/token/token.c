@@ -13,15 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids that a file does not set stay -1. */
-struct tokenizer *tokenizer_new(void)
+/* Set all special ids to -1, for ids that a file does not set. */
+struct tokenizer *tokenizer_open_empty(void)
 {
     struct tokenizer *t = calloc(1, sizeof *t);
     if (t) t->bos = t->eos = t->unk = -1;
     return t;
 }
 
-/* First the kind frees its model. The arena is last, because it has the texts of pieces. */
+/* Free the kind's model first, and the arena last, because it has the texts of pieces. */
 void tokenizer_close(struct tokenizer *t)
 {
     if (!t) return;
@@ -43,8 +43,8 @@ void tokenizer_close(struct tokenizer *t)
     free(t);
 }
 
-/* Ids have any order, and may have gaps. A gap is a piece of kind 0, which no text contains. `text`
- * is copied. */
+/* Store a piece. Ids have any order, and may have gaps. A gap is a piece of kind 0, which no text
+ * contains. `text` is copied. */
 int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind,
                   double score, struct err *e)
 {
@@ -79,8 +79,8 @@ bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, c
     return m.left && m.right && vec_push(&t->merge, m);
 }
 
-/* The first byte may be a blank, so the search begins after it. A malformed line is skipped, as in
- * llama.cpp. Return false if memory is exhausted. */
+/* Split a line at its blank. The search begins at the second byte, because the first byte may be a
+ * blank. A malformed line is skipped, as in llama.cpp. Return false if memory is exhausted. */
 bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n)
 {
     const char *space = n > 1 ? memchr(line + 1, ' ', n - 1) : NULL;
@@ -89,7 +89,7 @@ bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n)
     return tokenizer_put_merge(t, line, n_left, space + 1, n - n_left - 1);
 }
 
-/* If two pieces have one text, the later id is found. */
+/* Index the pieces by text. The later id is found if two pieces have one text. */
 bool tokenizer_index(struct tokenizer *t)
 {
     strmap_deinit(&t->find);
@@ -288,7 +288,7 @@ int32_t tokenizer_scan(const struct tokenizer *t, const char *text)
     return -1;
 }
 
-/* Ids out of range are ignored, because files list ids of other vocabularies. */
+/* Ignore ids out of range, because files list ids of other vocabularies. */
 void tokenizer_mark_eog(struct tokenizer *t, int64_t id)
 {
     if (id >= 0 && (uint64_t)id < t->n_piece) t->piece[id].eog = true;
@@ -349,8 +349,9 @@ static void check_ids(struct tokenizer *t)
     t->n_between = k;
 }
 
-/* The order matters: bytes need the index (find_listed_bytes), matchers need the bytes of
- * normalized added tokens. Merges are freed at the end, because the kind has its own table. */
+/* Make the tables in the order of their dependencies. Bytes need the index (find_listed_bytes), and
+ * matchers need the bytes of normalized added tokens. Merges are freed at the end, because the kind
+ * has its own table. */
 int tokenizer_finish(struct tokenizer *t, struct err *e)
 {
     if (t->n_piece == 0)
@@ -372,13 +373,13 @@ static const struct piece *piece_at(const struct tokenizer *t, int32_t id)
     return id >= 0 && (size_t)id < t->n_piece ? &t->piece[id] : NULL;
 }
 
-/* Gaps count too: ids are below this number. */
+/* Count gaps too: ids are below this number. */
 int tokenizer_n_vocab(const struct tokenizer *t)
 {
     return (int)t->n_piece;
 }
 
-/* The bytes are borrowed from the tokenizer and may contain NULs. */
+/* Return bytes borrowed from the tokenizer, which may contain NULs. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n)
 {
     const struct piece *p = piece_at(t, id);
@@ -393,7 +394,7 @@ const char *tokenizer_piece(const struct tokenizer *t, int32_t id, size_t *n)
     return p ? p->text : "";
 }
 
-/* The text is the spelling of the file, for example "Ġhello". */
+/* Find a text in the spelling of the file, for example "Ġhello". */
 int32_t tokenizer_find(const struct tokenizer *t, const char *piece, size_t n)
 {
     const uint32_t *id = strmap_get(&t->find, piece, n);
@@ -417,7 +418,7 @@ bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)
     return p && p->eog;
 }
 
-/* The list has room for one more id, so it is never NULL for an empty list. */
+/* Allocate room for one more id, so that an empty list is not NULL. */
 int32_t *tokenizer_eog_detach(const struct tokenizer *t, int n_vocab, int *n)
 {
     CHECK(n_vocab >= 0, "%d tokens", n_vocab);
@@ -446,7 +447,7 @@ int32_t tokenizer_unk(const struct tokenizer *t)
     return t->unk;
 }
 
-/* Only a BOS as the first added id counts. */
+/* Count a BOS only as the first added id. */
 bool tokenizer_adds_bos(const struct tokenizer *t)
 {
     return t->bos >= 0 && t->n_prefix > 0 && t->prefix[0] == t->bos;

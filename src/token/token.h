@@ -20,23 +20,23 @@ struct tokenizer; /* opaque */
  * its content is not usable. ERR_MEMORY. */
 int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct err *e);
 
-/* Validate the name of a pre-tokenizer family. A form_fn (base/names.h). ERR_ARG for another
+/* Validate the name of a pre-tokenizer family. It is a form_fn (base/names.h). ERR_ARG for another
  * text. */
 int tokenizer_family_form(const char *text, struct err *e);
 /* Read a tokenizer from a file or folder: tokenizer.json, *.model, *.tiktoken, tokenizer.bin, a
  * GGUF, a directory. `hint` is the pre-tokenizer family of files without that field, such as
  * tiktoken's: "llama-3", "qwen2", "o200k", "cl100k", "p50k", "r50k". NULL: derived from the file
- * name. The caller owns *out, which is NULL after an error. Errors as of tokenizer_open.
+ * name. The caller owns *out, which is NULL after an error. Errors are those of tokenizer_open.
  * ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a path is too long. */
 int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e);
 /* Add the tokenizer of a Hugging Face directory to the keys of a GGUF view (checkpoint_build), with
- * n_vocab tokens. Tokens without a piece are unused. What the keys cannot express is rejected by
- * its name, or logged if only rare texts get other ids. ERR_UNSUPPORTED for another kind of
- * tokenizer. Other errors as of tokenizer_open and checkpoint_add_text. */
+ * n_vocab tokens. Tokens without a piece are unused. A feature without a key is rejected by its
+ * name, or logged if only rare texts get other ids. ERR_UNSUPPORTED for another kind of tokenizer.
+ * Other errors are those of tokenizer_open and checkpoint_add_text. */
 int tokenizer_put_gguf(struct checkpoint *out, const struct checkpoint *c, int n_vocab,
                        struct err *e);
 /* Append the tokenizer.json and the tokenizer_config.json of a GGUF's tokenizer. ERR_UNSUPPORTED
- * for another kind than byte-level BPE. Other errors as of tokenizer_open. */
+ * for steps that these files cannot express. Other errors are those of tokenizer_open. */
 int tokenizer_put_hf(struct buf *json, struct buf *config, const struct checkpoint *c,
                      struct err *e);
 void tokenizer_close(struct tokenizer *t); /* close t; t may be NULL */
@@ -59,15 +59,15 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsi
                      struct ids *out, struct err *e);
 
 /* Append the ids of a pair of texts of n_text bytes, with the tokens that the tokenizer adds around
- * and between them. At most n_max ids: the longer text is truncated first. n_max < 0: no limit. Set
- * *segment1 to the first id of the second segment, relative to the first appended id; 0: one
- * segment. Errors: those of tokenizer_encode; ERR_ARG if n_max has no room for the added tokens.
- * Any thread. */
+ * and between them. The maximum is n_max ids; < 0: no limit. The longer text is truncated first.
+ * Set *segment1 to the first id of the second segment, relative to the first appended id; 0: one
+ * segment. Errors are those of tokenizer_encode, and ERR_ARG if n_max has no room for the added
+ * tokens. Any thread. */
 int tokenizer_encode_pair(const struct tokenizer *t, const char *const text[2],
                           const size_t n_text[2], int64_t n_max, struct ids *out, int *segment1,
                           struct err *e);
-/* Truncate the text in ids, which tokenizer_encode made with ENCODE_ADD_SPECIAL, so that at most n
- * ids remain. The added ids stay. left: remove the first ids of the text. */
+/* Truncate the text in ids to at most n ids. The ids are a result of tokenizer_encode with
+ * ENCODE_ADD_SPECIAL. The added ids stay. left: remove the first ids of the text. */
 void tokenizer_truncate(const struct tokenizer *t, struct ids *ids, size_t n, bool left);
 
 /* Return a lower bound of the token count of a text of n bytes. Return 0 if a token of this
@@ -100,9 +100,10 @@ bool tokenizer_is_eog(const struct tokenizer *t, int32_t id);
 /* Return the ids below n_vocab that end a generation, ascending, owned by the caller, and set *n to
  * their number. NULL if memory ran out. t NULL: no ids. */
 int32_t *tokenizer_eog_detach(const struct tokenizer *t, int n_vocab, int *n);
-int32_t tokenizer_bos(const struct tokenizer *t); /* id of BOS; -1 if none */
-int32_t tokenizer_eos(const struct tokenizer *t); /* id of EOS; -1 if none */
-int32_t tokenizer_unk(const struct tokenizer *t); /* id of the unknown token; -1 if none */
+int32_t tokenizer_bos(const struct tokenizer *t); /* return the id of BOS; -1 if none */
+int32_t tokenizer_eos(const struct tokenizer *t); /* return the id of EOS; -1 if none */
+int32_t tokenizer_unk(const struct tokenizer *t); /* return the id of the unknown token; -1 if
+                                                   * none */
 /* Return true if the first token that encoding adds with ENCODE_ADD_SPECIAL is BOS. */
 bool tokenizer_adds_bos(const struct tokenizer *t);
 /* Return "bpe", "spm", "unigram" or "wordpiece", for `inspect`. The text is static. */

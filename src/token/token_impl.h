@@ -121,16 +121,18 @@ void trie_deinit(struct trie *t);
 
 /* ---- unicode.c: properties and normal forms ---- */
 
-bool uni_space(uint32_t cp); /* true for White_Space */
-bool uni_word(uint32_t cp);  /* true for \w */
+bool uni_space(uint32_t cp); /* return true for White_Space */
+bool uni_word(uint32_t cp);  /* return true for \w */
 /* Return true for general category C without unassigned characters. */
 bool uni_other(uint32_t cp);
-bool uni_digit(uint32_t cp); /* true for general category Nd */
+bool uni_digit(uint32_t cp); /* return true for general category Nd */
 /* Return true for general categories M and Mn, as in Hugging Face's tokenizers
  * (unicode_lag.def). */
 bool uni_mark(uint32_t cp);
+/* Return true for general category Mn, as in Hugging Face's tokenizers. */
 bool uni_mark_nonspacing(uint32_t cp);
-bool uni_cjk(uint32_t cp); /* true for Chinese characters as BERT defines them */
+bool uni_cjk(uint32_t cp); /* return true for Chinese characters as BERT defines them */
+/* Append the lower case of a character. */
 void uni_add_lower(struct buf *out, uint32_t cp);
 enum uni_form { UNI_NFC, UNI_NFD, UNI_NFKC, UNI_NFKD };
 /* Append the normal form of p[0, n). Copy bytes that are not UTF-8. Return false if memory is
@@ -167,8 +169,8 @@ void regex_work_close(struct regex_work *w);
 /* Return true if regex_next failed because memory was exhausted. Return false if there was no
  * match. */
 bool regex_work_failed(const struct regex_work *w);
-/* Find the first match in p[from, n), which is valid UTF-8. Return false if there is no match. If
- * matching exceeds a limit, a part of the text counts as the match. */
+/* Find the first match in p[from, n), which is valid UTF-8. Return false if there is no match. A
+ * part of the text counts as the match if matching exceeds a limit. */
 bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size_t n, size_t from,
                 size_t *start, size_t *end);
 
@@ -197,17 +199,19 @@ enum { NORM_STEPS_MAX = 256 };
 /* Append a step and return it. NULL if memory is exhausted or there are too many steps. The result
  * is borrowed until the next append. */
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run);
-/* Run all steps on p[0, n). seam: p continues other text. No step then prepends anything. */
+/* Run all steps on p[0, n). seam: p continues other text, so no step prepends text. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare);
 
 /* ---- charsmap.c: SentencePiece's precompiled normalization ---- */
 
 struct charsmap;
-/* Read a blob and copy it into the arena, where *out is then. ERR_FORMAT if its parts do not fit,
+/* Read a blob and copy it into the arena as *out. ERR_FORMAT if its parts do not fit,
  * ERR_MEMORY. */
 int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob, size_t n,
                   struct err *e);
+/* Append the blob of which the map was made. */
+void charsmap_put(const struct charsmap *m, struct buf *out);
 /* Find the longest rule that matches at p. Return the number of consumed bytes; 0 if no rule
  * matches. Set *to to their replacement, borrowed from m. */
 size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const char **to,
@@ -233,7 +237,7 @@ struct pretok_step {
     bool invert; /* true: matches and the text between them are swapped */
     /* true: the pattern matches text in GPT-2's byte alphabet (after ByteLevel) */
     bool mapped;
-    /* METASPACE: prepend "▁" to every piece; prepend it to the first piece of the text */
+    /* METASPACE: prepend "▁" to every piece, or to the first piece of the text */
     bool always, first;
     bool cut;            /* METASPACE: true: split before each "▁" */
     const char *pattern; /* pattern of SPLIT as given, in the arena, with a NUL */
@@ -247,21 +251,23 @@ struct span {
 };
 /* Append a step. The result is borrowed until the next append. NULL if memory is exhausted. */
 struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind kind);
-/* Append a step SPLIT with a pattern. Errors as of regex_open. */
+/* Append a step SPLIT with a pattern. Errors are those of regex_open. */
 int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how,
                         struct err *e);
-/* Append the steps of BERT's word split: remove white space and separate punctuation. Errors as of
- * regex_open. */
+/* Append the steps of BERT's word split: remove white space and separate punctuation. Errors are
+ * those of regex_open. */
 int tokenizer_add_bert_words(struct tokenizer *t, struct err *e);
 /* Return the first family of pretok.def whose steps and options are those of t, static. NULL if
  * none. */
 const char *tokenizer_family(const struct tokenizer *t);
+/* Return true if the family's steps and options are those of t. */
+bool tokenizer_is_family(const struct tokenizer *t, const char *name);
 /* Return pattern k of a family, static; NULL after the last. An empty text: a step that
  * tokenizer.json cannot express. */
 const char *family_pattern(const char *name, int k);
-bool is_family(const char *name); /* true if the name is in pretok.def */
+bool is_family(const char *name); /* return true if the name is in pretok.def */
 /* Add the steps of a family of pretok.def, and set ignore_merges and similar options. Return
- * ERR_UNSUPPORTED for an unknown family, with its name in the error. Other errors as of
+ * ERR_UNSUPPORTED for an unknown family, with its name in the error. Other errors are those of
  * regex_open. */
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e);
 struct encoder;
@@ -363,9 +369,10 @@ struct tokenizer {
     int32_t bos, eos, unk;
 };
 
-struct tokenizer *tokenizer_new(void); /* create an empty tokenizer; NULL if memory is exhausted */
-/* Store piece number `id` and copy its text. If `id` is beyond the end, the ids between become
- * unused. ERR_LIMIT if the id or the length is too large, ERR_MEMORY. */
+struct tokenizer *
+tokenizer_open_empty(void); /* create an empty tokenizer; NULL if memory is exhausted */
+/* Store piece number `id` and copy its text. The ids between become unused if `id` is beyond the
+ * end. ERR_LIMIT if the id or the length is too large, ERR_MEMORY. */
 int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind,
                   double score, struct err *e);
 /* Append a merge and copy its texts. Return false if memory is exhausted. */
@@ -375,7 +382,7 @@ bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, c
 bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n);
 /* Return the id of a piece without the map of tokenizer_find, by a scan; -1 if not found. */
 int32_t tokenizer_scan(const struct tokenizer *t, const char *text);
-/* Mark a token as an end of generation. Ignores an id outside the vocabulary. */
+/* Mark a token as an end of generation. Ignore an id outside the vocabulary. */
 void tokenizer_mark_eog(struct tokenizer *t, int64_t id);
 /* Derive the tables from the pieces, after the reader. ERR_FORMAT if there is no piece,
  * ERR_MEMORY. */
@@ -434,9 +441,13 @@ int lines_read(struct tokenizer *t, const char *path, line_fn *line, struct err 
 
 /* ---- readers ---- */
 
+/* Fill an empty tokenizer from the metadata of a checkpoint or from the files in its folder,
+ * without finishing it (open.c). Errors are those of tokenizer_open. */
+int tokenizer_read(struct tokenizer *t, const struct checkpoint *c, struct err *e);
 /* Fill an empty tokenizer from a checkpoint or a tokenizer.json. The caller closes it after an
- * error. Errors as of tokenizer_open, with the path in the sentence. */
+ * error. Errors are those of tokenizer_open, with the path in the sentence. */
 int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err *e);
+/* Fill an empty tokenizer from a tokenizer.json. */
 int hf_json_read(struct tokenizer *t, const char *path, struct err *e);
 /* Return the field "type" of j; "" if absent. */
 const char *hf_type(const struct json *j);
@@ -444,12 +455,18 @@ const char *hf_type(const struct json *j);
  * object. ERR_FORMAT or ERR_UNSUPPORTED with the name of the step, ERR_LIMIT if there are too many
  * steps, ERR_MEMORY. */
 int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e);
+/* Append the steps of a pre-tokenizer of tokenizer.json. */
 int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e);
+/* Read the steps of a decoder of tokenizer.json. */
 void hf_steps_decoder(struct tokenizer *t, const struct json *j);
-/* Read tokenizer_config.json and generation_config.json in `dir`, if they exist. Errors as of
- * json_read_file and tokenizer_put. */
+/* Read tokenizer_config.json and generation_config.json in `dir`, if they exist. Errors are those
+ * of json_read_file and tokenizer_put. */
 int hf_config_read(struct tokenizer *t, const char *dir, struct err *e);
-/* Read a file like hf_json_read. Errors as of tokenizer_open. */
+/* Set *id to the id of a token that tokenizer_config.json in `dir` names, such as "pad_token".
+ * -1 if there is none. Errors are those of json_read_file. */
+int hf_token_id(const struct tokenizer *t, const char *dir, const char *name, int32_t *id,
+                struct err *e);
+/* Read a file like hf_json_read. Errors are those of tokenizer_open. */
 int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e);
 int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struct err *e);
 int plain_vocab_read(struct tokenizer *t, const char *path, const char *hint, struct err *e);

@@ -11,7 +11,7 @@ struct put {
 
 static struct tokenizer *start(const struct token_kind *kind, const struct put *piece, size_t n)
 {
-    struct tokenizer *t = tokenizer_new();
+    struct tokenizer *t = tokenizer_open_empty();
     struct err e;
     for (size_t id = 0; id < n; id++) {
         if (tokenizer_put(t, id, piece[id].text, strlen(piece[id].text), piece[id].kind,
@@ -76,7 +76,7 @@ TEST(spm_takes_unused_pieces_apart)
 
 static struct tokenizer *open_with_bytes(void)
 {
-    struct tokenizer *t = tokenizer_new();
+    struct tokenizer *t = tokenizer_open_empty();
     struct err e;
     char text[8];
     for (int b = 0; b < 256; b++) {

@@ -64,8 +64,8 @@ static void grow(struct trie *t, struct key_range *at, uint32_t node, size_t dep
     }
 }
 
-/* The queue of the breadth-first order is the list of nodes itself: node n's children are appended
- * while n is visited. All nodes of a level have one depth. */
+/* Build the trie breadth-first. The list of nodes itself is the queue: node n's children are
+ * appended while n is visited. All nodes of a level have one depth. */
 bool trie_build(struct trie *t, struct trie_key *key, size_t n)
 {
     *t = (struct trie){0};

@@ -75,7 +75,7 @@ static void put_value(struct buf *schema, struct buf *value, uint64_t *seed)
     }
 }
 
-/* Append a schema of arguments, and matching arguments in its order. */
+/* Append a schema of arguments, and matching arguments in the schema's order. */
 static void put_arguments(struct buf *schema, struct buf *value, uint64_t *seed)
 {
     struct buf required = {0};
@@ -403,8 +403,8 @@ static bool take(struct rig *r, uint32_t *s, char byte)
 }
 
 /* Append a random byte that the grammar allows, and set *s to the following state. Ends of values
- * are more frequent than other bytes. Bytes are tried in a random order up to the first one that is
- * allowed, because a state of each allowed byte takes long. Return false if there is none. */
+ * are more frequent than other bytes. Try bytes in a random order up to the first allowed one,
+ * because the states of all allowed bytes take long. Return false if there is none. */
 static bool walk_byte(struct rig *r, struct buf *b, uint32_t *s, uint64_t *seed)
 {
     static const char ends[] = "\"}]<";
@@ -601,7 +601,7 @@ TEST(calls_of_harmony_contain_marks)
         }
 }
 
-/* Goal: free text beside strict calls without a mark contains no mark of another form of calls. */
+/* Goal: free text next to strict calls without a mark contains no mark of another form of calls. */
 TEST(calls_without_a_mark_have_no_other_form)
 {
     static const char schema[] = "{\"type\":\"object\"}";

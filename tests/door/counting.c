@@ -42,8 +42,8 @@ static void protect(const struct region *r, int access)
     CHECK(rc == 0, "mprotect of %zu bytes", r->n_byte);
 }
 
-/* Make all regions accessible or inaccessible. Successive regions with one protection need one
- * system call together, which takes most of an op's time. */
+/* Make all regions accessible or inaccessible. Successive regions with one protection share one
+ * system call, because the call takes most of an op's time. */
 static void protect_all(const struct counting *c)
 {
     for (int i = 0, n; i < c->n_region; i += n) {

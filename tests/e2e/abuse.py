@@ -22,7 +22,7 @@ import time
 from badclients import STORY, Client, beside_healthy, crowd, half_closed, hang_ups, in_threads, malformed, pieces, post
 from server import FEW, LONG, PATIENCE, SLOW, TMP, Failed, Server, certificate, check, run
 
-N_MALFORMED = 100000 if LONG else 400 if FEW else 1600  # a fifth of the requests over TLS
+N_MALFORMED = 100000 if LONG else 400 if FEW else 1600  # TLS has a fifth of the requests
 N_LEAVING = 50 if LONG else 2 if FEW else 3
 N_LONG = 4000 if FEW else 16000  # tokens of a long prompt
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -172,7 +172,7 @@ class Leaving:
 
     def ask(self, stream=False, max_tokens=4, n_prompt=N_LONG):
         c = Client(self.server)
-        # so no other prompt finds these prefixes in the cache
+        # random ids, so no other prompt finds these prefixes in the cache
         ids = [self.rng.randrange(300) for _ in range(n_prompt)]
         c.say(post({"prompt": ids, "max_tokens": max_tokens, "ignore_eos": True, "stream": stream}, more="Connection: close\r\n"))
         return c

@@ -120,8 +120,8 @@ def label(request):
 
 
 def record(name, requests):
-    """Record a group. Names are the union over all events, because a short answer may arrive in one
-    or two events."""
+    """Record a group. Names are the union over all events, because the number of events of a short
+    answer varies."""
     rows, seen = [], set()
     for _ in range(4):
         now = list(answers(name, requests))

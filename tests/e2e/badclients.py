@@ -142,8 +142,8 @@ class Healthy(threading.Thread):
 
 @contextlib.contextmanager
 def beside_healthy(server):
-    """Run the block beside a healthy client, its value. Raise the block's exception together with
-    the client's."""
+    """Run the block next to a healthy client. The value is the client. Raise the block's exception
+    together with the client's."""
     healthy, why = Healthy(server), []
     try:
         yield healthy
@@ -265,7 +265,7 @@ def hang_ups(server, count, seed):
         c = Client(server)
         c.say(post({**body, "stream": rng.random() < 0.7}))
         if rng.random() < 0.5:
-            c.s.settimeout(0.2)  # the whole answer may be shorter
+            c.s.settimeout(0.2)  # the whole answer may have fewer bytes
             c.hear(rng.randrange(1, 20000))
         else:
             time.sleep(rng.random() * 0.05)

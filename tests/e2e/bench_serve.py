@@ -2,8 +2,8 @@
 # alone: it measures time
 """Goal: the report of quoth bench serve is correct. Method: a server with given delays before each
 token records the time of each send. Every figure must be within 2 % of the figure computed from
-these delays. It is computed from the record if this machine was too busy to keep a delay (the
-record differs by more than 1 %). Then quoth serve itself is measured, over TCP, TLS and a unix
+these delays. It is computed from the record if the machine was busy, so that the record differs
+from the delays by more than 1 %. Then quoth serve itself is measured, over TCP, TLS and a unix
 socket.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
@@ -19,8 +19,8 @@ import time
 
 from server import MODEL, QUOTH, TMP, Failed, Server, certificate, check, run
 
-GAPS = (0.02, 0.04, 0.06)  # between tokens, in turns
-FIRST = (0.15, 0.30)  # before the first token, in turns over the requests
+GAPS = (0.02, 0.04, 0.06)  # seconds between tokens, in turns
+FIRST = (0.15, 0.30)  # seconds before the first token, in turns over the requests
 N_TOKEN = 10
 
 
@@ -30,8 +30,9 @@ def size(word):
 
 
 class Delays:
-    """A server with known delays, in a thread. behave(i, request) returns the answer to request i:
-    the delays before each event and the tokens of an event, or a status, or a truncated stream."""
+    """A server with known delays, in a thread. behave(i, request) returns the answer to request i.
+    It gives the delays before each event and the tokens of an event, or a status, or a truncated
+    stream."""
 
     def __init__(self, behave=None, meta=None, text="prompt", marks=True, peaks=None):
         self.behave = behave or (lambda i, request: {})
@@ -276,7 +277,7 @@ def steady(test):
 
 
 def workers(n_worker, n_request, first):
-    """Plan (arrival, start, token times, tokens) if all requests arrive at once and n_worker of
+    """Plan (arrival, start, token times, tokens) if all requests arrive together and n_worker of
     them are in flight."""
     free, seen = [0.0] * n_worker, []
     for i in range(n_request):
@@ -290,7 +291,7 @@ def workers(n_worker, n_request, first):
 
 
 def noted(server):
-    """Return the server's record in the form of figures(). All requests arrive at once."""
+    """Return the server's record in the form of figures(). All requests arrive together."""
     done = [r for r in server.requests if r["n"]]
     begin = done[0]["start"]
     return [(0.0, r["start"] - begin, [t - begin for t in r["sent"]], r["n"]) for r in done]

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Goal: the computation, the screen, the files and the end of a chat in a terminal are correct.
 Method: run `quoth run` on a tiny random model in a pseudo-terminal. Send the keys of a person, or
-of a terminal that pastes. pyte is the screen if it can be installed. tmux, if installed, is a
-terminal that folds rows if it becomes narrower (pyte truncates rows). Pipes test --raw, usage and
-exit codes.
+of a terminal that pastes. pyte is the screen if it can be installed. It truncates rows if it
+becomes narrower. tmux is another terminal, if it is installed, and folds rows. Pipes test --raw,
+usage and exit codes.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names.
 The script prints "ok NAME", "FAIL NAME: why" or "skip NAME (why)" per test."""
@@ -460,7 +460,7 @@ def test_screen_after_resize_interrupt_and_wide_characters():
 def test_regenerate_undo_and_edit():
     c = chat(n=12)
     for word in ["/regenerate", "/undo", "/edit"]:
-        check("no message yet" in c.command(word), word)
+        check("message of the user is missing" in c.command(word), word)
     c.command("/set temperature 1")
     c.command("/set seed 1")
     c.say("first")

@@ -139,7 +139,7 @@ def slow_upload():
         stream.socket.setblocking(True)
         stream.socket.sendall(stream.out[:-20])
         time.sleep(pause)
-        sent = time.monotonic()  # before the call: after it, a busy machine may run others first
+        sent = time.monotonic()  # before the call, because others may run after it
         stream.socket.sendall(stream.out[-20:])
         while not stream.read():
             pass

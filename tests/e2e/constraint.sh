@@ -1,7 +1,7 @@
 #!/bin/sh
 # Goal: quoth run constrains its answer to a JSON Schema, an expression, a grammar or a choice, in
 # chats and completions. It rejects a constraint that cannot be enforced, with its place. Method:
-# the bundled model, at temperature 1, whose answers would otherwise differ.
+# run the bundled model at temperature 1, at which answers without a constraint differ.
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 cd "$out" || exit 1
@@ -44,7 +44,7 @@ expect 'what cannot be kept, by its place' 1 'quoth run: --regex: .*byte 4: look
 expect 'and of a schema' 1 'quoth run: --json-schema: .*#/items/type: .*' --json-schema '{"items": {"type": "x"}}'
 expect 'and of a grammar' 1 'quoth run: --grammar: .*line 1.*' --grammar 'root ::= ('
 expect 'no such file' 1 'quoth run: --json-schema: none.json: cannot open: .*' --json-schema none.json
-expect 'two of them' 2 'quoth run: only one of .*' --regex a --json-object
+expect 'two of them' 2 'quoth run: .*must not come together.*' --regex a --json-object
 expect 'an empty one' 2 'quoth run: --regex: .*' --regex ''
 expect 'an empty choice' 1 'quoth run: --choice: .*' --choice '[]'
 expect 'no end' 1 'quoth run: --ignore-eos: .*' --regex a --ignore-eos

@@ -1,40 +1,93 @@
 #!/bin/sh
-# convert.sh - goal: a converted folder answers like the folder, and a failed conversion leaves no
-# file. Method: golden folders, converted and run; an existing file, a full disk, a folder that a
-# GGUF cannot express.
+# convert.sh - goal: each golden folder answers like the GGUF made of it, and like the folder made
+# of that GGUF. The error of a rejected conversion names the reason. A failed conversion leaves no
+# file. Method: convert and run all golden folders. Convert to an existing file and to a full disk,
+# and convert a folder that a GGUF cannot express.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 golden=$QUOTH_ROOT/tests/golden
-flags='--temperature 0 --max-tokens 8 -q'
+flags='--temperature 0 --max-tokens 8 -q --activation-dtype f32'
 
 check() { if eval "$2"; then echo "ok   $1"; else echo "FAIL $1"; fi; }
 
 cd "$dir" || exit 1
-for model in llama3 qwen3 gemma3; do
-    # shellcheck disable=SC2086
-    "$QUOTH" run "$golden/$model" 'hello' $flags >want 2>err
-    "$QUOTH" convert "$golden/$model" -o $model.gguf 2>err || cat err
-    # shellcheck disable=SC2086
-    "$QUOTH" run $model.gguf 'hello' $flags >got 2>err
-    check "$model answers from its GGUF as from its folder" 'cmp -s got want && [ -s got ]'
-done
+# Folders that do not convert to GGUF, and those whose GGUF does not become a folder. A rejected
+# folder that is not listed, or a listed one that is converted, is a fault.
+refused='bitnet cross/bart encoders/bert-dense encoders/distilbert-class falcon-rw gptj helium opt
+    opt-post qwen2_5_vl qwen3_vl'
+one_way=''
+
+listed() { case " $(echo $2) " in *" $1 "*) return 0 ;; esac; return 1; } # folder, list
+answer() { "$QUOTH" run "$1" 'hello' $flags 2>err; }                      # model
+texts='hello world|The cat, the hat.|</s>a<mask> b [SEP] c|  two  spaces '
+ids() { echo "$texts" | tr '|' '\n' | sed "$lines" | "$QUOTH" tokenize "$1" 2>err; } # model
+
+# Set $from to a golden folder. Folders of quantized weights have no tokenizer, so a copy gets one.
+folder() { # name
+    from=$golden/$1
+    case $1 in
+    forms/*)
+        rm -rf form && cp -r "$golden/$1" form && chmod -R u+w form && cp "$golden/llama3"/tokenizer*.json form
+        from=form
+        ;;
+    esac
+}
+
+# Compare a model with the folder that it was made of.
+same() { # folder, model
+    case $1 in
+    encoders/* | cross/*) ;;
+    *) answer "$from" >want && answer "$2" >got && cmp -s got want && [ -s got ] || return 1 ;;
+    esac
+    ids "$from" >want && ids "$2" >got && cmp -s got want && [ -s got ]
+}
+
+# shellcheck disable=SC2086
+all_folders() {
+    n=0
+    for config in "$golden"/*/config.json "$golden"/*/*/config.json; do
+        name=${config#"$golden"/} name=${name%/config.json}
+        rm -rf out.gguf out.back
+        folder $name
+        if ! "$QUOTH" convert "$from" -o out.gguf 2>err; then
+            listed $name "$refused" || echo "FAIL $name: $(cat err)"
+            [ "$(wc -l <err)" = 1 ] && [ ! -e out.gguf ] || echo "FAIL $name is not refused with one sentence: $(cat err)"
+            continue
+        fi
+        n=$((n + 1))
+        lines= # a folder with other rules of white space is converted with a warning
+        ! grep -q 'rules of white space' err || lines='3,$d'
+        listed $name "$refused" && echo "FAIL $name converts, so it is not to be listed"
+        same $name out.gguf || echo "FAIL $name and its GGUF differ"
+        if ! "$QUOTH" convert out.gguf -o out.back 2>err; then
+            listed $name "$one_way" || echo "FAIL $name, back: $(cat err)"
+            continue
+        fi
+        listed $name "$one_way" && echo "FAIL $name converts back, so it is not to be listed"
+        same $name out.back || echo "FAIL $name and the folder made of its GGUF differ"
+    done
+    check "$n golden folders convert, the others are listed" '[ $n -ge 69 ]'
+}
+all_folders
+
+"$QUOTH" convert "$golden/llama3" -o llama3.gguf 2>err && "$QUOTH" convert "$golden/gemma3" -o gemma3.gguf 2>err && "$QUOTH" convert "$golden/qwen3" -o qwen3.gguf 2>err || cat err
 "$QUOTH" convert "$golden/qwen3" -o llama3.gguf 2>err
 check 'an existing file stays' '[ $? = 1 ] && grep -q -e --force err && "$QUOTH" inspect llama3.gguf | grep -q llama.block_count'
 "$QUOTH" convert "$golden/qwen3" -o llama3.gguf --force 2>err
 check '--force replaces it' '[ $? = 0 ] && "$QUOTH" inspect llama3.gguf | grep -q qwen3.block_count'
 "$QUOTH" convert "$golden/llama3" -o small.gguf --outtype q8_0 2>err
 check 'the matrices have the type of --outtype' '"$QUOTH" inspect small.gguf | grep -q Q8_0 && [ "$(wc -c <small.gguf)" -lt "$(wc -c <gemma3.gguf)" ]'
-"$QUOTH" convert "$golden/bloom" -o no.gguf 2>err
-check 'an architecture without a conversion is rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q bloom err'
-"$QUOTH" convert "$golden/forms/gptq" -o no.gguf 2>err
-check 'quantized weights are rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q gptq err'
+"$QUOTH" convert "$golden/opt" -o no.gguf 2>err
+check 'an architecture without a GGUF is rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q "\"opt\" has no GGUF" err'
+"$QUOTH" convert "$golden/qwen3moe-fp8" -o moe.gguf --type q8_0 2>err || cat err
+check 'quantized weights are converted to another format' '"$QUOTH" inspect moe.gguf | grep "ffn_up_exps\|attn_q.weight" | grep -q Q8_0'
 
 "$QUOTH" convert qwen3.gguf -o back 2>err || cat err
 # shellcheck disable=SC2086
 "$QUOTH" run "$golden/qwen3" 'hello' $flags >want 2>err && "$QUOTH" run back 'hello' $flags >got 2>err
 check 'a folder made of a GGUF answers alike' 'cmp -s got want && [ -s got ]'
-"$QUOTH" convert gemma3.gguf -o no 2>err
-check 'a GGUF without a conversion to a folder is rejected by name' '[ $? = 1 ] && [ ! -e no ] && grep -q gemma3 err'
+"$QUOTH" convert "$golden/falcon-rw" -o no.gguf 2>err
+check 'a mechanism that the reader of the result lacks is rejected' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q "falcon-rw: has no equal" err && ! grep -q part err'
 
 # Several chat templates, in a folder, a GGUF and a folder again.
 cp -r "$golden/qwen3" chats && chmod -R u+w chats && mkdir chats/additional_chat_templates
@@ -47,7 +100,7 @@ check 'all chat templates come along' 'grep -q "\"name\":\"tool_use\",\"template
 "$QUOTH" convert chats.gguf -o chats.back --force 2>err
 check 'an existing folder stays, also with --force' '[ $? = 1 ] && grep -q "remove it first" err && [ -e chats.back/model.safetensors ]'
 
-# BPE over characters, whose merges become scores.
+# BPE over characters: its merges become scores.
 cp -r "$golden/qwen3" spm && chmod -R u+w spm
 added='"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}'
 cat >spm/tokenizer.json <<END
@@ -79,5 +132,25 @@ sed -i 's/"use_sliding_window": false/"use_sliding_window": true/; s/"sliding_wi
 check 'a mechanism without a key is rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q window err'
 (ulimit -f 64; trap '' XFSZ; "$QUOTH" convert "$golden/llama3" -o no.gguf 2>err)
 check 'a file that cannot be written leaves no part' '[ $? = 1 ] && grep -q "cannot write" err'
+# Attackers: damage in the middle, a disk that fills while a folder is written, names outside of the
+# folder. Each gives one error message and no other output.
+one_sentence() { [ "$(wc -l <err)" = 1 ] && [ ! -e no ] && [ ! -e no.gguf ]; }
+fails() { "$@" 2>err; [ $? = 1 ] && one_sentence; }
+"$QUOTH" convert "$golden/encoders/gemma-embedding" -o dense.gguf 2>err
+for limit in 8 40 70 130; do
+    (ulimit -f $limit; trap '' XFSZ; "$QUOTH" convert dense.gguf -o no 2>err)
+    check "a folder that cannot be written beyond $limit blocks leaves no part" 'one_sentence && grep -q "no/.*cannot write" err'
+done
+head -c 50000 dense.gguf >cut.gguf
+check 'a truncated GGUF is rejected' 'fails "$QUOTH" convert cut.gguf -o no && grep -q truncated err'
+cp -r "$golden/encoders/gemma-embedding" cut && chmod -R u+w cut
+head -c 100 "$golden/encoders/gemma-embedding/2_Dense/model.safetensors" >cut/2_Dense/model.safetensors
+check 'a truncated module is rejected' 'fails "$QUOTH" convert cut -o no.gguf && grep -q "2_Dense.*truncated" err'
+sed -i 's|2_Dense|../2_Dense|' cut/modules.json
+check 'a module outside of the folder is rejected' 'fails "$QUOTH" convert cut -o no.gguf && grep -q modules.json err'
+cp -r "$golden/mistral" shards && chmod -R u+w shards && sed -i 's|model-00001-of|../model-00001-of|' shards/model.safetensors.index.json
+check 'a shard outside of the folder is rejected' 'fails "$QUOTH" convert shards -o no.gguf && grep -q weight_map err'
+check 'a GGUF does not become itself' 'cp dense.gguf same.gguf && ! "$QUOTH" convert same.gguf -o same.gguf --force 2>err && cmp -s dense.gguf same.gguf'
+check 'slashes at the end of a folder are no part of its name' '"$QUOTH" convert dense.gguf -o slash// 2>err && [ -e slash/2_Dense/model.safetensors ] && ! ls -A slash | grep -q part'
 # shellcheck disable=SC2144
 check 'no part of a file is left' '! [ -e no.gguf ] && ! ls | grep -q "part\|tmp"'

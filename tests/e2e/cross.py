@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Goal: a model of encoder and decoder answers as transformers does, through every way of asking, and
-rejects what it cannot compute. Method: serve the golden models (tests/golden/cross.py) with f32
-arithmetic, and compare with their greedy.json: tokens of prompts, greedy answers, beams."""
+"""Goal: a model of encoder and decoder gives transformers' answers through every interface, and
+rejects requests that it cannot compute. Method: serve the golden models (tests/golden/cross.py)
+with f32 arithmetic, and compare with their greedy.json: tokens of prompts, greedy answers,
+beams."""
 import concurrent.futures
 import json
 import os
@@ -15,7 +16,7 @@ from server import QUOTH, ROOT, SLOW, TMP, check, run, serving_model
 GOLDEN = os.path.join(ROOT, "tests", "golden", "cross")
 F32 = ["--activation-dtype", "f32", "--kv-cache-dtype", "float32"]
 NAMES = ("t5", "t5/model.gguf", "mt5", "mt5/model.gguf", "bart")
-EOS = (1, 2)  # of T5, of BART
+EOS = (1, 2)  # end token of T5, of BART
 N = 20  # tokens of an answer in greedy.json
 
 

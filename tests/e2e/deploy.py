@@ -422,7 +422,7 @@ def behind_nginx():
         through_nginx(nginx, s)
         refused_by_nginx(nginx)
         s.stop()
-        time.sleep(1.5)  # wait for more tokens of the rate
+        time.sleep(1.5)  # wait for more tokens of the rate limit
         status, head, body = nginx.ask("GET", "/v1/models")
         check(status == 503 and "Retry-After: 5" in head and "error" in json.loads(body), (head, body))
     finally:

@@ -1,7 +1,6 @@
 #!/bin/sh
-# dummy.sh - goal: random weights replace a model in every command, and are always the same. Written
-# as a GGUF they are that model, and quoth bench measures them. Method: the output of commands is
-# compared.
+# dummy.sh - goal: random weights replace a model in every command, and are equal in each run. A
+# GGUF of them is that model, and quoth bench measures them. Method: compare the output of commands.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

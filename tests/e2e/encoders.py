@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Goal: the endpoints of encoders and rerankers give the vectors of sentence-transformers and the
-scores of its CrossEncoder, and reject what a model cannot compute. Method: serve the golden
-encoders (tests/golden/encoders.py) with f32 arithmetic, and compare with their expected.json. The
-same bodies through `quoth batch` give the same answers. Bounds: 1e-4 of the largest value."""
+scores of its CrossEncoder. They reject requests that a model cannot compute. Method: serve the
+golden encoders (tests/golden/encoders.py) with f32 arithmetic, and compare with their
+expected.json. These bodies have equal answers through `quoth batch`. Bounds: 1e-4 of the largest
+value."""
 import base64
 import json
 import math

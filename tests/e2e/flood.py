@@ -41,7 +41,7 @@ from server import LONG, SLOW, TMP, Failed, Server, check, run
 SECONDS = float(os.environ.get("FLOOD_SECONDS", 60 if LONG else 2))
 ALL = LONG or "FLOOD_SECONDS" in os.environ
 MIB = 1 << 20
-IP_BIND_ADDRESS_NO_PORT = 24  # connect chooses the port, among many more
+IP_BIND_ADDRESS_NO_PORT = 24  # connect selects the port, from a larger range
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8192)), hard))
 
@@ -82,7 +82,7 @@ class Flood:
 
     def ask(self, n, body, path="/v1/completions", valid=True):
         """Send requests over n connections and read the answers, repeatedly. body may be a function
-        of the connection's number. End the process if the server refuses valid requests."""
+        of the connection's number. End the process if the server rejects valid requests."""
         def once(i):
             s = self.connect()
             try:

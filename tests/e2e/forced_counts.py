@@ -4,8 +4,9 @@ valid arguments, and the template can print them again. Answers of constrained r
 validate. Forced tokens save steps. Method: serve the bundled model with each template of
 ../shared/data, and the bundled model and random weights with schemas of ../shared/data. The last
 lines of output are the counts. Environment: QUOTH the program, QUOTH_DATA the real data,
-QUOTH_LONG=1: all stated counts; PART=I/N: every N-th template, from the I-th; COUNTS=N: N generations; FROM=K: the first seed of the generations;
-VARIANTS=A,B: some variants of the generations. Arguments select tests by their names."""
+QUOTH_LONG=1 for all stated counts. PART=I/N selects every N-th template, from the I-th. COUNTS=N
+sets the number of generations, FROM=K their first seed, VARIANTS=A,B their variants. Arguments
+select tests by their names."""
 import atexit
 import collections
 import concurrent.futures
@@ -19,7 +20,7 @@ import string
 import server as rig
 from server import DATA, FEW, LONG, TMP, check, first_server, run, Server
 
-decimal.DefaultContext.prec = 2400  # of numbers such as 1e999, in every thread
+decimal.DefaultContext.prec = 2400  # digits of numbers such as 1e999, in every thread
 rig.PATIENCE = 10  # a busy machine is no fault of these answers
 
 TEMPLATES = os.path.join(DATA, "chat", "templates-and-cases", "templates")
@@ -194,7 +195,7 @@ def templates():
 
 # Variants of the generations: the model, streamed or not, reasoning or not.
 VARIANTS = [f"{model}-{form}-{reasoning}" for model in ("tiny", "random") for form in ("whole", "streamed") for reasoning in ("plain", "reasoning")]
-BUDGET = 40  # tokens of reasoning: models without training do not end it
+BUDGET = 40  # tokens of reasoning, because models without training do not end it
 
 
 def choices_of(data):
@@ -214,7 +215,7 @@ def choices_of(data):
 
 
 def generate(server, asked):
-    """Return the choices of an answer; None if its schema is refused."""
+    """Return the choices of an answer. None if its schema is rejected."""
     status, _, got = server.ask("POST", "/v1/chat/completions", asked)
     if status == 400:
         check(got["error"]["param"] == "guided_json", got)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Goal: Anthropic's clients work with quoth serve unchanged, also in their errors. Method: raw
-requests compare events and rejections byte by byte; messages_client.py is a program of the official
+requests compare events and rejections byte by byte. messages_client.py is a program of the official
 package."""
 import json
 import os

@@ -29,7 +29,7 @@ def stream(**more):
 
 
 def blocks(message):
-    """Return the content without what differs between requests."""
+    """Return the content without the parts that differ between requests."""
     return [(b.type, getattr(b, "text", None), getattr(b, "thinking", None), getattr(b, "signature", None),
              getattr(b, "name", None), getattr(b, "input", None)) for b in message.content]
 
@@ -113,7 +113,8 @@ both(messages=[*SUM, {"role": "assistant", "content": thought.content}, {"role":
 shaped = both(output_config={"effort": "low", "format": {"type": "json_schema", "schema": {"const": 7}}})
 assert shaped.content[-1].text == "7" and shaped.stop_reason == "end_turn", shaped
 
-# as Claude Code sends it: several system texts, tools with cache_control, betas, an edit of thinking
+# a request of Claude Code: several system texts, tools with cache_control, betas, an edit of
+# thinking
 agent = dict(
     system=[{"type": "text", "text": "You are a tool of the command line."}, {"type": "text", "text": "Be brief.", **CACHED}],
     messages=[{"role": "user", "content": [{"type": "text", "text": "<system-reminder>none</system-reminder>"},
@@ -131,7 +132,7 @@ assert client.beta.messages.count_tokens(model=model, **counted).input_tokens ==
 
 
 async def together():
-    """Return the texts of eight streams at once."""
+    """Return the texts of eight concurrent streams."""
     other = anthropic.AsyncAnthropic(base_url=sys.argv[1], api_key="any", max_retries=0)
 
     async def one():
@@ -165,7 +166,7 @@ refused("prompt is too long: ", messages=[{"role": "user", "content": "word " * 
 assert client.messages.count_tokens(model=model, messages=[{"role": "user", "content": "word " * 3000}]).input_tokens > 3000
 fails(anthropic.BadRequestError, lambda: client.messages.count_tokens(model=model, messages=[]), "messages")
 fails(anthropic.NotFoundError, lambda: create(model="nosuch"), "model")
-fails(anthropic.NotFoundError, lambda: client.messages.batches.list(), "not found")
+fails(anthropic.NotFoundError, lambda: client.get("/v1/nosuch", cast_to=object), "not found")
 fails(anthropic.BadRequestError, lambda: stream(messages=[]), "messages")
 
 # keys

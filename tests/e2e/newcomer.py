@@ -92,7 +92,7 @@ def test_files_that_are_missing():
 
 
 def test_flags_that_contradict():
-    says(["run", MODEL, "hi", "--regex", "a", "--choice", "a,b"], 2, "only one of")
+    says(["run", MODEL, "hi", "--regex", "a", "--choice", "a,b"], 2, "must not come together")
     says(["serve", MODEL, "--lora-modules", "sql"], 2, "--lora-modules: must be NAME=PATH")
     says(["run", "--foo"], 2, "unknown flag --foo; quoth run --help")
     says(["serve", MODEL, "--max-model-len", "999999999"], 1, "lower --max-model-len\n")

@@ -9,7 +9,7 @@ import struct
 import jsonschema
 
 try:
-    import httpx2 as httpx  # newer versions of the openai package use it
+    import httpx2 as httpx  # newer versions of the openai package use httpx2
 except ImportError:
     import httpx
 
@@ -18,7 +18,8 @@ ROOT = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(HERE))
 DATA = os.environ.get("QUOTH_DATA") or os.path.join(ROOT, "..", "shared", "data")
 FILE = os.path.join(DATA, "api", "openapi_subset.json")
 WHOLE = {"/v1/chat/completions": "CreateChatCompletionResponse", "/v1/completions": "CreateCompletionResponse",
-         "/v1/embeddings": "CreateEmbeddingResponse", "/v1/models": "ListModelsResponse"}
+         "/v1/embeddings": "CreateEmbeddingResponse", "/v1/models": "ListModelsResponse",
+         "/v1/responses": "Response", "/v1/responses/input_tokens": "TokenCountsResource"}
 PIECE = {"/v1/chat/completions": "CreateChatCompletionStreamResponse", "/v1/completions": "CreateCompletionResponse"}
 
 
@@ -38,6 +39,14 @@ class Schemas:
             self.components = plain(json.load(f)["components"])
         self.made = {}
         self.n = {}  # number of answers by schema
+
+    def event(self, kind):
+        """Return the name of the schema of an event of a response."""
+        for row in self.components["schemas"]["ResponseStreamEvent"]["anyOf"]:
+            name = row["$ref"].rsplit("/", 1)[1]
+            if kind in self.components["schemas"][name]["properties"]["type"]["enum"]:
+                return name
+        raise AssertionError(f"no event {kind}")
 
     def hold(self, name, x):
         if name not in self.made:
@@ -102,12 +111,33 @@ class Transport(httpx.HTTPTransport):
         if response.status_code >= 400:
             self.schemas.hold("ErrorResponse", json.loads(data))
         elif kind.startswith("text/event-stream"):
+            if path.startswith("/v1/responses"):
+                return self.look_at_events(data)
             rows = [r for r in data.decode().split("\n\n") if r and not r.startswith(":")]
             assert rows[-1] == "data: [DONE]" and all(r.startswith("data: ") for r in rows), rows[-2:]
             for r in rows[:-1]:
                 self.schemas.hold(PIECE[path], as_described(path, asked, json.loads(r[6:])))
+        elif path.startswith("/v1/conversations"):
+            x = json.loads(data)
+            for item in x.get("data", []):
+                self.schemas.hold("Item", item)
+        elif path.endswith("/input_items"):
+            for item in json.loads(data)["data"]:
+                self.schemas.hold("Item", item)
+        elif path.startswith("/v1/responses/") and path not in WHOLE:
+            if request.method != "DELETE":
+                self.schemas.hold("Response", json.loads(data))
         else:
             self.schemas.hold(WHOLE.get(path, "Model"), as_described(path, asked, json.loads(data)))
+
+    def look_at_events(self, data):
+        """Validate the events of a response, each with the schema of its type."""
+        for r in [r for r in data.decode().split("\n\n") if r and not r.startswith(":")]:
+            name, _, event = r.partition("\ndata: ")
+            x = json.loads(event)
+            assert name == "event: " + x["type"], r[:200]
+            self.schemas.hold("ResponseStreamEvent", x)
+            self.schemas.hold(self.schemas.event(x["type"]), x)
 
 
 def http_client():

@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
 # alone: it measures time
-"""Goal: the cost of the server itself, with TLS and without, is small compared with probes that
-alternate with it. Method: measure the whole server with the bundled model.
-quoth:http_cpu_seconds_total is the time of all its threads except the engine's and the workers'
-(sockets, HTTP, keys, JSON, templates, tokens to text and back). So the time of the model need not
-be subtracted.
+"""Goal: the cost of the server, with and without TLS, is small compared with probes that alternate
+with it. Method: measure the whole server with the bundled model. quoth:http_cpu_seconds_total is
+the time of all its threads except the engine's and the workers'. These threads handle sockets,
+HTTP, keys, JSON, templates and tokenization. So the time of the model need not be subtracted.
 
-A completion or a chat costs at most REQUEST times the cost of /tokenize of the same text. /tokenize
-uses the same sockets, head, key, JSON and tokenizer, without the engine. A streamed token costs at
-most TOKEN times a GET of /health. Both bounds are ratios of two figures measured one after the
-other, so a slow or busy machine changes both figures. The ratios depend on the placement of engine,
-server and client on hardware threads. The bars allow for this. The system reports the numbers of
-wake-ups. The figures in microseconds are printed (on an idle machine: at most 200 per request, 20
-per frame) and never fail the test.
+A completion or a chat costs at most REQUEST times the cost of /tokenize of the same text. This path
+also uses sockets, head, key, JSON and tokenizer, but not the engine. A streamed token costs at most
+TOKEN times a GET of /health. Both bounds are ratios of two successive figures, so a slow or busy
+machine changes both. The ratios depend on the placement of engine, server and client on hardware
+threads. The bars allow for this. The system reports the numbers of wake-ups. The figures in
+microseconds are printed and never fail the test. An idle machine has at most 200 per request and 20
+per frame.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
 or "FAIL NAME: why" per test."""

@@ -108,8 +108,8 @@ def descriptors():
 # ---- keys that compete ----
 
 class Rival:
-    """A key with many requests at once, whose connections are opened before. n_done: answers that are
-    complete."""
+    """A key with many concurrent requests, whose connections are opened before. n_done: answers
+    that are complete."""
 
     def __init__(self, server, name, count, max_tokens):
         self.n_done, self.wrong = 0, []
@@ -181,8 +181,8 @@ def fair_shares():
         a, b = compete(s, n)
         b.join()
         share = a.n_done / n
-        # 1/3 without the head start of the other key; first come, first served gives 0, equal
-        # weights give 1
+        # the share is 1/3 without the other key's head start; first come, first served gives 0,
+        # equal weights 1
         check(0.15 < share < 0.55,
               f"a key of weight 3 has had all of {n}, one of weight 1 {a.n_done}")
         a.join()
@@ -329,7 +329,7 @@ def much_memory():
 
 
 def longest_gap(s, n, most):
-    """Return the longest gap in seconds between pieces of two clients' streams, while another
+    """Return the longest gap in seconds between pieces of two clients' streams. Meanwhile another
     client's whole answer of n x most tokens is made and written."""
     gaps, over = [], threading.Event()
 
@@ -360,7 +360,7 @@ def long_answers():
     n = 128
     s, gap = Server("--disable-access-log", "--max-num-seqs", str(n + 16)), 1
     try:
-        # the answer takes 0.9 s to write; a single longer gap is due to other programs
+        # Writing the answer takes 0.9 s. A single longer gap is due to other programs.
         for _ in range(1 if SLOW else 3):
             gap = gap if gap < 0.6 else longest_gap(s, n, 20 if SLOW else 300)
     finally:
@@ -447,7 +447,7 @@ def shrinking_file():
         status = s.ask("GET", "/tokenizer_info")[0]  # the answer reads words of the file
     except OSError:
         status = 0
-    if status == 200:  # the answer has all its data
+    if status == 200:  # the answer is complete
         s.stop()
     else:
         check(s.process.wait(20) == 1, f"status {s.process.returncode}")

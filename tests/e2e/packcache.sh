@@ -1,7 +1,7 @@
 #!/bin/sh
-# packcache.sh - goal: packed weights are kept for the next start, and the answer is the same for
-# every fault of the kept file. Method: a random model large enough to be kept. Its answers are
-# compared while the cache is damaged, killed, shared or forbidden.
+# packcache.sh - goal: packed weights are kept for the next start, and no fault of the kept file
+# changes the answer. Method: use a random model that is large enough for the cache. Compare its
+# answers while the cache is damaged, killed, shared or forbidden.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

@@ -13,7 +13,7 @@ check()
 {
     if eval "$2"; then echo "ok   $1"; else echo "FAIL $1"; head -c 500 out err; fi
 }
-# program PATH: make it of standard input
+# program PATH: write a script with the body from standard input
 program() { mkdir -p "$(dirname "$1")" && { echo '#!/bin/sh'; cat; } >"$1" && chmod +x "$1"; }
 
 program quoth <<'END'

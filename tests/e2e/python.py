@@ -144,7 +144,7 @@ def logprobs_and_stops():
     check(out.text.endswith("."), str(out))
     third = out.token_ids[2]
     out = generate(STORY, SamplingParams(temperature=0, max_tokens=50, stop_token_ids=[third]))[0].outputs[0]
-    # as vLLM: the stop token is the last token
+    # the stop token is the last token, as in vLLM
     check(out.stop_reason == third and out.token_ids[2:] == [third], str(out))
     out = generate(STORY, SamplingParams(temperature=0, max_tokens=4, logit_bias={third: -100},
                                          bad_words=["lived"], min_tokens=4))[0].outputs[0]

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Goal: a regular expression allows exactly the texts that it matches completely, or it is rejected
 by name. Method: use the test files of Rust's regex crate (with Fowler's) in ../shared/data. Each
-case gives two results. The first is a match of the whole haystack (yes if a match spans it, no if
-there is none). The second is a match within the haystack (the expression with any text before and
+case gives two results. The first is a match of the whole haystack: yes if a match spans it, no if
+there is none. The second is a match within the haystack (the expression with any text before and
 after).
 
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for all cases instead of a

@@ -317,7 +317,7 @@ def hang_up():
         ended = sum(float(row.rsplit(" ", 1)[1]) for row in rows
                     if row.startswith("vllm:request_success_total") and 'finished_reason="length"' in row)
         left = s.metric("quoth:http_hangups_total")
-        # 9: one client disconnected while the server wrote its last piece
+        # 9: 9 if one client disconnected while the server wrote its last piece
         check(left >= 5 and left + ended in (8, 9), (left, ended))
         half = s.connect()
         half.sendall(request.replace(b"900", b" 20"))
@@ -506,7 +506,7 @@ def recorded():
     python, why = client_python()
     if not python:
         return why
-    names = ["quoth-tiny", "gpt-4o-mini", "gpt-4.1-mini", "muse-spark-1.1"]
+    names = ["quoth-tiny", "gpt-4o-mini", "gpt-4.1-mini", "muse-spark-1.1", "gpt-5.5"]
     s = Server(*(f for n in names for f in ("--served-model-name", n)))
     try:
         print("     " + run_script(python, "serve_recorded.py", s.url))

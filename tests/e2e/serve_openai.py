@@ -34,7 +34,7 @@ def embed(**more):
 
 
 def extra(call, **fields):
-    """Call with fields for which the package has no names."""
+    """Call a method with fields that it does not have."""
     return call(extra_body=fields)
 
 
@@ -170,7 +170,7 @@ def chats():
     assert texts == [c.message.content for c in several.choices], (texts, several)
     with chat(max_tokens=400, stream=True) as stream:
         for chunk in stream:
-            break  # and close; the server must handle that
+            break  # closes the connection, which the server must detect
     chat(user="me", service_tier="auto", metadata={"a": "b"}, store=False, reasoning_effort="low", modalities=["text"],
          response_format={"type": "text"}, parallel_tool_calls=False, tools=[TOOL], tool_choice="none",
          safety_identifier="x", prompt_cache_key="y", verbosity="low", prediction={"type": "content", "content": "Once"})

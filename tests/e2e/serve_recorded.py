@@ -12,7 +12,7 @@ import yaml
 from openapi import DATA, http_client
 
 http, schemas = http_client()
-HERE = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models")
+HERE = ("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/models", "/v1/responses")
 
 
 def requests():
@@ -32,6 +32,10 @@ def send(name, request):
     if want == 404:
         assert response.json()["error"]["code"] == "not_found", response.text
     elif json.loads(request["body"]).get("stream"):
+        if path == "/v1/responses":
+            last = json.loads(response.text.split("\n\n")[-2].split("data: ", 1)[1])
+            assert last["type"] in ("response.completed", "response.incomplete") and last["response"]["usage"]["output_tokens"] > 0, (name, last)
+            return want
         last = response.text.split("\n\n")[-3]
         assert json.loads(last[6:])["usage"]["completion_tokens"] > 0, (name, last)
     return want

@@ -50,16 +50,16 @@ def check(ok, why="it did not hold"):
 
 class Server:
     """quoth serve in the background. The standard error of the server is in self.log. The server
-    measures the
-    machine's peaks only with `peaks`. This takes memory and time, which tests measure."""
+    measures the machine's peaks only with `peaks`, because this takes memory and time, which tests
+    measure."""
 
     def __init__(self, *options, model=MODEL, peaks=False):
-        self.headers = {}  # headers of every request of `ask`
+        self.headers = {}  # headers of every request
         self.tls = ssl._create_unverified_context() if "--ssl-certfile" in options else None
         self.log = os.path.join(TMP, f"log-{time.monotonic_ns()}")
         with open(self.log, "w") as log:
             measure = [] if peaks else ["--no-peaks"]
-            self.process = subprocess.Popen([QUOTH, "serve", model, "--port", "0", "--threads", "2", *measure, *options], stderr=log,
+            self.process = subprocess.Popen([QUOTH, "serve", *([model] if model else []), "--port", "0", "--threads", "2", *measure, *options], stderr=log,
                                             stdout=log)
         until = time.monotonic() + 60
         found = None
@@ -112,7 +112,7 @@ class Server:
             return int(re.search(r"VmRSS:\s+(\d+)", f.read()).group(1))
 
     def settle(self, seconds=20):
-        """Wait until no request is in flight, and only the connection that asks is open."""
+        """Wait until no request is in flight, and only the connection of this call is open."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             load = self.ask("GET", "/load")[2]
@@ -143,7 +143,7 @@ class Server:
 
 @contextlib.contextmanager
 def serving_model(model, *options):
-    """Run the block beside a server of a model, its value."""
+    """Run the block with a server of a model. The value is the server."""
     s = Server(*options, model=model)
     try:
         yield s
@@ -172,8 +172,7 @@ def certificate():
 
 
 def first_server(*options, **how):
-    """Start the server for all tests of a file. If a server does not start, the file has only this
-    failure."""
+    """Start the server for all tests of a file. A failed start is the file's only failure."""
     try:
         return Server(*options, **how)
     except Failed as e:
@@ -183,7 +182,7 @@ def first_server(*options, **how):
 
 def attempt(test, timed):
     """Return the test's result. A test that depends on time gets a second attempt with
-    QUOTH_AGAIN=1, because the machine was possibly busy. .ci/run sets this variable and counts the
+    QUOTH_AGAIN=1, because the machine may have been busy. .ci/run sets this variable and counts the
     attempts. Tests of answers get no second attempt."""
     try:
         return test()

@@ -46,7 +46,7 @@ async def serve(reader, writer):
 
 def put(writer, o):
     data = f"data: {json.dumps(o)}\n\n".encode()
-    for part in data[:7], data[7:]:  # as proxies may cut it
+    for part in data[:7], data[7:]:  # two pieces, as from a proxy
         writer.write(b"%%x\r\n%%s\r\n" %% (len(part), part))
 
 async def end(writer, data=b""):
@@ -86,7 +86,7 @@ def log_of(folder):
 
 def close_to(rows, case, rounds, busy):
     """Check that the figures of a case are those of the peer's record of its waves, except for the
-    time between the two. busy: compare/servers reported that other processes took time."""
+    time between client and peer. busy: compare/servers reported that other processes took time."""
     known = {"ttft p50": [], "itl p50": [], "tokens/s": []}
     for wave in rounds:
         known["ttft p50"].append(1e3 * statistics.median(r["sent"][0] - r["read"] for r in wave))

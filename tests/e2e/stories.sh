@@ -1,7 +1,7 @@
 #!/bin/sh
 # stories.sh - goal: real checkpoints generate. stories260K at temperature 0 writes its published
-# text, from every format that it has and in every way of computing it. Method: the program's output
-# is compared byte for byte.
+# text from every published format and in every serving mode. Method: compare the program's output
+# byte for byte.
 data=${QUOTH_DATA:-$QUOTH_ROOT/../shared/data}/weights
 if [ ! -d "$data/stories260K" ]; then
     echo "skip stories260K (no real data)"
@@ -40,7 +40,7 @@ for way in '--threads 1' '--threads 2' '--max-num-batched-tokens 1' '--block-siz
     check "stories260K.bin $way" text "$data/stories260K/stories260K.bin" "$prompt" --max-tokens 500 $way
 done
 check 'stories260K v1 export' text "$data/stories260K/stories260K_v1.bin" "$prompt" --max-tokens 500
-# its metadata has 128 tokens of context, but the model was trained with 512
+# its metadata have a context of 128 tokens, but the model was trained with 512
 check 'stories260K as GGUF' text "$data/gguf/stories260K-F32.gguf" "$prompt" --max-tokens 500 --max-model-len 512
 
 for model in "$data/stories260K/stories260K-q8_0.ruhai.bin" "$data/gguf/llama-2-tiny-random.gguf"; do

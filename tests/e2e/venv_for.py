@@ -37,7 +37,7 @@ def install(python, packages, seconds):
 
 def python_with(name, packages, seconds=200):
     """Return (path of a Python with the packages, None), or (None, the reason). packages: import
-    name -> pip's name. Concurrent scripts make environments one after the other.
+    name -> pip's name. A lock lets concurrent scripts make environments one after the other.
     """
     os.makedirs(HOME, exist_ok=True)
     with open(os.path.join(HOME, "venvs.lock"), "w", encoding="utf-8") as lock:

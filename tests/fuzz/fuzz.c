@@ -1,8 +1,8 @@
 /* fuzz.c - main of build/fuzz (fuzz.h): a seeded mutator. Equal seeds give equal inputs.
  *
- * The mutations often reveal parser bugs. The mutations are bit flips, special integers of 1 to 8
- * bytes, deleted, duplicated, moved and spliced ranges, and truncation. Half of all edits are in
- * the first 1 kB, because most bugs are in the parsing of headers. */
+ * The mutations often reveal parser bugs. They are bit flips, special integers of 1 to 8 bytes,
+ * truncation, and deleted, duplicated, moved and spliced ranges. Half of all edits are in the first
+ * 1 kB, because most bugs are in the parsing of headers. */
 #include "fuzz.h"
 #include "../../src/base/buf.h"
 #include "../../src/base/os.h"
@@ -169,7 +169,7 @@ int main(int argc, char **argv)
     VEC(struct buf) corpus = {0};
     for (int i = 2; i < argc; i++) {
         if (!strcmp(argv[i], "-n") && i + 1 < argc)
-            n_max = atol(argv[++i]); /* check: a test tool */
+            n_max = atol(argv[++i]); /* check: unchecked, because this is a test tool */
         else if (!strcmp(argv[i], "-t") && i + 1 < argc)
             t_max = strtod(argv[++i], NULL), n_max = 1L << 60;
         else if (!strcmp(argv[i], "-s") && i + 1 < argc)

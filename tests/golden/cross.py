@@ -7,11 +7,11 @@ Each folder has:
 
 - config.json, generation_config.json, model.safetensors (BF16), tokenizer.json, tokenizer_config.json;
 - model.gguf (T5's architectures), with the keys and names of llama.cpp's converter;
-- tokens.i32 [80]: ids, of which the first 48 are a source, and the others are the decoder's text,
-  from its first tokens on;
+- tokens.i32 [80]: ids: the first 48 are a source, the others are the decoder's text from its first
+  tokens on;
 - logits.f32 [7, n_vocab]: transformers' logits of every fifth position of the decoder's text, up to
   the last, computed in float64;
-- greedy.json: texts with their ids, and what generate(do_sample=False) answers: ids without the
+- greedy.json: texts with their ids, and the answers of generate(do_sample=False): ids without the
   first tokens, and their text without special tokens. `beams` is generate's answer with four beams.
 
 make.py explains the packages. Weights come from numpy's frozen RandomState.
@@ -20,7 +20,7 @@ import json
 import pathlib
 import sys
 
-import make  # the environment, first
+import make  # enter the environment before other imports
 import encoders
 
 import gguf
@@ -77,14 +77,14 @@ def t5_tokenizer(out):
 # seed: of the weights; gguf: true if llama.cpp has the architecture; without: a change of the
 # configuration that changes the logits
 MODELS = {
-    # version 1.0: ReLU without a gate; the head is the embedding, with a factor
+    # version 1.0: ReLU without a gate, and the embedding as the head, with a factor
     "t5": dict(cls=transformers.T5ForConditionalGeneration, seed=56, gguf=True, config=dict(T5, feed_forward_proj="relu"),
                without=dict(relative_attention_max_distance=20)),
     # as version 1.1 of T5: GeGLU, a separate head
     "mt5": dict(cls=transformers.MT5ForConditionalGeneration, seed=4, gguf=True, untied=True, config=dict(T5, feed_forward_proj="gated-gelu"),
                 without=dict(relative_attention_num_buckets=6)),
-    # norms after the sums, positions, a vector added to the logits; other heads and widths of the
-    # decoder; a forced first token
+    # norms after the sums, positions, a vector added to the logits, other heads and widths of the
+    # decoder, a forced first token
     "bart": dict(cls=transformers.BartForConditionalGeneration, seed=1, gguf=False, tokenizer=encoders.byte_level_tokenizer,
                  forced_bos=0, scales={"shared": 0.7, ".bias": 0.1, "encoder_attn.out_proj.weight": 2.0, "final_logits_bias": 0.2},
                  config=dict(d_model=24, encoder_layers=2, decoder_layers=2, encoder_attention_heads=3, decoder_attention_heads=2, encoder_ffn_dim=24,
@@ -105,7 +105,7 @@ def make_model(spec, n_vocab, seed, **overrides):
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):
             w = make.random_weight(rng, name, tuple(p.shape), 0, 0.4) * make.scale_of(spec.get("scales", {}), name)
-            p.copy_(w.to(torch.bfloat16))  # the type of the files
+            p.copy_(w.to(torch.bfloat16))  # bfloat16 is the type of the files
         for name, p in sorted(model.named_buffers()):
             if name.endswith(make.FACTORS):
                 w = make.random_weight(rng, name, tuple(p.shape)) * make.scale_of(spec.get("scales", {}), name)

@@ -8,13 +8,13 @@ Each folder has:
 
 - config.json, model.safetensors, tokenizer.json and the files of sentence-transformers;
 - model.gguf (some), with the keys and names of llama.cpp's converter;
-- published.json (nomic-bert): the same model's config.json in the spelling of the published files;
-- tokens.i32 [40], hidden.f32 [40, d]: random ids, and the final hidden states of transformers. The
-  second segment begins at token 25 if the model has several segments;
+- published.json (nomic-bert): the model's config.json in the spelling of the published files; -
+tokens.i32 [40], hidden.f32 [40, d]: random ids, and the final hidden states of transformers. If the
+  model has several segments, the second one begins at token 25;
 - expected.json: texts with the vectors of sentence-transformers, or pairs of texts with the scores
   of its CrossEncoder.
 
-Weights come from numpy's frozen RandomState. References are computed in float64 where the library
+Weights come from numpy's frozen RandomState. References are computed in float64 if the library
 permits it. It needs torch, transformers 5, sentence-transformers, gguf and numpy, which make.py
 explains.
 """
@@ -116,10 +116,14 @@ def reranker_tokenizer(out, cls=None):
     return len(fast)
 
 
-# cls: class of transformers; config: its configuration; pooling: of sentence-transformers;
-# dense: further layers (size, activation, bias); normalize: a last module; score: a classifier,
-# whose number of labels is num_labels in config; norm_add: the class adds it to weights of norms;
-# dtype: type of the file (default bfloat16)
+# cls: class of transformers.
+# config: its configuration.
+# pooling: of sentence-transformers.
+# dense: further layers (size, activation, bias).
+# normalize: a last module.
+# score: a classifier, whose number of labels is num_labels in config.
+# norm_add: number that the class adds to weights of norms.
+# dtype: type of the file (default bfloat16).
 BERT = dict(SMALL, max_position_embeddings=64, type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0)
 ROBERTA = dict(SMALL, max_position_embeddings=66, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2)
 DISTIL = dict(dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=64, pad_token_id=0)
@@ -204,7 +208,7 @@ def hidden_of(model, spec, ids):
 
 
 def dense_layers(spec, d):
-    """Return the weights and biases of the Dense modules; a bias is None if there is none."""
+    """Return the weights and biases of the Dense modules. A missing bias is None."""
     rng = np.random.RandomState(spec["seed"] + 1000)
     layers = []
     for n, _, bias in spec.get("dense", ()):
@@ -269,7 +273,8 @@ FRAME = ('<|im_start|>system\nJudge whether the Document meets the requirements 
 
 def expected_yes_no(model, out):
     """Return the scores by the program in Qwen3-Reranker's description: the probability of "yes"
-    among "yes" and "no" at the last token. 1: with another instruction; 2: with 40 tokens of each pair."""
+    among "yes" and "no" at the last token. Scores 1 have another instruction, scores 2 have 40
+    tokens of each pair."""
     t = transformers.AutoTokenizer.from_pretrained(out)
     yes, no = t.convert_tokens_to_ids("yes"), t.convert_tokens_to_ids("no")
     head, tail = (t.encode(x, add_special_tokens=False) for x in FRAME)
@@ -331,7 +336,8 @@ def gguf_nomic(w, spec, c):
 
 
 def gguf_modern(w, spec, c):
-    """The converter copies norm_eps, and layer_norm_eps, which the published files have beside it."""
+    """The converter copies norm_eps. It also copies layer_norm_eps, which published files have in
+    addition."""
     w.add_layer_norm_rms_eps(c.norm_eps)
     w.add_layer_norm_eps(c.norm_eps)
     w.add_causal_attention(False)

@@ -11,13 +11,13 @@ classes), of their base class and of rope_parameters. Each field is omitted, and
 values, in a setting in which the field has an effect. Examples are a text beyond window and trained
 context, small activations for the epsilon, and new weights if shapes change. quoth's logits
 (build/logits, f32), or the hidden states of a model without a head, must equal transformers' (max|d|
-/ max|reference| <= 1e-4). Otherwise quoth must refuse the model with the name of the field.
+/ max|reference| <= 1e-4). Otherwise quoth must reject the model with the name of the field.
 
-Some configurations amplify rounding, for example 30 layers of random weights. If logits differ, the
-reference is recomputed, without float32 in norms, softmax and rope (`exact`). Then quoth may differ
-from it as much as transformers in float32 does.
+Some configurations amplify rounding, for example 30 layers of random weights. The reference is
+recomputed without float32 in norms, softmax and rope (`exact`) if logits differ. Then quoth may
+differ from it as much as transformers in float32 does.
 
-fields_encoders.py has the encoders and classifiers. keys.py does the same with the keys of a GGUF.
+fields_encoders.py has the encoders and classifiers. keys.py compares the keys of a GGUF.
 QUOTH_LOGITS is another build of build/logits.
 
 All files are made in a temporary folder. The script prints a line per field with the verdicts of
@@ -41,7 +41,7 @@ LONG = 4200  # beyond the default windows of 4096
 CROSS = ("t5", "mt5", "bart")  # models of encoder and decoder: the first N_SOURCE tokens are a source
 N_SOURCE = 90
 NORM_LESS_1 = ("gemma", "gemma2", "gemma3_text", "nemotron")  # files contain g - 1
-# fields of a class in addition to BASE. The defaults of granite's scores and of many layers amplify
+# Fields of a class in addition to BASE. The defaults of granite's scores and of many layers amplify
 # rounding: transformers in float32 differs from float64 by 1e-3.
 # The heads of stablelm and gpt_neox have hidden size / heads lanes. The table of learned positions, or
 # of gptj's rope, is as long as the text.
@@ -202,7 +202,7 @@ def weights_for(make, model, small, norm_add=0, scales={}):
 
 @contextlib.contextmanager
 def exact():
-    """Compute in float64 where the classes of transformers request float32 by name."""
+    """Compute in float64 even if the classes of transformers request float32 by name."""
     old = torch.float32, torch.float, torch.Tensor.float, torch.Tensor.bfloat16
     torch.float32 = torch.float = torch.float64
     torch.Tensor.float = torch.Tensor.bfloat16 = torch.Tensor.double
@@ -239,7 +239,7 @@ class ConfigCampaign(Campaign):
         folder."""
         cls = CLASSES[arch]
         parsed = CONFIGS.get(config["model_type"], cls.config_class).from_pretrained(self.folder)
-        # falcon's plain attention adds ALiBi twice, its other one computes no weights
+        # falcon's plain attention adds ALiBi twice, and its other attention computes no weights
         parsed._attn_implementation = "sdpa" if arch == "falcon" and parsed.alibi else "eager"
         parsed._experts_implementation = "eager"
         for key in ("quantization_config",):
@@ -290,7 +290,7 @@ class ConfigCampaign(Campaign):
         (self.folder / "config.json").write_text(json.dumps(config))
         try:
             want = self.reference(arch, config, n)
-        except Exception as e:  # any refusal of the reference
+        except Exception as e:  # any rejection by the reference
             want, self.why = None, f"{type(e).__name__}: {e}".splitlines()[0][:100]
         (self.folder / "config.json").write_text(json.dumps(config))  # the reference may have written its own
         got, said = self.program(self.quoth, self.folder, n, N_SOURCE if arch in CROSS else 0)
@@ -360,7 +360,7 @@ def main(make, args):
             for arch in archs:
                 c.top_level(arch)
                 c.rope(arch)
-                if arch not in CROSS:  # their field has another meaning
+                if arch not in CROSS:  # the field of these classes has another meaning
                     c.weights_twice(arch)
             if archs:
                 good &= report(c, f"config.json against transformers {transformers.__version__}")

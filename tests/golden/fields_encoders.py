@@ -6,11 +6,12 @@
 
 The fields are those of the config classes of these encoders, of their base class, and of
 rope_parameters. Hidden states, or the logits of a classifier, must equal transformers', as in
-fields.py. Texts contain no padding: transformers gives padding tokens within a text other positions.
+fields.py. Texts contain no padding, because transformers gives padding tokens within a text other
+positions.
 
 Published checkpoints of nomic_bert have the fields of their own program. `published` compares each
 of these fields with the model of transformers' class that it describes. Fields that this class
-lacks must be refused by name."""
+lacks must be rejected by name."""
 import copy
 import dataclasses
 import json
@@ -63,7 +64,7 @@ SAME = dict(n_embd="hidden_size", n_head="num_attention_heads", n_layer="num_hid
 GATES = {"swiglu": "silu", "geglu": "gelu"}
 PUBLISHED_DEFAULTS = dict(activation_function="swiglu", n_embd=768, n_head=12, n_layer=12, n_positions=1024, layer_norm_epsilon=1e-5, rotary_emb_base=10000,
                           type_vocab_size=2, vocab_size=50257)
-# values that describe another model than every model of the class
+# values that no model of the class has
 OTHER = dict(activation_function=("gelu", "gelu_new", "glu"), rotary_emb_fraction=(0.5, 0.0), rotary_emb_interleaved=(True,), rotary_emb_scale_base=(512,),
              rotary_scaling_factor=(2.0,), qkv_proj_bias=(True,), mlp_fc1_bias=(True,), mlp_fc2_bias=(True,), prenorm=(True,),
              n_inner=(None,), rotary_head_dim=(True,), num_heads_kv=(2,), moe_every_n_layers=(2,))
@@ -145,8 +146,8 @@ class EncoderCampaign(ConfigCampaign):
         return {k: v for k, v in config.items() if v is not ABSENT}
 
     def rope(self, arch):
-        """Check the parameters of each kind of scaling. quoth refuses every scaling of sliding layers by its
-        type, so their other parameters are checked without one."""
+        """Check the parameters of each kind of scaling. quoth rejects every scaling of sliding
+        layers by its type, so their other parameters are checked without one."""
         if arch not in WITH_ROPE:
             return
         plain_part = dict(rope_type="default", rope_theta=1000.0)
@@ -181,8 +182,8 @@ class EncoderCampaign(ConfigCampaign):
     # ---- published files of nomic_bert ----
 
     def compare_published(self, arch, setting):
-        """Compare a published file with the model of the class that it describes. If there is none, quoth
-        must refuse the file: the reference is then a result that no model has."""
+        """Compare a published file with the model of the class that it describes. quoth must reject
+        the file if there is none. The reference is then a result that no model has."""
         file = {k: v for k, v in dict(PUBLISHED, **setting).items() if v is not ABSENT and k != "small"}
         want = np.ones((1, 1))
         self.small = setting.get("small", False)

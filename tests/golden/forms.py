@@ -3,12 +3,13 @@
 
     tests/golden/forms.py [NAME...]      makes all, or the named folders
 
-Each folder is a tiny llama with quantized linear layers. compressed-tensors, bitsandbytes and BitNet's
-layers are written by their libraries (pip install --no-deps compressed-tensors bitsandbytes loguru);
-GPTQ and AWQ by the code here, from the description of the formats. logits.f32 is transformers' result
-with the dequantized weights, in float64, for every fifth of the 24 tokens. values.txt has, for each
-quantized matrix, the 64-bit FNV-1a hash of its values as f32, contiguous rows, with -0 as 0. The
-libraries compute these values, with scales in f32.
+Each folder is a tiny llama with quantized linear layers. Libraries write compressed-tensors,
+bitsandbytes, BitNet's, AutoRound's and HQQ's layers (pip install --no-deps compressed-tensors bitsandbytes
+loguru; auto-round py-cpuinfo datasets; hqq termcolor). The
+code here writes GPTQ and AWQ, from the description of the formats. logits.f32 is transformers'
+result with the dequantized weights, in float64, for every fifth of the 24 tokens. values.txt has,
+for each quantized matrix, the 64-bit FNV-1a hash of its values as f32, contiguous rows, with -0 as
+0. The libraries compute these values, with scales in f32.
 
 A folder has several kinds of one form if the form permits this (dynamic, config_groups).
 """
@@ -77,7 +78,8 @@ def gptq(rng, raw, w, bits=4, size=32, sym=True, act=False, version=1):
 
 
 def make_gptq(rng, version):
-    """Per layer: bits of 4, 8, 3, 2; groups in order or not; symmetric or not; one group; a float matrix."""
+    """Settings per layer: 4, 8, 3 or 2 bits, groups in order or not, symmetric or not, one group, a
+    float matrix."""
     kinds = dict(q_proj=dict(), k_proj=dict(act=True), v_proj=dict(sym=False), o_proj=dict(bits=8),
                  gate_proj=dict(bits=3), up_proj=dict(bits=2, size=64), down_proj=dict(bits=8, sym=False, act=True))
     second = dict(q_proj=dict(size=-1), k_proj=dict(sym=False, act=True), v_proj=dict(bits=3, sym=False), o_proj=None,
@@ -109,7 +111,7 @@ def make_awq(rng, version):
         if version == "gemm":
             return {raw + ".qweight": bits_along(interleave(code), 4).T.contiguous(), raw + ".scales": torch.from_numpy(scale),
                     raw + ".qzeros": bits_along(interleave(zero.T), 4).T.contiguous()}, values
-        n_word = 2  # padded: more words than groups need
+        n_word = 2  # padding: more words than groups need
         padded = np.zeros((n_word * 8, w.shape[0]), np.int64)
         padded[:zero.shape[0]] = zero
         scales = np.zeros((n_word * 8, w.shape[0]), np.float16)
@@ -119,6 +121,62 @@ def make_awq(rng, version):
 
     return convert, dict(quant_method="awq", bits=4, group_size=32, zero_point=True, version=version,
                          modules_to_not_convert=["model.layers.1.self_attn.o_proj"], do_fuse=False, backend="autoawq")
+
+
+def make_auto_round(rng, _):
+    """AutoRound's packing_format auto_round:auto_gptq: 4, 8, 3, 2, 5, 6 and 7 bits, and a float matrix."""
+    from auto_round_extension.torch.qlinear_torch_zp import QuantLinear
+    kinds = dict(q_proj=dict(), k_proj=dict(sym=False), v_proj=dict(bits=8), o_proj=dict(bits=3, sym=False), gate_proj=dict(bits=2, group_size=96),
+                 up_proj=dict(bits=5, sym=False), down_proj=dict(bits=6))
+    second = dict(kinds, q_proj=dict(bits=7, sym=False), v_proj=dict(bits=2, sym=False), o_proj=dict(bits=16), gate_proj=dict(group_size=-1))
+    extra = {}
+
+    def convert(raw, w):
+        changed = (second if ".1." in raw else kinds)[raw.split(".")[-1]]
+        if changed:
+            extra[raw] = changed
+        how = dict(dict(bits=4, group_size=32, sym=True), **changed)
+        n_out, k = w.shape
+        bits, size = how["bits"], how["group_size"]
+        if bits == 16:
+            return None
+        size = k if size < 0 or size > k else size
+        _, zero, scale, _ = integers(rng, w, bits, size, how["sym"], np.arange(k) // size)
+        linear = torch.nn.Linear(k, n_out, bias=False)
+        linear.weight.data = torch.from_numpy(w)
+        q = QuantLinear(bits, size, k, n_out, False)
+        q.pack(linear, torch.from_numpy(scale.T.astype(np.float32)), zero.flat[0] if how["sym"] else torch.from_numpy(zero.T.astype(np.float32)))
+        out = {f"{raw}.{name}": t for name, t in q.state_dict().items()}
+        q.scales = q.scales.float()
+        return out, q(torch.eye(k)).T.numpy()
+
+    return convert, dict(quant_method="auto-round", packing_format="auto_round:auto_gptq", bits=4, group_size=32, sym=True, data_type="int",
+                         autoround_version="0.16.1", block_name_to_quantize="model.layers", iters=0, low_gpu_mem_usage=True, extra_config=extra)
+
+
+def make_hqq(rng, _):
+    """8, 4, 3, 2 and 1 bits, groups that cross the ends of rows, and a float matrix, without a GPU."""
+    from hqq.core.quantize import Quantizer
+    from hqq.core.utils import encode_safetensor_type
+    kinds = dict(q_proj=(4, 32), k_proj=(8, 64), v_proj=(3, 64), o_proj=(2, 32), gate_proj=(1, 32), up_proj=(4, 128), down_proj=(3, 32))
+    second = dict(kinds, q_proj=(2, 64), k_proj=(4, 16), o_proj=None)
+
+    def convert(raw, w):
+        how = (second if ".1." in raw else kinds)[raw.split(".")[-1]]
+        if how is None:
+            return None
+        dtype = [torch.float32, torch.float16, torch.bfloat16][len(raw) % 3]
+        settings = dict(nbits=how[0], channel_wise=True, group_size=how[1], optimize=True, round_zero=how[0] == 4, axis=1, view_as_float=False)
+        code, meta = Quantizer.quantize(torch.from_numpy(w), device="cpu", compute_dtype=dtype, **settings)
+        meta.update(quant_scale=False, quant_zero=False, scale=meta["scale"].to(dtype), zero=meta["zero"].to(dtype), compute_dtype=dtype)
+        state = dict(meta, **settings, offload_meta=False, encoded_state_dict=True, stores_quant_config=True)
+        out = {f"{raw}.{name}": encode_safetensor_type(v) for name, v in state.items()}
+        exact = dict(meta, scale=meta["scale"].float(), zero=meta["zero"].float(), compute_dtype=torch.float32)
+        return {raw + ".W_q": code, **out}, Quantizer.dequantize(code, exact).numpy()
+
+    return convert, dict(quant_method="hqq", skip_modules=["lm_head"], quant_config=dict(
+        weight_quant_params=dict(nbits=4, channel_wise=True, group_size=64, optimize=True, round_zero=True, axis=1, view_as_float=False),
+        scale_quant_params=None, zero_quant_params=None, offload_meta=False))
 
 
 def make_compressed(rng, _):
@@ -264,7 +322,7 @@ def make_bitnet(rng, kind):
 
 FORMS = {"gptq": (make_gptq, 1), "gptq-v2": (make_gptq, 2), "awq": (make_awq, "gemm"), "awq-gemv": (make_awq, "gemv"),
          "compressed": (make_compressed, None), "fp8": (make_fp8, None), "bnb-4bit": (make_bnb4, None), "bnb-8bit": (make_bnb8, None),
-         "bitnet": (make_bitnet, "bitlinear"), "bitnet-auto": (make_bitnet, "autobitlinear")}
+         "auto-round": (make_auto_round, None), "hqq": (make_hqq, None), "bitnet": (make_bitnet, "bitlinear"), "bitnet-auto": (make_bitnet, "autobitlinear")}
 
 
 def fnv(values):

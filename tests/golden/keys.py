@@ -7,17 +7,18 @@ PROGRAM is a program of the user with libllama. PROGRAM MODEL TOKENS.i32 OUT.f32
 [tokens, vocabulary], computed with an F32 cache. For encoders it writes hidden states [tokens,
 width]. The keys are those that llama.cpp's converter writes, or llama.cpp reads, for these
 architectures. Each key is omitted, and set to legal values, in a setting in which the key has an
-effect: a text beyond window and trained context, small activations for the epsilon, new weights if
-shapes change. quoth's logits (build/logits, f32) must equal llama.cpp's (max|d| / max|reference| <=
-1e-3). Otherwise quoth must refuse the model with the name of the key. Files of mistral and
-internlm3 have the architecture llama, those of olmo3 olmo2, those of roberta and distilbert bert.
-The script needs numpy and gguf, not torch. QUOTH_LOGITS is another build of build/logits.
+effect. Examples are a text beyond window and trained context, small activations for the epsilon,
+and new weights if shapes change. quoth's logits (build/logits, f32) must equal llama.cpp's (max|d|
+/ max|reference| <= 1e-3). Otherwise quoth must reject the model with the name of the key. Files of
+mistral and internlm3 have the architecture llama, those of olmo3 olmo2, those of roberta and
+distilbert bert. The script needs numpy and gguf, not torch. QUOTH_LOGITS is another build of
+build/logits.
 
 All files are made in a temporary folder. The script prints a line per key with the verdicts of
 campaign.py, a line per architecture, and then the keys that never changed llama.cpp's logits. The
-exit status is 1 if any difference is silent. If llama.cpp reads GELU from its table of 16-bit
-floats (GGML_GELU_FP16), architectures with GELU differ by up to 1e-3. The limit is 2e-3 for
-mpt, whose GELU llama.cpp approximates."""
+exit status is 1 if any difference is silent. Architectures with GELU differ by up to 1e-3 if
+llama.cpp reads GELU from its table of 16-bit floats (GGML_GELU_FP16). The limit is 2e-3 for mpt,
+whose GELU llama.cpp approximates."""
 import pathlib
 import sys
 import tempfile
@@ -68,7 +69,7 @@ ARCHS = ("llama", "qwen2", "qwen3", "smollm3", "olmo2", "qwen3moe", "gemma3", "c
          "stablelm", "nemotron", "arcee", "olmo", "gemma", "gemma2", "granite", "chatglm", "glm4", "ernie4_5", "exaone4", "seed_oss",
          "gpt2", "gptneox", "falcon", "bloom", "mpt", "apertus", "hunyuan-dense", "mistral3", "minicpm3", "gemma4", "gemma-embedding",
          "bert", "nomic-bert", "modern-bert")
-# Parts of an architecture that its tensors show.
+# Architectures by the parts that their tensors show.
 BERTS = ("bert", "nomic-bert")  # norms after the sums, segments, no norm before the head
 ENCODERS = BERTS + ("gemma-embedding", "modern-bert")  # no head
 TIED = ("gemma", "gemma2", "gemma3", "gemma4", "command-r", "cohere2", "gpt2", "bloom", "mpt")  # no separate head
@@ -104,8 +105,8 @@ SIZES = {"exaone4": {" (64 layers)": {"block_count": 64, "attention.sliding_wind
 PER_LAYER = ("xielu.", "attention.sliding_window_pattern", "deepstack_mapping")  # lists of these keys have a value per layer
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32}
 LINEAR = {"rope.scaling.factor": 4.0}
-# Settings of the keys of the rope alone. phi3 and minicpm3 have divisors for short and for long contexts. quoth refuses every
-# scaling of modern-bert and gemma4.
+# Settings of the keys of the rope alone. phi3 and minicpm3 have divisors for short and for long
+# contexts. quoth rejects every scaling of modern-bert and gemma4.
 ROPES = {a: {" (yarn)": YARN, " (linear)": LINEAR} for a in ARCHS if a not in NO_ROPE + ("modern-bert", "gemma4")}
 DIVISORS = ("llama", "apertus")
 for _a in DIVISORS:

@@ -3,6 +3,7 @@
 
     tests/golden/make.py [NAME...]     makes all, or the named folders, in the folder of this file
     tests/golden/make.py --check       makes them in a temporary folder and compares them with the committed ones
+    tests/golden/make.py --sweep N     compares N random configurations of each class with transformers: odd.py
     tests/golden/make.py --fields      compares the effect of every field of a config.json with transformers: fields.py
 
 README.md describes the files. The tables below define all of them. Weights come from numpy's frozen
@@ -48,7 +49,9 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
-N_BYTE_TOKEN = 256  # followed by two merges and two special tokens
+import wrappers  # noqa: E402
+
+N_BYTE_TOKEN = 256  # two merges and two special tokens follow
 N_VOCAB = 260
 BOS, EOS = 258, 259
 N_TOKEN, N_PROMPT, N_GREEDY = 80, 16, 24
@@ -76,7 +79,8 @@ GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head
 # keys: further keys of the GGUF file.
 # config_class: the class of the configuration, if the model's class is of another family.
 # eps: field of the epsilon, if the class has LayerNorm; None: the epsilon is a constant of the class.
-# attn: attention of the class, if the plain one is wrong; without: fields of COMMON that it lacks.
+# attn: attention of the class, if the plain one is wrong.
+# without: fields of COMMON that the class lacks.
 # scales: factors of weights by a part of their names. Scores without a factor, and streams that
 # grow, amplify rounding.
 # groups: q, k and v of a head are together in the Hugging Face file, see ungroup().
@@ -123,8 +127,8 @@ MODELS = {
         config=dict(num_hidden_layers=3, hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2,
                     head_dim=16, tie_word_embeddings=True, rms_norm_eps=1e-6, use_sliding_window=False,
                     rope_parameters=dict(rope_type="default", rope_theta=1000000.0))),
-    # every fourth layer without rope, a rule that GGUF files of this architecture leave to the
-    # reader: 4 layers
+    # every fourth layer without rope, although GGUF files of this architecture do not have this
+    # rule: 4 layers
     "smollm3": dict(
         cls=transformers.SmolLM3ForCausalLM, arch="smollm3", swap=True, seed=14, dtype="float32",
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1,
@@ -179,8 +183,8 @@ MODELS = {
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
                     sliding_window=None, layer_types=["full_attention"] * 2, tie_word_embeddings=True, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
-    # q, k and v in one matrix, gate and up in one; half of a head's lanes rotate, with LongRoPE's
-    # divisors for texts of up to 24 tokens, and for longer texts
+    # q, k and v in one matrix, gate and up in one. Half of a head's lanes rotate, with LongRoPE's
+    # divisors for texts of up to 24 tokens, and for longer texts.
     "phi3": dict(
         cls=transformers.Phi3ForCausalLM, arch="phi3", swap=False, seed=12, short=24,
         keys={"rope.scaling.original_context_length": 24,
@@ -337,8 +341,8 @@ MODELS = {
         cls=transformers.MptForCausalLM, arch="mpt", swap=False, seed=29, embed=0.1, eps="layer_norm_epsilon", without=("max_position_embeddings",),
         keys={"attention.clamp_kqv": 1.0, "attention.max_alibi_bias": 8.0},
         config=dict(d_model=32, n_heads=2, max_seq_len=256, attn_config=dict(clip_qkv=1.0), tie_word_embeddings=True)),
-    # inputs of layers; every other layer has a window, and smaller heads; the last two layers use the
-    # keys and values of the two before them, and have wider blocks; a factor after each layer
+    # Layers have inputs and a factor after them. Every other layer has a window, and smaller heads.
+    # The last two layers use the keys and values of the two before them, and have wider blocks.
     "gemma4": dict(
         cls=transformers.Gemma4ForCausalLM, arch="gemma4", swap=False, seed=22, embed=0.1, scales={"q_norm": 0.5},
         keys={"attention.key_length": 16, "attention.value_length": 16, "attention.key_length_swa": 8, "attention.value_length_swa": 8,
@@ -391,6 +395,23 @@ MODELS = {
                     rms_norm_eps=1e-6,
                     rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=100000.0),
                                          sliding_attention=dict(rope_type="default", rope_theta=1000.0)))),
+    # the text parts of models with images (`parts`): mistral with a window and a separate head,
+    # although the class has tied heads by default
+    "mistral3": dict(
+        parts="mistral3", text="mistral", arch=None, swap=False, seed=2, outer=dict(tie_word_embeddings=False),
+        config=dict(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1, head_dim=24, sliding_window=16,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # qwen2 with a rope of three sections; fields at the top level, as in older files
+    "qwen2_5_vl": dict(
+        parts="qwen2_5_vl", text="qwen2_5_vl_text", arch="qwen2vl", swap=False, seed=1, flat=True, keys={"rope.dimension_sections": [2, 3, 3, 0]},
+        config=dict(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_section=[2, 3, 3]))),
+    # qwen3 with interleaved sections and a tied head
+    "qwen3_vl": dict(
+        parts="qwen3_vl", text="qwen3_vl_text", arch="qwen3vl", swap=False, seed=10, outer=dict(tie_word_embeddings=True),
+        keys={"rope.dimension_sections": [4, 3, 3, 0], "n_deepstack_layers": 1},
+        config=dict(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1, head_dim=20,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_section=[4, 3, 3], mrope_interleaved=True))),
 }
 
 
@@ -431,15 +452,23 @@ def scale_of(scales, name):
     return float(np.prod([factor for part, factor in scales.items() if part in name]))
 
 
+def class_of(spec):
+    return wrappers.class_of(spec["parts"]) if "parts" in spec else spec["cls"]
+
+
 def make_model(spec, **overrides):
     """Return the model in float32. Its weights are values of the file's type."""
     common = {spec.get("eps", k) if k == "rms_norm_eps" else k: v for k, v in COMMON.items()}
     common = {k: v for k, v in common.items() if k is not None and k not in spec.get("without", ())}
-    config = spec.get("config_class", spec["cls"].config_class)(**{**common, **spec["config"], **overrides})
+    fields = {**common, **spec["config"], **overrides}
+    if "parts" in spec:
+        config = wrappers.config_of(spec["parts"], fields, spec["text"], **spec.get("outer", {}))
+    else:
+        config = spec.get("config_class", spec["cls"].config_class)(**fields)
     config._attn_implementation = spec.get("attn", "eager")  # plain matrices: every version applies windows
     config._experts_implementation = "eager"  # only this implementation computes in float64
     config.dtype = torch.float32
-    model = spec["cls"](config).eval()
+    model = class_of(spec)(config).eval()
     rng = np.random.RandomState(spec["seed"])
     with torch.no_grad():
         for name, p in sorted(model.named_parameters()):  # a tied head is listed once
@@ -502,6 +531,16 @@ def spell_as_version_4(path):
     path.write_text(json.dumps(dict(sorted(config.items())), indent=2) + "\n")
 
 
+def spell_flat(path):
+    """Write the fields of text_config at the top level, and the rope's type as in Qwen2-VL's files."""
+    config = json.loads(path.read_text())
+    text = config.pop("text_config")
+    rope = text.pop("rope_parameters")
+    text.pop("model_type")
+    scaling = dict(type="mrope", mrope_section=rope["mrope_section"])
+    path.write_text(json.dumps(dict(sorted({**text, **config, "rope_theta": rope["rope_theta"], "rope_scaling": scaling}.items())), indent=2) + "\n")
+
+
 def permute(w, n_head):
     """Reorder rows of each head from (first halves, second halves) to adjacent rotary pairs, as in
     GGUF's llama."""
@@ -541,8 +580,8 @@ def published(model):
 
 def to_fp8(model, block, dtype=torch.float32):
     """Convert linear layers of the blocks to 8-bit floats with a scale for each block[0] x block[1]
-    values, as in published checkpoints. Return the tensors of the file; others have the type dtype.
-    The model then computes with their values."""
+    values, as in published checkpoints. Return the tensors of the file. Other tensors have the type
+    dtype. The model then computes with their values."""
     out = {}
 
     def convert(raw, w):
@@ -602,9 +641,12 @@ def ungroup(w, c):
 
 
 def gguf_tensors(spec, model):
-    """Return the (name in Hugging Face, values) of a GGUF file: experts stacked, gate and up
-    separate, norms whole, matrices [outputs, inputs], all rows of q before those of k and v."""
+    """Return the (name in Hugging Face, values) of a GGUF file. Experts are stacked, gate and up
+    separate, norms whole, matrices [outputs, inputs]. All rows of q precede those of k and v."""
     for raw, p in [*model.named_parameters(), *((raw, p) for raw, p in model.named_buffers() if raw.endswith(FACTORS))]:
+        if "parts" in spec and not raw.startswith(("model.language_model.", "lm_head.")):
+            continue
+        raw = raw.replace("model.language_model.", "model.")
         data = p.detach().numpy()
         if "altup_" in raw and raw.endswith(".weight"):
             if ".0." in raw:
@@ -632,7 +674,7 @@ def gguf_tensors(spec, model):
 def write_gguf(path, spec, model, kind=None):
     """Write a GGUF file with the matrices in a type (a GGMLQuantizationType), by default that of the
     safetensors."""
-    c, arch = model.config, spec["arch"]
+    c, arch = model.config.get_text_config(), spec["arch"]
     c.allow_global_per_layer_attribute_access = True  # the lists of single layers are among the keys
     kind = kind or gguf.GGMLQuantizationType[{"float32": "F32", "float16": "F16", "bfloat16": "BF16"}[spec.get("dtype", "bfloat16")]]
     d_head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
@@ -673,7 +715,7 @@ def write_gguf(path, spec, model, kind=None):
         w.add_expert_used_count(getattr(c, "top_k_experts", None) or c.num_experts_per_tok)
         w.add_expert_feed_forward_length(c.moe_intermediate_size)
     if getattr(c, "sliding_window", None):
-        w.add_sliding_window(c.sliding_window)  # the converter does not write it, see README.md
+        w.add_sliding_window(c.sliding_window)  # the converter writes no window (README.md)
 
     for key, value in spec.get("keys", {}).items():
         w.kv_data[0].pop(f"{arch}.{key}", None)  # lists replace single values
@@ -756,8 +798,8 @@ def logits_of(model, tokens):
 
 
 def share_embeddings(model):
-    """Give the sides of BART one embedding. A config without tying gives each side its own one, which
-    quoth refuses."""
+    """Give the sides of BART one embedding. A config without tying gives each side its own
+    embedding, which quoth rejects."""
     if model.config.model_type == "bart":
         for side in (model.model.encoder, model.model.decoder):
             side.embed_tokens.weight.copy_(model.model.shared.weight)
@@ -798,11 +840,12 @@ def greedy_of(model, tokens, cache=True):
 def verify(name, spec, out, model, tokens, logits, greedy):
     """Check that the files have the computed results, and that the test detects a change of the
     mechanism under test."""
-    back = spec["cls"].from_pretrained(out, attn_implementation=spec.get("attn", "eager"), dtype=torch.float32).double()
+    back = class_of(spec).from_pretrained(out, attn_implementation=spec.get("attn", "eager"), dtype=torch.float32).double()
     back.config._experts_implementation = "eager"
     assert distance(logits_of(back, tokens), logits) < 1e-7, f"{name}: safetensors give other logits"
     assert distance(logits_of(make_model(spec).float(), tokens), logits) < 2e-5, f"{name}: f32 is far from f64"
-    # transformers reads the weights of some GGUF files too (mistral's as a llama without the window)
+    # Transformers reads the weights of some GGUF files, too, mistral's as a llama without the
+    # window.
     if importlib.util.find_spec("accelerate") and name in ("llama3", "llama-untied", "mistral", "qwen2", "qwen3"):
         plain = name == "mistral"
         cls = transformers.LlamaForCausalLM if plain else spec["cls"]
@@ -825,7 +868,9 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "opt-post": dict(activation_function="gelu"), "falcon": dict(rope_parameters=dict(rope_type="default", rope_theta=100.0)),
                "falcon-rw": dict(alibi=False), "bloom": dict(layer_norm_epsilon=0.1), "mpt": dict(attn_config=dict(clip_qkv=None)),
                "gemma4": dict(layer_types=["sliding_attention"] * 2 + ["full_attention"] * 2 + ["sliding_attention", "full_attention"]),
-               "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6), "minicpm3": dict(scale_depth=None)}.get(name)
+               "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6), "minicpm3": dict(scale_depth=None),
+               "mistral3": dict(sliding_window=4096),
+               **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
         assert d > 0.01, f"{name}: {without} changes the logits by {d} only"
@@ -863,6 +908,8 @@ def make(name, root):
         file.chmod(0o644)
     if spec.get("old_config"):
         spell_as_version_4(out / "config.json")
+    if spec.get("flat"):
+        spell_flat(out / "config.json")
     write_tokenizer(out)
     if spec["arch"]:
         write_gguf(out / "model.gguf", spec, model)
@@ -915,6 +962,10 @@ def main(args):
     if "--fields" in args:
         import fields
         return fields.main(sys.modules[__name__], [a for a in args if a != "--fields"])
+    if "--sweep" in args:
+        import odd
+        at = args.index("--sweep")
+        return odd.main(["--count", *args[at + 1:at + 2], *args[:at], *args[at + 2:]])
     check = "--check" in args
     names = [a for a in args if a != "--check"] or list(MODELS)
     if unknown := [n for n in names if n not in MODELS]:

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Make beam.i32 in golden checkpoints: the results of transformers' beam search.
 
-    tests/golden/make_beam.py [--check]     needs make.py's packages; --check compares with the committed files
+    tests/golden/make_beam.py [--check] needs make.py's packages. --check compares with the
+    committed files.
 
 A file is a sequence of i32. Each case begins with the number of stop tokens and the stop tokens.
 Then come its width, n, maximum of new tokens, 1000 * length penalty, early stopping (0 False, 1
@@ -12,7 +13,7 @@ tokens.i32.
 import pathlib
 import sys
 
-import make  # noqa: F401  (enters the virtual environment where it must)
+import make  # noqa: F401  (enters the virtual environment)
 import numpy as np
 import torch
 import transformers

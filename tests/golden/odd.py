@@ -3,37 +3,44 @@
 [--first SEED]
 
 For each architecture below, N (20) configurations are drawn from seeds. The sizes of a
-configuration are not powers of two, and their windows and trained contexts are shorter than the
-text. The configurations have groups of heads, ropes, biases and caps of every kind. Weights are
-drawn from the seed as well, and written by save_pretrained. The text is 64 random tokens and the 64
+configuration are not powers of two, and its windows and trained context are shorter than the text.
+The configurations have groups of heads, ropes, biases and caps of every kind. Weights are drawn
+from the seed as well, and written by save_pretrained. The text is 64 random tokens and the 64
 tokens that transformers selects after these.
 
 quoth's logits (build/logits, f32 activations), or an encoder's hidden states for 128 random tokens,
-must equal transformers' (float64) within 1e-4 (max|d| / max|reference|). The greedy choice after
-each position must be the same. The text runs in one step, in steps of 13 tokens, and token by token.
-A model of encoder and decoder has the random tokens as its source. With LongRoPE, beginnings of the text are compared
-too: the longest one with the short list of divisors, the shortest one with the long list, and a
-shorter one. The script prints a line per configuration, and the
-worst and the median result. The exit status is 1 if any configuration differs. The script needs the
-packages of make.py. """
+must equal transformers' (float64) within 1e-4 (max|d| / max|reference|). Greedy choices must be
+equal at each position, unless the reference's two largest logits differ by less than 1e-3 of the
+largest. The text runs in one step, in steps of 13 tokens, and token by token. With weights in Q8_0
+and int8 activations, the steps must give equal bits. The GGUF that `quoth convert` (build/quoth)
+writes must give equal logits, unless GGUF has no form for the configuration, so that quoth rejects
+it.
+A model of encoder and decoder has the random tokens as its source. With LongRoPE, three beginnings
+of the text are compared, too. They are the longest with the short list of divisors, the shortest
+with the long list, and a shorter one. The script prints a line per configuration, then the worst
+and the median result and the number of omitted positions. The exit status is 1 if any configuration
+differs. The script needs the packages of make.py. """
 import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
 
 import make  # noqa: I001  (enters the virtual environment)
+import wrappers
 
 import numpy as np
 import torch
 import transformers
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-N_PROMPT, N_GREEDY, LIMIT = 64, 64, 1e-4
+N_PROMPT, N_GREEDY, LIMIT, LEAD = 64, 64, 1e-4, 1e-3
+QUOTH = os.environ.get("QUOTH", ROOT / "build" / "quoth")
 STEPS = (128, 13, 1)  # tokens
-CONTEXT = 300  # of the texts of `lengths`
+CONTEXT = 300  # context of the texts of `lengths`
 
 
 def base(r):
@@ -119,9 +126,9 @@ def smollm3(r):
 
 def gemma3(r):
     c = base(r)
-    c.update(hidden_activation=r.choice(("gelu_pytorch_tanh", "gelu", "silu")), num_hidden_layers=r.randrange(1, 9),
+    c.update(hidden_activation=r.choice(("gelu_pytorch_tanh",) * 3 + ("gelu", "silu")), num_hidden_layers=r.randrange(1, 9),
              sliding_window=r.choice((5, 16, 33, 200)), query_pre_attn_scalar=r.choice((8, 20, 64)),
-             final_logit_softcapping=r.choice((None, 0.5, 30.0)),
+             final_logit_softcapping=r.choice((None, 5.0, 30.0)),
              rope_parameters=dict(full_attention=scaled_rope(r), sliding_attention=dict(rope_type="default", rope_theta=r.choice((300.0, 1e4)))))
     if r.random() < 0.4:
         c["layer_types"] = [r.choice(("sliding_attention", "full_attention")) for _ in range(c["num_hidden_layers"])]
@@ -144,8 +151,8 @@ def gemma4(r):
     if r.random() < 0.3:
         full = scaled_rope(r)
         full.pop("truncate", None)  # the class ignores it in an object per layer type
-    c.update(hidden_activation=r.choice(("gelu_pytorch_tanh", "gelu", "silu")), sliding_window=r.choice((1, 5, 16, 33, 200)),
-             final_logit_softcapping=r.choice((None, 0.5, 30.0)), global_head_dim=r.choice((8, 12, 20, 48)),
+    c.update(hidden_activation=r.choice(("gelu_pytorch_tanh",) * 3 + ("gelu", "silu")), sliding_window=r.choice((1, 5, 16, 33, 200)),
+             final_logit_softcapping=r.choice((None, 5.0, 30.0)), global_head_dim=r.choice((8, 12, 20, 48)),
              attention_k_eq_v=r.random() < 0.4, hidden_size_per_layer_input=r.choice((0, 8, 20)), vocab_size_per_layer_input=c["vocab_size"] + r.choice((0, 7)),
              use_double_wide_mlp=r.random() < 0.4, rope_parameters=dict(
                  full_attention=full, sliding_attention=dict(rope_type="default", rope_theta=r.choice((300.0, 1e4)))))
@@ -171,8 +178,8 @@ def gemma3n(r):
     full = scaled_rope(r)
     full.pop("truncate", None)  # the class ignores it in an object per layer type
     streams = r.randrange(1, 6)
-    c.update(hidden_size=c["num_attention_heads"] * r.choice((12, 16, 24)), hidden_activation=r.choice(("gelu_pytorch_tanh", "gelu", "silu")),
-             sliding_window=r.choice((1, 5, 16, 33, 200)), final_logit_softcapping=r.choice((0.5, 30.0)), hidden_size_per_layer_input=r.choice((8, 20)),
+    c.update(hidden_size=c["num_attention_heads"] * r.choice((12, 16, 24)), hidden_activation=r.choice(("gelu_pytorch_tanh",) * 3 + ("gelu", "silu")),
+             sliding_window=r.choice((1, 5, 16, 33, 200)), final_logit_softcapping=r.choice((5.0, 30.0)), hidden_size_per_layer_input=r.choice((8, 20)),
              vocab_size_per_layer_input=c["vocab_size"] - r.choice((0, 30, -7)), altup_num_inputs=streams, altup_active_idx=r.randrange(streams),
              altup_correct_scale=r.random() < 0.7, laurel_rank=r.choice((4, 9)),
              rope_parameters=dict(full_attention=full, sliding_attention=dict(rope_type="default", rope_theta=r.choice((300.0, 1e4)))))
@@ -197,8 +204,8 @@ def gemma(r):
 
 def gemma2(r):
     c = base(r)
-    c.update(hidden_activation=r.choice(("gelu_pytorch_tanh", "gelu", "silu")), sliding_window=r.choice((5, 16, 33, 200)),
-             query_pre_attn_scalar=r.choice((8, 20, 64)), final_logit_softcapping=r.choice((None, 0.5, 30.0)),
+    c.update(hidden_activation=r.choice(("gelu_pytorch_tanh",) * 3 + ("gelu", "silu")), sliding_window=r.choice((5, 16, 33, 200)),
+             query_pre_attn_scalar=r.choice((8, 20, 64)), final_logit_softcapping=r.choice((None, 5.0, 30.0)),
              attn_logit_softcapping=r.choice((None, 0.5, 50.0)), rope_parameters=scaled_rope(r))
     if r.random() < 0.4:
         c["layer_types"] = [r.choice(("sliding_attention", "full_attention")) for _ in range(c["num_hidden_layers"])]
@@ -366,7 +373,11 @@ def nemotron(r):
     c.update(attention_bias=r.random() < 0.5, mlp_bias=r.random() < 0.5, hidden_act=r.choice(("relu2", "relu2", "gelu")),
              rope_parameters=partial(r))
     c["hidden_size"] = c["num_attention_heads"] * 16
-    return with_head_dim(r, c)
+    c = with_head_dim(r, c)
+    rope = c["rope_parameters"]
+    if int(c.get("head_dim", 16) * rope.get("partial_rotary_factor", 1)) % 2:
+        rope["partial_rotary_factor"] = 1.0  # the class rounds an odd number of lanes up, which quoth refuses
+    return c
 
 
 def olmo(r):
@@ -522,15 +533,90 @@ MODELS = {
 }
 
 
+def ministral3(r):
+    c = base(r)
+    c.pop("attention_bias")
+    rope = dict(scaled_rope(r), llama_4_scaling_beta=r.choice((0.1, 0.5)), original_max_position_embeddings=r.choice((20, 32)))
+    c.update(sliding_window=r.choice((None, 5, 33)), rope_parameters=rope)
+    return c
+
+
+def sections(r, c, d_head):
+    """Add sections of all pairs of rotated lanes."""
+    n = d_head // 2
+    if n < 3:
+        c["rope_parameters"]["mrope_section"] = [n, 0, 0]
+        return
+    first = r.randrange(1, n - 1)
+    second = r.randrange(1, n - first)
+    c["rope_parameters"]["mrope_section"] = [first, second, n - first - second]
+
+
+def qwen2vl(r):
+    c = qwen2(r)
+    sections(r, c, c["hidden_size"] // c["num_attention_heads"])
+    return c
+
+
+def qwen3vl(r):
+    c = qwen3(r)
+    for field in ("use_sliding_window", "sliding_window", "max_window_layers", "layer_types"):
+        c.pop(field, None)
+    if r.random() < 0.7:
+        sections(r, c, c["head_dim"])
+        c["rope_parameters"]["mrope_interleaved"] = True
+    return c
+
+
+def qwen3vlmoe(r):
+    c = qwen3moe(r)
+    for field in ("use_sliding_window", "sliding_window", "norm_topk_prob"):
+        c.pop(field)
+    return c
+
+
+def glm4v(r):
+    c = glm(r)
+    for field in ("head_dim", "attention_bias"):
+        c.pop(field, None)
+    d_head = c["hidden_size"] // c["num_attention_heads"]
+    sections(r, c, int(d_head * c["rope_parameters"].get("partial_rotary_factor", 1)))
+    return c
+
+
+def gemma4_padded(r):
+    c = gemma4(r)
+    return dict(c, pad_token_id=r.randrange(9))
+
+
+# functions above that draw the fields of a text part, by its model_type
+TEXTS = {"qwen2_vl_text": qwen2vl, "qwen2_5_vl_text": qwen2vl, "qwen3_vl_text": qwen3vl, "qwen3_vl_moe_text": qwen3vlmoe, "ministral3": ministral3,
+         "qwen3_moe": qwen3moe, "gemma3_text": gemma3, "gemma4_text": gemma4_padded, "gemma3n_text": gemma3n, "glm4v_text": glm4v, "granite4_vision_text": granite}
+for kind, w in wrappers.WRAPPERS.items():
+    for text in w["texts"]:
+        draw = TEXTS.get(text) or globals()[text]
+        MODELS[kind if text == w["texts"][0] and kind not in MODELS else f"{kind}:{text}"] = dict(
+            config=draw, parts=kind, text=text, norm_add=int(text in ("gemma", "gemma2", "gemma3_text")),
+            scales=MODELS.get(text.removesuffix("_text"), {}).get("scales", {}))
+
+
+def config_of(spec, r):
+    """Return a config of a class, and the fields that were drawn."""
+    fields = spec["config"](r)
+    if "parts" not in spec:
+        return spec["cls"].config_class(**fields), fields
+    more = {} if r.random() < 0.4 else dict(tie_word_embeddings=r.random() < 0.5)
+    return wrappers.config_of(spec["parts"], fields, spec["text"], **more), fields
+
+
 def model_of(name, seed):
     r = random.Random(f"{name} {seed}")
     spec = MODELS[name]
-    fields = spec["config"](r)
-    config = spec["cls"].config_class(**fields)
+    config, fields = config_of(spec, r)
     config._attn_implementation = spec.get("attn", "eager")
     config._experts_implementation = "eager"
     config.dtype = "float32"
-    model = spec["cls"](config).eval()
+    model = (wrappers.class_of(spec["parts"]) if "parts" in spec else spec["cls"])(config).eval()
     rng = np.random.RandomState(seed)
     with torch.no_grad():
         for weight, p in sorted(model.named_parameters()):
@@ -559,10 +645,11 @@ def lengths(fields):
     return [k for k in (n // 2, n, n + 1) if 0 < k < N_PROMPT + N_GREEDY] if "long_factor" in rope else []
 
 
-def run_quoth(quoth, folder, tokens, shape, step, context=0, n_source=0):
-    """Return quoth's results, or its message."""
+def run_quoth(quoth, model, tokens, shape, step, context=0, n_source=0, more=()):
+    """Return quoth's results for a folder or GGUF file, or its message."""
+    folder = model if model.is_dir() else model.parent
     tokens.tofile(folder / "tokens.i32")
-    args = [quoth, folder, folder / "tokens.i32", folder / "out.f32", str(step), str(context), str(n_source)]
+    args = [quoth, model, folder / "tokens.i32", folder / "out.f32", str(step), str(context), str(n_source), *more]
     run = subprocess.run(args, capture_output=True, text=True, timeout=300)
     if run.returncode != 0:
         return run.stderr.strip() or f"exit {run.returncode}"
@@ -570,8 +657,43 @@ def run_quoth(quoth, folder, tokens, shape, step, context=0, n_source=0):
     return got if np.isfinite(got).all() else "a logit is not finite"
 
 
+def write_tokenizer(folder, n):
+    """Write a tokenizer of n tokens, which a GGUF must have."""
+    level = dict(type="ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=True)
+    model = dict(type="BPE", unk_token=None, continuing_subword_prefix=None, end_of_word_suffix=None, fuse_unk=False, byte_fallback=False,
+                 vocab={f"<{i}>": i for i in range(n)}, merges=[])
+    (folder / "tokenizer.json").write_text(json.dumps(dict(version="1.0", added_tokens=[], normalizer=None, pre_tokenizer=level,
+                                                           post_processor=None, decoder=level, model=model)))
+
+
+def through_gguf(folder, n_vocab):
+    """Convert the folder. Return the file and None, or None and the message."""
+    write_tokenizer(folder, n_vocab)
+    out = folder / "converted.gguf"
+    run = subprocess.run([QUOTH, "convert", folder, "-o", out], capture_output=True, text=True, timeout=300)
+    said = re.sub(r"\.part-\d+", "", run.stderr.strip().split("\n")[-1].replace(f"{folder}", "FOLDER")).split("; available")[0]
+    return (out, None) if run.returncode == 0 else (None, said)
+
+
+def same_bits(quoth, folder, tokens, shape, n_source):
+    """Return None if steps of all sizes give the same bits with int8 activations, or a message."""
+    got = [run_quoth(quoth, folder, tokens, shape, step, 0, n_source, ["Q8_0"]) for step in STEPS]
+    if said := [g for g in got if isinstance(g, str)]:
+        return f"Q8_0: {said[0]}"
+    return None if all(np.array_equal(g, got[0]) for g in got) else "Q8_0: steps of other sizes give other bits"
+
+
+def same_in_gguf(name, tokens):
+    """Return the number of tokens before the first one in place of an image of Gemma 4. A GGUF has no key for its padding."""
+    if MODELS[name].get("text") != "gemma4_text":
+        return len(tokens)
+    placeholders = [v for k, v in wrappers.WRAPPERS[MODELS[name]["parts"]]["fields"].items() if k.endswith("_token_id")]
+    return max(1, int(np.argmax(np.append(np.isin(tokens, placeholders), True))))
+
+
 def compare(name, seed, folder, quoth):
-    """Return (largest distance, positions with another greedy choice), or quoth's message."""
+    """Return quoth's message, or (largest distance, positions with another greedy choice, omitted
+    positions, message about the GGUF)."""
     encoder, cross = MODELS[name].get("encoder", False), MODELS[name].get("cross", False)
     n_source = N_PROMPT if cross else 0
     results_of = make.hidden_of if encoder else (lambda m, t: make.cross_logits_of(m, t, n_source)) if cross else make.logits_of
@@ -582,24 +704,36 @@ def compare(name, seed, folder, quoth):
         make.write_fp8(folder, model, (r.choice((5, 16, 128)), r.choice((8, 33, 128))))
     model.double()
     n = N_PROMPT + N_GREEDY if encoder else N_PROMPT
-    tokens = np.random.RandomState(seed).randint(0, model.config.vocab_size, n).astype("<i4")
+    tokens = np.random.RandomState(seed).randint(0, model.config.get_text_config().vocab_size, n).astype("<i4")
     if cross:
         tokens = np.append(tokens, model.config.decoder_start_token_id).astype("<i4")
     while len(tokens) < N_PROMPT + N_GREEDY:
         tokens = np.append(tokens, results_of(model, tokens)[-1].argmax()).astype("<i4")
-    worst, wrong = 0.0, 0
+    worst, wrong, left_out, gguf = 0.0, 0, 0, ""
     for n, context in [(len(tokens), 0)] + [(n, CONTEXT) for n in lengths(fields)]:
         want = results_of(model, tokens[:n])
         # a choice may depend on the last bits if two logits are almost equal
         top = np.sort(want, axis=1)
-        clear = top[:, -1] - top[:, -2] > 2 * LIMIT * np.abs(want).max()
+        clear = top[:, -1] - top[:, -2] > LEAD * np.abs(want).max()
+        left_out += 0 if encoder else int((~clear[n_source:]).sum())
         for step in STEPS[:1] if encoder else STEPS:
             got = run_quoth(quoth, folder, tokens[:n], want.shape, step, context, n_source)
             if isinstance(got, str):
                 return got
             wrong += int(((got.argmax(axis=1) != want.argmax(axis=1)) & clear).sum())
             worst = max(worst, make.distance(got, want))
-    return worst, wrong
+    want = results_of(model, tokens)
+    if not encoder and not MODELS[name].get("fp8") and (said := same_bits(quoth, folder, tokens, want.shape, n_source)):
+        return said
+    file, gguf = through_gguf(folder, model.config.get_text_config().vocab_size)
+    if file:
+        got = run_quoth(quoth, file, tokens, want.shape, STEPS[0], 0, n_source)
+        if isinstance(got, str):
+            return f"converted: {got}"
+        n = same_in_gguf(name, tokens)
+        if make.distance(got[:n], want[:n]) > LIMIT:
+            return f"converted: max|d| / max|reference| {make.distance(got[:n], want[:n]):.1e}"
+    return worst, wrong, left_out, gguf
 
 
 def option(args, name, otherwise):
@@ -609,24 +743,37 @@ def option(args, name, otherwise):
 def main(args):
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
+    torch.set_num_threads(1)  # threads that wait for each other take most of the time on a busy machine
     count, first = option(args, "--count", 20), option(args, "--first", 1)
     names = [a for a in args if a in MODELS] or list(MODELS)
     quoth = os.environ.get("QUOTH_LOGITS")
     if not quoth:
         quoth = ROOT / "build" / "logits"
-        subprocess.check_call(["make", "-s", "-C", ROOT, "build/logits"])
-    bad = 0
+        subprocess.check_call(["make", "-s", "-C", ROOT, "build/logits", "build/quoth"])
+    bad, table = 0, []
     for name in names:
-        every = []
+        every, left_out, refused = [], 0, {}
         for seed in range(first, first + count):
             with tempfile.TemporaryDirectory() as folder, make.exact_slopes():
                 result = compare(name, seed, pathlib.Path(folder), quoth)
             ok = not isinstance(result, str) and result[0] <= LIMIT and result[1] == 0
-            every += [] if isinstance(result, str) else [result[0]]
             bad += not ok
-            said = result if isinstance(result, str) else f"max|d| / max|reference| {result[0]:.1e}, {result[1]} choices differ"
+            said = result
+            if not isinstance(result, str):
+                every.append(result[0])
+                left_out += result[2]
+                said = f"max|d| / max|reference| {result[0]:.1e}, {result[1]} choices differ"
+                if result[3]:
+                    refused[result[3]] = refused.get(result[3], 0) + 1
             print(f"{name} {seed}: {'ok' if ok else 'WRONG'}: {said}", flush=True)
-        print(f"{name}: {count} configurations, the worst {max(every, default=0):.1e}, the median {np.median(every or [0]):.1e}")
+        for why, n in refused.items():
+            print(f"{name}: {n} not converted: {why}")
+        share = 100 * left_out / max(1, len(every) * (N_PROMPT + N_GREEDY))
+        table.append(f"| {name} | {len(every)} of {count} | {max(every, default=0):.1e} | {np.median(every or [0]):.1e} | {share:.1f} % | "
+                     f"{len(every) - sum(refused.values())} |")
+        print(table[-1], flush=True)
+    print("\n| class | compared | worst | median | choices left out | through GGUF |\n|---|---|---|---|---|---|")
+    print(*table, sep="\n")
     return 1 if bad else 0
 
 

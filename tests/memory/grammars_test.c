@@ -1,8 +1,8 @@
 /* Goal: a grammar compiled with a failing allocation allows the usual tokens, or its compilation
- * fails. The same is true of its masks and states. Method: use a constraint of each kind and the
- * tokens of the bundled model. A random sample of the allocations of the vocabulary, of compiling
- * and of a walk through one text fails, alone and with all later allocations. QUOTH_LONG=1: each
- * allocation fails once. */
+ * fails. Its masks and states are as usual, or fail. Method: use a constraint of each kind and the
+ * tokens of the bundled model. Each allocation of a random sample fails, alone and with all later
+ * ones. The sample is from the vocabulary, from compilation and from a walk through one text.
+ * QUOTH_LONG=1: each allocation fails once. */
 #include "../alloc.h"
 #include "../unit.h"
 

@@ -16,17 +16,92 @@
 
 /* ---- the server ---- */
 
-int host_open(struct host *h, const char *model, struct err *e)
+/* Store a response and a conversation with known ids. */
+static int put_stored(struct store *s, struct err *e)
+{
+    struct buf response = {0}, input = {0};
+    buf_addf(&response,
+             "{\"id\":\"%s\",\"status\":\"completed\",\"output\":[{\"type\":\"message\",\"id\":"
+             "\"msg_1\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\",\"text\":"
+             "\"5\"}]}]}",
+             HOST_STORED);
+    buf_addf(&input,
+             "{\"type\":\"message\",\"id\":\"msg_0\",\"role\":\"user\",\"content\":\"2 + 3\"}");
+    int rc =
+        store_put(s, 0, HOST_STORED, &(struct store_texts){.head = &response, .body = &input}, e);
+    buf_clear(&response);
+    buf_addf(&response, "{\"id\":\"%s\",\"created_at\":1}", HOST_CONVERSATION);
+    if (rc == 0)
+        rc = store_put(s, 0, HOST_CONVERSATION,
+                       &(struct store_texts){.head = &response, .body = &input}, e);
+    buf_clear(&response);
+    buf_addf(&response, "{\"id\":\"%s\",\"purpose\":\"batch\"}", HOST_FILE);
+    if (rc == 0)
+        rc =
+            store_put(s, 0, HOST_FILE, &(struct store_texts){.head = &response, .pinned = true}, e);
+    for (int i = 1; rc == 0 && i < 4; i++) rc = store_add_chunk(s, 0, HOST_FILE, 0, i, &input, e);
+    buf_deinit(&response);
+    buf_deinit(&input);
+    return rc;
+}
+
+/* Open the model. */
+static int open_model(struct host *h, const char *model, struct err *e)
 {
     static const struct session_size size = {
         .n_seq = 8, .n_out = 16, .n_longest = 2, .context = 256};
     struct session_options o = session_defaults;
-    *h = (struct host){.name = {"tiny"}};
     o.threads = 1;
     o.pack_cache = false;
     int rc = session_open_as(&h->session, repo_path(model), &o, &size, e);
     if (rc == 0) rc = session_start(&h->session, &o, NULL, 0, e);
     if (rc == 0) rc = chat_open(&h->chat, &h->session, &o, e);
+    return rc;
+}
+
+static void unload(void *host, int i)
+{
+    struct host *h = host;
+    (void)i;
+    chat_close(&h->chat);
+    h->chat = (struct chat){0};
+    session_close(&h->session);
+}
+
+static int load(void *host, int i, int64_t n_byte, struct api *out, struct err *e)
+{
+    struct host *h = host;
+    (void)n_byte;
+    int rc = open_model(h, h->model, e);
+    if (rc != 0) unload(h, i);
+    *out = h->api;
+    return rc;
+}
+
+static int measure(void *host, int i, int attempt, int64_t *n_byte, struct err *e)
+{
+    (void)host, (void)i;
+    *n_byte = 1;
+    return attempt == 0 ? 0 : err_set(e, ERR_LIMIT, "no larger size");
+}
+
+bool host_unload(const struct host *h)
+{
+    struct served *m = models_at(h->models, 0);
+    struct err e;
+    for (int i = 0; i < 5000; i++) {
+        const enum served_state s = served_status(m).state;
+        if (s == SERVED_UNLOADED || s == SERVED_FAILED) return true;
+        (void)served_unload(m, &e);
+        usleep(1000);
+    }
+    return false;
+}
+
+/* Open the server, and its model before it if h->model is NULL. */
+static int open_host(struct host *h, const char *model, struct err *e)
+{
+    int rc = h->model ? 0 : open_model(h, model, e);
     h->api = (struct api){.session = &h->session,
                           .chat = &h->chat,
                           .name = h->name[0],
@@ -34,19 +109,43 @@ int host_open(struct host *h, const char *model, struct err *e)
                           .pooling = POOLING_MEAN,
                           .defaults = sample_params_default,
                           .streams = true};
-    struct server_options so = {.net = {.access_log = "/dev/null", .n_handler = 1},
-                                .api = &h->api,
-                                .name = h->name,
-                                .n_name = 1,
-                                .version = "0"};
+    struct server_options so = {.net = {.access_log = "/dev/null", .n_handler = 1}, .version = "0"};
+    if (rc == 0) rc = store_open(&h->store, &(struct store_options){.bytes_max = 64 << 20}, e);
+    h->api.store = h->store;
+    if (rc == 0) rc = put_stored(h->store, e);
+    so.store = h->store;
+    h->spec = (struct served_spec){.name = h->name, .n_name = 1};
+    const struct models_options mo = {
+        .spec = &h->spec,
+        .n = 1,
+        .only = h->model ? NULL : &h->api,
+        .loader = {.measure = measure, .load = load, .unload = unload, .ctx = h},
+        .bytes_max = 1,
+        .idle_us = -1};
+    if (rc == 0) rc = models_open(&h->models, &mo, e);
+    so.models = h->models;
     if (rc == 0) rc = server_open(&h->server, &so, e);
     if (rc != 0) host_close(h);
     return rc;
 }
 
+int host_open(struct host *h, const char *model, struct err *e)
+{
+    *h = (struct host){.name = {"tiny"}};
+    return open_host(h, model, e);
+}
+
+int host_open_on_demand(struct host *h, const char *model, struct err *e)
+{
+    *h = (struct host){.name = {"tiny"}, .model = model};
+    return open_host(h, model, e);
+}
+
 void host_close(struct host *h)
 {
     server_close(h->server);
+    models_close(h->models);
+    store_close(h->store);
     chat_close(&h->chat);
     session_close(&h->session);
     *h = (struct host){0};
@@ -112,12 +211,39 @@ static bool take_body(const struct buf *raw, struct buf *out)
     return n == strtoul(length + 17, NULL, 10);
 }
 
+/* Append the items of a response without their ids. */
+static void put_items(struct buf *out, const struct json *list)
+{
+    static const char *const member[] = {"type", "status", "content", "name", "arguments"};
+    for (size_t i = 0; i < json_count(list); i++)
+        for (size_t k = 0; k < sizeof member / sizeof *member; k++)
+            json_put(out, json_field(json_item(list, i), member[k]));
+}
+
+/* Append the members of a message of Ollama's that must be equal. The ids of calls are random. */
+static void put_message(struct buf *out, const struct json *j)
+{
+    const struct json *calls = json_field(j, "tool_calls");
+    const char *thinking = json_text(json_field(j, "thinking"), NULL),
+               *content = json_text(json_field(j, "content"), NULL);
+    if (thinking) buf_add_text(out, thinking);
+    if (content) buf_add_text(out, content);
+    for (size_t i = 0; i < json_count(calls); i++)
+        json_put(out, json_field(json_item(calls, i), "function"));
+}
+
 /* Append the members of one JSON object that must be equal in two answers. */
 static void put_meaning(struct buf *out, const struct json *j)
 {
-    static const char *const member[] = {"choices",      "data",  "tokens",  "count",
-                                         "prompt",       "error", "content", "stop_reason",
-                                         "input_tokens", "status"};
+    static const char *const member[] = {"choices",      "data",   "tokens",     "count",
+                                         "prompt",       "error",  "content",    "stop_reason",
+                                         "input_tokens", "status", "embeddings", "embedding",
+                                         "context",      "models", "model_info"};
+    put_message(out, json_field(j, "message"));
+    const char *response = json_text(json_field(j, "response"), NULL),
+               *reason = json_text(json_field(j, "done_reason"), NULL);
+    if (response) buf_add_text(out, response);
+    if (reason) buf_addf(out, "[%s]", reason);
     for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
         const struct json *v = json_field(j, member[i]);
         if (!v) continue;
@@ -125,6 +251,7 @@ static void put_meaning(struct buf *out, const struct json *j)
         json_put(out, v);
         buf_add_char(out, '\n');
     }
+    put_items(out, json_field(j, "output"));
 }
 
 /* Append the names and kinds of a page of metrics. */
@@ -158,24 +285,48 @@ static bool put_stream_meaning(struct buf *out, const struct buf *body)
         if (!stop) return false;
         struct json *j = NULL;
         size_t n = (size_t)(stop - p);
-        const char *data = memmem(p, n, "data: ", 6); /* after "event: NAME" in Anthropic's form */
+        /* in Anthropic's form, "event: NAME" precedes it */
+        const char *data = memmem(p, n, "data: ", 6);
         done = n == 12 && memcmp(p, "data: [DONE]", 12) == 0;
         if (!done && data) (void)json_parse(&j, data + 6, (size_t)(stop - data) - 6, NULL, NULL);
         const struct json *choice = json_item(json_field(j, "choices"), 0), *object = choice;
         if (json_field(choice, "delta") || !choice)
             object = json_field(choice ? choice : j, "delta");
         const char *text = json_text(json_field(object, "text"), NULL),
+                   *piece = json_text(json_field(j, "delta"), NULL),
                    *content = json_text(json_field(object, "content"), NULL),
                    *finish = json_text(choice ? json_field(choice, "finish_reason")
                                               : json_field(object, "stop_reason"),
                                        NULL),
                    *type = json_text(json_field(j, "type"), NULL);
-        if (text || content) buf_add_text(out, text ? text : content);
+        if (text || content || piece) buf_add_text(out, text ? text : content ? content : piece);
         if (finish) buf_addf(out, "[%s]", finish);
-        if (json_field(j, "error")) buf_add_text(out, "[error]");
-        done |= type && strcmp(type, "message_stop") == 0;
+        const bool failed =
+            type && (strcmp(type, "error") == 0 || strcmp(type, "response.failed") == 0);
+        if (json_field(j, "error") || failed) buf_add_text(out, "[error]");
+        done |=
+            type && (strcmp(type, "message_stop") == 0 || strcmp(type, "response.completed") == 0);
         json_drop(j);
         p = stop + 2;
+    }
+    return done;
+}
+
+/* Append the joined texts of lines of JSON. Return false if the last line is missing. */
+static bool put_line_meaning(struct buf *out, const struct buf *body)
+{
+    bool done = false;
+    const char *end = body->data + body->n;
+    for (const char *p = body->data, *stop; p < end; p = stop + 1) {
+        struct json *j = NULL;
+        stop = memchr(p, '\n', (size_t)(end - p));
+        if (!stop || json_parse(&j, p, (size_t)(stop - p), NULL, NULL) != 0) return false;
+        if (json_field(j, "error"))
+            buf_add_text(out, "[error]");
+        else
+            put_meaning(out, j);
+        done |= json_bool(json_field(j, "done"), false);
+        json_drop(j);
     }
     return done;
 }
@@ -183,14 +334,15 @@ static bool put_stream_meaning(struct buf *out, const struct buf *body)
 static void judge(const struct buf *raw, struct response *out)
 {
     struct buf body = {0};
-    bool stream = raw->n && strstr(raw->data, "text/event-stream");
+    bool lines = raw->n && strstr(raw->data, "application/x-ndjson"),
+         stream = lines || (raw->n && strstr(raw->data, "text/event-stream"));
     out->status = -1;
     if (raw->n >= 12 && memcmp(raw->data, "HTTP/1.1 ", 9) != 0) out->status = -3;
     if (out->status == -1 && raw->n >= 12 && take_body(raw, &body)) {
         out->status = (int)strtol(raw->data + 9, NULL, 10);
         if (!stream)
             put_json_meaning(&out->text, body.data ? body.data : "", body.n);
-        else if (!put_stream_meaning(&out->text, &body))
+        else if (body.n == 0 || !(lines ? put_line_meaning : put_stream_meaning)(&out->text, &body))
             out->status =
                 memmem(out->text.data ? out->text.data : "", out->text.n, "[error]", 7) ? 500 : -1;
     }
@@ -206,7 +358,9 @@ void host_post(const struct host *h, const struct request_case *q, struct respon
     buf_deinit(&out->text);
     buf_addf(&request, "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", q->method,
              q->path);
-    if (q->body) buf_addf(&request, "Content-Type: application/json\r\nContent-Length: %zu\r\n", n);
+    if (q->body)
+        buf_addf(&request, "Content-Type: %s\r\nContent-Length: %zu\r\n",
+                 q->body[0] == '-' ? "multipart/form-data; boundary=xx" : "application/json", n);
     buf_addf(&request, "\r\n%s", q->body ? q->body : "");
     int fd = dial(h);
     bool sent = fd >= 0 && send(fd, request.data, request.n, MSG_NOSIGNAL) == (ssize_t)request.n;

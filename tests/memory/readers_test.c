@@ -1,5 +1,4 @@
-/* Goal: if an allocation fails while an object is opened, the result is an error or an intact
- * object.
+/* Goal: opening an object with a failed allocation gives an error or an intact object.
  * - A tokenizer splits texts as usual, and encoding fails or gives the usual ids.
  * - A chat template has the usual features.
  * - A checkpoint has all metadata and tensors.

@@ -51,6 +51,67 @@ static const struct request_case questions[] = {
      "\"temperature\":0,\"stream\":true}"},
     {"count of tokens", "POST", "/v1/messages/count_tokens",
      "{\"messages\":[{\"role\":\"user\",\"content\":\"What is 47 + 38?\"}]}"},
+    {"responses", "POST", "/v1/responses",
+     "{\"instructions\":\"Be brief.\",\"input\":[{\"role\":\"user\",\"content\":\"hi\"},{\"type\":"
+     "\"reasoning\",\"id\":\"r\",\"summary\":[],\"encrypted_content\":\"quoth-dGhpbms=\"},{"
+     "\"type\":"
+     "\"custom_tool_call\",\"call_id\":\"call_t\",\"name\":\"f\",\"input\":\"x\"},{\"type\":"
+     "\"custom_tool_call_output\",\"call_id\":\"call_t\",\"output\":\"b\"},{\"role\":\"user\","
+     "\"content\":[{\"type\":\"input_text\",\"text\":\"What is 47 + 38?\"}]}],"
+     "\"max_output_tokens\":12,\"temperature\":0,\"top_logprobs\":1,\"tools\":[{\"type\":"
+     "\"custom\","
+     "\"name\":\"f\"}],\"tool_choice\":\"none\"}"},
+    {"responses stream", "POST", "/v1/responses",
+     "{\"input\":\"What is 47 + 38?\",\"max_output_tokens\":12,\"temperature\":0,"
+     "\"stream\":true}"},
+    {"responses stream in the background", "POST", "/v1/responses",
+     "{\"input\":\"What is 47 + 38?\",\"max_output_tokens\":12,\"temperature\":0,"
+     "\"stream\":true,\"background\":true}"},
+    {"responses with a previous one", "POST", "/v1/responses",
+     "{\"input\":\"What is 47 + 38?\",\"max_output_tokens\":12,\"temperature\":0,"
+     "\"previous_response_id\":\"" HOST_STORED "\"}"},
+    {"a stored response", "GET", "/v1/responses/" HOST_STORED, NULL},
+    {"a conversation", "POST", "/v1/conversations",
+     "{\"metadata\":{\"a\":\"b\"},\"items\":[{\"role\":\"user\",\"content\":\"a\"},{\"type\":"
+     "\"function_call\",\"call_id\":\"c\",\"name\":\"f\",\"arguments\":\"{}\"}]}"},
+    {"change of a conversation", "POST", "/v1/conversations/" HOST_CONVERSATION,
+     "{\"metadata\":{\"a\":\"b\"}}"},
+    {"items of a conversation", "GET", "/v1/conversations/" HOST_CONVERSATION "/items", NULL},
+    {"responses in a conversation", "POST", "/v1/responses/input_tokens",
+     "{\"input\":\"a\",\"conversation\":\"" HOST_CONVERSATION "\"}"},
+    {"items of a stored response", "GET", "/v1/responses/" HOST_STORED "/input_items?order=asc",
+     NULL},
+    {"files", "GET", "/v1/files?purpose=batch&limit=2", NULL},
+    {"content of a file", "GET", "/v1/files/" HOST_FILE "/content", NULL},
+    {"a file", "POST", "/v1/files",
+     "--xx\r\nContent-Disposition: form-data; name=purpose\r\n\r\nbatch\r\n"
+     "--xx\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\n{}\n{}\r\n--xx--"},
+    {"batches", "GET", "/v1/batches?limit=2", NULL},
+    {"a batch", "POST", "/v1/batches",
+     "{\"input_file_id\":\"" HOST_FILE "\",\"endpoint\":\"/v1/chat/completions\","
+     "\"completion_window\":\"24h\",\"metadata\":{\"a\":\"b\"}}"},
+    {"ollama chat", "POST", "/api/chat",
+     "{\"model\":\"tiny\",\"stream\":false,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"},{"
+     "\"role\":\"assistant\",\"thinking\":\"a\",\"tool_calls\":[{\"function\":{\"name\":\"f\","
+     "\"arguments\":{}}}]},{\"role\":\"tool\",\"tool_name\":\"f\",\"content\":\"b\"},{\"role\":"
+     "\"user\",\"content\":\"What is 47 + 38?\"}],\"truncate\":true,\"logprobs\":true,"
+     "\"options\":{\"num_predict\":12,\"temperature\":0,\"num_ctx\":100,\"stop\":[\"zzz\"]}}"},
+    {"ollama call", "POST", "/api/chat",
+     "{\"model\":\"tiny\",\"messages\":[{\"role\":\"user\",\"content\":\"What is the weather in "
+     "Paris?\"}],\"options\":{\"num_predict\":40,\"temperature\":0},\"think\":false,\"tools\":[{"
+     "\"type\":\"function\",\"function\":{\"name\":\"get_weather\",\"parameters\":{\"type\":"
+     "\"object\",\"properties\":{\"city\":{\"type\":\"string\"}}}}}]}"},
+    {"ollama prompt", "POST", "/api/generate",
+     "{\"model\":\"tiny\",\"prompt\":\"What is 47 + 38?\",\"system\":\"Be brief.\","
+     "\"context\":[100,200],\"options\":{\"num_predict\":12,\"temperature\":0}}"},
+    {"ollama raw prompt", "POST", "/api/generate",
+     "{\"model\":\"tiny\",\"prompt\":\"Once upon a time\",\"raw\":true,\"stream\":false,"
+     "\"format\":{\"enum\":[1,23]},\"options\":{\"num_predict\":6,\"temperature\":0}}"},
+    {"ollama models", "GET", "/api/tags", NULL},
+    {"ollama model", "POST", "/api/show", "{\"model\":\"tiny\"}"},
+    {"ollama load", "POST", "/api/chat", "{\"model\":\"tiny\"}"},
+    {"ollama embedding", "POST", "/api/embed",
+     "{\"model\":\"tiny\",\"input\":[\"Once upon a time\",\"b\"]}"},
     {"tokenize", "POST", "/tokenize",
      "{\"prompt\":\"Once upon a time, \\u4f60\\u597d\",\"return_token_strs\":true}"},
     {"detokenize", "POST", "/detokenize", "{\"tokens\":[100,200,300]}"},
@@ -117,7 +178,7 @@ static void blame(const struct request_case *q, const char *how, uint64_t n, con
 }
 
 /* Post q with a new constraint that allows the same texts, because the old constraint may be in the
- * cache of compiled constraints. If `again`, post the last constraint. */
+ * cache of compiled constraints. `again`: post the last constraint instead. */
 static void post_fresh(const struct host *h, const struct request_case *q, bool again,
                        struct response *out)
 {
@@ -204,6 +265,71 @@ TEST(memory_of_constrained_requests)
     sweep_all(held, N_HELD, 40);
 }
 
+/* ---- a load for a request ---- */
+
+/* Post a request to a server without its model, with failing allocations. Then the model is loaded
+ * without failures, and the request has the usual answer. */
+static uint64_t post_unloaded(const struct host *h, const struct request_case *q, const char *how,
+                              uint64_t n, uint64_t count, const struct response *want,
+                              struct tally *t)
+{
+    struct response got = {0}, after = {0};
+    struct err e;
+    EXPECT(host_unload(h));
+    alloc_fail(n, count);
+    host_post(h, q, &got);
+    const uint64_t n_allocation = alloc_fail_end();
+    EXPECT(host_unload(h));
+    EXPECT_INT(served_load(models_at(h->models, 0), &e), 0); /* also after a failed load */
+    host_post(h, q, &after);
+    t->n++;
+    if (same(&got, want))
+        t->n_same++;
+    else if (got.status == -1)
+        t->n_cut++;
+    else if (got.status == 500 || got.status == 503)
+        t->n_error++;
+    else
+        blame(q, how, n, "a failed allocation became", &got);
+    if (!same(&after, want)) blame(q, how, n, "the request after it became", &after);
+    buf_deinit(&got.text);
+    buf_deinit(&after.text);
+    return n_allocation;
+}
+
+TEST(memory_of_loads_on_demand)
+{
+    static const struct {
+        const char *how; /* static */
+        uint64_t count;
+    } runs[] = {{"one", 1}, {"all from", ALLOC_ALL}};
+    const struct request_case *q = &questions[0];
+    uint64_t rng = 5;
+    struct host h;
+    struct response want = {0};
+    struct err e = {0};
+    alloc_spare(true);
+    NEED_OK(host_open_on_demand(&h, TINY, &e), &e);
+    log_silent = true; /* each failed load is a warning */
+    for (int i = 0; i < 2; i++) host_post(&h, q, &want);
+    if (want.status != 200) blame(q, "none", 0, "at rest: ", &want);
+    for (int k = 0; k < 2; k++) {
+        struct tally t = {0};
+        uint64_t n = test_stride(&rng, 20) - 1, n_allocation = ALLOCATIONS_MAX;
+        for (bool hit = true; n < ALLOCATIONS_MAX && hit; n += test_stride(&rng, 20)) {
+            n_allocation = post_unloaded(&h, q, runs[k].how, n, runs[k].count, &want, &t);
+            hit = n_allocation > n;
+        }
+        EXPECT(host_idle(&h));
+        note("load and completion", runs[k].how, &t);
+        test_sampled(t.n, (int64_t)n_allocation, "allocations");
+    }
+    log_silent = false;
+    buf_deinit(&want.text);
+    host_close(&h);
+    alloc_spare(false);
+}
+
 /* ---- loading ---- */
 
 /* Get the answers of a host to some requests. */
@@ -232,7 +358,7 @@ static void blame_load(const struct load *l, uint64_t n, int rc, const char *tex
               (unsigned long long)n, rc, text);
 }
 
-/* Load with a failing allocation. If the load succeeds, the answers must be the usual answers. */
+/* Load with a failing allocation. The answers must be the usual answers if the load succeeds. */
 static uint64_t load_failing(struct load *l, uint64_t n)
 {
     struct host h;

@@ -7,8 +7,8 @@
  * are computed before the next block, in page order. Memory is then read in runs of whole pages
  * instead of pieces of 4 kB. Two threads that only read memory reached 31 GB/s instead of 27 GB/s.
  * The rows of a chunk do not affect each other. Each row and head has its own state, and processes
- * its positions in the same order (kern.h). If several pieces share the spans of a row, the row's
- * states are stored in slots. A second phase merges them by ascending span. */
+ * its positions in the same order (kern.h). A row's states are stored in slots if several pieces
+ * share the row's spans. A second phase merges them by ascending span. */
 #include "attn_plan.h"
 #include "cpu_impl.h"
 

@@ -13,8 +13,8 @@
  *                                          |------ d ------|
  *
  * A row's spans are merged in ascending order, and each span is computed independently (kern.h).
- * The plan therefore never changes a bit of the result. Results of a row with several pieces stay
- * in slots until all pieces are done. If too few slots are free, nothing is shared or divided. */
+ * So the plan never changes a bit of the result. Results of a row with several pieces stay in slots
+ * until all pieces are done. Nothing is shared or divided if too few slots are free. */
 #include "attn_plan.h"
 
 #include <stdlib.h>
@@ -135,8 +135,8 @@ static int spans_of_part(struct attn_plan *p, int n_unit, int n_span)
     return part;
 }
 
-/* Add pieces for spans [span0, span1) of units [u, end), in parts if they cost too much. Returns
- * the last part. */
+/* Add pieces for spans [span0, span1) of units [u, end), in parts if they cost too much. Return the
+ * last part. */
 static int add_pieces(struct attn_plan *p, int seq, int u, int end, int span0, int span1,
                       int before, bool last)
 {
@@ -147,8 +147,15 @@ static int add_pieces(struct attn_plan *p, int seq, int u, int end, int span0, i
     do {
         int to = least(span0 + part, span1);
         struct attn_piece *x = &p->piece[p->n_piece];
-        *x =
-            (struct attn_piece){u, n_unit, seq, span0, to, n_head, before, last && to == span1, -1};
+        *x = (struct attn_piece){.unit = u,
+                                 .n_unit = n_unit,
+                                 .seq = seq,
+                                 .span0 = span0,
+                                 .span1 = to,
+                                 .n_head = n_head,
+                                 .before = before,
+                                 .last = last && to == span1,
+                                 .slot = -1};
         if (before >= 0 || !x->last) {
             x->slot = p->n_slot;
             p->n_slot += (int64_t)n_unit * p->n_head * (before < 0 ? 1 : to - span0);
@@ -228,7 +235,7 @@ static void add_tree(struct attn_plan *p, int a, int b, int span, int before)
 
 /* ---- the plan ---- */
 
-/* Order sequences: short sequences first, with sequences of common spans as neighbours. Returns the
+/* Order sequences: short sequences first, with sequences of common spans as neighbours. Return the
  * number of short sequences. */
 static int order_seqs(struct attn_plan *p, const struct attn_spec *spec)
 {

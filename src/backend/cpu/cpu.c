@@ -37,7 +37,7 @@ static void cpu_populate(struct backend *b, void *p, size_t n_byte)
     os_populate(p, n_byte);
 }
 
-/* Allocate the scratch of linear layers and attention. Once per backend. */
+/* Allocate the scratch of linear layers and attention. It is called once per backend. */
 static int cpu_reserve(struct backend *b, const struct op_sizes *s, struct err *e)
 {
     struct cpu_backend *c = cpu_of(b);
@@ -67,13 +67,13 @@ static void cpu_close(struct backend *b)
 {
     struct cpu_backend *c = cpu_of(b);
     cpu_attn_close(c);
-    pool_close(c->pool);
+    if (c->owns_pool) pool_close(c->pool);
     cpu_linear_close(c);
     free(c);
 }
 
-/* An id outside the vocabulary gives a row of zeros, so that no memory outside w is read. Rows are
- * decoded from the packed weights. */
+/* Decode rows of the packed weights w. An id outside the vocabulary gives a row of zeros, so that
+ * no memory outside w is read. */
 static void cpu_embed(struct backend *b, float *y, const struct tensor *w, const int32_t *token,
                       int n_row)
 {
@@ -193,8 +193,8 @@ static void cpu_rope(struct backend *b, float *x, int n_head, int d_head, const 
     pool_run(c->pool, rope_piece, &j, piece_count(n_row, j.n_row_piece));
 }
 
-/* Arguments of an elementwise op. a: second operand, or the gate; b: up; by: factor or cap. All
- * pointers are borrowed for the op. */
+/* Arguments of an elementwise op. `a` is the second operand, or the gate. `b` is up. `by` is a
+ * factor or a cap. All pointers are borrowed for the op. */
 struct piece_job {
     struct kern *kern;
     float *y;           /* f32 [n] */
@@ -304,7 +304,8 @@ static void clamp_piece(void *ctx, int i, int worker)
         x[k] = x[k] < -j->by ? -j->by : x[k] > j->by ? j->by : x[k];
 }
 
-/* cap * tanh(x / cap), as in Gemma 2. Three passes over 32 KiB, which stay in the cache. */
+/* Compute cap * tanh(x / cap), as in Gemma 2, in three passes over 32 KiB, which stay in the
+ * cache. */
 static void softcap_piece(void *ctx, int i, int worker)
 {
     (void)worker;
@@ -413,8 +414,8 @@ static const struct backend_ops cpu_ops = {
     .rope_put = cpu_rope_put,
 };
 
-/* The number of threads depends on the size of the weights if the caller gives none (threads.c).
- * With `cores`, threads run on these cores only. */
+/* Open the pool and the kernels. The size of the weights determines the number of threads if the
+ * caller gives none (threads.c). With `cores`, threads run on these cores only. */
 int backend_open_cpu(struct backend **out, const struct backend_options *o, struct err *e)
 {
     struct cpu_backend *c = calloc(1, sizeof *c);
@@ -423,8 +424,10 @@ int backend_open_cpu(struct backend **out, const struct backend_options *o, stru
     c->base.is_host = true;
     c->act = o->act;
     int rc = kern_open(&c->kern, o->cpu_level, e);
-    int n_thread = o->n_thread ? o->n_thread : cpu_threads(o->weight_bytes);
-    if (rc == 0)
+    int n_thread = o->pool || o->n_thread ? o->n_thread : cpu_threads(o->weight_bytes);
+    c->owns_pool = !o->pool;
+    c->pool = o->pool;
+    if (rc == 0 && !o->pool)
         rc = o->cores ? pool_open_on(&c->pool, n_thread, o->cores, e)
                       : pool_open(&c->pool, n_thread, e);
     if (rc != 0) {

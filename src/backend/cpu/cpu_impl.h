@@ -19,7 +19,8 @@ struct cpu_acts {
 struct cpu_backend {
     struct backend base; /* first member, so a struct backend * is a struct cpu_backend * */
     struct kern kern;
-    struct pool *pool; /* base.pool, owned by base */
+    struct pool *pool; /* base.pool */
+    bool owns_pool;    /* false: the pool is borrowed from the options */
     enum act_choice act;
     char description[64];
 
@@ -56,6 +57,7 @@ uint8_t *cpu_kv_code(struct cpu_backend *c, int worker);
 /* Return the number of threads for a model of weight_bytes. Any thread. (threads.c) */
 int cpu_threads(int64_t weight_bytes);
 struct cores;
+/* Measure reading memory with several numbers of threads on these cores. Return the best number. */
 int cpu_threads_probe(const struct cores *c);
 
 /* Return the weight's panels after cpu_weights. For a mixture, return the panels of the first
@@ -101,6 +103,7 @@ struct pack_piece {
     int first, n;                     /* panels of the place */
     size_t at, n_byte;
 };
+/* Return piece i of [0, n_piece). */
 struct pack_piece layout_piece(const struct layout *l, int i);
 /* Pack the panels of a piece to its place. Workers call it concurrently for different pieces. */
 void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker);
@@ -110,48 +113,64 @@ void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void
 
 /* ---- packed.c: panels in a file of o->cache ---- */
 
-/* Map the file of these panels. Set *region to their start. Returns ERR_MISSING if there is no
+/* Map the file of these panels. Set *region to their start. Return ERR_MISSING if there is no
  * file, ERR_FORMAT if the file was invalid. The file is then removed. */
 int packed_open(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
-/* Pack into a new file and map it. Errors as of filecache_begin and filecache_keep; ERR_IO if a
- * write fails, ERR_MEMORY. */
+/* Pack into a new file and map it. Errors are those of filecache_begin and filecache_keep; ERR_IO
+ * if a write fails, ERR_MEMORY. */
 int packed_make(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
-/* Repack the weights and compare the file with the result. Fills verdict [n_place]. Errors as in
+/* Repack the weights and compare the file with the result. Fill verdict [n_place]. Errors as in
  * packed_open. */
 int packed_verify(enum weights_verdict *verdict, struct cpu_backend *c, const struct layout *l,
                   const struct weights_options *o, struct err *e);
 
-/* Functions of the ops. Each family has a file. Contracts and errors as in struct backend_ops. */
+/* Compute the ops, one file per family. Contracts and errors are those of struct backend_ops. */
 int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
                 const struct weights_options *o, struct weights_info *info, struct err *e);
+/* Compare the cached panels with a new packing. */
 int cpu_weights_verify(struct backend *b, enum weights_verdict *verdict,
                        struct tensor *const *tensor, int n, const struct weights_options *o,
                        struct err *e);
 /* Unmap or free the weights; NULL is allowed. */
 void cpu_weights_close(struct backend *b, struct weights *w);
+/* Compute y f32 [n_row, n_out] = x W^T + bias. */
 void cpu_linear(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
+/* Compute the outputs of one input. */
 void cpu_linears(struct backend *b, const struct output *out, int n, const struct input *in,
                  int n_row);
+/* Add the linear layer of x to y. */
 void cpu_linear_add(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
+/* Select the experts of each row by its logits. */
 void cpu_route(struct backend *b, const struct route *r, float *logits, int n_row);
+/* Multiply each entry's row of x by the matrix of its expert. */
 void cpu_experts(struct backend *b, float *y, const struct linear *l, const float *x,
                  const struct route *r, bool by_entry, int n_row);
+/* Sum the weighted results of each row's experts. */
 void cpu_combine(struct backend *b, float *y, const float *x, const struct route *r, int n_row,
                  int64_t n, bool add);
+/* Scale each row of y to the root mean square of its row of x. */
 void cpu_match(struct backend *b, float *y, const float *x, int n_row, int64_t n, float least);
+/* Set each stream of y to a sum of the streams of x. */
 void cpu_mix_streams(struct backend *b, float *y, const float *x, const float *c, int n_stream,
                      int n_row, int64_t n);
+/* Add multiples of x to the streams of y. */
 void cpu_add_streams(struct backend *b, float *y, const float *x, const float *c, int n_stream,
                      int n_row, int64_t n);
+/* Multiply the columns of x by g. */
 void cpu_scale_columns(struct backend *b, float *y, const float *x, const float *g, int n_row,
                        int64_t n);
+/* Subtract a cut from each row of y, and clamp to 0. */
 void cpu_cut(struct backend *b, float *y, int n_row, int64_t n, float by);
+/* Compute the gated unit of one input. */
 void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct input *in, int n_row);
+/* Rotate heads and store k and v in the KV pages. */
 void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row);
+/* Store k and v in the KV pages. */
 void cpu_kv_put(struct backend *b, const struct kv_layer *kv, const float *k, const float *v,
                 const int32_t *slot, int n_row);
+/* Compute the attention of q over the pages of a batch. */
 void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer *kv,
               const struct batch *batch, const struct attn_spec *spec);
 
@@ -160,7 +179,7 @@ void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer
 struct kv_block {
     const struct kv_layer *kv;
     const int32_t *page;      /* i32 [ceil(hi / page_rows)] page table of the sequence */
-    int n_row;                /* number of rows; decides if K and V are widened */
+    int n_row;                /* number of rows, which decides on widening K and V */
     int head, pos0;           /* KV head, and first position, a multiple of 64 */
     int lo, hi;               /* positions outside [lo, hi) are undefined; lo < hi */
     int next_head, next_pos0; /* next block, for prefetching positions below `end` */
@@ -168,6 +187,7 @@ struct kv_block {
     /* scratch, f32: [4, d_k, 16], [64, attn_stride(d_v)], [64], [64], [16, d_k] */
     float *k, *v, *k_scale, *v_scale, *part;
 };
+/* Set *out to a block of K and V in the form that the kernels read. */
 void cpu_kv_block(struct attn_kv *out, const struct kern *kern, const struct kv_block *b);
 
 #endif

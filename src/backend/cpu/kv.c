@@ -32,8 +32,8 @@ static int64_t v_offset(const struct kv_layer *kv, int head, int row)
     return ((int64_t)head * kv->page_rows + row) * kv->d_v * value_bytes(kv);
 }
 
-/* Return the address of a token's scale, which is after the page's values (d per token). NULL
- * unless KV_Q8. */
+/* Return the address of a token's scale, which is after the page's values (d per token). NULL if
+ * not KV_Q8. */
 static float *scale_of(const struct kv_layer *kv, uint8_t *page, int d, int head, int row)
 {
     int64_t n = (int64_t)kv->n_head_kv * kv->page_rows * d;
@@ -158,7 +158,7 @@ void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row)
 struct kv_place {
     /* panel [d_k, w] of K that contains the position, and row [d_v] of V, of the KV type */
     uint8_t *k, *v;
-    const float *k_scale, *v_scale; /* f32 [1], NULL unless KV_Q8 */
+    const float *k_scale, *v_scale; /* f32 [1], NULL if not KV_Q8 */
 };
 
 static struct kv_place place_of(const struct kv_block *b, int head, int pos)

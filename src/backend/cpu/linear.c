@@ -3,8 +3,8 @@
  *
  * A chunk is about CHUNK_BYTES of weights times the maximum rows of the kernel. A chunk is long
  * enough to hide the cost of its claim, and short enough to balance threads. Chunks of one range of
- * panels are consecutive. Weights are therefore read from memory once, and from the L2 cache for
- * the next rows.
+ * panels are consecutive. So weights are read from memory once, and from the L2 cache for the next
+ * rows.
  *
  * In a gated block, a chunk is ACT_GROUP outputs of gate and of up. A tile of the worker receives
  * both results. The results are multiplied in the tile and converted to activations of the next
@@ -16,8 +16,15 @@
 #include <stdlib.h>
 
 /* CHUNK_BYTES: values from a quarter to four times of it are equally fast on two threads
- * (measurements.md, "Constants"). Larger chunks leave more threads idle at the end of an op. */
-enum { CHUNK_BYTES = 98304, TILE_STRIDE = ACT_GROUP + 16, GROUP_PANELS = ACT_GROUP / PANEL };
+ * (measurements.md, "Constants"). Larger chunks leave more threads idle at the end of an op.
+ * BF16_PANELS: least panels of a chunk with bf16 activations. The activations of many rows exceed
+ * the L2 cache, so a kernel should use them for several panels. */
+enum {
+    CHUNK_BYTES = 98304,
+    BF16_PANELS = 8,
+    TILE_STRIDE = ACT_GROUP + 16,
+    GROUP_PANELS = ACT_GROUP / PANEL
+};
 
 /* ---- scratch ---- */
 
@@ -42,11 +49,14 @@ static struct linear_work *work_of(const struct cpu_backend *c, int worker)
     return (struct linear_work *)(c->linear.work + (size_t)worker * work_bytes(c));
 }
 
-static int acts_alloc(struct cpu_acts *a, struct cpu_backend *c, struct err *e)
+static int acts_open(struct cpu_acts *a, struct cpu_backend *c, struct err *e)
 {
     const int n_row = c->row_max, k = (int)c->k_max;
     /* size for the largest type; memory is touched on first use */
-    a->n_byte = round64(act_x_bytes(ACT_F32, n_row, k));
+    for (int t = 0; t < ACT_COUNT; t++) {
+        const size_t n = round64(act_x_bytes((enum act_type)t, n_row, k));
+        if (n > a->n_byte) a->n_byte = n;
+    }
     a->x = c->base.op->alloc(&c->base, a->n_byte);
     a->scale = aligned_alloc(64, act_scale_bytes(n_row, k));
     a->sum = aligned_alloc(64, act_sum_bytes(n_row, k));
@@ -57,14 +67,14 @@ int cpu_linear_open(struct cpu_backend *c, struct err *e)
 {
     CHECK(!c->linear.work && c->row_max >= 1 && c->k_max >= 1, "%d rows", c->row_max);
     const size_t n_work = work_bytes(c) * (size_t)pool_n_thread(c->pool);
-    int rc = acts_alloc(&c->linear.in, c, e);
-    if (rc == 0) rc = acts_alloc(&c->linear.between, c, e);
+    int rc = acts_open(&c->linear.in, c, e);
+    if (rc == 0) rc = acts_open(&c->linear.between, c, e);
     if (rc != 0) return rc;
     c->linear.work = aligned_alloc(64, n_work);
     return c->linear.work ? 0 : err_memory(e, "linear layers", n_work);
 }
 
-static void acts_free(struct cpu_acts *a, struct cpu_backend *c)
+static void acts_close(struct cpu_acts *a, struct cpu_backend *c)
 {
     c->base.op->release(&c->base, a->x, a->n_byte);
     free(a->scale);
@@ -73,8 +83,8 @@ static void acts_free(struct cpu_acts *a, struct cpu_backend *c)
 
 void cpu_linear_close(struct cpu_backend *c)
 {
-    acts_free(&c->linear.in, c);
-    acts_free(&c->linear.between, c);
+    acts_close(&c->linear.in, c);
+    acts_close(&c->linear.between, c);
     free(c->linear.work);
 }
 
@@ -84,8 +94,8 @@ void cpu_linear_close(struct cpu_backend *c)
 static enum act_type act_type_of(const struct cpu_backend *c, const struct linear *l)
 {
     if (c->act == ACT_CHOICE_F32) return ACT_F32;
-    if (l->w.type == QT_bf16) return ACT_BF16;
-    return qtype_is_block(l->w.type) && c->act != ACT_CHOICE_BF16 ? ACT_Q8 : ACT_F32;
+    if (qtype_takes_bf16(l->w.type)) return ACT_BF16;
+    return qtype_takes_int8(l->w.type) && c->act != ACT_CHOICE_BF16 ? ACT_Q8 : ACT_F32;
 }
 
 /* Return true if one conversion serves both layers. */
@@ -213,16 +223,23 @@ struct list_job {
     struct list_layer part[OUTPUTS_MAX];
 };
 
-/* Append a layer. The chunks of the layer follow those of the previous layers. panels_per_chunk is
+/* Return the panels of a chunk, from the bytes of a panel and the rows of the op. The number is
  * even, because the kernels of AMX compute two panels at a time. */
+static int panels_per_chunk(int64_t stride, const struct act *x)
+{
+    const int least = x->type == ACT_BF16 && x->n_row > PANEL ? BF16_PANELS : 2;
+    const int n = (int)(CHUNK_BYTES / stride) & ~1;
+    return n < least ? least : n;
+}
+
+/* Append a layer. The chunks of the layer follow those of the previous layers. */
 static void list_add(struct list_job *j, const struct linear *l, float *y, bool add)
 {
     struct list_layer *p = &j->part[j->n_part++];
     p->w = cpu_panels(&l->w);
     p->out = (struct linear_out){.y = y, .stride = l->w.n_out, .bias = l->bias, .add = add};
     p->n_panel = panel_count(p->w.n_out);
-    p->panels_per_chunk = (int)(CHUNK_BYTES / p->w.stride) & ~1;
-    if (p->panels_per_chunk < 2) p->panels_per_chunk = 2;
+    p->panels_per_chunk = panels_per_chunk(p->w.stride, &j->act);
     p->chunk0 = j->n_chunk;
     j->n_chunk += (p->n_panel + p->panels_per_chunk - 1) / p->panels_per_chunk * j->tiles.n_tile;
 }
@@ -247,8 +264,8 @@ static void list_run(struct list_job *j)
     pool_run(j->c->pool, list_chunk, j, j->n_chunk);
 }
 
-/* Layers with the same type and order of activations share one conversion and one phase of the
- * pool. A list is divided where the type or the order changes. */
+/* Compute consecutive layers with the same type and order of activations by one conversion and one
+ * phase of the pool. */
 void cpu_linears(struct backend *b, const struct output *out, int n, const struct input *in,
                  int n_row)
 {
@@ -317,8 +334,8 @@ static void experts_chunk(void *ctx, int chunk, int worker)
     }
 }
 
-/* Chunks of an expert without entries do nothing. The number of chunks is fixed, so that the
- * division does not depend on the routing. */
+/* Compute the experts in chunks. Chunks of an expert without entries do nothing. The number of
+ * chunks is fixed, so that the division does not depend on the routing. */
 void cpu_experts(struct backend *b, float *y, const struct linear *l, const float *x,
                  const struct route *r, bool by_entry, int n_row)
 {
@@ -330,8 +347,7 @@ void cpu_experts(struct backend *b, float *y, const struct linear *l, const floa
                             .out = {.y = y, .stride = l->w.n_out},
                             .route = r,
                             .n_panel = panel_count((int)l->w.n_out)};
-    j.panels_per_chunk = (int)(CHUNK_BYTES / j.w.stride) & ~1;
-    if (j.panels_per_chunk < 2) j.panels_per_chunk = 2;
+    j.panels_per_chunk = panels_per_chunk(j.w.stride, &j.act);
     j.chunks_per_expert = (j.n_panel + j.panels_per_chunk - 1) / j.panels_per_chunk;
     j.row_max = c->kern.linear_rows[j.act.type];
     CHECK(!l->order, "a mixture with an order of inputs: %s", l->w.name);
@@ -365,8 +381,8 @@ static void to_tile(const struct glu_job *j, float *tile, const struct linear *l
 }
 
 /* Compute a group of 256 outputs of gate and up for a tile of rows, and combine them while they are
- * in the L1 cache. If down follows, the result becomes its activations, so it never reaches memory
- * as f32. */
+ * in the L1 cache. The result becomes the activations of `down` if down follows, so it never
+ * reaches memory as f32. */
 static void glu_chunk(void *ctx, int chunk, int worker)
 {
     const struct glu_job *j = ctx;

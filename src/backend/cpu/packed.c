@@ -3,11 +3,10 @@
  *   head | hash of each piece, u64 [n_piece] | zeros | region, from a multiple of 4 KiB on
  *
  * The file's name is the key: identity of the published bytes, layout of panels, and list of
- * tensors. Any difference therefore gives another file, and a name has exactly one valid content.
- * Every field of the head is compared with the expected value. A hash protects the head and the
- * hashes of the pieces. No other number of the file is interpreted. weights_verify compares the
- * pieces' hashes. Hashes are also compared if a power failure possibly damaged the file
- * (filecache.h).
+ * tensors. So any difference gives another file, and a name has exactly one valid content. Every
+ * field of the head is compared with the expected value. A hash protects the head and the hashes of
+ * the pieces. No other number of the file is interpreted. weights_verify compares the pieces'
+ * hashes. Hashes are also compared if a power failure may have damaged the file (filecache.h).
  *
  * Pieces are packed in a thread's scratch and written from there. This is twice as fast as packing
  * into a map of the file. Packing with hash takes 0.27 s of processor time per GB, instead of 0.5 s
@@ -100,8 +99,8 @@ struct look_job {
     _Atomic char *verdict; /* [n_place] worst verdict of its pieces */
 };
 
-/* Check one piece. Pieces of a place may be checked by several threads, so the worst verdict wins
- * by compare-and-swap. */
+/* Check one piece. Several threads may check pieces of one place, so the worst verdict wins by
+ * compare-and-swap. */
 static void look_at_piece(void *ctx, int i, int worker)
 {
     struct look_job *j = ctx;
@@ -120,7 +119,7 @@ static void look_at_piece(void *ctx, int i, int worker)
 }
 
 /* Verify all pieces of the mapped file. again: repack the pieces and compare them. verdict
- * [n_place] may be NULL. Returns the number of tensors that differ or are damaged, or
+ * [n_place] may be NULL. Return the number of tensors that differ or are damaged, or
  * ERR_MEMORY. */
 static int verify_pieces(const struct packed *p, const struct file_map *m, bool again,
                          enum weights_verdict *verdict, struct err *e)
@@ -182,7 +181,7 @@ static int check_pieces(const struct packed *p, const struct file_map *m, struct
                    p->o->cache->dir, p->name, n_bad, p->l->n_place);
 }
 
-/* A damaged file is removed, so that the caller makes a new one. */
+/* Map the file. Remove a damaged file, so that the caller makes a new one. */
 int packed_open(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e)
 {

@@ -76,7 +76,7 @@ static void make_world(void)
 FUZZ(packed_head)
 {
     struct err e;
-    uint64_t head[8]; /* of packed.c: the last is the check value */
+    uint64_t head[8]; /* head of packed.c; the last word is the check value */
     bool changed = false;
     if (!world.b) make_world();
     memcpy(head, world.good.data, sizeof head);

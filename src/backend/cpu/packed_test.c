@@ -126,7 +126,7 @@ static void expect_load(struct world *w, enum weights_how how, const uint8_t *wa
     free(got);
 }
 
-/* Write the path of the folder's only file to path [700]. Returns false if there is no file, or
+/* Write the path of the folder's only file to path [700]. Return false if there is no file, or
  * more than one. */
 static bool the_file(char *path)
 {
@@ -247,7 +247,7 @@ TEST(packed_files_that_are_spoiled_are_replaced)
         expect_replaced(&w, &good, cut[i], SIZE_MAX, want, __LINE__);
     expect_replaced(&w, &good, good.n - 1, SIZE_MAX, want, __LINE__);
     expect_replaced(&w, &good, good.n + 1, SIZE_MAX, want, __LINE__);
-    /* panels are only verified if a power failure possibly damaged the file */
+    /* panels are only verified if a power failure may have damaged the file */
     unload(&w);
     NEED(the_file(path));
     FILE *f = fopen(path, "r+");

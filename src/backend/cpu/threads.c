@@ -3,9 +3,9 @@
  * The default is one thread per core that the process may use and its control group permits.
  * Prefill uses all these threads. Decoding reads all weights for each token. On some machines the
  * second hyperthread of a core makes decoding faster. On other machines (many cores, few memory
- * channels) too many threads delay each other. For a large model, read bandwidth is therefore
- * measured with several numbers of threads. Cores that decoding does not need are still used,
- * because they make prefill faster. Hyperthreads are used only if they are faster.
+ * channels) too many threads delay each other. So for a large model, read bandwidth is measured
+ * with several numbers of threads. Cores that decoding does not need are still used, because they
+ * make prefill faster. Hyperthreads are used only if they are faster.
  *
  * The trial reads 64 MB in chunks, as decoding does. A trial of two numbers took 20 to 25 ms on a
  * 2-core virtual machine (140 ms once, with other programs running). The first caller runs the
@@ -24,7 +24,7 @@
 enum { PROBE_BYTES = 64 << 20, PROBE_US = 6000 };
 
 /* List the numbers of threads to try, largest first. Set *cores to the index of the number of
- * cores. Returns the number of candidates. */
+ * cores. Return the number of candidates. */
 static int candidates(int out[4], int *cores, const struct cores *c)
 {
     int n_core = c->n_core < c->n_quota ? c->n_core : c->n_quota;
@@ -37,8 +37,8 @@ static int candidates(int out[4], int *cores, const struct cores *c)
     return n;
 }
 
-/* Return the number of bytes per second with n threads, or 0 if the pool cannot be opened. If
- * `touch`, touch the data first. */
+/* Return the number of bytes per second with n threads, or 0 if the pool cannot be opened. Touch
+ * the data first if `touch` is true. */
 static double try_threads(int n, const struct cores *c, uint8_t *data, bool touch)
 {
     struct pool *p;
@@ -63,7 +63,8 @@ int cpu_threads_probe(const struct cores *c)
     }
     os_free(data, PROBE_BYTES);
     /* 5 % is the limit of a tie: repeated reads in docs/measurements.md ("Reading weights") differ
-     * by 3 %. The number of cores wins against more threads, the largest number below it else. */
+     * by 3 %. In a tie, the number of cores wins against more threads. Otherwise the largest number
+     * wins. */
     int chosen = cores;
     while (chosen < best && rate[chosen] < 0.95 * rate[best]) chosen++;
     if (best < cores && rate[best] > 1.05 * rate[cores]) chosen = best;

@@ -108,7 +108,7 @@ void layout_close(struct layout *l)
 
 /* ---- pieces ---- */
 
-/* A binary search finds the place: the last one whose piece0 is at most i. */
+/* Find the place of piece i by binary search. It is the last place whose piece0 is at most i. */
 struct pack_piece layout_piece(const struct layout *l, int i)
 {
     int lo = 0, hi = l->n_place - 1;
@@ -152,7 +152,7 @@ static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight
     }
 }
 
-/* A piece may begin in one matrix and end in the next, for experts that are smaller than a
+/* Pack a piece. It may begin in one matrix and end in the next, for experts that are smaller than a
  * piece. */
 void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker)
 {
@@ -213,7 +213,7 @@ static int pack_into_memory(struct weights *w, struct cpu_backend *c, const stru
     return 0;
 }
 
-/* Open or make the cache file. Returns false, after a log line, if there is no usable cache. */
+/* Open or make the cache file. Return false, after a log line, if there is no usable cache. */
 static bool use_cache(struct weights *w, enum weights_how *how, struct cpu_backend *c,
                       const struct layout *l, const struct weights_options *o)
 {
@@ -268,7 +268,8 @@ static int open_weights(struct weights *w, enum weights_how *how, struct cpu_bac
     return pack_into_memory(w, c, l, o, e);
 }
 
-/* On success each tensor's data points to its panels. On failure *out must still be closed. */
+/* Pack or map the weights. On success each tensor's data points to its panels. On failure *out must
+ * still be closed. */
 int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
                 const struct weights_options *o, struct weights_info *info, struct err *e)
 {

@@ -5,6 +5,9 @@
 
 #include "kern/kern_impl.h"
 
+/* Set the slots that linear_bf16.c computes. */
 void kern_linear_bf16_amx(struct kern *k);
+/* Set the slots that linear_e4m3.c computes. */
+void kern_linear_e4m3_amx(struct kern *k);
 
 #endif

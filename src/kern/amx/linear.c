@@ -4,7 +4,7 @@
  * activations. One instruction computes 16 x 16 outputs x 64 k in 16 cycles. This rate is 1024
  * multiply-adds per cycle. AVX-512 VNNI computes 128. planes.c has the formats with integer scales,
  * spans.c the formats with f32 scales. The time of a tile does not depend on its number of rows.
- * AVX-512 is therefore faster for few rows. It gives the same bits.
+ * So AVX-512 is faster for few rows. It gives the same bits.
  *
  * Machine A, cycles of the time stamp counter for 16 rows x 16 outputs x 256 k, at 64 rows: 411
  * (Q4_0) and 498 (Q4_K). AVX-512 took 749 and 898 (docs/measurements.md, "AMX"). */
@@ -29,7 +29,7 @@ static int step_of(enum qtype t)
  * for all rows. Both constants were measured with weights in memory (docs/measurements.md). AMX
  * needs more rows for weights in memory than for weights in the caches, because the tiles' loads,
  * stores and prefetches compete for buffers. Byte codes need no unpacking. 16 spans cost twice as
- * much as 8 spans.
+ * much as 8 spans. Two planes of levels take AVX-512 twice as long, but not AMX.
  *
  * REST_MIN: full tiles have already unpacked the codes. A further tile of Q4_0 then takes at least
  * 270 cycles, and AVX-512 takes 749 / 16 = 47 per row. The tile is faster from 270 / 47 = 5.8 rows
@@ -39,6 +39,7 @@ enum { REST_MIN = 6 };
 static int rows_min(enum qtype t)
 {
     const struct panel_format *f = panel_format_of(t);
+    if (panel_upper(f)) return 6;
     if (f->bits == 8 || f->scales == PANEL_E4M3) return 28;
     return f->bits > 4 ? 16 : 12;
 }
@@ -72,6 +73,7 @@ void kern_init_amx(struct kern *k)
 {
     for (int t = 0; t < QT_COUNT; t++)
         if (block_of((enum qtype)t)) k->linear[ACT_Q8][t] = linear;
-    k->linear_rows[ACT_Q8] = BLOCK_ROWS;
+    k->linear_rows[ACT_Q8] = k->linear_rows[ACT_BF16] = BLOCK_ROWS;
     kern_linear_bf16_amx(k);
+    kern_linear_e4m3_amx(k);
 }

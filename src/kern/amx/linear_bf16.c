@@ -22,7 +22,7 @@ enum {
     BLOCK_BYTES = BLOCK * PANEL * 2,
     AHEAD = 4096, /* prefetch distance in a panel, bytes; measurements.md, "Constants" */
     PANELS_MAX = 4,
-    C_FLOATS = LINEAR_ROWS * PANEL,
+    C_FLOATS = LINEAR_ROWS_MAX * PANEL,
 };
 
 struct tile_config {
@@ -31,9 +31,9 @@ struct tile_config {
     uint8_t n_row[16];
 };
 
-/* Configure the tiles. Tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. low and high
- * are the numbers of rows of tiles 4 and 5. Sums 0 and 1 have `low` rows. Sums 2 and 3 have the
- * rows of tile 5, or `low` if only tile 4 has rows. */
+/* Configure the tiles. Tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. `low` is the
+ * number of rows of tile 4, `high` that of tile 5. Sums 0 and 1 have `low` rows. Sums 2 and 3 have
+ * the rows of tile 5, or `low` if only tile 4 has rows. */
 static void tiles_open(int low, int high)
 {
     struct tile_config t = {.palette = 1};
@@ -98,8 +98,8 @@ static void tail_of(uint8_t (*tail)[BLOCK_BYTES], struct operands *o, int n_pane
     __asm__ volatile("" : : "r"(tail) : "memory");
 }
 
-/* Compute c [n_panel][LINEAR_ROWS][16] = panels x rows [row, row + n_row). n_panel is 2 for [17,
- * 32] rows, 4 for [1, 16] rows. */
+/* Compute c [n_panel][LINEAR_ROWS_MAX][16] = panels x rows [row, row + n_row). n_panel is 2 for
+ * [17, 32] rows, 4 for [1, 16] rows. */
 static void tile_rows(const uint8_t *const *panel, int n_panel, const struct act *x, int row,
                       int n_row, float *c)
 {
@@ -131,7 +131,7 @@ static void tile_rows(const uint8_t *const *panel, int n_panel, const struct act
     _tile_release();
 }
 
-/* Compute c [n_panel][LINEAR_ROWS][16]. `panel` has four entries for any n_panel. */
+/* Compute c [n_panel][LINEAR_ROWS_MAX][16]. `panel` has four entries for any n_panel. */
 static void block_rows(const uint8_t *const panel[PANELS_MAX], int n_panel, const struct act *x,
                        int row, int n_row, float *c)
 {

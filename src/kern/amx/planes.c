@@ -170,7 +170,8 @@ ALWAYS vi row_mins(const vi *min, int n_unit, const int16_t *sum, int64_t sum_st
     return vi_add(even, odd);
 }
 
-/* Compute c [n][16] = fma(T of the group, scale of the row's group, c) for n rows. */
+/* Compute c [n][16] = fma(T, scale, c) for n rows. T is of the group. scale is of the row's
+ * group. */
 ALWAYS void finish(const struct panel_format *f, const struct k_group *g, int n_unit,
                    const struct x_rows *r, int row, int n_row, const struct sums *s, float *c)
 {

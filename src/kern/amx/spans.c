@@ -5,8 +5,12 @@
  *       16 rows:       T in 16 registers
  *         span:        tile = A x B;  store it;  T = fma(tile row, scale, T) for 16 rows
  *
- * Meanwhile the tile unit computes three later spans, because its latency is 52 cycles. During the
- * first 16 rows, the vector unit also unpacks a unit of the next group.
+ * Levels of 14 bits are two planes of bytes, so a span has two tiles: T = fma(128 upper + lower,
+ * scale, T). Their B has 2 x 256 k.
+ *
+ * Meanwhile the tile unit computes three later spans (one or two of two planes), because its
+ * latency is 52 cycles. During the first 16 rows, the vector unit also unpacks a unit of the next
+ * group.
  *
  * Bound: 16 cycles of the tile unit, 16 of tile stores and 16 of the vector unit per 8192
  * multiply-adds. The three parts overlap in the best case. Machine A, Q4_0, 16 rows x 16 outputs x
@@ -29,29 +33,37 @@ ALWAYS int span_of(const struct panel_format *f)
     return panel_is_one(f) ? f->block : f->sub;
 }
 
+/* Return the planes of bytes: 2 for levels of 14 bits. The first is that of the upper bytes. */
+ALWAYS int planes_of(const struct panel_format *f)
+{
+    return panel_upper(f) ? 2 : 1;
+}
+
 /* Sources of the tiles of a group. Pointers are borrowed. */
 struct operands {
     /* activations i8 [16, 64] of 16 rows; the next 64 k of the group are at a + a_step */
     const int8_t *a;
-    const int8_t *b; /* bytes of the group [k / 4][16][4] */
+    const int8_t *b; /* bytes of the group [n_plane][k / 4][16][4] */
     int64_t a_step;
 };
 
-/* Set tile `slot` = span number s; A and B are two tile registers. */
+/* Set tile `slot` = plane p of span s; A and B are two tile registers. */
 #define SPAN(slot, A, B)                                                                           \
     do {                                                                                           \
         _tile_zero(slot);                                                                          \
         for (int k = s * span; k < (s + 1) * span; k += step) {                                    \
             _tile_loadd(A, o->a + k / 64 * o->a_step + k % 64, 64);                                \
-            _tile_loadd(B, o->b + k * TILE, 64);                                                   \
+            _tile_loadd(B, o->b + p * ACT_GROUP * PANEL + k * TILE, 64);                           \
             _tile_dpbssd(slot, A, B);                                                              \
         }                                                                                          \
     } while (0)
 
-ALWAYS void span_begin(const struct panel_format *f, const struct operands *o, int s)
+/* Begin the sums of a tile. Tiles are the planes of spans: tile t is plane t % n_plane of span t /
+ * n_plane. */
+ALWAYS void span_begin(const struct panel_format *f, const struct operands *o, int t)
 {
-    const int step = step_of(f), span = span_of(f);
-    switch (s % SLOTS) {
+    const int step = step_of(f), span = span_of(f), s = t / planes_of(f), p = t % planes_of(f);
+    switch (t % SLOTS) {
     case 0:
         SPAN(0, 4, 6);
         break;
@@ -66,28 +78,28 @@ ALWAYS void span_begin(const struct panel_format *f, const struct operands *o, i
     }
 }
 
-ALWAYS void span_end(int *sums, int s)
+ALWAYS void span_end(int (*sums)[TILE * PANEL], int t)
 {
-    switch (s % SLOTS) {
+    switch (t % SLOTS) {
     case 0:
-        _tile_stored(0, sums, 64);
+        _tile_stored(0, sums[0], 64);
         break;
     case 1:
-        _tile_stored(1, sums, 64);
+        _tile_stored(1, sums[1], 64);
         break;
     case 2:
-        _tile_stored(2, sums, 64);
+        _tile_stored(2, sums[2], 64);
         break;
     default:
-        _tile_stored(3, sums, 64);
+        _tile_stored(3, sums[3], 64);
     }
 }
 
 /* ---- a prepared group of a panel ---- */
 
 struct k_group {
-    _Alignas(64) int8_t b[ACT_GROUP * PANEL];
-    vf d[SPANS_MAX], m[SPANS_MAX]; /* scales and minimums of the spans */
+    _Alignas(64) int8_t b[2 * ACT_GROUP * PANEL]; /* [n_plane][k / 4][16][4] */
+    vf d[SPANS_MAX], m[SPANS_MAX];                /* scales and minimums of the spans */
     int n_span;
 };
 
@@ -104,17 +116,28 @@ ALWAYS vi zeros_of(const struct panel_format *f, const struct tile_opening *o, i
     return vi_mul(vi_load_u8(zero), vi_set1(0x01010101));
 }
 
-ALWAYS void unit_open(const struct panel_format *f, const struct tile_opening *o, int u)
+/* Convert the codes of unit u to a plane of bytes. */
+ALWAYS void plane_open(const struct panel_format *f, const struct tile_opening *o, int u, int8_t *b)
 {
-    const uint8_t *codes = o->from + panel_scale_bytes(f, o->n_unit) + u * f->bits * 64;
-    int8_t *b = o->g->b + u * UNIT * PANEL;
-    fetch_unit(o, u, codes, f->bits * 64);
-    const struct unit w = unit_bytes(f, codes);
+    const struct unit w =
+        unit_bytes(f, o->from + panel_scale_bytes(f, o->n_unit) + u * f->bits * 64);
     const vi zero = zeros_of(f, o, u);
     put_quad(f, b, w.w0, zero), put_quad(f, b + 64, w.w1, zero);
     put_quad(f, b + 128, w.w2, zero), put_quad(f, b + 192, w.w3, zero);
     put_quad(f, b + 256, w.w4, zero), put_quad(f, b + 320, w.w5, zero);
     put_quad(f, b + 384, w.w6, zero), put_quad(f, b + 448, w.w7, zero);
+}
+
+ALWAYS void unit_open(const struct panel_format *f, const struct tile_opening *o, int u)
+{
+    const struct panel_format upper = panel_upper_plane(f);
+    int8_t *b = o->g->b + u * UNIT * PANEL;
+    fetch_unit(o, u, o->from + panel_scale_bytes(f, o->n_unit) + u * f->bits * 64, f->bits * 64);
+    if (panel_upper(f)) {
+        plane_open(&upper, o, u, b);
+        b += ACT_GROUP * PANEL;
+    }
+    plane_open(f, o, u, b);
 }
 
 ALWAYS void scales_open(const struct panel_format *f, const struct tile_opening *o)
@@ -156,34 +179,48 @@ struct sixteen {
 #undef ROW
 };
 
+/* Return row n of the stored sums of span s. */
+ALWAYS vi span_row(const struct panel_format *f, int (*sums)[TILE * PANEL], int s, int n)
+{
+    const int t = s * planes_of(f);
+    const vi first = vi_load(sums[t % SLOTS] + n * PANEL);
+    if (planes_of(f) == 1) return first;
+    return vi_add(vi_sll(first, 7), vi_load(sums[(t + 1) % SLOTS] + n * PANEL));
+}
+
 /* Add the stored sums of span s to T. Meanwhile the tile unit computes later spans, and the next
  * part of the next group is prepared. */
 ALWAYS void span_add(const struct panel_format *f, const struct k_group *g,
                      const struct operands *o, int s, int n_span, const int16_t *pair,
                      int (*sums)[TILE * PANEL], struct sixteen *t, const struct tile_opening *next)
 {
-    const int *sum = sums[s % SLOTS];
-    if (s + SLOTS - 1 < n_span) span_begin(f, o, s + SLOTS - 1);
-    if (s + 1 < n_span) span_end(sums[(s + 1) % SLOTS], s + 1);
+    const int n = planes_of(f), ahead = n == 1 ? SLOTS - 1 : SLOTS, end = n_span * n;
+#pragma GCC unroll 2
+    for (int i = 0; i < n; i++)
+        if (s * n + i + ahead < end) span_begin(f, o, s * n + i + ahead);
+#pragma GCC unroll 2
+    for (int i = 0; i < n; i++)
+        if ((s + 1) * n + i < end) span_end(sums, (s + 1) * n + i);
     for (int u = GROUP_UNITS * s / n_span; next && u < GROUP_UNITS * (s + 1) / n_span; u++)
         unit_open(f, next, u);
 #define ROW(n)                                                                                     \
-    t->t##n = vf_fma(vf_of_vi(vi_load(sum + n * PANEL)), g->d[s], t->t##n);                        \
+    t->t##n = vf_fma(vf_of_vi(span_row(f, sums, s, n)), g->d[s], t->t##n);                         \
     if (f->scales == PANEL_F16_MIN) t->t##n = vf_fma(unit_sum(pair + 2 * n), g->m[s], t->t##n);
     EACH_ROW(ROW)
 #undef ROW
 }
 
-/* Start the first spans of 16 rows in the tile unit. */
+/* Start the first tiles of 16 rows in the tile unit. */
 ALWAYS void tile_begin(const struct panel_format *f, const struct k_group *g,
                        const struct operands *o, int (*sums)[TILE * PANEL])
 {
-    for (int s = 0; s < SLOTS - 1 && s < g->n_span; s++) span_begin(f, o, s);
-    span_end(sums[0], 0);
+    const int n = planes_of(f), ahead = n == 1 ? SLOTS - 1 : SLOTS;
+    for (int t = 0; t < ahead && t < g->n_span * n; t++) span_begin(f, o, t);
+    for (int t = 0; t < n; t++) span_end(sums, t);
 }
 
-/* Compute c [16][16] = fma(T of the group, scale of the row's group, c) for the rows [row, row +
- * 16). Meanwhile the whole group `next` is prepared (NULL: none). */
+/* Compute c [16][16] = fma(T, scale, c) for the rows [row, row + 16). T is of the group. scale is
+ * of the row's group. Meanwhile prepare the whole group `next` (NULL: none). */
 ALWAYS void tile_rows(const struct panel_format *f, const struct k_group *g, const struct x_rows *r,
                       int row, int (*sums)[TILE * PANEL], float *c, const struct tile_opening *next)
 {

@@ -5,9 +5,13 @@
 
 #include "kern/kern_impl.h"
 
+/* Set the slots that linear.c computes. */
 void kern_linear_avx2(struct kern *k);
+/* Set the slots that linear_float.c computes. */
 void kern_linear_float_avx2(struct kern *k);
+/* Set the slots that ops.c computes. */
 void kern_ops_avx2(struct kern *k);
+/* Set the slots that attn.c computes. */
 void kern_attn_avx2(struct kern *k);
 
 #endif

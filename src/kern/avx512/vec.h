@@ -69,7 +69,7 @@ static inline vf vf_abs(vf a) { return _mm512_abs_ps(a); }
 static inline vmask vf_gt(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ); }
 static inline vmask vf_le(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }
 static inline vf vf_select(vmask m, vf yes, vf no) { return _mm512_mask_blend_ps(m, no, yes); }
-/* zeros in lanes n and above */
+/* Return a with zeros in lanes n and above. */
 static inline vf vf_first(vf a, int n) { return _mm512_maskz_mov_ps(lanes_below(n), a); }
 static inline vmask vf_ge(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ); }
 static inline vmask vmask_and(vmask a, vmask b) { return a & b; }
@@ -108,7 +108,7 @@ static inline vi vi_load(const void *p) { return _mm512_loadu_si512(p); }
 static inline void vi_store(void *p, vi x) { _mm512_storeu_si512(p, x); }
 static inline vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
 static inline vi vi_sub(vi a, vi b) { return _mm512_sub_epi32(a, b); }
-static inline vi vi_sub_i8(vi a, vi b) { return _mm512_sub_epi8(a, b); } /* subtraction of bytes */
+static inline vi vi_sub_i8(vi a, vi b) { return _mm512_sub_epi8(a, b); } /* subtract bytes */
 static inline vi vi_mul(vi a, vi b) { return _mm512_mullo_epi32(a, b); }
 static inline vi vi_max(vi a, vi b) { return _mm512_max_epi32(a, b); }
 static inline vmask vi_gt(vi a, vi b) { return _mm512_cmpgt_epi32_mask(a, b); }
@@ -120,9 +120,9 @@ static inline vi vi_sll(vi a, int n) { return _mm512_slli_epi32(a, (unsigned)n);
 static inline vi vi_srl(vi a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
 static inline vi vi_sra(vi a, int n) { return _mm512_srai_epi32(a, (unsigned)n); }
 
-static inline vf vf_of_vi(vi a) { return _mm512_cvtepi32_ps(a); }   /* rounds to nearest even */
-static inline vi vi_round(vf a) { return _mm512_cvtps_epi32(a); }   /* rounds to nearest even */
-static inline vf vf_cast(vi a) { return _mm512_castsi512_ps(a); }   /* same bits */
+static inline vf vf_of_vi(vi a) { return _mm512_cvtepi32_ps(a); }   /* round to nearest even */
+static inline vi vi_round(vf a) { return _mm512_cvtps_epi32(a); }   /* round to nearest even */
+static inline vf vf_cast(vi a) { return _mm512_castsi512_ps(a); }   /* keep the bits */
 static inline vi vi_cast(vf a) { return _mm512_castps_si512(a); }
 
 /* Load VL values of a narrower type, widened as in quant.h. */

@@ -2,9 +2,9 @@
  *
  * One vpdpbusd replaces AVX2's vpmaddubsw, vpmaddwd and vpaddd. The bound for many rows is its
  * rate, two of 32 products per cycle. The bound for one row is the bytes of the weights. Measured
- * on Zen 5, one thread (docs/measurements.md, "AVX-VNNI"), share of the peak at 32 rows, and the
- * ratio to AVX2: Q4_0 0.66, 1.17; Q4_K 0.60, 1.11; Q6_K 0.59, 1.25; Q8_0 0.59, 1.62. Any thread:
- * kernels change only the memory of their arguments. */
+ * on one thread of a Zen 5 (docs/measurements.md, "AVX-VNNI"). The shares of the peak at 32 rows,
+ * and the ratios to AVX2, are: Q4_0 0.66, 1.17; Q4_K 0.60, 1.11; Q6_K 0.59, 1.25; Q8_0 0.59, 1.62.
+ * Any thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_AVXVNNI_DOT_H
 #define QUOTH_KERN_AVXVNNI_DOT_H
 

@@ -1,9 +1,9 @@
 /* linear.c - linear layers by AVX-VNNI, the slots in which it improves on AVX2: integer dot
  * products.
  *
- * Bound: the product of bytes, twice as fast as AVX2's pair of instructions. Of its measured peak,
- * 8 rows reach 0.37 to 0.47 and 32 rows 0.59 to 0.66, which is 1.04 to 1.62 times AVX2's rate, most
- * for Q8_0 (Zen 5; docs/measurements.md, "AVX-VNNI, and shares of small ops"). */
+ * Bound: the product of bytes, twice as fast as AVX2's pair of instructions. On Zen 5, 8 rows reach
+ * 0.37 to 0.47 of its measured peak, 32 rows 0.59 to 0.66. This is 1.04 to 1.62 times AVX2's rate,
+ * most for Q8_0. See docs/measurements.md, "AVX-VNNI, and shares of small ops". */
 #include "dot.h"
 
 #include "kern/tmpl/linear_level.h"

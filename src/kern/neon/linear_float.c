@@ -12,5 +12,5 @@
 void kern_linear_float_neon(struct kern *k)
 {
     linear_float_slots(k);
-    k->linear[ACT_BF16][QT_bf16] = linear_bf16;
+    linear_bf16_slots(k);
 }

@@ -201,7 +201,7 @@ static inline vf vf_max_rows(const float *s, int stride)
     return vpmaxq_f32(ab, vpmaxq_f32(max_row(s + 2 * stride), max_row(s + 3 * stride)));
 }
 
-/* for tmpl/linear_q8.h */
+/* Add the products of pairs of a and b to acc, for tmpl/linear_q8.h. */
 static inline vi vi_dot16(vi acc, vi a, vi b)
 {
     int16x8_t x = vreinterpretq_s16_s32(a), y = vreinterpretq_s16_s32(b);

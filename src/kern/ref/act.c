@@ -28,7 +28,7 @@ static void act_bf16(const struct act *a, int row, const float *x)
     }
 }
 
-/* Convert x f32 [n] to q int8 [ACT_GROUP], zeros past n. Returns the scale. A group with a NaN or
+/* Convert x f32 [n] to q int8 [ACT_GROUP], zeros past n. Return the scale. A group with a NaN or
  * an infinity gets the scale NaN, which makes the outputs NaN. Groups below 2^-120 become zero,
  * because 127 / amax could overflow. */
 static float group_q8(int8_t *q, const float *x, int n)

@@ -11,8 +11,7 @@
 #include "ref.h"
 #include "kv_value.h"
 
-/* Return the bias of a position at `distance` from the row ("Exploring the Limits of Transfer
- * Learning with a Unified Text-to-Text Transformer", arXiv 1910.10683). */
+/* Return the bias of a position at `distance` from the row (T5, arXiv 1910.10683). */
 static float bias(const struct attn_rows *a, int row, int distance)
 {
     const int reach = a->bias_reach;
@@ -75,8 +74,8 @@ static void attn_block(const struct attn_rows *a, const struct attn_kv *kv, int 
     }
 }
 
-/* Merge a span into the sums of a row. If both maxima are -INFINITY, the base 0 avoids the NaN of
- * inf - inf. */
+/* Merge a span into the sums of a row. The base 0 avoids the NaN of inf - inf if both maxima are
+ * -INFINITY. */
 static void attn_merge(float *m, float *l, float *out, const float *span_m, const float *span_l,
                        const float *span_o, int d_v)
 {

@@ -7,8 +7,8 @@
  *   group     ACT_GROUP consecutive inputs; activations have one scale per row and group
  *   block     64 int8 activations of one row; blocks of all rows follow each other (gather_q8)
  *
- * Each result is a sum over groups in ascending order. The fast levels can therefore use any tiling
- * of rows and panels, with the same bits. */
+ * Each result is a sum over groups in ascending order. So the fast levels can use any tiling of
+ * rows and panels, with the same bits. */
 #include "ref.h"
 
 #include "kern/panel_impl.h"
@@ -28,9 +28,9 @@ static void gather_q8(int8_t *q, const struct act *x, int row, int g, int n)
         memcpy(q + i, (const int8_t *)x->x + ((int64_t)(g + i) / 64 * x->n_row + row) * 64, 64);
 }
 
-/* Return the dot product of n values. Integer sums are exact in any order: 256 products of int8
- * stay far below 2^31. */
-static int dot(const int8_t *w, const int8_t *a, int n)
+/* Return the dot product of n values. Integer sums are exact in any order: 256 products of int8,
+ * or 64 products of 14 bits and int8, stay below 2^31. */
+static int dot(const int16_t *w, const int8_t *a, int n)
 {
     int sum = 0;
     for (int i = 0; i < n; i++) sum += w[i] * a[i];
@@ -68,7 +68,8 @@ static float dot_lane(const struct panel_format *f, const struct lane_group *l, 
     float t = 0;
     for (int i = 0; i < l->n; i += step) {
         int n = l->n - i < step ? l->n - i : step;
-        t = fmaf((float)dot(l->q + i, a + i, n), l->d[i / step], t);
+        const float d = panel_upper(f) ? l->d[i / step] * f->unit : l->d[i / step];
+        t = fmaf((float)dot(l->q + i, a + i, n), d, t);
         if (f->scales == PANEL_F16_MIN) t = fmaf((float)sum_of(a + i, n), l->m[i / step], t);
     }
     return t;
@@ -130,6 +131,28 @@ static void lane_bf16(float *c, const struct panels *w, const uint8_t *panel, in
     }
 }
 
+/* Compute c [n_row] of E4M3_128 for bf16 activations. The sums T of a block are those of lane_bf16,
+ * and the fma with the scale flushes too. */
+static void lane_e4m3(float *c, const uint8_t *panel, int lane, const struct act *x, int row,
+                      int n_row)
+{
+    const int run = scaled_run(QT_e4m3_128);
+    for (int i = 0; i < n_row; i++) c[i] = 0;
+    for (int k = 0; k < x->k; k += run, panel += scaled_bytes(QT_e4m3_128)) {
+        uint16_t w[BLOCK_MAX];
+        float scale;
+        memcpy(&scale, panel + 4 * lane, sizeof scale);
+        for (int j = 0; j < run; j++)
+            w[j] = bf16_of_f32(f32_of_e4m3(panel[(4 + j) * PANEL + lane]));
+        for (int i = 0; i < n_row; i++) {
+            const uint16_t *a = act_group(x, row + i, k, sizeof(uint16_t));
+            float t = 0;
+            for (int j = 0; j < run; j += 32) t = dot32_bf16(t, w + j, a + k % ACT_GROUP + j);
+            c[i] = fma_flush(t, scale, c[i]);
+        }
+    }
+}
+
 /* ---- panels of outputs ---- */
 
 /* Store one output of n_row rows. The bias is added to the finished sum, then the old value of
@@ -149,6 +172,8 @@ static void outputs(float *c, const struct panels *w, int r, const struct act *x
     const uint8_t *panel = w->data + r / PANEL * w->stride;
     if (x->type == ACT_Q8)
         lane_q8(c, w, panel, r % PANEL, x, row, n_row);
+    else if (x->type == ACT_BF16 && w->type == QT_e4m3_128)
+        lane_e4m3(c, panel, r % PANEL, x, row, n_row);
     else if (x->type == ACT_BF16)
         lane_bf16(c, w, panel, r % PANEL, x, row, n_row);
     else
@@ -166,15 +191,15 @@ static void linear(const struct linear_out *out, const struct panels *w, int pan
     }
 }
 
-/* A slot is NULL if the number format cannot use this type of activations. Callers choose the type
- * by format (act_type_of in backend/cpu/linear.c). */
+/* Fill the slots. A slot is NULL if the number format cannot use this type of activations. Callers
+ * choose the type by format (act_type_of in backend/cpu/linear.c). */
 void kern_linear_ref(struct kern *k)
 {
     for (int act = 0; act < ACT_COUNT; act++) k->linear_rows[act] = LINEAR_ROWS;
     for (int t = 0; t < QT_COUNT; t++)
         for (int act = 0; act < ACT_COUNT; act++) {
-            bool has = act == ACT_Q8     ? qtype_is_block((enum qtype)t)
-                       : act == ACT_BF16 ? t == QT_bf16
+            bool has = act == ACT_Q8     ? qtype_takes_int8((enum qtype)t)
+                       : act == ACT_BF16 ? qtype_takes_bf16((enum qtype)t)
                                          : qtype_info[t].ops != NULL;
             k->linear[act][t] = has ? linear : NULL;
         }

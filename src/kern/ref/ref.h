@@ -16,11 +16,17 @@
 #define REF_FMA
 #endif
 
+/* Set the slots that linear.c computes. */
 void kern_linear_ref(struct kern *k);
+/* Set the slots that act.c computes. */
 void kern_act_ref(struct kern *k);
+/* Set the slots that ops.c computes. */
 void kern_ops_ref(struct kern *k);
+/* Set the slots that rows.c computes. */
 void kern_rows_ref(struct kern *k);
+/* Set the slots that attn.c computes. */
 void kern_attn_ref(struct kern *k);
+/* Set the slots that kv.c computes. */
 void kern_kv_ref(struct kern *k);
 
 #endif

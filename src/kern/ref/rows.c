@@ -8,7 +8,7 @@ static int block_len(int n, int from)
     return n - from < ROW_BLOCK ? n - from : ROW_BLOCK;
 }
 
-/* Return the maximum; `x > m ? x : m` ignores a NaN x. */
+/* Return the maximum. `x > m ? x : m` ignores a NaN x. */
 static float max_of(const float *x, int n)
 {
     float m = -INFINITY;

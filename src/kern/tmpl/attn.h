@@ -29,8 +29,8 @@
  *     prompt of 8 k, of the f32 peak              63 to 67 %         55 %
  *
  * On one thread, 2^x instead of exp improved 1024 rows after 7168 from 69 to 72 % of the peak to 74
- * to 75 %. In an older session, prefetching in order of use gave 57 % of the bandwidth for decoding
- * at 32 k, and in order of addresses 71 to 77 %. */
+ * to 75 %. In an older session, decoding at 32 k had 57 % of the bandwidth with prefetching in
+ * order of use. Prefetching in order of addresses gave 71 to 77 %. */
 #ifndef QUOTH_KERN_TMPL_ATTN_H
 #define QUOTH_KERN_TMPL_ATTN_H
 
@@ -224,7 +224,7 @@ struct row_group {
     const struct attn_kv *kv;
     const struct products *product;
     int row0, n, pos0;
-    /* seen: true if a row sees a position. full: true if every row sees the whole block. */
+    /* `seen` is true if a row sees a position, `full` if every row sees the whole block. */
     bool seen, full;
     /* positions [lo, hi) of the block that each row sees; unused if full */
     int lo[GROUP], hi[GROUP];
@@ -351,8 +351,8 @@ static void group_mask(struct row_group *g)
     }
 }
 
-/* Write the maximum of positions i, i + 16, i + 32 and i + 48 of s f32 [VL, 64] to lane i of row r
- * of fold f32 [VL, 16]. */
+/* Set fold f32 [VL, 16] to maxima of s f32 [VL, 64]. Lane i of a row is the maximum of the row's
+ * positions i, i + 16, i + 32 and i + 48. */
 static void fold_rows(float *fold, const float *s)
 {
     for (int r = 0; r < VL; r++, s += ATTN_BLOCK, fold += ATTN_TILE)
@@ -404,7 +404,7 @@ static void group_exp(struct row_group *g)
     }
 }
 
-/* Find runs of up to RB rows that see the same positions. Returns the number of runs. */
+/* Find runs of up to RB rows that see the same positions. Return the number of runs. */
 static int find_runs(struct row_run *run, const struct row_group *g)
 {
     const int stride = attn_stride(g->a->d_v);

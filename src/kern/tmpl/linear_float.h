@@ -45,11 +45,11 @@ enum {
 /* Return the number of bytes of one k of a panel, without scales. */
 ALWAYS int k_bytes(enum qtype t)
 {
-    if (scaled_run(t)) return scaled_nibbles(t) ? PANEL / 2 : PANEL;
+    if (scaled_run(t)) return PANEL;
     return PANEL * (t == QT_f32 ? 4 : t == QT_f16 || t == QT_bf16 ? 2 : 1);
 }
 
-/* Return the number of bytes before output `lane` in a k (BF16 and 4-bit codes: in a pair of k). */
+/* Return the number of bytes before output `lane` in a k (BF16: in a pair of k). */
 ALWAYS int lane_bytes(enum qtype t, int lane)
 {
     if (scaled_run(t)) return lane;
@@ -81,12 +81,6 @@ ALWAYS void value2(enum qtype t, vf w[2], const uint8_t *p)
         vf_load2_e4m3(w, p);
         return;
     }
-    if (scaled_nibbles(t)) {
-        const float *level = t == QT_nf4_64 ? level_nf4 : level_fp4;
-        const vi code = vi_load_u8(p);
-        w[0] = vf_lut16(level, code), w[1] = vf_lut16(level, vi_srl(code, 4));
-        return;
-    }
     w[0] = value(t, p);
     w[1] = t == QT_bf16 ? vf_cast(vi_and(vi_load(p), vi_set1((int)0xFFFF0000)))
                         : value(t, p + k_bytes(t));
@@ -110,7 +104,9 @@ ALWAYS struct line half_line(const struct panel_format *f, const uint8_t *s, int
                              int half, int lane)
 {
     struct line l = {vf_zero(), vf_zero()};
-    if (panel_is_one(f))
+    if (panel_upper(f))
+        l.step = vf_load((const float *)(const void *)s + u * UNIT / f->block * PANEL + lane);
+    else if (panel_is_one(f))
         l.step = scale_one(f, s, u * UNIT / f->block, lane);
     else if (is_f32_scaled(f))
         l.step = scale_f32(f, s, u, half, lane);
@@ -136,6 +132,16 @@ ALWAYS void quad_decode(const struct panel_format *f, float *w, vi bytes, const 
     for (int i = 0; i < 4; i++) {
         vf v = vf_mul(l->step, vf_of_vi(vi_sra(vi_sll(q, 24 - 8 * i), 24)));
         vf_store(w + i * TILE_COLS, has_min(f) ? vf_sub(v, l->low) : v);
+    }
+}
+
+/* Decode a quad of codes of exact levels to w. */
+ALWAYS void quad_levels(const struct panel_format *f, float *w, vi codes, const struct line *l)
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const vi code = vi_and(vi_srl(codes, 8 * i), vi_set1(15));
+        vf_store(w + i * TILE_COLS, vf_mul(vf_lut16(panel_exact_levels(f), code), l->step));
     }
 }
 
@@ -182,11 +188,20 @@ ALWAYS void decode_block(const struct panel_format *f, float *w, const uint8_t *
 {
     const uint8_t *s = panel + (int64_t)(g / ACT_GROUP) * panel_group_bytes(f, GROUP_UNITS);
     const uint8_t *codes = s + panel_scale_bytes(f, n_unit) + lane * 4;
+    struct panel_format as_codes = *f;
+    if (panel_upper(f)) as_codes.levels = LEVELS_NONE;
     for (int u = from / UNIT; u < (from + n) / UNIT; u++, w += UNIT * TILE_COLS) {
-        const struct unit b = unit_bytes(f, codes + u * f->bits * 64);
+        const struct unit b = unit_bytes(&as_codes, codes + u * f->bits * 64);
         const struct line lo = half_line(f, s, n_unit, u, 0, lane);
         const struct line hi = f->sub == 16 ? half_line(f, s, n_unit, u, 1, lane) : lo;
         const int quad = 4 * TILE_COLS;
+        if (panel_upper(f)) {
+            quad_levels(f, w, b.w0, &lo), quad_levels(f, w + quad, b.w1, &lo);
+            quad_levels(f, w + 2 * quad, b.w2, &lo), quad_levels(f, w + 3 * quad, b.w3, &lo);
+            quad_levels(f, w + 4 * quad, b.w4, &lo), quad_levels(f, w + 5 * quad, b.w5, &lo);
+            quad_levels(f, w + 6 * quad, b.w6, &lo), quad_levels(f, w + 7 * quad, b.w7, &lo);
+            continue;
+        }
         quad_decode(f, w, b.w0, &lo), quad_decode(f, w + quad, b.w1, &lo);
         quad_decode(f, w + 2 * quad, b.w2, &lo), quad_decode(f, w + 3 * quad, b.w3, &lo);
         quad_decode(f, w + 4 * quad, b.w4, &hi), quad_decode(f, w + 5 * quad, b.w5, &hi);
@@ -433,7 +448,7 @@ ALWAYS void scaled_block(enum qtype t, const int n_row, vf *s, const uint8_t *co
     }
 }
 
-/* The same as direct, for a SCALED type. */
+/* Compute tiles directly from the weights of a SCALED type. */
 ALWAYS void direct_scaled(enum qtype t, const int n_row, const struct strip *at,
                           const struct act *x, int row, float *c)
 {
@@ -488,7 +503,7 @@ struct float_kernels {
 FLOATS(FLOAT)
 #undef FLOAT
 
-#define SCALED(id, run, bits)                                                                      \
+#define SCALED(id, run)                                                                            \
     static void decode_##id(float *w, const uint8_t *panel, int lane, int g, int from, int n,      \
                             int n_unit)                                                            \
     {                                                                                              \
@@ -512,16 +527,12 @@ FLOATS(FLOAT)
 #define E4M3(n_row) DIRECT(f8_e4m3, n_row)
 #define E5M2(n_row) DIRECT(f8_e5m2, n_row)
 #define FP8S(n_row) DIRECT(e4m3_128, n_row)
-#define NF4(n_row)  DIRECT(nf4_64, n_row)
-#define FP4(n_row)  DIRECT(fp4_64, n_row)
 DIRECTS(F32)
 DIRECTS(F16)
 DIRECTS(BF16)
 DIRECTS(E4M3)
 DIRECTS(E5M2)
 DIRECTS(FP8S)
-DIRECTS(NF4)
-DIRECTS(FP4)
 #undef DIRECT
 
 static const struct float_kernels float_kernels[QT_COUNT] = {
@@ -535,8 +546,6 @@ static const struct float_kernels float_kernels[QT_COUNT] = {
     [QT_f8_e4m3] = {decode_f8_e4m3, {DIRECTS(E4M3)}},
     [QT_f8_e5m2] = {decode_f8_e5m2, {DIRECTS(E5M2)}},
     [QT_e4m3_128] = {decode_e4m3_128, {DIRECTS(FP8S)}},
-    [QT_nf4_64] = {decode_nf4_64, {DIRECTS(NF4)}},
-    [QT_fp4_64] = {decode_fp4_64, {DIRECTS(FP4)}},
 };
 
 /* ---- layers ---- */

@@ -108,7 +108,8 @@ static inline float sum_of(const float *x, int n)
     return vf_tree16(s);
 }
 
-/* y holds the differences from the mean between the passes, so y may be x. */
+/* Normalize rows by mean and variance. y has the differences from the mean between the passes, so y
+ * may be x. */
 static void layer_norm(float *y, const float *x, const float *g, const float *bias, int n_row,
                        int n, float eps)
 {

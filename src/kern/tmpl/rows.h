@@ -1,10 +1,10 @@
 /* rows.h - the passes over a row of logits, about 150 k values, in vectors: ref/rows.c bit for bit.
  *
  * <level>/ops.c includes it. The bandwidth of the L2 cache limits row_max, row_mask and the
- * counting of row_mass. row_exp is limited by 19 operations per vector on two ports. 15 of them
- * belong to exp. row_find reads only the blocks that reach the floor. With a floor they are a few
- * percent of all blocks. Measured at 151,936 logits, us, a Sapphire Rapids core at 2.6 GHz, ref /
- * AVX2 / AVX-512:
+ * counting of row_mass. 19 operations per vector on two ports limit row_exp. 15 of them belong to
+ * exp. row_find reads only the blocks that reach the floor. With a floor they are a few percent of
+ * all blocks. Measured at 151,936 logits, us, a Sapphire Rapids core at 2.6 GHz, ref / AVX2 /
+ * AVX-512:
  *   row_max 74 / 6.4 / 7.9    row_find, some hundreds 2 / 2 / 2
  *   row_mask 710 / 21 / 18    row_find, all of them 100 / 32 / 40    row_mass 580 / 21 / 14
  * A core of an AMD EPYC of family 25, 2.86 GHz, ref / AVX2, and the share of the bound of AVX2:
@@ -12,8 +12,8 @@
  *   row_mask 837 / 21    0.64 of it, counting the written bytes
  *   row_mass 827 / 18    0.38 of it: the bound is arithmetic
  *   row_exp 4342 / 86    0.74 of two operations per cycle
- * row_exp on that core by the share of forbidden logits: first the former version, with bounds of t
- * per vector and exp(-105) for a forbidden logit, then this one:
+ * Times of row_exp on that core, by the share of forbidden logits. First the previous version, with
+ * bounds of t per vector and exp(-105) for a forbidden logit, then this version:
  *   none 104, 87   1 % 132, 99   10 % 239, 112   50 % 282, 112   99 % 271, 66   99.9 % 271, 28
  * Any thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_ROWS_H
@@ -137,7 +137,7 @@ static double row_exp(float *weight, float *block_sum, const float *x, int n, fl
     return total;
 }
 
-/* Append the matching values of one block to the n_found values that are already there. Returns the
+/* Append the matching values of one block to the n_found values that are already there. Return the
  * new number of values. */
 static inline int block_find(int32_t *index, float *value, const float *x, int from, int n,
                              float lo, float hi, int n_found)

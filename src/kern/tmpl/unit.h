@@ -126,7 +126,8 @@ ALWAYS vf scale_f16(const struct panel_format *f, const uint8_t *s, int i, int l
 ALWAYS vf scale_one(const struct panel_format *f, const uint8_t *s, int i, int lane)
 {
     if (f->scales == PANEL_ONE) return scale_f16(f, s, i, lane);
-    return vf_load((const float *)(const void *)s + i * PANEL + lane);
+    vf d = vf_load((const float *)(const void *)s + i * PANEL + lane);
+    return f->unit == 1.0f ? d : vf_mul(d, vf_set1(f->unit));
 }
 
 /* Return 2^(e - 128), a subnormal for e < 2. */

@@ -1,6 +1,6 @@
 /* apertus.c - Apertus ("Apertus: Democratizing Open and Compliant LLMs", arXiv 2509.14233). It is a
  * llama with norms of q and k heads. The feed-forward block has xIELU and no gate. */
-#include "model/model_impl.h"
+#include "model/convert_impl.h"
 
 #include <stdio.h>
 
@@ -89,8 +89,51 @@ static void bind(struct binder *b, void *layer, int il)
     l->ffn.act_param = p;
 }
 
+/* ---- conversion ---- */
+
+static const char *const part[] = {"alpha_n", "alpha_p", "beta", "eps"};
+
+/* Write the parameters of xIELU, which a directory has as tensors of one value. */
+static void put_keys(struct key_writer *w)
+{
+    const int n = w->m->config.n_layer;
+    for (size_t p = 0; p < 4 && w->m->config.own_curve; p++) {
+        char name[64];
+        float v[LAYERS_MAX];
+        for (int i = 0; i < n; i++) {
+            snprintf(name, sizeof name, "blk.%d.xielu.%s", i, part[p]);
+            const struct tensor_info *t = checkpoint_tensor(w->m->checkpoint, name);
+            v[i] = 0;
+            if (t) qtype_info[t->type].ops->decode(&v[i], t->data, 1);
+        }
+        snprintf(name, sizeof name, "xielu.%s", part[p]);
+        gguf_put_floats(w, name, v, (size_t)n);
+    }
+}
+
+/* Add the parameters of xIELU, which a GGUF has as lists: a tensor of one value each. Two are
+ * vectors in transformers, two have no dimension. */
+static int put_tensors(struct model_gguf *g, const struct hf_class *class, struct err *e)
+{
+    const int n = g->m->config.n_layer;
+    int rc = 0;
+    for (int i = 0; i < 4 * n && g->m->config.own_curve && rc == 0; i++) {
+        char key[40], name[80], raw[200];
+        snprintf(key, sizeof key, "xielu.%s", part[i % 4]);
+        snprintf(name, sizeof name, "blk.%d.%s", i / 4, key);
+        const double x = meta_item_real(checkpoint_meta(g->c, key), (size_t)(i / 4), 0);
+        if (conversion_raw_name(raw, sizeof raw, g, class, name, -1))
+            rc = conversion_add_value(g, raw, i % 4 < 2, (float)x, e);
+    }
+    return rc;
+}
+
+static const struct arch_convert own_convert = {
+    .key_tensors = ".xielu.", .put_keys = put_keys, .put_tensors = put_tensors};
+
 const struct arch arch_apertus = {
     .name = "apertus",
+    .convert = &own_convert,
     .hf_key = hf_key,
     .gguf_neox = true,
     .own_curve = "xielu",

@@ -1,13 +1,13 @@
-/* bart.c - BART ("BART: Denoising Sequence-to-Sequence Pre-training for Natural Language
- * Generation, Translation, and Comprehension", arXiv 1910.13461): an encoder and a decoder with
- * learned positions from row 2 on, LayerNorm of the embeddings and after the sums, biases, and a
- * feed-forward block without a gate. A vector is added to the logits. Both sides have their own
- * heads and widths. No GGUF file has it. */
+/* bart.c - BART: an encoder and a decoder with learned positions from row 2 on. Paper: "BART:
+ * Denoising Sequence-to-Sequence Pre-training for Natural Language Generation, Translation, and
+ * Comprehension", arXiv 1910.13461. LayerNorm applies to the embeddings and after the sums. Layers
+ * have biases, and the feed-forward block has no gate. A vector is added to the logits. Both sides
+ * have their own heads and widths. No GGUF file has it. */
 #include "model/model_impl.h"
 
 #include <limits.h>
 
-enum { FIRST_POSITION = 2, HEADS_MAX = 1 << 16, WIDTH_MAX = 1 << 22 };
+enum { FIRST_POSITION = 2 };
 
 #define FORM "another form of an older class is not supported yet"
 
@@ -81,7 +81,7 @@ static void config(struct config *c, struct binder *b)
 {
     static const char heads[] = "config.decoder_attention_heads";
     const int n_head = config_int(b, heads, 1, HEADS_MAX, c->n_head),
-              d_ff = config_int(b, "config.decoder_ffn_dim", 1, WIDTH_MAX, c->d_ff);
+              d_ff = config_int(b, "config.decoder_ffn_dim", 1, D_FF_MAX, c->d_ff);
     positions(c, b);
     check_heads(b, "attention.head_count", c->n_head);
     check_heads(b, heads, n_head);

@@ -1,6 +1,5 @@
-/* bert.c - BERT ("BERT: Pre-training of Deep Bidirectional Transformers for Language
- * Understanding", arXiv 1810.04805): learned positions and segments, LayerNorm after each block,
- * GELU. */
+/* bert.c - BERT: learned positions and segments, LayerNorm after each block, GELU. Paper: "BERT:
+ * Pre-training of Deep Bidirectional Transformers for Language Understanding", arXiv 1810.04805. */
 #include "bert_impl.h"
 
 /* defaults of BertConfig of transformers 5 */
@@ -43,7 +42,7 @@ static void config(struct config *c, struct binder *b)
     c->qkv_bias = c->o_bias = c->ffn_bias = BIAS_NEEDED;
 }
 
-/* A classifier's first matrix is BERT's pooler, or RoBERTa's own matrix. */
+/* Bind the ends. A classifier's first matrix is BERT's pooler, or RoBERTa's own matrix. */
 void bert_bind_ends(struct binder *b, void *ends)
 {
     const enum curve tanh = CURVE_tanh;

@@ -4,6 +4,7 @@
 
 #include "model/model_impl.h"
 
+/* Bind the ends of BERT, with a classifier if the file has one. */
 void bert_bind_ends(struct binder *b, void *ends);
 
 #endif

@@ -1,7 +1,7 @@
-/* bitnet.c - BitNet b1.58 ("The Era of 1-bit LLMs: All Large Language Models are in 1.58 Bits",
- * arXiv 2402.17764; the 2B4T model, arXiv 2504.12285): a llama with a further norm inside each
- * block, before its last matrix. The feed-forward block has squared ReLU. form/bitnet.c reads the
- * ternary matrices.
+/* bitnet.c - BitNet b1.58: a llama with a further norm inside each block, before its last matrix.
+ * Papers: "The Era of 1-bit LLMs: All Large Language Models are in 1.58 Bits", arXiv 2402.17764;
+ * the 2B4T model, arXiv 2504.12285. The feed-forward block has squared ReLU. form/bitnet.c reads
+ * the ternary matrices.
  *
  *   x += o(sub_norm(attention(norm x)))
  *   x += down(sub_norm(curve(gate h) * up h)), h = norm x
@@ -31,10 +31,11 @@ static const struct config_key hf_key[] = {
 struct bitnet_layer {
     struct decoder_layer decoder;
     struct norm attn_sub,
-        ffn_sub; /* of the attention's result, and of the product of gate and up */
+        ffn_sub; /* norms of the attention's result, and of the product of gate and up */
 };
 
-/* The norm of the attention's result has the width of the model in the class. */
+/* Read the config. As in the class, the norm of the attention's result has the width of the
+ * model. */
 static void config(struct config *c, struct binder *b)
 {
     if (c->n_head * c->d_head != c->d)

@@ -1,6 +1,6 @@
-/* bloom.c - BLOOM ("BLOOM: A 176B-Parameter Open-Access Multilingual Language Model", arXiv
- * 2211.05100): ALiBi, LayerNorm also of the embedded rows, biases, a feed-forward block without a
- * gate. */
+/* bloom.c - BLOOM: ALiBi, LayerNorm also of the embedded rows, biases, a feed-forward block without
+ * a gate. Paper: "BLOOM: A 176B-Parameter Open-Access Multilingual Language Model", arXiv
+ * 2211.05100. */
 #include "model/model_impl.h"
 
 /* defaults of BloomConfig of transformers 5, which has no maximum length and one width of the
@@ -35,7 +35,8 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* transformers divides two matrices for slow_but_exact, and then leaves out their biases. */
+/* Read the config. slow_but_exact is refused, because transformers then divides two matrices and
+ * leaves out their biases. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "config.slow_but_exact";

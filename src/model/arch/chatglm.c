@@ -1,6 +1,6 @@
-/* chatglm.c - GLM-4-9B ("ChatGLM: A Family of Large Language Models", arXiv 2406.12793), model_type
- * glm. The model is a llama with biases of q, k and v. Gate and up are one matrix. The rope rotates
- * adjacent lanes in the first half of each head. */
+/* chatglm.c - GLM-4-9B, model_type glm. Paper: "ChatGLM: A Family of Large Language Models", arXiv
+ * 2406.12793. The model is a llama with biases of q, k and v. Gate and up are one matrix. The rope
+ * rotates adjacent lanes in the first half of each head. */
 #include "model/model_impl.h"
 
 /* defaults of GlmConfig of transformers 5 */

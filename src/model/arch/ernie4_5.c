@@ -20,8 +20,8 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Set the biases. One field decides about the biases of q, k, v, output and feed-forward. A GGUF
- * has the tensors or not. */
+/* Set the biases. One field selects the biases of q, k, v, output and feed-forward. A GGUF has the
+ * tensors or not. */
 static void config(struct config *c, struct binder *b)
 {
     if (config_is_hf(b) && config_bool(b, "config.use_bias", false))

@@ -1,6 +1,6 @@
 /* exaone4.c - EXAONE 4.0 ("EXAONE 4.0: Unified Large Language Models", arXiv 2507.11407): norms
- * after the blocks, and of q and k heads. If some layers have a window, all other layers have no
- * rope. */
+ * after the blocks, and of q and k heads. A layer without a window has no rope if another layer has
+ * a window. */
 #include "gemma_impl.h"
 
 #include <limits.h>
@@ -51,8 +51,8 @@ static int gguf_interval(struct binder *b, int n_layer)
     return 4;
 }
 
-/* Set windows as in llama.cpp, where only the model of 64 layers has them. Layers without a window
- * have no rope there. */
+/* Set windows as in llama.cpp: only the model of 64 layers has them, and its layers without a
+ * window have no rope. */
 static void gguf_config(struct config *c, struct binder *b)
 {
     static const char key[] = "attention.sliding_window";

@@ -1,7 +1,8 @@
-/* falcon.c - Falcon ("The Falcon Series of Open Language Models", arXiv 2311.16867): LayerNorm, a
- * feed-forward block without a gate, parallel to attention in all models except the first. One KV
- * head, or q, k and v together per KV head. The first models have ALiBi in place of a rope. */
-#include "model/model_impl.h"
+/* falcon.c - Falcon: LayerNorm, a feed-forward block without a gate, parallel to attention in all
+ * models except the first. Paper: "The Falcon Series of Open Language Models", arXiv 2311.16867.
+ * There is one KV head, or q, k and v are together per KV head. The first models have ALiBi in
+ * place of a rope. */
+#include "model/convert_impl.h"
 
 #include <limits.h>
 
@@ -56,7 +57,7 @@ static void kv_heads(struct config *c, struct binder *b, bool newer)
 {
     static const char key[] = "config.num_kv_heads";
     const bool multi_query = config_bool(b, "config.multi_query", false);
-    int n = config_int(b, key, 1, 65536, c->n_head);
+    int n = config_int(b, key, 1, HEADS_MAX, c->n_head);
     if (newer ? c->n_head % (n ? n : 1) != 0 : !multi_query && n != c->n_head)
         config_refuse(b, key, ERR_FORMAT, "must be %s %d, got %d",
                       newer ? "a divisor of" : "num_attention_heads,", c->n_head, n);
@@ -72,7 +73,7 @@ static void alibi(struct config *c)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].rope = ROPE_OFF;
 }
 
-/* llama.cpp computes parallel blocks and a rope. */
+/* Read the config. A GGUF has parallel blocks and a rope, because llama.cpp computes only these. */
 static void config(struct config *c, struct binder *b)
 {
     if (!config_is_hf(b)) {
@@ -87,7 +88,7 @@ static void config(struct config *c, struct binder *b)
         config_bool(b, "config.bias", false) ? BIAS_NEEDED : BIAS_NONE;
 }
 
-/* In GGUF files the norm before attention is attn_norm_2 if there are two. */
+/* Bind a layer. In GGUF files the norm before attention is attn_norm_2 if there are two. */
 static void bind(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;
@@ -100,8 +101,38 @@ static void bind(struct binder *b, void *layer, int il)
     bind_ffn(b, &l->ffn, il);
 }
 
+/* ---- conversion ---- */
+
+/* Return true for Falcon's newer architecture, which has several KV heads or two norms. */
+static bool is_newer(const struct config_writer *w)
+{
+    return w->c->order == BLOCKS_2_NORMS || (w->c->n_head_kv > 1 && w->c->n_head_kv < w->c->n_head);
+}
+
+static void newer(struct config_writer *w, const char *name)
+{
+    hf_put_bool(w, name, is_newer(w));
+}
+
+static void n_norm(struct config_writer *w, const char *name)
+{
+    hf_put_int(w, name, w->c->order == BLOCKS_2_NORMS ? 2 : 1);
+}
+
+static void multi_query(struct config_writer *w, const char *name)
+{
+    hf_put_bool(w, name, w->c->n_head_kv == 1);
+}
+
+static const struct hf_field own_field[] = {{"config.new_decoder_architecture", newer},
+                                            {"config.num_ln_in_parallel_attn", n_norm},
+                                            {"config.multi_query", multi_query},
+                                            {0}};
+static const struct arch_convert own_convert = {.field = own_field};
+
 const struct arch arch_falcon = {
     .name = "falcon",
+    .convert = &own_convert,
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = true,

@@ -1,5 +1,5 @@
-/* gemma.c - Gemma 1 ("Gemma: Open Models Based on Gemini Research and Technology", arXiv
- * 2403.08295). It is a llama with GeGLU, embeddings times sqrt(d) and a tied head. Hugging Face
+/* gemma.c - Gemma 1. Paper: "Gemma: Open Models Based on Gemini Research and Technology", arXiv
+ * 2403.08295. Gemma 1 is a llama with GeGLU, embeddings times sqrt(d) and a tied head. Hugging Face
  * files contain g - 1 for the weight g of each norm. */
 #include "model/model_impl.h"
 

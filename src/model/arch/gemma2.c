@@ -1,6 +1,6 @@
-/* gemma2.c - Gemma 2 ("Gemma 2: Improving Open Language Models at a Practical Size", arXiv
- * 2408.00118). It has norms before and after each block, a window in every other layer, and caps of
- * attention scores and logits. */
+/* gemma2.c - Gemma 2. Paper: "Gemma 2: Improving Open Language Models at a Practical Size", arXiv
+ * 2408.00118. The model has norms before and after each block, a window in every other layer, and
+ * caps of attention scores and logits. */
 #include "gemma_impl.h"
 
 /* defaults of Gemma2Config of transformers 5 */
@@ -37,8 +37,8 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Reject a factor without a scaling: llama.cpp scales the ropes of the layers with a window then,
- * but not of the others. */
+/* Reject a factor without a scaling, with which llama.cpp scales only the ropes of layers with a
+ * window. */
 static void check_factor(const struct config *c, struct binder *b)
 {
     const struct rope_config *r = &c->rope[ROPE_MAIN];
@@ -47,35 +47,28 @@ static void check_factor(const struct config *c, struct binder *b)
                       "must be linear or yarn with rope.scaling.factor %g, got none", r->factor);
 }
 
-/* Return the cap of attention scores. config reads it first, which marks and checks its key. */
-static float score_cap(struct binder *b)
+/* Set the cap of attention scores. */
+static void score_cap(struct config *c, struct binder *b, const char *key)
 {
-    return config_cap(b,
-                      config_is_hf(b) ? "config.attn_logit_softcapping" : "attn_logit_softcapping");
+    const float cap = config_cap(b, key);
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].softcap = cap;
 }
 
-/* Read the config as in transformers. A GGUF file is read as in llama.cpp, where only the 27B model
- * has a different scale. */
+/* Read the config as in transformers. A GGUF file is read as in llama.cpp: only the 27B model has a
+ * different scale. */
 static void config(struct config *c, struct binder *b)
 {
     c->embed_scale = (float)sqrt(c->d);
     if (config_is_hf(b)) {
         gemma_hf_config(c, b, 2);
-        score_cap(b);
+        score_cap(c, b, "config.attn_logit_softcapping");
         return;
     }
     check_factor(c, b);
     gemma_gguf_windows(c, b, 2);
     gemma_attn_scale(c, c->n_layer == 46 ? c->d / c->n_head : c->d_head);
     c->logit_softcap = config_cap(b, "final_logit_softcapping");
-    score_cap(b);
-}
-
-static void bind(struct binder *b, void *layer, int il)
-{
-    struct decoder_layer *l = layer;
-    decoder_bind_layer(b, l, il);
-    l->attn.spec.softcap = score_cap(b);
+    score_cap(c, b, "attn_logit_softcapping");
 }
 
 const struct arch arch_gemma2 = {
@@ -85,5 +78,4 @@ const struct arch arch_gemma2 = {
     .gguf_neox = true,
     .curve = CURVE_gelu_tanh,
     .config = config,
-    .bind = bind,
 };

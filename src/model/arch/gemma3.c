@@ -35,12 +35,6 @@ static const struct config_key hf_key[] = {
     IDLE("config.cache_implementation", "implementation of the reference"),
     ONLY("config.attn_logit_softcapping", 0, "transformers passes over other values"),
     ONLY("config.use_bidirectional_attention", 0, "true selects gemma-embedding"),
-    /* of models with images, whose text part is read */
-    IDLE("config.outer.vision_config", "the part of images is not read"),
-    IDLE("config.outer.mm_tokens_per_image", "the part of images is not read"),
-    IDLE("config.outer.boi_token_index", "tokens around images"),
-    IDLE("config.outer.eoi_token_index", "tokens around images"),
-    IDLE("config.outer.image_token_index", "tokens in place of images"),
     KEYS_END,
 };
 
@@ -53,20 +47,20 @@ static const struct config_key gguf_key[] = {
 
 /* ---- parts of other architectures ---- */
 
-/* interval 0: an error was found before. */
+/* Set the windows. interval is 0 if an error was found before. */
 void gemma_windows(struct config *c, int window, int interval)
 {
     for (int i = 0; i < c->n_layer && interval > 0; i++)
         c->layer[i].window = (i + 1) % interval ? window : 0;
 }
 
-/* Scores are divided by sqrt(divisor) in all layers. */
+/* Divide scores by sqrt(divisor) in all layers. */
 void gemma_attn_scale(struct config *c, double divisor)
 {
     for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale = (float)(1 / sqrt(divisor));
 }
 
-/* Every interval-th layer attends to all positions. All other layers have the window. */
+/* Let every interval-th layer attend to all positions. All other layers have the window. */
 void gemma_gguf_windows(struct config *c, struct binder *b, int interval)
 {
     char text[80];
@@ -78,7 +72,7 @@ void gemma_gguf_windows(struct config *c, struct binder *b, int interval)
     if (b->rc == 0) gemma_windows(c, window, interval);
 }
 
-/* The list of layer types has priority over the interval. */
+/* Read a config.json. The list of layer types has priority over the interval. */
 void gemma_hf_config(struct config *c, struct binder *b, int interval)
 {
     const int window = config_window(b);
@@ -97,7 +91,7 @@ void gemma_hf_config(struct config *c, struct binder *b, int interval)
 
 /* ---- the config ---- */
 
-/* Read the config as llama.cpp does, where only the 27B model has a different scale. */
+/* Read the config as llama.cpp does: only the 27B model has a different scale. */
 static void gguf_config(struct config *c, struct binder *b)
 {
     gemma_gguf_windows(c, b, config_int(b, "attention.sliding_window_pattern", 1, INT_MAX, 6));
@@ -115,7 +109,7 @@ static void hf_config(struct config *c, struct binder *b)
     config_local_rope(c, b, "config.rope_local_base_freq", config_sliding_base(b, older));
 }
 
-/* The two sources have different fields for windows and scales. */
+/* Read the config. The two sources have different fields for windows and scales. */
 void gemma3_config(struct config *c, struct binder *b)
 {
     c->embed_scale = (float)sqrt(c->d);
@@ -125,35 +119,11 @@ void gemma3_config(struct config *c, struct binder *b)
         gguf_config(c, b);
 }
 
-int64_t gemma_size(const struct config *c, enum tensor_size size)
-{
-    switch (size) {
-    case SIZE_N_STREAM:
-        return c->n_stream;
-    case SIZE_N_STREAM_2:
-        return (int64_t)c->n_stream * c->n_stream;
-    case SIZE_D_LAUREL:
-        return c->d_laurel;
-    case SIZE_N_INPUT:
-        return c->n_input;
-    case SIZE_D_INPUT:
-        return c->d_input;
-    default:
-        return (int64_t)c->n_layer * c->d_input;
-    }
-}
-
-/* begins of the names of other parts, in files of transformers 5 and in older files */
-static const char *const left_out[] = {"model.vision_tower.", "model.multi_modal_projector.",
-                                       "vision_tower.", "multi_modal_projector.", NULL};
-
 const struct arch arch_gemma3 = {
     .name = "gemma3",
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .curve = CURVE_gelu_tanh,
-    .left_out = left_out,
-    .left_out_why = "parts for images",
     .config = gemma3_config,
 };

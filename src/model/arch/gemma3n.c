@@ -4,8 +4,6 @@
  * (block/input.c), and the last ones use the keys and values of earlier ones (block/attn.c). */
 #include "gemma_impl.h"
 
-#include <limits.h>
-
 struct gemma3n_ends {
     struct decoder_ends decoder; /* first, because the functions of a decoder get its address */
     struct layer_inputs inputs;
@@ -18,22 +16,20 @@ struct gemma3n_layer {
     struct linear laurel_left, laurel_right; /* matrices [d_laurel, d] and [d, d_laurel] */
     struct norm laurel_norm;
     struct input_block input;
-    const float *scale; /* borrowed f32 [d]: factors of the active stream; NULL: none */
-    float cut;          /* standard deviations below which gates are 0; -INFINITY: all are kept */
+    const float *scale; /* borrowed f32 [d] factors of the active stream; NULL: none */
+    bool cuts_gates;
+    float gate_cut;
     int at_laurel;
 };
 
 /* ---- binding ---- */
 
-/* Other files than config.json contain only the number of rows of the table of inputs. */
 static void bind_ends(struct binder *b, void *ends)
 {
     struct gemma3n_ends *e = ends;
-    struct config *c = &b->m->config;
-    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, "per_layer_token_embd.weight");
-    if (!config_is_hf(b)) c->n_input = t && t->dim[1] <= INT_MAX ? (int)t->dim[1] : 0;
-    bind_inputs(b, &e->inputs);
-    bind_altup_ends(b, &e->altup);
+    const struct gemma_own *own = b->m->config.own;
+    bind_inputs(b, &e->inputs, own->d_input, own->n_input);
+    bind_altup_ends(b, &e->altup, own->n_stream);
     decoder_bind(b, &e->decoder);
 }
 
@@ -47,7 +43,8 @@ static void bind_scale(struct binder *b, const float **scale, int il)
     if (b->rc == 0 && !*scale)
         b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing",
                         checkpoint_path(b->checkpoint), name);
-    if (config_bool(b, "config.altup_correct_scale", true))
+    const struct gemma_own *own = b->m->config.own;
+    if (own->scales)
         bind_vector(b, scale, n);
     else
         *scale = NULL;
@@ -56,15 +53,17 @@ static void bind_scale(struct binder *b, const float **scale, int il)
 static void bind(struct binder *b, void *layer, int il)
 {
     struct gemma3n_layer *l = layer;
+    const struct gemma_own *own = b->m->config.own;
     decoder_bind_layer(b, &l->decoder, il);
-    bind_altup(b, &l->altup, il, gemma3n_active(b));
+    bind_altup(b, &l->altup, il, own->n_stream, own->active);
     bind_linear(b, &l->laurel_left, "blk.%d.laurel_l", il, BIAS_NONE);
     bind_linear(b, &l->laurel_right, "blk.%d.laurel_r", il, BIAS_NONE);
     bind_norm(b, &l->laurel_norm, "blk.%d.laurel_post_norm", il);
-    bind_input(b, &l->input, il);
+    bind_input(b, &l->input, il, own->d_input);
     bind_scale(b, &l->scale, il);
-    l->cut = gemma3n_cut(b, il);
-    l->at_laurel = bind_rows(b, "laurel", b->m->config.d_laurel);
+    l->cuts_gates = b->m->config.layer[il].cuts_gates;
+    l->gate_cut = b->m->config.layer[il].gate_cut;
+    l->at_laurel = bind_rows(b, "laurel", own->d_laurel);
 }
 
 /* ---- the forward pass ---- */
@@ -77,8 +76,8 @@ static void embed(struct fwd *f, const void *ends)
     fwd_split(f, &e->altup);
 }
 
-/* Set f->x to (a + post(attn h) + laurel h) / sqrt(2), where h is the norm of the active prediction
- * a, and laurel h is h + norm(right(left h)). */
+/* Set f->x to (a + post(attn h) + laurel h) / sqrt(2). h is the norm of the active prediction a.
+ * laurel h is h + norm(right(left h)). */
 static void attend(struct fwd *f, const struct gemma3n_layer *l, const float *a)
 {
     const struct decoder_layer *d = &l->decoder;
@@ -104,8 +103,7 @@ static void add_input(struct fwd *f, const struct gemma3n_layer *l)
         x = f->h;
     }
     fwd_input(f, f->y, x, &l->input);
-    for (int i = 1; i < f->m->config.n_stream; i++)
-        fwd_add(f, fwd_prediction(f, &l->altup, i), f->y);
+    for (int i = 1; i < l->altup.n_stream; i++) fwd_add(f, fwd_prediction(f, &l->altup, i), f->y);
 }
 
 static void layer(struct fwd *f, const void *layer)
@@ -114,8 +112,8 @@ static void layer(struct fwd *f, const void *layer)
     const struct decoder_layer *d = &l->decoder;
     fwd_predict(f, &l->altup);
     attend(f, l, fwd_prediction(f, &l->altup, l->altup.active));
-    if (l->cut > -INFINITY)
-        fwd_ffn_cut(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->ffn, l->cut);
+    if (l->cuts_gates)
+        fwd_ffn_cut(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->ffn, l->gate_cut);
     else
         fwd_ffn(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->ffn);
     fwd_norm(f, f->y, f->y, &d->ffn_post);
@@ -136,6 +134,7 @@ static struct model_out output(struct fwd *f, const void *ends)
 
 const struct arch arch_gemma3n = {
     .name = "gemma3n",
+    .convert = &gemma3n_convert,
     .hf_key = gemma3n_hf_key,
     .gguf_key = gemma3n_gguf_key,
     .gguf_neox = true,
@@ -144,8 +143,6 @@ const struct arch arch_gemma3n = {
     .curve = CURVE_gelu_tanh,
     .ends_bytes = sizeof(struct gemma3n_ends),
     .layer_bytes = sizeof(struct gemma3n_layer),
-    .left_out = gemma_other_parts,
-    .left_out_why = "parts for images and audio",
     .size = gemma_size,
     .config = gemma3n_config,
     .bind_ends = bind_ends,

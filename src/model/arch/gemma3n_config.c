@@ -38,8 +38,6 @@ const struct config_key gemma3n_hf_key[] = {
     KEY("config.laurel_rank", 64),
     KEY_UNSET("config.activation_sparsity_pattern"),
     IDLE("config.altup_coef_clip", "training"),
-    IDLE("config.outer.audio_soft_tokens_per_image", "the part of audio is not read"),
-    GEMMA_OTHER_KEYS,
     KEYS_END,
 };
 
@@ -56,64 +54,21 @@ const struct config_key gemma3n_gguf_key[] = {
     KEYS_END,
 };
 
-/* ---- sparsity ---- */
-
-/* Return the key of the list of sparsities. */
-static const char *sparsity_key(const struct binder *b)
-{
-    return config_is_hf(b) ? "config.activation_sparsity_pattern" : "activation_sparsity_scale";
-}
-
-/* Without a list, the first ten layers of more than ten are sparse. A GGUF has minus infinity for
- * layers that are not. */
-float gemma3n_cut(struct binder *b, int il)
-{
-    const struct meta *m = config_meta(b, sparsity_key(b));
-    const int n = b->m->config.n_layer;
-    double v = il < 10 && n > 10 ? 0.95 : 0;
-    if (meta_kind(m) != META_NONE) v = meta_item_real(m, (size_t)il, NAN);
-    if (meta_kind(m) != META_NONE && !config_is_hf(b)) return (float)v;
-    return v > 0 ? ffn_cut_of((double)(float)v) : -INFINITY;
-}
-
-/* Check the list. A layer must keep some gates. */
-static void check_sparsity(struct binder *b)
-{
-    char text[80];
-    const char *key = sparsity_key(b);
-    const struct meta *m = config_meta(b, key);
-    const size_t n = (size_t)b->m->config.n_layer;
-    const double most = config_is_hf(b) ? 1 : INFINITY;
-    if (meta_kind(m) == META_NONE) return;
-    if (meta_count(m) != n)
-        config_refuse(b, key, ERR_FORMAT, "must be a list of %zu numbers, got %s", n,
-                      config_value_text(m, text));
-    for (size_t i = 0; i < n && b->rc == 0; i++) {
-        const double v = meta_item_real(m, i, NAN);
-        if (!(v < most))
-            config_refuse(b, key, ERR_FORMAT, "[%zu]: must be below %g, got %g", i, most, v);
-    }
-}
-
 /* ---- both sources ---- */
 
-int gemma3n_active(struct binder *b)
-{
-    return config_int(b, config_is_hf(b) ? "config.altup_active_idx" : "altup.active_idx", 0,
-                      STREAMS_MAX, 0);
-}
-
-/* Set what both sources have in common, from the layers' windows. */
-static void finish(struct config *c, struct binder *b, const char *shared, int n_shared)
+/* Set the fields that both sources have in common, from the layers' windows. */
+static void finish(struct config *c, struct gemma_own *own, struct binder *b, const char *shared,
+                   int n_shared)
 {
     const char *active = config_is_hf(b) ? "config.altup_active_idx" : "altup.active_idx";
+    own->active = config_int(b, active, 0, STREAMS_MAX, 0);
     c->embed_scale = (float)sqrt(c->d);
     c->v_norms = true;
     for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale = 1;
-    if (b->rc == 0 && gemma3n_active(b) >= c->n_stream)
-        config_refuse(b, active, ERR_FORMAT, "must be below the %d streams, got %d", c->n_stream,
-                      gemma3n_active(b));
-    check_sparsity(b);
+    if (b->rc == 0 && own->active >= own->n_stream)
+        config_refuse(b, active, ERR_FORMAT, "must be below the %d streams, got %d", own->n_stream,
+                      own->active);
+    gemma3n_gates(c, b);
     /* the declared default may exceed the number of layers */
     if (n_shared >= c->n_layer)
         config_refuse(b, shared, ERR_FORMAT, "must be below the %d layers, got %d", c->n_layer,
@@ -121,7 +76,7 @@ static void finish(struct config *c, struct binder *b, const char *shared, int n
     if (b->rc == 0) config_share_kv(c, b, shared, n_shared);
 }
 
-/* The class ignores rope_parameters without an object per layer type. */
+/* Reject rope_parameters without an object per layer type, because the class ignores them. */
 static void check_rope(struct binder *b)
 {
     static const char full[] = "config.rope_parameters.full_attention";
@@ -130,23 +85,23 @@ static void check_rope(struct binder *b)
         config_refuse(b, full, ERR_MISSING, "is missing; a rope_scaling is not supported yet");
 }
 
-static void hf_config(struct config *c, struct binder *b)
+static void hf_config(struct config *c, struct gemma_own *own, struct binder *b)
 {
     static const char shared[] = "config.num_kv_shared_layers";
-    const int window = config_window(b), n_shared = config_int(b, shared, 0, 4096, 0);
+    const int window = config_window(b), n_shared = config_int(b, shared, 0, LAYERS_MAX, 0);
     const double base = config_real(b, "config.rope_local_base_freq", 10000);
     c->logit_softcap = config_cap(b, "config.final_logit_softcapping");
-    c->d_input = config_int(b, "config.hidden_size_per_layer_input", 1, 1 << 20, 0);
-    c->n_input = config_int(b, "config.vocab_size_per_layer_input", 1, INT_MAX, 0);
-    c->n_stream = config_int(b, "config.altup_num_inputs", 1, STREAMS_MAX, 0);
-    c->d_laurel = config_int(b, "config.laurel_rank", 1, 1 << 20, 0);
-    config_bool(b, "config.altup_correct_scale", true);
+    own->d_input = config_int(b, "config.hidden_size_per_layer_input", 1, WIDTH_MAX, 0);
+    own->n_input = config_int(b, "config.vocab_size_per_layer_input", 1, INT_MAX, 0);
+    own->n_stream = config_int(b, "config.altup_num_inputs", 1, STREAMS_MAX, 0);
+    own->d_laurel = config_int(b, "config.laurel_rank", 1, WIDTH_MAX, 0);
+    own->scales = config_bool(b, "config.altup_correct_scale", true);
     check_rope(b);
     if (window == 0)
         config_refuse(b, "attention.sliding_window", ERR_FORMAT, "must be at least 1, got null");
     if (b->rc == 0 && !config_layer_types(b, c, window)) gemma_windows(c, window, 5);
     config_local_rope(c, b, "config.rope_local_base_freq", config_sliding_base(b, base));
-    finish(c, b, shared, n_shared);
+    finish(c, own, b, shared, n_shared);
 }
 
 /* Set the windows: a list of booleans, or an interval of layers without one. */
@@ -164,34 +119,40 @@ static void gguf_windows(struct config *c, struct binder *b)
     for (int i = 0; i < c->n_layer && slides; i++) c->layer[i].window = slides[i] ? window : 0;
 }
 
-/* llama.cpp has constants in place of some keys: 20 layers with keys and values, 4 streams, 10
- * sparse layers. They are the defaults here, because files with other values have these keys. */
-static void gguf_config(struct config *c, struct binder *b)
+/* Read a GGUF. llama.cpp has constants in place of some keys: 20 layers with keys and values, 4
+ * streams, 10 sparse layers. They are the defaults here, because files with other values have these
+ * keys. */
+static void gguf_config(struct config *c, struct gemma_own *own, struct binder *b)
 {
     static const char shared[] = "attention.shared_kv_layers";
     const struct tensor_info *left = checkpoint_tensor(b->checkpoint, "blk.0.laurel_l.weight");
     const struct rope_config *r = &c->rope[ROPE_MAIN];
     const double base = config_real(b, "rope.freq_base_swa", r->base);
-    const int n_shared = config_int(b, shared, 0, 4096, c->n_layer > 20 ? c->n_layer - 20 : 0);
+    const int n_shared =
+        config_int(b, shared, 0, LAYERS_MAX, c->n_layer > 20 ? c->n_layer - 20 : 0);
     gguf_windows(c, b);
     c->logit_softcap = (float)config_real(b, "final_logit_softcapping", 30);
     if (!(c->logit_softcap > 0))
         config_refuse(b, "final_logit_softcapping", ERR_FORMAT, "must be above 0, got %g",
                       (double)c->logit_softcap);
-    c->d_input = config_int(b, "embedding_length_per_layer_input", 1, 1 << 20, 256);
-    c->n_stream = config_int(b, "altup.num_inputs", 1, STREAMS_MAX, 0);
-    c->d_laurel = left && left->dim[1] <= 1 << 20 ? (int)left->dim[1] : 0;
+    own->d_input = config_int(b, "embedding_length_per_layer_input", 1, WIDTH_MAX, 256);
+    own->n_input = gemma_table_rows(b);
+    own->scales = true;
+    own->n_stream = config_int(b, "altup.num_inputs", 1, STREAMS_MAX, 0);
+    own->d_laurel = left && left->dim[1] <= WIDTH_MAX ? (int)left->dim[1] : 0;
     if (r->scaling != ROPE_NONE && r->factor != 1)
         config_refuse(b, "rope.scaling.factor", ERR_UNSUPPORTED, "must be 1, got %g", r->factor);
     config_local_rope(c, b, "rope.freq_base_swa", base);
     c->rope[ROPE_LOCAL].magnitude = config_real(b, "rope.scaling.attn_factor", 1);
-    finish(c, b, shared, n_shared);
+    finish(c, own, b, shared, n_shared);
 }
 
 void gemma3n_config(struct config *c, struct binder *b)
 {
+    struct gemma_own *own = gemma_own(c, b);
+    if (!own) return;
     if (config_is_hf(b))
-        hf_config(c, b);
+        hf_config(c, own, b);
     else
-        gguf_config(c, b);
+        gguf_config(c, own, b);
 }

@@ -1,18 +1,16 @@
 /* gemma4.c - Gemma 4, text: layers of Gemma 3, with values normalized per head. Layers without a
  * window have other heads than sliding ones, and a rope that leaves the last lanes unchanged. In
- * some models their values are the keys before the norm. Depending on the model, the last layers
- * use the keys and values of earlier ones (block/attn.c), layers have inputs of their own
- * (block/input.c), and a mixture of experts is next to the feed-forward block. */
+ * some models their values are the keys before the norm. In some models the last layers use the
+ * keys and values of earlier ones (block/attn.c). In some models layers have inputs of their own
+ * (block/input.c). In some models a mixture of experts is next to the feed-forward block. */
 #include "gemma_impl.h"
-
-#include <limits.h>
 
 struct gemma4_ends {
     struct decoder_ends decoder; /* first, because the functions of a decoder get its address */
     struct layer_inputs inputs;
 };
 
-/* The mixture of a layer; moe.n_expert: 0 if the layer has none. */
+/* The mixture of a layer. moe.n_expert is 0 if the layer has none. */
 struct gemma4_mixture {
     struct moe_block moe;
     struct norm router_norm, norm; /* norms of the inputs of the router, and of the experts */
@@ -29,20 +27,18 @@ struct gemma4_layer {
 
 /* ---- binding ---- */
 
-/* Every token needs a row of the table of inputs. Other files than config.json contain only the
- * table's number of rows. */
+/* Bind the ends, and check that every token has a row of the table of inputs. */
 static void bind_ends(struct binder *b, void *ends)
 {
     struct gemma4_ends *e = ends;
-    struct config *c = &b->m->config;
-    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, "per_layer_token_embd.weight");
-    if (!config_is_hf(b)) c->n_input = t && t->dim[1] <= INT_MAX ? (int)t->dim[1] : 0;
-    if (c->d_input > 0) bind_inputs(b, &e->inputs);
+    const struct gemma_own *own = b->m->config.own;
+    if (own->d_input > 0) bind_inputs(b, &e->inputs, own->d_input, own->n_input);
     decoder_bind(b, &e->decoder);
-    if (b->rc == 0 && c->d_input > 0 && c->n_input < c->n_vocab)
+    const int n_vocab = b->m->config.n_vocab; /* the embedding's rows if the config lacks it */
+    if (b->rc == 0 && own->d_input > 0 && own->n_input < n_vocab)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
                         "%s: vocab_size_per_layer_input: must be at least the %d tokens, got %d",
-                        checkpoint_path(b->checkpoint), c->n_vocab, c->n_input);
+                        checkpoint_path(b->checkpoint), n_vocab, own->n_input);
 }
 
 /* Bind the mixture. The router's norm has the weights scale / sqrt(d). */
@@ -64,10 +60,11 @@ static void bind_mixture(struct binder *b, struct gemma4_mixture *x, int il)
 static void bind(struct binder *b, void *layer, int il)
 {
     struct gemma4_layer *l = layer;
+    const struct gemma_own *own = b->m->config.own;
     char name[160];
     decoder_bind_layer(b, &l->decoder, il);
     if (b->m->config.layer[il].n_expert > 0) bind_mixture(b, &l->mixture, il);
-    if (b->m->config.d_input > 0) bind_input(b, &l->input, il);
+    if (own->d_input > 0) bind_input(b, &l->input, il, own->d_input);
     bind_name(b, name, "blk.%d.layer_output_scale", il, "weight");
     const float *scale = b->rc == 0 ? bind_extra(b, name, 1) : NULL;
     l->scale = scale ? *scale : 1;
@@ -79,7 +76,7 @@ static void embed(struct fwd *f, const void *ends)
 {
     const struct gemma4_ends *e = ends;
     decoder_embed(f, &e->decoder);
-    if (f->m->config.d_input > 0) fwd_inputs(f, &e->inputs);
+    if (e->inputs.d_input > 0) fwd_inputs(f, &e->inputs);
 }
 
 /* Compute x += post(attn(norm x)); x += post(dense_post(ffn(norm x)) + mixture_post(moe(norm x))).
@@ -109,21 +106,19 @@ static void layer(struct fwd *f, const void *layer)
         mixed(f, &l->decoder, &l->mixture);
     else
         decoder_layer(f, &l->decoder);
-    if (f->m->config.d_input > 0) {
+    if (l->input.d_input > 0) {
         fwd_input(f, f->y, f->x, &l->input);
         fwd_add(f, f->x, f->y);
     }
     if (l->scale != 1) fwd_scale(f, f->x, l->scale);
 }
 
-const char *const gemma_other_parts[] = {"model.vision_tower.", "model.audio_tower.",
-                                         "model.embed_vision.", "model.embed_audio.", NULL};
-
 static const struct rope_type rope_type[] = {
     ROPE_TYPES, {"proportional", ROPE_PROPORTIONAL, NULL}, ROPE_TYPES_END};
 
 const struct arch arch_gemma4 = {
     .name = "gemma4",
+    .convert = &gemma4_convert,
     .hf_key = gemma4_hf_key,
     .gguf_key = gemma4_gguf_key,
     .gguf_neox = true,
@@ -132,8 +127,6 @@ const struct arch arch_gemma4 = {
     .curve = CURVE_gelu_tanh,
     .ends_bytes = sizeof(struct gemma4_ends),
     .layer_bytes = sizeof(struct gemma4_layer),
-    .left_out = gemma_other_parts,
-    .left_out_why = "parts for images and audio",
     .size = gemma_size,
     .config = gemma4_config,
     .bind_ends = bind_ends,

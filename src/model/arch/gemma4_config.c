@@ -1,5 +1,5 @@
-/* gemma4_config.c - keys of Gemma 4 (gemma4.c), and what its two sources have in common.
- * gemma4_hf.c reads a config.json, gemma4_gguf.c a GGUF. */
+/* gemma4_config.c - keys of Gemma 4 (gemma4.c), and the common part of its two sources. gemma4_hf.c
+ * reads a config.json, gemma4_gguf.c a GGUF. */
 #include "gemma_impl.h"
 
 #include <limits.h>
@@ -44,9 +44,6 @@ const struct config_key gemma4_hf_key[] = {
     KEY_UNSET("expert_count"),
     KEY_UNSET("expert_used_count"),
     KEY_UNSET("expert_feed_forward_length"),
-    IDLE("config.outer.video_token_id", "tokens in place of images"),
-    IDLE("config.outer.eoa_token_index", "tokens around audio"),
-    GEMMA_OTHER_KEYS,
     KEYS_END,
 };
 
@@ -76,9 +73,9 @@ static int optional(struct binder *b, const char *key, int hi)
 
 void gemma4_mixture(struct config *c, struct binder *b, bool enabled)
 {
-    const int n = optional(b, "expert_count", 65536),
-              n_used = optional(b, "expert_used_count", 65536),
-              d = optional(b, "expert_feed_forward_length", 1 << 22);
+    const int n = optional(b, "expert_count", EXPERTS_MAX),
+              n_used = optional(b, "expert_used_count", EXPERTS_MAX),
+              d = optional(b, "expert_feed_forward_length", D_FF_MAX);
     if (!enabled) return;
     if (n == 0) config_refuse(b, "expert_count", ERR_FORMAT, "must be at least 1, got 0");
     if (n_used < 1 || n_used > n)
@@ -107,8 +104,10 @@ void gemma4_finish(struct config *c, struct binder *b, double local_base, const 
 
 void gemma4_config(struct config *c, struct binder *b)
 {
+    struct gemma_own *own = gemma_own(c, b);
+    if (!own) return;
     if (config_is_hf(b))
-        gemma4_hf_config(c, b);
+        gemma4_hf_config(c, own, b);
     else
-        gemma4_gguf_config(c, b);
+        gemma4_gguf_config(c, own, b);
 }

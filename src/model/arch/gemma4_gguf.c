@@ -7,8 +7,8 @@ static void gguf_layers(struct config *c, struct binder *b)
 {
     const int window = config_window(b);
     const int *is_sliding = config_layer_ints(b, "attention.sliding_window_pattern", 0, 1, -1);
-    const int d = config_int(b, "attention.key_length_swa", 1, 65536, 0),
-              d_v = config_int(b, "attention.value_length_swa", 1, 65536, 0);
+    const int d = config_int(b, "attention.key_length_swa", 1, D_HEAD_MAX, 0),
+              d_v = config_int(b, "attention.value_length_swa", 1, D_HEAD_MAX, 0);
     config_int(b, "rope.dimension_count_swa", d, d, d);
     if (b->rc == 0 && d != d_v)
         config_refuse(b, "attention.value_length_swa", ERR_UNSUPPORTED, "must be %d, got %d", d,
@@ -48,7 +48,7 @@ static float gguf_cap(struct binder *b)
     return (float)cap;
 }
 
-void gemma4_gguf_config(struct config *c, struct binder *b)
+void gemma4_gguf_config(struct config *c, struct gemma_own *own, struct binder *b)
 {
     static const char shared[] = "attention.shared_kv_layers", factor[] = "rope.scaling.factor";
     const struct rope_config *r = &c->rope[ROPE_MAIN];
@@ -58,7 +58,8 @@ void gemma4_gguf_config(struct config *c, struct binder *b)
     if (b->rc == 0) config_share_kv(c, b, shared, n_shared);
     if (b->rc == 0) check_shared(c, b, shared, n_shared);
     c->logit_softcap = gguf_cap(b);
-    c->d_input = config_int(b, "embedding_length_per_layer_input", 0, 1 << 20, -1);
+    own->d_input = config_int(b, "embedding_length_per_layer_input", 0, WIDTH_MAX, -1);
+    own->n_input = gemma_table_rows(b);
     gemma4_mixture(c, b, meta_int(config_meta(b, "expert_count"), 0) > 0);
     if (r->scaling != ROPE_NONE && r->factor != 1)
         config_refuse(b, config_meta(b, factor) ? factor : "rope.scale_linear", ERR_UNSUPPORTED,

@@ -4,7 +4,8 @@
 
 #include <limits.h>
 
-/* Set the windows. The class lets the last layer attend to all positions, whatever its type. */
+/* Set the windows. The class ignores the type of the last layer, and lets it attend to all
+ * positions. */
 static void hf_windows(struct config *c, struct binder *b)
 {
     const int window = config_window(b);
@@ -37,7 +38,7 @@ static void single_heads(struct config *c, struct binder *b, int *d, int *n_kv)
     for (int i = 0; i < 2; i++) {
         if (!own && config_meta(b, key[i]))
             config_refuse(b, key[i], ERR_FORMAT, "must be in per_layer_config");
-        config_single_ints(b, key[i], 1, 65536, i ? n_kv : d);
+        config_single_ints(b, key[i], 1, i ? HEADS_MAX : D_HEAD_MAX, i ? n_kv : d);
     }
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
         c->layer[i].d_head = d[i], c->layer[i].n_head_kv = n_kv[i];
@@ -47,18 +48,19 @@ static void single_heads(struct config *c, struct binder *b, int *d, int *n_kv)
     }
 }
 
-/* Set the heads of the layers: those of per_layer_config, which newer versions of transformers
- * write, or those of older fields, for layers that attend to all positions. A null
+/* Set the heads of the layers. Newer versions of transformers write them to per_layer_config. Older
+ * fields are for layers that attend to all positions. A null
  * per_layer_config belongs to a newer file. */
 static void hf_heads(struct config *c, struct binder *b)
 {
     static const char own[] = "config.per_layer_config";
     char text[80];
     const struct meta *single = config_meta(b, own);
-    const int n = c->n_layer, d_full = config_int(b, "config.global_head_dim", 1, 65536, 0),
-              n_full = config_int(b, "config.num_global_key_value_heads", 1, 65536, c->n_head_kv);
+    const int n = c->n_layer, d_full = config_int(b, "config.global_head_dim", 1, D_HEAD_MAX, 0),
+              n_full =
+                  config_int(b, "config.num_global_key_value_heads", 1, HEADS_MAX, c->n_head_kv);
     const bool equal = config_bool(b, "config.attention_k_eq_v", false);
-    int *d = bind_memory(b, "sizes of heads", 2 * (size_t)n * sizeof *d);
+    int d[LAYERS_MAX], n_kv[LAYERS_MAX];
     if (b->rc == 0 && meta_kind(single) != META_NONE && meta_kind(single) != META_OBJECT)
         config_refuse(b, own, ERR_FORMAT, "must be an object, got %s",
                       config_value_text(single, text));
@@ -66,10 +68,10 @@ static void hf_heads(struct config *c, struct binder *b)
     for (int i = 0; i < n; i++) {
         const bool full = c->layer[i].window == 0;
         d[i] = !single && full ? d_full : c->d_head;
-        d[n + i] = !single && full && equal ? n_full : c->n_head_kv;
+        n_kv[i] = !single && full && equal ? n_full : c->n_head_kv;
         c->layer[i].v_is_k = full && equal;
     }
-    single_heads(c, b, d, d + n);
+    single_heads(c, b, d, n_kv);
     check_types(c, b);
 }
 
@@ -135,15 +137,16 @@ static double hf_ropes(struct config *c, struct binder *b)
     return base;
 }
 
-void gemma4_hf_config(struct config *c, struct binder *b)
+void gemma4_hf_config(struct config *c, struct gemma_own *own, struct binder *b)
 {
     static const char shared[] = "config.num_kv_shared_layers";
     const int n_shared = config_int(b, shared, 0, c->n_layer - 1, 0);
+    const int n_input = config_int(b, "config.vocab_size_per_layer_input", 1, INT_MAX, 0);
     const bool wide = config_bool(b, "config.use_double_wide_mlp", false);
     config_only_text(b, "config.use_bidirectional_attention", "vision");
     c->logit_softcap = config_cap(b, "config.final_logit_softcapping");
-    c->d_input = config_int(b, "config.hidden_size_per_layer_input", 0, 1 << 20, 0);
-    c->n_input = config_int(b, "config.vocab_size_per_layer_input", 1, INT_MAX, 0);
+    own->d_input = config_int(b, "config.hidden_size_per_layer_input", 0, WIDTH_MAX, 0);
+    own->n_input = own->d_input > 0 ? n_input : 0;
     if (b->rc == 0) hf_windows(c, b);
     if (b->rc == 0) hf_heads(c, b);
     if (b->rc == 0) config_share_kv(c, b, shared, n_shared);

@@ -50,8 +50,8 @@ static const struct config_key gguf_key[] = {
 
 static const char *const left_out[] = {"lm_head.", "output.", NULL};
 
-/* A row with a window w sees w / 2 positions on each side. A classifier reads the last row, as in
- * transformers. */
+/* Read the config. A row with a window w sees w / 2 positions on each side. A classifier reads the
+ * last row, as in transformers. */
 static void config(struct config *c, struct binder *b)
 {
     gemma3_config(c, b);

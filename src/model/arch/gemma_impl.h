@@ -18,43 +18,45 @@ void gemma_gguf_windows(struct config *c, struct binder *b, int interval);
 /* Set the scale of the embeddings, the windows, the scale of scores and the ropes of Gemma 3. */
 void gemma3_config(struct config *c, struct binder *b);
 
+/* gemma_own.c: values of gemma3n and gemma4 (config.own) */
+struct gemma_own {
+    int d_input; /* width of a layer's own input; 0: no own inputs */
+    int n_input; /* rows of the table of own inputs; 0: none */
+    /* gemma3n: number of residual streams, the stream that layers compute, and rank of the learned
+     * residual */
+    int n_stream, active, d_laurel;
+    bool scales; /* gemma3n: true if layers have factors of the active stream */
+};
+/* Return zeroed values in the model's arena, which config.own has; NULL if b->rc is not 0. */
+struct gemma_own *gemma_own(struct config *c, struct binder *b);
+/* Return the number of rows of a file's table of inputs; 0 if it has none. */
+int gemma_table_rows(const struct binder *b);
 /* Return a size of gemma3n and gemma4 in tensors.def (struct arch). */
 int64_t gemma_size(const struct config *c, enum tensor_size size);
 
-/* Fields of config.json around a text part that are for images and audio. */
-#define GEMMA_OTHER_KEYS                                                                           \
-    IDLE("config.outer.vision_config", "the part of images is not read"),                          \
-        IDLE("config.outer.audio_config", "the part of audio is not read"),                        \
-        IDLE("config.outer.vision_soft_tokens_per_image", "the part of images is not read"),       \
-        IDLE("config.outer.boi_token_id", "tokens around images"),                                 \
-        IDLE("config.outer.eoi_token_id", "tokens around images"),                                 \
-        IDLE("config.outer.image_token_id", "tokens in place of images"),                          \
-        IDLE("config.outer.boa_token_id", "tokens around audio"),                                  \
-        IDLE("config.outer.eoa_token_id", "tokens around audio"),                                  \
-        IDLE("config.outer.audio_token_id", "tokens in place of audio")
+/* gemma_convert.c */
+extern const struct arch_convert gemma3n_convert, gemma4_convert;
 
-/* gemma3n_config.c: keys of gemma3n, static, and its config. gemma3n_active returns the stream that
- * layers compute, gemma3n_cut the number of standard deviations below which gates of layer il are
- * 0; -INFINITY if the layer keeps all. */
+/* gemma3n_config.c: keys of gemma3n, static, and its config. */
 extern const struct config_key gemma3n_hf_key[], gemma3n_gguf_key[];
 void gemma3n_config(struct config *c, struct binder *b);
-int gemma3n_active(struct binder *b);
-float gemma3n_cut(struct binder *b, int il);
-/* Begins of the names of the parts for images and audio; ends with NULL. */
-extern const char *const gemma_other_parts[];
+/* gemma3n_gates.c: set the limits of gates from the list of the file, or the default. */
+void gemma3n_gates(struct config *c, struct binder *b);
 
 /* gemma4_config.c: keys of gemma4, static, and its config. */
 extern const struct config_key gemma4_hf_key[], gemma4_gguf_key[];
 void gemma4_config(struct config *c, struct binder *b);
-void gemma4_hf_config(struct config *c, struct binder *b);
-void gemma4_gguf_config(struct config *c, struct binder *b);
+/* Set the config from config.json. */
+void gemma4_hf_config(struct config *c, struct gemma_own *own, struct binder *b);
+/* Set the config from the metadata of a GGUF. */
+void gemma4_gguf_config(struct config *c, struct gemma_own *own, struct binder *b);
 /* Read the sizes of the mixture, the same in all layers. */
 void gemma4_mixture(struct config *c, struct binder *b, bool enabled);
-/* Set what both sources have in common, from the layers' sizes and windows. local_base: base of the
- * sliding layers' rope, whose key is local_key. */
+/* Set the fields that both sources have in common, from the layers' sizes and windows. local_base
+ * is the base of the sliding layers' rope, and local_key its key. */
 void gemma4_finish(struct config *c, struct binder *b, double local_base, const char *local_key);
-/* Return true if rope_parameters has the object of a layer type, whose key is given. Rejects
- * another kind of value. */
+/* Return true if rope_parameters has the object of a layer type, whose key is given. Reject another
+ * kind of value. */
 bool gemma_has_rope(struct binder *b, const char *key);
 
 #endif

@@ -36,7 +36,7 @@ static const struct config_key gguf_key[] = {
 /* masks of attention, which old files have */
 static const char *const left_out[] = {".attn.bias", ".attn.masked_bias", NULL};
 
-/* The class has a table of sines of a fixed base, and passes over rope parameters. */
+/* Read the config. The class has a table of sines of a fixed base, and ignores rope parameters. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "rope.dimension_count";

@@ -40,7 +40,7 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Read the four factors. 0 means "absent" in a GGUF, where the factor is then 1. */
+/* Read the four factors. In a GGUF 0 means "absent", and the factor is then 1. */
 static void config(struct config *c, struct binder *b)
 {
     char text[80];

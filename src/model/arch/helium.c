@@ -20,7 +20,7 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* attention_bias is for q, k and v only. */
+/* Read the config. attention_bias is for q, k and v only. */
 static void config(struct config *c, struct binder *b)
 {
     (void)b;

@@ -1,5 +1,5 @@
-/* llama.c - Llama 1 to 3.x ("LLaMA: Open and Efficient Foundation Language Models", arXiv
- * 2302.13971), SmolLM, and other models that GGUF files label llama. Llama is a pre-norm decoder:
+/* llama.c - Llama 1 to 3.x, SmolLM, and other models that GGUF files label llama. Paper: "LLaMA:
+ * Open and Efficient Foundation Language Models", arXiv 2302.13971. Llama is a pre-norm decoder:
  * grouped-query attention with rope, SwiGLU, RMSNorm. */
 #include "model/model_impl.h"
 

@@ -15,6 +15,8 @@
  * file. minicpm3_config.c has the keys. */
 #include "minicpm3_impl.h"
 
+#include "model/convert_impl.h"
+
 /* The class normalizes compressed rows with the default epsilon of its norm. llama.cpp has the
  * epsilon of the other norms. */
 static const float class_eps = 1e-6f;
@@ -102,18 +104,34 @@ static void expand(struct fwd *f, const struct minicpm3_layer *l)
           *v = fwd_at(f, l->attn.at_v);
     const int64_t kv_row = (int64_t)n_head * d_kv, k_row = (int64_t)n_head * d_k,
                   v_row = (int64_t)n_head * s->d_v;
-    fwd_columns(f, latent, kv_a, &(struct columns){1, s->kv_rank, s->kv_rank, 0, d_kv_a, 0});
-    fwd_columns(f, k_rope, kv_a + s->kv_rank,
-                &(struct columns){1, s->d_rope, s->d_rope, 0, d_kv_a, 0});
+    fwd_columns(
+        f, latent, kv_a,
+        &(struct columns){.n_part = 1, .n = s->kv_rank, .y_row = s->kv_rank, .x_row = d_kv_a});
+    fwd_columns(
+        f, k_rope, kv_a + s->kv_rank,
+        &(struct columns){.n_part = 1, .n = s->d_rope, .y_row = s->d_rope, .x_row = d_kv_a});
     fwd_norm(f, latent, latent, &l->kv_norm);
     fwd_linear(f, kv, &l->kv_b, latent, f->n_row);
     fwd_rope(f, q + s->d_nope, n_head, d_k, ROPE_MAIN);
     fwd_rope(f, k_rope, 1, s->d_rope, ROPE_MAIN);
-    fwd_columns(f, k, kv, &(struct columns){n_head, s->d_nope, k_row, d_k, kv_row, d_kv});
-    fwd_columns(f, k + s->d_nope, k_rope,
-                &(struct columns){n_head, s->d_rope, k_row, d_k, s->d_rope, 0});
+    fwd_columns(f, k, kv,
+                &(struct columns){.n_part = n_head,
+                                  .n = s->d_nope,
+                                  .y_row = k_row,
+                                  .y_part = d_k,
+                                  .x_row = kv_row,
+                                  .x_part = d_kv});
+    fwd_columns(
+        f, k + s->d_nope, k_rope,
+        &(struct columns){
+            .n_part = n_head, .n = s->d_rope, .y_row = k_row, .y_part = d_k, .x_row = s->d_rope});
     fwd_columns(f, v, kv + s->d_nope,
-                &(struct columns){n_head, s->d_v, v_row, s->d_v, kv_row, d_kv});
+                &(struct columns){.n_part = n_head,
+                                  .n = s->d_v,
+                                  .y_row = v_row,
+                                  .y_part = s->d_v,
+                                  .x_row = kv_row,
+                                  .x_part = d_kv});
 }
 
 /* Compute x += r attn(norm x); x += r ffn(norm x). */
@@ -132,8 +150,26 @@ static void layer(struct fwd *f, const void *layer)
     fwd_add(f, f->x, f->y);
 }
 
+/* ---- conversion ---- */
+
+/* Append the factor whose division by the root of the layers' number scales residuals. */
+static void depth_scale(struct config_writer *w, const char *name)
+{
+    hf_put_real(w, name, (double)w->c->residual_scale * sqrt((double)w->c->n_layer));
+}
+
+static void base_width(struct config_writer *w, const char *name)
+{
+    hf_put_int(w, name, (int64_t)round((double)w->c->logit_scale * w->c->d));
+}
+
+static const struct hf_field own_field[] = {
+    {"config.scale_depth", depth_scale}, {"config.dim_model_base", base_width}, {0}};
+static const struct arch_convert own_convert = {.field = own_field};
+
 const struct arch arch_minicpm3 = {
     .name = "minicpm3",
+    .convert = &own_convert,
     .hf_key = minicpm3_hf_key,
     .gguf_key = minicpm3_gguf_key,
     .gguf_neox = true,

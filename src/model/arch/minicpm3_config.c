@@ -6,7 +6,7 @@
 
 /* values of MiniCPM3-4B, which llama.cpp has for every GGUF, because there are no keys for them */
 static const double scale_emb = 12, scale_depth = 1.4;
-enum { DIM_MODEL_BASE = 256, WIDTH_MAX = 65536 };
+enum { DIM_MODEL_BASE = 256 };
 
 /* defaults of MiniCPM3Config of transformers 5 */
 const struct config_key minicpm3_hf_key[] = {
@@ -52,18 +52,18 @@ void minicpm3_heads(struct config *c, struct binder *b)
     const bool hf = config_is_hf(b);
     struct latent *l = bind_memory(b, "sizes of latent attention", sizeof *l);
     if (!l) return;
-    const int q = config_int(b, "attention.q_lora_rank", 1, WIDTH_MAX, hf ? INT_MAX : 0);
+    const int q = config_int(b, "attention.q_lora_rank", 1, D_HEAD_MAX, hf ? INT_MAX : 0);
     l->q_rank = q == INT_MAX ? 0 : q;
-    l->kv_rank = config_int(b, "attention.kv_lora_rank", 1, WIDTH_MAX, 0);
-    l->d_rope = config_int(b, rope, 2, WIDTH_MAX, 0);
+    l->kv_rank = config_int(b, "attention.kv_lora_rank", 1, D_HEAD_MAX, 0);
+    l->d_rope = config_int(b, rope, 2, D_HEAD_MAX, 0);
     l->d_nope =
-        hf ? config_int(b, "config.qk_nope_head_dim", 1, WIDTH_MAX, 0) : c->d_head - l->d_rope;
-    l->d_v = config_int(b, "attention.value_length", 1, WIDTH_MAX, c->d / c->n_head);
+        hf ? config_int(b, "config.qk_nope_head_dim", 1, D_HEAD_MAX, 0) : c->d_head - l->d_rope;
+    l->d_v = config_int(b, "attention.value_length", 1, D_HEAD_MAX, c->d / c->n_head);
     if (l->d_rope % 2) config_refuse(b, rope, ERR_FORMAT, "must be even, got %d", l->d_rope);
     if (l->d_nope < 1)
         config_refuse(b, "attention.key_length", ERR_FORMAT, "must be above %s %d, got %d", rope,
                       l->d_rope, c->d_head);
-    c->own = l;
+    c->own = l, c->own_bytes = sizeof *l;
     c->d_head = l->d_nope + l->d_rope;
     c->rope[ROPE_MAIN].d_rot = l->d_rope;
 }
@@ -85,7 +85,7 @@ int64_t minicpm3_size(const struct config *c, enum tensor_size size)
     }
 }
 
-/* Return a factor of config.json. A null is refused, unless `null` is a number. */
+/* Return a factor of config.json. A null is refused if `null` is not a number. */
 static double factor(struct binder *b, const char *key, double null)
 {
     const double v = config_real(b, key, null);
@@ -106,7 +106,7 @@ static double score_factor(struct binder *b, const struct config *c)
     return m * m;
 }
 
-/* A null of scale_depth or of dim_model_base is a factor of 1. */
+/* Read the config. A null of scale_depth or of dim_model_base is a factor of 1. */
 void minicpm3_config(struct config *c, struct binder *b)
 {
     static const char base_key[] = "config.dim_model_base";
@@ -114,7 +114,7 @@ void minicpm3_config(struct config *c, struct binder *b)
     const double depth = sqrt((double)c->n_layer);
     const double embed = hf ? factor(b, "config.scale_emb", NAN) : scale_emb,
                  residual = hf ? factor(b, "config.scale_depth", depth) : scale_depth,
-                 base = hf ? config_int(b, base_key, 1, 1 << 20, c->d) : DIM_MODEL_BASE;
+                 base = hf ? config_int(b, base_key, 1, WIDTH_MAX, c->d) : DIM_MODEL_BASE;
     if (c->n_head_kv != c->n_head)
         config_refuse(b, "attention.head_count_kv", ERR_UNSUPPORTED,
                       "must be the number of heads, %d, got %d", c->n_head, c->n_head_kv);

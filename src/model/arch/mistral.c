@@ -21,7 +21,7 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Set the window. The window applies to all layers. A list of layer types is rejected. */
+/* Set the window. The window applies to all layers. Reject a list of layer types. */
 static void config(struct config *c, struct binder *b)
 {
     int window = config_window(b);

@@ -62,8 +62,8 @@ static const struct config_key gguf_key[] = {
 
 static const char *const left_out[] = {"decoder.", NULL};
 
-/* Let layers see `half` positions on each side, except every n-th layer, from the first on. Where
- * config.json has a list of layers, the list counts. */
+/* Let layers see `half` positions on each side, except every n-th layer, from the first on. A list
+ * of layers in config.json has priority. */
 static void windows(struct config *c, struct binder *b, int half, int every)
 {
     if (b->rc != 0) return;
@@ -131,7 +131,7 @@ static void bind_ends(struct binder *b, void *ends)
                                                         : BIAS_NONE);
 }
 
-/* The embedded rows of layer 0 are normalized already. */
+/* Bind a layer. Layer 0 has no first norm, because the embedded rows are normalized already. */
 static void bind(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;

@@ -1,6 +1,6 @@
 /* mpt.c - MPT (MosaicML, 2023): ALiBi, LayerNorm without bias, a feed-forward block without a gate,
- * no biases; in some models q, k and v are clamped. */
-#include "model/model_impl.h"
+ * no biases. Some models clamp q, k and v. */
+#include "model/convert_impl.h"
 
 #include "base/text.h"
 
@@ -49,8 +49,8 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Return the exponent of the slopes: a constant of the class, a key of a GGUF. 0 in a GGUF, or no
- * key, stands for learned positions. */
+/* Return the exponent of the slopes: a constant of the class, or a key of a GGUF. In a GGUF 0, or
+ * no key, means learned positions. */
 static double slopes(struct binder *b)
 {
     static const char key[] = "attention.max_alibi_bias";
@@ -94,8 +94,24 @@ static void config(struct config *c, struct binder *b)
     scale(c, b);
 }
 
+/* ---- conversion ---- */
+
+/* Append the object of the attention. */
+static void mpt_attn(struct config_writer *w, const char *name)
+{
+    hf_put_name(w, name);
+    buf_add_text(w->b, "{\"alibi\":true,\"alibi_bias_max\":8,\"attn_type\":"
+                       "\"multihead_attention\"");
+    hf_put_limit(w, "clip_qkv", (double)w->c->qkv_limit);
+    buf_add_char(w->b, '}');
+}
+
+static const struct hf_field own_field[] = {{"config.attn_config", mpt_attn}, {0}};
+static const struct arch_convert own_convert = {.field = own_field};
+
 const struct arch arch_mpt = {
     .name = "mpt",
+    .convert = &own_convert,
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .no_rope = true,

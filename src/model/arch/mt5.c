@@ -1,5 +1,5 @@
-/* mt5.c - mT5 ("mT5: A massively multilingual pre-trained text-to-text transformer", arXiv
- * 2010.11934): T5 of version 1.1 with other sizes. Its GGUF files are those of T5. */
+/* mt5.c - mT5: T5 of version 1.1 with other sizes. Paper: "mT5: A massively multilingual
+ * pre-trained text-to-text transformer", arXiv 2010.11934. Its GGUF files are those of T5. */
 #include "t5_impl.h"
 
 /* defaults of MT5Config of transformers 5, whose class never scales logits */
@@ -23,6 +23,7 @@ static void config(struct config *c, struct binder *b)
 
 const struct arch arch_mt5 = {
     .name = "mt5",
+    .convert = &t5_convert,
     .hf_key = hf_key,
     .gguf_key = t5_gguf_key,
     .no_rope = true,

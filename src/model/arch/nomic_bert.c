@@ -1,5 +1,5 @@
-/* nomic_bert.c - Nomic Embed ("Nomic Embed: Training a Reproducible Long Context Text Embedder",
- * arXiv 2402.01613): BERT with rope and a gated feed-forward block.
+/* nomic_bert.c - Nomic Embed: BERT with rope and a gated feed-forward block. Paper: "Nomic Embed:
+ * Training a Reproducible Long Context Text Embedder", arXiv 2402.01613.
  *
  * The published config.json is of a class in the checkpoint's own program, with GPT-2's names of
  * sizes (hf_keys.def). That class has more kinds of layers and other defaults than the class of
@@ -122,7 +122,7 @@ static void published_config(struct config *c, struct binder *b, const char *fou
 {
     static const char base[] = "config.rotary_emb_base", eps[] = "config.layer_norm_epsilon";
     static const struct {
-        const char *key, *field; /* of the class of transformers 5 */
+        const char *key, *field; /* key and field of the class of transformers 5 */
     } other[] = {{"rope.freq_base", "rope_theta"},
                  {"config.rope_parameters", "rope_parameters"},
                  {"config.hidden_act", "hidden_act"},

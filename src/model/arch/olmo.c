@@ -1,5 +1,5 @@
-/* olmo.c - OLMo 1 ("OLMo: Accelerating the Science of Language Models", arXiv 2402.00838). It is a
- * llama with LayerNorm without weights. Some models have a limit of q, k and v. */
+/* olmo.c - OLMo 1: a llama with LayerNorm without weights. Paper: "OLMo: Accelerating the Science
+ * of Language Models", arXiv 2402.00838. Some models have a limit of q, k and v. */
 #include "model/model_impl.h"
 
 /* defaults of OlmoConfig of transformers 5 */

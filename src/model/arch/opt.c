@@ -9,7 +9,7 @@
 struct opt_ends {
     struct decoder_ends decoder;
     /* matrices between the widths of the embedding and of the layers, [d, d_embd] and [d_embd, d];
-     * data: NULL if the widths are equal */
+     * data is NULL if the widths are equal */
     struct linear in, out;
 };
 
@@ -64,7 +64,7 @@ static void config(struct config *c, struct binder *b)
     const bool before = config_bool(b, "config.do_layer_norm_before", true);
     config_bool(b, remove_norm, false); /* bind_ends uses it */
     positions(c, b);
-    c->d_embd = config_int(b, "config.word_embed_proj_dim", 1, 1 << 20, c->d);
+    c->d_embd = config_int(b, "config.word_embed_proj_dim", 1, WIDTH_MAX, c->d);
     c->order = before ? BLOCKS_SERIAL : BLOCKS_POST;
     c->plain_norms = !config_bool(b, "config.layer_norm_elementwise_affine", true);
     c->qkv_bias = c->o_bias = c->ffn_bias =

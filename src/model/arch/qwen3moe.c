@@ -1,7 +1,7 @@
 /* qwen3moe.c - Qwen3 with a mixture of experts ("Qwen3 Technical Report", arXiv 2505.09388). The
  * model is a qwen3 whose feed-forward block is a mixture, in all layers or in the layers that the
  * config selects. */
-#include "model/model_impl.h"
+#include "qwen_impl.h"
 
 #include <limits.h>
 
@@ -41,13 +41,6 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-struct qwen3moe_layer {
-    struct norm attn_norm, ffn_norm;
-    struct attn_block attn;
-    struct moe_block moe; /* mixture of experts; n_expert: 0 if the layer has `ffn` instead */
-    struct ffn_block ffn;
-};
-
 /* Return true if the config lists layer il as dense. */
 static bool is_listed(const struct meta *list, int il)
 {
@@ -69,16 +62,17 @@ static void check_list(struct binder *b, const struct meta *list)
 
 /* Set the sizes of each layer's mixture. Every decoder_sparse_step-th layer is a mixture, except
  * the listed ones. */
-static void config(struct config *c, struct binder *b)
+void qwen3moe_config(struct config *c, struct binder *b)
 {
-    const int n_expert = config_int(b, "expert_count", 1, 65536, 0),
+    const int n_expert = config_int(b, "expert_count", 1, EXPERTS_MAX, 0),
               n_used = config_int(b, "expert_used_count", 1, b->rc == 0 ? n_expert : 1, 0),
-              d_expert = config_int(b, "expert_feed_forward_length", 1, 1 << 22,
+              d_expert = config_int(b, "expert_feed_forward_length", 1, D_FF_MAX,
                                     b->rc == 0 && n_used > 0 ? c->d_ff / n_used : 0),
               step = config_int(b, "config.decoder_sparse_step", 1, INT_MAX, 1),
               window = config_has(b, "attention.sliding_window") ? config_window(b) : 0;
     const bool slides = config_bool(b, "config.use_sliding_window", false),
-               normalizes = !config_is_hf(b) || config_bool(b, "config.norm_topk_prob", false);
+               normalizes = !config_has(b, "config.norm_topk_prob") ||
+                            config_bool(b, "config.norm_topk_prob", false);
     const struct meta *dense = config_meta(b, "config.mlp_only_layers");
     check_list(b, dense);
     /* n_used may be the class's default although the file has fewer experts */
@@ -97,7 +91,7 @@ static void config(struct config *c, struct binder *b)
 }
 
 /* Bind a layer. A layer has either the mixture or the dense block; the other struct stays zero. */
-static void bind(struct binder *b, void *layer, int il)
+void qwen3moe_bind(struct binder *b, void *layer, int il)
 {
     struct qwen3moe_layer *l = layer;
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
@@ -110,7 +104,7 @@ static void bind(struct binder *b, void *layer, int il)
 }
 
 /* Compute x += attn(norm x); x += moe(norm x). */
-static void layer(struct fwd *f, const void *layer)
+void qwen3moe_layer(struct fwd *f, const void *layer)
 {
     const struct qwen3moe_layer *l = layer;
     fwd_attn_add(f, f->x, fwd_normed(f, f->x, &l->attn_norm), &l->attn);
@@ -126,7 +120,7 @@ const struct arch arch_qwen3moe = {
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .layer_bytes = sizeof(struct qwen3moe_layer),
-    .config = config,
-    .bind = bind,
-    .layer = layer,
+    .config = qwen3moe_config,
+    .bind = qwen3moe_bind,
+    .layer = qwen3moe_layer,
 };

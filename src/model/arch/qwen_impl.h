@@ -1,4 +1,5 @@
-/* qwen_impl.h - a part that qwen2 and qwen3 share. Only the loading thread calls it. */
+/* qwen_impl.h - parts that qwen2, qwen3 and text parts of models with images share. The loading
+ * thread binds. The engine's thread runs the forward pass. */
 #ifndef QUOTH_ARCH_QWEN_IMPL_H
 #define QUOTH_ARCH_QWEN_IMPL_H
 
@@ -6,5 +7,26 @@
 
 /* Set the windows of layers. */
 void qwen_windows(struct config *c, struct binder *b);
+/* Set n to the numbers of pairs of lanes of the sections of a rope. n is unchanged if a config.json
+ * has none. Reject a fourth section, and more pairs than the rope has. */
+void qwen_sections(const struct config *c, struct binder *b, int64_t n[4]);
+/* As qwen_sections. Reject a config.json whose sections are not those of all rotated pairs, as the
+ * classes do, and a GGUF without a section. llama.cpp repeats fewer sections. */
+void qwen_whole_sections(const struct config *c, struct binder *b, int64_t n[4]);
+/* A layer of qwen3moe: attention and a mixture of experts, or a feed-forward block. */
+struct qwen3moe_layer {
+    struct norm attn_norm, ffn_norm;
+    struct attn_block attn;
+    struct moe_block moe; /* mixture of experts; n_expert is 0 if the layer has `ffn` instead */
+    struct ffn_block ffn;
+};
+/* Set the config, bind a layer and compute it: functions of qwen3moe (struct arch). */
+void qwen3moe_config(struct config *c, struct binder *b);
+/* Bind layer il. */
+void qwen3moe_bind(struct binder *b, void *layer, int il);
+/* Add the blocks of a layer to the residual stream. */
+void qwen3moe_layer(struct fwd *f, const void *layer);
+/* Check the sections of Qwen3-VL. */
+void qwen3vl_config(struct config *c, struct binder *b);
 
 #endif

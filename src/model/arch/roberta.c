@@ -1,5 +1,5 @@
-/* roberta.c - RoBERTa ("RoBERTa: A Robustly Optimized BERT Pretraining Approach", arXiv
- * 1907.11692), XLM-RoBERTa and CamemBERT: BERT's layers. The first position is the padding id + 1.
+/* roberta.c - RoBERTa, XLM-RoBERTa and CamemBERT: BERT's layers. Paper: "RoBERTa: A Robustly
+ * Optimized BERT Pretraining Approach", arXiv 1907.11692. The first position is the padding id + 1.
  * In GGUF files these models are of architecture bert. */
 #include "bert_impl.h"
 

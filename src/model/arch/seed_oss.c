@@ -24,8 +24,7 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Set the bias of the output. The bias of the output is a field of its own; a GGUF has the tensor
- * or not. */
+/* Set the bias of the output. It is a field of its own. A GGUF has the tensor or not. */
 static void config(struct config *c, struct binder *b)
 {
     if (config_is_hf(b))

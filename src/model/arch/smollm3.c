@@ -1,6 +1,6 @@
-/* smollm3.c - SmolLM3: a llama in which every fourth layer has no rope (NoPE; "RoPE to NoRoPE and
- * back again", arXiv 2501.18795). Hugging Face configs list the layers (1 = rope) or contain the
- * interval. GGUF files have no such field: the interval is four. */
+/* smollm3.c - SmolLM3: a llama in which every fourth layer has no rope (NoPE). Paper: "RoPE to
+ * NoRoPE and back again", arXiv 2501.18795. Hugging Face configs list the layers (1 = rope) or
+ * contain the interval. GGUF files have no such field: the interval is four. */
 #include "model/model_impl.h"
 
 #include <limits.h>

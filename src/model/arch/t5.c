@@ -1,7 +1,8 @@
-/* t5.c - T5 ("Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
- * arXiv 1910.10683): an encoder and a decoder with RMSNorm before the blocks, no biases of linear
- * layers, scores without a scale, and biases of scores by distance in place of positions. Version
- * 1.1 ("GLU Variants Improve Transformer", arXiv 2002.05202) has GeGLU and a separate head. */
+/* t5.c - T5: an encoder and a decoder with RMSNorm before the blocks. Paper: "Exploring the Limits
+ * of Transfer Learning with a Unified Text-to-Text Transformer", arXiv 1910.10683. Linear layers
+ * have no biases, and scores no scale. Scores have biases by distance in place of positions.
+ * Version 1.1 ("GLU Variants Improve Transformer", arXiv 2002.05202) has GeGLU and a separate
+ * head. */
 #include "t5_impl.h"
 
 #include <string.h>
@@ -41,7 +42,7 @@ static void gguf_feed_forward(struct config *c, const struct binder *b)
 }
 
 /* Read the activation and the gate. feed_forward_proj is the name of the activation, or "gated-"
- * and its name, where "gelu" is GELU by tanh. Two further fields, which the class derives and
+ * and its name. "gated-gelu" is GELU by tanh. Two further fields, which the class derives and
  * writes, override it. */
 static void feed_forward(struct config *c, struct binder *b, const char *proj)
 {
@@ -90,9 +91,9 @@ static bool shares_head(const struct binder *b)
                      memcmp(head->data, embd->data, head->n_byte) == 0);
 }
 
-/* The logits of version 1.0, whose head is the embedding, have a factor. tie_word_embeddings names
- * the version; the class writes scale_decoder_outputs in its place. A GGUF has no such key.
- * llama.cpp has no factor, so a temperature has another effect there. */
+/* Read the config. The logits of version 1.0, whose head is the embedding, have a factor.
+ * tie_word_embeddings names the version. The class writes scale_decoder_outputs in its place. A
+ * GGUF has no such key. llama.cpp has no factor, so a temperature has another effect there. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "config.scale_decoder_outputs";
@@ -144,8 +145,8 @@ static void bind_bias(struct binder *b, struct attn_spec *s, int il)
     s->bias = v;
 }
 
-/* The first layer of each side has the biases for all its layers. llama.cpp accepts layers with
- * their own. */
+/* Bind a layer. The first layer of each side has the biases for all its layers. llama.cpp accepts
+ * layers with their own. */
 void t5_bind(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;
@@ -163,6 +164,7 @@ void t5_bind(struct binder *b, void *layer, int il)
 
 const struct arch arch_t5 = {
     .name = "t5",
+    .convert = &t5_convert,
     .hf_key = hf_key,
     .gguf_key = t5_gguf_key,
     .no_rope = true,

@@ -4,9 +4,9 @@
 
 #include "model/model_impl.h"
 
-/* Fields that T5Config and MT5Config share, except those with other defaults. The decoder has as
- * many layers as num_layers gives, even if num_hidden_layers, which replaces it, gives the
- * encoder others (decoder_block_default). */
+/* Fields that T5Config and MT5Config share, except those with other defaults. The decoder has
+ * num_layers layers, even if num_hidden_layers replaces num_layers for the encoder
+ * (decoder_block_default). */
 #define T5_KEYS                                                                                    \
     KEY("embedding_length", 512), KEY("attention.key_length", 64),                                 \
         KEY_UNSET("decoder_block_count"), KEY("attention.relative_buckets_count", 32),             \
@@ -23,10 +23,11 @@
 
 extern const struct config_key t5_gguf_key[];
 extern const char *const t5_left_out[];
+extern const struct arch_convert t5_convert; /* t5_convert.c */
 
 /* Return a size of T5 in tensors.def (struct arch). */
 int64_t t5_size(const struct config *c, enum tensor_size size);
-/* Set what both classes have in common. proj: default of feed_forward_proj. */
+/* Set the fields that both classes have in common. `proj` is the default of feed_forward_proj. */
 void t5_config(struct config *c, struct binder *b, const char *proj);
 /* Bind a layer. */
 void t5_bind(struct binder *b, void *layer, int il);

@@ -1,5 +1,5 @@
-/* altup.c - several residual streams, of which each layer computes one ("Alternating Updates for
- * Efficient Transformers", arXiv 2301.13310; Gemma 3n).
+/* altup.c - several residual streams, of which each layer computes one (Gemma 3n). Paper:
+ * "Alternating Updates for Efficient Transformers", arXiv 2301.13310.
  *
  *   streams --mix by the router of the active one--> predictions
  *   the active prediction --layer--> y
@@ -21,27 +21,28 @@ static const float *units(struct binder *b, int64_t n, int64_t step)
     return v;
 }
 
-static void bind_streams(struct binder *b, int at[2])
+static void bind_streams(struct binder *b, int at[2], int n_stream)
 {
-    const int64_t n = (int64_t)b->m->config.n_stream * b->m->config.d;
+    const int64_t n = (int64_t)n_stream * b->m->config.d;
     at[0] = bind_rows(b, "streams", n);
     at[1] = bind_rows(b, "predictions", n);
 }
 
-void bind_altup_ends(struct binder *b, struct altup_ends *e)
+void bind_altup_ends(struct binder *b, struct altup_ends *e, int n_stream)
 {
     const struct config *c = &b->m->config;
-    for (int i = 1; i < c->n_stream; i++) {
-        bind_one_of(b, &e->in[i], "altup_proj", i - 1, c->n_stream - 1, c->d, c->d);
-        bind_one_of(b, &e->out[i], "altup_unembd_proj", i - 1, c->n_stream - 1, c->d, c->d);
+    e->n_stream = n_stream;
+    for (int i = 1; i < n_stream; i++) {
+        bind_one_of(b, &e->in[i], "altup_proj", i - 1, n_stream - 1, c->d, c->d);
+        bind_one_of(b, &e->out[i], "altup_unembd_proj", i - 1, n_stream - 1, c->d, c->d);
     }
-    bind_streams(b, e->at);
+    bind_streams(b, e->at, n_stream);
 }
 
-void bind_altup(struct binder *b, struct altup_block *a, int il, int active)
+void bind_altup(struct binder *b, struct altup_block *a, int il, int n_stream, int active)
 {
-    const int64_t n = b->m->config.n_stream;
-    a->active = active;
+    const int64_t n = n_stream;
+    a->n_stream = n_stream, a->active = active;
     bind_norm(b, &a->router_norm, "blk.%d.altup_router_norm", il);
     bind_linear(b, &a->router, "blk.%d.altup_router", il, BIAS_NONE);
     bind_linear(b, &a->predict, "blk.%d.altup_predict_coef", il, BIAS_NONE);
@@ -50,7 +51,7 @@ void bind_altup(struct binder *b, struct altup_block *a, int il, int active)
     a->correct.bias = units(b, n, 1);
     bind_vector(b, &a->predict.bias, n * n);
     bind_vector(b, &a->correct.bias, n);
-    bind_streams(b, a->at);
+    bind_streams(b, a->at, n_stream);
     a->at_modal = bind_rows(b, "altup router", n);
     a->at_coef = bind_rows(b, "altup coefficients", n * n);
 }
@@ -85,7 +86,7 @@ void fwd_split(struct fwd *f, const struct altup_ends *e)
     struct backend *b = f->m->backend;
     const int64_t d = f->m->config.d;
     b->op->copy(b, stream(f, e->at, 0, 0), f->x, (size_t)(f->n_row * d) * sizeof *f->x);
-    for (int i = 1; i < f->m->config.n_stream; i++) {
+    for (int i = 1; i < e->n_stream; i++) {
         float *y = stream(f, e->at, 0, i);
         fwd_linear(f, y, &e->in[i], f->x, f->n_row);
         b->op->match(b, y, f->x, f->n_row, d, LEAST_SQUARE);
@@ -97,8 +98,7 @@ void fwd_predict(struct fwd *f, const struct altup_block *a)
     struct backend *b = f->m->backend;
     const float *x = stream(f, a->at, f->il, 0);
     const float *coef = coefficients(f, stream(f, a->at, f->il, a->active), a, &a->predict);
-    b->op->mix_streams(b, fwd_prediction(f, a, 0), x, coef, f->m->config.n_stream, f->n_row,
-                       f->m->config.d);
+    b->op->mix_streams(b, fwd_prediction(f, a, 0), x, coef, a->n_stream, f->n_row, f->m->config.d);
 }
 
 void fwd_correct(struct fwd *f, const float *y, const struct altup_block *a)
@@ -109,10 +109,10 @@ void fwd_correct(struct fwd *f, const float *y, const struct altup_block *a)
     b->op->copy(b, f->y, fwd_prediction(f, a, a->active), (size_t)(f->n_row * d) * sizeof *f->y);
     fwd_scale(f, f->y, -1);
     fwd_add(f, f->y, y);
-    b->op->add_streams(b, fwd_prediction(f, a, 0), f->y, coef, f->m->config.n_stream, f->n_row, d);
+    b->op->add_streams(b, fwd_prediction(f, a, 0), f->y, coef, a->n_stream, f->n_row, d);
 }
 
-/* The results' rows of a stream replace the begin of the buffer that no layer reads any more. */
+/* Write the result rows of a stream to the begin of the buffer that no layer reads any more. */
 float *fwd_merge(struct fwd *f, const struct altup_ends *e)
 {
     struct backend *b = f->m->backend;
@@ -123,14 +123,14 @@ float *fwd_merge(struct fwd *f, const struct altup_ends *e)
     b->op->gather(b, first, stream(f, e->at, last, 0), row, n_out, c->d);
     b->op->copy(b, f->h, first, (size_t)n_out * (size_t)c->d * sizeof *first);
     const float *x[STREAMS_MAX];
-    for (int i = 1; i < c->n_stream; i++) x[i] = stream(f, e->at, last, i);
+    for (int i = 1; i < e->n_stream; i++) x[i] = stream(f, e->at, last, i);
     f->n_row = n_out;
-    for (int i = 1; i < c->n_stream; i++) {
+    for (int i = 1; i < e->n_stream; i++) {
         b->op->gather(b, other, x[i], row, n_out, c->d);
         fwd_linear(f, f->y, &e->out[i], other, n_out);
         b->op->match(b, f->y, first, n_out, c->d, LEAST_SQUARE);
         fwd_add(f, f->h, f->y);
     }
-    fwd_scale(f, f->h, 1 / (float)c->n_stream);
+    fwd_scale(f, f->h, 1 / (float)e->n_stream);
     return f->h;
 }

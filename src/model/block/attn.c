@@ -7,8 +7,8 @@
  * Some files store q, k and v as one matrix attn_qkv. The rows of attn_qkv are those of q, then k,
  * then v. Some classes have them per KV head: its query heads, k, v.
  *
- * A layer may have no k and v, and attend to the pages of an earlier layer, which has stored the
- * rows of this step before (Gemma 3n, Gemma 4). */
+ * A layer may have no k and v, and attend to the pages of an earlier layer (Gemma 3n, Gemma 4). The
+ * earlier layer has already stored the rows of this step. */
 #include "model/model_impl.h"
 
 /* Bind the norms of q and k, if the architecture has any: of each head, with weights per head, or
@@ -87,8 +87,9 @@ static void bind_projections(struct binder *b, struct attn_block *a, int il)
     if (!l->reuses_kv && !l->v_is_k) bind_linear(b, &a->v, "blk.%d.attn_v", il, c->qkv_bias);
 }
 
-/* The scratch buffers are named. All layers share them, and each has the size of the widest layer.
- * The model records the largest head and group, which the backend needs to reserve its scratch. */
+/* Reserve the scratch buffers by name. All layers share them, and each has the size of the widest
+ * layer. The model records the largest head and group, which the backend needs to reserve its
+ * scratch. */
 void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v)
 {
     struct model *m = b->m;
@@ -101,6 +102,7 @@ void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v)
                                  .d_k = l->d_head,
                                  .d_v = d_v,
                                  .scale = l->attn_scale,
+                                 .softcap = l->softcap,
                                  .window = l->window,
                                  .n_later = l->n_later};
     bind_slopes(b, a, l->n_head);
@@ -194,7 +196,7 @@ static void put_rows(struct fwd *f, float *q, float *k, const struct attn_block 
     trace(f, "k", k, (int64_t)s->n_head_kv * s->d_k);
 }
 
-/* Everything between the projections: the result is in the scratch `attn`. */
+/* Compute the operations between the projections. The result is in the scratch `attn`. */
 void fwd_attend(struct fwd *f, const struct attn_block *a)
 {
     struct backend *b = f->m->backend;
@@ -231,7 +233,7 @@ void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block 
     fwd_attn_out(f, y, a);
 }
 
-/* Like fwd_attn, but add the result to the residual stream x. */
+/* Add the result of the block to the residual stream x. */
 void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_block *a)
 {
     fwd_qkv(f, in, a);

@@ -9,8 +9,8 @@
  *
  * So one page table serves both kinds of attention of a layer of the decoder. They see the
  * positions of the target, or those of the source (enum attn_part). All rows of a source are
- * computed in one step. While the encoder runs, the pages of the source hold the K and V of the
- * encoder's current layer, as in any encoder. */
+ * computed in one step. The pages of the source hold the K and V of the encoder's current layer
+ * while the encoder runs, as in any encoder. */
 #include "model/model_impl.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void check_starts(struct binder *b)
                           "must be in [0, %d), got %d", c->n_vocab, c->start[i]);
 }
 
-/* The encoder has the embedding of the decoder, whose head is bound last. */
+/* Bind the ends. The encoder has the embedding of the decoder, whose head is bound last. */
 void cross_bind_ends(struct binder *b, void *ends)
 {
     struct cross_ends *e = ends;

@@ -1,6 +1,6 @@
 /* encoder.c - the ends of an encoder (BERT, arXiv 1810.04805): embeddings of tokens, learned
  * positions and segments before the layers, hidden states after the layers. The architecture's
- * table of tensors defines which norms there are: of the embeddings, after the layers, or both. */
+ * table of tensors defines the norms: of the embeddings, after the layers, or both. */
 #include "model/model_impl.h"
 
 int encoder_segments(struct binder *b)
@@ -24,7 +24,7 @@ void encoder_bind(struct binder *b, void *ends)
     if (bind_row(b, "output_norm")) bind_norm(b, &e->norm, "output_norm", -1);
 }
 
-/* The order of the sums is that of the reference. */
+/* Add the embeddings in the order of the reference. */
 void encoder_embed(struct fwd *f, const void *ends)
 {
     const struct encoder_ends *e = ends;

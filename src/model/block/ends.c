@@ -40,8 +40,8 @@ static bool head_is_tied(struct binder *b)
 }
 
 /* Return true if the file has no head. Models without a head are classifiers, and models of
- * embeddings: their tensors lack the prefix of a model with a head, or a pooling is given. Others
- * miss the head. */
+ * embeddings. Their tensors lack the prefix of a model with a head, or a pooling is given. All
+ * other models need a head. */
 static bool is_headless(const struct binder *b)
 {
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight");
@@ -49,13 +49,15 @@ static bool is_headless(const struct binder *b)
     if (bind_has(b, "output", -1)) return false;
     if (bind_has(b, "cls.output", -1)) return true;
     if (b->m->config.tied) return false;
+    if (checkpoint_parts(b->checkpoint)) base = "";
     return b->m->config.pooling_type != 0 || strncmp(embd->name_raw, base, strlen(base)) != 0;
 }
 
 static const char *const divisors[] = {"rope_freqs.weight", "rope_factors_short.weight",
                                        "rope_factors_long.weight"};
 
-/* A class with an object of parameters per layer type has divisors that are no scaling. */
+/* Return false for a class with an object of parameters per layer type, whose divisors are no
+ * scaling. */
 bool decoder_drops_divisors(const struct binder *b, const char *name)
 {
     if (!checkpoint_rope_given(b->checkpoint) ||
@@ -135,7 +137,7 @@ void decoder_bind(struct binder *b, void *ends)
 
 /* ---- the forward pass ---- */
 
-/* x is f32 [n_row, d]. */
+/* Set x f32 [n_row, d] to the rows of the embedding. */
 void fwd_embed(struct fwd *f, float *x, const struct tensor *embd)
 {
     struct backend *b = f->m->backend;
@@ -153,7 +155,8 @@ float *fwd_wanted(struct fwd *f)
     return f->h;
 }
 
-/* Consecutive rows of the same kind are one call. An output may be both logits and hidden state. */
+/* Compute the results. Consecutive rows of the same kind are one call. An output may be both logits
+ * and hidden state. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e)
 {
     const struct batch *b = f->batch;
@@ -205,7 +208,7 @@ float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e)
     return h;
 }
 
-/* The result borrows scratch until the next forward. */
+/* Compute the results. They borrow scratch until the next forward. */
 struct model_out decoder_output(struct fwd *f, const void *ends)
 {
     const struct decoder_ends *e = ends;

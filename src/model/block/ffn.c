@@ -3,7 +3,7 @@
  * operations before and after it. */
 #include "model/model_impl.h"
 
-/* Phi-3 and GLM store gate and up as one matrix [2 * d_ff, d]. */
+/* Bind the block. Phi-3 and GLM store gate and up as one matrix [2 * d_ff, d]. */
 void bind_ffn(struct binder *b, struct ffn_block *g, int il)
 {
     static const char gate[] = "blk.%d.ffn_gate", up[] = "blk.%d.ffn_up";
@@ -88,7 +88,7 @@ void fwd_ffn_out_add(struct fwd *f, float *x, const struct ffn_block *g)
     trace(f, "ffn_out", f->y, g->down.w.n_out);
 }
 
-/* The quantile, by bisection. */
+/* Find the quantile by bisection. */
 float ffn_cut_of(double part)
 {
     double lo = -40, hi = 40;

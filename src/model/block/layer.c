@@ -10,7 +10,7 @@
  *                     with a source, between both: x = post(x + cross(x)) */
 #include "model/model_impl.h"
 
-/* Bind a norm of a layer. A norm without a row in the table stays zero, unless no norm of the
+/* Bind a norm of a layer. A norm without a row in the table stays zero, except if no norm of the
  * architecture has weights. */
 static void bind_own(struct binder *b, struct norm *n, const char *stem, int il)
 {
@@ -82,8 +82,8 @@ static void serial(struct fwd *f, const struct decoder_layer *l)
     }
 }
 
-/* Both norms read x before attention changes x. q, k and v are the only readers of the first
- * norm. */
+/* Add parallel blocks. Both norms read x before attention changes x. q, k and v are the only
+ * readers of the first norm. */
 static void parallel(struct fwd *f, const struct decoder_layer *l)
 {
     fwd_norm(f, f->h, f->x, &l->attn_norm);

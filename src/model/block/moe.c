@@ -1,6 +1,6 @@
-/* moe.c - a mixture of experts ("Outrageously Large Neural Networks", arXiv 1701.06538; "Mixtral of
- * Experts", arXiv 2401.04088). A router selects gated feed-forward blocks for each row. The block
- * sums their weighted results in ascending order of experts.
+/* moe.c - a mixture of experts. Papers: "Outrageously Large Neural Networks", arXiv 1701.06538;
+ * "Mixtral of Experts", arXiv 2401.04088. A router selects gated feed-forward blocks for each row.
+ * The block sums their weighted results in ascending order of experts.
  *
  *   x [n_row, d] --router--> logits --route--> experts, weights, entries
  *   x by row --gate, up--> [n_entry, d_expert] --curve_mul--> --down--> [n_entry, d] --combine--> y
@@ -23,8 +23,8 @@ static void bind_gate_and_up(struct binder *b, struct moe_block *m, int il)
     bind_experts(b, &m->up, "blk.%d.ffn_up_exps", il);
 }
 
-/* The scratch of a row has room for all its entries. i32 lists use f32 scratch, which has the same
- * size. */
+/* Reserve room for all entries of a row in the row's scratch. i32 lists use f32 scratch, which has
+ * the same size. */
 void bind_moe(struct binder *b, struct moe_block *m, int il)
 {
     const struct config *c = &b->m->config;

@@ -83,8 +83,8 @@ void fwd_rope(struct fwd *f, float *x, int n_head, int d_head, int rope)
     b->op->rope(b, x, n_head, d_head, f->angle, f->n_row, &f->m->rope[rope]);
 }
 
-/* The scratch f->h is shared. The input is therefore valid until the next fwd_normed is computed. A
- * LayerNorm is not fused. */
+/* Return an input in the shared scratch f->h, which is valid until the next fwd_normed is computed.
+ * A LayerNorm is not fused. */
 struct input fwd_normed(struct fwd *f, const float *x, const struct norm *n)
 {
     if (n->n_part != 0) {

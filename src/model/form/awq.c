@@ -20,14 +20,13 @@
 enum { BITS = 4, PER_WORD = 8 };
 enum { ALONG_K = 1 }; /* layout "gemv": codes of consecutive inputs share a word */
 
-/* Read the fields of AWQ. AutoAWQ and llm-awq name the same value differently, so both names are
- * read. */
+/* Read the fields of AWQ. Read both names of a value that AutoAWQ and llm-awq name differently. */
 static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
     q->bits = form_int(b, "bits", BITS, BITS, form_int(b, "w_bit", BITS, BITS, BITS));
     q->group_size[0] =
-        form_int(b, "group_size", -1, 1 << 22, form_int(b, "q_group_size", -1, 1 << 22, -1));
+        form_int(b, "group_size", -1, D_FF_MAX, form_int(b, "q_group_size", -1, D_FF_MAX, -1));
     q->n_group_size = 1;
     if (q->group_size[0] == 0) form_refuse(b, "group_size", "must be -1 or at least 1, got 0");
     static const char *const field[] = {"version", "format", "checkpoint_format"};
@@ -53,7 +52,7 @@ static void bind_gemm(struct binder *b, const struct site *s, struct published *
     const struct tensor_info *scale = form_need(b, s, "scales", FLOAT_TYPES, -1, s->n_out);
     if (!t || !scale) return;
     const int64_t n_group = scale->dim[1];
-    p->block_k = form_group_size(b, n_group, s->k, false);
+    p->block_k = form_group_size(b, n_group, s->k, b->m->config.quant.any_shape);
     const struct tensor_info *zero = form_need(b, s, "qzeros", TYPE(i32), n_group, n_word);
     if (s->n_out % PER_WORD)
         form_fault(b, t, "outputs: must be a multiple of %d, got %lld", PER_WORD,
@@ -91,14 +90,18 @@ static void bind_gemv(struct binder *b, const struct site *s, struct published *
     p->scale.row_step = scale->dim[0], p->scale.group_step = 1;
 }
 
-static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
+const struct tensor_info *form_awq_gemm(struct binder *b, const struct site *s, struct published *p)
 {
     const struct tensor_info *t = form_find(b, s, "qweight");
-    if (!t) return NULL;
-    if (b->m->config.quant.flags & ALONG_K)
-        bind_gemv(b, s, p);
-    else
-        bind_gemm(b, s, p);
+    if (t) bind_gemm(b, s, p);
+    return t;
+}
+
+static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
+{
+    if (!(b->m->config.quant.flags & ALONG_K)) return form_awq_gemm(b, s, p);
+    const struct tensor_info *t = form_find(b, s, "qweight");
+    if (t) bind_gemv(b, s, p);
     return t;
 }
 

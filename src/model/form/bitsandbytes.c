@@ -56,8 +56,8 @@ static int64_t size_of(struct binder *b, const struct tensor_info *absmax, const
                        const char *key)
 {
     const int64_t n = json_int(json_field(state, key), 0);
-    if (n >= 1 && n <= 1 << 22) return n;
-    form_fault(b, absmax, "must have a %s in [1, %d] in its quant_state, got %lld", key, 1 << 22,
+    if (n >= 1 && n <= D_FF_MAX) return n;
+    form_fault(b, absmax, "must have a %s in [1, %d] in its quant_state, got %lld", key, D_FF_MAX,
                (long long)n);
     return 0;
 }

@@ -1,7 +1,7 @@
 /* compressed.c - compressed-tensors. The tensors of a matrix determine its form:
  *
  *   pack-quantized         weight_packed I32 [n_out, ceil(k * bits / 32)], codes along the inputs,
- *                          value + 2^(bits - 1); weight_zero_point I32, the same along the outputs,
+ *                          value + 2^(bits - 1); weight_zero_point I32, codes along the outputs,
  *                          [ceil(n_out * bits / 32), n_group]; weight_g_idx I32 [k]
  *   int-, naive-quantized  weight I8 [n_out, k], weight_zero_point I8 of the scale's shape
  *   float-quantized        weight F8_E4M3 [n_out, k]
@@ -24,7 +24,7 @@ enum { ZEROS = 1 }; /* some weights are not symmetric */
 
 /* ---- config ---- */
 
-/* Add a size that is not in the list yet. A matrix with a size beyond the list is rejected. */
+/* Add a size that is not in the list yet. Reject a matrix with a size beyond the list. */
 static void add_group_size(struct quantization *q, int n)
 {
     for (int i = 0; i < q->n_group_size; i++)
@@ -44,12 +44,12 @@ static void read(struct binder *b)
         if (!strstr(key, "quantization_config.config_groups.")) continue;
         const int64_t n = meta_int(m, 0);
         if (text_ends_with(key, ".weights.num_bits") && n >= 1 && n <= 8) q->bits_set |= 1 << n;
-        if (text_ends_with(key, ".weights.group_size") && n >= 1 && n <= 1 << 22)
+        if (text_ends_with(key, ".weights.group_size") && n >= 1 && n <= D_FF_MAX)
             add_group_size(q, (int)n);
         if (text_ends_with(key, ".weights.symmetric") && !meta_bool(m, true)) q->flags |= ZEROS;
         if (text_ends_with(key, ".weights.block_structure") && meta_count(m) == 2) {
             const int64_t out = meta_item_int(m, 0, 0), k = meta_item_int(m, 1, 0);
-            if (out >= 1 && k >= 1 && out <= 1 << 22 && k <= 1 << 22)
+            if (out >= 1 && k >= 1 && out <= D_FF_MAX && k <= D_FF_MAX)
                 q->block_out = (int)out, q->block_k = (int)k;
         }
     }
@@ -57,7 +57,7 @@ static void read(struct binder *b)
 
 /* ---- matrices ---- */
 
-/* Bind weight_scale. A scale per block is recognized by its rows: they are neither n_out nor 1. */
+/* Bind weight_scale. The number of rows of a scale per block is neither n_out nor 1. */
 static void bind_scale(struct binder *b, const struct site *s, struct published *p, uint64_t types)
 {
     const struct quantization *q = &b->m->config.quant;

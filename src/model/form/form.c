@@ -1,4 +1,5 @@
-/* form.c - read quantization_config: choose the form and check its fields. Helpers of all forms.
+/* form.c - read quantization_config: choose the form and check its fields. The file also has
+ * helpers of all forms.
  *
  *   config.json: quantization_config --form_read--> config.quant      once per model
  *   site (stem, layer, shape) --form_bind--> struct published, type   per matrix
@@ -33,7 +34,7 @@ void form_refuse(struct binder *b, const char *field, const char *fmt, ...)
     config_refuse(b, key, ERR_UNSUPPORTED, "%s", text);
 }
 
-/* true is an integer in JSON libraries of some languages, but not here. */
+/* Reject true, which is an integer in JSON libraries of some languages. */
 int form_int(struct binder *b, const char *field, int lo, int hi, int fallback)
 {
     const struct meta *m = form_meta(b, field);
@@ -47,7 +48,7 @@ int form_int(struct binder *b, const char *field, int lo, int hi, int fallback)
 }
 
 struct field {
-    const char *method, *name, *only; /* static; `only`: accepted values, NULL: all */
+    const char *method, *name, *only; /* static; `only` has the accepted values; NULL: all */
 };
 static const struct field fields[] = {
 #define FIELD(method, field, only) {method, field, only},
@@ -76,8 +77,7 @@ static const struct field *field_of(const char *method, const char *name)
     return NULL;
 }
 
-/* Return true if `text` is a name in `list`. | separates the names. A text with | is therefore no
- * name. */
+/* Return true if `text` is a name in `list`. | separates the names. So a text with | is no name. */
 static bool among(const char *text, const char *list)
 {
     const size_t n = strlen(text);
@@ -133,8 +133,8 @@ void form_read(struct binder *b)
     if (b->rc == 0 && b->m->config.quant.form->read) b->m->config.quant.form->read(b);
 }
 
-/* p begins as plain rows. The form's bind changes it to codes if it finds its tensors. *type is the
- * smallest format that represents all values. */
+/* Begin with p as plain rows. The form's bind changes it to codes if it finds its tensors. *type is
+ * the smallest format that represents all values. */
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
                                     const char *stem, int il, const char *expert, int64_t n_out,
                                     int64_t k)
@@ -150,7 +150,7 @@ const struct tensor_info *form_bind(struct binder *b, struct published *p, enum 
     return t;
 }
 
-/* Scales of KV caches and of attention's outputs do not change weights. They are left unread. */
+/* Leave out scales of KV caches and of attention's outputs, because they do not change weights. */
 bool form_left_out(const struct binder *b, const char *name)
 {
     static const char *const end[] = {".k_scale",
@@ -210,7 +210,8 @@ static const char *size_text(int64_t want, char out[24])
     return out;
 }
 
-/* types is a set of bits TYPE(t). ERR_MISSING, or ERR_FORMAT for another type or shape. */
+/* Return a tensor with one of `types`, a set of bits TYPE(t). ERR_MISSING, or ERR_FORMAT for
+ * another type or shape. */
 const struct tensor_info *form_need(struct binder *b, const struct site *s, const char *suffix,
                                     uint64_t types, int64_t n_row, int64_t n_col)
 {
@@ -237,7 +238,7 @@ void form_skip(struct binder *b, const struct site *s, const char *const *suffix
 
 /* ---- scales and groups ---- */
 
-/* The shape of t decides what a scale is for, because configs often do not give it:
+/* Set the scales of a matrix. Configs often do not give their groups, so the shape of t decides:
  *
  *   block_out > 0      [ceil(n_out / block_out), ceil(k / block_k)]   one per block
  *   [1, 1] or [1]      one for the matrix
@@ -279,7 +280,7 @@ static bool one_group(const struct quantization *q, int64_t k)
     return q->n_group_size == 0 || q->per_output;
 }
 
-/* The last group may be shorter: k need not be a multiple of a size from the config. */
+/* Allow a shorter last group, because k need not be a multiple of a size from the config. */
 int64_t form_group_size(const struct binder *b, int64_t n_group, int64_t k, bool any)
 {
     const struct quantization *q = &b->m->config.quant;
@@ -299,8 +300,8 @@ static int32_t item_of(const struct tensor_info *t, int64_t i)
     return v;
 }
 
-/* GPTQ's act-order stores the group of each input in g_idx. Consecutive groups need no table. A
- * tensor of -1 only is unset. Each group is checked, because it becomes an index. */
+/* Read the group of each input, which GPTQ's act-order stores in g_idx. Consecutive groups need no
+ * table. A tensor of -1 only is unset. Each group is checked, because it becomes an index. */
 void form_groups(struct binder *b, const struct site *s, struct published *p, const char *suffix,
                  int64_t n_group)
 {
@@ -326,7 +327,7 @@ void form_groups(struct binder *b, const struct site *s, struct published *p, co
     p->group = group;
 }
 
-/* An absent tensor, or one of a type without values, is the factor 1. */
+/* Return 1 for an absent tensor, or for one of a type without values. */
 float form_scalar(const struct tensor_info *t)
 {
     float x = 1;
@@ -340,7 +341,8 @@ float form_scalar(const struct tensor_info *t)
 const float form_e2m1[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                              -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 
-/* Made at the first use and kept in the binder. Sets b->rc if memory is exhausted. */
+/* Return the values, made at the first use and kept in the binder. Set b->rc if memory is
+ * exhausted. */
 const float *form_e4m3(struct binder *b)
 {
     float *level = b->e4m3 ? NULL : arena_push(&b->m->arena, 256 * sizeof *level, 64);
@@ -355,7 +357,7 @@ struct codes form_bytes(const struct tensor_info *t, int64_t n_col)
     return (struct codes){.data = t->data, .bits = 8, .word = 1, .step = 1, .other = n_col};
 }
 
-/* Codes along the inputs, in little-endian words of 32 bits. */
+/* Return the layout of codes along the inputs, in little-endian words of 32 bits. */
 struct codes form_words(const struct tensor_info *t, int bits, int64_t n_word)
 {
     return (struct codes){.data = t->data,

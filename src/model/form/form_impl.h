@@ -3,7 +3,7 @@
  * A form is the layout in which a library stores a quantized matrix in several tensors. form.c
  * checks the fields of config.json's quantization_config, and has helpers. Each other file
  * describes the tensors of one quant_method as codes and scales (backend/published.h). The tensors
- * of a matrix determine whether it is quantized. Exceptions of modules (modules_to_not_convert,
+ * of a matrix determine its form: quantized or not. Exceptions of modules (modules_to_not_convert,
  * ignore, dynamic) are matrices with other tensors or shapes. Only the loading thread calls it. */
 #ifndef QUOTH_MODEL_FORM_IMPL_H
 #define QUOTH_MODEL_FORM_IMPL_H
@@ -26,13 +26,20 @@ struct form {
      * after a failure. b keeps the failure. */
     const struct tensor_info *(*bind)(struct binder *b, const struct site *s, struct published *p);
 };
-extern const struct form form_fp8, form_fbgemm_fp8, form_gptq, form_awq, form_compressed,
-    form_bitsandbytes, form_bitnet;
+#define FORM(id) extern const struct form form_##id;
+#include "form.def"
+
+/* Flag of GPTQ's tensors: the file has the zeros themselves (version 2). */
+enum { FORM_PLAIN_ZEROS = 1 };
+/* Bind a matrix in AWQ's layout "gemm", as form.bind does. */
+const struct tensor_info *form_awq_gemm(struct binder *b, const struct site *s,
+                                        struct published *p);
 
 /* Return a field of quantization_config; NULL if absent. */
 const struct meta *form_meta(const struct binder *b, const char *field);
-/* Return an integer field in [lo, hi]; `fallback` if it is absent or null. Rejects other values. */
+/* Return an integer field in [lo, hi]; `fallback` if it is absent or null. Reject other values. */
 int form_int(struct binder *b, const char *field, int lo, int hi, int fallback);
+/* Reject a field of quantization_config with a reason. b keeps the failure. */
 void form_refuse(struct binder *b, const char *field, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -53,14 +60,14 @@ enum { FORM_INT32 = 4 };
 #define FLOAT_TYPES (TYPE(f32) | TYPE(f16) | TYPE(bf16))
 
 /* Set the scales to the tensor t. It has one item per matrix, per output, per output and group, or
- * per block of block_out outputs and block_k inputs (0: no blocks). Rejects other shapes. */
+ * per block of block_out outputs and block_k inputs (0: no blocks). Reject other shapes. */
 void form_scales(struct binder *b, const struct site *s, struct published *p,
                  const struct tensor_info *t, int64_t block_out, int64_t block_k);
 /* Set p->group from the tensor `suffix` (i32 [k]) if its groups are not consecutive. */
 void form_groups(struct binder *b, const struct site *s, struct published *p, const char *suffix,
                  int64_t n_group);
 /* Return the number of inputs per group if n_group groups contain all k inputs; 0 if the config and
- * the tensors disagree. If `any`, accept every size that divides k. */
+ * the tensors disagree. Accept every size that divides k if `any`. */
 int64_t form_group_size(const struct binder *b, int64_t n_group, int64_t k, bool any);
 /* Return the value of a tensor with one value. */
 float form_scalar(const struct tensor_info *t);

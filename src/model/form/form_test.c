@@ -8,9 +8,9 @@
 
 #include <stdlib.h>
 
-static const char *const names[] = {"gptq",   "gptq-v2",    "awq",      "awq-gemv",
-                                    "fp8",    "bnb-4bit",   "bnb-8bit", "compressed",
-                                    "bitnet", "bitnet-auto"};
+static const char *const names[] = {"gptq",   "gptq-v2",     "awq",        "awq-gemv",
+                                    "fp8",    "bnb-4bit",    "bnb-8bit",   "compressed",
+                                    "bitnet", "bitnet-auto", "auto-round", "hqq"};
 enum { N_FORM = sizeof names / sizeof names[0] };
 
 struct opened {
@@ -67,8 +67,9 @@ static const struct tensor *tensor_of(const struct opened *o, const char *module
     return NULL;
 }
 
-/* Compare the values of the matrices of a published form with the recorded ones. */
-static void compare_values(const char *name)
+/* Compare the values of the matrices of a published form, opened from `from`, with the recorded
+ * ones. */
+static void compare_values(const char *name, const char *from)
 {
     char path[128], module[128];
     struct opened o;
@@ -79,8 +80,7 @@ static void compare_values(const char *name)
     snprintf(path, sizeof path, "tests/golden/forms/%s/values.txt", name);
     if (file_read(&lines, repo_path(path), 1 << 20, &e) != 0)
         test_fail(__FILE__, __LINE__, "%s", e.text);
-    snprintf(path, sizeof path, "tests/golden/forms/%s", name);
-    if (open_model(&o, repo_path(path), &e) != 0) {
+    if (open_model(&o, from, &e) != 0) {
         test_fail(__FILE__, __LINE__, "%s", e.text);
         close_model(&o);
         buf_deinit(&lines);
@@ -106,7 +106,45 @@ static void compare_values(const char *name)
 TEST(form_values_are_the_librarys)
 {
     if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
-    for (int i = 0; i < N_FORM; i++) compare_values(names[i]);
+    for (int i = 0; i < N_FORM; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "tests/golden/forms/%s", names[i]);
+        compare_values(names[i], repo_path(path));
+    }
+}
+
+/* Goal: AutoRound's other layouts are GPTQ's version 1, its version 2, and AWQ. Files of those
+ * forms keep their values with AutoRound's config. */
+TEST(form_layouts_of_auto_round_are_those_of_gptq_and_awq)
+{
+    static const struct {
+        const char *form, *layout;
+    } cases[] = {{"gptq-v2", "auto_round"},      {"gptq-v2", "auto_round:gptqmodel"},
+                 {"gptq", "auto_round:gptq"},    {"gptq", "auto"},
+                 {"awq", "auto_round:auto_awq"}, {"awq", "auto_round:awq"}};
+    if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct buf config = {0}, weights = {0};
+        struct err e;
+        char path[128];
+        snprintf(path, sizeof path, "tests/golden/forms/%s/config.json", cases[i].form);
+        NEED_OK(file_read(&config, repo_path(path), 1 << 20, &e), &e);
+        snprintf(path, sizeof path, "tests/golden/forms/%s/model.safetensors", cases[i].form);
+        NEED_OK(file_read(&weights, repo_path(path), 1 << 24, &e), &e);
+        config.n = (size_t)(strstr(config.data, "\"quantization_config\"") - config.data);
+        buf_addf(&config,
+                 "\"quantization_config\": {\"quant_method\": \"auto-round\", \"bits\": 4, "
+                 "\"group_size\": 32, \"packing_format\": \"%s\", \"extra_config\": {\"x\": {}}}}",
+                 cases[i].layout);
+        temp_put("changed/config.json", "");
+        NEED_OK(file_write(temp_path("changed/config.json"), config.data, config.n, &e), &e);
+        temp_put("changed/model.safetensors", "");
+        NEED_OK(file_write(temp_path("changed/model.safetensors"), weights.data, weights.n, &e),
+                &e);
+        compare_values(cases[i].form, temp_path("changed"));
+        buf_deinit(&config);
+        buf_deinit(&weights);
+    }
 }
 
 /* ---- facts of a quantized model ---- */
@@ -252,6 +290,24 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
          "transform_config.config_groups"},
         {"compressed", "model.safetensors", "0.mlp.up_proj.weight_global_scale",
          "0.mlp.up_proj.weight_global_scalx", "weight_scale has type F8_E4M3"},
+        {"auto-round", "config.json", "auto_round:auto_gptq", "auto_round:llm_compressor",
+         "packing_format: must be"},
+        {"auto-round", "config.json", "auto_round:auto_gptq", "auto_round:auto_awq", "expected ["},
+        {"auto-round", "config.json", "\"int\"", "\"mx_fp\"", "data_type: must be"},
+        {"auto-round", "config.json", "\"extra_config\"", "\"rotation_config\"",
+         "rotation_config: not supported"},
+        {"auto-round", "config.json", "\"extra_config\": {", "\"act_bits\": 8, \"meta\": {",
+         "act_bits: must be"},
+        {"auto-round", "config.json", "\"group_size\": 32", "\"group_size\": 0",
+         "group_size: must"},
+        {"auto-round", "config.json", "\"extra_config\"", "\"block_name_to_quantize\"",
+         "not 4 bits"},
+        {"hqq", "model.safetensors", "0.self_attn.q_proj.zero", "0.self_attn.q_proj.zerx",
+         "attn_q.zero is missing"},
+        {"hqq", "model.safetensors", "0.self_attn.q_proj.packing", "0.self_attn.q_proj.pbcking",
+         "attn_q.packing is missing"},
+        {"hqq", "model.safetensors", "4bit_u8", "5bit_u8", "is no known packing"},
+        {"hqq", "model.safetensors", "4bit_u8", "8bit_u8", "W_q is ["},
         {"bitnet", "config.json", "offline", "online", "quantization_mode: must be"},
         {"bitnet", "config.json", "\"linear_class\"", "\"use_rms_norm\": true, \"linear_class\"",
          "use_rms_norm: must be false"},
@@ -276,6 +332,31 @@ TEST(other_layouts_of_8_bit_codes_are_refused)
     changed[sizeof changed - 1] = 2;
     expect_refusal("bnb-8bit", "model.safetensors", from, sizeof changed, changed, sizeof changed,
                    "weight_format must be 0");
+    checkpoint_close(c);
+}
+
+/* Goal: numbers of HQQ that select another layout are rejected. */
+TEST(other_layouts_of_hqq_are_refused)
+{
+    static const struct {
+        const char *tensor, *word;
+    } cases[] = {{"blk.0.attn_k.axis", "axis must be 1, got 0"},
+                 {"blk.0.attn_k.view_as_float", "view_as_float must be 0, got 2"},
+                 {"blk.0.attn_k.group_size", "does not divide"},
+                 {"blk.0.attn_k.shape", "shape is ["}};
+    struct checkpoint *c;
+    struct err e;
+    if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    NEED_OK(checkpoint_open(&c, repo_path("tests/golden/forms/hqq"), &e), &e);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char changed[96];
+        const struct tensor_info *t = checkpoint_tensor(c, cases[i].tensor);
+        const char *from = (const char *)t->data - sizeof changed + 1; /* with the bytes before */
+        memcpy(changed, from, sizeof changed);
+        changed[sizeof changed - 1] = i == 0 ? 0 : i == 2 ? 7 : 2;
+        expect_refusal("hqq", "model.safetensors", from, sizeof changed, changed, sizeof changed,
+                       cases[i].word);
+    }
     checkpoint_close(c);
 }
 

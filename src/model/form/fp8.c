@@ -17,15 +17,14 @@ static void read(struct binder *b)
     const int64_t out = meta_item_int(block, 0, 0), k = meta_item_int(block, 1, 0);
     if (meta_kind(block) == META_NONE) return;
     if (meta_kind(block) != META_LIST || meta_count(block) != 2 || out < 1 || k < 1 ||
-        out > 1 << 22 || k > 1 << 22)
-        form_refuse(b, "weight_block_size", "must be a list of 2 sizes in [1, %d], got %s", 1 << 22,
-                    config_value_text(block, text));
+        out > D_FF_MAX || k > D_FF_MAX)
+        form_refuse(b, "weight_block_size", "must be a list of 2 sizes in [1, %d], got %s",
+                    D_FF_MAX, config_value_text(block, text));
     b->m->config.quant.block_out = (int)out;
     b->m->config.quant.block_k = (int)k;
 }
 
-/* Bind a matrix. Scales of activations are skipped, because activations are not rounded to 8
- * bits. */
+/* Bind a matrix. Skip scales of activations, because activations are not rounded to 8 bits. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
     static const char *const unused[] = {"input_scale", "activation_scale", "output_scale",

@@ -9,14 +9,12 @@
  *     value = (qweight - zero) * scale
  *
  * Files of version 1 contain zero - 1. The library subtracts a word of ones from a word of zeros,
- * so a zero of 0 borrows from the next zero. This reader adds the ones to whole words. Codes of 3
- * bits cross words, so each of their zeros is incremented alone. The shapes give bits and group
- * size of a matrix. `dynamic` may change both per module. */
+ * so a zero of 0 borrows from the next zero. This reader adds the ones to whole words. Codes of 3,
+ * 5, 6 and 7 bits cross words, so each of their zeros is incremented alone. The shapes give bits
+ * and group size of a matrix. `dynamic` may change both per module. */
 #include "form_impl.h"
 
 #include <string.h>
-
-enum { PLAIN_ZEROS = 1 }; /* version 2: the file contains the zeros themselves */
 
 /* Read the fields. Two of these fields give the format and must agree, because gptq and gptq_v2
  * differ by one in every zero point. */
@@ -24,7 +22,7 @@ static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
     q->bits = form_int(b, "bits", 2, 8, 4);
-    q->group_size[0] = form_int(b, "group_size", -1, 1 << 22, -1);
+    q->group_size[0] = form_int(b, "group_size", -1, D_FF_MAX, -1);
     q->n_group_size = 1;
     if (q->bits > 4 && q->bits != 8)
         form_refuse(b, "bits", "must be 2, 3, 4 or 8, got %d", q->bits);
@@ -36,16 +34,14 @@ static void read(struct binder *b)
     if (first && strcmp(first, format) != 0)
         form_refuse(b, "format", "must be checkpoint_format, got \"%.40s\" and \"%.40s\"", format,
                     first);
-    if (format && strcmp(format, "gptq_v2") == 0) q->flags |= PLAIN_ZEROS;
+    if (format && strcmp(format, "gptq_v2") == 0) q->flags |= FORM_PLAIN_ZEROS;
 }
 
 /* Return the bits of a code, computed from the number of words for k codes; 0 if invalid. */
 static int bits_of(const struct quantization *q, int64_t n_word, int64_t k)
 {
-    static const int bits[] = {2, 3, 4, 8};
-    for (int i = 0; i < 4; i++)
-        if ((q->any_shape || bits[i] == q->bits) && (k * bits[i] + 31) / 32 == n_word)
-            return bits[i];
+    for (int bits = 2; bits <= 8; bits++)
+        if ((q->any_shape || bits == q->bits) && (k * bits + 31) / 32 == n_word) return bits;
     return 0;
 }
 
@@ -56,8 +52,8 @@ static void bind_zeros(struct binder *b, const struct site *s, struct published 
     const struct tensor_info *t = form_need(b, s, "qzeros", TYPE(i32), n_group, n_word);
     if (!t) return;
     p->zero = form_words_out(t, bits, n_word);
-    if (b->m->config.quant.flags & PLAIN_ZEROS) return;
-    if (bits == 3)
+    if (b->m->config.quant.flags & FORM_PLAIN_ZEROS) return;
+    if (32 % bits)
         p->zero.add = 1;
     else
         p->zero.plus = UINT32_MAX / ((1u << bits) - 1);

@@ -1,10 +1,11 @@
-/* logits.c - prints a model's logits for given tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS
- * [CONTEXT [SOURCE]]]. If the model has no head, the logits of its classifier are printed, or the
- * hidden states if it has none. Activations, K and V are f32. A step has at most ROWS tokens, in
- * [1, 128] (default 128), or all tokens if the model has no head. The context has CONTEXT tokens
- * (0, the default: those of the text). The first SOURCE tokens are the source of a model of encoder
- * and decoder (default 0). tests/golden/fields.py and odd.py compare these numbers with those of
- * other programs. */
+/* logits.c - print a model's logits for given tokens: logits MODEL TOKENS.i32 OUT.f32 [ROWS
+ * [CONTEXT [SOURCE [FORMAT]]]]. A model without a head has the logits of its classifier, or hidden
+ * states if it has none. K, V and activations are f32. With FORMAT, such as Q8_0, weights are
+ * quantized to it and activations are int8. A step has at most ROWS tokens, in [1, 128] (default
+ * 128), or all tokens if the model has no head. The context has CONTEXT tokens (0, the default:
+ * those of the text). The first SOURCE tokens are the source of a model of encoder and decoder
+ * (default 0). tests/golden/fields.py and odd.py compare these numbers with those of other
+ * programs. */
 #include "base/buf.h"
 #include "base/os.h"
 #include "engine/engine.h"
@@ -97,15 +98,16 @@ static int write_results(struct model *m, const int32_t *ids, int n, FILE *f, st
 }
 
 static int run(const char *path, const struct buf *ids, int n_row, int context, int n_source,
-               FILE *f, struct err *e)
+               const char *format, FILE *f, struct err *e)
 {
     struct checkpoint *c = NULL;
     struct backend *b = NULL;
     struct model *m = NULL;
     int n = (int)(ids->n / sizeof(int32_t)), rc = checkpoint_open(&c, path, e);
-    struct backend_options bo = {.n_thread = 1, .act = ACT_CHOICE_F32};
+    struct backend_options bo = {.n_thread = 1, .act = format ? ACT_CHOICE_INT8 : ACT_CHOICE_F32};
     if (rc == 0) rc = backend_open(&b, "cpu", &bo, e);
     struct model_options mo = {.backend = b,
+                               .quantization = format,
                                .kv_type = KV_F32,
                                .context_max = context > n ? context : n,
                                .n_longest = 1,
@@ -130,14 +132,16 @@ int main(int argc, char **argv)
     int n_row = argc > 4 ? (int)strtol(argv[4], NULL, 10) : 128,
         context = argc > 5 ? (int)strtol(argv[5], NULL, 10) : 0,
         n_source = argc > 6 ? (int)strtol(argv[6], NULL, 10) : 0;
-    if (argc < 4 || argc > 7 || n_row < 1 || n_row > 128 || context < 0 || n_source < 0) {
-        fprintf(stderr, "usage: logits MODEL TOKENS.i32 OUT.f32 [ROWS [CONTEXT [SOURCE]]]\n");
+    const char *format = argc > 7 ? argv[7] : NULL;
+    if (argc < 4 || argc > 8 || n_row < 1 || n_row > 128 || context < 0 || n_source < 0) {
+        fprintf(stderr,
+                "usage: logits MODEL TOKENS.i32 OUT.f32 [ROWS [CONTEXT [SOURCE [FORMAT]]]]\n");
         return 2;
     }
     FILE *f = fopen(argv[3], "wb");
     int rc = file_read(&ids, argv[2], 1 << 24, &e);
     if (rc == 0 && !f) rc = err_set(&e, ERR_IO, "%s: cannot write", argv[3]);
-    if (rc == 0) rc = run(argv[1], &ids, n_row, context, n_source, f, &e);
+    if (rc == 0) rc = run(argv[1], &ids, n_row, context, n_source, format, f, &e);
     if (f) fclose(f);
     buf_deinit(&ids);
     if (rc != 0) fprintf(stderr, "refused: %s\n", e.text);

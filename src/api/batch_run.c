@@ -1,0 +1,681 @@
+/* batch_run.c - the thread that answers the lines of batches (batches.h).
+ *
+ *   record --activate--> active --submit_next--> flight --answer--> chunk of the record
+ *                          \__finish: all lines are answered, or it ends early--> final state
+ *
+ * (1) The thread alone changes actives and flights. `lock` protects the waiting batches and the
+ *     flags `changed`, `rescan` and `stops`.
+ * (2) The state of a batch is its record. A thread that is killed leaves answered lines; the next
+ *     one answers the others. A line's seed is made from its custom_id, so its answer is the same.
+ * (3) One batch of each owner is active, at most ACTIVE_MAX, so a large batch of one key does not
+ *     delay those of others. Lines of the actives take turns.
+ * (4) Requests of batches have holders of their own with the lowest weight and priority. So the
+ *     policy admits others first, and others displace them. No line is submitted while other
+ *     requests wait. */
+#include "batches.h"
+
+#include "files.h"
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/os.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* FLIGHT_MAX: lines in flight, twice the default number of sequences. WAIT_US: time until the
+ * thread looks again at ends and at the queue of the engine. TRIES_MAX: attempts of a line without
+ * memory. */
+enum { FLIGHT_MAX = 128, ACTIVE_MAX = 8, WAIT_US = 100000, TRIES_MAX = 20 };
+/* weight of a batch's holder, the lowest one of a key */
+static const double batch_weight = 0.001;
+
+/* A line without an answer. */
+struct flight {
+    struct active *active; /* borrowed */
+    struct batch_line l;   /* owned */
+    struct api api;        /* the model's, with seeds from custom_ids, if has_model */
+    bool has_model;        /* true: the flight has a reference to its model */
+    struct served_waiter wait;
+    struct api_call *call; /* owned; NULL: the line waits */
+    int64_t number;
+    int n_try;
+    struct flight *next;
+};
+
+struct active {
+    struct batch_state b;
+    struct batch_cursor lines; /* its texts are borrowed from b */
+    struct flight *waiting;    /* lines that are submitted next, owned list */
+    int n_flight;              /* lines in flight */
+    /* read_all: all lines were read. gone: the record was deleted. ends: no further line begins;
+     * the batch then has the status `end` */
+    bool read_all, gone, ends;
+    enum batch_status end;
+    struct active *next;
+};
+
+/* A batch that is not active yet. */
+struct pending {
+    uint64_t owner;
+    char id[STORE_ID_BYTES];
+};
+
+struct batch_runner {
+    const struct server *server; /* borrowed */
+    struct store *store;         /* borrowed */
+    struct queue *bell;          /* queue of one byte, owned: the thread has work */
+    pthread_mutex_t lock;
+    pthread_t thread;
+    VEC(struct pending) pending; /* unfinished batches, the oldest one first; owned */
+    /* changed: a batch was added, cancelled, deleted or finished. rescan: `pending` is to be read
+     * from the store */
+    bool changed, rescan, stops, started;
+    bool retries;             /* true: memory ran out, so the thread looks again soon */
+    struct active *actives;   /* owned list */
+    struct flight *in_flight; /* owned list */
+    int n_flight;
+};
+
+/* ---- flights ---- */
+
+/* Close the call of a flight, and drop its model. */
+static void call_off(struct flight *f)
+{
+    api_call_close(f->call);
+    f->call = NULL;
+    served_leave(&f->wait);
+    if (f->has_model) served_drop(&f->api);
+    f->has_model = false;
+}
+
+static void flight_close(struct flight *f)
+{
+    call_off(f);
+    batch_line_close(&f->l);
+    free(f);
+}
+
+/* End a batch early, at the next step. why: cause of a failure; NULL for other ends. */
+static void end_early(struct active *a, enum batch_status end, const char *code,
+                      const struct err *why)
+{
+    if (a->ends) return;
+    a->ends = true;
+    a->end = end;
+    if (why) batch_add_error(&a->b, code, why, 0);
+    if (why) log_warn("%s failed: %s", a->b.id, why->text);
+}
+
+/* Handle a failure of the store for an active. */
+static void store_failed(struct active *a, int rc, const struct err *why)
+{
+    if (rc == ERR_MISSING) {
+        struct err e = *why;
+        (void)err_set(&e, rc, "the input file was deleted");
+        end_early(a, BATCH_failed, "input_file_not_found", &e);
+    } else {
+        end_early(a, BATCH_failed, rc == ERR_LIMIT ? "store_full" : "store_failed", why);
+    }
+}
+
+/* Store the answer of a line: that of its call, or the error rc. Return false if the failure is
+ * temporary; the line is then answered later. */
+static bool answer(struct batch_runner *r, struct flight *f, int rc, const struct err *why)
+{
+    struct active *a = f->active;
+    struct buf line = {0};
+    struct err e = {0};
+    enum batch_part part = BATCH_ERROR;
+    const struct batch_result result = {
+        .line = &f->l, .number = f->number, .call = f->call, .rc = rc, .why = why};
+    const int failed = batch_put_answer(&line, &a->b, &result, &part, &e);
+    const bool again = failed == ERR_BUSY || (failed == ERR_MEMORY && ++f->n_try < TRIES_MAX);
+    if (!again && !line.failed && line.n) {
+        rc = store_add_chunk(r->store, a->b.owner, a->b.id, part, f->number, &line, &e);
+        if (rc == ERR_MISSING)
+            a->gone = a->ends = true;
+        else if (rc != 0 && rc != ERR_ARG) /* ERR_ARG: it has an answer */
+            store_failed(a, rc, &e);
+    } else if (!again) {
+        end_early(a, BATCH_failed, "out_of_memory", &e);
+    }
+    buf_deinit(&line);
+    return !again;
+}
+
+/* Read the next line that has no answer into a->waiting. Return false after the last line. */
+static bool read_line(struct batch_runner *r, struct active *a)
+{
+    struct err e = {0};
+    int rc;
+    while ((rc = batch_cursor_next(&a->lines, &e)) == 1) {
+        if (store_has_chunk(r->store, a->b.owner, a->b.id, a->lines.number)) continue;
+        struct flight *f = calloc(1, sizeof *f);
+        rc = f ? batch_line_read(&f->l, a->lines.line, a->lines.n_line, &e) : ERR_MEMORY;
+        if (rc == 0) {
+            f->active = a;
+            f->number = a->lines.number;
+            a->waiting = f;
+            return true;
+        }
+        if (f) flight_close(f);
+        break;
+    }
+    if (rc == 0)
+        a->read_all = true;
+    else
+        store_failed(a, rc, &e);
+    return false;
+}
+
+/* Ring the bell of the thread (served_waiter). */
+static void ring(void *runner)
+{
+    queue_push(((struct batch_runner *)runner)->bell, "");
+}
+
+/* Take the model of a line. ERR_BUSY while it is not loaded. Answers do not depend on what is
+ * stored, as in quoth batch. */
+static int take_model(struct batch_runner *r, struct flight *f, struct err *e)
+{
+    const struct json *named = body_field(f->l.body, "model");
+    const char *name = json_text(named, NULL);
+    const struct api *api = NULL;
+    struct served *model;
+    int rc = 0;
+    if (f->has_model) return 0;
+    if (f->wait.model) {
+        rc = served_taken(&f->wait, &api, e);
+        if (rc != 0 || api) served_leave(&f->wait);
+    } else {
+        if (named && !name) return body_wrong("model", "a string without NUL", named, e);
+        f->wait = (struct served_waiter){.wake = ring, .arg = r};
+        rc = server_model(r->server, name, &model, e);
+        if (rc == 0) rc = served_take(model, &f->wait, &api, e);
+    }
+    if (rc == ERR_MEMORY) return ERR_BUSY; /* the models sleep, or the server stops */
+    if (rc != 0) return rc;
+    if (!api) return ERR_BUSY;
+    f->api = *api;
+    f->api.seeded = true;
+    f->api.seed = 0;
+    f->api.store = NULL;
+    f->api.streams = false;
+    f->has_model = true;
+    return 0;
+}
+
+/* Make the call of a line, whose model is taken. */
+static int open_call(struct batch_runner *r, struct flight *f, const struct dialect *d,
+                     struct err *e)
+{
+    const uint64_t owner = f->active->b.owner, own = hash_bytes(&owner, sizeof owner, 3) | 1,
+                   salt = r->server->o.separate_caches ? hash_bytes(&owner, sizeof owner, 4) : 0;
+    const struct call_origin from = {.holder = own};
+    char name[STORE_ID_BYTES + 24];
+    int rc = call_open(&f->call, &f->api, d, f->l.body, from, r->bell, e);
+    if (rc != 0) return rc;
+    snprintf(name, sizeof name, "%s:%lld", f->active->b.id, (long long)f->number);
+    api_call_name(f->call, name);
+    api_call_set_holder(f->call, own, batch_weight, salt);
+    api_call_set_priority(f->call, INT_MAX);
+    api_call_salt(f->call, batch_key_id(f->l.custom_id, f->l.n_custom_id).hash[0]);
+    return 0;
+}
+
+/* Return true if requests other than those of batches wait in an engine. */
+static bool others_wait(const struct batch_runner *r, const struct engine *engine)
+{
+    struct stats_view v;
+    int n_own = 0;
+    stats_read(engine_stats(engine), &v);
+    for (const struct flight *f = r->in_flight; f; f = f->next)
+        n_own += f->api.session->engine == engine && !api_call_has_output(f->call);
+    return v.value[STAT_waiting] > n_own;
+}
+
+/* Make and submit the call of a line. ERR_BUSY if it must wait. */
+static int submit(struct batch_runner *r, struct flight *f, struct err *e)
+{
+    const struct dialect *d = dialect_of(f->l.url, f->l.body);
+    int rc = d ? 0 : err_field(e, ERR_MISSING, "url", ": \"%.80s\" not found", f->l.url);
+    if (rc == 0 && json_kind(f->l.body) != JK_OBJECT)
+        rc = body_wrong("body", "an object", f->l.body, e);
+    if (rc == 0) rc = take_model(r, f, e);
+    if (rc == 0 && others_wait(r, f->api.session->engine)) rc = ERR_BUSY;
+    if (rc == 0 && !f->call) rc = open_call(r, f, d, e);
+    return rc ? rc : api_call_submit(f->call, e);
+}
+
+/* Submit the next line of a batch. Return false if it must wait. */
+static bool submit_next(struct batch_runner *r, struct active *a)
+{
+    struct err e = {0};
+    if (!a->waiting && (a->read_all || !read_line(r, a))) return true;
+    struct flight *f = a->waiting;
+    int rc = submit(r, f, &e);
+    if (rc == ERR_BUSY) return false;
+    if (rc != 0) {
+        call_off(f);
+        if (!answer(r, f, rc, &e)) return false;
+        a->waiting = f->next;
+        flight_close(f);
+        return true;
+    }
+    a->waiting = f->next;
+    a->n_flight++;
+    f->next = r->in_flight;
+    r->in_flight = f;
+    r->n_flight++;
+    return true;
+}
+
+/* Submit lines of all actives in turn, until each of them must wait. */
+static void submit_lines(struct batch_runner *r)
+{
+    for (bool any = true; any;) {
+        any = false;
+        for (struct active *a = r->actives; a; a = a->next)
+            if (!a->ends && (!a->read_all || a->waiting) && r->n_flight < FLIGHT_MAX)
+                any |= submit_next(r, a);
+    }
+}
+
+/* Store the answers of complete calls. A line whose failure is temporary is submitted again. Return
+ * true if a call was complete. */
+static bool take_answers(struct batch_runner *r)
+{
+    bool any = false;
+    for (struct flight **at = &r->in_flight; *at;) {
+        struct flight *f = *at;
+        struct active *a = f->active;
+        if (!api_call_poll(f->call)) {
+            at = &f->next;
+            continue;
+        }
+        *at = f->next;
+        r->n_flight--;
+        a->n_flight--;
+        any = true;
+        if (a->ends || answer(r, f, 0, NULL)) {
+            flight_close(f);
+            continue;
+        }
+        call_off(f);
+        f->next = a->waiting;
+        a->waiting = f;
+    }
+    return any;
+}
+
+/* ---- ends ---- */
+
+/* Store lines for the requests of a batch that were not answered. */
+static int fill(struct batch_runner *r, struct active *a, enum batch_part what, struct err *e)
+{
+    struct batch_cursor c = {.store = r->store, .owner = a->b.owner, .id = a->b.input};
+    const enum batch_part part = batch_is_anthropic(&a->b) ? what : BATCH_ERROR;
+    int rc;
+    while ((rc = batch_cursor_next(&c, e)) == 1) {
+        struct batch_line l = {0};
+        struct buf line = {0};
+        if (store_has_chunk(r->store, a->b.owner, a->b.id, c.number)) continue;
+        rc = batch_line_read(&l, c.line, c.n_line, e);
+        if (rc == 0) batch_put_unanswered(&line, &a->b, &l, c.number, what);
+        if (rc == 0 && line.failed) rc = err_memory(e, "an answer", line.n);
+        if (rc == 0) rc = store_add_chunk(r->store, a->b.owner, a->b.id, part, c.number, &line, e);
+        buf_deinit(&line);
+        batch_line_close(&l);
+        if (rc != 0) break;
+    }
+    batch_cursor_deinit(&c);
+    return rc;
+}
+
+/* Make a file of the answers of a part. id: set to the file's id; "" if there is no answer. */
+static int make_file(struct batch_runner *r, const struct batch_state *b, enum batch_part part,
+                     char *id, int64_t now, struct err *e)
+{
+    char filename[STORE_ID_BYTES + 20];
+    int64_t n_byte;
+    int64_t n = 0;
+    int rc = store_count_chunks(r->store, b->owner, b->id, part, &n, &n_byte, e);
+    if (rc != 0 || n == 0) return rc;
+    stored_id(id, FILE_PREFIX);
+    snprintf(filename, sizeof filename, "%s_%s.jsonl", b->id,
+             part == BATCH_OK ? "output" : "error");
+    rc = file_store(r->store, b->owner,
+                    &(struct file_object){.id = id,
+                                          .filename = filename,
+                                          .purpose = "batch_output",
+                                          .n_byte = n_byte,
+                                          .created = now,
+                                          .ends = b->output_seconds ? now + b->output_seconds : 0},
+                    e);
+    return rc ? rc : store_move_chunks(r->store, b->owner, b->id, part, id, e);
+}
+
+/* Set the final state in one change: status, times, counts, and files of OpenAI's batches. */
+static int set_final(struct batch_runner *r, struct active *a, bool files, struct err *e)
+{
+    struct batch_state b;
+    const int64_t now = time_wall_us() / 1000000;
+    store_begin(r->store);
+    int rc = batch_load(&b, r->store, a->b.owner, a->b.id, e);
+    if (rc == 0 && files && !batch_is_anthropic(&b)) {
+        rc = make_file(r, &b, BATCH_OK, b.output, now, e);
+        if (rc == 0) rc = make_file(r, &b, BATCH_ERROR, b.error, now, e);
+    }
+    b.status = a->end;
+    if (!b.n_line) b.n_line = a->b.n_line;
+    if (a->end == BATCH_completed) b.finalizing_at = b.completed_at = now;
+    if (a->end == BATCH_failed) b.failed_at = now;
+    if (a->end == BATCH_expired) b.expired_at = now;
+    if (a->end == BATCH_cancelled) b.cancelled_at = now;
+    buf_deinit(&b.errors);
+    buf_add(&b.errors, a->b.errors.data, a->b.errors.n);
+    if (rc == 0 && b.errors.failed) rc = err_memory(e, "errors", a->b.errors.n);
+    if (rc == 0) rc = batch_store(&b, r->store, false, e);
+    rc = store_end(r->store, rc, e);
+    batch_deinit(&b);
+    return rc;
+}
+
+/* End a batch without lines in flight. A final state that has no room is `failed`. */
+static void finish(struct batch_runner *r, struct active *a)
+{
+    struct err e = {0};
+    int rc = 0;
+    if (!a->ends) a->end = BATCH_completed;
+    if (a->end == BATCH_expired) rc = fill(r, a, BATCH_EXPIRED, &e);
+    if (a->end == BATCH_cancelled && batch_is_anthropic(&a->b))
+        rc = fill(r, a, BATCH_CANCELLED, &e);
+    if (rc == 0) rc = set_final(r, a, true, &e);
+    if (rc != 0 && rc != ERR_MISSING) {
+        a->ends = false;
+        store_failed(a, rc, &e);
+        rc = set_final(r, a, false, &e);
+    }
+    if (rc != 0 && rc != ERR_MISSING) log_warn("%s: %s", a->b.id, e.text);
+}
+
+static void active_close(struct active *a)
+{
+    while (a->waiting) {
+        struct flight *f = a->waiting;
+        a->waiting = f->next;
+        flight_close(f);
+    }
+    batch_cursor_deinit(&a->lines);
+    batch_deinit(&a->b);
+    free(a);
+}
+
+/* Cancel the calls of batches that end early. Finish batches without lines in flight. Return true
+ * if a batch was finished. */
+static bool end_batches(struct batch_runner *r)
+{
+    bool any = false;
+    const int64_t now = time_wall_us() / 1000000;
+    for (struct active **at = &r->actives; *at;) {
+        struct active *a = *at;
+        if (!a->ends && a->b.expires_at <= now) end_early(a, BATCH_expired, NULL, NULL);
+        for (struct flight *f = r->in_flight; a->ends && f; f = f->next)
+            if (f->active == a) api_call_cancel(f->call);
+        if (a->n_flight || !(a->ends || (a->read_all && !a->waiting))) {
+            at = &a->next;
+            continue;
+        }
+        if (!a->gone) finish(r, a);
+        *at = a->next;
+        active_close(a);
+        any = true;
+    }
+    return any;
+}
+
+/* ---- beginnings ---- */
+
+/* Return a flag. Clear it, unless it is `stops`. */
+static bool take_flag(struct batch_runner *r, bool *flag)
+{
+    pthread_mutex_lock(&r->lock);
+    const bool set = *flag;
+    if (flag != &r->stops) *flag = false;
+    pthread_mutex_unlock(&r->lock);
+    return set;
+}
+
+/* Check the lines of a new batch, and set its state. Return false if it is not in progress. */
+static bool begin(struct batch_runner *r, struct active *a)
+{
+    struct batch_state checked = {.owner = a->b.owner};
+    struct err e = {0};
+    int rc;
+    snprintf(checked.endpoint, sizeof checked.endpoint, "%s", a->b.endpoint);
+    snprintf(checked.input, sizeof checked.input, "%s", a->b.input);
+    const bool valid = batch_validate(&checked, r->store, &rc, &e);
+    a->b.n_line = checked.n_line;
+    if (rc != 0) {
+        store_failed(a, rc, &e);
+    } else if (!valid) {
+        a->ends = true;
+        a->end = BATCH_failed;
+        buf_add(&a->b.errors, checked.errors.data, checked.errors.n);
+    } else {
+        struct batch_state b;
+        store_begin(r->store);
+        rc = batch_load(&b, r->store, a->b.owner, a->b.id, &e);
+        if (rc == 0) {
+            b.n_line = checked.n_line;
+            b.in_progress_at = time_wall_us() / 1000000;
+            if (b.status == BATCH_validating) b.status = BATCH_in_progress;
+            rc = batch_store(&b, r->store, false, &e);
+        }
+        rc = store_end(r->store, rc, &e);
+        batch_deinit(&b);
+        if (rc == ERR_MISSING)
+            a->gone = a->ends = true;
+        else if (rc != 0)
+            store_failed(a, rc, &e);
+    }
+    batch_deinit(&checked);
+    return !a->ends;
+}
+
+/* Return the active batch of an owner; NULL if there is none. *n: number of actives. */
+static struct active *active_of(const struct batch_runner *r, uint64_t owner, int *n)
+{
+    struct active *found = NULL;
+    *n = 0;
+    for (struct active *a = r->actives; a; a = a->next, ++*n)
+        if (a->b.owner == owner) found = a;
+    return found;
+}
+
+/* Begin or continue a batch. Return false if memory ran out. */
+static bool activate(struct batch_runner *r, const struct pending *p)
+{
+    struct active *a = calloc(1, sizeof *a);
+    struct err e = {0};
+    if (!a) return false;
+    int rc = batch_load(&a->b, r->store, p->owner, p->id, &e);
+    if (rc != 0 && rc != ERR_MISSING) log_warn("%s: %s", p->id, e.text);
+    if (rc != 0 || batch_ended(&a->b)) {
+        active_close(a);
+        return rc != ERR_MEMORY;
+    }
+    a->lines = (struct batch_cursor){.store = r->store, .owner = a->b.owner, .id = a->b.input};
+    if (a->b.status == BATCH_cancelling)
+        end_early(a, BATCH_cancelled, NULL, NULL);
+    else if (a->b.status == BATCH_validating)
+        (void)begin(r, a);
+    a->next = r->actives;
+    r->actives = a;
+    return true;
+}
+
+/* Set *p to the oldest batch whose owner has no active one, and remove it from the pending ones.
+ * Return false if there is none. */
+static bool take_pending(struct batch_runner *r, struct pending *p)
+{
+    int n = 0;
+    size_t i = 0;
+    pthread_mutex_lock(&r->lock);
+    while (i < r->pending.n && active_of(r, r->pending.v[i].owner, &n)) i++;
+    const bool found = i < r->pending.n && n < ACTIVE_MAX;
+    if (found) {
+        *p = r->pending.v[i];
+        r->pending.n--;
+        memmove(&r->pending.v[i], &r->pending.v[i + 1], (r->pending.n - i) * sizeof *p);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return found;
+}
+
+/* Add a batch to the pending ones. Without memory, read them again later. */
+static void add_pending(struct batch_runner *r, uint64_t owner, const char *id)
+{
+    struct pending p = {.owner = owner};
+    snprintf(p.id, sizeof p.id, "%s", id);
+    pthread_mutex_lock(&r->lock);
+    if (!vec_push(&r->pending, p)) r->rescan = true;
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* Read the pending batches from the store: at the start, and after a failed allocation. */
+static void scan(struct batch_runner *r)
+{
+    static const char *const kinds[] = {BATCH_PREFIX, MSGBATCH_PREFIX};
+    struct err e = {0};
+    pthread_mutex_lock(&r->lock);
+    r->pending.n = 0;
+    pthread_mutex_unlock(&r->lock);
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct stored_list l = {0};
+        if (stored_list_all(&l, r->store, kinds[i], &e) != 0) {
+            log_warn("batches: %s", e.text);
+            pthread_mutex_lock(&r->lock);
+            r->rescan = true;
+            pthread_mutex_unlock(&r->lock);
+            r->retries = true;
+        }
+        for (size_t k = 0; k < l.n; k++) {
+            struct batch_state b;
+            const int rc = batch_read(&b, l.v[k].holder, l.v[k].id, &l.v[k].head, &e);
+            bool active = false;
+            for (const struct active *a = r->actives; a; a = a->next)
+                active |= strcmp(a->b.id, l.v[k].id) == 0;
+            if (rc == 0 && !batch_ended(&b) && !active) add_pending(r, b.owner, b.id);
+            batch_deinit(&b);
+        }
+        stored_list_deinit(&l);
+    }
+}
+
+/* Note requests to cancel or delete active batches. Activate pending ones. */
+static void look(struct batch_runner *r)
+{
+    struct err e = {0};
+    struct pending p;
+    for (struct active *a = r->actives; a; a = a->next) {
+        struct batch_state b;
+        int rc = batch_load(&b, r->store, a->b.owner, a->b.id, &e);
+        if (rc == ERR_MISSING) a->gone = a->ends = true;
+        if (rc == 0 && b.status == BATCH_cancelling) end_early(a, BATCH_cancelled, NULL, NULL);
+        batch_deinit(&b);
+    }
+    if (take_flag(r, &r->rescan)) scan(r);
+    while (take_pending(r, &p))
+        if (!activate(r, &p)) {
+            add_pending(r, p.owner, p.id);
+            r->retries = true;
+            break;
+        }
+}
+
+/* ---- the thread ---- */
+
+static void *run(void *runner)
+{
+    struct batch_runner *r = runner;
+    char byte;
+    bool any = true;
+    os_thread_background();
+    while (!take_flag(r, &r->stops)) {
+        if (!any) (void)queue_pop(r->bell, &byte, r->actives || r->retries ? WAIT_US : -1);
+        const bool retries = r->retries;
+        r->retries = false;
+        if (take_flag(r, &r->changed) || retries) look(r);
+        submit_lines(r);
+        any = take_answers(r);
+        if (end_batches(r)) batches_wake(r), any = true;
+    }
+    return NULL;
+}
+
+int batches_open(struct batch_runner **out, const struct server *s, struct err *e)
+{
+    struct batch_runner *r = *out = calloc(1, sizeof *r);
+    if (!r) return err_memory(e, "batches", sizeof *r);
+    r->server = s;
+    r->store = s->o.store;
+    r->changed = r->rescan = true;
+    pthread_mutex_init(&r->lock, NULL);
+    r->bell = queue_open(1, 1);
+    if (r->bell && os_thread_start(&r->thread, run, r)) {
+        r->started = true;
+        return 0;
+    }
+    batches_close(r);
+    *out = NULL;
+    return err_memory(e, "a thread", 0);
+}
+
+void batches_add(struct batch_runner *r, uint64_t owner, const char *id)
+{
+    add_pending(r, owner, id);
+    batches_wake(r);
+}
+
+void batches_wake(struct batch_runner *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->changed = true;
+    pthread_mutex_unlock(&r->lock);
+    queue_push(r->bell, "");
+}
+
+void batches_stop(struct batch_runner *r)
+{
+    if (!r || !r->started) return;
+    pthread_mutex_lock(&r->lock);
+    r->stops = true;
+    pthread_mutex_unlock(&r->lock);
+    queue_push(r->bell, "");
+    pthread_join(r->thread, NULL);
+    r->started = false;
+    while (r->in_flight) {
+        struct flight *f = r->in_flight;
+        r->in_flight = f->next;
+        flight_close(f);
+    }
+    while (r->actives) {
+        struct active *a = r->actives;
+        r->actives = a->next;
+        active_close(a);
+    }
+}
+
+void batches_close(struct batch_runner *r)
+{
+    if (!r) return;
+    batches_stop(r);
+    queue_close(r->bell);
+    vec_deinit(&r->pending);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}

@@ -1,0 +1,322 @@
+/* conversations.c - OpenAI's conversations: lists of items to which responses are added.
+ *
+ *   POST /v1/conversations                      make one, with items
+ *   GET, POST, DELETE /v1/conversations/{id}    read it, change its metadata, delete it
+ *   GET, POST /v1/conversations/{id}/items      list its items, add items
+ *   GET, DELETE /v1/conversations/{id}/items/ID
+ *
+ * A conversation is a record of the store of responses: its object and its items. A change that
+ * depends on the old value is repeated if another request has changed the record. */
+#include "server_impl.h"
+
+#include "openai.h"
+#include "responses.h"
+
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TRIES = 8, ID_BYTES = 64 };
+
+/* A request about a conversation. Pointers are borrowed from the exchange and the server. */
+struct visit {
+    struct store *store;
+    uint64_t owner;
+    char id[ID_BYTES];        /* id of the conversation */
+    const char *item;         /* id of an item; NULL: the conversation itself */
+    struct buf object, items; /* texts of the record, owned */
+    int64_t version;
+};
+
+static void visit_deinit(struct visit *v)
+{
+    buf_deinit(&v->object);
+    buf_deinit(&v->items);
+}
+
+/* Read the path: ID or ID/items/ITEM. ERR_MISSING without a store. */
+static int visit_begin(struct visit *v, const struct exchange *x, const struct server *s,
+                       struct err *e)
+{
+    const char *text = exchange_param(x) ? exchange_param(x) : "", *rest = strchr(text, '/');
+    const size_t n = rest ? (size_t)(rest - text) : strlen(text);
+    *v = (struct visit){.store = s->o.store, .owner = server_owner(x)};
+    snprintf(v->id, sizeof v->id, "%.*s", n < ID_BYTES ? (int)n : 0, text);
+    if (rest && strncmp(rest, "/items/", 7) == 0 && rest[7])
+        v->item = rest + 7;
+    else if (rest)
+        v->id[0] = 0;
+    if (v->store && strncmp(v->id, "conv_", 5) == 0) return 0;
+    return err_field(e, ERR_MISSING, "conversation_id", ": conversation \"%.80s\" not found", text);
+}
+
+/* Name the conversation in an error of the store. */
+static int name_error(const struct visit *v, int rc, struct err *e)
+{
+    if (rc != ERR_MISSING) return rc;
+    return err_field(e, rc, "conversation_id", ": conversation \"%.80s\" not found", v->id);
+}
+
+/* Remove the record. */
+static int remove_whole(const struct visit *v, struct err *e)
+{
+    return name_error(v, store_delete(v->store, v->owner, v->id, e), e);
+}
+
+/* Read the record. */
+static int visit_load(struct visit *v, struct err *e)
+{
+    const struct store_texts t = {.head = &v->object, .body = &v->items, .version = &v->version};
+    buf_clear(&v->object);
+    buf_clear(&v->items);
+    return name_error(v, store_get(v->store, v->owner, v->id, &t, e), e);
+}
+
+/* Append the object of a conversation. */
+static void put_object(struct buf *b, const char *id, int64_t created, const struct json *metadata)
+{
+    struct json_out o = {.b = b};
+    out_object(&o, NULL);
+    out_word(&o, "id", id);
+    out_word(&o, "object", "conversation");
+    out_int(&o, "created_at", created);
+    if (metadata) {
+        openai_put_json(&o, "metadata", metadata);
+    } else {
+        out_object(&o, "metadata");
+        out_end(&o);
+    }
+    out_end(&o);
+}
+
+/* Append the items of a body in the form of the store. `items` may be absent unless `needed`. */
+static int read_items(struct buf *out, const struct visit *v, const struct json *body, bool needed,
+                      struct err *e)
+{
+    const struct json *list = body_field(body, "items");
+    struct buf b = {0};
+    struct json *as_input = NULL, *neutral = NULL;
+    char hex[RESPONSES_HEX + 1];
+    if (list && json_kind(list) != JK_LIST) return body_wrong("items", "a list of items", list, e);
+    if (json_count(list) == 0)
+        return needed ? err_field(e, ERR_ARG, "items", ": must have at least 1 item, got 0") : 0;
+    responses_random(hex);
+    struct json_out o = {.b = &b};
+    out_object(&o, NULL);
+    openai_put_json(&o, "input", list);
+    out_end(&o);
+    int rc = b.failed ? err_memory(e, "items", b.n) : json_parse(&as_input, b.data, b.n, NULL, e);
+    struct responses_source from = {
+        .body = as_input, .store = v->store, .owner = v->owner, .hex = hex, .keep = true};
+    if (rc == 0) rc = responses_neutral(&neutral, &from, e);
+    if (rc == 0) rc = openai_check_calls(neutral, e);
+    if (rc != 0) err_rename(e, rc, "input", "items");
+    if (rc == 0) buf_add(out, from.items.data, from.items.n);
+    vec_deinit(&from.places);
+    buf_deinit(&from.items);
+    json_drop(neutral);
+    json_drop(as_input);
+    buf_deinit(&b);
+    return rc;
+}
+
+/* Answer with *b, or with the error. */
+static void answer(struct exchange *x, int rc, const struct err *e, struct buf *b)
+{
+    if (rc == 0)
+        server_reply(x, b);
+    else
+        server_fail(x, rc, e);
+    buf_deinit(b);
+}
+
+void post_conversation(struct exchange *x, void *server)
+{
+    const struct server *s = server;
+    struct json *body = server_body(s, x, NULL);
+    struct visit v = {.store = s->o.store, .owner = server_owner(x)};
+    struct err e = {0};
+    char hex[RESPONSES_HEX + 1];
+    if (!body) return;
+    responses_random(hex);
+    snprintf(v.id, sizeof v.id, "conv_%s", hex);
+    int rc = v.store ? responses_check_metadata(body, &e)
+                     : err_set(&e, ERR_UNSUPPORTED, "nothing is stored here");
+    if (rc == 0) rc = read_items(&v.items, &v, body, false, &e);
+    put_object(&v.object, v.id, time_wall_us() / 1000000, body_field(body, "metadata"));
+    if (rc == 0 && (v.object.failed || v.items.failed)) rc = err_memory(&e, "items", v.items.n);
+    if (rc == 0)
+        rc = store_put(v.store, v.owner, v.id,
+                       &(struct store_texts){.head = &v.object, .body = &v.items}, &e);
+    json_drop(body);
+    answer(x, rc, &e, &v.object);
+    visit_deinit(&v);
+}
+
+/* ---- one conversation, one item ---- */
+
+/* Return the index of the item in the list; -1 if none. */
+static int64_t find_item(const struct json *list, const char *id)
+{
+    for (size_t i = 0; i < json_count(list); i++) {
+        const char *own = json_text(json_field(json_item(list, i), "id"), NULL);
+        if (own && strcmp(own, id) == 0) return (int64_t)i;
+    }
+    return -1;
+}
+
+/* Set *list to the items, owned by the caller, and *i to the index of the path's item. */
+static int load_item(struct visit *v, struct json **list, int64_t *i, struct err *e)
+{
+    struct buf b = {0};
+    *list = NULL;
+    buf_add_char(&b, '[');
+    buf_add(&b, v->items.data, v->items.n);
+    buf_add_char(&b, ']');
+    int rc = b.failed ? err_memory(e, "items", b.n) : json_parse(list, b.data, b.n, NULL, e);
+    buf_deinit(&b);
+    *i = rc == 0 ? find_item(*list, v->item) : -1;
+    if (rc == 0 && *i < 0)
+        rc = err_field(e, ERR_MISSING, "item_id", ": item \"%.80s\" not found", v->item);
+    return rc;
+}
+
+void get_conversation(struct exchange *x, void *server)
+{
+    struct visit v;
+    struct err e = {0};
+    struct buf b = {0};
+    struct json *list = NULL;
+    int64_t i;
+    int rc = visit_begin(&v, x, server, &e);
+    if (rc == 0) rc = visit_load(&v, &e);
+    if (rc == 0 && v.item) {
+        rc = load_item(&v, &list, &i, &e);
+        if (rc == 0) json_put(&b, json_item(list, (size_t)i));
+        json_drop(list);
+    } else if (rc == 0) {
+        buf_add(&b, v.object.data, v.object.n);
+    }
+    answer(x, rc, &e, &b);
+    visit_deinit(&v);
+}
+
+/* Replace the metadata. */
+static int change_metadata(struct visit *v, const struct json *body, struct err *e)
+{
+    struct json *old = NULL;
+    int rc = json_parse(&old, v->object.data, v->object.n, NULL, e);
+    if (rc == 0) {
+        buf_clear(&v->object);
+        put_object(&v->object, v->id, json_int(json_field(old, "created_at"), 0),
+                   body_field(body, "metadata"));
+        if (v->object.failed) rc = err_memory(e, "metadata", v->object.n);
+    }
+    json_drop(old);
+    return rc;
+}
+
+/* Remove the item from the list. */
+static int remove_item(struct visit *v, struct err *e)
+{
+    struct json *list = NULL;
+    int64_t at;
+    int rc = load_item(v, &list, &at, e);
+    buf_clear(&v->items);
+    for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
+        if ((int64_t)i == at) continue;
+        if (v->items.n) buf_add_char(&v->items, ',');
+        json_put(&v->items, json_item(list, i));
+    }
+    json_drop(list);
+    return rc == 0 && v->items.failed ? err_memory(e, "items", 0) : rc;
+}
+
+/* Change the metadata of the record by the body, or remove the item if body is NULL. */
+static int change(struct visit *v, const struct json *body, struct err *e)
+{
+    int rc = ERR_BUSY;
+    for (int i = 0; rc == ERR_BUSY && i < TRIES; i++) {
+        rc = visit_load(v, e);
+        if (rc == 0) rc = body ? change_metadata(v, body, e) : remove_item(v, e);
+        if (rc == 0)
+            rc = store_replace(v->store, v->owner, v->id, v->version,
+                               &(struct store_texts){.head = &v->object, .body = &v->items}, e);
+    }
+    return rc;
+}
+
+void post_conversation_change(struct exchange *x, void *server)
+{
+    struct visit v;
+    struct err e = {0};
+    struct json *body = server_body(server, x, NULL);
+    if (!body) return;
+    int rc = visit_begin(&v, x, server, &e);
+    if (rc == 0 && v.item)
+        rc = err_field(&e, ERR_MISSING, "item_id", ": an item cannot be changed");
+    if (rc == 0 && !body_field(body, "metadata"))
+        rc = body_wrong("metadata", "an object", NULL, &e);
+    if (rc == 0) rc = responses_check_metadata(body, &e);
+    if (rc == 0) rc = change(&v, body, &e);
+    json_drop(body);
+    answer(x, rc, &e, &v.object);
+    visit_deinit(&v);
+}
+
+void delete_conversation(struct exchange *x, void *server)
+{
+    struct visit v;
+    struct err e = {0};
+    struct buf b = {0};
+    int rc = visit_begin(&v, x, server, &e);
+    if (rc == 0 && v.item) {
+        rc = change(&v, NULL, &e);
+        buf_add(&b, v.object.data, v.object.n);
+    } else if (rc == 0 && (rc = remove_whole(&v, &e)) == 0) {
+        struct json_out o = {.b = &b};
+        out_object(&o, NULL);
+        out_word(&o, "id", v.id);
+        out_word(&o, "object", "conversation.deleted");
+        out_flag(&o, "deleted", true);
+        out_end(&o);
+    }
+    answer(x, rc, &e, &b);
+    visit_deinit(&v);
+}
+
+/* ---- lists of items ---- */
+
+void get_conversation_items(struct exchange *x, void *server)
+{
+    struct visit v;
+    struct err e = {0};
+    struct buf b = {0};
+    int rc = visit_begin(&v, x, server, &e);
+    if (rc == 0) rc = visit_load(&v, &e);
+    if (rc == 0) rc = server_put_page(x, &v.items, &b, &e);
+    answer(x, rc, &e, &b);
+    visit_deinit(&v);
+}
+
+/* Append items, and answer with the list of them. */
+void post_conversation_items(struct exchange *x, void *server)
+{
+    struct visit v;
+    struct err e = {0};
+    struct buf items = {0}, b = {0};
+    struct json *body = server_body(server, x, NULL);
+    if (!body) return;
+    int rc = visit_begin(&v, x, server, &e);
+    if (rc == 0) rc = visit_load(&v, &e);
+    if (rc == 0) rc = read_items(&items, &v, body, true, &e);
+    if (rc == 0 && items.failed) rc = err_memory(&e, "items", items.n);
+    if (rc == 0) rc = store_append(v.store, v.owner, v.id, &items, NULL, &e);
+    if (rc == 0) rc = server_put_list(&items, &b, &e);
+    json_drop(body);
+    buf_deinit(&items);
+    answer(x, rc, &e, &b);
+    visit_deinit(&v);
+}

@@ -1,0 +1,710 @@
+/* models.c - the registry of a server's models (models.h).
+ *
+ * `lock` protects all fields below, except `api` of a model with a reference, and constants.
+ *
+ * (1) A model's api is valid in READY and DRAINING. Only these models have references.
+ * (2) The plans of LOADING, READY and DRAINING models fit in bytes_max, and their number in
+ *     n_loaded_max.
+ * (3) A model with a waiter has a `turn`, its place in the order of loads. Models of turns that are
+ *     not first wait, so a busy model cannot starve the others.
+ * (4) Only the registry's thread changes a state, except READY to DRAINING (served_unload).
+ *
+ * The victim of a load is the least recently used model without requests. If all have requests, the
+ * least recently used model drains. */
+#include "models.h"
+
+#include "api.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "base/share.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* RETRY_US: time after a failed load in which requests get its error, because each attempt may
+ * unload other models. */
+enum { N_WAITING_MAX = 1024, RETRY_US = 10 * 1000 * 1000 };
+
+struct served {
+    struct models *models; /* borrowed */
+    const struct served_spec *spec;
+    int index;
+    struct api api;
+    enum served_state state;
+    int n_ref, n_peek, n_waiting; /* n_peek: references that are no use */
+    uint64_t n_used; /* place in the order of uses; the clock may stand still between two */
+    uint64_t turn;   /* place in the order of loads; 0: it is not to be loaded */
+    bool slept;      /* true: models_sleep has unloaded it */
+    bool wanted;     /* true: it is to be loaded even if no request waits for it */
+    /* attempt: number of loads that failed for lack of memory. measured: n_byte is that of this
+     * attempt. */
+    int attempt;
+    bool measured;
+    int64_t n_byte, used_us, idle_us, failed_us, n_load, load_us;
+    int rc; /* error of the last load */
+    struct err why;
+    struct served_waiter *first, *last; /* borrowed */
+};
+
+struct models {
+    struct models_options o;
+    struct served *v; /* owned [o.n] */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* the thread has work */
+    pthread_t thread;
+    bool started, stops, sleeps, locked; /* locked: lock and changed are initialized */
+    uint64_t last_turn, last_use, last_wait;
+    struct share *place; /* places of waiting requests, owned; NULL: no request waits */
+};
+
+static void lock(struct models *m)
+{
+    pthread_mutex_lock(&m->lock);
+}
+
+static void unlock(struct models *m)
+{
+    pthread_mutex_unlock(&m->lock);
+}
+
+static bool in_memory(const struct served *m)
+{
+    return m->state == SERVED_READY || m->state == SERVED_DRAINING;
+}
+
+/* ---- waiters; under the lock ---- */
+
+static void unlink_waiter(struct served_waiter *w)
+{
+    struct served *m = w->model;
+    *(w->prev ? &w->prev->next : &m->first) = w->next;
+    *(w->next ? &w->next->prev : &m->last) = w->prev;
+    w->waits = false;
+    m->n_waiting--;
+    share_release(m->models->place, w->holder, 1);
+}
+
+static void link_waiter(struct served *m, struct served_waiter *w)
+{
+    w->model = m;
+    w->waits = true;
+    w->granted = false;
+    w->rc = 0;
+    w->prev = m->last;
+    w->next = NULL;
+    *(m->last ? &m->last->next : &m->first) = w;
+    m->last = w;
+    m->n_waiting++;
+    w->number = ++m->models->last_wait;
+}
+
+/* End all waits for a model: with references if rc is 0, else with the error. The waiter may be
+ * freed as soon as the lock is released. */
+static void end_waits(struct served *m, int rc, const struct err *why)
+{
+    while (m->first) {
+        struct served_waiter *w = m->first;
+        unlink_waiter(w);
+        w->rc = rc;
+        if (rc != 0) w->why = *why;
+        w->granted = rc == 0;
+        m->n_ref += rc == 0;
+        w->wake(w->arg);
+    }
+}
+
+/* End the wait of the holder's newest request with ERR_BUSY. A victim has a waiting request. */
+static void refuse_newest(struct models *m, uint64_t holder)
+{
+    struct served_waiter *newest = NULL;
+    for (int i = 0; i < m->o.n; i++)
+        for (struct served_waiter *w = m->v[i].first; w; w = w->next)
+            if (w->holder == holder && (!newest || w->number > newest->number)) newest = w;
+    CHECK(newest, "a holder without a waiting request");
+    unlink_waiter(newest);
+    newest->rc = err_set(&newest->why, ERR_BUSY, "the queue is full; try again later");
+    newest->wake(newest->arg);
+}
+
+/* Acquire a place for the waiter. Return false if there is none for its holder. */
+static bool acquire_place(struct models *m, const struct served_waiter *w)
+{
+    for (;;) {
+        uint64_t victim;
+        const double weight = w->weight > 0 ? w->weight : 1;
+        const enum share_answer a = share_acquire(m->place, w->holder, weight, 1, &victim);
+        if (a != SHARE_EVICT) return a == SHARE_TAKEN;
+        refuse_newest(m, victim);
+    }
+}
+
+/* Give the model a turn if it has none. */
+static void want(struct served *m)
+{
+    if (!m->turn) m->turn = ++m->models->last_turn;
+    pthread_cond_signal(&m->models->changed);
+}
+
+/* ---- the thread; under the lock, which the loader's functions run without ---- */
+
+static bool fits(const struct models *m, int64_t n_byte)
+{
+    int64_t sum = n_byte;
+    int n = 1;
+    for (int i = 0; i < m->o.n; i++)
+        if (in_memory(&m->v[i])) sum += m->v[i].n_byte, n++;
+    return sum <= m->o.bytes_max && (m->o.n_loaded_max == 0 || n <= m->o.n_loaded_max);
+}
+
+/* Return the model to unload for another one; NULL if none may be unloaded. */
+static struct served *victim_of(struct models *m)
+{
+    struct served *best = NULL;
+    for (int i = 0; i < m->o.n; i++) {
+        struct served *v = &m->v[i];
+        if (v->state != SERVED_READY || v->spec->pinned) continue;
+        const bool idle = v->n_ref == 0, best_idle = best && best->n_ref == 0;
+        if (!best || (idle != best_idle ? idle : v->n_used < best->n_used)) best = v;
+    }
+    return best;
+}
+
+static bool any_drains(const struct models *m)
+{
+    for (int i = 0; i < m->o.n; i++)
+        if (m->v[i].state == SERVED_DRAINING) return true;
+    return false;
+}
+
+/* Unload a model whose requests have ended. Return false if there is none. */
+static bool unload_drained(struct models *m)
+{
+    for (int i = 0; i < m->o.n; i++) {
+        struct served *v = &m->v[i];
+        if (v->state != SERVED_DRAINING || v->n_ref + v->n_peek > 0) continue;
+        v->state = SERVED_UNLOADING;
+        unlock(m);
+        m->o.loader.unload(m->o.loader.ctx, i);
+        os_trim_memory();
+        log_info("%s: unloaded", v->spec->name[0]);
+        lock(m);
+        v->state = SERVED_UNLOADED;
+        return true;
+    }
+    return false;
+}
+
+/* Drain the models whose idle time is over. Set *wait_us to the time until the next one; unchanged
+ * if there is none. */
+static bool expire(struct models *m, int64_t *wait_us)
+{
+    const int64_t now = time_us();
+    bool any = false;
+    for (int i = 0; i < m->o.n; i++) {
+        struct served *v = &m->v[i];
+        if (v->state != SERVED_READY || v->n_ref > 0 || v->spec->pinned || v->idle_us < 0) continue;
+        const int64_t left = v->used_us + v->idle_us - now;
+        if (left <= 0)
+            v->state = SERVED_DRAINING, any = true;
+        else if (*wait_us < 0 || left < *wait_us)
+            *wait_us = left;
+    }
+    return any;
+}
+
+/* End the load of a model with an error that names the model. */
+static void fail_load(struct served *v, int rc, struct err *e)
+{
+    /* a failure of the server's files is no fault of the request, whatever the loader's code */
+    err_prefix(e, rc, "model \"%.100s\"", v->spec->name[0]);
+    if (rc != ERR_MEMORY) rc = ERR_IO;
+    log_warn("%s", e->text);
+    v->state = SERVED_FAILED;
+    v->failed_us = time_us();
+    v->turn = 0;
+    v->attempt = 0;
+    v->measured = false;
+    v->rc = rc;
+    v->wanted = false;
+    v->why = *e;
+    v->why.field[0] = 0; /* the client's request has no such field */
+    end_waits(v, rc, &v->why);
+}
+
+/* Measure the next attempt of a load. */
+static int measure(struct served *v, struct err *e)
+{
+    struct models *m = v->models;
+    int64_t n_byte = 0;
+    if (v->measured) return 0;
+    unlock(m);
+    int rc = m->o.loader.measure(m->o.loader.ctx, v->index, v->attempt, &n_byte, e);
+    lock(m);
+    if (rc == 0 && n_byte > m->o.bytes_max)
+        rc = err_set(e, ERR_LIMIT, "the model needs %lld MiB, more than --memory-limit, %lld MiB",
+                     (long long)(n_byte >> 20), (long long)(m->o.bytes_max >> 20));
+    v->n_byte = n_byte;
+    v->measured = rc == 0;
+    return rc;
+}
+
+static void load(struct served *v)
+{
+    struct models *m = v->models;
+    struct err e = {0}, larger = {0};
+    const int64_t start = time_us();
+    v->state = SERVED_LOADING;
+    v->api = (struct api){0};
+    unlock(m);
+    int rc = m->o.loader.load(m->o.loader.ctx, v->index, v->n_byte, &v->api, &e);
+    lock(m);
+    v->api.model = v;
+    if (rc == 0) {
+        v->state = SERVED_READY;
+        v->turn = 0;
+        v->wanted = v->measured = false; /* the files may change before the next load */
+        v->n_load++;
+        v->used_us = time_us();
+        v->n_used = ++m->last_use;
+        v->load_us = v->used_us - start;
+        v->idle_us = m->o.idle_us;
+        log_info("%s: loaded in %.2f s", v->spec->name[0], (double)v->load_us * 1e-6);
+        end_waits(v, 0, NULL);
+        if (m->sleeps) v->state = SERVED_DRAINING;
+        return;
+    }
+    v->state = SERVED_UNLOADED;
+    v->measured = false;
+    v->attempt++;
+    if (rc != ERR_LIMIT || measure(v, &larger) != 0) fail_load(v, rc, &e);
+}
+
+/* Load the model whose turn it is, or make room for it. Return false if nothing can be done now. */
+static bool load_next(struct models *m)
+{
+    struct served *v = NULL;
+    struct err e = {0};
+    for (int i = 0; i < m->o.n; i++)
+        if (m->v[i].turn && (!v || m->v[i].turn < v->turn)) v = &m->v[i];
+    if (!v || v->state == SERVED_DRAINING) return false;
+    int rc = measure(v, &e);
+    if (v->turn == 0) return true; /* all waiters left */
+    if (rc != 0) {
+        fail_load(v, rc, &e);
+    } else if (fits(m, v->n_byte)) {
+        load(v);
+    } else if (any_drains(m)) {
+        return false;
+    } else {
+        struct served *victim = victim_of(m);
+        if (victim)
+            victim->state = SERVED_DRAINING;
+        else
+            fail_load(v,
+                      err_set(&e, ERR_LIMIT, "pinned models leave less than its %lld MiB",
+                              (long long)(v->n_byte >> 20)),
+                      &e);
+    }
+    return true;
+}
+
+static void wait_change(struct models *m, int64_t wait_us)
+{
+    struct timespec t;
+    if (wait_us < 0) {
+        pthread_cond_wait(&m->changed, &m->lock);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    const int64_t ns = (int64_t)t.tv_nsec + wait_us % 1000000 * 1000;
+    t.tv_sec += (time_t)(wait_us / 1000000 + ns / 1000000000);
+    t.tv_nsec = (long)(ns % 1000000000);
+    pthread_cond_timedwait(&m->changed, &m->lock, &t);
+}
+
+static void *run(void *models)
+{
+    struct models *m = models;
+    lock(m);
+    while (!m->stops) {
+        int64_t wait_us = -1;
+        if (!unload_drained(m) && !expire(m, &wait_us) && !load_next(m)) wait_change(m, wait_us);
+    }
+    unlock(m);
+    return NULL;
+}
+
+/* ---- life ---- */
+
+/* The clock of `changed` is monotonic. */
+static bool open_lock(struct models *m)
+{
+    pthread_condattr_t a;
+    if (pthread_condattr_init(&a) != 0) return false;
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    m->locked = pthread_mutex_init(&m->lock, NULL) == 0 && pthread_cond_init(&m->changed, &a) == 0;
+    pthread_condattr_destroy(&a);
+    return m->locked;
+}
+
+/* Set a model to its state at the start. */
+static void served_begin(struct models *m, int i)
+{
+    struct served *v = &m->v[i];
+    *v = (struct served){.models = m, .spec = &m->o.spec[i], .index = i, .idle_us = m->o.idle_us};
+    if (m->o.only) {
+        v->api = *m->o.only;
+        v->api.model = v;
+        v->state = SERVED_READY;
+    } else if (v->spec->pinned || v->spec->loads) {
+        v->turn = ++m->last_turn;
+        v->wanted = true;
+    }
+}
+
+int models_open(struct models **out, const struct models_options *o, struct err *e)
+{
+    struct models *m = *out = calloc(1, sizeof *m);
+    if (!m) return err_memory(e, "models", sizeof *m);
+    m->o = *o;
+    if (m->o.n_waiting_max == 0) m->o.n_waiting_max = N_WAITING_MAX;
+    m->v = calloc((size_t)o->n, sizeof *m->v);
+    const struct share_options places = {.limit = m->o.n_waiting_max,
+                                         .holder_max = m->o.n_waiting_max};
+    bool ok = m->v && open_lock(m) && (o->only || share_open(&m->place, &places, e) == 0);
+    for (int i = 0; ok && i < o->n; i++) served_begin(m, i);
+    if (ok && !o->only) ok = m->started = os_thread_start(&m->thread, run, m);
+    if (ok) return 0;
+    models_close(m);
+    *out = NULL;
+    return err_memory(e, "models", (size_t)o->n * sizeof *m->v);
+}
+
+void models_stop(struct models *m)
+{
+    struct err e = {0};
+    lock(m);
+    const bool first = !m->stops;
+    m->stops = true;
+    pthread_cond_signal(&m->changed);
+    unlock(m);
+    if (first && m->started) pthread_join(m->thread, NULL);
+    err_set(&e, ERR_MEMORY, "the server is shutting down");
+    lock(m);
+    for (int i = 0; i < m->o.n; i++) end_waits(&m->v[i], ERR_MEMORY, &e);
+    unlock(m);
+}
+
+void models_close(struct models *m)
+{
+    if (!m) return;
+    if (m->locked) models_stop(m);
+    for (int i = 0; m->v && i < m->o.n; i++) {
+        CHECK(m->v[i].n_ref + m->v[i].n_peek == 0, "model %d has %d references", i, m->v[i].n_ref);
+        if (!m->o.only && in_memory(&m->v[i])) m->o.loader.unload(m->o.loader.ctx, i);
+    }
+    if (m->locked) {
+        pthread_mutex_destroy(&m->lock);
+        pthread_cond_destroy(&m->changed);
+    }
+    share_close(m->place);
+    free(m->v);
+    free(m);
+}
+
+/* ---- names ---- */
+
+int models_n(const struct models *m)
+{
+    return m->o.n;
+}
+
+struct served *models_at(const struct models *m, int i)
+{
+    CHECK(i >= 0 && i < m->o.n, "model %d of %d", i, m->o.n);
+    return &m->v[i];
+}
+
+struct served *models_find(const struct models *m, const char *name)
+{
+    if (!name) return m->o.n == 1 ? &m->v[0] : NULL;
+    for (int i = 0; i < m->o.n; i++)
+        for (int k = 0; k < m->v[i].spec->n_name; k++)
+            if (session_same_name(m->v[i].spec->name[k], name)) return &m->v[i];
+    return NULL;
+}
+
+const struct api *models_only(const struct models *m)
+{
+    return m->o.only ? &m->v[0].api : NULL;
+}
+
+const struct served_spec *served_spec(const struct served *m)
+{
+    return m->spec;
+}
+
+/* ---- references ---- */
+
+/* A lack of memory may end at any time. */
+static bool failed_recently(const struct served *m)
+{
+    return m->state == SERVED_FAILED && m->rc != ERR_MEMORY && time_us() - m->failed_us < RETRY_US;
+}
+
+int served_take(struct served *m, struct served_waiter *w, const struct api **out, struct err *e)
+{
+    struct models *all = m->models;
+    int rc = 0;
+    *out = NULL;
+    lock(all);
+    if (m->state == SERVED_READY) {
+        m->n_ref++;
+        *out = &m->api;
+    } else if (all->stops) {
+        rc = err_set(e, ERR_MEMORY, "the server is shutting down");
+    } else if (all->sleeps) {
+        rc = err_set(e, ERR_MEMORY, "the models sleep; POST /wake_up wakes them");
+    } else if (failed_recently(m)) {
+        rc = m->rc;
+        *e = m->why;
+    } else if (all->o.only_by_load && !m->turn) {
+        rc = err_field(e, ERR_UNSUPPORTED, "model",
+                       ": \"%.100s\" is not loaded, and requests load no model", m->spec->name[0]);
+    } else if (!w) {
+        rc = 0;
+    } else if (!acquire_place(all, w)) {
+        rc = err_set(e, ERR_BUSY, "the queue is full; try again later");
+    } else {
+        link_waiter(m, w);
+        want(m);
+    }
+    unlock(all);
+    return rc;
+}
+
+int served_taken(struct served_waiter *w, const struct api **out, struct err *e)
+{
+    *out = NULL;
+    if (!w->model) return 0;
+    lock(w->model->models);
+    const int rc = w->rc;
+    if (rc != 0) *e = w->why;
+    if (w->granted) *out = &w->model->api;
+    w->granted = false;
+    unlock(w->model->models);
+    return rc;
+}
+
+bool served_waits(const struct served_waiter *w)
+{
+    if (!w->model) return false;
+    lock(w->model->models);
+    const bool waits = w->waits;
+    unlock(w->model->models);
+    return waits;
+}
+
+/* Drop a reference, under the lock. */
+static void drop(struct served *m)
+{
+    CHECK(m->n_ref > 0 && in_memory(m), "%d references in state %d", m->n_ref, (int)m->state);
+    m->used_us = time_us();
+    m->n_used = ++m->models->last_use;
+    if (--m->n_ref == 0) pthread_cond_signal(&m->models->changed);
+}
+
+/* A model that no waiter needs any more gives up its turn. */
+void served_leave(struct served_waiter *w)
+{
+    struct served *m = w->model;
+    if (!m) return;
+    lock(m->models);
+    if (w->waits) {
+        unlink_waiter(w);
+        if (!m->first && !m->wanted && m->state != SERVED_LOADING) m->turn = 0;
+        pthread_cond_signal(&m->models->changed);
+    }
+    if (w->granted) drop(m);
+    w->granted = false;
+    w->model = NULL;
+    unlock(m->models);
+}
+
+const struct api *served_peek(struct served *m)
+{
+    lock(m->models);
+    const bool loaded = in_memory(m);
+    m->n_peek += loaded;
+    unlock(m->models);
+    return loaded ? &m->api : NULL;
+}
+
+void served_drop(const struct api *a)
+{
+    if (!a || !a->model) return;
+    lock(a->model->models);
+    drop(a->model);
+    unlock(a->model->models);
+}
+
+void served_unpeek(const struct api *a)
+{
+    if (!a) return;
+    struct served *m = a->model;
+    lock(m->models);
+    CHECK(m->n_peek > 0 && in_memory(m), "%d readers in state %d", m->n_peek, (int)m->state);
+    if (--m->n_peek == 0) pthread_cond_signal(&m->models->changed);
+    unlock(m->models);
+}
+
+/* ---- status and changes ---- */
+
+struct served_status served_status(struct served *m)
+{
+    lock(m->models);
+    struct served_status s = {.state = m->state,
+                              .n_ref = m->n_ref,
+                              .n_waiting = m->n_waiting,
+                              .n_byte = in_memory(m) ? m->n_byte : 0,
+                              .used_us = m->used_us,
+                              .idle_us = m->spec->pinned ? -1 : m->idle_us,
+                              .n_load = m->n_load,
+                              .load_us = m->load_us,
+                              .rc = m->state == SERVED_FAILED ? m->rc : 0};
+    if (s.rc != 0) s.why = m->why;
+    unlock(m->models);
+    return s;
+}
+
+const char *served_state_name(enum served_state s)
+{
+    static const char *const name[] = {"unloaded", "loading",  "loaded",
+                                       "loaded",   "unloaded", "unloaded"};
+    return name[s];
+}
+
+int served_load(struct served *m, struct err *e)
+{
+    lock(m->models);
+    const bool sleeps = m->models->sleeps;
+    if (sleeps) {
+        err_set(e, ERR_MEMORY, "the models sleep; POST /wake_up wakes them");
+    } else if (m->state != SERVED_READY && m->state != SERVED_LOADING && !m->models->o.only) {
+        m->wanted = true;
+        want(m);
+    }
+    unlock(m->models);
+    return sleeps ? ERR_MEMORY : 0;
+}
+
+static int check_many(const struct models *m, struct err *e)
+{
+    if (!m->o.only) return 0;
+    return err_set(e, ERR_UNSUPPORTED,
+                   "not supported by this server; --enable-sleep-mode, --models-dir or "
+                   "--models-preset allow it");
+}
+
+int served_unload(struct served *m, struct err *e)
+{
+    int rc = check_many(m->models, e);
+    if (rc != 0) return rc;
+    lock(m->models);
+    if (m->state == SERVED_READY) m->state = SERVED_DRAINING;
+    if (!m->first && m->state != SERVED_LOADING) m->turn = 0, m->wanted = false;
+    pthread_cond_signal(&m->models->changed);
+    unlock(m->models);
+    return 0;
+}
+
+/* Put a model to sleep, under the lock. Requests that wait get the error of a later request. */
+static void sleep_one(struct served *v)
+{
+    struct err e = {0};
+    const bool loads = v->wanted || v->turn;
+    err_set(&e, ERR_MEMORY, "the models sleep; POST /wake_up wakes them");
+    v->slept = loads || v->state == SERVED_READY || v->state == SERVED_LOADING;
+    v->wanted = false;
+    v->turn = 0;
+    end_waits(v, ERR_MEMORY, &e);
+    if (v->state == SERVED_READY) v->state = SERVED_DRAINING;
+}
+
+int models_sleep(struct models *m, bool sleep, struct err *e)
+{
+    int rc = check_many(m, e);
+    if (rc != 0) return rc;
+    lock(m);
+    const bool changes = m->sleeps != sleep;
+    m->sleeps = sleep;
+    for (int i = 0; changes && i < m->o.n; i++) {
+        struct served *v = &m->v[i];
+        if (sleep) {
+            sleep_one(v);
+        } else if (v->slept) {
+            v->slept = false;
+            v->wanted = true;
+            want(v);
+        }
+    }
+    pthread_cond_signal(&m->changed);
+    unlock(m);
+    return 0;
+}
+
+bool models_asleep(struct models *m)
+{
+    lock(m);
+    const bool sleeps = m->sleeps;
+    unlock(m);
+    return sleeps;
+}
+
+void served_keep(struct served *m, int64_t idle_us)
+{
+    lock(m->models);
+    m->idle_us = idle_us;
+    pthread_cond_signal(&m->models->changed);
+    unlock(m->models);
+}
+
+/* ---- invariants ---- */
+
+static const char *check_model(const struct served *m)
+{
+    int n = 0;
+    for (const struct served_waiter *w = m->first; w; w = w->next, n++)
+        if (w->model != m || !w->waits || w->granted) return "a waiter is in a wrong list";
+    if (n != m->n_waiting) return "a model's waiters are miscounted";
+    if (m->n_ref < 0 || m->n_peek < 0) return "a reference was dropped twice";
+    if (m->n_ref + m->n_peek > 0 && !in_memory(m)) return "an unloaded model has references";
+    if (n > 0 && m->state == SERVED_READY) return "a request waits for a loaded model";
+    if (n > 0 && !m->turn && !m->models->stops) return "a model with waiters has no turn";
+    return NULL;
+}
+
+const char *models_check(struct models *m)
+{
+    const char *wrong = NULL;
+    int64_t sum = 0;
+    int n = 0, n_waiting = 0;
+    lock(m);
+    for (int i = 0; i < m->o.n && !wrong; i++) {
+        wrong = check_model(&m->v[i]);
+        n_waiting += m->v[i].n_waiting;
+        if (!in_memory(&m->v[i])) continue;
+        sum += m->v[i].n_byte;
+        n++;
+    }
+    if (!wrong && m->place && n_waiting != share_total(m->place))
+        wrong = "waiting requests are miscounted";
+    if (!wrong && !m->o.only && sum > m->o.bytes_max) wrong = "the plans exceed the memory";
+    if (!wrong && m->o.n_loaded_max && n > m->o.n_loaded_max) wrong = "too many models are loaded";
+    unlock(m);
+    return wrong;
+}

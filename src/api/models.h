@@ -1,0 +1,157 @@
+/* models.h - the models of a server. A model is loaded if a request needs it. It is unloaded if
+ * another one needs its memory, or after an idle time. Part of the public header api.h.
+ *
+ *              served_take                loaded
+ *   UNLOADED ---------------> LOADING ---------------> READY
+ *      ^  ^                      |                       | memory for another model,
+ *      |  '--- served_load <-- FAILED                    v idle time, served_unload
+ *      '--------------------------------------------- DRAINING
+ *                   last reference dropped
+ *
+ * A request has a reference to its model, so a model with a request in flight is not unloaded. A
+ * draining model accepts no further requests. They wait until it is loaded again. One thread loads
+ * and unloads all models, one at a time, in the order of the first request for each. A request that
+ * waits has no memory of an engine. */
+#ifndef QUOTH_API_MODELS_H
+#define QUOTH_API_MODELS_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct api;
+struct models; /* opaque */
+struct served; /* opaque; it exists until models_close */
+
+/* A model that can be loaded. All pointers are borrowed until models_close. */
+struct served_spec {
+    const char *const *name; /* [n_name >= 1]; the first one is its own name */
+    int n_name;
+    const char *path;    /* its files, for lists; NULL: unknown */
+    bool loads;          /* true: it is loaded at the start */
+    bool pinned;         /* true: it is loaded at the start and never unloaded for another model */
+    int64_t n_byte;      /* size of its files, for lists */
+    int64_t modified_us; /* time of the last change of its files, since 1970 */
+};
+
+/* Functions that load models. Model i is the i-th spec. Only the registry's thread calls them. */
+struct served_loader {
+    /* function that sets *n_byte to the memory for the model's plan. attempt: number of earlier
+     * loads that failed because this memory was too small. It returns ERR_LIMIT if there is no
+     * larger size, or an error of the files. */
+    int (*measure)(void *ctx, int i, int attempt, int64_t *n_byte, struct err *e);
+    /* function that loads the model into a plan of n_byte. *out is complete, except `model`.
+     * ERR_LIMIT: n_byte is too small. */
+    int (*load)(void *ctx, int i, int64_t n_byte, struct api *out, struct err *e);
+    void (*unload)(void *ctx, int i); /* function that frees what `load` has opened */
+    void *ctx;                        /* borrowed */
+};
+
+struct models_options {
+    const struct served_spec *spec; /* [n], borrowed until models_close */
+    int n;
+    /* api of the only model, copied; it is loaded before the registry and never unloaded. NULL: the
+     * loader's models */
+    const struct api *only;
+    struct served_loader loader;
+    bool only_by_load; /* true: a request does not load a model; served_load does */
+    int n_loaded_max;  /* maximum number of loaded models; 0: no limit */
+    int64_t bytes_max; /* memory of all plans */
+    int64_t idle_us;   /* a model without requests for this time is unloaded; < 0: never */
+    int n_waiting_max; /* maximum number of requests that wait for a model; 0: 1024 */
+};
+
+/* Open the registry, and start its thread unless o->only. Pinned models begin to load. The caller
+ * owns *out, NULL after ERR_MEMORY. */
+int models_open(struct models **out, const struct models_options *o, struct err *e);
+/* End all waits with an error, and load no further model. Returns after the load in progress. */
+void models_stop(struct models *m);
+/* Stop, unload all models and free m; NULL is allowed. No reference to a model exists. */
+void models_close(struct models *m);
+
+/* ---- any thread ---- */
+
+int models_n(const struct models *m);                    /* return the number of models */
+struct served *models_at(const struct models *m, int i); /* return model i, borrowed */
+/* Return the model of that name or name:latest; NULL if none. name NULL: the only model. */
+struct served *models_find(const struct models *m, const char *name);
+const struct served_spec *served_spec(const struct served *m); /* return its spec, borrowed */
+/* Return the api of a model that is never unloaded, borrowed; NULL if models are loaded on
+ * demand. */
+const struct api *models_only(const struct models *m);
+
+/* A request that waits for a model. The caller owns it, and sets the first four fields. The other
+ * fields are the registry's. */
+struct served_waiter {
+    /* function that is called after the end of the wait, by another thread. It is short, and calls
+     * no function of this header. */
+    void (*wake)(void *arg);
+    void *arg;            /* borrowed */
+    uint64_t holder;      /* client with a share of the places; 0: none */
+    double weight;        /* weight of the holder; 0: 1 */
+    uint64_t number;      /* number of the wait, in the order of their begins */
+    struct served *model; /* model of the wait; NULL if none is open */
+    bool waits, granted;  /* granted: the waiter has a reference to the model */
+    int rc;               /* error that ended the wait */
+    struct err why;
+    struct served_waiter *prev, *next;
+};
+
+/* Set *out to the model's api with a reference, if it is loaded. Otherwise begin a wait of w (NULL:
+ * none), and set *out to NULL. ERR_BUSY if too many requests wait. Places belong to holders: the
+ * newest request of the largest holder gives way to another holder's. ERR_UNSUPPORTED if only
+ * served_load loads models. ERR_MEMORY if the server stops or the models sleep. The error of a load
+ * that failed a short time ago. */
+int served_take(struct served *m, struct served_waiter *w, const struct api **out, struct err *e);
+/* Set *out to the api with the reference that a wait has got; NULL if it still waits. The error
+ * that ended the wait. */
+int served_taken(struct served_waiter *w, const struct api **out, struct err *e);
+bool served_waits(const struct served_waiter *w); /* return true if the wait has not ended */
+/* End the wait of w, and drop the reference that served_taken has not returned. */
+void served_leave(struct served_waiter *w);
+/* Return the api with a reference if the model is in memory, also while it drains; else NULL. The
+ * reference is for reading figures: it is no use of the model, and ends by served_unpeek. */
+const struct api *served_peek(struct served *m);
+void served_unpeek(const struct api *a); /* end served_peek; NULL is allowed */
+void served_drop(const struct api *a); /* drop a reference; an api without a registry is allowed */
+
+enum served_state {
+    SERVED_UNLOADED,
+    SERVED_LOADING,
+    SERVED_READY,
+    SERVED_DRAINING,
+    SERVED_UNLOADING,
+    SERVED_FAILED
+};
+struct served_status {
+    enum served_state state;
+    int n_ref, n_waiting;
+    int64_t n_byte;  /* memory of its plan, if it is in memory */
+    int64_t used_us; /* time (time_us) of its last use; 0: never */
+    int64_t idle_us; /* idle time before it is unloaded; < 0: none */
+    int64_t n_load;  /* number of loads */
+    int64_t load_us; /* duration of the last load */
+    int rc;          /* FAILED: error of the load */
+    struct err why;
+};
+struct served_status served_status(struct served *m); /* return a copy */
+const char *served_state_name(enum served_state s);   /* return llama.cpp's word, static */
+
+/* Load the model without a request. No effect if it is loaded. ERR_MEMORY if the models sleep. */
+int served_load(struct served *m, struct err *e);
+/* Unload the model after its requests in flight. No effect if it is not loaded. ERR_UNSUPPORTED for
+ * a registry of one loaded model. */
+int served_unload(struct served *m, struct err *e);
+/* sleep: unload all models after their requests in flight, and reject further requests with
+ * ERR_MEMORY. Otherwise accept requests again, and load the models that were loaded. No effect if
+ * this is done already. ERR_UNSUPPORTED as of served_unload. */
+int models_sleep(struct models *m, bool sleep, struct err *e);
+bool models_asleep(struct models *m); /* return true after models_sleep, until the models wake */
+/* Set the idle time of the model; < 0: never unload it for being idle. */
+void served_keep(struct served *m, int64_t idle_us);
+
+/* Check the invariants of models.c. Return NULL, or a description of the violation. */
+const char *models_check(struct models *m);
+
+#endif

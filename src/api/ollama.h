@@ -1,0 +1,109 @@
+/* ollama.h - private to src/api: parts of the Ollama dialect. ollama_chat.c, ollama_generate.c and
+ * ollama_embed.c read bodies. ollama_body.c and ollama_turns.c convert them to the neutral form
+ * (openai_read_chat). ollama_names.c converts errors back to the client's names. ollama_answer.c
+ * writes answers, whole or as lines of JSON. A handler thread reads a call, then the stream thread
+ * writes its answer. */
+#ifndef QUOTH_API_OLLAMA_H
+#define QUOTH_API_OLLAMA_H
+
+#include "dialect.h"
+
+/* Prefix that an answer adds to the ids of calls. */
+#define OLLAMA_ID_PREFIX "call_"
+
+/* Data of dialect.form: names of an answer's parts. All texts are static. */
+struct ollama_form {
+    const char *task;    /* "chat", "generate" */
+    const char *message; /* object around the text; NULL: none */
+    const char *text;    /* member with the text: "content", "response" */
+};
+
+/* Data of c->own. */
+struct ollama {
+    const char *without; /* static: done_reason of an answer without a prompt; NULL: none */
+    /* place of each message of the prompt, with the index in `messages`; arena [n_place] */
+    const struct message_place *place;
+    size_t n_place;
+    bool plain;     /* true: the text is not parsed */
+    int64_t n_ctx;  /* options.num_ctx; 0: the server's context */
+    bool truncate;  /* truncate, false if absent */
+    int n_top;      /* top_logprobs, -1 without logprobs */
+    int dimensions; /* length of vectors */
+    /* state of a stream: the open call with its index, and its texts, owned */
+    bool in_call, has_id;
+    int i_call;
+    struct buf name, id, arguments;
+};
+
+/* Read the fields around the prompt into c->own, and the model's name, which is required. Errors
+ * contain the field; ERR_ARG, ERR_UNSUPPORTED, ERR_MEMORY. */
+int ollama_read_own(struct api_call *c, const struct json *body, struct err *e);
+/* Free the buffers of c->own (dialect.close). */
+void ollama_close(struct api_call *c);
+/* Check the prompt and its answer against num_ctx. ERR_LIMIT for a prompt that is too long. */
+int ollama_limit(struct api_call *c, struct err *e);
+/* Return the maximum number of tokens of a prompt, with room for one token of the answer. */
+int64_t ollama_prompt_max(const struct api_call *c);
+
+/* ---- ollama_body.c: fields of bodies to the neutral form ---- */
+
+/* Read a prompt's text: "" if absent. ERR_ARG for another type. */
+int ollama_text(const struct json *body, const char *field, const char **text, size_t *n,
+                struct err *e);
+/* Set *out to the neutral form of a body of /api/chat. first: index of the first message that is
+ * kept. Earlier ones are dropped, except the system's. The caller owns *out, which is NULL after an
+ * error, and frees places->v in any case. ERR_ARG with the client's field for a wrong type or
+ * value, ERR_UNSUPPORTED for a member that is not supported, ERR_LIMIT, ERR_MEMORY. */
+int ollama_neutral_chat(struct json **out, struct message_places *places, const struct api *a,
+                        const struct json *body, size_t first, struct err *e);
+/* Set *out to the neutral form of a body of /api/generate: with `messages` of system and prompt,
+ * or with `prompt` if `raw`. cut: maximum number of tokens of a longer prompt; 0: it is an error.
+ * Ownership and errors are those of ollama_neutral_chat. */
+int ollama_neutral_generate(struct json **out, const struct api *a, const struct json *body,
+                            bool raw, int64_t cut, struct err *e);
+/* Reject options outside `options`, which Ollama ignores, because the answer would be another one.
+ * ERR_ARG. */
+int ollama_check_outside(const struct json *body, struct err *e);
+/* Check the options of a body without a prompt, or of an embedding. Errors: those of
+ * ollama_neutral_chat. */
+int ollama_check_options(const struct json *body, struct err *e);
+/* Read keep_alive, seconds; NAN if it is absent. ERR_ARG for another type or form. */
+int ollama_keep_alive(const struct json *body, double *seconds, struct err *e);
+/* Set the time after which the idle model of the call is unloaded, if the client may do this.
+ * seconds: < 0: never; NAN: no change. */
+void ollama_keep(const struct api_call *c, double seconds);
+/* Read options.num_ctx; *n is unchanged if it is absent. ERR_ARG. */
+int ollama_num_ctx(const struct json *body, int64_t *n, struct err *e);
+
+/* ---- ollama_turns.c ---- */
+
+/* Append `messages` as member of the open object. *continues: the answer continues the last
+ * message. Errors: those of ollama_neutral_chat. */
+int ollama_put_messages(struct json_out *o, struct message_places *places, const struct json *body,
+                        size_t first, bool *continues, struct err *e);
+
+/* ---- ollama_names.c ---- */
+
+/* Replace the fields of the neutral form in an error by the client's (dialect.name_error). */
+void ollama_name_error(const struct api_call *c, struct err *e);
+
+/* ---- ollama_answer.c: functions of struct dialect ---- */
+
+/* Append the whole answer (dialect.put). */
+int ollama_put(const struct api_call *c, struct buf *b, struct err *e);
+void ollama_put_pieces(const struct api_call *c, struct part *p, struct choice *a, int index,
+                       struct buf *b);
+void ollama_put_end(const struct api_call *c, struct buf *b);
+/* Append the time us (microseconds since 1970) in the form of RFC 3339, with nanoseconds. */
+void ollama_put_time(struct json_out *o, const char *key, int64_t us);
+/* Append total_duration and load_duration in nanoseconds. load_us: time before the computation. */
+void ollama_put_durations(const struct api_call *c, struct json_out *o, int64_t load_us);
+
+/* ---- ollama_error.c ---- */
+
+extern const struct error_form ollama_errors;
+extern const char ollama_no_memory[]; /* value of dialect.no_memory */
+/* Append the error of a stream (dialect.put_error). */
+void ollama_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
+
+#endif

@@ -1,0 +1,570 @@
+/* serve_models.c - several models of quoth serve: their list, and how one is opened.
+ *
+ *   --models-dir     each .gguf and each folder of Hugging Face below it   --.
+ *   --models-preset  sections of an INI file, as of llama.cpp's router     --+--> entries
+ *
+ *   entry --measure--> bytes of its plan --load--> session, engine, chat --> struct api
+ *
+ * The plan of a model has a part of the memory, so that --models-max models fit, but at least the
+ * weights and a quarter of them. A plan that is too small is doubled. So the plan, and the context
+ * that it permits, do not depend on the other models in memory. All models share one pool. */
+#include "serve_models.h"
+
+#include "answer.h"
+
+#include "base/check.h"
+#include "base/ini.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "base/pool.h"
+#include "base/utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum {
+    DEPTH_MAX = 8, /* folders below --models-dir */
+    N_MODEL_MAX = 4096,
+    PRESET_BYTES_MAX = 1 << 20,
+    N_SHARE = 4, /* default of --models-max; also number of parts of the memory without a limit */
+};
+/* smallest part of a plan beyond the weights */
+static const int64_t REST_BYTES = 64 << 20;
+
+static const char *dir, *preset;
+static int64_t n_loaded_max = -1, idle_s = -1; /* -1: not given */
+static bool autoload = true, sleeps;
+static struct text_list pinned;
+
+const struct option serve_models_options[] = {
+    TEXT_OPTION("models-dir", "FOLDER", &dir,
+                "serve each .gguf file and Hugging Face folder below FOLDER, loaded on demand"),
+    TEXT_OPTION("models-preset", "FILE", &preset,
+                "serve the models of an INI file: a section per model with its options"),
+    INT_OPTION("models-max", "N", &n_loaded_max, 0, 1 << 20,
+               "maximum number of loaded models; 0: as many as fit (default 4)"),
+    WORDS_OPTION("models-pinned", "NAME...", &pinned,
+                 "models that are loaded at the start and never unloaded for others"),
+    INT_OPTION("sleep-idle-seconds", "S", &idle_s, -1, 1 << 30,
+               "unload a model that is not used for S seconds; -1: never (default -1)"),
+    FLAG_OPTION("models-autoload", &autoload,
+                "load a model if a request needs it (default on; --no-...)"),
+    FLAG_OPTION("enable-sleep-mode", &sleeps,
+                "let POST /sleep unload MODEL, and POST /wake_up load it"),
+    OPTIONS_END,
+};
+
+bool serve_models_given(void)
+{
+    return dir || preset;
+}
+
+bool serve_models_needed(void)
+{
+    return serve_models_given() || sleeps || idle_s >= 0 || !autoload;
+}
+
+int serve_models_check(struct err *e)
+{
+    const char *flag = n_loaded_max >= 0 ? "models-max" : pinned.n > 0 ? "models-pinned" : NULL;
+    if (!flag || serve_models_given()) return 0;
+    return err_set(e, ERR_ARG, "--%s needs --models-dir or --models-preset", flag);
+}
+
+/* A model that can be opened. */
+struct entry {
+    char *name, *path;        /* owned */
+    const char *name_list[1]; /* name, for its spec */
+    const char *const *names; /* names for its spec [n_name], borrowed; NULL: name_list */
+    int n_name;
+    struct session_options o;        /* texts are valid until the program ends */
+    struct sampling_flags *sampling; /* defaults of its requests, owned */
+    bool pinned, loads;
+    int64_t n_byte, modified_us; /* of its files */
+    /* the open model */
+    struct session session;
+    struct chat chat;
+};
+
+struct serve_models {
+    VEC(struct entry) entry;
+    struct served_spec *spec; /* owned [entry.n] */
+    struct session host;      /* owner of the backend whose pool all models share */
+    struct api common;
+    const char *pooling; /* borrowed */
+    int n_queue;
+    int64_t bytes_max; /* memory of all plans */
+    VEC(struct line) line;
+};
+
+/* ---- the folder ---- */
+
+/* Return true if the text ends with `end`. */
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), n_end = strlen(end);
+    return n >= n_end && strcmp(text + n - n_end, end) == 0;
+}
+
+/* Return the length of a file's name without ".gguf" or "-00001-of-0000N.gguf"; 0 if it is not the
+ * first file of a model. */
+static size_t stem_of(const char *name)
+{
+    enum { SPLIT = sizeof "-00001-of-00002" - 1 };
+    if (!ends_with(name, ".gguf") || strncmp(name, "mmproj", 6) == 0) return 0;
+    const size_t n = strlen(name) - 5;
+    const char *split = n > SPLIT ? name + n - SPLIT : "";
+    if (strncmp(split + 6, "-of-", *split ? 4 : 0) != 0 || *split != '-') return n;
+    return strncmp(split, "-00001", 6) == 0 ? n - SPLIT : 0;
+}
+
+static struct entry *find_entry(struct serve_models *m, const char *name)
+{
+    for (size_t i = 0; i < m->entry.n; i++)
+        if (session_same_name(m->entry.v[i].name, name)) return &m->entry.v[i];
+    return NULL;
+}
+
+/* Return false for a name that clients cannot write, or that contains control characters. */
+static bool is_name(const char *name)
+{
+    for (const char *c = name; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127) return false;
+    return *name && strlen(name) < 256 && utf8_valid(name, strlen(name));
+}
+
+/* Add a model. The name has n bytes. */
+static int add_entry(struct serve_models *m, const char *name, size_t n, const char *path,
+                     struct err *e)
+{
+    struct entry new = {.name = strndup(name, n), .path = path ? strdup(path) : NULL};
+    int rc = 0;
+    if (!new.name || (path && !new.path))
+        rc = err_memory(e, "models", n);
+    else if (!is_name(new.name))
+        rc = err_set(e, ERR_ARG,
+                     "--models-dir, --models-preset: a name must not contain control "
+                     "characters and must have at most 255 bytes");
+    else if (find_entry(m, new.name))
+        rc =
+            err_set(e, ERR_ARG,
+                    "--models-dir, --models-preset: two models have the name \"%.100s\"", new.name);
+    else if (m->entry.n >= N_MODEL_MAX)
+        rc = err_set(e, ERR_LIMIT, "--models-dir has more than %d models", N_MODEL_MAX);
+    else if (!vec_push(&m->entry, new))
+        rc = err_memory(e, "models", sizeof new);
+    if (rc == 0) return 0;
+    free(new.name);
+    free(new.path);
+    return rc;
+}
+
+static int scan(struct serve_models *m, const char *path, const char *prefix, int depth,
+                struct err *e);
+
+/* Set *name and *snapshot [n] to the name and the files of a repository in a cache of Hugging Face:
+ * models--ORG--REPO/snapshots/COMMIT, with the commit of refs/main. Return false for another
+ * folder. */
+static bool hub_repo(char *name, char *snapshot, size_t n, const char *path, const char *item)
+{
+    static const char begin[] = "models--";
+    struct buf commit = {0};
+    char refs[4096];
+    size_t n_name = 0;
+    if (strncmp(item, begin, sizeof begin - 1) != 0 ||
+        !path_join(refs, sizeof refs, path, "refs/main") ||
+        file_read(&commit, refs, 256, NULL) != 0)
+        return buf_deinit(&commit), false;
+    for (const char *c = item + sizeof begin - 1; *c && n_name + 1 < n; c++) {
+        const bool slash = c[0] == '-' && c[1] == '-';
+        name[n_name++] = slash ? '/' : *c;
+        c += slash;
+    }
+    name[n_name] = 0;
+    const char *text = commit.data ? commit.data : "";
+    const size_t n_hash = strspn(text, "0123456789abcdef");
+    const bool ok = n_hash > 0 &&
+                    (size_t)snprintf(snapshot, n, "%s/snapshots/%.*s", path, (int)n_hash, text) < n;
+    buf_deinit(&commit);
+    return ok && dir_exists(snapshot);
+}
+
+/* Add the file or folder `item` of the folder `path`, whose name in lists is `prefix`. */
+static int scan_item(struct serve_models *m, const char *path, const char *prefix, const char *item,
+                     int depth, struct err *e)
+{
+    char below[4096], name[4096], config[4096], own[4096], files[4096];
+    const size_t n = stem_of(item);
+    if (!path_join(below, sizeof below, path, item) ||
+        (*prefix ? !path_join(name, sizeof name, prefix, item)
+                 : snprintf(name, sizeof name, "%s", item) >= (int)sizeof name) ||
+        !path_join(config, sizeof config, below, "config.json"))
+        return 0;
+    if (n > 0 && file_exists(below))
+        return add_entry(m, name, strlen(name) - strlen(item) + n, below, e);
+    if (!dir_exists(below)) return 0;
+    if (hub_repo(own, files, sizeof own, below, item)) {
+        if ((*prefix ? !path_join(name, sizeof name, prefix, own)
+                     : snprintf(name, sizeof name, "%s", own) >= (int)sizeof name) ||
+            !path_join(config, sizeof config, files, "config.json") ||
+            !path_join(below, sizeof below, files, ""))
+            return 0;
+    }
+    if (file_exists(config)) return add_entry(m, name, strlen(name), below, e);
+    return depth < DEPTH_MAX ? scan(m, below, name, depth + 1, e) : 0;
+}
+
+/* Add the models below a folder. */
+static int scan(struct serve_models *m, const char *path, const char *prefix, int depth,
+                struct err *e)
+{
+    struct buf list = {0};
+    int rc = dir_list(&list, path, e);
+    char *rest = list.data;
+    for (char *item; rc == 0 && rest && (item = strsep(&rest, "\n"));)
+        if (*item) rc = scan_item(m, path, prefix, item, depth, e);
+    buf_deinit(&list);
+    return rc;
+}
+
+/* ---- the preset ---- */
+
+/* A line of the preset file. Texts are owned, and values stay until the program ends, because
+ * options borrow them. */
+struct line {
+    char *section, *key, *value;
+};
+
+/* targets of the keys that are no options of a session */
+static const char *key_model;
+static bool key_pinned, key_loads;
+static const struct option keys[] = {
+    TEXT_OPTION("model", "PATH", &key_model, "file or folder"),
+    FLAG_OPTION("pinned", &key_pinned, "never unload it for others"),
+    FLAG_OPTION("load-on-startup", &key_loads, "load it at the start"),
+    OPTIONS_OF(chat_options),
+    OPTIONS_OF(chat_parser_options),
+    OPTIONS_OF(model_options),
+    OPTIONS_OF(sampling_options),
+    OPTIONS_END,
+};
+
+/* Keep a line (ini_fn). A section without a line is also a model. */
+static int keep_line(void *models, const char *section, const char *key, const char *value,
+                     struct err *e)
+{
+    struct serve_models *m = models;
+    if (!*section) {
+        if (strcmp(key, "version") == 0 && strcmp(value, "1") == 0) return 0;
+        return err_set(e, ERR_ARG, "expected a section, or version = 1");
+    }
+    if (key && options_judge(keys, key, value, e) != 0) return ERR_ARG;
+    if (!key && strcmp(section, "*") != 0 && !find_entry(m, section))
+        return add_entry(m, section, strlen(section), NULL, e);
+    if (!key) return 0;
+    const struct line l = {strdup(section), strdup(key), strdup(value)};
+    if (l.section && l.key && l.value && vec_push(&m->line, l)) return 0;
+    free(l.section), free(l.key), free(l.value);
+    return err_memory(e, "a preset", strlen(value));
+}
+
+static int read_preset(struct serve_models *m, struct err *e)
+{
+    struct buf text = {0};
+    int rc = file_read(&text, preset, PRESET_BYTES_MAX, e);
+    if (rc == 0) rc = ini_read(text.data ? text.data : "", text.n, preset, keep_line, m, e);
+    buf_deinit(&text);
+    return rc;
+}
+
+/* Apply the lines of a section to the flags. */
+static int apply(struct serve_models *m, const char *section, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && i < m->line.n; i++)
+        if (session_same_name(m->line.v[i].section, section))
+            rc = options_set(keys, m->line.v[i].key, m->line.v[i].value, e);
+    return rc ? err_prefix(e, rc, "%s [%s]", preset, section) : 0;
+}
+
+/* Set the options of an entry: those of the command line, of the section [*], and its own. The
+ * options of all models have the same variables, so they are set one after the other. */
+static int set_options(struct serve_models *m, struct entry *n, struct err *e)
+{
+    const struct session_options common = session_flags;
+    struct sampling_flags *sampling = sampling_flags_copy();
+    if (!sampling) return err_memory(e, "models", 0);
+    key_model = NULL;
+    key_pinned = key_loads = false;
+    session_flags.memory_limit = session_defaults.memory_limit; /* that of all models */
+    int rc = apply(m, "*", e);
+    if (rc == 0) rc = apply(m, n->name, e);
+    if (rc == 0 && session_flags.lora_modules.n > common.lora_modules.n)
+        rc = err_set(e, ERR_UNSUPPORTED, "%s: lora-modules: not supported yet with several models",
+                     preset);
+    if (session_flags.lora_modules.v != common.lora_modules.v) {
+        free(session_flags.lora_modules.v);
+        session_flags.lora_modules = common.lora_modules;
+    }
+    n->o = session_flags;
+    n->sampling = sampling_flags_copy();
+    if (rc == 0 && !n->sampling) rc = err_memory(e, "models", 0);
+    session_flags = common;
+    sampling_flags_set(sampling);
+    free(sampling);
+    n->pinned = key_pinned;
+    n->loads = key_loads;
+    if (rc != 0) return rc;
+    if (key_model || (!n->path && n->o.shape)) {
+        free(n->path);
+        n->path = strdup(key_model ? key_model : n->o.shape);
+        if (!n->path) return err_memory(e, "models", 0);
+    }
+    return n->path ? 0
+                   : err_set(e, ERR_MISSING,
+                             "%s [%s]: key \"model\" is missing, and --models-dir "
+                             "has no such model",
+                             preset, n->name);
+}
+
+/* ---- the list ---- */
+
+/* Add the size of a file, and note the time of its change. */
+static void add_file(struct entry *n, const char *path)
+{
+    struct stat file;
+    if (stat(path, &file) != 0 || !S_ISREG(file.st_mode)) return;
+    const int64_t us = (int64_t)file.st_mtim.tv_sec * 1000000 + file.st_mtim.tv_nsec / 1000;
+    n->n_byte += (int64_t)file.st_size;
+    if (us > n->modified_us) n->modified_us = us;
+}
+
+/* Set the size of a model's files. */
+static void describe(struct entry *n)
+{
+    struct buf list = {0};
+    struct err e;
+    char path[4096];
+    add_file(n, n->path);
+    if (!dir_exists(n->path) || dir_list(&list, n->path, &e) != 0) return;
+    char *rest = list.data;
+    for (char *item; rest && (item = strsep(&rest, "\n"));)
+        if (ends_with(item, ".safetensors") && path_join(path, sizeof path, n->path, item))
+            add_file(n, path);
+    buf_deinit(&list);
+}
+
+/* Set the pinned models of --models-pinned. */
+static int set_pinned(struct serve_models *m, struct err *e)
+{
+    for (size_t i = 0; i < pinned.n; i++) {
+        struct entry *n = find_entry(m, pinned.v[i]);
+        if (!n)
+            return err_set(e, ERR_ARG, "--models-pinned: model \"%.100s\" not found", pinned.v[i]);
+        n->pinned = true;
+    }
+    return 0;
+}
+
+/* Reject flags that are for one model. */
+static int check_flags(struct err *e)
+{
+    const bool several = serve_models_given();
+    const struct {
+        const char *name;
+        bool set;
+    } flag[] = {{"lora", several && session_flags.lora},
+                {"lora-modules", session_flags.lora_modules.n > 0},
+                {"shape", several && session_flags.shape},
+                {"trace-file", session_flags.trace_file}};
+    for (size_t i = 0; i < sizeof flag / sizeof *flag; i++)
+        if (flag[i].set)
+            return err_set(e, ERR_ARG, "--%s: must not come with %s", flag[i].name,
+                           dir       ? "--models-dir"
+                           : several ? "--models-preset"
+                                     : "--enable-sleep-mode");
+    return 0;
+}
+
+/* Add the only model. Without names it has its own name. A damaged file is found before the server
+ * opens. */
+static int add_only(struct serve_models *m, const struct serve_models_options *o, struct err *e)
+{
+    struct checkpoint *c = NULL;
+    int rc = session_checkpoint(&c, o->model, &session_flags, true, e);
+    if (rc == 0) rc = model_check_arch(c, e);
+    const char *name = rc != 0 ? "" : o->n_name ? o->name[0] : model_name(c);
+    if (rc == 0) rc = add_entry(m, name, strlen(name), o->model, e);
+    checkpoint_close(c);
+    if (rc != 0) return rc;
+    m->entry.v[0].names = o->n_name ? o->name : NULL;
+    m->entry.v[0].n_name = o->n_name;
+    return 0;
+}
+
+static int read_list(struct serve_models *m, const struct serve_models_options *o, struct err *e)
+{
+    int rc = check_flags(e);
+    if (rc == 0 && o->model) rc = add_only(m, o, e);
+    if (rc == 0 && dir) rc = scan(m, dir, "", 0, e);
+    if (rc == 0 && preset) rc = read_preset(m, e);
+    for (size_t i = 0; rc == 0 && i < m->entry.n; i++) {
+        rc = set_options(m, &m->entry.v[i], e);
+        if (rc == 0) describe(&m->entry.v[i]);
+    }
+    if (rc == 0) rc = set_pinned(m, e);
+    if (rc == 0 && m->entry.n == 0)
+        rc = err_set(e, ERR_MISSING, "%s: model not found: it has no .gguf and no config.json",
+                     dir ? dir : preset);
+    return rc;
+}
+
+/* ---- loading; the registry's thread ---- */
+
+/* Return the memory of a plan: a share of the memory, or more if the weights need it. */
+static int64_t plan_bytes(const struct serve_models *m, int64_t weights, int attempt)
+{
+    const int64_t n = m->entry.n == 1 ? 1 : n_loaded_max > 0 ? n_loaded_max : N_SHARE;
+    int64_t least = weights + weights / 4 + REST_BYTES, plan = m->bytes_max / n;
+    if (plan < least) plan = least;
+    for (int i = 0; i < attempt && plan < m->bytes_max; i++) plan *= 2;
+    /* a model whose weights fit may have all the memory */
+    return plan > m->bytes_max && weights < m->bytes_max ? m->bytes_max : plan;
+}
+
+static int measure(void *models, int i, int attempt, int64_t *n_byte, struct err *e)
+{
+    struct serve_models *m = models;
+    const struct entry *n = &m->entry.v[i];
+    const int64_t fixed = session_bytes(n->o.memory_limit);
+    struct session s = {0};
+    int rc = session_checkpoint(&s.checkpoint, n->path, &n->o, true, e);
+    if (rc == 0) rc = session_quantization(&s.quantization, &n->o, s.checkpoint, e);
+    const int64_t weights = rc == 0 ? session_weight_bytes(&s) : 0;
+    session_close(&s);
+    if (rc != 0) return rc;
+    *n_byte = fixed ? fixed : plan_bytes(m, weights, attempt);
+    const bool larger = attempt == 0 || (!fixed && *n_byte > plan_bytes(m, weights, attempt - 1));
+    return larger ? 0 : err_set(e, ERR_LIMIT, "the model needs more memory");
+}
+
+static int open_entry(const struct serve_models *m, struct entry *n, struct api *a, struct err *e)
+{
+    int rc = session_open_as(&n->session, n->path, &n->o, &session_many, e);
+    if (rc == 0) rc = session_start(&n->session, &n->o, n->name, m->n_queue, e);
+    if (rc == 0) rc = chat_open(&n->chat, &n->session, &n->o, e);
+    sampling_flags_set(n->sampling); /* no other thread uses these flags now */
+    if (rc == 0) rc = request_defaults(&a->defaults, n->session.checkpoint, e);
+    if (rc == 0) rc = session_pooling(&a->pooling, &n->session, m->pooling, e);
+    return rc;
+}
+
+static void unload(void *models, int i)
+{
+    struct serve_models *m = models;
+    struct entry *n = &m->entry.v[i];
+    chat_close(&n->chat);
+    n->chat = (struct chat){0};
+    session_close(&n->session);
+}
+
+static int load(void *models, int i, int64_t n_byte, struct api *out, struct err *e)
+{
+    struct serve_models *m = models;
+    struct entry *n = &m->entry.v[i];
+    const struct session_options o = n->o;
+    char limit[24];
+    snprintf(limit, sizeof limit, "%lld", (long long)n_byte);
+    n->o.memory_limit = limit;
+    n->o.pool = m->host.backend->pool;
+    *out = m->common;
+    out->session = &n->session;
+    out->chat = &n->chat;
+    out->name = n->name;
+    os_memory_scope(true);
+    int rc = open_entry(m, n, out, e);
+    os_memory_scope(false);
+    n->o = o;
+    if (rc != 0) unload(m, i);
+    return rc;
+}
+
+/* ---- life ---- */
+
+/* Set the memory of all plans: the limit, less the memory of the process and of bodies. */
+static int set_memory(struct serve_models *m, size_t body_bytes, struct err *e)
+{
+    const int64_t flag = session_bytes(session_flags.memory_limit), own = os_memory_own();
+    const int64_t all = flag ? flag : (int64_t)os_memory_free();
+    m->bytes_max = all - (own > 0 ? own : 0) - (int64_t)body_bytes;
+    if (m->bytes_max > 0) return 0;
+    return err_set(e, ERR_LIMIT,
+                   "--memory-limit: this program and bodies of requests take more than %lld MiB",
+                   (long long)(all >> 20));
+}
+
+int serve_models_open(struct serve_models **out, const struct serve_models_options *o,
+                      struct err *e)
+{
+    struct serve_models *m = *out = calloc(1, sizeof *m);
+    if (!m) return err_memory(e, "models", sizeof *m);
+    m->common = *o->common;
+    m->pooling = o->pooling;
+    m->n_queue = o->n_queue;
+    int rc = read_list(m, o, e);
+    if (rc == 0) rc = session_open_backend(&m->host, &session_flags, e);
+    if (rc == 0) rc = set_memory(m, o->body_bytes, e);
+    if (rc == 0) pool_share(m->host.backend->pool);
+    m->spec = rc == 0 ? calloc(m->entry.n, sizeof *m->spec) : NULL;
+    if (rc == 0 && !m->spec) rc = err_memory(e, "models", m->entry.n);
+    for (size_t i = 0; rc == 0 && i < m->entry.n; i++) {
+        struct entry *n = &m->entry.v[i];
+        n->name_list[0] = n->name;
+        m->spec[i] = (struct served_spec){.name = n->names ? n->names : n->name_list,
+                                          .n_name = n->names ? n->n_name : 1,
+                                          .path = n->path,
+                                          .loads = n->loads || (o->model && autoload),
+                                          .pinned = n->pinned,
+                                          .n_byte = n->n_byte,
+                                          .modified_us = n->modified_us};
+    }
+    if (rc == 0) return 0;
+    serve_models_close(m);
+    *out = NULL;
+    return rc;
+}
+
+void serve_models_registry(struct models_options *out, struct serve_models *m)
+{
+    *out = (struct models_options){
+        .spec = m->spec,
+        .n = (int)m->entry.n,
+        .loader = {.measure = measure, .load = load, .unload = unload, .ctx = m},
+        .only_by_load = !autoload,
+        .n_loaded_max = n_loaded_max < 0 ? N_SHARE : (int)n_loaded_max,
+        .bytes_max = m->bytes_max,
+        .idle_us = idle_s < 0 ? -1 : idle_s * 1000000,
+        .n_waiting_max = m->n_queue};
+}
+
+void serve_models_close(struct serve_models *m)
+{
+    if (!m) return;
+    for (size_t i = 0; i < m->entry.n; i++) {
+        free(m->entry.v[i].name);
+        free(m->entry.v[i].path);
+        free(m->entry.v[i].sampling);
+    }
+    for (size_t i = 0; i < m->line.n; i++) {
+        free(m->line.v[i].section);
+        free(m->line.v[i].key);
+        free(m->line.v[i].value);
+    }
+    free(m->entry.v);
+    free(m->line.v);
+    free(m->spec);
+    session_close(&m->host);
+    free(m);
+}

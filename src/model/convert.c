@@ -1,0 +1,216 @@
+/* convert.c - the bytes of a converted model's tensors, and its life, for to_gguf.c and to_hf.c.
+ *
+ *   conversion_open    bind the checkpoint, note its used tensors
+ *   conversion_add     a tensor of the view and its source
+ *   writer --make-->   bytes of one tensor: order of rows, g - 1 -> g, number format
+ *
+ * A source is rows of tensors of the checkpoint, one after the other, in an order (enum row_order).
+ * The rows are decoded to f32 and encoded, or copied if they do not change. */
+#include "convert_impl.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- rows ---- */
+
+/* Return the row of a part of the source that becomes row r of n_row.
+ *   ORDER_LANES   GGUF pairs lanes (2i, 2i + 1) of a head, the directory (i, i + n / 2)
+ *   ORDER_GROUPS  GGUF has the heads of q, then k, then v; the directory has for each KV head its
+ *                 heads of q, k and v */
+static int64_t row_from(const struct source *s, int64_t r, int64_t n_row)
+{
+    if (s->order == ORDER_LANES) {
+        const int64_t n = n_row / s->n_head, lane = r % n;
+        if (s->back) return r - lane + lane % (n / 2) * 2 + lane / (n / 2);
+        return r - lane + lane / 2 + lane % 2 * (n / 2);
+    }
+    if (s->order == ORDER_GROUPS) {
+        const int64_t n_kv = s->n_head, group = n_row / n_kv, d = s->d_head, q = group - 2 * d;
+        if (s->back) {
+            const int64_t g = r / group, at = r % group;
+            if (at < q) return g * q + at;
+            return n_kv * q + (at < q + d ? 0 : n_kv * d) + g * d + (at - q) % d;
+        }
+        if (r < n_kv * q) return r / q * group + r % q;
+        const int64_t at = (r - n_kv * q) % (n_kv * d);
+        return at / d * group + q + (r < n_kv * (q + d) ? 0 : d) + at % d;
+    }
+    return r;
+}
+
+/* Decode row `row` of a part: k values. A transposed row is a column. */
+static void decode_row(float *to, const struct source *s, int part, const struct tensor_info *from,
+                       int64_t row, int64_t k)
+{
+    const struct qtype_ops *ops = qtype_info[from->type].ops;
+    if (s->form) {
+        const struct published *p = &s->form[part];
+        float *own = p->order ? to + k : to;
+        published_rows((uint8_t *)own, p, QT_f32, row, 1, k);
+        for (int64_t i = 0; i < k && p->order; i++) to[p->order[i]] = own[i];
+    } else if (s->order == ORDER_TURNED) {
+        const size_t step = qtype_bytes(from->type, from->dim[0]),
+                     size = qtype_bytes(from->type, 1);
+        for (int64_t i = 0; i < k; i++)
+            ops->decode(to + i, from->data + (size_t)i * step + (size_t)row * size, 1);
+    } else {
+        ops->decode(to, from->data + (size_t)row * qtype_bytes(from->type, k), k);
+    }
+}
+
+/* Make row `row` of a part. to: bytes of the row in the file. */
+static void make_row(struct model_gguf *g, const struct source *s, int part,
+                     const struct tensor_info *t, int64_t k, int64_t row, uint8_t *to)
+{
+    const struct tensor_info *from = s->tensor ? checkpoint_tensor_at(g->c, s->tensor[part]) : t;
+    if (!s->form && from->type == t->type && s->add == 0 && s->order != ORDER_TURNED) {
+        memcpy(to, from->data + (size_t)row * qtype_bytes(t->type, k), qtype_bytes(t->type, k));
+        return;
+    }
+    decode_row(g->row, s, part, from, row, k);
+    for (int64_t i = 0; i < k && s->add != 0; i++) g->row[i] += s->add;
+    qtype_info[t->type].ops->encode(to, g->row, k, NULL);
+}
+
+static bool grow(struct model_gguf *g, size_t n_byte, size_t n_row)
+{
+    if (n_byte > g->n_made) {
+        free(g->made);
+        g->made = malloc(n_byte), g->n_made = g->made ? n_byte : 0;
+    }
+    if (n_row > g->n_row) {
+        free(g->row);
+        g->row = malloc(n_row * sizeof *g->row), g->n_row = g->row ? n_row : 0;
+    }
+    return n_byte <= g->n_made && n_row <= g->n_row;
+}
+
+/* Return the bytes of a tensor that has them as a section of the checkpoint; NULL if it has not. */
+static const uint8_t *section(const struct model_gguf *g, const struct source *s,
+                              const struct tensor_info *t)
+{
+    if (s->n_part != 1 || s->form || s->order != ORDER_SAME || s->add != 0) return NULL;
+    const struct tensor_info *from = checkpoint_tensor_at(g->c, s->tensor[0]);
+    return from->type == t->type ? from->data + (size_t)s->first * qtype_bytes(t->type, t->dim[0])
+                                 : NULL;
+}
+
+/* Make the bytes of a tensor. A vector with an order is treated as rows of one value, so that the
+ * order of a bias is that of its matrix. */
+static const uint8_t *make(void *ctx, int i, int *rc, struct err *e)
+{
+    struct model_gguf *g = ctx;
+    const struct source *s = &g->source.v[i];
+    const struct tensor_info *t = checkpoint_tensor_at(g->view, i);
+    if (g->stop && *g->stop) *rc = err_set(e, ERR_BUSY, "cancelled: stopped by a signal");
+    if (*rc != 0) return NULL;
+    if (s->value) return (const uint8_t *)s->value;
+    const uint8_t *whole = section(g, s, t);
+    if (whole) return whole;
+    const int64_t k = t->n_dim > 1 || s->order == ORDER_SAME ? t->dim[0] : 1;
+    const int64_t n_row = t->dim[0] / k * t->dim[1] * t->dim[2] * t->dim[3] / s->n_part;
+    if (!grow(g, t->n_byte, 2 * (size_t)k)) *rc = err_memory(e, t->name, t->n_byte);
+    uint8_t *to = g->made;
+    for (int p = 0; p < s->n_part && *rc == 0; p++)
+        for (int64_t r = 0; r < n_row; r++, to += qtype_bytes(t->type, k))
+            make_row(g, s, p, t, k, s->first + row_from(s, r, n_row), to);
+    return *rc == 0 ? g->made : NULL;
+}
+
+/* ---- the view ---- */
+
+int conversion_add(struct model_gguf *g, const char *name, enum qtype type, int n_dim,
+                   const int64_t *dim, const struct source *source, struct err *e)
+{
+    if (!vec_push(&g->source, *source)) {
+        free(source->tensor);
+        return err_memory(e, name, sizeof *source);
+    }
+    return checkpoint_build_tensor(g->view, name, type, n_dim, dim, e);
+}
+
+int conversion_source(struct source *s, int i, struct err *e)
+{
+    s->tensor = malloc(sizeof *s->tensor);
+    s->n_part = 1;
+    if (!s->tensor) return err_memory(e, "a tensor's source", sizeof *s->tensor);
+    s->tensor[0] = i;
+    return 0;
+}
+
+static void note_key(void *ctx, const struct explained_key *k)
+{
+    (void)ctx;
+    (void)k;
+}
+
+/* Record the use of a tensor. A copy equals another tensor, which is written. The first tensor
+ * without a use is logged. */
+static void note_tensor(void *ctx, const struct explained_tensor *t)
+{
+    struct model_gguf *g = ctx;
+    if (t->i < 0) return;
+    g->used[t->i] = t->fate == FATE_USED && t->form != TENSOR_COPY;
+    if (t->fate != FATE_USED && g->n_left_out++ == 0)
+        log_warn("%s: tensor %s and others that the model does not use are not in the result: %s",
+                 checkpoint_path(g->c), checkpoint_tensor_at(g->c, t->i)->name_raw, t->why);
+}
+
+int conversion_open(struct model_gguf **out, const struct checkpoint *c,
+                    const struct model_gguf_options *o, struct err *e)
+{
+    struct model_gguf *g = *out = calloc(1, sizeof *g);
+    if (!g) return err_memory(e, "the conversion", sizeof *g);
+    *g = (struct model_gguf){.c = c, .stop = o->stop, .type = o->type};
+    const struct explain x = {.key = note_key, .tensor = note_tensor, .ctx = g};
+    g->used = calloc((size_t)checkpoint_n_tensor(c) + 1, sizeof *g->used);
+    int rc = g->used ? 0 : err_memory(e, "the tensor list", sizeof *g->used);
+    if (rc == 0) rc = model_bind(&g->m, c, o->backend, &x, e);
+    return rc ? rc : checkpoint_build(&g->view, checkpoint_path(c), make, g, e);
+}
+
+struct checkpoint *model_gguf_view(const struct model_gguf *g)
+{
+    return g->view;
+}
+
+int model_gguf_n_vocab(const struct model_gguf *g)
+{
+    return g->m->config.n_vocab;
+}
+
+void model_gguf_close(struct model_gguf *g)
+{
+    if (!g) return;
+    for (size_t i = 0; i < g->source.n; i++) free(g->source.v[i].tensor);
+    vec_deinit(&g->source);
+    checkpoint_close(g->view);
+    model_close(g->m);
+    free(g->made);
+    free(g->row);
+    free(g->used);
+    free(g);
+}
+
+int conversion_add_value(struct model_gguf *g, const char *name, int n_dim, float x, struct err *e)
+{
+    const int64_t one = 1;
+    float *v = arena_push(&g->m->arena, sizeof *v, sizeof *v);
+    if (!v) return err_memory(e, name, sizeof *v);
+    *v = x;
+    const struct source s = {.value = v};
+    return conversion_add(g, name, QT_f32, n_dim, &one, &s, e);
+}
+
+void conversion_rename(char out[NAME_BYTES], const struct arch *a, const char *name, bool back)
+{
+    const struct name_pair *p = a->convert ? a->convert->name : NULL;
+    snprintf(out, NAME_BYTES, "%s", name);
+    for (; p && p->raw; p++) {
+        char *at = strstr(out, back ? p->name : p->raw);
+        if (at) snprintf(at, (size_t)(out + NAME_BYTES - at), "%s", back ? p->raw : p->name);
+    }
+}

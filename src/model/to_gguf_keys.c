@@ -1,0 +1,399 @@
+/* to_gguf_keys.c - the keys of a GGUF made of a Hugging Face directory: the inverse of config.c and
+ * of the config functions of the architectures.
+ *
+ *   struct config --> ARCH.* and general.*
+ *
+ * The keys are those of the resolved config, not those of config.json, so defaults of the class are
+ * in the file. A key that not every architecture has is written if the architecture of the GGUF
+ * declares it (arch.gguf_key). model_same_config finds a mechanism without a key. */
+#include "convert_impl.h"
+
+#include "base/log.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void put_int(struct key_writer *w, const char *key, int64_t x)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", w->arch, key);
+    if (w->rc == 0) w->rc = checkpoint_add_u32(w->view, full, (uint32_t)x, w->e);
+}
+
+static void put_real(struct key_writer *w, const char *key, double x)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", w->arch, key);
+    if (w->rc == 0) w->rc = checkpoint_add_f32(w->view, full, (float)x, w->e);
+}
+
+static void put_bool(struct key_writer *w, const char *key, bool x)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", w->arch, key);
+    if (w->rc == 0) w->rc = checkpoint_add_bool(w->view, full, x, w->e);
+}
+
+static void put_ints(struct key_writer *w, const char *key, const int32_t *v, size_t n)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", w->arch, key);
+    if (w->rc == 0) w->rc = checkpoint_add_ints(w->view, full, v, n, w->e);
+}
+
+void gguf_put_floats(struct key_writer *w, const char *key, const float *v, size_t n)
+{
+    if (w->rc != 0) return;
+    float *own = arena_push(&w->arena->arena, n * sizeof *own, 8);
+    if (!own) {
+        w->rc = err_memory(w->e, key, n * sizeof *own);
+        return;
+    }
+    memcpy(own, v, n * sizeof *own);
+    w->rc = checkpoint_add_floats(w->view, key, own, n, w->e);
+}
+
+/* Return the declaration of a key of the GGUF; NULL if its architecture has none. */
+static const struct config_key *declared(const struct key_writer *w, const char *key)
+{
+    const struct config_key *k = w->gguf->gguf_key;
+    while (k && k->key && strcmp(k->key, key) != 0) k++;
+    return k && k->key ? k : NULL;
+}
+
+static void put_name(struct key_writer *w, const char *key, const char *text)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%s.%s", w->arch, key);
+    if (w->rc == 0) w->rc = checkpoint_add_text(w->view, full, text, strlen(text), w->e);
+}
+
+/* Write the rope. llama3's scaling is a tensor of divisors (put_factors), and LongRoPE is two. */
+static void put_rope(struct key_writer *w, const struct config *c)
+{
+    const struct rope_config *r = &c->rope[ROPE_MAIN];
+    put_int(w, "rope.dimension_count", r->d_rot);
+    put_real(w, "rope.freq_base", r->base);
+    if (declared(w, "rope.freq_base_swa") && c->n_rope > 1)
+        put_real(w, "rope.freq_base_swa", c->rope[ROPE_LOCAL].base);
+    if (declared(w, "rope.dimension_count_swa") && c->n_rope > 1)
+        put_int(w, "rope.dimension_count_swa", c->rope[ROPE_LOCAL].d_rot);
+    if (r->scaling == ROPE_YARN && declared(w, "rope.scaling.yarn_beta_fast")) {
+        put_real(w, "rope.scaling.yarn_beta_fast", r->beta_fast);
+        put_real(w, "rope.scaling.yarn_beta_slow", r->beta_slow);
+    }
+    if (r->scaling == ROPE_LINEAR || r->scaling == ROPE_YARN) {
+        put_name(w, "rope.scaling.type", r->scaling == ROPE_YARN ? "yarn" : "linear");
+        put_real(w, "rope.scaling.factor", r->factor);
+    }
+    if (r->scaling == ROPE_YARN || r->scaling == ROPE_LONG)
+        put_int(w, "rope.scaling.original_context_length", r->context_original);
+    if (r->scaling == ROPE_LONG) put_real(w, "rope.scaling.attn_factor", r->magnitude);
+}
+
+static void put_mixture(struct key_writer *w, const struct config *c)
+{
+    for (int i = 0; i < c->n_layer; i++) {
+        if (c->layer[i].n_expert == 0) continue;
+        put_int(w, "expert_count", c->layer[i].n_expert);
+        put_int(w, "expert_used_count", c->layer[i].n_expert_used);
+        put_int(w, "expert_feed_forward_length", c->layer[i].d_expert);
+        return;
+    }
+}
+
+/* Return a value of the directory; the default of its class in *value if the file lacks it. */
+static const struct meta *class_value(const struct model *m, const char *key, double *value)
+{
+    char full[160];
+    const struct config_key *k = m->arch->hf_key;
+    while (k->key && strcmp(k->key, key) != 0) k++;
+    *value = k->key ? k->value : NAN;
+    snprintf(full, sizeof full, "%s%s%s", strncmp(key, "config.", 7) == 0 ? "" : m->arch->name,
+             strncmp(key, "config.", 7) == 0 ? "" : ".", key);
+    const struct meta *v = checkpoint_meta(m->checkpoint, full);
+    if (v) *value = meta_kind(v) == META_BOOL ? meta_bool(v, false) : meta_real(v, NAN);
+    return v;
+}
+
+/* Write the numbers that only one architecture has. A null has no key. */
+static void put_own(struct key_writer *w)
+{
+    static const struct {
+        const char *arch, *from, *key; /* static */
+        bool whole;
+    } own[] = {
+#define TO_GGUF_REAL(arch, from, key) {arch, from, key, false},
+#define TO_GGUF_INT(arch, from, key)  {arch, from, key, true},
+#include "to_gguf.def"
+    };
+    static const struct {
+        const char *arch, *key, *text; /* static */
+    } texts[] = {
+#define TO_GGUF_TEXT(arch, key, text) {arch, key, text},
+#include "to_gguf.def"
+    };
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++) {
+        double x;
+        if (strcmp(own[i].arch, w->m->arch->name) != 0) continue;
+        class_value(w->m, own[i].from, &x);
+        if (isnan(x)) continue;
+        if (own[i].whole)
+            put_int(w, own[i].key, (int64_t)x);
+        else
+            put_real(w, own[i].key, x);
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (strcmp(texts[i].arch, w->m->arch->name) == 0) put_name(w, texts[i].key, texts[i].text);
+}
+
+int conversion_window(const struct config *c)
+{
+    int window = 0;
+    for (int i = 0; i < c->n_layer; i++)
+        if (c->layer[i].window > window) window = c->layer[i].window;
+    return window;
+}
+
+/* ---- sizes and windows ---- */
+
+/* Write a size: one number if all layers have the same, otherwise a list. */
+static void put_layers(struct key_writer *w, const char *key,
+                       int (*of)(const struct layer_config *))
+{
+    const struct config *c = &w->m->config;
+    const int first = of(&c->layer[0]);
+    bool same = true;
+    for (int i = 0; i < c->n_layer; i++) same &= of(&c->layer[i]) == first;
+    if (same || !w->gguf->gguf_lists) {
+        put_int(w, key, first);
+        return;
+    }
+    int32_t *v = arena_push(&w->arena->arena, (size_t)c->n_layer * sizeof *v, 8);
+    if (!v && w->rc == 0) w->rc = err_memory(w->e, key, (size_t)c->n_layer * sizeof *v);
+    for (int i = 0; i < c->n_layer && v; i++) v[i] = of(&c->layer[i]);
+    if (v) put_ints(w, key, v, (size_t)c->n_layer);
+}
+
+static int layer_d_ff(const struct layer_config *l)
+{
+    return l->d_ff;
+}
+
+static int layer_n_head_kv(const struct layer_config *l)
+{
+    return l->n_head_kv;
+}
+
+/* Return the size of a head in layers with a window, or in layers without one; 0 if there is no
+ * such layer. */
+static int d_head_of(const struct config *c, bool window)
+{
+    for (int i = 0; i < c->n_layer; i++)
+        if ((c->layer[i].window > 0) == window) return c->layer[i].d_head;
+    return 0;
+}
+
+/* Write the sizes of a head: two if layers with a window have another one. */
+static void put_heads(struct key_writer *w)
+{
+    const struct config *c = &w->m->config;
+    const int wide = d_head_of(c, false), narrow = d_head_of(c, true);
+    const bool two = declared(w, "attention.key_length_swa") != NULL;
+    const int d = two && wide ? wide : c->d_head;
+    put_int(w, "attention.key_length", d);
+    if (!w->m->arch->heads) put_int(w, "attention.value_length", d);
+    if (!two) return;
+    put_int(w, "attention.key_length_swa", narrow ? narrow : d);
+    put_int(w, "attention.value_length_swa", narrow ? narrow : d);
+}
+
+/* Return the interval of layers without a window: all except the last of every interval slide, or
+ * with `first`, all except the first. Return 0 if the windows have no interval. */
+static int window_interval(const struct config *c, bool first)
+{
+    for (int n = 1; n <= c->n_layer + 1; n++) {
+        int i = 0;
+        while (i < c->n_layer && (c->layer[i].window > 0) == ((first ? i : i + 1) % n != 0)) i++;
+        if (i == c->n_layer) return n;
+    }
+    return 0;
+}
+
+/* Write the pattern of windows, as an interval or a list of booleans, if it is not the reader's
+ * default. */
+static void put_pattern(struct key_writer *w)
+{
+    static const char key[] = "attention.sliding_window_pattern";
+    char full[160];
+    const struct config *c = &w->m->config;
+    const struct config_key *k = declared(w, key);
+    const int n = window_interval(c, w->m->arch->encoder && c->layer[0].window == 0);
+    if (!k || (n > 0 && k->value == n)) return;
+    if (n > 0 && !isnan(k->value)) {
+        put_int(w, key, n);
+        return;
+    }
+    bool *v = arena_push(&w->arena->arena, (size_t)c->n_layer, 1);
+    if (!v && w->rc == 0) w->rc = err_memory(w->e, key, (size_t)c->n_layer);
+    for (int i = 0; i < c->n_layer && v; i++) v[i] = c->layer[i].window > 0;
+    snprintf(full, sizeof full, "%s.%s", w->arch, key);
+    if (w->rc == 0) w->rc = checkpoint_add_bools(w->view, full, v, (size_t)c->n_layer, w->e);
+}
+
+/* Write the windows. An encoder's window in a GGUF is the sum of both sides. */
+static void put_windows(struct key_writer *w)
+{
+    const int window = conversion_window(&w->m->config);
+    if (window == 0) return;
+    put_int(w, "attention.sliding_window", w->m->arch->encoder ? 2 * (window - 1) : window);
+    put_pattern(w);
+    if (!arch_gguf_window(w->arch))
+        log_warn("%s: the window of %d tokens is in the file, but llama.cpp ignores it for %s; "
+                 "longer texts have other results there",
+                 checkpoint_path(w->m->checkpoint), window, w->arch);
+}
+
+static void put_sizes(struct key_writer *w)
+{
+    const struct config *c = &w->m->config;
+    const bool cross = c->n_encoder > 0;
+    put_int(w, "block_count", cross ? c->n_encoder : c->n_layer);
+    put_int(w, "context_length", cross ? c->context_train / 2 : c->context_train);
+    put_int(w, "embedding_length", c->d);
+    put_layers(w, "feed_forward_length", layer_d_ff);
+    put_int(w, "attention.head_count", c->n_head);
+    put_layers(w, "attention.head_count_kv", layer_n_head_kv);
+    put_heads(w);
+    put_int(w, "vocab_size", c->n_vocab);
+    put_real(w,
+             w->m->arch->layer_norm_eps ? "attention.layer_norm_epsilon"
+                                        : "attention.layer_norm_rms_epsilon",
+             c->rms_eps);
+    put_windows(w);
+    if (!cross) return;
+    put_int(w, "decoder_block_count", c->n_layer - c->n_encoder);
+    put_int(w, "decoder_start_token_id", c->start[0]);
+    put_int(w, "attention.relative_buckets_count", c->n_bucket);
+}
+
+/* ---- mechanisms of several architectures ---- */
+
+/* Return the number of layers that use keys and values of earlier ones. */
+static int count_shared(const struct config *c)
+{
+    int n = 0;
+    for (int i = 0; i < c->n_layer; i++) n += c->layer[i].reuses_kv;
+    return n;
+}
+
+/* Write the keys that the architecture declares. */
+static void put_declared(struct key_writer *w)
+{
+    const struct config *c = &w->m->config;
+    const struct config_key *cap = declared(w, "final_logit_softcapping");
+    if (cap && (c->logit_softcap > 0 || isnan(cap->value)))
+        put_real(w, "final_logit_softcapping", (double)c->logit_softcap);
+    if (declared(w, "attention.clamp_kqv") && c->qkv_limit > 0)
+        put_real(w, "attention.clamp_kqv", (double)c->qkv_limit);
+    if (declared(w, "attention.max_alibi_bias") && c->alibi > 0)
+        put_real(w, "attention.max_alibi_bias", c->alibi);
+    if (declared(w, "use_parallel_residual"))
+        put_bool(w, "use_parallel_residual",
+                 c->order == BLOCKS_PARALLEL || c->order == BLOCKS_2_NORMS);
+    if (declared(w, "attention.shared_kv_layers"))
+        put_int(w, "attention.shared_kv_layers", count_shared(c));
+    if (declared(w, "attention.causal")) put_bool(w, "attention.causal", false);
+    if (w->gguf->gguf_curve)
+        put_name(w, "hidden_activation",
+                 c->curve == CURVE_silu        ? "silu"
+                 : c->curve == CURVE_gelu_tanh ? "gelu_pytorch_tanh"
+                                               : "gelu");
+    if (c->pooling_type > 0) put_int(w, "pooling_type", c->pooling_type);
+    if (w->m->arch->encoder && w->rc == 0 && w->m->arch->norm_bias)
+        w->rc = checkpoint_add_u32(w->view, "tokenizer.ggml.token_type_count",
+                                   (uint32_t)(c->n_segment > 0 ? c->n_segment : 1), w->e);
+}
+
+/* Write the names of a classifier's labels. */
+static void put_labels(struct key_writer *w)
+{
+    char key[160];
+    const struct meta *labels = w->m->config.labels;
+    const size_t n = w->m->config.n_label > 0 ? meta_count(labels) : 0;
+    const char **text = arena_push(&w->arena->arena, (n + 1) * sizeof *text, 8);
+    size_t *len = arena_push(&w->arena->arena, (n + 1) * sizeof *len, 8);
+    if (w->rc == 0 && (!text || !len)) w->rc = err_memory(w->e, "labels", n);
+    for (size_t i = 0; i < n && w->rc == 0; i++) text[i] = meta_item_text(labels, i, &len[i]);
+    snprintf(key, sizeof key, "%s.classifier.output_labels", w->arch);
+    if (n > 0 && w->rc == 0) w->rc = checkpoint_add_texts(w->view, key, text, len, n, w->e);
+}
+
+/* Copy the texts and numbers of the directory's other files. These are sampling and chat templates,
+ * and fields of sentence-transformers' files. GGUF has no keys for such fields, and llama.cpp
+ * ignores them. */
+static int copy_general(struct checkpoint *view, const struct checkpoint *c, struct err *e)
+{
+    static const char st[] = "sentence_transformers.";
+    int rc = 0;
+    for (int i = 0; i < checkpoint_n_meta(c) && rc == 0; i++) {
+        const char *key, *text;
+        const struct meta *v = checkpoint_meta_at(c, i, &key);
+        size_t n;
+        if (strncmp(key, "tokenizer.chat_template", 23) == 0 && (text = meta_text(v, &n)))
+            rc = checkpoint_add_text(view, key, text, n, e);
+        if (strncmp(key, st, sizeof st - 1) == 0 && !strstr(key, ".dense.") &&
+            !text_ends_with(key, ".n_dense") && (text = meta_text(v, &n)))
+            rc = checkpoint_add_text(view, key, text, n, e);
+        else if (strcmp(key + (strncmp(key, st, sizeof st - 1) ? 0 : sizeof st - 1),
+                        "max_seq_length") == 0 ||
+                 strcmp(key, "sentence_transformers.normalize") == 0)
+            rc = checkpoint_add_u32(view, key, (uint32_t)meta_int(v, 0), e);
+        if (strncmp(key, "general.sampling.", 17) != 0) continue;
+        if (strcmp(key + 17, "top_k") == 0)
+            rc = checkpoint_add_u32(view, key, (uint32_t)meta_int(v, 0), e);
+        else
+            rc = checkpoint_add_f32(view, key, (float)meta_real(v, 0), e);
+    }
+    return rc;
+}
+
+/* Return general.file_type of a type of matrices, by GGUF's numbers; -1 if none. */
+static int file_type(const struct model_gguf *g)
+{
+    struct mixture mix;
+    struct err ignored;
+    const struct tensor_info *t = checkpoint_tensor(g->view, "blk.0.attn_output.weight");
+    if (g->type && mixture_find(&mix, g->type, false, &ignored) == 0 && mix.file_type >= 0)
+        return mix.file_type;
+    if (!t) t = checkpoint_tensor(g->view, "token_embd.weight");
+    return !t ? -1 : t->type == QT_f32 ? 0 : t->type == QT_f16 ? 1 : t->type == QT_bf16 ? 32 : -1;
+}
+
+int gguf_put_keys(struct model_gguf *g, struct err *e)
+{
+    struct key_writer w = {.view = g->view,
+                           .arch = arch_gguf_name(g->m->arch->name),
+                           .m = g->m,
+                           .arena = g->m,
+                           .e = e};
+    w.gguf = model_arch_find(w.arch);
+    const char *name = strrchr(checkpoint_dir(g->c), '/');
+    name = name && name[1] ? name + 1 : checkpoint_dir(g->c);
+    w.rc = checkpoint_add_text(g->view, "general.architecture", w.arch, strlen(w.arch), e);
+    if (w.rc == 0) w.rc = checkpoint_add_text(g->view, "general.type", "model", 5, e);
+    if (w.rc == 0) w.rc = checkpoint_add_text(g->view, "general.name", name, strlen(name), e);
+    put_sizes(&w);
+    if (!g->m->arch->no_rope) put_rope(&w, &g->m->config);
+    put_mixture(&w, &g->m->config);
+    put_own(&w);
+    put_declared(&w);
+    put_labels(&w);
+    if (g->m->arch->convert && g->m->arch->convert->put_keys) g->m->arch->convert->put_keys(&w);
+    const int type = w.rc == 0 ? file_type(g) : -1;
+    if (w.rc == 0 && type >= 0)
+        w.rc = checkpoint_add_u32(g->view, "general.file_type", (uint32_t)type, e);
+    if (w.rc == 0) w.rc = checkpoint_add_u32(g->view, "general.quantization_version", 2, e);
+    return w.rc ? w.rc : copy_general(g->view, g->c, e);
+}

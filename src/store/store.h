@@ -1,0 +1,122 @@
+/* store.h - records of clients in SQLite: responses, conversations, files and batches. They are in
+ * memory, or in a folder, where they outlive the process.
+ *
+ * A record has a holder and an id, and is found by both together. So a holder reads only its own
+ * records. Holders and all together have a maximum size. The least recently used records of a
+ * holder are evicted first; if the whole store is full, those of the largest holder. Pinned records
+ * are not evicted. A record that is not used for some time expires.
+ *
+ * A record has three texts. The body may continue that of an earlier record: only the new part is
+ * then stored. An earlier record that is deleted remains, hidden, until no other one refers to it.
+ * A record may also have chunks, which are numbered.
+ *
+ * A change is complete, or has no effect, also if the process is killed. With a folder, a power
+ * failure may lose the last changes. Any thread. */
+#ifndef QUOTH_STORE_STORE_H
+#define QUOTH_STORE_STORE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdint.h>
+
+struct store; /* opaque */
+
+enum { STORE_ID_BYTES = 72 };
+
+struct store_options {
+    const char *dir;   /* folder, made if it is missing, borrowed for store_open; NULL: memory */
+    int64_t bytes_max; /* maximum size of all records, > 0 */
+    int64_t holder_bytes_max; /* maximum size of a holder's records; 0: bytes_max */
+    int64_t unused_us;        /* time without use after which a record expires; 0: no limit */
+};
+
+/* Open a store. The caller owns *out, which is NULL after an error. ERR_IO, ERR_ARG for a too long
+ * path, ERR_BUSY if another process uses the folder, ERR_FORMAT for a damaged file, ERR_UNSUPPORTED
+ * for a file of a later version, ERR_MEMORY. */
+int store_open(struct store **out, const struct store_options *o, struct err *e);
+void store_close(struct store *s); /* free s; NULL is allowed */
+
+/* Texts of a record. For store_get, NULL: not requested. For other functions, NULL: empty. */
+struct store_texts {
+    struct buf *head, *body, *log;
+    int64_t *version;     /* store_get: number that differs after each change */
+    const char *previous; /* store_put: id of the record that the body may continue; NULL: none */
+    int64_t ends_us;      /* store_put: time (time_wall_us) of the record's end; 0: none */
+    bool pinned;          /* store_put: the record is not evicted */
+};
+
+/* Begin changes that take effect together. Other threads wait until store_end, so the caller does
+ * nothing else in between. */
+void store_begin(struct store *s);
+/* End these changes. Undo all of them if rc is not 0, or one of them failed. Return rc, or the
+ * failure: ERR_IO, ERR_MEMORY. */
+int store_end(struct store *s, int rc, struct err *e);
+
+/* Store a copy of the texts by holder and id. An older record of the id is replaced. ERR_LIMIT if
+ * the record does not fit, ERR_MEMORY, ERR_IO. Then nothing is changed. */
+int store_put(struct store *s, uint64_t holder, const char *id, const struct store_texts *t,
+              struct err *e);
+/* Append copies of the requested texts. ERR_MISSING if the holder has no such record; ERR_MEMORY,
+ * ERR_IO. */
+int store_get(struct store *s, uint64_t holder, const char *id, const struct store_texts *t,
+              struct err *e);
+/* Append items to the body of a record, after a comma, and replace its log (NULL: keep it).
+ * ERR_MISSING, and the errors of store_put. */
+int store_append(struct store *s, uint64_t holder, const char *id, const struct buf *items,
+                 const struct buf *log, struct err *e);
+/* Replace the texts of a record that has still that version. ERR_BUSY if it has another one,
+ * ERR_MISSING, and the errors of store_put. */
+int store_replace(struct store *s, uint64_t holder, const char *id, int64_t version,
+                  const struct store_texts *t, struct err *e);
+/* Remove a record with its chunks. ERR_MISSING, ERR_MEMORY, ERR_IO. */
+int store_delete(struct store *s, uint64_t holder, const char *id, struct err *e);
+
+/* A function that receives a record. Pointers are borrowed for the call. It calls no function of
+ * the store. Return false to end the list. */
+typedef bool store_list_fn(void *ctx, uint64_t holder, const char *id, const struct buf *head);
+/* List the records of *holder of a kind, in the order of their creation or in the opposite order.
+ * The kind is the part of ids before the first _ or -, with or without this letter. holder NULL:
+ * list those of all holders, in ascending order. after: id of the record before the first one;
+ * NULL: none. ERR_MISSING if there is no such record, ERR_MEMORY, ERR_IO. */
+int store_list(struct store *s, const uint64_t *holder, const char *kind, const char *after,
+               bool ascending, store_list_fn *fn, void *ctx, struct err *e);
+
+/* ---- chunks ---- */
+
+/* Add chunk n of a part to a record. ERR_MISSING; ERR_ARG if the record has a chunk n, in any part;
+ * the errors of store_put. */
+int store_add_chunk(struct store *s, uint64_t holder, const char *id, int part, int64_t n,
+                    const struct buf *data, struct err *e);
+/* Append the first chunk of a part (-1: of all parts) whose number is at least *n, and set *n to
+ * its number; -1: there is none. ERR_MISSING, ERR_MEMORY, ERR_IO. */
+int store_read_chunk(struct store *s, uint64_t holder, const char *id, int part, int64_t *n,
+                     struct buf *out, struct err *e);
+/* Set *n_chunk and *n_byte to the number of the chunks of a part, and to their size. ERR_MISSING,
+ * ERR_MEMORY, ERR_IO. */
+int store_count_chunks(struct store *s, uint64_t holder, const char *id, int part, int64_t *n_chunk,
+                       int64_t *n_byte, struct err *e);
+/* Return true if the record has a chunk n, in any part. */
+bool store_has_chunk(struct store *s, uint64_t holder, const char *id, int64_t n);
+/* Move all chunks of a part to part 0 of another record of the holder. ERR_MISSING, ERR_MEMORY,
+ * ERR_IO. */
+int store_move_chunks(struct store *s, uint64_t holder, const char *id, int part, const char *to,
+                      struct err *e);
+
+/* ---- sizes ---- */
+
+/* Add n bytes, which are not evictable, to the size of a holder; n < 0: release them. Evict records
+ * for them as store_put does. Return false, without a change, if they do not fit or memory ran
+ * out. */
+bool store_reserve(struct store *s, uint64_t holder, int64_t n);
+
+/* Numbers of records and of bytes of all holders. */
+struct store_stats {
+    int64_t n_record, n_byte;
+};
+/* Return these numbers, without expired records. */
+struct store_stats store_stats(struct store *s);
+/* Return NULL, or a description of a violated invariant. For tests. */
+const char *store_check(struct store *s);
+
+#endif
