@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 
 os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True",  # the client would fetch a list of prices
                   OPENAI_API_KEY="any", OPENAI_AGENTS_DISABLE_TRACING="1", HAYSTACK_TELEMETRY_ENABLED="False")
@@ -22,8 +23,7 @@ TALK = [{"role": "system", "content": "You are kind."}, {"role": "user", "conten
 SHAPE = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "Get the weather of a city", "parameters": SHAPE}}
 SUNNY = '{"weather": "sunny", "temperature": 21}'
-MESSAGES, RESPONSES, OLLAMA, RERANK, TGI, OTHERS = (
-    "images", "G: Responses", "G: Ollama", "G: rerank", "G: TGI", "not planned")
+MESSAGES, RERANK, OTHERS = "images", "G: rerank", "not planned"
 # rejections by the server, not errors of a changed client
 REFUSED = ("400", "404", "Bad Request", "BadRequest", "NotFound", "not found")
 failed = 0
@@ -157,13 +157,29 @@ def openai():
         raises("BadRequestError", lambda: chat(temperature=1e9))
         raises("NotFoundError", lambda: chat(model="gpt-9"))
 
-    @row("responses.create", waits=RESPONSES)
+    @row("responses.create")
     def _():
         c.responses.create(model=MODEL, input="hi")
 
+    @row("files and batches")
+    def _():
+        line = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions",
+                "body": {"model": MODEL, "messages": ASK, "temperature": 0, "max_tokens": 30}}
+        file = c.files.create(file=("a.jsonl", json.dumps(line).encode()), purpose="batch")
+        assert file.id in [x.id for x in c.files.list()]
+        batch = c.batches.create(input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h")
+        for _ in range(600):
+            batch = c.batches.retrieve(batch.id)
+            if batch.status in ("completed", "failed", "expired", "cancelled"):
+                break
+            time.sleep(0.1)
+        assert batch.status == "completed" and batch.id in [x.id for x in c.batches.list()], batch
+        answer = json.loads(c.files.content(batch.output_file_id).text)
+        assert answer["custom_id"] == "a" and answer["response"]["status_code"] == 200, answer
+        c.files.delete(file.id)
+
     others = {"images": lambda: c.images.generate(prompt="a"), "moderations": lambda: c.moderations.create(input="a"),
-              "audio": lambda: c.audio.transcriptions.create(model=MODEL, file=("a.wav", b"a")),
-              "files, batches": lambda: (c.files.list(), c.batches.list())}
+              "audio": lambda: c.audio.transcriptions.create(model=MODEL, file=("a.wav", b"a"))}
     for name, call in others.items():
         row(name, waits=OTHERS)(call)
 
@@ -243,7 +259,7 @@ def litellm():
         got = lite.completion(**{**ask, "model": f"hosted_vllm/{MODEL}"}, response_format=person())
         assert got.choices[0].message.content.lstrip().startswith("{")
 
-    @row("responses", waits=RESPONSES)
+    @row("responses")
     def _():
         lite.responses(model=f"openai/{MODEL}", input="hi", **where)
 
@@ -251,9 +267,15 @@ def litellm():
     def _():
         lite.rerank(model=f"hosted_vllm/{MODEL}", query="a", documents=["b", "c"], api_base=ROOT, api_key=KEY)
 
-    @row("ollama_chat", waits=OLLAMA)
+    @row("ollama_chat and ollama")
     def _():
-        lite.completion(model=f"ollama_chat/{MODEL}", api_base=ROOT, messages=ASK)
+        for model in (f"ollama_chat/{MODEL}", f"ollama/{MODEL}"):
+            ollama = {"model": model, "api_base": ROOT, "messages": ASK, "temperature": 0, "max_tokens": 20}
+            whole = lite.completion(**ollama).choices[0].message.content
+            pieces = lite.completion(**ollama, stream=True)
+            assert whole and whole == "".join(x.choices[0].delta.content or "" for x in pieces), whole
+        got = lite.embedding(model=f"ollama/{MODEL}", api_base=ROOT, input=[ONCE, "The cat"])
+        assert len(got.data) == 2, got
 
 
 def langchain():
@@ -313,7 +335,7 @@ def langchain():
     def _():
         model().bind_tools([TOOL], tool_choice="any").invoke(WEATHER)
 
-    @row("use_responses_api", waits=RESPONSES)
+    @row("use_responses_api")
     def _():
         model(use_responses_api=True).invoke("hi")
 
@@ -545,23 +567,26 @@ def huggingface():
         shape = {"type": "json_schema", "json_schema": {"name": "p", "schema": SHAPE}}
         assert c.chat_completion(ASK, model=MODEL, response_format=shape, max_tokens=64).choices[0].message.content.lstrip().startswith("{")
 
-    @row("text_generation", waits=TGI)
-    def _():
-        InferenceClient(model=ROOT).text_generation(ONCE, max_new_tokens=5)
+    tgi = InferenceClient(model=ROOT)
 
-    @row("feature_extraction", waits=TGI)
+    @row("text_generation")
     def _():
-        InferenceClient(model=ROOT).feature_extraction(ONCE)
+        assert tgi.text_generation(ONCE, max_new_tokens=5)
+
+    @row("text_generation, streamed")
+    def _():
+        got = list(tgi.text_generation(ONCE, max_new_tokens=5, stream=True, details=True))
+        assert len(got) <= 6 and got[-1].generated_text == "".join(e.token.text for e in got)
 
 
 def ollama():
     import ollama as package
 
     c = package.Client(host=ROOT)
-    calls = {"chat": lambda: c.chat(model=MODEL, messages=ASK), "generate": lambda: c.generate(model=MODEL, prompt="x"), "list": c.list,
-             "show": lambda: c.show(MODEL), "embed": lambda: c.embed(model=MODEL, input="a"), "ps": c.ps}
+    calls = {"chat": lambda: c.chat(model=MODEL, messages=ASK), "generate": lambda: c.generate(model=MODEL, prompt="x"),
+             "list": c.list, "show": lambda: c.show(MODEL), "embed": lambda: c.embed(model=MODEL, input="a"), "ps": c.ps}
     for name, call in calls.items():
-        row(name, waits=OLLAMA)(call)
+        row(name)(call)
 
 
 def dspy():
