@@ -8,7 +8,8 @@
  * It uses libcurl (fetch_curl.c) for TLS, keep-alive, chunked bodies, and proxies from the
  * environment. Proxies are never used for names of this machine. Every call fails if quoth was
  * built without libcurl (fetch_none.c). The error contains the package to install. The client
- * prints nothing, raises no signal and follows no redirect.
+ * prints nothing, raises no signal and follows no redirect. The caller may follow
+ * fetch_result.redirect, and decides which headers the other server receives.
  *
  * A struct fetch is a client. A client belongs to one thread at a time. Clients are independent of
  * each other. */
@@ -33,6 +34,7 @@ struct fetch_options {
     int64_t total_ms;    /* timeout of a request, milliseconds; 0: no timeout */
     int64_t idle_s;      /* timeout without any data, seconds; 0: no timeout */
     size_t bytes_max;    /* maximum body of fetch_get and fetch_perform, bytes; 0: 64 MiB */
+    size_t piece_bytes;  /* maximum bytes of a call of on_body, at most 512 KiB; 0: 16 KiB */
 };
 
 /* Send a GET request to `url` ("http://127.0.0.1:8000/metrics"). Append the body of the answer to
@@ -63,7 +65,15 @@ struct fetch_result {
     const char *error;
     /* duration of opening a connection, microseconds; 0 if a connection was reused */
     int64_t connect_us;
+    const char *redirect;  /* absolute URL of a redirect, borrowed like error; NULL if none */
+    int64_t retry_after_s; /* value of Retry-After, seconds; 0 if none */
 };
+
+/* Head of an answer; opaque. */
+struct fetch_head;
+/* Return the value of a header, ignoring the case of its name; NULL if absent. The value is
+ * borrowed until on_head returns. */
+const char *fetch_header(const struct fetch_head *h, const char *name);
 
 /* A request. `body` and `ctx` are borrowed until on_done returns, or until fetch_close. The other
  * pointers are borrowed until fetch_start returns. */
@@ -76,6 +86,10 @@ struct fetch_request {
     size_t n_body;
     int64_t total_ms; /* timeout of the request, milliseconds; 0: total_ms of the client */
     void *ctx;        /* argument of the callbacks */
+    /* Callback for the head of a complete answer, or of an answer whose body begins; NULL if none.
+     * It precedes on_body. The request fails as by on_body if the callback returns false. The
+     * callback must not use the client. */
+    bool (*on_head)(void *ctx, int status, const struct fetch_head *h);
     /* Callback for bytes of the body as they arrive; NULL: bytes are discarded. The request fails
      * if the callback returns false. The result's error then reports that the body was rejected.
      * The callback must not use the client. */

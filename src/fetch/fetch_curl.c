@@ -33,10 +33,16 @@ struct transfer {
     CURL *easy;              /* libcurl's handle of the request, owned */
     struct curl_slist *head; /* headers of the request, owned */
     void *ctx;               /* borrowed */
+    bool (*on_head)(void *ctx, int status, const struct fetch_head *h);
     bool (*on_body)(void *ctx, int status, const char *data, size_t n);
     void (*on_done)(void *ctx, const struct fetch_result *r);
-    bool unwanted; /* true if on_body returned false */
+    bool headed;   /* true after the call of on_head */
+    bool unwanted; /* true if on_head or on_body returned false */
     char error[CURL_ERROR_SIZE];
+};
+
+struct fetch_head {
+    CURL *easy; /* borrowed */
 };
 
 struct fetch {
@@ -77,6 +83,23 @@ static int set_timer(CURLM *multi, long ms, void *ctx)
     return 0;
 }
 
+const char *fetch_header(const struct fetch_head *h, const char *name)
+{
+    struct curl_header *found;
+    CURLHcode rc = curl_easy_header(h->easy, name, 0, CURLH_HEADER, -1, &found);
+    return rc == CURLHE_OK ? found->value : NULL;
+}
+
+/* Pass the head of the answer to the request's receiver, once. Return false if the receiver rejects
+ * the answer. */
+static bool pass_head(struct transfer *c, long status)
+{
+    if (!c->headed && c->on_head && !c->unwanted)
+        c->unwanted = !c->on_head(c->ctx, (int)status, &(struct fetch_head){c->easy});
+    c->headed = true;
+    return !c->unwanted;
+}
+
 /* Pass bytes to the request's receiver (CURLOPT_WRITEFUNCTION). A result other than the number of
  * bytes aborts the request. */
 static size_t write_body(char *data, size_t size, size_t n, void *ctx)
@@ -84,6 +107,7 @@ static size_t write_body(char *data, size_t size, size_t n, void *ctx)
     struct transfer *c = ctx;
     long status = 0;
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (!pass_head(c, status)) return 0;
     c->unwanted = c->on_body && !c->on_body(c->ctx, (int)status, data, size * n);
     return c->unwanted ? 0 : size * n;
 }
@@ -212,6 +236,7 @@ static CURLcode set_connection(CURL *x, const struct fetch *f)
     curl_easy_setopt(x, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(x, CURLOPT_USERAGENT, "quoth/" QUOTH_VERSION);
     curl_easy_setopt(x, CURLOPT_TCP_KEEPALIVE, 1L);
+    if (o->piece_bytes) curl_easy_setopt(x, CURLOPT_BUFFERSIZE, (long)o->piece_bytes);
     curl_easy_setopt(x, CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_ms);
     curl_easy_setopt(x, CURLOPT_TIMEOUT_MS, (long)o->total_ms);
     curl_easy_setopt(x, CURLOPT_LOW_SPEED_LIMIT, o->idle_s ? 1L : 0L);
@@ -262,6 +287,7 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e)
     if (!c) return err_memory(e, r->url, sizeof *c);
     c->f = f;
     c->ctx = r->ctx;
+    c->on_head = r->on_head;
     c->on_body = r->on_body;
     c->on_done = r->on_done;
     c->easy = curl_easy_init();
@@ -297,8 +323,15 @@ static void finish_transfer(struct transfer *c, CURLcode rc)
     char error[CURL_ERROR_SIZE + 160];
     long status = 0;
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    if (rc == CURLE_OK && status > 0 && !pass_head(c, status)) rc = CURLE_WRITE_ERROR;
     r.status = (int)status;
     r.connect_us = connect_us(c->easy);
+    char *redirect = NULL;
+    curl_off_t retry_after_s = 0;
+    curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &redirect);
+    curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
+    r.redirect = redirect = copied(redirect);
+    r.retry_after_s = retry_after_s;
     long refused = 0;
     if (rc == CURLE_COULDNT_CONNECT) curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &refused);
     const char *why = c->unwanted ? "cancelled: the rest of the answer is not needed"
@@ -316,6 +349,7 @@ static void finish_transfer(struct transfer *c, CURLcode rc)
     void *ctx = c->ctx;
     call_close(c);
     if (on_done) on_done(ctx, &r);
+    free(redirect);
 }
 
 /* Finish the requests that libcurl reports as done. */
