@@ -1,0 +1,117 @@
+/* hub.h - models by name: two stores on disk, and the servers that fill them.
+ *
+ *   "hf:org/repo:Q4_K_M" --hub_name_read--> struct hub_name --hub_find--> struct hub_model
+ *                                                           --hub_pull-->   (its path is a MODEL)
+ *
+ * The stores are those of other programs, which use the same files: the cache of huggingface_hub
+ * (HF_HUB_CACHE, HF_HOME) and the store of Ollama (OLLAMA_MODELS). hub_find, hub_list and
+ * hub_remove use the disk only. hub_pull uses the network.
+ *
+ * (1) A blob with its final name has the hash of that name, because it gets the name after the
+ *     comparison of the hash. A partial file has another name.
+ * (2) A reference (refs/REVISION, a manifest) is written after all its blobs.
+ * (3) A name is made of characters that cannot leave the store. Paths and hashes of a server are
+ *     validated before they become paths of files.
+ *
+ * Any thread. Several processes may pull and remove at the same time (lock.c). */
+#ifndef QUOTH_HUB_HUB_H
+#define QUOTH_HUB_HUB_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- name.c: names of models ---- */
+
+enum hub_kind { HUB_HF, HUB_OLLAMA };
+enum { HUB_NAME_BYTES = 1024, HUB_PATH_BYTES = 4096, HUB_HASH_BYTES = 65 };
+
+/* A validated name. Texts that the name omits have their defaults, except `quant`. */
+struct hub_name {
+    enum hub_kind kind;
+    char repo[200];     /* HF: ORG/REPO, or REPO */
+    char quant[200];    /* HF: number format or file of a GGUF; "": the default, or safetensors */
+    char revision[256]; /* HF: branch, tag or commit; "main" by default */
+    char host[256];     /* Ollama: HOST or HOST:PORT; "registry.ollama.ai" by default */
+    char space[84];     /* Ollama: namespace; "library" by default */
+    char model[84], tag[84]; /* Ollama: name, and "latest" by default */
+};
+
+/* Return true if the text begins with hf: or ollama:. A path with that name has precedence; the
+ * caller checks it. */
+bool hub_is_name(const char *text);
+/* Validate "hf:ORG/REPO[:QUANT][@REVISION]" or "ollama:[[HOST/]NAMESPACE/]NAME[:TAG]". ERR_ARG with
+ * the reason. */
+int hub_name_read(struct hub_name *out, const char *text, struct err *e);
+/* Write the shortest text of a name. */
+void hub_name_text(char out[static HUB_NAME_BYTES], const struct hub_name *n);
+
+/* ---- files.c: lists of files ---- */
+
+/* A file of a model. */
+struct hub_file {
+    char *path; /* path below the snapshot, validated; or the media type of a layer; owned */
+    char hash[HUB_HASH_BYTES]; /* SHA-256 (64 digits) or SHA-1 of git (40); "" if unknown */
+    uint64_t n_byte;
+    bool chosen; /* true if the model needs it */
+};
+struct hub_files { /* array; hub_files_deinit frees it */
+    struct hub_file *v;
+    size_t n, cap;
+};
+void hub_files_deinit(struct hub_files *f); /* free the files; accepts a zeroed list */
+
+/* ---- find.c: models on disk ---- */
+
+/* A complete model on disk. Initialize with zeros, free with hub_model_deinit. */
+struct hub_model {
+    struct hub_name name;
+    char path[HUB_PATH_BYTES];   /* MODEL: a GGUF file, or a folder of safetensors */
+    char root[HUB_PATH_BYTES];   /* folder with the files: a snapshot, or Ollama's blobs */
+    char commit[HUB_HASH_BYTES]; /* commit, or SHA-256 of Ollama's GGUF */
+    uint64_t n_byte;             /* sum of the chosen files */
+    int64_t modified_us;         /* time of the reference, since 1970 UTC */
+    struct hub_files file;       /* all files of the snapshot or layers of the manifest */
+};
+void hub_model_deinit(struct hub_model *m); /* free the files of m; accepts a zeroed struct */
+
+/* Find the model on disk. ERR_MISSING if the store does not have it, or only a part of it. ERR_ARG
+ * for a number format that several files have, ERR_UNSUPPORTED for layers that change the weights,
+ * ERR_FORMAT for a damaged manifest, ERR_IO, ERR_MEMORY. */
+int hub_find(struct hub_model *out, const struct hub_name *n, struct err *e);
+
+struct hub_models { /* array; hub_models_deinit frees it */
+    struct hub_model *v;
+    size_t n, cap;
+};
+/* Append all complete models of both stores, in order of their names. Damaged entries are left
+ * out. ERR_MEMORY, ERR_MISSING if no store has a path. */
+int hub_list(struct hub_models *out, struct err *e);
+void hub_models_deinit(struct hub_models *m); /* free the models; accepts a zeroed list */
+
+/* Remove a model and the blobs that no other model uses. Wait for pulls in progress. *n_byte: freed
+ * bytes. Errors as of hub_find; ERR_IO if a file cannot be removed. */
+int hub_remove(const struct hub_name *n, uint64_t *n_byte, struct err *e);
+
+/* ---- pull.c ---- */
+
+/* Callbacks run on the thread of hub_pull. */
+struct hub_pull_options {
+    int n_connection; /* maximum connections for a file, [1, 64]; 0: 8 */
+    /* Callback for the progress of all files, several times a second; NULL if none. `file` is the
+     * current file. n is 0 if the size is not known yet. */
+    void (*progress)(void *ctx, const char *file, uint64_t done, uint64_t n);
+    void (*note)(void *ctx, const char *text); /* callback for waits; NULL if none */
+    void *ctx;                                 /* argument of the callbacks, borrowed */
+};
+/* Download the missing files of a model, and find it. A partial file of an earlier call is
+ * continued. Errors: those of hub_find; ERR_IO for the network or disk, ERR_FORMAT for an answer or
+ * a file with a wrong hash, ERR_MISSING for an unknown name, ERR_UNSUPPORTED without libcurl. */
+int hub_pull(struct hub_model *out, const struct hub_name *n, const struct hub_pull_options *o,
+             struct err *e);
+/* Return true if the environment forbids the network (HF_HUB_OFFLINE). */
+bool hub_offline(void);
+
+#endif
