@@ -21,7 +21,7 @@ static bool is_help(const char *arg)
 static bool is_run_alias(int argc, char **argv)
 {
     if (argc > 1 && (is_help(argv[1]) || strcmp(argv[1], "--version") == 0)) return false;
-    for (const struct command *const *c = command_list(); argc > 1 && *c; c++)
+    for (const struct command *const *c = commands_all(); argc > 1 && *c; c++)
         if (strcmp((*c)->name, argv[1]) == 0) return false;
     return program_is_app();
 }
@@ -56,10 +56,10 @@ static int run(int argc, char **argv)
         argc++;
         argv = words;
     }
-    if (argc < 2 || is_help(argv[1])) return help_all(command_list()), argc < 2 ? 2 : 0;
+    if (argc < 2 || is_help(argv[1])) return help_all(commands_all()), argc < 2 ? 2 : 0;
     if (strcmp(argv[1], "--version") == 0) return printf("quoth %s\n", QUOTH_VERSION), 0;
     int n_word;
-    const struct command *c = command_find(command_list(), argc - 1, argv + 1, &n_word);
+    const struct command *c = command_find(commands_all(), argc - 1, argv + 1, &n_word);
     if (!c) return 2;
     int n_arg = argc - 1 - n_word;
     char **arg = argv + 1 + n_word;
@@ -70,6 +70,7 @@ static int run(int argc, char **argv)
     if (rc < 0) return fprintf(stderr, "quoth %s: %s\n", c->name, e.text), 2;
     if (c->prepare) c->prepare();
     options_notes();
+    if (model_arguments(c, n_arg, arg, &e) != 0) return fail(c->name, &e);
     return c->run(n_arg, arg);
 }
 

@@ -1,7 +1,7 @@
 /* commands.c - the table of commands; see commands.def. */
 #include "cli.h"
 
-const struct command *const *command_list(void)
+const struct command *const *commands_all(void)
 {
     static const struct command *const list[] = {
 #define COMMAND(id) &command_##id,

@@ -4,7 +4,7 @@
 static int run(int n_arg, char **arg)
 {
     struct err e;
-    if (n_arg == 1 && completion_print(command_list(), arg[0])) return 0;
+    if (n_arg == 1 && completion_print(commands_all(), arg[0])) return 0;
     err_set(&e, ERR_ARG, "SHELL: must be bash, zsh or fish%s%s", n_arg ? ", got " : "",
             n_arg ? arg[0] : "");
     return fail("completion", &e), 2;

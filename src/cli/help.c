@@ -9,13 +9,13 @@ static const struct option options[] = {
 
 static int run(int n_arg, char **arg)
 {
-    if (man) return help_man(command_list()), 0;
+    if (man) return help_man(commands_all()), 0;
     int n_word;
-    const struct command *c = n_arg > 0 ? command_find(command_list(), n_arg, arg, &n_word) : NULL;
+    const struct command *c = n_arg > 0 ? command_find(commands_all(), n_arg, arg, &n_word) : NULL;
     if (c)
         help_command(c);
     else if (n_arg == 0)
-        help_all(command_list());
+        help_all(commands_all());
     return c || n_arg == 0 ? 0 : 2;
 }
 

@@ -117,7 +117,7 @@ static int check_text(const struct session *s, struct err *e)
 /* Return a command whose name differs from the word by at most one edit; NULL if there is none. */
 static const char *near_command(const char *word)
 {
-    const struct command *const *list = command_list();
+    const struct command *const *list = commands_all();
     for (; *list; list++) {
         const char *name = (*list)->name;
         size_t n = strlen(word), n_name = strlen(name), n_least = n < n_name ? n : n_name, i = 0,

@@ -311,7 +311,8 @@ static int serve_api(struct api *api, const char *model, struct net_keys *k, str
     struct peaks *peaks = NULL;
     struct models *models = NULL;
     struct serve_models *many = NULL;
-    const char *own = api->session ? model_info(api->session->model)->name : NULL;
+    const char *own = model ? model_hub_name(model) : NULL;
+    if (!own) own = api->session ? model_info(api->session->model)->name : NULL;
     char fingerprint[40];
     const struct served_spec spec = {.name = names.n ? names.v : &own,
                                      .n_name = names.n ? (int)names.n : 1};
@@ -353,7 +354,9 @@ static int serve_api(struct api *api, const char *model, struct net_keys *k, str
  * "--served-model-name NAME MODEL". */
 static const char *model_after_names(void)
 {
-    if (names.n < 2 || !file_exists(names.v[names.n - 1])) return NULL;
+    if (names.n < 2 ||
+        (!file_exists(names.v[names.n - 1]) && !model_hub_name(names.v[names.n - 1])))
+        return NULL;
     return names.v[--names.n];
 }
 

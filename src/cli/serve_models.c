@@ -241,7 +241,7 @@ struct line {
 static const char *key_model;
 static bool key_pinned, key_loads;
 static const struct option keys[] = {
-    TEXT_OPTION("model", "PATH", &key_model, "file or folder"),
+    TEXT_OPTION("model", "PATH", &key_model, "file, folder or name of a hub"),
     FLAG_OPTION("pinned", &key_pinned, "never unload it for others"),
     FLAG_OPTION("load-on-startup", &key_loads, "load it at the start"),
     OPTIONS_OF(chat_options),
@@ -316,6 +316,7 @@ static int set_options(struct serve_models *m, struct entry *n, struct err *e)
     free(sampling);
     n->pinned = key_pinned;
     n->loads = key_loads;
+    if (rc == 0 && key_model) rc = model_path(&key_model, e);
     if (rc != 0) return rc;
     if (key_model || (!n->path && n->o.shape)) {
         free(n->path);

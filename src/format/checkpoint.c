@@ -194,7 +194,8 @@ static bool is_ollama_name(const char *path)
            strncmp(path, "hf:", 3) != 0;
 }
 
-/* Reject a string that is not a path, because nothing is downloaded. */
+/* Reject a string that is not a path. Names of a hub are paths already if the command knows
+ * them. */
 static int check_path(const char *path, struct err *e)
 {
     const char *slash = strchr(path, '/');
@@ -203,13 +204,11 @@ static int check_path(const char *path, struct err *e)
     if (file_exists(path) || dir_exists(path)) return 0;
     if (is_ollama_name(path))
         return err_set(e, ERR_MISSING,
-                       "%s: not found, and quoth cannot download models yet; download a .gguf file "
-                       "of it, for example with hf download OWNER/NAME --local-dir FOLDER",
+                       "%s: not found; if it is a model of Ollama: quoth pull ollama:%s", path,
                        path);
     if (strstr(path, "://"))
-        return err_set(e, ERR_MISSING,
-                       "%s: cannot download models yet; run curl -LO %s, then give the file", path,
-                       path);
+        return err_set(e, ERR_MISSING, "%s: a URL is no model; run curl -LO %s, then give the file",
+                       path, path);
     char owner[256];
     size_t n = slash ? (size_t)(slash - path) : 0;
     if (!named &&
@@ -218,9 +217,8 @@ static int check_path(const char *path, struct err *e)
     snprintf(owner, sizeof owner, "%.*s", (int)n, path);
     if (!named && dir_exists(owner)) return 0;
     return err_set(e, ERR_MISSING,
-                   "%s: not found, and quoth cannot download models yet; run hf download %s "
-                   "--local-dir FOLDER, then give a .gguf file or the folder",
-                   path, named ? name : path);
+                   "%s: not found; if it is a model of Hugging Face: quoth pull hf:%s", path,
+                   named ? name : path);
 }
 
 /* Load the file or folder. The path of a shard opens its folder if the folder has a config.json,

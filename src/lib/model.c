@@ -8,6 +8,8 @@
 
 #include "base/cpu.h"
 #include "base/log.h"
+#include "base/os.h"
+#include "hub/hub.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,15 +75,35 @@ static int open_all(quoth_model *m, const char *path, const struct session_optio
     return session_pooling(&m->api.pooling, &m->session, "auto", e);
 }
 
+/* Replace the name of a model of a hub by its path. The library downloads nothing. */
+static int find_path(char out[static HUB_PATH_BYTES], const char **path, struct err *e)
+{
+    struct hub_name name;
+    struct hub_model *m;
+    if (!hub_is_name(*path) || file_exists(*path) || dir_exists(*path)) return 0;
+    int rc = hub_name_read(&name, *path, e);
+    if (rc != 0) return rc;
+    m = calloc(1, sizeof *m);
+    rc = m ? hub_find(m, &name, e) : err_memory(e, "a model", sizeof *m);
+    if (rc == 0) memcpy(out, m->path, sizeof m->path);
+    if (rc == 0) *path = out;
+    if (m) hub_model_deinit(m);
+    free(m);
+    return rc;
+}
+
 /* Open the model independently of the host program. Results must not depend on the host's rounding
  * mode. */
 static int open_as_guest(quoth_model *m, const char *path, const struct session_options *o,
                          struct err *e)
 {
+    char found[HUB_PATH_BYTES];
+    int rc = find_path(found, &path, e);
+    if (rc != 0) return rc;
     unsigned rounding = cpu_float_canonical();
     /* warnings are kept for quoth_info, because the library must not write to the host's streams */
     log_kept = &m->warning;
-    int rc = open_all(m, path, o, e);
+    rc = open_all(m, path, o, e);
     log_kept = NULL;
     cpu_float_restore(rounding);
     return rc;

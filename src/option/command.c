@@ -23,18 +23,13 @@ static const struct command *find(const struct command *const *list, const char 
 static const char *foreign_command(const char *word)
 {
     static const char *const hint[][2] = {
-        {"pull",
-         "there is no store of models yet: fetch a .gguf file and give its path to quoth run"},
-        {"download",
-         "there is no store of models yet: fetch a .gguf file and give its path to quoth run"},
-        {"push", "there is no store of models"},
-        {"create", "there is no store of models; --system, --chat-template and the sampling flags "
-                   "are quoth run's"},
-        {"list", "there is no store of models: MODEL is a .gguf file or a folder"},
-        {"ls", "there is no store of models: MODEL is a .gguf file or a folder"},
-        {"rm", "there is no store of models: MODEL is a .gguf file or a folder"},
-        {"cp", "there is no store of models: MODEL is a .gguf file or a folder"},
-        {"show", "quoth inspect MODEL shows a model"},
+        {"download", "quoth pull NAME downloads a model"},
+        {"push", "quoth does not upload models"},
+        {"create", "quoth makes no models of others; --system, --chat-template and the sampling "
+                   "flags are quoth run's"},
+        {"ls", "quoth list shows the models on this machine"},
+        {"remove", "quoth rm NAME removes a model"},
+        {"cp", "quoth makes no copies of models"},
         {"ps", "quoth top shows a running server"},
         {"stop", "SIGTERM (Ctrl-C) ends quoth serve after its responses in flight"},
         {"chat", "quoth run MODEL begins a chat at a terminal"},

@@ -8,7 +8,7 @@
 struct session_options session_flags = {
 #include "session/defaults.def"
 };
-static bool verbose;
+static bool verbose, pulls;
 
 /* Rows of session's .def files become options of the command line, and keys of the library
  * (session/options.c). */
@@ -30,6 +30,7 @@ static bool verbose;
 
 const struct option load_options[] = {
 #include "session/load.def"
+    FLAG_OPTION("pull", &pulls, "download a missing hf:... or ollama:... without a question"),
     OPTIONS_END,
 };
 
@@ -56,6 +57,11 @@ const struct option chat_parser_options[] = {
 #include "session/parser.def"
     OPTIONS_END,
 };
+
+bool model_pulls(void)
+{
+    return pulls;
+}
 
 const char *chat_system(void)
 {

@@ -166,8 +166,9 @@ extern struct session_options session_flags;
 /* flags --threads, --cpu, --activation-dtype, --kv-cache-dtype, --block-size, --max-model-len,
  * ... */
 extern const struct option model_options[];
-/* --load-format, --shape, --quant, --pure, --dummy-seed: part of model_options */
+/* --load-format, --shape, --quant, --pure, --dummy-seed, --pull: part of model_options */
 extern const struct option load_options[];
+bool model_pulls(void); /* return the value of --pull */
 /* --chat-template, --default-chat-template-kwargs, --now, --system */
 extern const struct option chat_options[];
 extern const struct option chat_parser_options[]; /* options of commands that parse answers */

@@ -247,12 +247,12 @@ def sampling_parameters_are_those_of_the_library():
 
 
 def a_model_that_is_not_there():
-    with_command = "hf download org/model --local-dir FOLDER"
-    try:
-        LLM("org/model")
-        check(False, "no error")
-    except Exception as e:
-        check(with_command in str(e), str(e))
+    for name in ("org/model", "hf:org/model"):
+        try:
+            LLM(name)
+            check(False, "no error")
+        except Exception as e:
+            check("quoth pull hf:org/model" in str(e), str(e))
 
 
 def bad_parameters_name_the_field():

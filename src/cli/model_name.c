@@ -1,0 +1,88 @@
+/* model_name.c - MODEL as the name of a hub: the only place that turns a name into a path.
+ *
+ * main calls model_arguments before a command runs, so commands receive paths only. */
+#include "cli.h"
+#include "pull.h"
+
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A path and its name; both stay until the program ends, because arguments refer to them. */
+struct named {
+    char *path, *name;
+    struct named *next;
+};
+static struct named *all;
+
+static int keep(const struct hub_model *m, const char **path, struct err *e)
+{
+    struct named *n = calloc(1, sizeof *n);
+    const struct hub_name *name = &m->name;
+    char text[HUB_NAME_BYTES];
+    hub_name_text(text, name);
+    if (n) {
+        n->path = strdup(m->path);
+        n->name = strdup(name->kind == HUB_HF ? name->repo : strchr(text, ':') + 1);
+    }
+    if (!n || !n->path || !n->name) return err_memory(e, "a path", sizeof *n);
+    n->next = all;
+    all = n;
+    *path = n->path;
+    return 0;
+}
+
+const char *model_hub_name(const char *path)
+{
+    for (const struct named *n = all; n; n = n->next)
+        if (strcmp(n->path, path) == 0) return n->name;
+    return NULL;
+}
+
+/* Download a model that is not here, if the user wants that. */
+static int pull_missing(struct hub_model *m, const struct hub_name *n, struct err *e)
+{
+    char name[HUB_NAME_BYTES], question[HUB_NAME_BYTES + 80];
+    hub_name_text(name, n);
+    snprintf(question, sizeof question, "%s is not on this machine. Download it?", name);
+    if (!hub_offline() && (model_pulls() || confirmed(question, true)))
+        return pull_shown(m, n, 0, e);
+    return ERR_MISSING;
+}
+
+int model_path(const char **path, struct err *e)
+{
+    struct hub_name n;
+    struct hub_model m = {0};
+    if (!hub_is_name(*path) || file_exists(*path) || dir_exists(*path)) return 0;
+    int rc = hub_name_read(&n, *path, e);
+    if (rc == 0) rc = hub_find(&m, &n, e);
+    if (rc == ERR_MISSING) rc = pull_missing(&m, &n, e);
+    if (rc == 0) rc = keep(&m, path, e);
+    hub_model_deinit(&m);
+    return rc;
+}
+
+/* Replace the names in flags whose value is MODEL. */
+static int flag_arguments(const struct option *table, struct err *e)
+{
+    int rc = 0;
+    for (const struct option *o = table; o && o->kind != OPTION_END && rc == 0; o++) {
+        if (o->kind == OPTION_GROUP)
+            rc = flag_arguments(o->include, e);
+        else if (o->kind == OPTION_TEXT && o->arg && strcmp(o->arg, "MODEL") == 0 &&
+                 *(const char **)o->target)
+            rc = model_path(o->target, e);
+    }
+    return rc;
+}
+
+int model_arguments(const struct command *c, int n_arg, char **arg, struct err *e)
+{
+    const char *model = n_arg > 0 && strstr(c->usage, "MODEL") ? arg[0] : NULL;
+    int rc = model ? model_path(&model, e) : 0;
+    if (model) arg[0] = (char *)model;
+    return rc ? rc : flag_arguments(c->options, e);
+}
