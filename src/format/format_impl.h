@@ -162,6 +162,11 @@ void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch, 
  * after the last. Set *whole to true if names without the architecture's base follow the begin, to
  * false if the begin replaces that base. */
 const char *parts_name(int i, bool *whole);
+/* Return true if ids of the vocabulary belong to the part that `object` at the top level of
+ * config.json describes. */
+bool parts_has_ids(const struct parts *p, const char *object);
+/* Return field i of such an object that describes its ids, static; NULL after the last. */
+const char *parts_id_field(int i);
 /* Return general.architecture; NULL if none. */
 const char *checkpoint_arch(const struct checkpoint *c);
 

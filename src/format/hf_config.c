@@ -384,6 +384,18 @@ static int read_fields(struct config_reader *h, const struct json *object)
     return rc;
 }
 
+/* Add the fields of another part's object that describe its ids. */
+static int add_ids(struct config_reader *h, const char *object, const struct json *v)
+{
+    char parent[KEY_BYTES_MAX];
+    const char *field;
+    int rc = 0;
+    snprintf(parent, sizeof parent, "outer.%.100s", object);
+    for (int i = 0; rc == 0 && (field = parts_id_field(i)); i++)
+        if (json_field(v, field)) rc = hf_add_other(h, parent, field, json_field(v, field));
+    return rc;
+}
+
 /* Add the fields at the top level of a config of several parts. Most do not belong to the text
  * model, even if they have equal names. */
 static int read_outer(struct config_reader *h)
@@ -397,6 +409,7 @@ static int read_outer(struct config_reader *h)
             rc = read_field(h, h->root, name, json_it_value(it));
         else if (!other)
             rc = hf_add_other(h, "outer", name, json_it_value(it));
+        if (rc == 0 && parts_has_ids(h->parts, name)) rc = add_ids(h, name, json_it_value(it));
     }
     return rc;
 }

@@ -13,6 +13,16 @@ static const char *const texts[] = {
 #include "parts.def"
 };
 static const struct {
+    const char *model_type, *object; /* static */
+} ids[] = {
+#define PARTS_IDS(model_type, object, begin, first, rows, width, eps) {model_type, object},
+#include "parts.def"
+};
+static const char *const id_fields[] = {
+#define PARTS_ID(field) field,
+#include "parts.def"
+};
+static const struct {
     const char *begin; /* static */
     bool whole;
 } names[] = {
@@ -38,6 +48,19 @@ bool parts_has_text(const char *model_type)
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (strcmp(texts[i], model_type) == 0) return true;
     return false;
+}
+
+bool parts_has_ids(const struct parts *p, const char *object)
+{
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++)
+        if (strcmp(ids[i].model_type, p->model_type) == 0 && strcmp(ids[i].object, object) == 0)
+            return true;
+    return false;
+}
+
+const char *parts_id_field(int i)
+{
+    return i >= 0 && (size_t)i < sizeof id_fields / sizeof id_fields[0] ? id_fields[i] : NULL;
 }
 
 const char *parts_name(int i, bool *whole)

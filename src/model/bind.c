@@ -628,20 +628,31 @@ void bind_part_norm(struct binder *b, struct norm *n, const char *stem, int il, 
     bind_vector(b, &n->g, n_all);
 }
 
-void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first)
+/* Bind an embedding [n_out, k] without its first rows. */
+static void table(struct binder *b, struct tensor *t, const char *stem, int64_t n_out, int64_t k,
+                  int64_t first)
 {
     char name[160];
-    const struct tensor_row *row = row_of(b, stem);
-    if (!row) return;
     bind_name(b, name, stem, -1, "weight");
-    const struct tensor_info *info =
-        need(b, name, size_of(b, row->n_out, -1), size_of(b, row->k, -1));
+    const struct tensor_info *info = need(b, name, n_out, k);
     if (!info) return;
     *t = tensor_of(info);
     t->data += (size_t)first * qtype_bytes(t->type, t->k);
     t->n_out -= first;
     t->is_table = true;
     add_tensor(b, t);
+}
+
+void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first)
+{
+    const struct tensor_row *row = row_of(b, stem);
+    if (row) table(b, t, stem, size_of(b, row->n_out, -1), size_of(b, row->k, -1), first);
+}
+
+void bind_sized_table(struct binder *b, struct tensor *t, const char *stem, int64_t n_out,
+                      int64_t k)
+{
+    table(b, t, stem, n_out, k, 0);
 }
 
 /* Use the data of the embedding for the head. The backend packs shared data once (layout_place). */

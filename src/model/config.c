@@ -779,6 +779,7 @@ void config_read(struct binder *b)
     if (b->rc == 0 && b->m->arch->config) b->m->arch->config(c, b);
     if (b->rc == 0) parts_head(b, c);
     if (b->rc == 0) parts_tokens(b, c);
+    if (b->rc == 0) parts_ids(b, c);
     if (b->rc == 0 && !b->m->arch->no_rope) config_long_factors(b, &c->rope[ROPE_MAIN]);
     if (b->rc == 0) check_heads(b, c);
     if (b->rc == 0) check_rope_given(b, c);

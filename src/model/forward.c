@@ -21,6 +21,21 @@ static float *fetch(struct model *m, const float *x, int64_t n)
     return m->host + at;
 }
 
+int32_t *fwd_host_ids(struct fwd *f, int scratch)
+{
+    float *host = f->m->host + (fwd_at(f, scratch) - f->m->memory);
+    return (int32_t *)(void *)host;
+}
+
+const int32_t *fwd_put_ids(struct fwd *f, int scratch)
+{
+    struct backend *b = f->m->backend;
+    const int32_t *host = fwd_host_ids(f, scratch);
+    int32_t *at = (int32_t *)(void *)fwd_at(f, scratch);
+    if (host != at) b->op->write(b, at, host, (size_t)f->n_row * sizeof *host);
+    return at;
+}
+
 void trace(struct fwd *f, const char *name, const float *x, int64_t n)
 {
     struct model *m = f->m;

@@ -79,7 +79,6 @@ struct rope_config {
 };
 
 /* Rope of a layer: index into the config's ropes. ROPE_OFF: no rope (NoPE). */
-enum { PADDED_MAX = 3 };
 enum { ROPE_OFF = -1, ROPE_MAIN = 0, ROPE_LOCAL = 1, ROPES_MAX };
 
 /* Sizes and mechanism of one layer. config.c sets the values common to all layers. The
@@ -123,7 +122,16 @@ struct quantization {
     unsigned flags;  /* flags of the form, which its file defines */
 };
 
-enum { STARTS_MAX = 4 };
+/* Ids of the vocabulary that belong to another part, such as images. Their embeddings are those of
+ * that part. */
+struct other_ids {
+    const char *begin; /* begin of the names of the part's tensors, static */
+    int first, end;    /* the ids [first, end) */
+    int n_row, d;      /* rows of the part's embedding, and their width */
+    float eps;         /* epsilon of the part's norms */
+};
+
+enum { STARTS_MAX = 4, PADDED_MAX = 3, OTHERS_MAX = 2 };
 struct config {
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab, context_train;
     /* number of first layers that are an encoder's; 0: no encoder. The layers after them are a
@@ -155,6 +163,8 @@ struct config {
     /* tokens of images, video and audio, in place of which the model reads the token `pad` */
     int32_t padded[PADDED_MAX], pad;
     int n_padded;
+    struct other_ids other[OTHERS_MAX]; /* ids with embeddings of other parts [n_other] */
+    int n_other;
     float logit_softcap; /* cap of cap * tanh(logit / cap); 0: no cap */
     float qkv_limit;     /* limit of q, k and v; 0: none */
     /* of T5: number of buckets of distances, and the latest begin of the last bucket; 0: no biases
@@ -275,6 +285,20 @@ struct layer_inputs {
     struct linear project; /* matrix [n_layer * d_input, d] */
     struct norm norm;      /* norm of each layer's part of the projection, over d_input */
     int at_all, at_projected, at_id;
+};
+
+/* The embedding of ids of another part: norm(project(norm(table[id - first]))), the outer norm
+ * without weights. Row scratch: ids [1], embedding [d]. */
+struct other_embedding {
+    const struct other_ids *ids; /* in the config */
+    struct tensor table;         /* [n_row, d] */
+    struct norm norm, project_norm;
+    struct linear project; /* matrix [width of the model, d] */
+    int at_id, at_row;
+};
+struct other_embeddings {
+    struct other_embedding part[OTHERS_MAX];
+    int n;
 };
 
 /* The use of a layer's own input. Row scratch: gate, own [d_input]. */
@@ -577,6 +601,8 @@ const struct config_key *parts_row(const struct binder *b, const char *key);
 const struct config_key *parts_added_row(const struct binder *b, const char *key);
 /* Read the tokens of other parts, and the padding token that the class reads in their place. */
 void parts_tokens(struct binder *b, struct config *c);
+/* Read the ids of other parts that have embeddings of their own. Reject ids without a row. */
+void parts_ids(struct binder *b, struct config *c);
 /* Read the fields of the text part that the head of the whole uses, whatever the text part. Reject
  * ropes that its positions do not permit. */
 void parts_head(struct binder *b, struct config *c);
@@ -718,6 +744,9 @@ const float *bind_floats(struct binder *b, const char *stem, int il, int64_t n_r
 void bind_scaled(struct binder *b, const float **at, const char *name, int il, int64_t n, float by);
 /* Bind an embedding without its first rows. first: number of rows left out. */
 void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first);
+/* Bind an embedding [n_out, k] that tensors.def does not have. */
+void bind_sized_table(struct binder *b, struct tensor *t, const char *stem, int64_t n_out,
+                      int64_t k);
 /* Make l use the bound tensor t. */
 void bind_tied(struct binder *b, struct linear *l, const struct tensor *t);
 /* Return the values, f32 [n], of a tensor that is not in tensors.def. NULL if the file has no such
@@ -902,12 +931,21 @@ void fwd_position(struct fwd *f, const struct tensor *position);
 /* Gather the result rows of f->x into f->h, and return it, f32 [n_out, d]. The rows of f are then
  * the result rows. */
 float *fwd_wanted(struct fwd *f);
+/* Return scratch for an int per row on the host, for fwd_put_ids. */
+int32_t *fwd_host_ids(struct fwd *f, int scratch);
+/* Return the ints of fwd_host_ids on the device. */
+const int32_t *fwd_put_ids(struct fwd *f, int scratch);
 /* Apply the output norm to the result of fwd_wanted, and return it. */
 float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e);
 /* Compute results from the result rows h f32 [n_out, d_embd]. The head computes logits f32
  * [n_logits, n_vocab]. Hidden rows are copied. Both kinds of results remain on the device until
  * model_forward fetches them. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e);
+
+/* Bind the embeddings of ids of other parts (block/other.c). */
+void bind_others(struct binder *b, struct other_embeddings *e);
+/* Replace the rows of f->x whose ids belong to other parts by the embeddings of these parts. */
+void fwd_others(struct fwd *f, const struct other_embeddings *e);
 
 /* Bind the inputs of single layers (block/input.c), before the head. */
 void bind_inputs(struct binder *b, struct layer_inputs *s, int d_input, int n_input);

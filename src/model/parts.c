@@ -39,6 +39,19 @@ static const struct {
 #define PARTS_PAD(model_type, field, id) {model_type, KEY("config.outer." field, id)},
 #include "format/parts.def"
 };
+static const struct {
+    const char *model_type, *begin; /* static */
+    struct config_key first, n_row, d, eps;
+} ids[] = {
+#define PARTS_IDS(model_type, object, begin, first, rows, width, eps)                              \
+    {model_type,                                                                                   \
+     begin,                                                                                        \
+     KEY("config.outer." object ".vocab_offset", first),                                           \
+     KEY("config.outer." object ".vocab_size", rows),                                              \
+     KEY("config.outer." object ".hidden_size", width),                                            \
+     KEY("config.outer." object ".rms_norm_eps", eps)},
+#include "format/parts.def"
+};
 static const char pad_key[] = "config.inner.pad_token_id";
 static const struct config_key pad_row = KEY("config.inner.pad_token_id", 0);
 static const struct config_key inner[] = {
@@ -63,10 +76,23 @@ const struct config_key *parts_added_row(const struct binder *b, const char *key
     return p && p->head == HEAD_CAP && strcmp(key, cap_key) == 0 ? &cap_unset : NULL;
 }
 
+/* Return the declaration of a key that describes ids of another part; NULL for others. */
+static const struct config_key *ids_row(const struct parts *p, const char *key)
+{
+    for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+        const struct config_key *row[] = {&ids[i].first, &ids[i].n_row, &ids[i].d, &ids[i].eps};
+        if (strcmp(ids[i].model_type, p->model_type) != 0) continue;
+        for (size_t k = 0; k < sizeof row / sizeof row[0]; k++)
+            if (strcmp(row[k]->key, key) == 0) return row[k];
+    }
+    return NULL;
+}
+
 const struct config_key *parts_row(const struct binder *b, const char *key)
 {
     const struct parts *p = checkpoint_parts(b->checkpoint);
     if (!p) return NULL;
+    if (ids_row(p, key)) return ids_row(p, key);
     for (size_t i = 0; i < sizeof pads / sizeof pads[0]; i++) {
         if (strcmp(pads[i].model_type, p->model_type) != 0) continue;
         if (strcmp(pads[i].row.key, key) == 0) return &pads[i].row;
@@ -101,6 +127,32 @@ void parts_tokens(struct binder *b, struct config *c)
     if (c->n_padded > 0) c->pad = config_int(b, pad_key, 0, INT_MAX, -1);
     if (b->rc == 0 && c->n_padded > 0 && c->pad >= c->n_vocab)
         config_refuse(b, pad_key, ERR_FORMAT, "must be in [0, %d), got %d", c->n_vocab, c->pad);
+}
+
+void parts_ids(struct binder *b, struct config *c)
+{
+    const struct parts *p = checkpoint_parts(b->checkpoint);
+    const char *size_key[OTHERS_MAX];
+    for (size_t i = 0; p && i < sizeof ids / sizeof ids[0]; i++) {
+        if (strcmp(ids[i].model_type, p->model_type) != 0) continue;
+        CHECK(c->n_other < OTHERS_MAX, "%d parts with ids", c->n_other);
+        const int first = config_int(b, ids[i].first.key, 0, INT_MAX, 0);
+        size_key[c->n_other] = ids[i].n_row.key;
+        if (c->n_other > 0 && first < c->n_vocab) c->other[c->n_other - 1].end = first;
+        c->other[c->n_other++] =
+            (struct other_ids){.begin = ids[i].begin,
+                               .first = first,
+                               .end = c->n_vocab,
+                               .n_row = config_int(b, ids[i].n_row.key, 1, INT_MAX, 0),
+                               .d = config_int(b, ids[i].d.key, 1, WIDTH_MAX, 0),
+                               .eps = (float)config_real(b, ids[i].eps.key, NAN)};
+    }
+    for (int i = 0; i < c->n_other && b->rc == 0; i++) {
+        const struct other_ids *o = &c->other[i];
+        if (o->end - (int64_t)o->first > o->n_row)
+            config_refuse(b, size_key[i], ERR_FORMAT, "must be at least the %d ids of the part",
+                          o->end - o->first);
+    }
 }
 
 bool parts_tied(struct binder *b)

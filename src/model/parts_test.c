@@ -206,6 +206,76 @@ TEST(parts_have_tokens_that_become_padding)
     }
 }
 
+/* Goal: ids of other parts have the range and the sizes of these parts' objects, or of the class. */
+TEST(parts_have_ids_with_embeddings_of_their_own)
+{
+    static const struct {
+        const char *vocab, *outer, *word; /* word: in the error; NULL: none */
+        int first[2], end[2], n_row[2], d[2];
+    } cases[] = {
+        {"262400", "", NULL, {262144, 262272}, {262272, 262400}, {128, 128}, {8, 1536}},
+        {"262280",
+         "'audio_config':{'vocab_size':8,'hidden_size':40}",
+         NULL,
+         {262144, 262272},
+         {262272, 262280},
+         {128, 8},
+         {8, 40}},
+        {"50",
+         "'audio_config':{'vocab_offset':40,'vocab_size':10}",
+         NULL,
+         {262144, 40},
+         {40, 50},
+         {128, 10},
+         {8, 1536}},
+        {"262401", "", "audio_config.vocab_size: must be at least the 129 ids", {0}, {0}, {0}, {0}},
+        {"262400",
+         "'audio_config':{'vocab_offset':262273}",
+         "vision_config.vocab_size: must be at least the 129 ids",
+         {0},
+         {0},
+         {0},
+         {0}},
+        {"262400",
+         "'audio_config':{'vocab_offset':-1}",
+         "audio_config.vocab_offset: must be in",
+         {0},
+         {0},
+         {0},
+         {0}},
+        {"262400",
+         "'audio_config':{'hidden_size':0}",
+         "audio_config.hidden_size: must be in",
+         {0},
+         {0},
+         {0},
+         {0}},
+        {"262400",
+         "'audio_config':{'vocab_size':'a'}",
+         "audio_config.vocab_size: must be",
+         {0},
+         {0},
+         {0},
+         {0}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct read r;
+        char inner[80];
+        snprintf(inner, sizeof inner, "'num_kv_shared_layers':0,'vocab_size':%s", cases[i].vocab);
+        read_parts(&r, &arch_gemma3n, "gemma3n", NULL, inner, cases[i].outer);
+        const struct config *c = &r.m.config;
+        bool same = r.rc == 0 && c->n_other == 2;
+        for (int k = 0; k < 2 && same; k++)
+            same = c->other[k].first == cases[i].first[k] && c->other[k].end == cases[i].end[k] &&
+                   c->other[k].n_row == cases[i].n_row[k] && c->other[k].d == cases[i].d[k] &&
+                   c->other[k].eps == 1e-6f;
+        if (cases[i].word ? r.rc == 0 || !strstr(r.e.text, cases[i].word) : !same)
+            test_fail(__FILE__, __LINE__, "case %zu: %d parts with ids: %s", i, c->n_other,
+                      r.rc != 0 ? r.e.text : "accepted");
+        read_done(&r);
+    }
+}
+
 /* Goal: the positions of PaliGemma begin at 1, so a rope must depend on distances only. */
 TEST(parts_check_ropes_of_other_positions)
 {

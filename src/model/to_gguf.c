@@ -125,10 +125,12 @@ static int put_parts(struct model_gguf *g, const struct mixture *mix, const char
     return add(g, mix, name, t, &s, e);
 }
 
-/* Return true for a tensor that is not in the file: a pooler, which embeddings do not use, and
- * tensors that become keys. */
-static bool is_left_out(const struct model_gguf *g, const char *name)
+/* Return true for a tensor that is not in the file: a pooler, which embeddings do not use, tensors
+ * of other parts, and tensors that become keys. */
+static bool is_left_out(const struct model_gguf *g, const struct tensor_info *t)
 {
+    const char *name = t->name;
+    if (checkpoint_parts(g->c) && parts_other(t->name_raw)) return true;
     if (strncmp(name, "cls.", 4) == 0) return !checkpoint_tensor(g->c, "cls.output.weight");
     const struct arch_convert *own = g->m->arch->convert;
     return own && own->key_tensors && strstr(name, own->key_tensors);
@@ -155,7 +157,7 @@ static int put_tensor(struct model_gguf *g, const struct mixture *mix, int i, st
 {
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
     char joined[NAME_BYTES], raw[200];
-    if (is_left_out(g, t->name)) return 0;
+    if (is_left_out(g, t)) return 0;
     const int part = part_of(g, t->name, joined, sizeof joined);
     if (part > 0) return 0; /* with part 0 */
     if (part == 0) return put_parts(g, mix, joined, t, e);

@@ -683,8 +683,11 @@ def same_bits(quoth, folder, tokens, shape, n_source):
     return None if all(np.array_equal(g, got[0]) for g in got) else "Q8_0: steps of other sizes give other bits"
 
 
-def same_in_gguf(name, tokens):
-    """Return the number of tokens before the first one in place of an image of Gemma 4. A GGUF has no key for its padding."""
+def same_in_gguf(name, tokens, n_vocab):
+    """Return the number of tokens before the first one that a GGUF reads otherwise: tokens in place of an image of Gemma 4, whose padding
+    has no key, and tokens of other parts of Gemma 3n, whose embeddings it lacks."""
+    if MODELS[name].get("parts") == "gemma3n":
+        return max(1, int(np.argmax(np.append(tokens >= n_vocab - wrappers.GEMMA3N_VISION, True))))
     if MODELS[name].get("text") != "gemma4_text":
         return len(tokens)
     placeholders = [v for k, v in wrappers.WRAPPERS[MODELS[name]["parts"]]["fields"].items() if k.endswith("_token_id")]
@@ -730,7 +733,7 @@ def compare(name, seed, folder, quoth):
         got = run_quoth(quoth, file, tokens, want.shape, STEPS[0], 0, n_source)
         if isinstance(got, str):
             return f"converted: {got}"
-        n = same_in_gguf(name, tokens)
+        n = same_in_gguf(name, tokens, model.config.get_text_config().vocab_size)
         if make.distance(got[:n], want[:n]) > LIMIT:
             return f"converted: max|d| / max|reference| {make.distance(got[:n], want[:n]):.1e}"
     return worst, wrong, left_out, gguf

@@ -30,13 +30,16 @@ def glm_vision(text):
                 patch_size=8)
 
 
+GEMMA3N_VISION, GEMMA3N_AUDIO = 12, 7  # the parts' ids are the last of the text's vocabulary; first id, from its end
+
+
 def gemma3n_vision(text):
-    return dict(model_type="gemma3n_vision", architecture="resnet18", model_args=TIMM["model_args"], hidden_size=16, vocab_size=3, label_names=[],
-                vocab_offset=text["vocab_size"])
+    return dict(model_type="gemma3n_vision", architecture="resnet18", model_args=TIMM["model_args"], hidden_size=16, vocab_size=6, label_names=[],
+                vocab_offset=text["vocab_size"] - GEMMA3N_VISION, rms_norm_eps=1e-3)
 
 
 def gemma3n_audio(text):
-    return dict(model_type="gemma3n_audio", hidden_size=16, vocab_size=3, vocab_offset=text["vocab_size"] + 3, conf_num_attention_heads=2,
+    return dict(model_type="gemma3n_audio", hidden_size=24, vocab_size=9, vocab_offset=text["vocab_size"] - GEMMA3N_AUDIO, conf_num_attention_heads=2,
                 conf_num_hidden_layers=1, sscp_conv_channel_size=[4, 4])
 
 

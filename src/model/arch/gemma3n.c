@@ -6,6 +6,7 @@
 
 struct gemma3n_ends {
     struct decoder_ends decoder; /* first, because the functions of a decoder get its address */
+    struct other_embeddings others;
     struct layer_inputs inputs;
     struct altup_ends altup;
 };
@@ -30,6 +31,7 @@ static void bind_ends(struct binder *b, void *ends)
     const struct gemma_own *own = b->m->config.own;
     bind_inputs(b, &e->inputs, own->d_input, own->n_input);
     bind_altup_ends(b, &e->altup, own->n_stream);
+    bind_others(b, &e->others);
     decoder_bind(b, &e->decoder);
 }
 
@@ -72,6 +74,7 @@ static void embed(struct fwd *f, const void *ends)
 {
     const struct gemma3n_ends *e = ends;
     decoder_embed(f, &e->decoder);
+    fwd_others(f, &e->others);
     fwd_inputs(f, &e->inputs);
     fwd_split(f, &e->altup);
 }

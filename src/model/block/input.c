@@ -29,14 +29,11 @@ void bind_inputs(struct binder *b, struct layer_inputs *s, int d_input, int n_in
  * 0 for tokens without a row, as in Gemma 3n. */
 static const int32_t *table_rows(struct fwd *f, const struct layer_inputs *s)
 {
-    struct model *m = f->m;
-    if (s->n_input >= m->config.n_vocab) return f->on_device->token;
-    float *at = fwd_at(f, s->at_id), *host = m->host + (at - m->memory);
-    int32_t *id = (int32_t *)(void *)host;
+    if (s->n_input >= f->m->config.n_vocab) return f->on_device->token;
+    int32_t *id = fwd_host_ids(f, s->at_id);
     for (int i = 0; i < f->n_row; i++)
         id[i] = f->batch->token[i] < s->n_input ? f->batch->token[i] : 0;
-    if (host != at) m->backend->op->write(m->backend, at, host, (size_t)f->n_row * sizeof *id);
-    return (const int32_t *)(const void *)at;
+    return fwd_put_ids(f, s->at_id);
 }
 
 void fwd_inputs(struct fwd *f, const struct layer_inputs *s)
