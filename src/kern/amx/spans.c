@@ -253,10 +253,11 @@ ALWAYS void group_rows(const struct panel_format *f, const struct k_group *g, in
     if (whole) {
         tile_rows(f, g, r, 0, sums, c, next);
         scales_open(f, next);
-    } else if (next->from)
-        group_open(f, next);
-    for (int i = whole ? TILE : 0; i < n_row; i += TILE)
-        tile_rows(f, g, r, i, sums, c + i * PANEL, NULL);
+    } else {
+        tile_rows(f, g, r, 0, sums, c, NULL);
+        if (next->from) group_open(f, next);
+    }
+    for (int i = TILE; i < n_row; i += TILE) tile_rows(f, g, r, i, sums, c + i * PANEL, NULL);
 }
 
 #define TAKES(scales) ((scales) <= PANEL_E4M3 || (scales) == PANEL_ONE || (scales) == PANEL_ONE32)
