@@ -439,12 +439,12 @@ static bool end_batches(struct batch_runner *r)
 
 /* ---- beginnings ---- */
 
-/* Return a flag. Clear it, unless it is `stops`. */
+/* Return a flag, and clear it. */
 static bool take_flag(struct batch_runner *r, bool *flag)
 {
     pthread_mutex_lock(&r->lock);
     const bool set = *flag;
-    if (flag != &r->stops) *flag = false;
+    *flag = false;
     pthread_mutex_unlock(&r->lock);
     return set;
 }
@@ -605,7 +605,7 @@ static void *run(void *runner)
     char byte;
     bool any = true;
     os_thread_background();
-    while (!take_flag(r, &r->stops)) {
+    while (!take_flag(r, &r->stops)) { /* batches_stop sets it once */
         if (!any) (void)queue_pop(r->bell, &byte, r->actives || r->retries ? WAIT_US : -1);
         const bool retries = r->retries;
         r->retries = false;

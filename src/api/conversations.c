@@ -7,10 +7,9 @@
  *
  * A conversation is a record of the store of responses: its object and its items. A change that
  * depends on the old value is repeated if another request has changed the record. */
-#include "server_impl.h"
-
 #include "openai.h"
 #include "responses.h"
+#include "stored.h"
 
 #include "base/os.h"
 
@@ -122,16 +121,6 @@ static int read_items(struct buf *out, const struct visit *v, const struct json 
     return rc;
 }
 
-/* Answer with *b, or with the error. */
-static void answer(struct exchange *x, int rc, const struct err *e, struct buf *b)
-{
-    if (rc == 0)
-        server_reply(x, b);
-    else
-        server_fail(x, rc, e);
-    buf_deinit(b);
-}
-
 void post_conversation(struct exchange *x, void *server)
 {
     const struct server *s = server;
@@ -151,7 +140,7 @@ void post_conversation(struct exchange *x, void *server)
         rc = store_put(v.store, v.owner, v.id,
                        &(struct store_texts){.head = &v.object, .body = &v.items}, &e);
     json_drop(body);
-    answer(x, rc, &e, &v.object);
+    stored_answer(x, rc, &e, &v.object);
     visit_deinit(&v);
 }
 
@@ -199,7 +188,7 @@ void get_conversation(struct exchange *x, void *server)
     } else if (rc == 0) {
         buf_add(&b, v.object.data, v.object.n);
     }
-    answer(x, rc, &e, &b);
+    stored_answer(x, rc, &e, &b);
     visit_deinit(&v);
 }
 
@@ -262,7 +251,7 @@ void post_conversation_change(struct exchange *x, void *server)
     if (rc == 0) rc = responses_check_metadata(body, &e);
     if (rc == 0) rc = change(&v, body, &e);
     json_drop(body);
-    answer(x, rc, &e, &v.object);
+    stored_answer(x, rc, &e, &v.object);
     visit_deinit(&v);
 }
 
@@ -283,7 +272,7 @@ void delete_conversation(struct exchange *x, void *server)
         out_flag(&o, "deleted", true);
         out_end(&o);
     }
-    answer(x, rc, &e, &b);
+    stored_answer(x, rc, &e, &b);
     visit_deinit(&v);
 }
 
@@ -297,7 +286,7 @@ void get_conversation_items(struct exchange *x, void *server)
     int rc = visit_begin(&v, x, server, &e);
     if (rc == 0) rc = visit_load(&v, &e);
     if (rc == 0) rc = server_put_page(x, &v.items, &b, &e);
-    answer(x, rc, &e, &b);
+    stored_answer(x, rc, &e, &b);
     visit_deinit(&v);
 }
 
@@ -317,6 +306,6 @@ void post_conversation_items(struct exchange *x, void *server)
     if (rc == 0) rc = server_put_list(&items, &b, &e);
     json_drop(body);
     buf_deinit(&items);
-    answer(x, rc, &e, &b);
+    stored_answer(x, rc, &e, &b);
     visit_deinit(&v);
 }

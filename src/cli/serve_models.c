@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "base/pool.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 #include <stdio.h>
@@ -101,19 +102,12 @@ struct serve_models {
 
 /* ---- the folder ---- */
 
-/* Return true if the text ends with `end`. */
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), n_end = strlen(end);
-    return n >= n_end && strcmp(text + n - n_end, end) == 0;
-}
-
 /* Return the length of a file's name without ".gguf" or "-00001-of-0000N.gguf"; 0 if it is not the
  * first file of a model. */
 static size_t stem_of(const char *name)
 {
     enum { SPLIT = sizeof "-00001-of-00002" - 1 };
-    if (!ends_with(name, ".gguf") || strncmp(name, "mmproj", 6) == 0) return 0;
+    if (!text_ends_with(name, ".gguf") || strncmp(name, "mmproj", 6) == 0) return 0;
     const size_t n = strlen(name) - 5;
     const char *split = n > SPLIT ? name + n - SPLIT : "";
     if (strncmp(split + 6, "-of-", *split ? 4 : 0) != 0 || *split != '-') return n;
@@ -352,7 +346,7 @@ static void describe(struct entry *n)
     if (!dir_exists(n->path) || dir_list(&list, n->path, &e) != 0) return;
     char *rest = list.data;
     for (char *item; rest && (item = strsep(&rest, "\n"));)
-        if (ends_with(item, ".safetensors") && path_join(path, sizeof path, n->path, item))
+        if (text_ends_with(item, ".safetensors") && path_join(path, sizeof path, n->path, item))
             add_file(n, path);
     buf_deinit(&list);
 }
