@@ -206,7 +206,8 @@ TEST(parts_have_tokens_that_become_padding)
     }
 }
 
-/* Goal: ids of other parts have the range and the sizes of these parts' objects, or of the class. */
+/* Goal: ids of other parts have the range and the sizes of the objects of these parts, or of the
+ * class. */
 TEST(parts_have_ids_with_embeddings_of_their_own)
 {
     static const struct {
