@@ -246,8 +246,8 @@ typedef struct quoth_event {
     /* log probabilities of the token, then of the most likely tokens, [n_logprob], if requested */
     const quoth_logprob *logprobs;
     size_t n_logprob;
-    /* DONE, CHOICE: finish_reason is "stop", "length", "timeout", "abort" or "error". stop_text is
-     * the stop text that ended the answer; NULL if none. */
+    /* DONE, CHOICE: finish_reason is "stop", "length", "timeout", "repetition", "abort" or "error".
+     * stop_text is the stop text that ended the answer; NULL if none. */
     const char *finish_reason, *stop_text;
     /* DONE (all choices), CHOICE: numbers of tokens, and consecutive times in seconds. queue_s ends
      * at the first rows, prefill_s at the first token, decode_s at the last token. */

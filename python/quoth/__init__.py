@@ -16,13 +16,13 @@ from .outputs import (BeamSearchOutput, BeamSearchSequence, ClassificationOutput
                       CompletionOutput, Counter, EmbeddingOutput, EmbeddingRequestOutput, Gauge, Histogram, Logprob,
                       Metric, PoolingOutput, PoolingRequestOutput, RequestMetrics, RequestOutput, ScoringOutput,
                       ScoringRequestOutput, StreamOutput)
-from .params import (BeamSearchParams, GuidedDecodingParams, PoolingParams, RequestOutputKind, SamplingParams,
-                     StructuredOutputsParams)
+from .params import (BeamSearchParams, GuidedDecodingParams, PoolingParams, RepetitionDetectionParams,
+                     RequestOutputKind, SamplingParams, StructuredOutputsParams)
 
 __version__ = version()
 __all__ = ["AsyncLLM", "BeamSearchOutput", "BeamSearchParams", "BeamSearchSequence", "ClassificationOutput",
            "ClassificationRequestOutput", "CompletionOutput", "Counter", "EmbeddingOutput", "EmbeddingRequestOutput",
            "Gauge", "GuidedDecodingParams", "Histogram", "LLM", "Logprob", "Metric", "ParameterError", "PoolingOutput",
-           "PoolingParams", "PoolingRequestOutput", "QuothError", "RequestMetrics", "RequestOutput",
+           "PoolingParams", "PoolingRequestOutput", "QuothError", "RepetitionDetectionParams", "RequestMetrics", "RequestOutput",
            "RequestOutputKind", "SamplingParams", "ScoringOutput", "ScoringRequestOutput", "StreamOutput",
            "StructuredOutputsParams", "Tokenizer"]

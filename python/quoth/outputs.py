@@ -52,7 +52,7 @@ class CompletionOutput:
     cumulative_logprob: Optional[float] = None
     #: one dict per token, with the token and the most likely tokens
     logprobs: Optional[List[Dict[int, Logprob]]] = None
-    finish_reason: Optional[str] = None  #: "stop", "length", "timeout", "abort"; None: not finished
+    finish_reason: Optional[str] = None  #: "stop", "length", "timeout", "repetition", "abort"; None: not finished
     #: item of stop_token_ids or of stop that ended the answer; None: the model's end token
     stop_reason: Union[None, int, str] = None
 

@@ -4,7 +4,7 @@ Errors of both checks contain the invalid field."""
 import copy
 import enum
 import json
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Dict, List, Optional, Tuple, Union
 
 from ._lib import sampling_params
@@ -24,8 +24,9 @@ _FLAGS = ("use_beam_search", "skip_special_tokens", "spaces_between_special_toke
 # fields that the engine does not use
 _HERE_ALONE = ("detokenize", "spaces_between_special_tokens", "truncate_prompt_tokens", "output_kind")
 _STRUCTURED = ("structured_outputs", "guided_decoding")
+_IDS = ("logprob_token_ids",)  # lists of token ids that are no sampling parameters
 # fields of vLLM, accepted if None or empty
-_NOT_YET = ("logits_processors", "extra_args", "repetition_detection")
+_NOT_YET = ("logits_processors", "extra_args")
 
 
 def _is_int(value: object) -> bool:
@@ -67,6 +68,21 @@ class RequestOutputKind(enum.Enum):
     CUMULATIVE = 0  #: the answer so far
     DELTA = 1  #: the new part since the previous output
     FINAL_ONLY = 2  #: a single output, the complete answer
+
+
+@dataclass
+class RepetitionDetectionParams:
+    """The end of an answer whose last tokens are a pattern of min_pattern_size to max_pattern_size
+    tokens (0: off), min_count times in succession. finish_reason is then "repetition". Ranges are
+    checked at the submission of a request."""
+    max_pattern_size: int = 0
+    min_pattern_size: int = 0  #: 0: 1
+    min_count: int = 0
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            if not _is_int(getattr(self, f.name)):
+                raise ValueError(f"{f.name}: expected an integer, got {getattr(self, f.name)!r}")
 
 
 @dataclass
@@ -198,6 +214,12 @@ class SamplingParams:
     dry_allowed_length: int = 2
     dry_penalty_last_n: int = -1
     dry_sequence_breakers: Optional[List[str]] = None
+    min_keep: int = 0
+    dynatemp_range: float = 0.0
+    dynatemp_exponent: float = 1.0
+    adaptive_target: float = -1.0
+    adaptive_decay: float = 0.9
+    samplers: Optional[List[str]] = None  # their order, by llama.cpp's names; absent ones are off
     mirostat: int = 0
     mirostat_tau: float = 5.0
     mirostat_eta: float = 0.1
@@ -210,7 +232,8 @@ class SamplingParams:
     logits_processors: Optional[Any] = None
     extra_args: Optional[Dict[str, Any]] = None
     thinking_token_budget: Optional[int] = None  # maximum number of tokens inside the reasoning, which then ends
-    repetition_detection: Optional[Any] = None
+    repetition_detection: Optional[RepetitionDetectionParams] = None
+    logprob_token_ids: Optional[List[int]] = None  # tokens in place of the most likely ones; needs logprobs
 
     def __post_init__(self) -> None:
         for name in _NOT_YET:
@@ -234,6 +257,9 @@ class SamplingParams:
         for name in _STRUCTURED:
             if not isinstance(getattr(self, name), (StructuredOutputsParams, type(None))):
                 raise ValueError(f"{name}: expected StructuredOutputsParams, got {getattr(self, name)!r}")
+        if not isinstance(self.repetition_detection, (RepetitionDetectionParams, type(None))):
+            raise ValueError("repetition_detection: expected RepetitionDetectionParams, got "
+                             f"{self.repetition_detection!r}")
         self._check_lists()
         self._check_together()
 
@@ -241,7 +267,8 @@ class SamplingParams:
         if isinstance(self.stop, str):
             self.stop = [self.stop]
         for name, kind, what in [("stop", str, "texts")] + [
-                (name, *_ITEMS[p["type"]]) for name, p in _LISTED.items() if p["type"] in _ITEMS]:
+                (name, *_ITEMS[p["type"]]) for name, p in _LISTED.items() if p["type"] in _ITEMS] + [
+                (name, *_ITEMS["array of integers"]) for name in _IDS]:
             value = getattr(self, name)
             if value is None:
                 continue
@@ -278,6 +305,8 @@ class SamplingParams:
         structured = self.structured_outputs or self.guided_decoding
         if structured is not None:
             values["structured_outputs"] = structured.to_body()
+        if self.repetition_detection is not None:
+            values["repetition_detection"] = asdict(self.repetition_detection)
         if values["max_tokens"] is None:
             values["max_tokens"] = 2**31 - 1  # up to the end of the context
         if values["seed"] is None:

@@ -135,6 +135,7 @@ void part_deinit(struct part *p)
     vec_deinit(&p->prompt);
     free(p->pooled);
     buf_deinit(&p->echo);
+    buf_deinit(&p->text);
     queue_close(p->queue);
     request_close(p->request);
 }

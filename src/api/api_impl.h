@@ -87,7 +87,7 @@ struct choice { /* One answer to a prompt. */
     int32_t stop_id;    /* token that stopped the answer, or -1 */
     /* fields of answers in pieces: the amounts already sent */
     struct chat_parser *parser; /* parser of the text, owned; NULL if not a conversation */
-    size_t n_text_sent, n_log_sent, n_id_sent, log_offset;
+    size_t n_text_sent, n_log_sent, n_id_sent, n_token_sent, log_offset;
     bool begun, ids_begun, called, ended;
     bool in_custom;            /* true: the last call of the stream is of a custom tool */
     struct custom_text custom; /* place in the arguments of this call */
@@ -122,7 +122,8 @@ struct part {                /* one prompt of a call */
     int64_t n_pooled;   /* values of the result; 0: tokens are generated */
     struct usage usage; /* usage of the whole answer */
     bool done, no_memory;
-    struct buf echo; /* text of the prompt, if it is returned */
+    struct buf echo; /* text of the prompt, if it precedes the answer */
+    struct buf text; /* text of the prompt, if it is returned beside the answer */
 };
 /* Return the number of bytes that a part needs before its answers begin. */
 int64_t part_bytes(const struct part *p);
@@ -153,6 +154,7 @@ struct api_call {
     struct arena arena, lists;         /* lists: arrays that the params of all requests share */
     struct sample_lists *sample_lists; /* owned: a reference to data that all requests share */
     struct constraint *constraint;     /* constraint of the answers, owned; NULL if none */
+    struct template *template;         /* template of the request, owned; NULL: the model's */
     const char *constraint_field;      /* static: name of the field that requested the constraint */
     /* spec of the constraint, with its text in the arena; field NULL: none */
     struct constraint_spec spec;
@@ -177,6 +179,12 @@ struct api_call {
     struct err why;
     /* true: answers contain these data in addition to the text */
     bool logprobs, prompt_logprobs, echo, ids_back;
+    /* probs: the log probabilities have llama.cpp's form. post: they are those after the samplers.
+     * tokens_as_ids: tokens of the log
+     * probabilities are "token_id:ID" instead of their texts. tokens_back: ids of the answer, in
+     * llama.cpp's form. text_back: texts of the prompts. */
+    bool probs, post, tokens_as_ids, tokens_back, text_back;
+    int stream_interval;     /* number of tokens per piece of a stream, except the first and last */
     struct text_span before; /* text before each prompt, borrowed from the checkpoint */
     bool stream, stream_ended;
     bool background; /* true: the answer is generated after the exchange has ended */
@@ -223,6 +231,24 @@ int read_holder(struct request *r, const struct json *body, struct err *e);
 /* Read "prompt_logprobs" into c and r. ERR_ARG for another type or range, or with "stream". */
 int read_prompt_logprobs(struct api_call *c, struct request *r, const struct json *body,
                          struct err *e);
+/* ---- picks.c ---- */
+
+/* Read "samplers" into the order of p. ERR_ARG for another type or an unknown name, ERR_LIMIT for
+ * too many names, ERR_UNSUPPORTED for an order that cannot be computed. */
+int read_samplers(struct sample_params *p, const struct json *body, struct err *e);
+/* Read "logprob_token_ids" into the arena, after logprobs and beams. ERR_ARG for another type, a
+ * wrong number of ids, or no logprobs; ERR_MEMORY. */
+int read_logprob_ids(struct request *r, struct arena *a, const struct json *body, struct err *e);
+/* Read the fields of log probabilities that are not OpenAI's into c and r, after OpenAI's. ERR_ARG
+ * with the field, ERR_MEMORY. */
+int read_probs(struct api_call *c, struct request *r, const struct json *body, struct err *e);
+/* Append llama.cpp's list of tokens with their probabilities. post: the list has probabilities
+ * after the samplers. */
+void put_probs(struct json_out *o, const char *key, const struct tokenizer *t,
+               const struct answer_log *log, bool post);
+
+/* ---- params.c ---- */
+
 /* Read llama.cpp's "n_predict" into *n. *n is unchanged if the body has no such field. The value -1
  * means the context's length. ERR_ARG for another type or range. */
 int api_read_n_predict(const struct api *a, const struct json *body, int64_t *n, struct err *e);
@@ -275,6 +301,11 @@ int call_constrain_message(struct api_call *c, const struct tools_spec *tools, s
 /* Count the time since begin_us (stats_time), if there is an engine. */
 void count_time(const struct api *a, enum times_id which, int64_t begin_us);
 
+/* Compile the template in "chat_template" of a body. The caller owns *out. *out is NULL if the body
+ * has none, if it equals `known` (NULL: none), and after an error. ERR_ARG with the line for an
+ * invalid template, ERR_LIMIT, ERR_MEMORY. */
+int api_template(struct template **out, const struct template *known, const struct json *body,
+                 struct err *e);
 /* Read a part for read_prompts. Errors: those of part_read and of the dialect's own fields. */
 typedef int part_fn(struct api_call *c, struct part *p, const struct json *body, struct err *e);
 /* Return ERR_LIMIT for a text of n bytes that cannot fit into the context. Tokenizing such a text

@@ -68,6 +68,8 @@ int part_read(struct part *p, struct api_call *c, const struct json *body, struc
         return read_holder(r, body, e); /* prompts may have different holders */
     }
     int rc = body_flag(body, "return_token_ids", &c->ids_back, e);
+    if (rc == 0) rc = body_flag(body, "return_tokens", &c->tokens_back, e);
+    if (rc == 0) rc = body_flag(body, "return_prompt_text", &c->text_back, e);
     if (rc == 0) rc = api_read_params(r, &p->reply, &c->arena, c->api, body, e);
     c->lists = r->arena; /* the queue outlives the request */
     r->arena = (struct arena){0};
@@ -304,16 +306,18 @@ static int64_t token_bytes(const struct tokenizer *t, const struct ids *ids)
     return sum;
 }
 
-/* Return the number of bytes of an answer's data on the prompt's tokens, as JSON. The data are ids,
+/* Return the number of bytes of an answer's data on the prompt, as JSON. The data are text, ids,
  * and log probabilities in each form. The estimate uses the prompt's own tokens, and alternatives
  * of ordinary length. */
-static int64_t prompt_bytes(const struct api_call *c, const struct request *r)
+static int64_t prompt_bytes(const struct api_call *c, const struct part *p)
 {
+    const struct request *r = p->request;
     enum { ID_BYTES = 8, BY_ID_BYTES = 80, ECHO_BYTES = 40 };
     bool echoed = c->echo && c->logprobs, named = c->prompt_logprobs || echoed;
     int64_t n_logprob = (int64_t)r->prompt.n * (r->n_prompt_logprob + 2), n = 0;
     int64_t n_text = named ? token_bytes(c->api->session->tokenizer, &r->prompt) : 0;
     if (c->ids_back) n += ID_BYTES * (int64_t)r->prompt.n;
+    if (p->text.n) n += (int64_t)json_text_bytes(p->text.data, p->text.n);
     if (c->prompt_logprobs) n += BY_ID_BYTES * n_logprob + n_text;
     if (echoed) n += ECHO_BYTES * n_logprob + 2 * n_text;
     return n;
@@ -334,7 +338,7 @@ static int64_t repeated_bytes(const struct api_call *c, const struct part *p)
     int64_t n_text =
         2 * (escaped_bytes(p->echo.data, p->echo.n) + escaped_bytes(c->echoed.text, c->echoed.n)) +
         (int64_t)c->n_begun;
-    return r->n * n_text + (of_choice ? r->n : 1) * 2 * prompt_bytes(c, r);
+    return r->n * n_text + (of_choice ? r->n : 1) * 2 * prompt_bytes(c, p);
 }
 
 /* Reserve memory for all answers before the first answer. */
@@ -431,12 +435,13 @@ void api_call_close(struct api_call *c)
     free(c->part);
     if (c->dialect->close) c->dialect->close(c);
     json_drop(c->tools);
-    arena_deinit(&c->arena);
-    arena_deinit(&c->lists);
     sample_lists_drop(c->sample_lists);
     if (c->constraint) c->constraint->op->close(c->constraint);
+    template_close(c->template);
     if (c->api->session->engine) engine_unreserve(c->api->session->engine, c->holder, c->n_byte);
     if (c->holds) served_drop(c->api);
+    arena_deinit(&c->lists);
+    arena_deinit(&c->arena); /* it contains the api of a call with its own template */
     free(c);
 }
 

@@ -19,6 +19,10 @@ int read_messages(struct api_call *c, struct part *p, const struct json *body, s
         rc = api_prompt_text(p->request, c->api, prompt.data ? prompt.data : "", prompt.n, special,
                              e);
     if (rc == 0) rc = cut_prompt(p->request, c->api, body, e);
+    if (rc == 0 && c->text_back) {
+        buf_add(&p->text, prompt.data, prompt.n);
+        if (p->text.failed) rc = err_memory(e, "the prompt's text", prompt.n);
+    }
     if (rc == 0 && turn.n_answer) {
         c->begun = arena_text(&c->arena, prompt.data + prompt.n - turn.n_answer, turn.n_answer);
         c->n_begun = turn.n_answer;

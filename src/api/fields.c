@@ -23,10 +23,9 @@ enum {
 #undef ENDPOINT
 };
 
-/* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "off". IF_UNLIMITED:
- * accepted only with a value that means "no limit". IF_IDLE: a field of another endpoint, accepted
- * only with a value that has no effect there. */
-enum support { SUPPORTED, IF_UNSET, IF_UNLIMITED, IF_IDLE };
+/* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "off". IF_IDLE: a
+ * field of another endpoint, accepted only with a value that has no effect there. */
+enum support { SUPPORTED, IF_UNSET, IF_IDLE };
 
 static const struct field {
     const char *name; /* static; NULL for the absent alias of a parameter */
@@ -45,13 +44,11 @@ static const struct field {
 #define IDLE(name, where, why)  {#name, where, SUPPORTED},
 #define OTHER_PATH(name, where) {#name, where, IF_IDLE},
 #define LATER(name, where)      {#name, where, IF_UNSET},
-#define LIMIT(name, where)      {#name, where, IF_UNLIMITED},
 #include "fields.def"
 #undef READ
 #undef IDLE
 #undef OTHER_PATH
 #undef LATER
-#undef LIMIT
 };
 
 /* Return the row of a field for one of the endpoints `where`. NULL if no row has the field and one
@@ -85,16 +82,13 @@ bool body_is_set(const struct json *j)
     }
 }
 
-/* Return true if a field may have the value. A negative or null limit means "no limit", the only
- * supported value of a LIMIT row. */
+/* Return true if a field may have the value. */
 static bool is_supported(const struct field *f, const struct json *value)
 {
-    const bool negative = json_real(value, 0) < 0;
     const char *word = json_text(value, NULL);
     bool no_call = word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0);
     if (f->support == IF_IDLE && no_call) return true;
-    if (f->support == IF_UNSET || f->support == IF_IDLE) return !body_is_set(value);
-    return f->support == SUPPORTED || negative || json_kind(value) == JK_NULL;
+    return f->support == SUPPORTED || !body_is_set(value);
 }
 
 bool fields_know(const char *name, unsigned where)

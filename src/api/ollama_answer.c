@@ -147,7 +147,8 @@ static void message_end(const struct api_call *c, struct json_out *o, bool done)
 static void put_logs(const struct api_call *c, struct json_out *o, const struct answer_log *log)
 {
     if (c->logprobs && log->n)
-        put_logprobs_list(o, "logprobs", c->api->session->tokenizer, log->v, log->n);
+        put_logprobs_list(o, "logprobs", &(struct token_names){c->api->session->tokenizer, false},
+                          log->v, log->n);
 }
 
 /* ---- calls ---- */

@@ -43,8 +43,11 @@ static int read_stream(struct api_call *c, const struct json *body, struct err *
 {
     const struct json *options = body_field(body, "stream_options");
     struct openai *own = c->own;
+    int64_t interval = 1;
     int rc = body_flag(body, "stream", &c->stream, e);
     if (rc == 0) rc = call_stream(c, e);
+    if (rc == 0) rc = body_int(body, "stream_interval", 1, INT32_MAX, &interval, e);
+    c->stream_interval = (int)interval;
     if (rc != 0 || !options) return rc;
     if (json_kind(options) != JK_OBJECT)
         return body_wrong("stream_options", "an object", options, e);
@@ -81,18 +84,23 @@ void openai_put_head(const struct api_call *c, const char *object, const char *l
     out_list(o, list);
 }
 
-/* Append the ids from ids[from] to the end, and the token that stopped the choice. */
-static void put_token_ids(const struct choice *a, size_t from, struct json_out *o)
+/* Append the requested ids from ids[from] to the end. vLLM's list also has the token that stopped
+ * the choice. */
+static void put_token_ids(const struct api_call *c, const struct choice *a, size_t from,
+                          struct json_out *o)
 {
+    if (c->tokens_back) put_ids(o, "tokens", a->ids.n ? a->ids.v + from : NULL, a->ids.n - from);
+    if (!c->ids_back) return;
     out_list(o, "token_ids");
     for (size_t i = from; i < a->ids.n; i++) out_int(o, NULL, a->ids.v[i]);
     if (a->reply.finish && a->stop_id >= 0) out_int(o, NULL, a->stop_id);
     out_end(o);
 }
 
-/* Append the prompt's ids if they are requested. */
+/* Append the prompt's text and ids if they are requested. */
 static void put_prompt_ids(const struct api_call *c, const struct part *p, struct json_out *o)
 {
+    if (c->text_back) out_text(o, "prompt_text", p->text.n ? p->text.data : "", p->text.n);
     if (c->ids_back) put_ids(o, "prompt_token_ids", p->prompt.v, p->prompt.n);
 }
 
@@ -150,6 +158,8 @@ static void put_finish(const struct api_call *c, const struct part *p, const str
                  p->reply.stop[a->reply.stop_index].n);
     else if (a->stop_id >= 0 && !tokenizer_is_eog(p->reply.tokenizer, a->stop_id))
         out_int(o, "stop_reason", a->stop_id);
+    else if (a->reply.finish == FINISH_REPETITION)
+        out_word(o, "stop_reason", "repetition_detected");
     else
         out_null(o, "stop_reason");
 }
@@ -163,7 +173,7 @@ static void put_choice_end(const struct api_call *c, const struct part *p, const
         put_requested_logprobs(c, p, o);
         put_prompt_ids(c, p, o);
     }
-    if (c->ids_back) put_token_ids(a, 0, o);
+    put_token_ids(c, a, 0, o);
     if (!p->n_pooled) put_finish(c, p, a, called, o);
 }
 
@@ -233,7 +243,7 @@ void openai_frame_end(const struct api_call *c, const struct part *p, struct cho
     bool first = !a->ids_begun, of_choice = c->dialect->prompt_per_choice;
     a->ids_begun = true;
     if (first && of_choice) put_prompt_ids(c, p, o);
-    if (c->ids_back) put_token_ids(a, a->n_id_sent, o);
+    put_token_ids(c, a, a->n_id_sent, o);
     a->n_id_sent = a->ids.n;
     if (last)
         put_finish(c, p, a, a->called, o);

@@ -20,14 +20,21 @@ struct openai_form {
                struct json_out *o, struct err *e);
 };
 
+/* Form of the numbers of a vector (encoded.c). */
+struct vector_form {
+    int dtype;        /* index of the number format in base64 */
+    bool base64, big; /* base64: bytes, not a list. big: the most significant byte is first */
+};
+
 /* Data of c->own. */
 struct openai {
     /* include_usage: usage at the end of a stream. usage_always: usage in each piece, with the
      * tokens so far. */
     bool include_usage, usage_always;
     /* fields of embeddings */
-    int dimensions;         /* length of the returned vectors; 0: all components */
-    bool base64, normalize; /* normalize: true to scale vectors to length 1 */
+    int dimensions;            /* length of the returned vectors; 0: all components */
+    struct vector_form vector; /* form of their numbers */
+    bool normalize;            /* true to scale vectors to length 1 */
     /* fields of classes and scores. activate: apply the activation. classify: logits of labels.
      * tokens: vectors of all tokens. */
     bool activate, classify, tokens;
@@ -102,13 +109,19 @@ struct answer_log log_unsent(struct choice *a);
 
 /* ---- openai_logprobs.c: members of the object that is open ---- */
 
+/* Names of tokens in log probabilities: their texts, or "token_id:ID" if `ids`. */
+struct token_names {
+    const struct tokenizer *tokenizer; /* borrowed */
+    bool ids;
+};
 /* Append a list of n tokens as member `key`. */
-void put_logprobs_list(struct json_out *o, const char *key, const struct tokenizer *t,
+void put_logprobs_list(struct json_out *o, const char *key, const struct token_names *t,
                        const struct token_logprobs *v, size_t n);
-void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const struct answer_log *log);
+void put_logprobs_chat(struct json_out *o, const struct token_names *t,
+                       const struct answer_log *log);
 /* Append log probabilities of the prompt's tokens, if there are any, and of later tokens.
  * text_offset: offset of the first token in the text. */
-void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
+void put_logprobs_completion(struct json_out *o, const struct token_names *t,
                              const struct answer_log *prompt, const struct answer_log *log,
                              size_t text_offset);
 /* Append vLLM's "prompt_logprobs": null for the first token, then an object with ids as names for

@@ -82,7 +82,7 @@ static int read_chat_logprobs(struct api_call *c, struct request *r, const struc
         rc = err_field(e, ERR_ARG, "top_logprobs", ": must be 0 without logprobs true, got %lld",
                        (long long)top);
     r->params.n_logprob = c->logprobs ? (int32_t)top : -1;
-    return rc;
+    return rc ? rc : read_probs(c, r, body, e);
 }
 
 /* Set the maximum length. The default is the length that the context allows. */
@@ -115,13 +115,30 @@ static int check_generates(const struct api *a, struct err *e)
                      i->name, i->encoder ? "an encoder" : "a model without logits");
 }
 
+/* Use the template of the body in all steps of the call. The parsers stay those of the model. */
+static int read_template(struct api_call *c, const struct json *body, struct err *e)
+{
+    int rc = api_template(&c->template, c->api->chat->t, body, e);
+    if (rc != 0 || !c->template) return rc;
+    struct api *api = arena_push(&c->arena, sizeof *api, 16);
+    struct chat *chat = arena_push(&c->arena, sizeof *chat, 16);
+    if (!api || !chat) return err_memory(e, "chat_template", sizeof *api + sizeof *chat);
+    *api = *c->api;
+    *chat = *c->api->chat;
+    chat->t = c->template;
+    api->chat = chat;
+    c->api = api;
+    return 0;
+}
+
 /* The prompt is read before the tools, so that a prompt that is too long fails first. Tools and
  * reasoning select the parsers, which the constraint needs. */
 int openai_read_chat(struct api_call *c, const struct json *body, const struct json *given,
                      struct err *e)
 {
     struct tools_spec tools = {0};
-    int rc = check_generates(c->api, e);
+    int rc = read_template(c, body, e);
+    if (rc == 0) rc = check_generates(c->api, e);
     if (rc == 0) rc = call_parts(c, 1, e);
     struct part *p = c->part;
     if (rc == 0) rc = part_read(p, c, body, e);
@@ -163,10 +180,16 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
 /* Append "logprobs" of the content, which may be an empty list. */
 static void put_logprobs(const struct api_call *c, const struct answer_log *log, struct json_out *o)
 {
-    if (c->logprobs && log)
-        put_logprobs_chat(o, c->api->session->tokenizer, log);
-    else
+    const struct token_names t = {c->api->session->tokenizer, c->tokens_as_ids};
+    if (c->probs && log) {
+        out_object(o, "logprobs");
+        put_probs(o, "content", t.tokenizer, log, c->post);
+        out_end(o);
+    } else if (c->logprobs && log) {
+        put_logprobs_chat(o, &t, log);
+    } else {
         out_null(o, "logprobs");
+    }
 }
 
 /* Append a call in the form of `functions`. name NULL: a later piece of the arguments. */

@@ -16,7 +16,7 @@ static int read_text_logprobs(struct api_call *c, struct request *r, const struc
     if (c->echo && r->n_prompt_logprob < n) r->n_prompt_logprob = (int)n;
     r->params.n_logprob = (int32_t)n;
     c->logprobs = n >= 0;
-    return rc;
+    return rc ? rc : read_probs(c, r, body, e);
 }
 
 /* Open the request of one prompt (part_fn). */
@@ -67,7 +67,7 @@ struct choice_piece {
 static void put_text(const struct api_call *c, const struct part *p, const struct choice_piece *a,
                      struct json_out *o)
 {
-    const struct tokenizer *t = c->api->session->tokenizer;
+    const struct token_names t = {c->api->session->tokenizer, c->tokens_as_ids};
     struct buf whole = {0};
     if (a->begins && p->echo.n) {
         buf_add(&whole, p->echo.data, p->echo.n);
@@ -78,11 +78,16 @@ static void put_text(const struct api_call *c, const struct part *p, const struc
     } else {
         out_text(o, "text", a->text, a->n);
     }
-    if (c->logprobs)
-        put_logprobs_completion(o, t, c->echo && a->begins ? &p->prompt_log : &nothing, a->log,
+    if (c->probs) {
+        out_object(o, "logprobs");
+        put_probs(o, "content", t.tokenizer, a->log, c->post);
+        out_end(o);
+    } else if (c->logprobs) {
+        put_logprobs_completion(o, &t, c->echo && a->begins ? &p->prompt_log : &nothing, a->log,
                                 a->log_offset);
-    else
+    } else {
         out_null(o, "logprobs");
+    }
 }
 
 /* Append a whole choice as one piece. */

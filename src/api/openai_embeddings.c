@@ -5,10 +5,9 @@
  *
  *    {"data":[{"object":"embedding","index":0,"embedding":[0.1,...]}],"usage":{...}}
  *
- * encoding_format base64 gives the same floats as bytes, which is shorter. */
+ * encoding_format base64 gives the floats as bytes (encoded.c), which is shorter. */
 #include "pooled.h"
 
-#include "base/base64.h"
 #include "base/check.h"
 
 #include <math.h>
@@ -19,23 +18,19 @@
  * error in it is found early. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
-    const char *format = "float";
     int64_t dimensions = 0;
     const struct model_info *info = c->api->session->info;
     int d = info->head_out[HEAD_EMBED];
     int rc = openai_read(c, body, e);
-    if (rc == 0) rc = body_text(body, "encoding_format", 16, &format, e);
-    if (rc == 0 && strcmp(format, "float") != 0 && strcmp(format, "base64") != 0)
-        rc = err_field(e, ERR_ARG, "encoding_format",
-                       ": must be \"float\" or \"base64\", got \"%.16s\"", format);
     if (rc == 0) rc = body_int(body, "dimensions", 1, d, &dimensions, e);
     if (rc != 0) return rc;
     struct openai *own = c->own;
+    rc = vector_form_read(&own->vector, body, e);
+    if (rc != 0) return rc;
     own->normalize = info->normalize;
     rc = body_flag(body, "normalize", &own->normalize, e);
     if (rc == 0) rc = pooled_read_prompt_name(c, body, e);
     if (rc != 0) return rc;
-    own->base64 = strcmp(format, "base64") == 0;
     own->dimensions = dimensions ? (int)dimensions : d;
     return read_prompts(c, body, pooled_open_embedding, e);
 }
@@ -56,30 +51,6 @@ bool api_scale(float *v, int n, bool normalize)
     return isfinite(sum);
 }
 
-/* Append the vector as a JSON list. */
-static void put_numbers(struct json_out *o, const float *v, int n)
-{
-    out_list(o, "embedding");
-    for (int i = 0; i < n; i++) out_float(o, NULL, v[i]);
-    out_end(o);
-}
-
-/* Append floats in little-endian order, as clients expect. */
-static void put_base64(struct json_out *o, const float *v, int n)
-{
-    struct buf bytes = {0}, text = {0};
-    for (int i = 0; i < n; i++) {
-        uint32_t u;
-        memcpy(&u, &v[i], sizeof u);
-        for (int k = 0; k < 4; k++) buf_add_char(&bytes, (char)(u >> 8 * k));
-    }
-    base64_encode(bytes.data, bytes.n, &text);
-    out_plain(o, "embedding", text.data, text.n);
-    o->b->failed |= bytes.failed || text.failed;
-    buf_deinit(&bytes);
-    buf_deinit(&text);
-}
-
 /* Append one vector. The vector is truncated before it is scaled, so its length is 1 for any
  * `dimensions`. */
 static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
@@ -95,7 +66,7 @@ static int put(const struct api_call *c, const struct part *p, const struct choi
                  ? 0
                  : err_set(e, ERR_IO, "the model returned no finite numbers");
     out_word(o, "object", "embedding");
-    (own->base64 ? put_base64 : put_numbers)(o, v, own->dimensions);
+    vector_put(o, "embedding", &own->vector, v, own->dimensions);
     free(v);
     return rc;
 }

@@ -4,19 +4,32 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Append a token's text. Invalid UTF-8 is replaced, so chats also get the bytes. */
-static void put_token(struct json_out *o, const char *key, const struct tokenizer *t, int32_t id)
+enum { ID_NAME_MAX = 24 };
+
+/* Return the name of a token [n], borrowed from the tokenizer or from `room`. */
+static const char *name_of(const struct token_names *t, int32_t id, char room[static ID_NAME_MAX],
+                           size_t *n)
 {
+    const char *text = tokenizer_bytes(t->tokenizer, id, n);
+    if (!t->ids) return text ? text : (*n = 0, "");
+    *n = (size_t)snprintf(room, ID_NAME_MAX, "token_id:%d", id);
+    return room;
+}
+
+/* Append a token's name. Invalid UTF-8 is replaced, so chats also get the bytes. */
+static void put_token(struct json_out *o, const char *key, const struct token_names *t, int32_t id)
+{
+    char room[ID_NAME_MAX];
     size_t n = 0;
-    const char *text = tokenizer_bytes(t, id, &n);
-    out_text(o, key, text, text ? n : 0);
+    const char *text = name_of(t, id, room, &n);
+    out_text(o, key, text, n);
 }
 
 /* Append the members of a token of a chat. */
-static void put_chat_token(struct json_out *o, const struct tokenizer *t, const struct logprob *p)
+static void put_chat_token(struct json_out *o, const struct token_names *t, const struct logprob *p)
 {
     size_t n = 0;
-    const char *text = tokenizer_bytes(t, p->id, &n);
+    const char *text = tokenizer_bytes(t->tokenizer, p->id, &n);
     put_token(o, "token", t, p->id);
     out_double(o, "logprob", (double)p->logprob);
     out_list(o, "bytes");
@@ -24,7 +37,7 @@ static void put_chat_token(struct json_out *o, const struct tokenizer *t, const 
     out_end(o);
 }
 
-void put_logprobs_list(struct json_out *o, const char *key, const struct tokenizer *t,
+void put_logprobs_list(struct json_out *o, const char *key, const struct token_names *t,
                        const struct token_logprobs *v, size_t n)
 {
     out_list(o, key);
@@ -45,7 +58,8 @@ void put_logprobs_list(struct json_out *o, const char *key, const struct tokeniz
 
 /* Append the member "logprobs":
  *    {"content":[{"token":"a","logprob":-0.1,"bytes":[97],"top_logprobs":[...]}],"refusal":null} */
-void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const struct answer_log *log)
+void put_logprobs_chat(struct json_out *o, const struct token_names *t,
+                       const struct answer_log *log)
 {
     out_object(o, "logprobs");
     put_logprobs_list(o, "content", t, log->v, log->n);
@@ -55,16 +69,17 @@ void put_logprobs_chat(struct json_out *o, const struct tokenizer *t, const stru
 
 /* Append the most likely tokens, and the chosen token if it is not among them. The result has n or
  * n + 1 tokens, as in OpenAI's API. */
-static void put_top(struct json_out *o, const struct tokenizer *t, const struct token_logprobs *p)
+static void put_top(struct json_out *o, const struct token_names *t, const struct token_logprobs *p)
 {
     bool chosen = false;
     for (int k = 0; k < p->n_top; k++) chosen |= p->top[k].id == p->chosen.id;
     out_object(o, NULL);
     for (int k = chosen ? 0 : -1; k < p->n_top; k++) {
         const struct logprob *l = k < 0 ? &p->chosen : &p->top[k];
+        char room[ID_NAME_MAX];
         size_t n = 0;
-        const char *text = tokenizer_bytes(t, l->id, &n);
-        out_key(o, text, text ? n : 0);
+        const char *text = name_of(t, l->id, room, &n);
+        out_key(o, text, n);
         out_double(o, NULL, (double)l->logprob);
     }
     out_end(o);
@@ -83,7 +98,7 @@ size_t log_bytes(const struct tokenizer *t, const struct answer_log *log)
 }
 
 /* Append the log probability of a token. The first token of a prompt has no log probability. */
-static void put_top_or_null(struct json_out *o, const struct tokenizer *t,
+static void put_top_or_null(struct json_out *o, const struct token_names *t,
                             const struct token_logprobs *p)
 {
     if (isnan(p->chosen.logprob))
@@ -94,7 +109,7 @@ static void put_top_or_null(struct json_out *o, const struct tokenizer *t,
 
 /* The object has four parallel lists with one item per token:
  *    {"tokens":["a"],"token_logprobs":[-0.1],"top_logprobs":[{"a":-0.1}],"text_offset":[0]} */
-void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
+void put_logprobs_completion(struct json_out *o, const struct token_names *t,
                              const struct answer_log *prompt, const struct answer_log *log,
                              size_t text_offset)
 {
@@ -109,7 +124,8 @@ void put_logprobs_completion(struct json_out *o, const struct tokenizer *t,
             if (list == 2) put_top_or_null(o, t, p);
             if (list == 3) out_int(o, NULL, (int64_t)text_offset);
             if (list == 3)
-                text_offset += log_bytes(t, &(struct answer_log){.v = (void *)p, .n = 1});
+                text_offset +=
+                    log_bytes(t->tokenizer, &(struct answer_log){.v = (void *)p, .n = 1});
         }
         out_end(o);
     }
@@ -124,7 +140,7 @@ static void put_by_id(struct json_out *o, const struct tokenizer *t, const struc
     out_object(o, id);
     out_double(o, "logprob", (double)p->logprob);
     out_int(o, "rank", p->rank);
-    put_token(o, "decoded_token", t, p->id);
+    put_token(o, "decoded_token", &(struct token_names){t, false}, p->id);
     out_end(o);
 }
 

@@ -347,6 +347,24 @@ static int read_timeout(struct request *r, const struct json *body, struct err *
     return 0;
 }
 
+/* Read vLLM's repetition_detection. The smallest pattern has one token by default. */
+static int read_repetition(struct request *r, const struct json *body, struct err *e)
+{
+    const struct json *given = body_field(body, "repetition_detection");
+    int64_t max = 0, min = 0, count = 0;
+    struct err why = {0};
+    if (!given) return 0;
+    if (json_kind(given) != JK_OBJECT)
+        return body_wrong("repetition_detection", "an object", given, e);
+    int rc = body_int(given, "max_pattern_size", 0, INT32_MAX, &max, &why);
+    if (rc == 0) rc = body_int(given, "min_pattern_size", 0, INT32_MAX, &min, &why);
+    if (rc == 0) rc = body_int(given, "min_count", 0, INT32_MAX, &count, &why);
+    if (rc != 0) return err_field(e, rc, "repetition_detection", ".%s", why.text);
+    r->repetition = (struct repetition){
+        .size_min = min ? (int)min : 1, .size_max = (int)max, .count = (int)count};
+    return 0;
+}
+
 /* n_predict is llama.cpp's name of max_tokens. -1 means no limit. */
 int api_read_n_predict(const struct api *a, const struct json *body, int64_t *n, struct err *e)
 {
@@ -367,11 +385,13 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     *ro = (struct reply_options){.tokenizer = t};
     r->params = a->defaults;
     int rc = read_numbers(&r->params, body, e);
+    if (rc == 0) rc = read_samplers(&r->params, body, e);
     if (rc == 0) rc = read_seed(&r->params, body, e);
     if (rc == 0) rc = read_choices(r, body, e);
     if (rc == 0) rc = read_beams(r, body, e);
     if (rc == 0) rc = read_holder(r, body, e);
     if (rc == 0) rc = read_timeout(r, body, e);
+    if (rc == 0) rc = read_repetition(r, body, e);
     if (rc == 0) rc = body_int(body, "max_tokens", 0, INT32_MAX, &max_tokens, e);
     if (rc == 0) rc = api_read_n_predict(a, body, &max_tokens, e);
     r->max_tokens = (int)max_tokens;
@@ -402,5 +422,5 @@ int api_read_logprobs(struct request *r, const struct json *body, struct err *e)
     if (rc == 0) rc = body_int(body, "prompt_logprobs", 0, TOP_LOGPROB_MAX, &n_prompt, e);
     r->params.n_logprob = (int32_t)n;
     r->n_prompt_logprob = (int)n_prompt;
-    return rc;
+    return rc ? rc : read_logprob_ids(r, &r->arena, body, e);
 }

@@ -24,6 +24,12 @@ int pooled_read_activation(const struct json *body, bool *use, struct err *e);
  * activation of the model's classifier. ERR_IO if the numbers are not finite, ERR_MEMORY. */
 int pooled_logits(const struct api_call *c, const struct part *p, bool activate, float **out,
                   struct err *e);
+/* Read encoding_format, embed_dtype and endianness. ERR_ARG for an unknown word, or a number format
+ * of a list. */
+int vector_form_read(struct vector_form *f, const struct json *body, struct err *e);
+/* Append the vector v f32 [n] in its form. */
+void vector_put(struct json_out *o, const char *key, const struct vector_form *f, const float *v,
+                int64_t n);
 /* Append the ids of a model's prompt for a pair to `out`, which is empty. The prompt has at most
  * n_max ids; n_max < 0: no limit. ERR_ARG if n_max has no room for the prompt, and the errors of
  * tokenizer_encode. */

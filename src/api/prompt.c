@@ -216,13 +216,29 @@ static int check_contents(const struct json *messages, struct err *e)
     return 0;
 }
 
+int api_template(struct template **out, const struct template *known, const struct json *body,
+                 struct err *e)
+{
+    const struct json *given = body_field(body, "chat_template");
+    struct err why = {0};
+    size_t n;
+    const char *text = json_text(given, &n);
+    *out = NULL;
+    if (!given || (text && n == 0)) return 0; /* as in vLLM, an empty one is the model's */
+    if (!text) return body_wrong("chat_template", "a string", given, e);
+    if (known && strcmp(template_source(known), text) == 0 && strlen(text) == n) return 0;
+    int rc = template_open(out, text, n, &why);
+    if (rc == ERR_FORMAT) rc = ERR_ARG;
+    return rc ? err_field(e, rc, "chat_template", ": %s", why.text) : 0;
+}
+
 /* Fields of the body have precedence over the chat's defaults. answer_only saves a second
  * rendering, because callers need only the beginning of the answer. */
 static int render(const struct api *a, const struct json *body, struct buf *prompt,
                   struct chat_turn *turn, struct err *e)
 {
     const struct chat *chat = a->chat;
-    if (!chat->t)
+    if (!chat->t && !body_is_set(body_field(body, "chat_template")))
         return err_field(
             e, ERR_UNSUPPORTED, "messages",
             ": chat template not found in the model; give one with --chat-template FILE");
@@ -232,7 +248,9 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
                              .answer_only = true,
                              .system = chat->system,
                              .now = chat->now};
-    int rc = check_kind(body, "messages", JK_LIST, "a list of messages", &c.messages, e);
+    struct template *own = NULL;
+    int rc = api_template(&own, chat->t, body, e);
+    if (rc == 0) rc = check_kind(body, "messages", JK_LIST, "a list of messages", &c.messages, e);
     if (rc == 0 && json_count(c.messages) == 0)
         rc = err_field(e, ERR_ARG, "messages", ": must have at least 1 message, got 0");
     if (rc == 0) rc = check_kind(body, "tools", JK_LIST, "a list of tools", &c.tools, e);
@@ -244,7 +262,9 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
     if (rc == 0) rc = read_turn(&c, body, e);
     if (rc == 0) rc = read_effort(&c, body, e);
     if (!c.kwargs) c.kwargs = chat->kwargs;
-    return rc ? rc : template_render(chat->t, &c, prompt, turn, e);
+    if (rc == 0) rc = template_render(own ? own : chat->t, &c, prompt, turn, e);
+    template_close(own);
+    return rc;
 }
 
 /* Render, and record the time. Custom tools become functions first. */
@@ -321,19 +341,19 @@ int read_mixed(struct ids *ids, const struct api *a, const char *name, const str
     return rc;
 }
 
-/* Keep the text before an echoed answer. This text is the remaining part of a truncated prompt.
- * Each choice repeats it, so it must not be longer than the context. */
-static int keep_echo(struct part *p, const struct tokenizer *t, const struct json *prompt, bool cut,
-                     struct err *e)
+/* Keep the text of the prompt in `out`. This text is the remaining part of a truncated prompt. Each
+ * choice may repeat it, so it must not be longer than the context. */
+static int keep_text(struct buf *out, const struct part *p, const struct tokenizer *t,
+                     const struct json *prompt, bool cut, struct err *e)
 {
     const struct ids *ids = &p->request->prompt;
     size_t n;
     const char *text = json_text(prompt, &n);
     if (text && !cut)
-        buf_add(&p->echo, text, n);
+        buf_add(out, text, n);
     else
-        tokenizer_decode(t, ids->v, ids->n, 0, &p->echo);
-    return p->echo.failed ? err_memory(e, "the prompt's text", ids->n) : 0;
+        tokenizer_decode(t, ids->v, ids->n, 0, out);
+    return out->failed ? err_memory(e, "the prompt's text", ids->n) : 0;
 }
 
 /* Tokenize a prompt, and record the time. */
@@ -380,7 +400,9 @@ static int fill_part(struct part *p, const struct api_call *c, const struct json
     size_t n_whole = p->request->prompt.n;
     if (rc == 0) rc = cut_prompt(p->request, c->api, body, e);
     bool cut = p->request->prompt.n < n_whole;
-    return rc || !c->echo ? rc : keep_echo(p, c->api->session->tokenizer, prompt, cut, e);
+    const struct tokenizer *t = c->api->session->tokenizer;
+    if (rc == 0 && c->echo) rc = keep_text(&p->echo, p, t, prompt, cut, e);
+    return rc || !c->text_back ? rc : keep_text(&p->text, p, t, prompt, cut, e);
 }
 
 /* Return the item of a prompt that is a list of one text or of one list; any other prompt

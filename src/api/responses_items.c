@@ -69,7 +69,7 @@ static void put_logs(const struct api_call *c, struct json_out *o, const struct 
 {
     const struct answer_log *log = &c->part->choice[0].log;
     const bool any = c->logprobs && item->n_log > from;
-    put_logprobs_list(o, "logprobs", c->api->session->tokenizer,
+    put_logprobs_list(o, "logprobs", &(struct token_names){c->api->session->tokenizer, false},
                       any ? log->v + item->log + from : NULL, any ? item->n_log - from : 0);
 }
 

@@ -109,6 +109,39 @@ static inline struct json *post(struct rig *r, const char *url, const char *body
     return got;
 }
 
+/* Return the frames of a body's stream as a list. The caller owns it. */
+static inline struct json *post_stream(struct rig *r, const char *url, const char *body)
+{
+    struct err e = {0};
+    struct api_call *c = NULL;
+    struct buf b = {0}, list = {0};
+    struct json *sent = parse(body), *got = NULL;
+    struct queue *bell = queue_open(1, 1);
+    char byte;
+    int rc = api_call_open(&c, &r->api, url, sent, bell, &e);
+    if (rc == 0) rc = api_call_submit(c, &e);
+    for (bool done = rc != 0; !done;) {
+        (void)queue_pop(bell, &byte, -1);
+        done = api_call_poll(c);
+        api_call_stream(c, &b);
+    }
+    api_call_close(c);
+    buf_add_char(&list, '[');
+    for (char *at = b.data, *end; at && (end = strstr(at, "\n\n")); at = end + 2)
+        if (strncmp(at, "data: {", 7) == 0) {
+            if (list.n > 1) buf_add_char(&list, ',');
+            buf_add(&list, at + 6, (size_t)(end - at) - 6);
+        }
+    buf_add_char(&list, ']');
+    if (rc != 0 || json_parse(&got, list.data, list.n, NULL, &e) != 0)
+        test_fail(__FILE__, __LINE__, "%s: %s", body, e.text);
+    json_drop(sent);
+    buf_deinit(&b);
+    buf_deinit(&list);
+    queue_close(bell);
+    return got;
+}
+
 /* Return the value at a path such as "choices.0.message". */
 static inline const struct json *at(const struct json *j, const char *path)
 {

@@ -24,16 +24,26 @@ bool api_call_has_output(const struct api_call *c)
     return false;
 }
 
+/* Return true if the next piece of a choice must wait for more tokens (stream_interval). The first
+ * and the last piece do not wait. */
+static bool must_wait(const struct api_call *c, const struct part *p, const struct choice *a)
+{
+    const size_t n = a->ids.n - a->n_token_sent;
+    return a->n_token_sent > 0 && !a->reply.finish && !p->no_memory &&
+           n < (size_t)c->stream_interval;
+}
+
 /* Emit the unsent part of one choice. Return false if the choice has no answer. The stream then
  * ends. */
 static bool put_choice(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)
 {
     struct err e = {0};
-    if (a->ended) return true;
+    if (a->ended || must_wait(c, p, a)) return true;
     int rc = a->reply.finish || p->no_memory ? check_choice(p, a, &e) : 0;
     if (rc == 0) c->dialect->put_pieces(c, p, a, index, b);
     if (rc == 0 && p->no_memory) rc = check_choice(p, a, &e);
+    a->n_token_sent = a->ids.n;
     a->ended = a->reply.finish != FINISH_NONE;
     if (rc != 0 && c->dialect->name_error) c->dialect->name_error(c, &e);
     if (rc != 0) c->dialect->put_error(c, b, rc, &e);

@@ -20,13 +20,6 @@ static int read_classify(struct api_call *c, const struct json *body, struct err
     return rc ? rc : read_prompts(c, body, pooled_open_class, e);
 }
 
-static void put_numbers(struct json_out *o, const char *key, const float *v, int64_t n)
-{
-    out_list(o, key);
-    for (int64_t i = 0; i < n; i++) out_float(o, NULL, v[i]);
-    out_end(o);
-}
-
 static int put_class(const struct api_call *c, const struct part *p, const struct choice *a,
                      bool *called, struct json_out *o, struct err *e)
 {
@@ -43,7 +36,7 @@ static int put_class(const struct api_call *c, const struct part *p, const struc
         out_text(o, "label", label, n_label);
     else
         out_null(o, "label");
-    put_numbers(o, "probs", v, n);
+    vector_put(o, "probs", &(struct vector_form){0}, v, n);
     out_int(o, "num_classes", n);
     free(v);
     return 0;
@@ -61,14 +54,11 @@ static int read_pooling(struct api_call *c, const struct json *body, struct err 
 {
     const struct model_info *info = c->api->session->info;
     const bool has_class = info->head_out[HEAD_CLASS] > 0;
-    const char *task = has_class ? "classify" : "embed", *format = "float";
+    const char *task = has_class ? "classify" : "embed";
     int rc = openai_read(c, body, e);
     struct openai *own = c->own;
     if (rc == 0) rc = pooled_read_activation(body, &own->activate, e);
-    if (rc == 0) rc = body_text(body, "encoding_format", 16, &format, e);
-    if (rc == 0 && strcmp(format, "float") != 0)
-        rc = err_field(e, ERR_UNSUPPORTED, "encoding_format", ": must be \"float\", got \"%s\"",
-                       format);
+    if (rc == 0) rc = vector_form_read(&own->vector, body, e);
     if (rc == 0) own->normalize = info->normalize;
     if (rc == 0) rc = body_flag(body, "normalize", &own->normalize, e);
     if (rc == 0) rc = body_text(body, "task", 32, &task, e);
@@ -86,11 +76,16 @@ static int read_pooling(struct api_call *c, const struct json *body, struct err 
     return rc;
 }
 
-/* Append a list of lists, one for each token. */
-static void put_rows(struct json_out *o, const float *v, int64_t n, int d)
+/* Append a list of vectors, one for each token. As base64, they are one text. */
+static void put_rows(struct json_out *o, const struct vector_form *f, const float *v, int64_t n,
+                     int d)
 {
+    if (f->base64) {
+        vector_put(o, "data", f, v, n);
+        return;
+    }
     out_list(o, "data");
-    for (int64_t i = 0; i < n; i += d) put_numbers(o, NULL, v + i, d);
+    for (int64_t i = 0; i < n; i += d) vector_put(o, NULL, f, v + i, d);
     out_end(o);
 }
 
@@ -105,9 +100,9 @@ static int put_pooling(const struct api_call *c, const struct part *p, const str
     out_word(o, "object", "pooling");
     if (!own->classify && !own->tokens) api_scale(v, (int)p->n_pooled, own->normalize);
     if (own->tokens)
-        put_rows(o, v, p->n_pooled, c->api->session->info->d_hidden);
+        put_rows(o, &own->vector, v, p->n_pooled, c->api->session->info->d_hidden);
     else
-        put_numbers(o, "data", v, p->n_pooled);
+        vector_put(o, "data", &own->vector, v, p->n_pooled);
     free(v);
     return 0;
 }

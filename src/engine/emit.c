@@ -169,6 +169,28 @@ static void stop_or_fail(struct engine *en, struct seq *s, const float *logits,
         fail(en, s, cause_of(en, s, logits, mask));
 }
 
+/* Return true if the last `size` tokens of n are equal to the size tokens before them, count - 1
+ * times. */
+static bool repeats(const int32_t *token, int n, int size, int count)
+{
+    if ((int64_t)size * count > n) return false;
+    for (int i = n - 1; i >= n - size * (count - 1); i--)
+        if (token[i] != token[i - size]) return false;
+    return true;
+}
+
+/* Return true if the answer ends with a repeated pattern (vLLM's repetition_detection). */
+static bool ends_in_repetition(const struct seq *s)
+{
+    const struct request *r = s->group->request;
+    const struct repetition *p = &r->repetition;
+    const int n = s->n_token - s->n_prompt;
+    if (p->size_max == 0 || s->n_output < r->params.min_tokens) return false;
+    for (int size = p->size_min; size <= p->size_max; size++)
+        if (repeats(s->token + s->n_prompt, n, size, p->count)) return true;
+    return false;
+}
+
 /* Process a picked token. The order matters: a stop token is neither emitted nor given to the
  * constraint, and the limit is checked after the token is emitted. */
 static void accept(struct engine *en, struct seq *s, const struct pick *p)
@@ -189,7 +211,10 @@ static void accept(struct engine *en, struct seq *s, const struct pick *p)
     s->token[s->n_token++] = p->id;
     sampler_accept(s->sampler, p->id);
     emit_token(en, s, p);
-    if (s->n_output == r->max_tokens) s->finish = FINISH_LENGTH;
+    if (s->n_output == r->max_tokens)
+        s->finish = FINISH_LENGTH;
+    else if (ends_in_repetition(s))
+        s->finish = FINISH_REPETITION;
 }
 
 void emit_pick(struct engine *en, struct seq *s, const float *logits, const uint32_t *mask)
@@ -369,7 +394,7 @@ static void count_answer(const struct engine *en, const struct group *g, const s
     static const enum stat_id how[] = {
         [FINISH_STOP] = STAT_done_stop,       [FINISH_LENGTH] = STAT_done_length,
         [FINISH_ABORT] = STAT_done_abort,     [FINISH_ERROR] = STAT_done_error,
-        [FINISH_TIMEOUT] = STAT_done_timeout,
+        [FINISH_TIMEOUT] = STAT_done_timeout, [FINISH_REPETITION] = STAT_done_repetition,
     };
     const struct seq *s = &g->seq[0];
     int n_longest = s->n_output;

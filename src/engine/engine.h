@@ -51,6 +51,7 @@ enum finish {
     /* refused while queued: the queue or memory is full, and the request's holder has the largest
      * share */
     FINISH_REFUSED,
+    FINISH_REPETITION, /* the last tokens repeat a pattern (request.repetition) */
 };
 /* cause of FINISH_ERROR */
 enum cause {
@@ -60,7 +61,7 @@ enum cause {
     CAUSE_LIMIT,  /* the constraint exceeded a limit, or allows no token */
     CAUSE_MEMORY, /* memory is exhausted */
 };
-/* Return "stop", "length", "abort", "error", "timeout" or "refused"; static. */
+/* Return "stop", "length", "abort", "error", "timeout", "refused" or "repetition"; static. */
 const char *finish_name(enum finish f);
 
 /* Counts and times of a choice (EVENT_CHOICE) or of the whole request (EVENT_DONE). n_output of
@@ -96,6 +97,7 @@ struct event {
  * this is true for every length. These values are transformers' True, False and "never". */
 enum beam_stop { BEAM_HEURISTIC, BEAM_STOP, BEAM_NEVER };
 enum { CHOICES_MAX = 128 };
+enum { PATTERN_MAX = 256 }; /* maximum of request.repetition.size_max */
 
 /* Pooling of a prompt's final hidden states (after the output norm) into one vector: their mean, or
  * the state of the last or first token. POOLING_ALL returns the states of all tokens. POOLING_NONE
@@ -130,6 +132,11 @@ struct request {
     /* f32 [head_out[head]], or [prompt.n, d_hidden] for POOLING_ALL. Borrowed by this request only,
      * must outlive it. Complete at FINISH_LENGTH */
     float *pooled;
+    /* An answer ends if its last tokens are a pattern of [size_min, size_max] tokens, count times
+     * in succession. size_max 0: off. */
+    struct repetition {
+        int size_min, size_max, count;
+    } repetition;
     int64_t deadline_us; /* limit from arrival to FINISH_TIMEOUT, microseconds; 0: none */
     uint64_t cache_salt; /* salt; requests share cached prefixes only if their salts are equal */
     /* adapter of the model, in [0, limits.n_adapter]; 0: none selected. Requests share cached

@@ -41,8 +41,8 @@ void request_close(struct request *r)
 /* Return a name from a list in the order of enum finish. */
 const char *finish_name(enum finish f)
 {
-    static const char *const name[] = {"none",  "stop",    "length", "abort",
-                                       "error", "timeout", "refused"};
+    static const char *const name[] = {"none",  "stop",    "length",  "abort",
+                                       "error", "timeout", "refused", "repetition"};
     CHECK((size_t)f < sizeof name / sizeof name[0], "finish %d", (int)f);
     return name[f];
 }

@@ -438,7 +438,7 @@ static void count_phases(struct stats *st, const struct answer_times *t)
 void stats_done(struct stats *st, const struct answer_times *t)
 {
     struct histogram *h = st->now.times;
-    CHECK(t->done >= STAT_done_stop && t->done <= STAT_done_timeout, "figure %d", (int)t->done);
+    CHECK(t->done >= STAT_done_stop && t->done <= STAT_done_repetition, "figure %d", (int)t->done);
     st->now.value[t->done]++;
     histogram_add(&h[TIMES_e2el], t->done_us - t->arrival_us);
     histogram_add(&h[TIMES_e2el_fine], t->done_us - t->arrival_us);

@@ -120,6 +120,20 @@ static int check_choices(const struct request *r, struct err *e)
     if (r->best_of != 0 && (r->best_of < r->n || r->best_of > CHOICES_MAX))
         return err_field(e, ERR_ARG, "best_of", ": must be in [%d, %d] (from n), got %d", r->n,
                          CHOICES_MAX, r->best_of);
+    const struct repetition *p = &r->repetition;
+    if (p->size_max < 0 || p->size_max > PATTERN_MAX)
+        return err_field(e, ERR_ARG, "repetition_detection",
+                         ".max_pattern_size: must be in [0, %d], got %d", PATTERN_MAX, p->size_max);
+    if (p->size_max && (p->size_min < 1 || p->size_min > p->size_max))
+        return err_field(e, ERR_ARG, "repetition_detection",
+                         ".min_pattern_size: must be in [1, %d] (max_pattern_size), got %d",
+                         p->size_max, p->size_min);
+    if (p->size_max && p->count < 2)
+        return err_field(e, ERR_ARG, "repetition_detection",
+                         ".min_count: must be at least 2, got %d", p->count);
+    if (p->size_max && r->beam_width)
+        return err_field(e, ERR_UNSUPPORTED, "repetition_detection",
+                         ": must not come with use_beam_search");
     if (r->deadline_us < 0)
         return err_field(e, ERR_ARG, "timeout", ": must be at least 0 us, got %lld",
                          (long long)r->deadline_us);

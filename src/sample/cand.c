@@ -67,8 +67,16 @@ bool cand_survey(struct sample_work *w, const float *row, int n)
     w->row = row;
     w->n = n;
     w->weighed = false;
-    w->max = w->kern.row_max(w->block_max, row, n);
+    w->max = w->row_max = w->kern.row_max(w->block_max, row, n);
     return w->max >= -FLT_MAX;
+}
+
+void cand_raise(struct sample_work *w)
+{
+    if (w->row) return;
+    const float max = w->kern.row_max(w->block_sum, w->logit, w->n);
+    w->weighed = w->weighed && max == w->max;
+    w->max = max;
 }
 
 int32_t cand_best(struct sample_work *w)
@@ -87,8 +95,7 @@ float cand_floor_of_k(struct sample_work *w, int k)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-/* Return the lowest f32 >= x. */
-static float float_at_least(double x)
+float cand_float_at_least(double x)
 {
     if (!(x > -FLT_MAX)) return -FLT_MAX;
     if (x > FLT_MAX) return FLT_MAX;
@@ -119,7 +126,7 @@ static void list_keep(struct sample_work *w, const float *key, float floor, int 
 
 void cand_gather(struct sample_work *w, double floor)
 {
-    float lo = float_at_least(floor);
+    float lo = cand_float_at_least(floor);
     if (!w->row) {
         list_keep(w, w->logit, lo, INT_MAX);
         return;
@@ -134,10 +141,19 @@ void cand_keep_cut(struct sample_work *w, const float *key, struct cut cut)
     list_keep(w, key, cut.floor, cut.n_tie);
 }
 
+/* Both cuts are prefixes of the candidates in one order, so the longer one contains the other. */
+struct cut cand_cut_at_least(struct sample_work *w, const float *key, struct cut cut, int n_min)
+{
+    if (n_min <= 1) return cut;
+    struct cut least = rank_cut(w, key, NULL, w->n, n_min);
+    bool longer = least.floor < cut.floor || (least.floor == cut.floor && least.n_tie > cut.n_tie);
+    return longer ? least : cut;
+}
+
 void cand_keep_weight(struct sample_work *w, double floor)
 {
     CHECK(w->weighed, "%d candidates have no weights", w->n);
-    list_keep(w, w->weight, float_at_least(floor), INT_MAX);
+    list_keep(w, w->weight, cand_float_at_least(floor), INT_MAX);
 }
 
 void cand_keep_one(struct sample_work *w, int at)

@@ -2,9 +2,10 @@
  *
  * A sampler is made once per sequence, with only the stages that its parameters need. A plain
  * greedy sampler has no stages. The pick of a greedy sampler is one pass over the logits.
- * stages.def lists the stages in order. struct stage is in sample_impl.h. Temperature is not a
- * stage. The weights are exp((logit - max) / temperature). So no logit overflows, and stages before
- * the cuts process raw logits.
+ * stages.def lists the stages in order. struct stage is in sample_impl.h. A request may have
+ * another order (order.c). The weights are exp((logit - max) / temperature). So no logit overflows,
+ * and stages before the cuts process raw logits. The stage of the temperature only sets the value
+ * for the stages after it. Without an order, all cuts have the request's temperature.
  *
  * Random numbers are Philox of (seed, choice, position, draw). race.c draws a token. The position
  * is the number of accepted output tokens. So other sequences of the batch, or a repeated pick, do
@@ -15,7 +16,7 @@
 
 #include <stdlib.h>
 
-#define STAGE(name) &stage_##name,
+#define STAGE(name, sampler) &stage_##name,
 static const struct stage *const stages[] = {
 #include "stages.def"
 };
@@ -25,7 +26,7 @@ static const struct stage *const stages[] = {
 
 static bool stage_serves(const struct stage *st, const struct sample_params *p)
 {
-    if (st->kind != STAGE_EDIT && p->temperature == 0) return false;
+    if (st->kind != STAGE_EDIT && order_is_greedy(p)) return false;
     if (st->kind == STAGE_CUT && p->mirostat != 0) return false;
     return st->wanted(p);
 }
@@ -40,11 +41,23 @@ static bool link_add(struct sampler *s, const struct stage *st)
     return !st->needs_history || s->history;
 }
 
+static bool add_if_wanted(struct sampler *s, const struct stage *st)
+{
+    return !stage_serves(st, &s->p) || link_add(s, st);
+}
+
+/* Add the stages that an order does not place and that edit, then those of the order, then the
+ * others. Mirostat replaces the cuts of an order. */
 static bool chain_build(struct sampler *s)
 {
-    for (int i = 0; i < N_STAGE; i++)
-        if (stage_serves(stages[i], &s->p) && !link_add(s, stages[i])) return false;
-    return true;
+    bool ok = true, ordered = s->p.n_order >= 0;
+    for (int i = 0; ok && i < N_STAGE; i++)
+        if (!ordered || (!order_places(i) && stages[i]->kind == STAGE_EDIT))
+            ok = add_if_wanted(s, stages[i]);
+    for (int i = 0; ok && i < s->p.n_order; i++) ok = add_if_wanted(s, stages[s->p.order[i]]);
+    for (int i = 0; ok && ordered && i < N_STAGE; i++)
+        if (!order_places(i) && stages[i]->kind != STAGE_EDIT) ok = add_if_wanted(s, stages[i]);
+    return ok;
 }
 
 int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,
@@ -64,7 +77,7 @@ int sampler_open(struct sampler **out, const struct sample_params *p, const stru
     s->lists = lists;
     s->own_lists = !p->lists;
     s->v = *v;
-    s->temperature_inverse = p->temperature > 0 ? 1.0 / (double)p->temperature : 1;
+    s->greedy = order_is_greedy(p);
     s->key = (struct rng_key){.seed = p->seed, .stream = choice};
     s->context_max = context_max;
     *out = s;
@@ -146,6 +159,7 @@ bool chain_candidates(const struct sampler *s, struct sample_work *w, const floa
                       const uint32_t *mask)
 {
     if (!cand_survey(w, chain_edit(s, w, logits, mask), s->v.n_vocab)) return false;
+    temperature_begin(s, w);
     for (int i = 0; i < s->n_cut; i++) s->cut[i].stage->apply(s->cut[i].state, s, w);
     return true;
 }
@@ -161,7 +175,7 @@ static int32_t pick_drawn(const struct sampler *s, struct sample_work *w, const 
                           const uint32_t *mask)
 {
     if (!chain_candidates(s, w, logits, mask)) return -1;
-    cand_weigh(w, s->temperature_inverse);
+    cand_weigh(w, w->temperature_inverse);
     int at = race_draw(w, &s->key);
     for (int i = 0; i < s->n_cut; i++)
         if (s->cut[i].stage->drawn) s->cut[i].stage->drawn(s->cut[i].state, s, w, at);
@@ -186,19 +200,34 @@ unsigned sampler_forbidding(const struct sampler *s, struct sample_work *w, cons
     return found;
 }
 
+/* Compute logprobs of the distribution after all stages. That of a greedy pick has one token. */
+static void post_logprobs(const struct sampler *s, struct sample_work *w, int32_t id,
+                          struct pick *out)
+{
+    if (s->greedy) {
+        cand_gather(w, w->max);
+        cand_keep_one(w, 0);
+        cand_weigh(w, 1);
+    }
+    logprobs_of_draw(w, id, s->p.n_logprob, out);
+}
+
 void sampler_pick(struct sampler *s, struct sample_work *w, const float *logits,
                   const uint32_t *mask, struct pick *out)
 {
     CHECK(s->v.n_vocab <= w->n_vocab, "%d logits, room for %d", s->v.n_vocab, w->n_vocab);
-    bool greedy = s->p.temperature == 0;
-    int32_t id = greedy ? pick_greedy(s, w, logits, mask) : pick_drawn(s, w, logits, mask);
+    int32_t id = s->greedy ? pick_greedy(s, w, logits, mask) : pick_drawn(s, w, logits, mask);
     out->id = id;
     out->chosen = (struct logprob){.id = id};
     out->n_top = 0;
     if (s->p.n_logprob < 0) return;
+    if (s->p.post_logprob && id >= 0) {
+        post_logprobs(s, w, id, out);
+        return;
+    }
     if (mask || s->n_edit > 0)
         cand_survey(w, logits, s->v.n_vocab);
     else
         cand_restart(w, logits, s->v.n_vocab);
-    logprobs_of_row(w, id, s->p.n_logprob, out);
+    logprobs_of_row(w, s->lists, id, s->p.n_logprob, out);
 }

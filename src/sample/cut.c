@@ -1,7 +1,7 @@
 /* cut.c - the cuts that keep the best part of the distribution.
  *
  * p is the softmax of logit / temperature over the candidates of the earlier cuts. Each cut keeps
- * at least one candidate. Ties go to the lower ids.
+ * at least one candidate, and the last three at least min_keep. Ties go to the lower ids.
  *
  *   top_n_sigma  (Tang et al. 2024) logit >= max - n * sigma; sigma is the standard deviation
  *                (population) of the logits that are not forbidden. Independent of temperature.
@@ -35,7 +35,8 @@ static void top_n_sigma_apply(void *state, const struct sampler *s, struct sampl
 {
     (void)state;
     cand_gather(w, -FLT_MAX);
-    cand_gather(w, w->max - (double)s->p.top_n_sigma * logit_sigma(w));
+    const double max = w->kern.row_max(w->block_sum, w->logit, w->n);
+    cand_gather(w, max - (double)s->p.top_n_sigma * logit_sigma(w));
 }
 
 const struct stage stage_top_n_sigma = {
@@ -78,9 +79,10 @@ static void typical_p_apply(void *state, const struct sampler *s, struct sample_
 {
     (void)state;
     cand_gather(w, -FLT_MAX);
-    cand_weigh(w, s->temperature_inverse);
+    cand_weigh(w, w->temperature_inverse);
     typical_keys(w);
-    cand_keep_cut(w, w->key, rank_cut(w, w->key, w->weight, w->n, s->p.typical_p * w->total));
+    struct cut cut = rank_cut(w, w->key, w->weight, w->n, s->p.typical_p * w->total);
+    cand_keep_cut(w, w->key, cand_cut_at_least(w, w->key, cut, s->p.min_keep));
 }
 
 const struct stage stage_typical_p = {
@@ -102,19 +104,20 @@ static void gather_mass(struct sample_work *w, const struct sampler *s, double t
     int n = w->n;
     for (double depth = 4; row; depth *= 2) {
         cand_restart(w, row, n);
-        cand_gather(w, depth < 105 ? w->max - depth * s->p.temperature : -FLT_MAX);
-        cand_weigh(w, s->temperature_inverse);
-        if (w->total >= target || depth >= 105) return;
+        cand_gather(w, depth < 105 ? w->max - depth * w->temperature : -FLT_MAX);
+        cand_weigh(w, w->temperature_inverse);
+        if ((w->total >= target && w->n >= s->p.min_keep) || depth >= 105) return;
     }
 }
 
 static void top_p_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
     (void)state;
-    cand_weigh(w, s->temperature_inverse);
+    cand_weigh(w, w->temperature_inverse);
     double target = s->p.top_p * w->total;
     gather_mass(w, s, target);
-    cand_keep_cut(w, w->logit, rank_cut(w, w->logit, w->weight, w->n, target));
+    struct cut cut = rank_cut(w, w->logit, w->weight, w->n, target);
+    cand_keep_cut(w, w->logit, cand_cut_at_least(w, w->logit, cut, s->p.min_keep));
 }
 
 const struct stage stage_top_p = {.kind = STAGE_CUT, .wanted = top_p_wanted, .apply = top_p_apply};
@@ -132,7 +135,14 @@ static void min_p_apply(void *state, const struct sampler *s, struct sample_work
 {
     (void)state;
     float max = w->row ? w->max : w->kern.row_max(w->block_sum, w->logit, w->n);
-    cand_gather(w, max + sample_log(s->p.min_p) * s->p.temperature);
+    double floor = max + sample_log(s->p.min_p) * w->temperature;
+    if (s->p.min_keep > 1) {
+        cand_gather(w, -FLT_MAX);
+        struct cut cut = {.floor = cand_float_at_least(floor), .n_tie = w->n};
+        cand_keep_cut(w, w->logit, cand_cut_at_least(w, w->logit, cut, s->p.min_keep));
+    } else {
+        cand_gather(w, floor);
+    }
 }
 
 const struct stage stage_min_p = {.kind = STAGE_CUT, .wanted = min_p_wanted, .apply = min_p_apply};

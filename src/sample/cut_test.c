@@ -37,7 +37,7 @@ static void ref_typical_p(struct dist *d, const struct sample_params *p)
     typical_middle = 0;
     for (int i = 0; i < d->n; i++) typical_middle += d->at[i].p * d->at[i].logit;
     qsort(d->at, (size_t)d->n, sizeof *d->at, typical_order);
-    while (n < d->n && sum < p->typical_p) sum += d->at[n++].p;
+    while (n < d->n && (sum < p->typical_p || n < p->min_keep)) sum += d->at[n++].p;
     d->n = n;
     qsort(d->at, (size_t)d->n, sizeof *d->at, entry_order);
 }
@@ -46,20 +46,20 @@ static void ref_top_p(struct dist *d, const struct sample_params *p)
 {
     double sum = 0;
     int n = 0;
-    while (n < d->n && sum < p->top_p) sum += d->at[n++].p;
+    while (n < d->n && (sum < p->top_p || n < p->min_keep)) sum += d->at[n++].p;
     d->n = n;
 }
 
 static void ref_min_p(struct dist *d, const struct sample_params *p)
 {
-    while (d->at[d->n - 1].p < p->min_p * d->at[0].p) d->n--;
+    while (d->n > p->min_keep && d->at[d->n - 1].p < p->min_p * d->at[0].p) d->n--;
 }
 
 static void ref_xtc(struct dist *d, const struct sample_params *p)
 {
     int n_top = 0;
     while (n_top < d->n && d->at[n_top].p >= p->xtc_threshold) n_top++;
-    if (n_top < 2) return;
+    if (n_top < 2 || d->n - (n_top - 1) < p->min_keep) return;
     d->n -= n_top - 1;
     memmove(d->at, d->at + n_top - 1, (size_t)d->n * sizeof *d->at);
 }
@@ -78,6 +78,7 @@ static void random_params(struct sample_params *p, unsigned cuts, int n, uint64_
     if (cuts & 4) p->typical_p = 0.05f + 0.9f * rng_float(rng);
     if (cuts & 8) p->top_p = 0.01f + 0.98f * rng_float(rng);
     if (cuts & 16) p->min_p = 0.001f + 0.9f * rng_float(rng) * rng_float(rng);
+    if (cuts & 64) p->min_keep = 1 + (int)rng_below(rng, 12);
     if (cuts & 32) p->xtc_probability = 1;
     if (cuts & 32) p->xtc_threshold = 0.3f * rng_float(rng);
 }
@@ -99,7 +100,7 @@ static bool cuts_agree(unsigned cuts, const float *logits, int n, uint64_t *rng)
     if (!same)
         test_fail(__FILE__, __LINE__, "cuts %#x of %d logits: %d tokens, not %d", cuts, n, r.w->n,
                   d.n);
-    cand_weigh(r.w, r.s->temperature_inverse);
+    cand_weigh(r.w, r.w->temperature_inverse);
     for (int i = 0; i < r.w->n && same; i++)
         for (int j = 0; j < d.n && d.n < 50; j++)
             if (d.at[j].id == r.w->id[i] &&
@@ -153,7 +154,68 @@ TEST(sample_any_cuts_together_match_references)
     for (int v = 0; v < (test_long() ? 10000 : 2000); v++) {
         int n = 1 + (int)rng_below(&rng, 600);
         random_logits(logits, n, &rng);
-        if (!cuts_agree((unsigned)rng_below(&rng, 64), logits, n, &rng)) return;
+        if (!cuts_agree((unsigned)rng_below(&rng, 128), logits, n, &rng)) return;
+    }
+}
+
+/* Return the temperature that dynatemp_range chooses for the candidates. */
+static double ref_temperature(struct dist *d, const struct sample_params *p)
+{
+    double entropy = 0, low = fmax(0, (double)p->temperature - p->dynatemp_range),
+           high = (double)p->temperature + p->dynatemp_range;
+    if (p->dynatemp_range == 0) return p->temperature;
+    dist_normalize(d, 1);
+    for (int i = 0; i < d->n; i++) entropy -= d->at[i].p > 0 ? d->at[i].p * log(d->at[i].p) : 0;
+    double h = d->n > 1 ? fmin(1, entropy / log(d->n)) : 0;
+    return low + (high - low) * pow(h, p->dynatemp_exponent);
+}
+
+/* Compare the candidates after samplers in a random order with the references, applied in that
+ * order. `typ_p` is 2 and `temperature` 6. */
+static bool order_agrees(const float *logits, int n, uint64_t *rng)
+{
+    static const char *const name[] = {"top_n_sigma", "top_k", "typ_p",      "top_p",
+                                       "min_p",       "xtc",   "temperature"};
+    struct text_span list[SAMPLER_MAX];
+    int which[SAMPLER_MAX], n_list = (int)rng_below(rng, 9);
+    struct sample_params p;
+    struct rig r = {0};
+    struct err e = {0};
+    random_params(&p, 127, n, rng);
+    if (rng_below(rng, 2)) p.dynatemp_range = rng_float(rng) * 2;
+    p.dynatemp_exponent = rng_float(rng) * 2;
+    for (int i = 0; i < n_list; i++) {
+        which[i] = (int)rng_below(rng, 7);
+        list[i] = (struct text_span){name[which[i]], strlen(name[which[i]])};
+    }
+    if (sample_params_order(&p, list, n_list, &e) != 0 || !rig_open(&r, &p, n)) return false;
+    chain_candidates(r.s, r.w, logits, NULL), cand_gather(r.w, -FLT_MAX);
+    struct dist d = dist_of(logits, n, 1);
+    double temperature = 1;
+    for (int i = 0; i < n_list; i++) {
+        if (which[i] == 6)
+            temperature = ref_temperature(&d, &p);
+        else
+            refs[which[i]](&d, &p);
+        dist_normalize(&d, temperature);
+    }
+    bool same = same_tokens(r.w, &d) && fabs(r.w->temperature - temperature) < 1e-4;
+    if (!same)
+        test_fail(__FILE__, __LINE__, "%d samplers of %d logits: %d tokens at %g, not %d at %g",
+                  n_list, n, r.w->n, r.w->temperature, d.n, temperature);
+    free(d.at);
+    rig_close(&r);
+    return same;
+}
+
+TEST(sample_any_order_matches_references)
+{
+    uint64_t rng = 8;
+    static float logits[600];
+    for (int v = 0; v < (test_long() ? 10000 : 2000); v++) {
+        int n = 1 + (int)rng_below(&rng, 600);
+        random_logits(logits, n, &rng);
+        if (!order_agrees(logits, n, &rng)) return;
     }
 }
 

@@ -87,13 +87,24 @@ static bool copy_breakers(struct sample_lists *l, const struct sample_params *p)
     return l->breaker;
 }
 
+static bool copy_logprob_ids(struct sample_lists *l, const struct sample_params *p)
+{
+    size_t n_byte = (size_t)p->n_logprob_id * sizeof *l->logprob_id;
+    l->logprob_id = arena_push(&l->mem, n_byte, 16);
+    if (!l->logprob_id) return false;
+    memcpy(l->logprob_id, p->logprob_id, n_byte);
+    l->n_logprob_id = p->n_logprob_id;
+    return true;
+}
+
 static bool copy_all(struct sample_lists *l, const struct sample_params *p,
                      const struct sample_vocab *v)
 {
     return (p->n_bias == 0 || copy_bias(l, p)) && (p->n_bad_word == 0 || copy_words(l, p)) &&
            (p->n_allowed == 0 || mark_allowed(l, p, v->n_vocab)) &&
            (p->min_tokens == 0 || copy_endings(l, p, v)) &&
-           (p->n_dry_breaker <= 0 || copy_breakers(l, p));
+           (p->n_dry_breaker <= 0 || copy_breakers(l, p)) &&
+           (p->n_logprob_id == 0 || copy_logprob_ids(l, p));
 }
 
 /* ---- check that a token is permitted ---- */

@@ -67,3 +67,61 @@ TEST(sample_logprobs_are_of_the_raw_distribution)
     EXPECT(out.top[out.chosen.rank - 1].logprob == out.chosen.logprob);
     rig_close(&r);
 }
+
+/* Goal: post_logprob gives the distribution of the draw: it sums to 1 over the tokens that the cuts
+ * keep, and changes no pick. A greedy pick has probability 1. */
+TEST(sample_post_logprobs_are_those_of_the_draw)
+{
+    static float logits[500];
+    uint64_t rng = 11;
+    for (int v = 0; v < 500; v++) {
+        int n = 1 + (int)rng_below(&rng, 500);
+        random_logits(logits, n, &rng);
+        struct sample_params p = sample_params_default;
+        struct rig raw = {0}, post = {0};
+        struct pick a, b;
+        p.temperature = v % 5 ? 0.3f + rng_float(&rng) : 0;
+        p.top_k = v % 3 ? 1 + (int)rng_below(&rng, 90) : 0;
+        p.n_logprob = 100;
+        if (!rig_open(&raw, &p, n)) return;
+        p.post_logprob = true;
+        if (!rig_open(&post, &p, n)) return;
+        sampler_pick(raw.s, raw.w, logits, NULL, &a);
+        sampler_pick(post.s, post.w, logits, NULL, &b);
+        EXPECT_INT(b.id, a.id);
+        double sum = 0;
+        bool has = false;
+        for (int i = 0; i < b.n_top; i++) {
+            sum += exp((double)b.top[i].logprob);
+            EXPECT(i == 0 || b.top[i].logprob <= b.top[i - 1].logprob);
+            EXPECT_INT(b.top[i].rank, i + 1);
+            if (b.top[i].id != b.id) continue;
+            has = true;
+            EXPECT(b.top[i].logprob == b.chosen.logprob && b.chosen.rank == i + 1);
+        }
+        if (p.top_k > 0 || p.temperature == 0) EXPECT(fabs(sum - 1) < 1e-5 && has);
+        if (p.temperature == 0) EXPECT(b.n_top == 1 && b.chosen.logprob == 0);
+        rig_close(&raw);
+        rig_close(&post);
+    }
+}
+
+/* Goal: logprob_id selects the tokens of top[], best first, with their ranks among all tokens. */
+TEST(sample_logprobs_of_named_tokens)
+{
+    float logits[6] = {1, 5, -INFINITY, 3, 4, 2};
+    const int32_t ids[] = {0, 2, 4};
+    struct sample_params p = sample_params_default;
+    struct rig r = {0};
+    struct pick out;
+    p.logprob_id = ids;
+    p.n_logprob_id = p.n_logprob = 3;
+    if (!rig_open(&r, &p, 6)) return;
+    sampler_pick(r.s, r.w, logits, NULL, &out);
+    EXPECT(out.n_top == 3 && out.top[0].id == 4 && out.top[1].id == 0 && out.top[2].id == 2);
+    EXPECT(out.top[0].rank == 2 && out.top[1].rank == 5 && out.top[2].logprob == -INFINITY);
+    struct dist d = dist_of(logits, 6, 1);
+    EXPECT(fabs(out.top[0].logprob - log(d.at[1].p)) < 1e-5);
+    free(d.at);
+    rig_close(&r);
+}

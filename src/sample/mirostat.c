@@ -44,11 +44,12 @@ static int heaviest(const struct sample_work *w)
 static void mirostat_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
     const struct mirostat *m = state;
-    cand_weigh(w, s->temperature_inverse);
+    (void)s;
+    cand_weigh(w, w->temperature_inverse);
     double floor = w->total * (m->mu > 0 ? sample_exp(-m->mu * ln_2) : 1);
     /* gather only the row's tokens that may have that weight, with a margin for rounding */
-    cand_gather(w, w->max + (sample_log(floor < 1 ? floor : 1) - 0.01) * s->p.temperature);
-    cand_weigh(w, s->temperature_inverse);
+    cand_gather(w, w->max + (sample_log(floor < 1 ? floor : 1) - 0.01) * w->temperature);
+    cand_weigh(w, w->temperature_inverse);
     int best = heaviest(w);
     if (w->weight[best] >= floor)
         cand_keep_weight(w, floor);

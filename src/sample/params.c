@@ -14,6 +14,7 @@ const struct sample_params sample_params_default = {
 #define ONE_INT(name, fallback, ...) .name = fallback,
 #include "sample/params.def"
     .n_dry_breaker = -1,
+    .n_order = -1,
     .n_logprob = -1,
 };
 
@@ -114,6 +115,7 @@ static int check_counts(const struct sample_params *p, struct err *e)
         {"allowed_token_ids", p->n_allowed, 0, INT32_MAX},
         {"bad_words", p->n_bad_word, 0, INT32_MAX},
         {"stop_token_ids", p->n_stop_id, 0, INT32_MAX},
+        {"logprob_token_ids", p->n_logprob_id, 0, 100},
         {"logprobs", p->n_logprob, -1, 100},
     };
     for (size_t i = 0; i < sizeof count / sizeof count[0]; i++)
@@ -184,6 +186,7 @@ int sample_params_check(const struct sample_params *p, int n_vocab, struct err *
     if (rc == 0) rc = check_ids("allowed_token_ids", p->allowed, p->n_allowed, n_vocab, e);
     if (rc == 0) rc = check_bad_words(p, n_vocab, e);
     if (rc == 0) rc = check_ids("stop_token_ids", p->stop_id, p->n_stop_id, n_vocab, e);
+    if (rc == 0) rc = check_ids("logprob_token_ids", p->logprob_id, p->n_logprob_id, n_vocab, e);
     if (rc == 0) rc = check_breakers(p, e);
     return rc;
 }

@@ -4,7 +4,9 @@
  *     logit_bias, bad_words, allowed_token_ids, min_tokens               (permitted tokens)
  *     repetition, frequency, presence penalty, DRY                       (from the history)
  *     temperature; top-n-sigma, top-k, typical-p, top-p, min-p, XTC (truncate the distribution)
+ *     adaptive-p (changes the distribution that remains)
  *     mirostat 2 (in place of the cuts), then the draw, or greedy if temperature is 0
+ * A request may choose another order from the penalties on (sample_params.order).
  * Random numbers depend only on (seed, choice, position, token id), so tokens do not depend on
  * other sequences. The position is the number of accepted output tokens. A pick changes no state.
  * Accepting a token does. All results are deterministic: float operations have one defined order
@@ -30,6 +32,8 @@ struct text_span {
     size_t n;
 };
 
+enum { SAMPLER_MAX = 16 }; /* maximum number of samplers in an order */
+
 /* Sampling parameters of a request. The struct is plain data, and its pointers are borrowed from
  * the request. A zeroed struct is NOT the default: start from sample_params_default. The numbers
  * are rows of params.def, with their ranges. */
@@ -50,18 +54,37 @@ struct sample_params {
     int n_bad_word;
     const int32_t *stop_id; /* stop tokens in addition to the model's own, i32 [n_stop_id] */
     int n_stop_id;
+    /* indices of stages in stages.def, from the penalties on; n_order -1: the default order. Stages
+     * that are not in the order are off. */
+    uint8_t order[SAMPLER_MAX];
+    int8_t n_order;
     uint64_t seed;
     bool seeded; /* false: the engine chooses a seed */
     /* number of logprobs in addition to the picked token's, at most 20 in the API and 100 here; -1:
      * no logprobs */
     int32_t n_logprob;
+    /* true: the logprobs are those of the distribution that the token is drawn from, after all
+     * stages */
+    bool post_logprob;
+    /* tokens whose logprobs are returned instead of the most likely ones; i32 [n_logprob_id], then
+     * n_logprob is n_logprob_id. n_logprob_id 0: none */
+    const int32_t *logprob_id;
+    int n_logprob_id;
     /* Prepared lists, borrowed; NULL if none. With lists, all parameters are valid. The object then
-     * contains the lists from bias to bad_word, stop_id and dry_breaker, and samplers do not read
-     * these fields. */
+     * contains the lists from bias to bad_word, stop_id, dry_breaker and logprob_id, and samplers
+     * do not read these fields. */
     struct sample_lists *lists;
 };
 
 extern const struct sample_params sample_params_default;
+
+/* Set the order of p by llama.cpp's names (stages.def) text[n]. ERR_ARG with the field `samplers`
+ * for an unknown name or a penalty after a cut, ERR_LIMIT for more than SAMPLER_MAX names. */
+int sample_params_order(struct sample_params *p, const struct text_span *text, int n,
+                        struct err *e);
+/* Return llama.cpp's name of item i of the order of p, or of the default order; NULL after the
+ * last. Static. */
+const char *sample_params_sampler(const struct sample_params *p, int i);
 
 /* A row of params.def. All texts are static. */
 struct sample_param {
@@ -161,8 +184,9 @@ struct logprob {
 
 struct pick {
     int32_t id; /* picked token; -1 if every token is forbidden */
-    /* Logprob of the picked token: the log-softmax of the raw logits, before any stage. Only the id
-     * is set if n_logprob is -1. The logprob is -inf and the rank 0 if id is -1. */
+    /* Logprob of the picked token: the log-softmax of the raw logits, before any stage, or after
+     * all stages with post_logprob. Only the id is set if n_logprob is -1. The logprob is -inf and
+     * the rank 0 if id is -1. */
     struct logprob chosen;
     /* Number of entries in top[]: n_logprob, or fewer if fewer logits are finite. The entries are
      * in descending order. Ties are in ascending order of ids. */

@@ -52,7 +52,18 @@ struct sample_work {
     bool weighed;
     float scale;  /* 1 / temperature of the last cand_weigh */
     double total; /* sum of the weights of the last cand_weigh */
-    float max;    /* highest logit of the row */
+    /* highest logit of the row; reference of the weights: the same, or the highest logit of the
+     * candidates (cand_raise) */
+    float row_max, max;
+    /* temperature of the next stage, and 1 / temperature; infinite for 0 */
+    double temperature, temperature_inverse;
+};
+
+/* Position of a cut. The cut keeps candidates with a key above `floor`, and the first n_tie
+ * candidates with a key equal to it. */
+struct cut {
+    float floor;
+    int n_tie;
 };
 
 /* Make all tokens of row f32 [n] candidates. Return false if every token is forbidden. */
@@ -63,10 +74,15 @@ static inline void cand_restart(struct sample_work *w, const float *row, int n)
     w->weighed = w->weighed && w->row == row;
     w->row = row;
     w->n = n;
+    w->max = w->row_max;
 }
+/* Use the highest logit of a list as the reference of the weights. The row's highest logit may be
+ * so much higher, at a low temperature, that all weights are 0. */
+void cand_raise(struct sample_work *w);
 /* Return the id of the row's highest logit; the lowest id of equal logits. The candidates must be
  * the whole row. */
 int32_t cand_best(struct sample_work *w);
+float cand_float_at_least(double x); /* return the lowest f32 >= x */
 /* Keep the candidates with logit >= floor, in a list. */
 void cand_gather(struct sample_work *w, double floor);
 /* Return a floor that at least k tokens of the row reach. The floor depends only on the block
@@ -80,7 +96,9 @@ static inline int32_t cand_id(const struct sample_work *w, int at)
 }
 /* Keep the k highest candidates. Ties go to the lower id. */
 void cand_keep_top(struct sample_work *w, int k);
-struct cut;
+/* Return a cut that also keeps the n_min first candidates of a list, in the order of key
+ * f32 [w->n]. */
+struct cut cand_cut_at_least(struct sample_work *w, const float *key, struct cut cut, int n_min);
 /* Keep those candidates of a list that the cut selects by key f32 [w->n]. */
 void cand_keep_cut(struct sample_work *w, const float *key, struct cut cut);
 /* Keep the candidates with weight >= floor. */
@@ -98,13 +116,6 @@ static inline void logit_set(float *logit, float edited)
 
 /* ---- positions of cuts: rank.c -------------------------------------------------------------- */
 
-/* Position of a cut. The cut keeps candidates with a key above `floor`, and the first n_tie
- * candidates with a key equal to it. */
-struct cut {
-    float floor;
-    int n_tie;
-};
-
 /* Find the shortest prefix of key f32 [n] whose weights (f32 [n]; NULL: 1 each) sum to at least
  * target > 0. The order is highest first, ties by ascending index. Find the shortest prefix with
  * the sum of all weights if rounding makes that sum less than target. Overwrite w->block_sum,
@@ -117,6 +128,7 @@ struct cut rank_cut(struct sample_work *w, const float *key, const float *weight
 enum stage_kind {
     STAGE_EDIT,  /* edits w->edited[n_vocab] in place */
     STAGE_CUT,   /* removes candidates, but never all of them */
+    STAGE_SCALE, /* sets the temperature of the stages after it */
     STAGE_STEER, /* replaces the cuts and adapts to the picked tokens */
 };
 
@@ -135,11 +147,11 @@ struct stage {
     void (*drawn)(void *state, const struct sampler *s, const struct sample_work *w, int at);
 };
 
-#define STAGE(name) extern const struct stage stage_##name;
+#define STAGE(name, sampler) extern const struct stage stage_##name;
 #include "stages.def"
 #undef STAGE
 
-#define STAGE(name) +1
+#define STAGE(name, sampler) +1
 enum {
     N_STAGE = 0
 #include "stages.def"
@@ -180,7 +192,8 @@ struct sample_lists {
     uint32_t *allowed;       /* [ceil(n_vocab / 32)] one bit per token */
     int32_t *ending;         /* [n_ending] stop tokens of the model and of the request */
     struct match *breaker;   /* [n_breaker] automata of DRY's breakers, in their start state */
-    int n_bias, n_single, n_word, n_ending, n_breaker;
+    int32_t *logprob_id;     /* [n_logprob_id] tokens whose logprobs are returned */
+    int n_bias, n_single, n_word, n_ending, n_breaker, n_logprob_id;
 };
 
 struct sampler {
@@ -189,13 +202,13 @@ struct sampler {
     bool own_lists;
     struct sample_vocab v;
     struct arena mem; /* memory of the stages and the history */
-    double temperature_inverse;
+    bool greedy;      /* true: the most likely token is picked, without a draw */
     /* key of random numbers; its position is the number of accepted output tokens */
     struct rng_key key;
     struct link { /* a stage, static, and its state, in the arena `mem`; NULL: no state */
         const struct stage *stage;
         void *state;
-    } edit[N_STAGE], cut[N_STAGE];
+    } edit[N_STAGE + SAMPLER_MAX], cut[N_STAGE + SAMPLER_MAX];
     int n_edit, n_cut;
     int context_max;
     /* [n_history] tokens of the prompt, then of the output, in the arena `mem`; NULL if no stage
@@ -214,8 +227,18 @@ bool chain_candidates(const struct sampler *s, struct sample_work *w, const floa
 const float *chain_edit(const struct sampler *s, struct sample_work *w, const float *logits,
                         const uint32_t *mask);
 
-/* Compute logprobs of the surveyed row. All tokens of the row must be candidates (logprob.c). */
-void logprobs_of_row(struct sample_work *w, int32_t id, int n_logprob, struct pick *out);
+/* Compute logprobs of the surveyed row. All tokens of the row must be candidates (logprob.c). l:
+ * lists with the tokens whose logprobs are wanted; NULL: none. */
+void logprobs_of_row(struct sample_work *w, const struct sample_lists *l, int32_t id, int n_logprob,
+                     struct pick *out);
+/* Compute logprobs of the candidates after all stages, of which id was drawn. */
+void logprobs_of_draw(struct sample_work *w, int32_t id, int n_logprob, struct pick *out);
+/* Return true if p picks the most likely token, without a draw. */
+bool order_is_greedy(const struct sample_params *p); /* order.c */
+/* Return true if an order may contain the stage, the i-th of stages.def. */
+bool order_places(int i);
+/* Set the temperature of the first stage after the edits (temperature.c). */
+void temperature_begin(const struct sampler *s, struct sample_work *w);
 
 /* ---- one string in a stream of bytes: match.c (Knuth, Morris, Pratt) ------------------------- */
 

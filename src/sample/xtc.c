@@ -2,7 +2,8 @@
  * acts with probability xtc_probability. It then removes the candidates with p >= xtc_threshold,
  * except the least likely of these. XTC thus favors a good but less usual token. The highest id of
  * equal candidates is kept, which is the last in order. A single such candidate is kept. The stage
- * is off if the threshold is above 0.5, because there cannot be two such candidates. */
+ * removes none if fewer than min_keep would remain. The stage is off if the threshold is above 0.5,
+ * because there cannot be two such candidates. */
 #include "sample_impl.h"
 
 static bool xtc_wanted(const struct sample_params *p)
@@ -25,11 +26,17 @@ static void xtc_apply(void *state, const struct sampler *s, struct sample_work *
     (void)state;
     if (!(rng_unit(&s->key, (uint64_t)RANDOM_XTC << 32) < s->p.xtc_probability)) return;
     cand_gather(w, -FLT_MAX);
-    cand_weigh(w, s->temperature_inverse);
+    cand_weigh(w, w->temperature_inverse);
     double floor = s->p.xtc_threshold * w->total;
     int least = least_choice(w, floor);
     if (least < 0) return;
-    for (int i = 0; i < w->n; i++) w->key[i] = i == least || w->weight[i] < floor ? 1 : -1;
+    int n_kept = 0;
+    for (int i = 0; i < w->n; i++) {
+        bool kept = i == least || w->weight[i] < floor;
+        w->key[i] = kept ? 1 : -1;
+        n_kept += kept;
+    }
+    if (n_kept < s->p.min_keep) return;
     cand_keep_cut(w, w->key, (struct cut){.floor = 0});
 }
 

@@ -33,7 +33,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "python"))
 import quoth  # noqa: E402
 from quoth import (AsyncLLM, BeamSearchParams, GuidedDecodingParams, LLM, ParameterError, PoolingParams, QuothError,  # noqa: E402
-                   RequestOutputKind, SamplingParams, StructuredOutputsParams)
+                   RepetitionDetectionParams, RequestOutputKind, SamplingParams, StructuredOutputsParams)
 from quoth.model import Job  # noqa: E402
 from venv_for import python_with  # noqa: E402
 
@@ -157,6 +157,16 @@ def logprobs_and_stops():
         check(out.finish_reason == ("length" if ignore else "stop"), str(out))
     out = generate("x", SamplingParams(max_tokens=None, ignore_eos=True, temperature=0))[0]
     check(len(out.prompt_token_ids) + len(out.outputs[0].token_ids) == tiny().info()["context_max"], "to the context's end")
+    looped = SamplingParams(max_tokens=50, temperature=0, ignore_eos=True, logit_bias={third: 100},
+                            repetition_detection=RepetitionDetectionParams(max_pattern_size=2, min_count=4))
+    out = generate(STORY, looped)[0].outputs[0]
+    check(out.finish_reason == "repetition" and out.token_ids == [third] * 4, out)
+    [o] = generate(STORY, SamplingParams(temperature=0, max_tokens=2, logprobs=1, logprob_token_ids=[third, 7]))
+    check(all({third, 7} <= set(d) and len(d) <= 3 for d in o.outputs[0].logprobs), o)
+    same = [generate(STORY, SamplingParams(max_tokens=20, seed=3, temperature=2, **more))[0].outputs[0].token_ids
+            for more in ({"top_k": 1}, {"top_k": 1, "samplers": ["top_k", "temperature"]}, {"top_k": 1, "samplers": ["temperature"]},
+                         {"top_k": 1, "adaptive_target": 0.2, "samplers": ["adaptive_p"]})]
+    check(same[0] == same[1] and same[2] != same[0] != same[3], same)
     [o] = generate(STORY, SamplingParams(max_tokens=1, truncate_prompt_tokens=2))
     check(len(o.prompt_token_ids) == 2)
 
@@ -262,7 +272,7 @@ def bad_parameters_name_the_field():
            ("stop_token_ids", ["a"]), ("stop_token_ids", "1"), ("bad_words", "no"), ("max_tokens", -1), ("max_tokens", True),
            ("min_tokens", -1), ("min_tokens", 17), ("logprobs", -1), ("logprobs", 21), ("prompt_logprobs", 99),
            ("logit_bias", [1]), ("logit_bias", {"x": 1}), ("ignore_eos", 1), ("skip_special_tokens", None),
-           ("allowed_token_ids", 7), ("mirostat", 1), ("top_n_sigma", 0), ("dry_base", 0.5), ("truncate_prompt_tokens", 0), ("timeout", 0), ("timeout", "soon")]
+           ("allowed_token_ids", 7), ("mirostat", 1), ("top_n_sigma", 0), ("samplers", [1]), ("adaptive_decay", 1), ("min_keep", -1), ("repetition_detection", 3), ("logprob_token_ids", ["a"]), ("dry_base", 0.5), ("truncate_prompt_tokens", 0), ("timeout", 0), ("timeout", "soon")]
     for name, value in bad:
         refused(name, lambda: SamplingParams(**{name: value}))
     refused("best_of", lambda: SamplingParams(n=3, best_of=2))
@@ -272,7 +282,7 @@ def bad_parameters_name_the_field():
     except TypeError:
         pass
     for name, value in (("stop_token_ids", [10**6]), ("allowed_token_ids", [10**6]), ("logit_bias", {10**6: 1}),
-                        ("logit_bias", {1: 1000})):
+                        ("logit_bias", {1: 1000}), ("samplers", ["nosuch"]), ("logprob_token_ids", [5])):
         refused(name, lambda: generate("x", SamplingParams(**{name: value})))
     refused("block_size", lambda: LLM(MODEL, block_size=65))
     refused("no_such_option", lambda: LLM(MODEL, no_such_option=1))
