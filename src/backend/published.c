@@ -33,7 +33,7 @@ static int code_in_plane(const struct codes *c, int64_t i)
 {
     const int64_t plane = i / c->n_plane;
     const int n_word = 8 * c->word / c->bits; /* codes of a word */
-    const int shift = (int)(n_word - 1 - plane) * c->bits;
+    const int shift = (int)(c->order == ORDER_FLAT_LOW ? plane : n_word - 1 - plane) * c->bits;
     const uint32_t word = word_at(c, c->data + i % c->n_plane * c->step);
     return (int)(word >> shift & ((1u << c->bits) - 1));
 }
@@ -46,7 +46,8 @@ static int code_at(const struct codes *c, int64_t row, int64_t col)
     int64_t i = c->along_out ? row : col;
     const int64_t j = c->along_out ? col : row;
     const uint32_t mask = (1u << c->bits) - 1;
-    if (c->order == ORDER_FLAT) return code_in_plane(c, row * c->other + col);
+    if (c->order == ORDER_FLAT || c->order == ORDER_FLAT_LOW)
+        return code_in_plane(c, row * c->other + col);
     if (c->order == ORDER_PLANES)
         return (int)(c->data[i % c->n_plane * c->step + j * c->other] >>
                          (i / c->n_plane * c->bits) &
@@ -349,9 +350,10 @@ static void put_floats(uint8_t *to, const struct published *p, int64_t row, int6
         if (at >= r.end) r = run_of(p, row, at, k);
         const int code = code_of(p, row, at);
         float x = p->level ? p->level[code] : (float)(code - r.zero);
-        if (p->shift.data) x = x - r.shift;
+        if (p->shift.data && !p->shift.scaled) x = x - r.shift;
         x = x * r.scale;
         x = x * p->by;
+        if (p->shift.scaled) x = x - r.shift;
         memcpy(to, &x, sizeof x);
     }
 }
@@ -463,7 +465,7 @@ uint64_t published_hash(const struct published *p, uint64_t seed)
     const int64_t n[] = {p->form,     p->level != NULL,      p->zero_point,    p->block_out,
                          p->block_k,  p->group != NULL,      p->order != NULL, p->flat,
                          s->row_step, s->group_step,         s->n_over,        s->level != NULL,
-                         s->inverse,  p->shift.data != NULL, p->shift.type};
+                         s->inverse,  p->shift.data != NULL, p->shift.type,    p->shift.scaled};
     const struct placed *at = &p->placed;
     const int64_t place[] = {at->run, at->run_step, at->row_step, at->step};
     if (p->form == FORM_PLACED) return hash_bytes(place, sizeof place, seed);

@@ -9,6 +9,7 @@
  *     integers    (code - zero) * scale[r, g] * by       rounded after each product
  *     levels      level[code] * scale[r, g] * by
  *     shifts      (code - shift[r, g]) * scale[r, g] * by
+ *     scaled      (code * scale[r, g] * by) - shift[r, g]
  *
  * All can be converted to rows (published_rows), codes to rows of any number format that represents
  * all these values. Any thread: the matrix is immutable. */
@@ -22,8 +23,16 @@
  *   AWQ         groups of 8 codes: 0 2 4 6 1 3 5 7 from the lowest bits
  *   HIGH_FIRST  pairs of codes: the first in the upper bits
  *   PLANES      n_plane codes in the lowest bits of all words, the next n_plane above them ...
- *   FLAT        planes of all codes of the matrix, row by row: the last are in the lowest bits */
-enum code_order { ORDER_PLAIN, ORDER_AWQ, ORDER_HIGH_FIRST, ORDER_PLANES, ORDER_FLAT };
+ *   FLAT        planes of all codes of the matrix, row by row: the last are in the lowest bits
+ *   FLAT_LOW    as FLAT, but the first are in the lowest bits */
+enum code_order {
+    ORDER_PLAIN,
+    ORDER_AWQ,
+    ORDER_HIGH_FIRST,
+    ORDER_PLANES,
+    ORDER_FLAT,
+    ORDER_FLAT_LOW
+};
 
 /* Packed codes of a matrix [n_out, n], at any alignment, borrowed. */
 struct codes {
@@ -35,10 +44,10 @@ struct codes {
     bool sign;       /* true: codes of 8 bits are signed; a code is the value + 128 */
     uint32_t plus;   /* addend of each word, modulo 2^32 */
     int add;         /* addend of each code, modulo 2^bits */
-    int64_t n_plane; /* ORDER_PLANES, ORDER_FLAT */
+    int64_t n_plane; /* ORDER_PLANES, ORDER_FLAT, ORDER_FLAT_LOW */
     int64_t step;    /* bytes from a word to the next word of the packed axis */
-    int64_t other;   /* bytes from an item of the other axis to the next item; ORDER_FLAT: codes of
-                      * a row */
+    int64_t other;   /* bytes from an item of the other axis to the next item; ORDER_FLAT,
+                      * ORDER_FLAT_LOW: codes of a row */
 };
 
 /* Scales of a matrix: the item of output r in group g is r * row_step + g * group_step. All
@@ -59,6 +68,7 @@ struct published_scales {
 struct published_shifts {
     const uint8_t *data; /* NULL: none; borrowed, at any alignment */
     enum qtype type;     /* a float type */
+    bool scaled;         /* true: the shift is that of the scaled codes */
 };
 
 enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_CODES };

@@ -809,6 +809,7 @@ int hf_config_load(struct checkpoint *c, const char *dir, struct err *e)
     struct config_reader h = {.c = c, .e = e, .dir = dir, .file = "config.json"};
     int rc = read_given_ids(&h);
     if (rc == 0) rc = with_file(&h, "generation_config.json", true, read_generation);
+    if (rc == 0) rc = with_file(&h, "quanto_qmap.json", true, hf_read_qmap);
     if (rc == 0) rc = with_file(&h, "config.json", false, read_config);
     if (rc == 0) rc = add_template_file(&h, dir, "chat_template.jinja", NULL);
     if (rc == 0) rc = add_template_folder(&h);

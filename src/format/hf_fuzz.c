@@ -10,8 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const part[] = {"config.json", "generation_config.json", "tokenizer_config.json",
-                                   "chat_template.json", "model.safetensors.index.json"};
+static const char *const part[] = {"config.json",           "generation_config.json",
+                                   "tokenizer_config.json", "chat_template.json",
+                                   "quanto_qmap.json",      "model.safetensors.index.json"};
 enum { N_PART = sizeof part / sizeof part[0] };
 static char dir[64];
 

@@ -48,6 +48,12 @@ int hf_add_other(struct config_reader *h, const char *parent, const char *name,
 int hf_add_named(struct config_reader *h, const struct name_pair *key, size_t n, const char *name,
                  const struct json *v, bool *named);
 
+/* ---- hf_quanto.c ---- */
+
+/* Read quanto_qmap.json as a quantization_config, before config.json. Reject quantized activations
+ * and unknown types by the module. */
+int hf_read_qmap(struct config_reader *h, const struct json *root);
+
 /* ---- hf_rope.c ---- */
 
 /* Return true for a field at the top level that hf_read_rope reads in this architecture. */

@@ -201,10 +201,11 @@ static int put_rope_factors(struct model_gguf *g, struct err *e)
 
 /* ---- published forms of quantized weights ---- */
 
-/* Return the length of a tensor's name without its last part, such as ".qweight". */
+/* Return the length of a tensor's name without its last part, such as ".qweight", or without
+ * ".weight._data". */
 static size_t stem_length(const char *name)
 {
-    const char *dot = strrchr(name, '.');
+    const char *inner = strstr(name, ".weight."), *dot = inner ? inner : strrchr(name, '.');
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 

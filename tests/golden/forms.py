@@ -4,8 +4,8 @@
     tests/golden/forms.py [NAME...]      makes all, or the named folders
 
 Each folder is a tiny llama with quantized linear layers. Libraries write compressed-tensors,
-bitsandbytes, BitNet's, AutoRound's and HQQ's layers (pip install --no-deps compressed-tensors bitsandbytes
-loguru; auto-round py-cpuinfo datasets; hqq termcolor). The
+bitsandbytes, BitNet's, AutoRound's, HQQ's and Quanto's layers (pip install --no-deps compressed-tensors bitsandbytes
+loguru; auto-round py-cpuinfo datasets; hqq termcolor; optimum-quanto). The
 code here writes GPTQ and AWQ, from the description of the formats. logits.f32 is transformers'
 result with the dequantized weights, in float64, for every fifth of the 24 tokens. values.txt has,
 for each quantized matrix, the 64-bit FNV-1a hash of its values as f32, contiguous rows, with -0 as
@@ -179,6 +179,38 @@ def make_hqq(rng, _):
         scale_quant_params=None, zero_quant_params=None, offload_meta=False))
 
 
+def make_quanto(rng, _):
+    """8-bit integers and floats, 4 and 2 bits per row and in groups, scales of three types, and a float matrix."""
+    from optimum import quanto
+    kinds = dict(q_proj=("qint8", None), k_proj=("qfloat8", None), v_proj=("qint4", None), o_proj=("qint4", 32), gate_proj=("qint2", 32),
+                 up_proj=("qint4", 16), down_proj=("qint2", None))
+    second = dict(kinds, q_proj=("qint4", 64), o_proj=None, up_proj=("qint8", None), down_proj=("qint4", 48))
+    types = {}
+
+    def convert(raw, w):
+        how = (second if ".1." in raw else kinds)[raw.split(".")[-1]]
+        if how is None:
+            return None
+        dtype = [torch.float32, torch.float16, torch.bfloat16][len(raw) % 3]
+        kind, size = quanto.qtypes[how[0] if how[0] != "qfloat8" else "qfloat8_e4m3fn"], how[1]
+        w = torch.from_numpy(w).to(dtype)
+        if kind.bits == 8:
+            scale = quanto.AbsmaxOptimizer()(w, kind, 0)
+            q = quanto.quantize_weight(w, kind, 0, scale, optimized=False)
+            values = q._data.float() * q._scale.float()
+        else:
+            scale, shift = quanto.MaxOptimizer()(w, kind, 0, size)
+            q = quanto.quantize_weight(w, kind, 0, scale, shift, size, optimized=False)
+            exact = quanto.WeightQBitsTensor(kind, 0, size, q.size(), q.stride(), q._data, q._scale.float(), q._shift.float())
+            values = exact.dequantize()
+        out = {}
+        q.save_to_state_dict(out, f"{raw}.weight.", False)
+        types[raw] = dict(weights=kind.name, activations="none")
+        return {**out, raw + ".input_scale": torch.ones((), dtype=dtype), raw + ".output_scale": torch.ones((), dtype=dtype)}, values.numpy()
+
+    return convert, types
+
+
 def make_compressed(rng, _):
     from compressed_tensors.compressors.base import BaseCompressor
     from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
@@ -322,7 +354,8 @@ def make_bitnet(rng, kind):
 
 FORMS = {"gptq": (make_gptq, 1), "gptq-v2": (make_gptq, 2), "awq": (make_awq, "gemm"), "awq-gemv": (make_awq, "gemv"),
          "compressed": (make_compressed, None), "fp8": (make_fp8, None), "bnb-4bit": (make_bnb4, None), "bnb-8bit": (make_bnb8, None),
-         "auto-round": (make_auto_round, None), "hqq": (make_hqq, None), "bitnet": (make_bitnet, "bitlinear"), "bitnet-auto": (make_bitnet, "autobitlinear")}
+         "auto-round": (make_auto_round, None), "hqq": (make_hqq, None), "quanto": (make_quanto, None),
+         "bitnet": (make_bitnet, "bitlinear"), "bitnet-auto": (make_bitnet, "autobitlinear")}
 
 
 def fnv(values):
@@ -356,7 +389,10 @@ def make_form(name, root):
     (out / "values.txt").write_text("".join(lines))
     model.config.save_pretrained(out)
     config = json.loads((out / "config.json").read_text())
-    config["quantization_config"] = quantization
+    if name == "quanto":  # optimum-quanto has a file of its own
+        make.write_json(out / "quanto_qmap.json", quantization)
+    else:
+        config["quantization_config"] = quantization
     make.write_json(out / "config.json", config)
     tokens = np.random.RandomState(77).randint(0, make.N_VOCAB, N_TOKEN).astype("<i4")
     tokens.tofile(out / "tokens.i32")

@@ -257,9 +257,9 @@ TEST(golden_logits_of_8_bit_floats_with_scales)
 /* Goal: quantized weights as other libraries publish them equal the reference on their values. */
 TEST(golden_logits_of_published_forms)
 {
-    static const char *const forms[] = {"gptq",   "gptq-v2",     "awq",        "awq-gemv",
-                                        "fp8",    "bnb-4bit",    "bnb-8bit",   "compressed",
-                                        "bitnet", "bitnet-auto", "auto-round", "hqq"};
+    static const char *const forms[] = {
+        "gptq",       "gptq-v2", "awq",         "awq-gemv",   "fp8", "bnb-4bit", "bnb-8bit",
+        "compressed", "bitnet",  "bitnet-auto", "auto-round", "hqq", "quanto"};
     if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         char folder[64];
@@ -437,14 +437,20 @@ TEST(golden_folders_converted_to_gguf_and_back)
  * forms have none. */
 static void link_form(const char *form, const char *to)
 {
-    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
-                                        "tokenizer_config.json"};
+    static const struct {
+        const char *name;
+        bool own, optional; /* own: of the form, otherwise of another folder */
+    } files[] = {{"config.json", true, false},
+                 {"model.safetensors", true, false},
+                 {"quanto_qmap.json", true, true},
+                 {"tokenizer.json", false, false},
+                 {"tokenizer_config.json", false, false}};
     struct err e;
     NEED_OK(dir_make(to, &e), &e);
-    for (int i = 0; i < 4; i++) {
-        char at[288], *real = realpath(golden(i < 2 ? form : "llama3", files[i]), NULL);
-        snprintf(at, sizeof at, "%s/%s", to, files[i]);
-        EXPECT(real && symlink(real, at) == 0);
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        char at[288], *real = realpath(golden(files[i].own ? form : "llama3", files[i].name), NULL);
+        snprintf(at, sizeof at, "%s/%s", to, files[i].name);
+        EXPECT(real ? symlink(real, at) == 0 : files[i].optional);
         free(real);
     }
 }
@@ -494,9 +500,9 @@ static void compare_form_values(const char *form, const char *path)
  * have the library's order, and compare hashes. */
 TEST(golden_forms_converted_to_gguf)
 {
-    static const char *const forms[] = {"gptq",   "gptq-v2",     "awq",        "awq-gemv",
-                                        "fp8",    "bnb-4bit",    "bnb-8bit",   "compressed",
-                                        "bitnet", "bitnet-auto", "auto-round", "hqq"};
+    static const char *const forms[] = {
+        "gptq",       "gptq-v2", "awq",         "awq-gemv",   "fp8", "bnb-4bit", "bnb-8bit",
+        "compressed", "bitnet",  "bitnet-auto", "auto-round", "hqq", "quanto"};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");

@@ -27,6 +27,10 @@ static const char *const quantization[] = {
     "\"fp8\",\"weight_block_size\":[24,40]}}",
     "\"bitsandbytes\"}}",
     "\"bitnet\"}}",
+    "\"hqq\"}}",
+    "\"auto-round\",\"bits\":4,\"group_size\":32,\"sym\":true,"
+    "\"packing_format\":\"auto_round:auto_gptq\",\"extra_config\":{}}}",
+    "\"quanto\",\"quanto_qmap.json\":true}}",
     "\"compressed-tensors\",\"config_groups\":{\"a\":{\"weights\":{\"num_bits\":4,\"group_size\":"
     "32,"
     "\"block_structure\":[24,40]}},\"b\":{\"weights\":{\"num_bits\":8,\"group_size\":16}},"

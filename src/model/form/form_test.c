@@ -7,10 +7,11 @@
 #include "model/model_impl.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
-static const char *const names[] = {"gptq",   "gptq-v2",     "awq",        "awq-gemv",
-                                    "fp8",    "bnb-4bit",    "bnb-8bit",   "compressed",
-                                    "bitnet", "bitnet-auto", "auto-round", "hqq"};
+static const char *const names[] = {
+    "gptq",       "gptq-v2", "awq",         "awq-gemv",   "fp8", "bnb-4bit", "bnb-8bit",
+    "compressed", "bitnet",  "bitnet-auto", "auto-round", "hqq", "quanto"};
 enum { N_FORM = sizeof names / sizeof names[0] };
 
 struct opened {
@@ -204,23 +205,27 @@ static bool replace(struct buf *out, const struct buf *b, const char *from, size
     return found;
 }
 
-/* Copy a folder with each `from` of config.json, or the first of model.safetensors, replaced by
+/* Copy a folder with each `from` of a JSON file, or the first of model.safetensors, replaced by
  * `to`. Open the copy, and expect `word` in the error. A replacement in model.safetensors has the
  * same length. */
 static void expect_refusal(const char *name, const char *file, const char *from, size_t n_from,
                            const char *to, size_t n_to, const char *word)
 {
-    static const char *const files[] = {"config.json", "model.safetensors"};
+    static const char *const files[] = {"config.json", "quanto_qmap.json", "model.safetensors"};
     struct err e = {0};
     struct opened o;
     bool found = false;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         struct buf b = {0}, out = {0};
         char path[256];
+        snprintf(path, sizeof path, "changed/%s", files[i]);
+        temp_put(path, "");
+        unlink(temp_path(path));
         snprintf(path, sizeof path, "tests/golden/forms/%s/%s", name, files[i]);
+        if (!repo_path(path)) continue; /* a form without a map */
         if (file_read(&b, repo_path(path), 1 << 24, &e) != 0) break;
         if (strcmp(files[i], file) == 0)
-            found = replace(&out, &b, from, n_from, to, n_to, i == 0);
+            found = replace(&out, &b, from, n_from, to, n_to, i < 2);
         else
             buf_add(&out, b.data, b.n);
         snprintf(path, sizeof path, "changed/%s", files[i]);
@@ -308,6 +313,21 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
          "attn_q.packing is missing"},
         {"hqq", "model.safetensors", "4bit_u8", "5bit_u8", "is no known packing"},
         {"hqq", "model.safetensors", "4bit_u8", "8bit_u8", "W_q is ["},
+        {"quanto", "quanto_qmap.json", "\"none\"", "\"qint8\"",
+         "q_proj: activations: \"qint8\" is not supported"},
+        {"quanto", "quanto_qmap.json", "\"qint8\"", "\"qint3\"", "weights: \"qint3\" is not"},
+        {"quanto", "quanto_qmap.json", "\"weights\"", "\"weighty\"", "weighty: \"qint8\" is not"},
+        {"quanto", "model.safetensors", "0.self_attn.v_proj.weight._shift",
+         "0.self_attn.v_proj.weight._shifx", "attn_v.weight._shift is missing"},
+        {"quanto", "model.safetensors", "_proj.weight._data\":{\"dtype\":\"I8",
+         "_proj.weight._data\":{\"dtype\":\"U8", "has type U8"},
+        {"quanto", "model.safetensors", "\"U8\",\"shape\":[16,64]", "\"U8\",\"shape\":[64,16]",
+         "expected"},
+        {"quanto", "model.safetensors", "\"U8\",\"shape\":[16,64]", "\"U8\",\"shape\":[32,32]",
+         "expected"},
+        {"quanto", "config.json", "\"vocab_size\"",
+         "\"quantization_config\": {\"group_size\": 4}, \"vocab_size\"",
+         "group_size: not supported"},
         {"bitnet", "config.json", "offline", "online", "quantization_mode: must be"},
         {"bitnet", "config.json", "\"linear_class\"", "\"use_rms_norm\": true, \"linear_class\"",
          "use_rms_norm: must be false"},
