@@ -17,7 +17,7 @@ Some configurations amplify rounding, for example 30 layers of random weights. T
 recomputed without float32 in norms, softmax and rope (`exact`) if logits differ. Then quoth may
 differ from it as much as transformers in float32 does.
 
-fields_encoders.py has the encoders and classifiers. keys.py compares the keys of a GGUF.
+fields_encoders.py has the encoders and classifiers, fields_parts.py the models of several parts. keys.py compares the keys of a GGUF.
 QUOTH_LOGITS is another build of build/logits.
 
 All files are made in a temporary folder. The script prints a line per field with the verdicts of
@@ -349,15 +349,21 @@ class ConfigCampaign(Campaign):
 
 def main(make, args):
     import fields_encoders
+    import fields_parts
     torch.set_num_threads(1)
-    encoders = fields_encoders.CLASSES
-    names = [a for a in args if a in CLASSES or a in encoders] or [*CLASSES, *encoders]
-    kinds = ((ConfigCampaign, [a for a in names if a in CLASSES]), (fields_encoders.EncoderCampaign, [a for a in names if a in encoders]))
+    encoders, parts = fields_encoders.CLASSES, [f"parts:{kind}" for kind in fields_parts.KINDS]
+    names = [a for a in args if a in CLASSES or a in encoders or a in parts]
+    names += parts if "parts:" in args else [] if names else [*CLASSES, *encoders, *parts]
+    kinds = ((ConfigCampaign, [a for a in names if a in CLASSES]), (fields_encoders.EncoderCampaign, [a for a in names if a in encoders]),
+             (fields_parts.PartsCampaign, [a for a in names if a in parts]))
     good = True
     for kind, archs in kinds:
         with tempfile.TemporaryDirectory() as folder:
             c = kind(make, pathlib.Path(folder), quoth_logits())
             for arch in archs:
+                if kind is fields_parts.PartsCampaign:
+                    c.all(arch)
+                    continue
                 c.top_level(arch)
                 c.rope(arch)
                 if arch not in CROSS:  # the field of these classes has another meaning
