@@ -4,6 +4,7 @@
 #include "cli.h"
 #include "pull.h"
 
+#include "base/log.h"
 #include "base/os.h"
 
 #include <stdio.h>
@@ -52,6 +53,15 @@ static int pull_missing(struct hub_model *m, const struct hub_name *n, struct er
     return ERR_MISSING;
 }
 
+/* Warn of parts of an Ollama model that change its answers there. */
+static void warn_of_layers(const char *typed, const struct hub_model *m)
+{
+    char kinds[100];
+    hub_unapplied(kinds, m);
+    if (*kinds)
+        log_warn("%.100s: layers that are not applied: %s; give them by flags", typed, kinds);
+}
+
 int model_path(const char **path, struct err *e)
 {
     struct hub_name n;
@@ -60,6 +70,7 @@ int model_path(const char **path, struct err *e)
     int rc = hub_name_read(&n, *path, e);
     if (rc == 0) rc = hub_find(&m, &n, e);
     if (rc == ERR_MISSING) rc = pull_missing(&m, &n, e);
+    if (rc == 0) warn_of_layers(*path, &m);
     if (rc == 0) rc = keep(&m, path, e);
     hub_model_deinit(&m);
     return rc;

@@ -82,6 +82,10 @@ void hub_model_deinit(struct hub_model *m); /* free the files of m; accepts a ze
  * ERR_FORMAT for a damaged manifest, ERR_IO, ERR_MEMORY. */
 int hub_find(struct hub_model *out, const struct hub_name *n, struct err *e);
 
+/* Write the kinds of Ollama's layers that quoth does not apply ("system, params") to out; "" if
+ * none. The template is no such layer, because the GGUF has its own. */
+void hub_unapplied(char out[static 100], const struct hub_model *m);
+
 struct hub_models { /* array; hub_models_deinit frees it */
     struct hub_model *v;
     size_t n, cap;

@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define LAYER "application/vnd.ollama.image."
@@ -68,4 +69,19 @@ int manifest_read(struct hub_files *f, int *model, const char *text, size_t n, s
     if (rc == 0) rc = find_model(f, model, e);
     for (size_t i = 0; i < f->n; i++) f->v[i].chosen = true;
     return rc;
+}
+
+void hub_unapplied(char out[static 100], const struct hub_model *m)
+{
+    static const char *const kinds[] = {"system", "params", "messages", "projector"};
+    size_t n = 0;
+    *out = 0;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        bool found = false;
+        for (size_t i = 0; m->name.kind == HUB_OLLAMA && i < m->file.n; i++) {
+            const char *kind = kind_of(m->file.v[i].path);
+            found |= kind && strcmp(kind, kinds[k]) == 0;
+        }
+        if (found) n += (size_t)snprintf(out + n, 100 - n, "%s%s", n ? ", " : "", kinds[k]);
+    }
 }

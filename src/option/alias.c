@@ -177,6 +177,7 @@ static VEC(char *) values_kept;
  *    f16=float16   the typed f16 sets the option to float16
  *    f16           the typed f16 has no effect
  *    *=*           any value is passed on
+ *    *=hf:*        any value is passed on after "hf:"
  *    *             any value has no effect */
 int alias_value(const struct alias *a, const char *typed, const char *value, const char **out,
                 struct err *e)
@@ -193,7 +194,11 @@ int alias_value(const struct alias *a, const char *typed, const char *value, con
         if (!equals) return alias_note(a, typed, value, e);
         snprintf(word_of_list, sizeof word_of_list, "%.*s", (int)(n - n_left - 1), equals + 1);
         if (strcmp(word_of_list, "*") == 0) return *out = value, 0;
-        char *copy = strdup(word_of_list);
+        size_t n_begin = strcspn(word_of_list, "*");
+        char *copy = NULL;
+        if (asprintf(&copy, "%.*s%s", (int)n_begin, word_of_list,
+                     word_of_list[n_begin] ? value : "") < 0)
+            copy = NULL;
         if (copy && vec_push(&values_kept, copy)) return *out = copy, 0;
         free(copy);
         return err_memory(e, typed, n);

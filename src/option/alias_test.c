@@ -47,6 +47,17 @@ static int parse(char *line, char **arg, int *n, struct err *e)
     return options_parse(&command, n, arg, e);
 }
 
+TEST(alias_values_get_a_prefix)
+{
+    struct err e;
+    char *arg[16], hub[] = "-p hello -hf org/repo:Q4_0";
+    int n;
+    NEED_OK(parse(hub, arg, &n, &e), &e);
+    EXPECT_INT(n, 2);
+    EXPECT_TEXT(arg[0], "hf:org/repo:Q4_0");
+    EXPECT_TEXT(arg[1], "hello");
+}
+
 TEST(alias_flags_on_a_command_line)
 {
     struct err e;

@@ -26,7 +26,7 @@ def quoth(*args, stdin=b"", cwd=TMP):
 def serve(*flags):
     """Return the effective configuration as a dictionary, standard error, and the exit status."""
     words = list(flags) + ["--check"]
-    if not {"-m", "--model", "--model-path", "--model-id"} & {f.split("=")[0].replace("_", "-") for f in flags}:
+    if not {"-m", "--model", "--model-path", "--model-id", "-hf", "-hfr", "--hf-repo"} & {f.split("=")[0].replace("_", "-") for f in flags}:
         words.insert(0, MODEL)
     out = quoth("serve", *words)
     config = dict(line.split(": ", 1) for line in out.stdout.decode().splitlines() if not line.startswith("#") and ": " in line)

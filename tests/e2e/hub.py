@@ -208,7 +208,9 @@ def test_ollama():
         check(bytes_of(os.path.join(p.store, "blobs", f"sha256-{sha256(data)}")) == data)
     sent = hub.n_sent
     check(p.pull(name2) == path and hub.n_sent - sent == len(b"You are."), hub.n_sent - sent)
-    check(p.quoth("run", name, "The sea", "-n", "2", env={"HF_HUB_OFFLINE": "1"})[0] == 0)
+    status, _, err = p.quoth("run", name, "The sea", "-n", "2", env={"HF_HUB_OFFLINE": "1"})
+    check(status == 0 and "layers that are not applied: params;" in err, err)
+    check("layers that are not applied: system;" in p.quoth("tokenize", name2)[2])
     listed = json.loads(p.quoth("list", "--json")[1])
     check([m["name"] for m in listed] == [name + ":latest", name2] and listed[0]["path"] == path, listed)
     shown = json.loads(p.quoth("show", name2, "--json")[1])
@@ -311,6 +313,10 @@ def test_statuses():
     p.refused("pull", "hf:org/repo", has=["status 418"])
     hub.hub_failures = [(302, {"Location": f"{hub.url}/x"})] * 20
     p.refused("pull", "hf:org/repo", has=["redirects"])
+    # another host, which also has another address
+    p = fresh({"a-Q8_0.gguf": BIG})
+    hub.cdn_host = "localhost"
+    check(bytes_of(p.pull("hf:org/repo")) == BIG)
     dead = Place(HF_ENDPOINT="http://127.0.0.1:1")
     dead.refused("pull", "hf:org/repo", has=["cannot connect"])
 

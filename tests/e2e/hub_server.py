@@ -97,6 +97,7 @@ class Hub:
 
     def reset(self):
         """Remove all faults and records."""
+        self.cdn_host = "127.0.0.1"
         self.tree = None  # bytes in place of the list of files
         self.requests = []  # (port, method, path, headers)
         self.n_sent = 0  # bytes of files
@@ -183,7 +184,7 @@ class Hub:
             return self.send_data(h, data, {**common, "ETag": f'"{git_hash(data)}"'})
         h.reply(302, b"Found. Redirecting", **common, **{
             "X-Linked-Size": len(data), "X-Linked-ETag": f'"{sha256(data)}"', "ETag": f'"{sha256(data)}"',
-            "Location": f"http://127.0.0.1:{self.cdn.port}/files/{sha256(data)}?signature=x%2Fy"})
+            "Location": f"http://{self.cdn_host}:{self.cdn.port}/files/{sha256(data)}?signature=x%2Fy"})
 
     def answer_registry(self, h, path):
         manifest = re.fullmatch(r"/v2/(.+)/manifests/([^/]+)", path)
@@ -193,7 +194,7 @@ class Hub:
         blob = re.fullmatch(r"/v2/.+/blobs/sha256:([0-9a-f]{64})", path)
         if not blob or blob[1] not in self.blobs:
             return h.reply(404)
-        h.reply(307, Location=f"http://127.0.0.1:{self.cdn.port}/files/{blob[1]}")
+        h.reply(307, Location=f"http://{self.cdn_host}:{self.cdn.port}/files/{blob[1]}")
 
     def manifest(self, layers):
         config = b"{}"
