@@ -1,4 +1,5 @@
-/* bias.h - biases of attention scores by distance: the layout of a head's table. Part of kern.h.
+/* bias.h - biases of attention scores by distance: the layout of a head's table. This file is part
+ * of kern.h.
  *
  * The bias of a key at a distance (its position minus the row's position) is constant beyond a
  * reach, as in T5's buckets (arXiv 1910.10683). Number i of a table is the bias of the distance

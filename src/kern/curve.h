@@ -1,5 +1,5 @@
-/* curve.h - names of the functions of one value. kern_math.h defines their results and errors. Part
- * of kern.h. Any thread. */
+/* curve.h - names of the functions of one value. kern_math.h defines their results and errors. This
+ * file is part of kern.h. Any thread. */
 #ifndef QUOTH_KERN_CURVE_H
 #define QUOTH_KERN_CURVE_H
 

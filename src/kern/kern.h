@@ -2,8 +2,9 @@
  *
  * struct kern is a table of these loops. kern_open fills it level by level, slowest first. Level
  * ref is complete and is the specification. Every other level gives the same bits (docs/design.md
- * 5). Kernels never allocate, lock, log or fail. Kernels use only + - * / fma sqrt. Horizontal sums
- * have an order defined here. Any thread in the canonical float mode (cpu_float_canonical).
+ * 5). Kernels never allocate, lock, log or fail. Kernels use only the operations + - * / fma sqrt.
+ * This comment defines the order of horizontal sums. Any thread in the canonical float mode
+ * (cpu_float_canonical) may call a kernel.
  *
  * The canonical orders:
  *
@@ -99,7 +100,7 @@ size_t act_scale_bytes(int n_row, int k);
 size_t act_sum_bytes(int n_row, int k);
 
 /* Return the part of `a` that begins at row `row` and value k0 (a multiple of 256), with k values.
- * Row i of the part is row `row` + i of `a`. The part has the n_row of `a`. */
+ * Row i of the part is row `row` + i of `a`. The n_row of the part is the n_row of `a`. */
 struct act act_part(const struct act *a, int row, int k0, int k);
 
 /* ---- results of a linear kernel ---- */
@@ -140,11 +141,11 @@ typedef void linear_fn(const struct linear_out *out, const struct panels *w, int
  *   KV_Q8:    p[i] = p[i] * v_scale[i]
  *   o[d] = fma(p[i], v[i][d], o[d]), i ascending
  *
- * Here 2^(x - m) is 2^x if m is -inf, and 2^x of x < -100 is 0 (exp2_weight of kern_impl.h). Scores
- * are in units of ln 2. q is multiplied in advance by f32(scale * ATTN_UNIT), and softcap, slopes
- * and sinks by ATTN_UNIT. Scores then need no multiplication. K and V of positions that a row does
- * not see never affect it. A row with a NaN score has NaN outputs. After 512 positions, the span's
- * l and o are merged into the row's total (attn_merge). */
+ * In these formulas 2^(x - m) is 2^x if m is -inf, and 2^x of x < -100 is 0 (exp2_weight of
+ * kern_impl.h). Scores are in units of ln 2. q is multiplied in advance by f32(scale * ATTN_UNIT),
+ * and softcap, slopes and sinks by ATTN_UNIT. Scores then need no multiplication. K and V of
+ * positions that a row does not see never affect it. A row with a NaN score has NaN outputs. After
+ * 512 positions, the span's l and o are merged into the row's total (attn_merge). */
 enum {
     ATTN_TILE = 16, /* positions of a sub-tile */
     ATTN_TILES = 4,
@@ -168,8 +169,8 @@ struct attn_kv {
     const void *k[ATTN_TILES], *v[ATTN_TILES];
     /* [16], NULL if not KV_Q8 */
     const float *k_scale[ATTN_TILES], *v_scale[ATTN_TILES];
-    /* Addresses of data to prefetch, as many bytes as k and v. Any address is valid. NULL: values
-     * are KV_F32 and already in the cache. */
+    /* Addresses of data to prefetch, as many bytes as k and v have. Any address is valid. NULL:
+     * values are KV_F32 and already in the cache. */
     const void *k_ahead[ATTN_TILES], *v_ahead[ATTN_TILES];
 };
 
@@ -240,7 +241,7 @@ struct kern {
     void (*of_bf16)(float *y, const uint16_t *x, int n); /* bf16 to f32 */
 
     /* ---- rows of logits, for src/sample, in blocks of ROW_BLOCK values. The last block may be
-     * shorter. A NaN is treated as -inf (forbidden), +inf as FLT_MAX. ---- */
+     * shorter. A NaN is treated as -inf (forbidden), and +inf is treated as FLT_MAX. ---- */
 
     /* Write the maxima of the blocks of x f32 [n] to block_max f32 [ceil(n / 64)]. Return the
      * maximum of all x. */
@@ -251,10 +252,10 @@ struct kern {
     void (*row_mask)(float *y, const float *x, const uint32_t *mask, int n);
 
     /* Compute w f32 [n] = exp((x - max) * scale) of x f32 [n]. scale is in (0, FLT_MAX]. max is at
-     * least every x, FLT_MAX if an x is +inf. w of a forbidden x is 0. Write w to weight f32 [n] if
-     * weight is not NULL. Write the blocks' sums to block_sum f32 [ceil(n / 64)]. A block is summed
-     * in 16 lanes (i mod 16), ascending, then by the tree. Return the sum of the block sums,
-     * ascending, in double. */
+     * least as large as every x, and FLT_MAX if an x is +inf. w of a forbidden x is 0. Write w to
+     * weight f32 [n] if weight is not NULL. Write the blocks' sums to block_sum f32 [ceil(n / 64)].
+     * A block is summed in 16 lanes (i mod 16), ascending, then by the tree. Return the sum of the
+     * block sums, ascending, in double. */
     double (*row_exp)(float *weight, float *block_sum, const float *x, int n, float max,
                       float scale);
 
@@ -277,7 +278,7 @@ struct kern {
 
     /* Compute one block: positions [pos0, pos0 + 64). pos0 is a multiple of 64. */
     void (*attn_block)(const struct attn_rows *a, const struct attn_kv *kv, int pos0);
-    /* maximum number of rows for K and V as stored. For more rows, widening K and V first is
+    /* maximum number of rows that use K and V as stored. For more rows, widening K and V first is
      * faster. */
     int attn_rows_narrow;
     int attn_tile_rows; /* number of interleaved query rows, at most 8 */
@@ -299,8 +300,8 @@ struct kern {
     void (*kv_get[KV_TYPE_COUNT])(float *y, const void *x, int n, int d, const void *ahead);
     /* Convert x f32 [n] to y of the type, rounded as in quant.h. FP8 saturates. Return the scale,
      * which is 1 except for KV_Q8. The scale of KV_Q8 is amax / 127, and y is rint(x * (1 /
-     * scale)). y is 0 if amax < 2^-120, with the scale 0. y is 0 if x has a NaN or infinity, with
-     * the scale NaN. */
+     * scale)). If amax < 2^-120, y and the scale are 0. If x has a NaN or infinity, y is 0 and the
+     * scale is NaN. */
     float (*kv_put[KV_TYPE_COUNT])(void *y, const float *x, int n);
 };
 

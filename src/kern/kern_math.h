@@ -22,7 +22,7 @@
  * once. */
 static inline float exp_f32(float x)
 {
-    /* adding magic rounds to an integer, which is then in the low mantissa bits */
+    /* adding `magic` rounds to an integer, whose bits are then the low bits of the mantissa */
     const float magic = 0x1.8p23f;
     float c = x > 89.0f ? 89.0f : x < -105.0f ? -105.0f : x; /* a NaN stays */
     float t = fmaf(c, 0x1.715476p0f, magic);
@@ -42,10 +42,11 @@ static inline float exp_f32(float x)
            f32_of_bits((uint32_t)(e - half + 127) << 23);
 }
 
-/* Return ln x = n ln2 + ln(1 + f). n and f are those of x = 2^n (1 + f), with 1 + f in [1/sqrt 2,
- * sqrt 2). With s = f / (2 + f) and z = s^2, ln(1 + f) is s (2 + z R(z)). This is computed as f -
- * (f^2/2 - s (f^2/2 + z R)) (FreeBSD's logf). The large part f is exact, and the rounding error of
- * f^2/2 is added to the small part. ln 0 = -inf; ln of a negative number is NaN. */
+/* Return ln x = n ln2 + ln(1 + f). n and f are defined by x = 2^n (1 + f), with 1 + f in [1/sqrt 2,
+ * sqrt 2). With s = f / (2 + f) and z = s^2, ln(1 + f) is s (2 + z R(z)). The function computes
+ * this value as f - (f^2/2 - s (f^2/2 + z R)) (FreeBSD's logf). The large part f is exact, and the
+ * rounding error of f^2/2 is added to the small part. ln 0 = -inf; ln of a negative number is
+ * NaN. */
 static inline float log_f32(float x)
 {
     const uint32_t sqrt_half = 0x3F3504F3u;
@@ -111,7 +112,7 @@ static inline float erf_f32(float x)
     return with_sign(a <= INFINITY ? y : a, x); /* a NaN stays */
 }
 
-/* Return exp(x) - 1. It is x + x^2 P(x), the Taylor polynomial up to x^10, if |x| < 0.7. */
+/* Return exp(x) - 1. The result is x + x^2 P(x), the Taylor polynomial up to x^10, if |x| < 0.7. */
 static inline float expm1_f32(float x)
 {
     float p = 0x1.27e4fcp-22f;
@@ -133,8 +134,8 @@ static inline float silu_f32(float x)
     return x / (1.0f + exp_f32(-x));
 }
 
-/* Return x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3). It is computed as x / (1 +
- * exp(-2 u)), which needs no tanh and has no cancellation for x < 0. */
+/* Return x (1 + tanh u) / 2 with u = sqrt(2 / pi) (x + 0.044715 x^3). The function computes the
+ * equal value x / (1 + exp(-2 u)), which needs no tanh and has no cancellation for x < 0. */
 static inline float gelu_tanh_f32(float x)
 {
     float minus_2u = x * fmaf(x * x, -0x1.2444f2p-4f, -0x1.988454p0f);

@@ -19,15 +19,15 @@
  *      1    1 of bits
  *
  * A level that computes 8 or 4 outputs together uses halves or quarters of each vector. Formats
- * whose codes represent other numbers (code books, FP4) have a table of bytes. The IQ2 and IQ1
- * points become 3-bit codes, the IQ3 points 4-bit codes, because their grids would require a lookup
- * per value. The panels then have more bytes than the published rows, but kernels read them at
- * memory speed. No other format grows by more than 4 %. Packing is lossless: it preserves the
- * integers of struct block.
+ * whose codes represent other numbers (code books, FP4) have a table of bytes. Points of IQ2 and
+ * IQ1 become 3-bit codes, and points of IQ3 4-bit codes, because the grids would require a lookup
+ * per value. The panels of these formats have more bytes than the published rows, but kernels read
+ * the panels at memory speed. Panels of the other formats are at most 4 % larger than the published
+ * rows. Packing is lossless: it preserves the integers of struct block.
  *
- * Arithmetic limits the packing of block formats, because integers are unpacked and repacked.
- * Measured on machine A, one thread, GB/s of the file's format (docs/measurements.md, "Packing, and
- * AMX"). "Before" packs bit by bit:
+ * Arithmetic limits the packing of block formats, because integers are unpacked and repacked. The
+ * table has GB/s of the file's format on one thread of machine A (docs/measurements.md, "Packing,
+ * and AMX"). Row "before" is for packing bit by bit:
  *
  *              F32   Q4_0  Q8_0  Q4_K  Q6_K  IQ2_XS
  *     before   1.49  0.26  0.45  0.27  0.26  0.07
@@ -180,7 +180,7 @@ static void pack_unit(uint8_t *to, int bits, const codes4 *code)
 }
 
 /* Write the codes of a block's values. The byte of a value is q + zero. The bytes are the codes if
- * code_of is NULL. q of levels of 14 bits are codes. */
+ * code_of is NULL. For levels of 14 bits, q already has the codes. */
 static void codes_of_block(codes4 *code, int lane, const struct block *b, int n, int zero,
                            const uint8_t *code_of)
 {
@@ -431,7 +431,7 @@ void panel_row(float *y, const struct panels *w, int r)
 
 size_t act_x_bytes(enum act_type t, int n_row, int k)
 {
-    /* AMX loads 16 rows together, so 16 more rows of 64 or 256 k can be read */
+    /* AMX loads 16 rows together, so kernels may read 16 more rows of 64 or 256 k */
     if (t == ACT_Q8) return (size_t)n_row * ((size_t)(k + 63) / 64 * 64) + PANEL * 64;
     const size_t n = (size_t)n_row * ((size_t)(k + ACT_GROUP - 1) / ACT_GROUP) * ACT_GROUP;
     if (t == ACT_BF16) return (n + PANEL * ACT_GROUP) * sizeof(uint16_t);
@@ -444,7 +444,7 @@ size_t act_scale_bytes(int n_row, int k)
            64;
 }
 
-/* Return the number of bytes of sum. The number includes 64 extra bytes, because kernels load the
+/* Return the number of bytes of `sum`. The number includes 64 extra bytes, because kernels load the
  * sums of 16 rows together. */
 size_t act_sum_bytes(int n_row, int k)
 {

@@ -1,4 +1,5 @@
-/* panel_impl.h - private to src/kern: memory layout of panels. panel.c draws it.
+/* panel_impl.h - private to src/kern: memory layout of panels. The head of panel.c has a drawing of
+ * the layout.
  *
  * A panel is a sequence of groups of 256 k; the last group may be shorter. A group has n_unit units
  * of 32 k. A group consists of all scales, padded to 64 bytes, and then the codes of each unit. Any
@@ -83,7 +84,8 @@ static inline enum panel_levels panel_upper(const struct panel_format *f)
                                      : LEVELS_NONE;
 }
 
-/* Return true for the format of a plane of upper bytes, whose sums count 128 times. */
+/* Return true for the format of a plane of upper bytes. The sums of this plane are multiplied by
+ * 128. */
 static inline bool panel_is_upper(const struct panel_format *f)
 {
     return f->levels == LEVELS_NF4_HIGH || f->levels == LEVELS_FP4_HIGH;
@@ -199,9 +201,9 @@ struct lane_group {
     int16_t q[ACT_GROUP]; /* values, after the subtraction of zero */
     uint8_t code[ACT_GROUP];
     int n; /* number of values */
-    /* f32 scale and minimum of unit j. E4M3 has those of half unit j, ONE those of block j. For
-     * integer scales, d[0] and m[0] are the scale and the minimum of the group. For levels of 14
-     * bits d is the scale of the exact levels. */
+    /* f32 scale and minimum of unit j (E4M3: of half unit j; ONE: of block j). For integer scales,
+     * d[0] and m[0] are the scale and the minimum of the group. For levels of 14 bits, d is the
+     * scale of the exact levels. */
     float d[16], m[16];
     int16_t scale[16], min[16]; /* integer scales and minimums of sub-block j */
 };
@@ -210,7 +212,7 @@ void panel_lane_group(struct lane_group *l, const struct panel_format *f, const 
                       int n_unit, int lane);
 
 /* Write the values of output r to y f32 [256], from k value g (a multiple of 256) to the group's
- * end. Return their number. */
+ * end. Return the number of written values. */
 int panel_row_group(float *y, const struct panels *w, int r, int g);
 
 #endif

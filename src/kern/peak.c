@@ -1,9 +1,10 @@
-/* peak.c - measurement of this machine's rates of arithmetic and reading, for `quoth bench
- * roofline` and the number of threads. Each level's folder has the loops in its peak.c.
+/* peak.c - measurement of this machine's rates of arithmetic and reading. `quoth bench roofline`
+ * and the selection of the number of threads use the rates. The loops of a level are in its
+ * peak.c.
  *
- * A rate is measured on all threads at once, because clock and memory are shared. Loops have no
- * memory accesses (arithmetic) or no arithmetic (reading), so each gives one bound of the roofline
- * model. */
+ * A rate is measured on all threads at once, because clock and memory are shared. Arithmetic loops
+ * have no memory accesses, and reading loops have no arithmetic. Therefore each loop gives one
+ * bound of the roofline model. */
 #include "kern_impl.h"
 
 #include "base/check.h"
@@ -87,8 +88,8 @@ double peak_rate(struct pool *p, peak_fn *fn, int us)
 
 /* ---- reading ---- */
 
-/* READ_CHUNK: bytes that a thread takes at once, so that all threads end together. TOUCH_CHUNK: the
- * same for the first write of the memory. */
+/* READ_CHUNK: bytes that a thread reads per chunk. Small chunks let all threads end together.
+ * TOUCH_CHUNK: bytes per chunk of the first write of the memory. */
 enum { READ_CHUNK = 64 << 10, TOUCH_CHUNK = 1 << 20 };
 
 /* Arguments of a measurement, borrowed for the call. */

@@ -1,13 +1,14 @@
 /* linear.c - linear layers of block formats with int8 activations by AMX.
  *
  * A k-quad vector of a panel is a row of the tile that TDPBSSD multiplies by 16 rows of
- * activations. One instruction computes 16 x 16 outputs x 64 k in 16 cycles. This rate is 1024
- * multiply-adds per cycle. AVX-512 VNNI computes 128. planes.c has the formats with integer scales,
- * spans.c the formats with f32 scales. The time of a tile does not depend on its number of rows.
- * So AVX-512 is faster for few rows. It gives the same bits.
+ * activations. One instruction computes 16 x 16 outputs x 64 k in 16 cycles. The rate is 1024
+ * multiply-adds per cycle, while AVX-512 VNNI has 128. planes.c has the formats with integer
+ * scales, spans.c the formats with f32 scales. The time of a tile does not depend on its number of
+ * rows. Therefore AVX-512 is faster for few rows. AVX-512 and AMX give the same bits.
  *
- * Machine A, cycles of the time stamp counter for 16 rows x 16 outputs x 256 k, at 64 rows: 411
- * (Q4_0) and 498 (Q4_K). AVX-512 took 749 and 898 (docs/measurements.md, "AMX"). */
+ * The unit of measurement was 16 rows x 16 outputs x 256 k, in a call with 64 rows on machine A.
+ * AMX took 411 cycles of the time stamp counter with Q4_0 and 498 with Q4_K. AVX-512 took 749
+ * cycles with Q4_0 and 898 with Q4_K (docs/measurements.md, "AMX"). */
 #include "amx.h"
 #include "tile.h"
 
@@ -31,9 +32,9 @@ static int step_of(enum qtype t)
  * stores and prefetches compete for buffers. Byte codes need no unpacking. 16 spans cost twice as
  * much as 8 spans. Two planes of levels take AVX-512 twice as long, but not AMX.
  *
- * REST_MIN: full tiles have already unpacked the codes. A further tile of Q4_0 then takes at least
- * 270 cycles, and AVX-512 takes 749 / 16 = 47 per row. The tile is faster from 270 / 47 = 5.8 rows
- * on. */
+ * REST_MIN: the full tiles before the rest have already unpacked the codes. A further tile of Q4_0
+ * then takes at least 270 cycles, and AVX-512 takes 749 / 16 = 47 cycles per row. A tile is faster
+ * than AVX-512 from 270 / 47 = 5.8 rows on. */
 enum { REST_MIN = 6 };
 
 static int rows_min(enum qtype t)

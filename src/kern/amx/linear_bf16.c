@@ -7,10 +7,10 @@
  * bandwidth limits the speed for few rows.
  *
  * Bound: 2 bytes per weight from memory, or the tile unit. The tile unit's peak on machine A
- * (measurements.md) is 3.10e12 operations/s per thread. The peak of vdpbf16ps is 0.105e12. Measured
- * on machine A, one thread, before this file replaced the reference: 64 rows had 0.80e12
- * operations/s. This rate is 0.26 of the tile unit's peak and 7.6 times the peak of vdpbf16ps. One
- * row read 22 GB/s. */
+ * (measurements.md) is 3.10e12 operations/s per thread. The peak of vdpbf16ps is 0.105e12. On one
+ * thread of machine A, 64 rows reached 0.80e12 operations/s. This rate is 0.26 of the tile unit's
+ * peak and 7.6 times the peak of vdpbf16ps. One row read weights at 22 GB/s. This file replaced the
+ * reference in C. */
 #include "amx.h"
 
 #include "kern/avx512/dot.h"
@@ -41,7 +41,8 @@ static void tiles_open(int low, int high)
     const uint8_t rows[8] = {(uint8_t)low, (uint8_t)low,   (uint8_t)other, (uint8_t)other,
                              (uint8_t)low, (uint8_t)other, TILE,           TILE};
     for (int i = 0; i < 8; i++) t.n_byte[i] = 64, t.n_row[i] = rows[i];
-    /* gcc 12 assumes that the instruction reads only 8 bytes and would drop all other stores */
+    /* gcc 12 assumes that the instruction reads only 8 bytes, and would drop the stores to the
+     * other bytes */
     __asm__ volatile("" : : "r"(&t) : "memory");
     _tile_loadconfig(&t);
 }
@@ -52,7 +53,7 @@ struct operands {
     const uint8_t *b[PANELS_MAX]; /* pairs of k of the panels */
 };
 
-/* Multiply two panels x up to 32 rows. */
+/* Multiply two panels by up to 32 rows. */
 static inline void step_2x2(const struct operands *o)
 {
     _tile_loadd(4, o->a, ACT_GROUP * 2);
@@ -65,7 +66,7 @@ static inline void step_2x2(const struct operands *o)
     _tile_dpbf16ps(3, 5, 7);
 }
 
-/* Multiply four panels x up to 16 rows. */
+/* Multiply four panels by up to 16 rows. */
 static inline void step_4x1(const struct operands *o)
 {
     _tile_loadd(4, o->a, ACT_GROUP * 2);
@@ -94,7 +95,7 @@ static void tail_of(uint8_t (*tail)[BLOCK_BYTES], struct operands *o, int n_pane
         memcpy(tail[p], o->b[p], n_byte);
         o->b[p] = tail[p];
     }
-    /* otherwise the compiler does not know that the tile loads read this memory */
+    /* make the compiler assume that the tile loads read this memory */
     __asm__ volatile("" : : "r"(tail) : "memory");
 }
 

@@ -6,14 +6,15 @@
  *     64 codes [4 k][16] --one shuffle: order of tiles--> two tables of bytes --> 2 rows of a tile
  *
  * For each 16 rows of activations, four TDPBF16PS per panel give the block's sums T. The vector
- * unit adds them: C = fma(T, scale, C). Meanwhile the tile unit multiplies the next 16 rows, and a
- * part of the next block is converted.
+ * unit adds these sums to C: C = fma(T, scale, C). Meanwhile the tile unit multiplies the next 16
+ * rows, and a part of the next block is converted.
  *
  * Bound: 1.03 bytes per weight from memory. 16 rows x 16 outputs x 256 k take 128 cycles of the
  * tile unit, 32 of tile stores and 16 of the vector unit. 4096 codes take 450 cycles of the shuffle
- * unit, for all rows. Measured on a Xeon with AMX, one thread, 2048 x 2048 from the L3 cache. One
- * row reads 23 GB/s. 64 rows compute 0.96e12 operations/s, 0.26 of the tile unit's peak. The f32
- * kernel, which this file replaced, had 14.0 GB/s and 0.20e12. */
+ * unit, for all rows. The rates were measured on one thread of a Xeon with AMX, with weights of
+ * 2048 x 2048 in the L3 cache. One row reads 23 GB/s. 64 rows compute 0.96e12 operations/s, 0.26 of
+ * the tile unit's peak. The f32 kernel, which this file replaced, reached 14.0 GB/s and 0.20e12
+ * operations/s. */
 #include "amx.h"
 #include "tile.h"
 
@@ -23,16 +24,16 @@ enum {
     N_STEP = RUN / STEP,
     N_LINE = RUN * PANEL / 64, /* lines of a block's codes */
     BLOCK_BYTES = PANEL * (4 + RUN),
-    FAR = 4096, /* prefetch distance into the L2 cache; NEAR: into the L1 cache */
+    FAR = 4096, /* bytes of prefetch distance into the L2 cache; NEAR: into the L1 cache */
     C_FLOATS = BLOCK_ROWS * PANEL,
-    /* Pairs of panels that use a block of many rows. The activations of 256 rows x 4096 k exceed
-     * the L2 cache: one pair took 1.5 times as long. */
+    /* Maximum pairs of panels that share a block of many rows. The activations of 256 rows x 4096 k
+     * exceed the L2 cache, so one pair alone took 1.5 times as long. */
     PAIRS_MAX = 4,
 };
 
 /* ---- codes -> bf16 ---- */
 
-/* Low and high byte of the bf16 of each code without its sign: of subnormals, then of exponents 1
+/* Low and high bytes of the bf16 of each code without its sign: first subnormals, then exponents 1
  * to 15. The last code is a NaN. */
 /* clang-format off */
 #define SAME(x)  x, x, x, x, x, x, x, x
@@ -49,7 +50,7 @@ static const _Alignas(64) uint8_t high_byte[128] = {
     0x43,       0x43,      0x43,      0x43,      0x43,      0x43,      0x43, 0x43, 0x43,
     0x43,       0x43,      0x43,      0x7F,
 };
-/* Order of 64 codes [4 k][16]: per 16 bytes 4 outputs of k 0 and 1, then of k 2 and 3. */
+/* Order of 64 codes [4 k][16]: each 16 bytes contain 4 outputs of k 0 and 1, then of k 2 and 3. */
 #define OUT(o)  o, o + 16
 #define OUTS(o) OUT(o), OUT(o + 1), OUT(o + 2), OUT(o + 3)
 #define FOUR(o) OUTS(o), OUTS(o + 32)
@@ -77,7 +78,7 @@ struct opened {
 /* Codes to convert, and the end of each panel for prefetches. Pointers are borrowed. */
 struct source {
     const uint8_t *at[PANELS_MAX], *end[PANELS_MAX];
-    int64_t jump; /* from the end of a panel to the panel that follows it in time */
+    int64_t jump; /* bytes from the end of a panel to the panel that is computed next */
 };
 
 ALWAYS void fetch(const struct source *s, int p, const uint8_t *at)
@@ -89,7 +90,7 @@ ALWAYS void fetch(const struct source *s, int p, const uint8_t *at)
     __builtin_prefetch(near);
 }
 
-/* Convert part i of n of the next block, and its scales with the first part. */
+/* Convert part i of n of the next block. The first part also loads the block's scales. */
 static inline void part_open(struct opened *to, const struct source *s, int i, int n)
 {
     for (int p = 0; p < PANELS_MAX; p++) {
@@ -129,7 +130,7 @@ ALWAYS void dots(const struct opened *w, const uint16_t *x, int pair)
         DOTS(0, 1, 4);
 }
 
-/* Add the sums of a pair of tiles to c, two panels of [BLOCK_ROWS][16]. */
+/* Add the sums of a pair of tiles to c. c has two panels of [BLOCK_ROWS][16]. */
 ALWAYS void finish(const struct opened *w, int pair, int n_row, float *c)
 {
     _Alignas(64) float t[PANELS_MAX][TILE * PANEL];
@@ -169,8 +170,8 @@ static void pairs(struct source *s, int n_pair, const struct act *x, int row, in
         float *to = c + now * PANELS_MAX * C_FLOATS;
         for (int p = 0; p < PANELS_MAX; p++) s[now].at[p] += BLOCK_BYTES;
         if (++now == n_pair) now = 0, k += RUN;
-        const int here = now ? k : k - RUN; /* position of this item; k and now are those of the
-                                             * next */
+        const int here = now ? k : k - RUN; /* k of this item; `k` and `now` already belong to the
+                                             * next item */
         for (int i = 0; i < n_tile; i++, pair ^= 1) {
             const int left = n_row - i * TILE;
             if (!last) part_open(&w[(n + 1) % 2], &s[now], i, n_tile);

@@ -4,9 +4,9 @@
 
 #include <immintrin.h>
 
-/* Operand of ldtilecfg: eight tiles of 16 rows of 64 bytes. ldtilecfg also clears the tiles. It is
- * constant, because gcc 12 assumes that _tile_loadconfig reads 8 bytes and drops stores to the
- * other bytes. */
+/* Operand of ldtilecfg: eight tiles of 16 rows of 64 bytes. ldtilecfg also clears the tiles. The
+ * operand is constant, because gcc 12 assumes that _tile_loadconfig reads 8 bytes and drops stores
+ * to the other bytes. */
 static const struct {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];

@@ -11,11 +11,12 @@
  * fits into seven bits (Q2_K).
  *
  * Cycles per 16 rows x 16 outputs x 256 k: 128 of the tile unit, 32 of tile stores, about 60 of the
- * vector unit. One plane takes 64 of the tile unit, minimums 100 more of the vector unit. These
- * times overlap in part. Making the planes takes about 450 cycles for all rows.
+ * vector unit. One plane takes 64 of the tile unit, minimums 100 more of the vector unit. The times
+ * of the units overlap in part. Making the planes takes about 450 cycles for all rows together.
  *
- * Machine A at 128 rows: 436 (Q4_K) and 301 (Q6_K); the parts take 180 and 160. With integer
- * scales per sub-block, Q4_K took at least 600 cycles (docs/measurements.md, "AMX"). */
+ * At 128 rows, machine A took 436 cycles with Q4_K and 301 with Q6_K. The sums of the parts,
+ * measured in separate loops, are 180 and 160 cycles. With integer scales per sub-block, Q4_K took
+ * at least 600 cycles (docs/measurements.md, "AMX"). */
 #include "tile.h"
 
 enum { STEP = 64, GROUP_STEPS = ACT_GROUP / STEP, STEP_BYTES = STEP * PANEL };
@@ -170,8 +171,8 @@ ALWAYS vi row_mins(const vi *min, int n_unit, const int16_t *sum, int64_t sum_st
     return vi_add(even, odd);
 }
 
-/* Compute c [n][16] = fma(T, scale, c) for n rows. T is of the group. scale is of the row's
- * group. */
+/* Compute c [n][16] = fma(T, scale, c) for n rows. T is the sum of the group. scale is the scale of
+ * the row's group. */
 ALWAYS void finish(const struct panel_format *f, const struct k_group *g, int n_unit,
                    const struct x_rows *r, int row, int n_row, const struct sums *s, float *c)
 {

@@ -6,16 +6,16 @@
  *         span:        tile = A x B;  store it;  T = fma(tile row, scale, T) for 16 rows
  *
  * Levels of 14 bits are two planes of bytes, so a span has two tiles: T = fma(128 upper + lower,
- * scale, T). Their B has 2 x 256 k.
+ * scale, T). The operand B of these tiles has 2 x 256 k.
  *
- * Meanwhile the tile unit computes three later spans (one or two of two planes), because its
- * latency is 52 cycles. During the first 16 rows, the vector unit also unpacks a unit of the next
- * group.
+ * Meanwhile the tile unit computes three later spans, because its latency is 52 cycles. With two
+ * planes, it computes one or two later spans. During the first 16 rows, the vector unit also
+ * unpacks a unit of the next group.
  *
  * Bound: 16 cycles of the tile unit, 16 of tile stores and 16 of the vector unit per 8192
- * multiply-adds. The three parts overlap in the best case. Machine A, Q4_0, 16 rows x 16 outputs x
- * 256 k at 64 rows: 411 cycles. The parts take 270, and AVX-512 took 749 (docs/measurements.md,
- * "AMX"). */
+ * multiply-adds. The three parts overlap in the best case. On machine A, 16 rows x 16 outputs x 256
+ * k of Q4_0 took 411 cycles in a call with 64 rows. The sum of the parts is 270 cycles, and AVX-512
+ * took 749 (docs/measurements.md, "AMX"). */
 #include "tile.h"
 
 /* SLOTS: tiles in flight. A result is ready after 52 cycles, and an instruction starts every 16. So
@@ -33,7 +33,8 @@ ALWAYS int span_of(const struct panel_format *f)
     return panel_is_one(f) ? f->block : f->sub;
 }
 
-/* Return the planes of bytes: 2 for levels of 14 bits. The first is that of the upper bytes. */
+/* Return the number of planes of bytes: 2 for levels of 14 bits, otherwise 1. The first plane has
+ * the upper bytes. */
 ALWAYS int planes_of(const struct panel_format *f)
 {
     return panel_upper(f) ? 2 : 1;
@@ -58,7 +59,7 @@ struct operands {
         }                                                                                          \
     } while (0)
 
-/* Begin the sums of a tile. Tiles are the planes of spans: tile t is plane t % n_plane of span t /
+/* Begin the sums of a tile. Each plane of a span is a tile: tile t is plane t % n_plane of span t /
  * n_plane. */
 ALWAYS void span_begin(const struct panel_format *f, const struct operands *o, int t)
 {
@@ -219,8 +220,8 @@ ALWAYS void tile_begin(const struct panel_format *f, const struct k_group *g,
     for (int t = 0; t < n; t++) span_end(sums, t);
 }
 
-/* Compute c [16][16] = fma(T, scale, c) for the rows [row, row + 16). T is of the group. scale is
- * of the row's group. Meanwhile prepare the whole group `next` (NULL: none). */
+/* Compute c [16][16] = fma(T, scale, c) for the rows [row, row + 16). T is the sum of the group.
+ * scale is the scale of the row's group. Meanwhile prepare the whole group `next` (NULL: none). */
 ALWAYS void tile_rows(const struct panel_format *f, const struct k_group *g, const struct x_rows *r,
                       int row, int (*sums)[TILE * PANEL], float *c, const struct tile_opening *next)
 {

@@ -19,8 +19,8 @@ struct tile_config {
 };
 
 /* Configuration: tiles 0 to 3 are sums, 4 and 5 are 16 rows of `step` activations, 6 and 7 are
- * `step` k of 16 outputs. It is constant, because gcc 12 assumes that the instruction reads only 8
- * bytes and drops stores to the other bytes. */
+ * `step` k of 16 outputs. The configuration is constant, because gcc 12 assumes that the
+ * instruction reads only 8 bytes and drops stores to the other bytes. */
 #define CONFIG(step)                                                                               \
     {                                                                                              \
         .palette = 1, .n_byte = {64, 64, 64, 64, step, step, 64, 64},                              \
@@ -78,8 +78,8 @@ struct tile_ahead {
     int n_byte;
 };
 
-/* Return the data after the group of panel p that ends at `end`. After the panel's last group this
- * is the start of the next block. */
+/* Return the data after the group of panel p that ends at `end`. After the panel's last group, the
+ * result is the start of the next block. */
 ALWAYS struct tile_ahead ahead_of(const struct panel_block *b, int p, const uint8_t *end,
                                   int n_byte)
 {

@@ -197,8 +197,8 @@ static inline void vf_load2_e4m3(vf y[2], const void *p)
     y[1] = vf_mul(_mm256_cvtph_ps(_mm256_extracti128_si256(h, 1)), vf_set1(256));
 }
 
-/* Return maxima of two rows. One half of the result has the 4 partial maxima of row i, the other
- * half those of row i + 4. */
+/* Return maxima of two rows. One half of the result has the 4 partial maxima of row i. The other
+ * half has the partial maxima of row i + 4. */
 static inline vf max_halves(const float *s, int stride, int i)
 {
     vf a = vf_max(vf_load(s + i * stride), vf_load(s + i * stride + 8));

@@ -1,5 +1,5 @@
-/* avx512.h - private to src/kern/avx512: families of slots. Each is a file of this folder. Any
- * thread: kernels change only the memory of their arguments. */
+/* avx512.h - private to src/kern/avx512: families of slots. Each family is a file of this folder.
+ * Any thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_AVX512_AVX512_H
 #define QUOTH_KERN_AVX512_AVX512_H
 
@@ -14,7 +14,8 @@ void kern_ops_avx512(struct kern *k);
 /* Set the slots that attn.c computes. */
 void kern_attn_avx512(struct kern *k);
 
-/* The level amx also uses this kernel, for cases that AMX does not support. */
+/* Multiply quantized weights by int8 activations. The level amx also uses this kernel, for cases
+ * that AMX does not support. */
 linear_fn linear_q8_avx512;
 
 #endif

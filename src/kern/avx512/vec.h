@@ -1,5 +1,5 @@
 /* vec.h - the vector of AVX-512: the operations that src/kern/tmpl uses. Every level that
- * instantiates templates has a vec.h with the same names. They are documented here:
+ * instantiates templates has a vec.h with the same names. This file documents these names:
  *
  *   VL              f32 lanes of a vector; divides 16, the lanes of every canonical order
  *   N_VREG          vector registers

@@ -4,8 +4,8 @@
  *   BF16   uint16_t [group][row][ACT_GROUP]
  *   Q8     int8 [block of 64][row][64], scale f32 [group][row], sum i16 [block of 32][row][2]
  *
- * Groups are the outer dimension, because a kernel walks through k with all its rows at a time.
- * Each function converts one row, so that rows can be divided among threads. */
+ * Groups are the outer dimension, because a kernel processes one group of k for all its rows before
+ * the next group. Each function converts one row, so that rows can be divided among threads. */
 #include "ref.h"
 
 static void act_f32(const struct act *a, int row, const float *x)
@@ -28,8 +28,8 @@ static void act_bf16(const struct act *a, int row, const float *x)
     }
 }
 
-/* Convert x f32 [n] to q int8 [ACT_GROUP], zeros past n. Return the scale. A group with a NaN or
- * an infinity gets the scale NaN, which makes the outputs NaN. Groups below 2^-120 become zero,
+/* Convert x f32 [n] to q int8 [ACT_GROUP], zeros past n. Return the scale. The scale of a group
+ * with a NaN or an infinity is NaN, so the outputs are NaN. Groups below 2^-120 become zero,
  * because 127 / amax could overflow. */
 static float group_q8(int8_t *q, const float *x, int n)
 {
@@ -37,7 +37,7 @@ static float group_q8(int8_t *q, const float *x, int n)
     bool finite = true;
     for (int i = 0; i < n; i++) {
         float a = fabsf(x[i]);
-        finite &= a <= 0x1.fffffep127f; /* also false for a NaN */
+        finite &= a <= 0x1.fffffep127f; /* the comparison is also false for a NaN */
         amax = a > amax ? a : amax;
     }
     bool zero = !finite || amax < 0x1p-120f;

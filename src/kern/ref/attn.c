@@ -5,9 +5,9 @@
  *   l    f32 [n_row, ATTN_TILE]   sums of weights 2^(s - m), by position mod ATTN_TILE
  *   o    f32 [n_row, stride]      sum of weight * V
  *
- * One pass over the positions ("online softmax", arXiv 1805.02867): if the maximum grows by d, all
- * earlier sums are multiplied by 2^-d. Spans of positions are computed apart and merged in a fixed
- * order, so that long contexts use all threads. */
+ * The algorithm makes one pass over the positions ("online softmax", arXiv 1805.02867): if the
+ * maximum grows by d, all earlier sums are multiplied by 2^-d. Spans of positions are computed
+ * separately and merged in a fixed order, so that all threads can share a long context. */
 #include "ref.h"
 #include "kv_value.h"
 
@@ -63,8 +63,8 @@ REF_FMA static void block_row(const struct attn_rows *a, int row, const struct a
     }
 }
 
-/* Compute one block for all rows. Rows see the positions [from, to): the window begins at `from`,
- * the causal limit is `to`. */
+/* Compute one block for all rows. A row attends to the positions [from, to): the window begins at
+ * `from`, and the causal limit is `to`. */
 static void attn_block(const struct attn_rows *a, const struct attn_kv *kv, int pos0)
 {
     for (int row = 0; row < a->n_row; row++) {

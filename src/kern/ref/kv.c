@@ -1,5 +1,5 @@
-/* kv.c - the scalar reference of writing and reading K and V in pages. struct kern describes it.
- * struct kv_layer (backend) has the layout of a page.
+/* kv.c - the scalar reference of writing and reading K and V in pages. The comments of struct kern
+ * describe these functions. struct kv_layer (backend) has the layout of a page.
  *
  * Each put_* converts n values to the page's type and returns their scale (1 if the type has none).
  * Each get_* converts n rows of d values to f32 rows of attn_stride(d), with zeros past d. */
@@ -46,7 +46,7 @@ static float put_q8(void *y, const float *x, int n)
     bool finite = true;
     for (int i = 0; i < n; i++) {
         float a = fabsf(x[i]);
-        finite &= a <= 0x1.fffffep127f; /* also false for a NaN */
+        finite &= a <= 0x1.fffffep127f; /* the comparison is also false for a NaN */
         amax = a > amax ? a : amax;
     }
     bool zero = !finite || amax < 0x1p-120f;

@@ -7,13 +7,14 @@
  *   group     ACT_GROUP consecutive inputs; activations have one scale per row and group
  *   block     64 int8 activations of one row; blocks of all rows follow each other (gather_q8)
  *
- * Each result is a sum over groups in ascending order. So the fast levels can use any tiling of
- * rows and panels, with the same bits. */
+ * Each result is a sum over groups in ascending order. Therefore the fast levels can use any tiling
+ * of rows and panels and still compute the same bits. */
 #include "ref.h"
 
 #include "kern/panel_impl.h"
 
-/* Return the values of a row's group that begins at input g. One value has n_byte bytes. */
+/* Return the address of the values of a row's group that begins at input g. One value has n_byte
+ * bytes. */
 static const void *act_group(const struct act *x, int row, int g, size_t n_byte)
 {
     return (const char *)x->x + ((int64_t)(g / ACT_GROUP) * x->n_row + row) * ACT_GROUP * n_byte;
@@ -45,7 +46,7 @@ static int sum_of(const int8_t *a, int n)
 }
 
 /* Sum a group of a format with integer scales (K quants). The scaled sums stay integers until the
- * end, so they are exact too. Minima are subtracted once per group. */
+ * end of the group, so they are also exact. Minima are subtracted once per group. */
 static float dot_int_scales(const struct lane_group *l, int sub, bool has_min, const int8_t *a)
 {
     int isum = 0, msum = 0;
@@ -75,7 +76,7 @@ static float dot_lane(const struct panel_format *f, const struct lane_group *l, 
     return t;
 }
 
-/* Compute c [n_row], one output of all rows. */
+/* Compute c [n_row], the values of one output for all rows. */
 REF_FMA static void lane_q8(float *c, const struct panels *w, const uint8_t *panel, int lane,
                             const struct act *x, int row, int n_row)
 {
@@ -97,8 +98,8 @@ REF_FMA static void lane_q8(float *c, const struct panels *w, const uint8_t *pan
 
 /* ---- float activations ---- */
 
-/* Compute c [n_row] for f32 activations. The first group is stored, not added, so that -0 stays
- * -0. */
+/* Compute c [n_row] for f32 activations. The first group is stored instead of added, so that -0
+ * stays -0. */
 REF_FMA static void lane_f32(float *c, const struct panels *w, int r, const struct act *x, int row,
                              int n_row)
 {
@@ -114,14 +115,14 @@ REF_FMA static void lane_f32(float *c, const struct panels *w, int r, const stru
     }
 }
 
-/* Compute c [n_row] for bf16 activations, in steps of 32 inputs, as the instruction tdpbf16ps sums
- * them (dot32_bf16). A panel interleaves pairs of inputs: 4 bytes of each output. */
+/* Compute c [n_row] for bf16 activations, in steps of 32 inputs in the order of the instruction
+ * tdpbf16ps (dot32_bf16). A panel interleaves pairs of inputs: 4 bytes of each output. */
 static void lane_bf16(float *c, const struct panels *w, const uint8_t *panel, int lane,
                       const struct act *x, int row, int n_row)
 {
     for (int i = 0; i < n_row; i++) c[i] = 0;
     for (int k = 0; k < w->k; k += 32) {
-        uint16_t block[32] = {0}; /* zeros past the end */
+        uint16_t block[32] = {0}; /* values past the end are zeros */
         for (int j = 0; j < 32 && k + j < w->k; j += 2)
             memcpy(block + j, panel + ((int64_t)(k + j) / 2 * PANEL + lane) * 4, 4);
         for (int i = 0; i < n_row; i++) {
@@ -131,8 +132,8 @@ static void lane_bf16(float *c, const struct panels *w, const uint8_t *panel, in
     }
 }
 
-/* Compute c [n_row] of E4M3_128 for bf16 activations. The sums T of a block are those of lane_bf16,
- * and the fma with the scale flushes too. */
+/* Compute c [n_row] of E4M3_128 for bf16 activations. lane_bf16 computes the sums T of a block. The
+ * fma with the scale also flushes subnormal numbers to zero. */
 static void lane_e4m3(float *c, const uint8_t *panel, int lane, const struct act *x, int row,
                       int n_row)
 {
@@ -155,8 +156,8 @@ static void lane_e4m3(float *c, const uint8_t *panel, int lane, const struct act
 
 /* ---- panels of outputs ---- */
 
-/* Store one output of n_row rows. The bias is added to the finished sum, then the old value of
- * y. */
+/* Store one output of n_row rows. The bias is added to the finished sum, and then the old value of
+ * y is added. */
 static void put(const struct linear_out *out, const float *c, int r, int row, int n_row)
 {
     for (int i = 0; i < n_row; i++) {

@@ -2,7 +2,8 @@
  * the orders of kern.h. tmpl/ops.h gives the same bits in vectors. */
 #include "ref.h"
 
-/* Return the sum of squares of x, in 16 lanes (i mod 16) by fma, then the tree. */
+/* Return the sum of squares of x. fma adds the squares in 16 lanes (i mod 16), then the tree adds
+ * the lanes. */
 static float sum_of_squares(const float *x, int n)
 {
     float s[16] = {0};
@@ -68,8 +69,8 @@ static void rope(float *x, int n_head, int d_head, const float *cos, const float
     for (int h = 0; h < n_head; h++) rope_head(x + h * d_head, cos, sin, d_rot / 2, neox);
 }
 
-/* Compute the softmax of x f32 [n]. The sum has 16 partial sums by i mod 16, as vectors of 16 lanes
- * have. */
+/* Compute the softmax of x f32 [n]. The sum has 16 partial sums by i mod 16, like the sum of a loop
+ * over vectors of 16 lanes. */
 static void softmax(float *y, const float *x, int n)
 {
     float max = -INFINITY, s[16] = {0};

@@ -1,14 +1,15 @@
-/* ref.h - private to src/kern/ref: families of slots. Each is a file of this folder. Any thread:
- * kernels change only the memory of their arguments. */
+/* ref.h - private to src/kern/ref: families of slots. Each family is a file of this folder. Any
+ * thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_REF_REF_H
 #define QUOTH_KERN_REF_REF_H
 
 #include "kern/kern_impl.h"
 
-/* Attribute of the functions whose time is mostly fmaf. gcc compiles them with and without the
- * instruction fma, and the program's start (glibc) selects one. The results are the same. Without
- * it the reference took a tenth of the tests' time in calls of libm. Sanitizers do not support
- * such functions, and processors other than x86-64 always have the instruction. */
+/* Attribute of the functions whose time is mostly fmaf. gcc compiles each function with and without
+ * the instruction fma. glibc selects one version at the start of the program. Both versions give
+ * the same results. Without the attribute, calls of libm took a tenth of the tests' time.
+ * Sanitizers do not support functions of two versions. Processors other than x86-64 always have the
+ * instruction. */
 #if defined __x86_64__ && defined __GLIBC__ && !defined __clang__ &&                               \
     !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
 #define REF_FMA __attribute__((target_clones("fma", "default")))

@@ -31,7 +31,7 @@ static void row_mask(float *y, const float *x, const uint32_t *mask, int n)
 static float weight_of(float x, float max, float scale)
 {
     float t = (x - max) * scale;
-    t = t > -105.0f ? t : -105.0f; /* a NaN also becomes -105, whose exp is 0 */
+    t = t > -105.0f ? t : -105.0f; /* the comparison replaces a NaN by -105, and exp(-105) is 0 */
     return exp_f32(t < 0 ? t : 0);
 }
 

@@ -2,35 +2,36 @@
  * includes its vec.h and this file, and fills its slots by attn_slots().
  *
  * Query rows are processed 64 at a time. Each step processes all 64 rows before the next step. Two
- * sub-tiles of K (16 kB, heads of 128) stay in the L1 cache for the scores. Two vectors of each V
- * also stay in the cache for the values. q and o are streamed. The scores (lanes are positions) are
- * in 16 kB of stack. p overwrites them. Both products use one loop with up to RB rows x 2 vectors
- * of sums in registers. The loop broadcasts one element of the left factor per row. All rows share
- * each load of the right factor. Each sum is a single chain, as kern.h requires. The 2 RB chains
- * hide the latency of the fma.
+ * sub-tiles of K (16 kB, heads of 128) stay in the L1 cache for the scores. Two vectors of each row
+ * of V also stay in the L1 cache. q and o are read and written once per step. The scores are in 16
+ * kB of stack, with positions as lanes. The weights p overwrite the scores. The products q k and p
+ * v use one loop with up to RB rows x 2 vectors of sums in registers. The loop broadcasts one
+ * element of the left factor per row. All rows share each load of the right factor. Each sum is a
+ * single chain, as kern.h requires. The 2 RB chains hide the latency of the fma.
  *
  * With few rows, the loop reads K and V directly from the pages and widens each loaded vector.
- * Every step of a product prefetches as many bytes of the next block as it reads, so memory and
- * arithmetic work at the same time. Lines are prefetched in address order, not in order of use,
+ * Every step of a product prefetches as many bytes of the next block as the step reads, so memory
+ * and arithmetic work at the same time. Lines are prefetched in address order, not in order of use,
  * because the hardware's prefetcher only follows ascending addresses. The hardware's prefetcher can
- * have more requests in flight than the 16 of a core. With many rows, widening once is cheaper.
+ * have more requests in flight than the 16 of a core. With many rows, widening K and V once is
+ * faster.
  *
- * The bound with many rows is the fma units, with 4 d flop per row and position. Maxima, exp and
- * sums add about 20 instructions per row and 16 positions, a tenth of the time with heads of 64.
- * The bound with few rows is the bytes of K and V. o is rarely scaled, because the maximum is
- * updated once per block, not once per 16 positions.
+ * The bound with many rows is the fma units, with 4 d floating-point operations per row and
+ * position. Maxima, exp and sums add about 20 instructions per row and 16 positions, a tenth of the
+ * time with heads of 64. The bound with few rows is the bytes of K and V. o is rarely scaled,
+ * because the maximum is updated once per block, not once per 16 positions.
  *
  * Measured on machine A of docs/measurements.md (Sapphire Rapids, AVX-512, two threads), 32/8 heads
- * of 64 in f16. Three changes followed the earlier version: all KV heads of a block together, one
- * maximum per block, and 2^x instead of exp:
+ * of 64 in f16. The table compares this version with an earlier version. Three changes were made:
+ * all KV heads of a block are computed together, a block has one maximum, and 2^x replaces exp:
  *
  *                                                     now           earlier
  *     decoding at 32 k, of the read bandwidth     81 to 86 %         63 %
  *     prompt of 8 k, of the f32 peak              63 to 67 %         55 %
  *
  * On one thread, 2^x instead of exp improved 1024 rows after 7168 from 69 to 72 % of the peak to 74
- * to 75 %. In an older session, decoding at 32 k had 57 % of the bandwidth with prefetching in
- * order of use. Prefetching in order of addresses gave 71 to 77 %. */
+ * to 75 %. In an older measurement, decoding at 32 k used 57 % of the bandwidth with prefetches in
+ * order of use, and 71 to 77 % with prefetches in order of addresses. */
 #ifndef QUOTH_KERN_TMPL_ATTN_H
 #define QUOTH_KERN_TMPL_ATTN_H
 
@@ -39,9 +40,9 @@
 
 /* ---- products ---- */
 
-/* Expand DO(r) for every row of registers. 2 RB sums, two vectors of the right factor and a
- * broadcast fit into the registers. The variables have names because gcc 12 keeps arrays of more
- * than 8 vectors in memory. */
+/* Expand DO(r) for every row of registers. RB is chosen so that 2 RB sums, two vectors of the right
+ * factor and a broadcast fit into the registers. The variables have names because gcc 12 keeps
+ * arrays of more than 8 vectors in memory. */
 enum { RB = N_VREG >= 32 ? 8 : 6 };
 #define ROWS(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
 
@@ -75,7 +76,7 @@ enum { RB = N_VREG >= 32 ? 8 : 6 };
         if (n_vec == 2) vf_store(y + r * y_stride + VL, z##r);                                     \
     }
 
-/* Storage of values. It is a compile-time constant of a product. ahead: true to prefetch. */
+/* Storage of values, a compile-time constant of each product. ahead: true to prefetch. */
 struct kv_form {
     int size;
     bool ahead;
@@ -86,7 +87,7 @@ struct kv_form {
 struct score_of {
     const float *a; /* q [d_k, RB] */
     int d_k;
-    const char *b[2];      /* vectors of the first d; the vectors of the next d are 16 values
+    const char *b[2];      /* vectors of the first d; the vectors of each next d are 16 values
                             * later */
     const char *ahead[2];  /* lines to prefetch in the first and in the second half of the steps */
     const float *times[2]; /* f32 [VL] scales of KV_Q8; NULL: no scales */
@@ -229,7 +230,7 @@ struct row_group {
     /* positions [lo, hi) of the block that each row sees; unused if full */
     int lo[GROUP], hi[GROUP];
     _Alignas(64) float s[GROUP * ATTN_BLOCK];
-    float m[GROUP]; /* maximum so far; 0 if it is -inf   */
+    float m[GROUP]; /* maximum so far; 0 if that is -inf */
     float c[GROUP]; /* 2^(former maximum - maximum) */
     uint64_t grew;  /* bit r: row r's maximum grew  */
 };
@@ -259,8 +260,8 @@ static void group_begin(struct row_group *g, const struct attn_rows *a, const st
     }
 }
 
-/* Return the operands for positions [i, i + 2 VL). The operands are two sub-tiles if a vector is a
- * sub-tile, otherwise parts of one sub-tile. */
+/* Return the operands for positions [i, i + 2 VL). The operands are two sub-tiles if a vector has
+ * the size of a sub-tile, otherwise parts of one sub-tile. */
 static struct score_of score_of(const struct row_group *g, int i)
 {
     const struct attn_kv *kv = g->kv;

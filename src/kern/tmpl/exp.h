@@ -2,9 +2,8 @@
  * vec.h.
  *
  * The other templates include it after the level's vec.h. exp takes about 14 instructions,
- * attention's 2^x takes 10. The throughput of exp is important for softmax of attention and for
- * activations. Calls on independent vectors hide the latency of about 50 cycles. Any thread; pure
- * functions. */
+ * attention's 2^x takes 10. The throughput of exp limits softmax and activations. Calls on
+ * independent vectors hide the latency of about 50 cycles. Any thread; pure functions. */
 #ifndef QUOTH_KERN_TMPL_EXP_H
 #define QUOTH_KERN_TMPL_EXP_H
 

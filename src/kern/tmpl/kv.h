@@ -1,15 +1,16 @@
-/* kv.h - read K and V from pages and write them, in code with the names of vec.h. A level's attn.c
+/* kv.h - read and write K and V in pages, in code with the names of vec.h. A level's attn.c
  * includes its vec.h and this file, and fills its slots by kv_slots().
  *
  * Reading widens a panel of K or some rows of V to f32, so the products of attention have one form.
- * Besides memory access, widening is most of the work of decode. In prefill, all rows of an item
+ * In decode, widening is most of the work apart from memory access. In prefill, all rows of an item
  * share the widened values. Meanwhile the bytes of a later panel are prefetched in software. Pages
- * are scattered, and no hardware prefetcher follows a page table. Measured through attn.h, 32/8
- * heads of 64 in f16 at 32 k on machine A: 81 to 86 % of the read bandwidth. The previous version
- * had 63 %. Prefetching in the order of use gave 57 % in an older session, in the order of
- * addresses 71 to 77 %. On one thread int8 pages have 58 % and heads of 128 in f16 100 %
- * (docs/measurements.md, "Comparison with other engines"). Any thread: kernels change only the
- * memory of their arguments. */
+ * are scattered, and no hardware prefetcher follows a page table. On machine A, attention by attn.h
+ * with 32/8 heads of 64 in f16 at 32 k positions used 81 to 86 % of the read bandwidth. The
+ * previous version used 63 %. In an older measurement, prefetches in the order of use gave 57 % of
+ * the bandwidth, and prefetches in the order of addresses 71 to 77 %. On one thread, int8 pages
+ * reach 58 % of the bandwidth, and heads of 128 in f16 reach 100 % (docs/measurements.md,
+ * "Comparison with other engines"). Any thread: kernels change only the memory of their
+ * arguments. */
 #ifndef QUOTH_KERN_TMPL_KV_H
 #define QUOTH_KERN_TMPL_KV_H
 

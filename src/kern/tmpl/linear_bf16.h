@@ -8,9 +8,9 @@
  *
  * Bound: 2 bytes per weight from memory, or f32 FMA: 0.21e12 operations/s per thread with zmm on
  * machine A (measurements.md). FMA has twice the rate of vdpbf16ps. On an AMD EPYC of family 25
- * with AVX2, one row reads 38 GB/s from the L3 cache, 0.49 of a plain read. See measurements.md,
- * "Shares of the other kernels". 2 rows reach 0.63 of the fma peak, 4 to 64 rows 0.48 to 0.52. The
- * reference in C, which this file replaces, reaches 0.005.
+ * with AVX2, one row reads 38 GB/s from the L3 cache, 0.49 of a plain read (measurements.md,
+ * "Shares of the other kernels"). 2 rows reach 0.63 of the fma peak, 4 to 64 rows 0.48 to 0.52. The
+ * reference in C, which this file replaces, reaches 0.005 of the peak.
  *
  * Requires besides vec.h:
  *     TILES_BF16(X)         X(1) X(2) ... up to the rows of the largest tile
@@ -30,7 +30,7 @@ enum { BF16_BLOCK = 32 }; /* k values of two chains */
 typedef void bf16_fn(float *c, const uint8_t *const w[TILE_STRIPS], const float *x, int n_block,
                      const uint8_t *const ahead[TILE_STRIPS]);
 
-/* Chains of two strips and the rows of a tile: of even and of odd k. */
+/* Chains of two strips and the rows of a tile: one set for even k, one for odd k. */
 struct chains {
     vf even0[8], even1[8], odd0[8], odd1[8];
 };
@@ -158,7 +158,8 @@ static void bf16_group(float *c, const uint8_t *const w[TILE_STRIPS], const stru
     const int n_byte = (n % BF16_BLOCK + 1) / 2 * 64;
     const uint8_t *const last[TILE_STRIPS] = {tail[0], tail[1]};
     for (int j = 0; j < TILE_STRIPS && n_byte; j++) {
-        /* a strip of a panel's second half starts inside a pair's 64 bytes: fewer bytes remain */
+        /* a strip of a panel's second half starts inside a pair's 64 bytes, so fewer bytes remain
+         * in the block */
         memset(tail[j], 0, sizeof tail[j]);
         for (int i = 0; i < n_byte; i += 64)
             memcpy(tail[j] + i, w[j] + n_block * sizeof tail[j] + i, VL * 4);
@@ -216,13 +217,13 @@ static void linear_bf16(const struct linear_out *out, const struct panels *w, in
 
 /* ---- E4M3_128 ----
  *
- * The sums T of a block of 128 k are those of BF16 weights, then C = fma(T, scale, C). Up to
- * BF16_ROWS rows use the codes directly. For more rows, a block's codes become f32 in the L1 cache
- * once. Even and odd k of 32 are separate there and in the copy of the activations. So the tiles of
- * f32 activations compute their chains one after the other. A tile has 2 strips x up to 12 rows
- * (AVX2: 6) in place of 6 (AVX2: 2). 64 rows have 0.64 (AVX-512) and 0.71 (AVX2) of the fma peak on
- * a Xeon
- * with AMX, in place of 0.58 and 0.46. */
+ * The sums T of a block of 128 k are computed like the sums of BF16 weights. Then C = fma(T, scale,
+ * C). Up to BF16_ROWS rows use the codes directly. For more rows, a block's codes are converted
+ * once to f32 in the L1 cache. These values and the copy of the activations have the even k of each
+ * 32 before the odd k. Therefore the tiles of f32 activations can compute the even chain and then
+ * the odd chain. With f32 values, a tile has 2 strips x up to 12 rows (AVX2: 6). With codes, it has
+ * up to 6 rows (AVX2: 2). On a Xeon with AMX, 64 rows reach 0.64 (AVX-512) and 0.71 (AVX2) of the
+ * fma peak. With codes they reached 0.58 and 0.46. */
 
 enum { E4M3_RUN = 128, E4M3_BLOCKS = E4M3_RUN / BF16_BLOCK, HALF = BF16_BLOCK / 2 };
 
@@ -258,7 +259,7 @@ static inline void e4m3_acts(float *y, const uint16_t *x, int n_row)
         }
 }
 
-/* Set t [n_row][2 VL] to the sums T of a block. w and x are those of e4m3_widen and e4m3_acts.
+/* Set t [n_row][2 VL] to the sums T of a block. e4m3_widen has made w, and e4m3_acts has made x.
  * Prefetch a block at each pointer of `next`; NULL: none. */
 typedef void e4m3_fn(float *t, const float *w, const float *x,
                      const uint8_t *const next[TILE_STRIPS]);

@@ -2,7 +2,7 @@
  * bit for bit. Every weight type is decoded exactly.
  *
  * A strip is VL outputs of a panel. An output is a chain of 256 fma in fixed order. Several outputs
- * and rows are computed together to hide the latency:
+ * and rows are computed together to hide the latency of the fma:
  *
  *   few rows     float weights are loaded and converted in registers for the chains of 2 (direct)
  *   or 4 strips x n_row: bound by memory. Panels are prefetched a group of k ahead in software,
@@ -13,8 +13,8 @@
  *                next 128 k are prefetched
  *
  * Block formats are always tiled: decoding costs more than the pass through the L1 cache. Measured
- * on machine A of docs/measurements.md (Sapphire Rapids), one thread. Shares are of the read
- * bandwidth (1 row) and of the fma peak (16 and 64 rows) of the same run:
+ * on machine A of docs/measurements.md (Sapphire Rapids), one thread. The table has shares of the
+ * read bandwidth (1 row) and of the fma peak (16 and 64 rows), which the same run measured:
  *
  *                     memory, 1 row     16 rows     64 rows
  *     AVX-512  F16          0.98         0.70        0.76
@@ -49,7 +49,7 @@ ALWAYS int k_bytes(enum qtype t)
     return PANEL * (t == QT_f32 ? 4 : t == QT_f16 || t == QT_bf16 ? 2 : 1);
 }
 
-/* Return the number of bytes before output `lane` in a k (BF16: in a pair of k). */
+/* Return the number of bytes before output `lane` in the data of one k (BF16: of a pair of k). */
 ALWAYS int lane_bytes(enum qtype t, int lane)
 {
     if (scaled_run(t)) return lane;
@@ -94,7 +94,7 @@ ALWAYS bool has_min(const struct panel_format *f)
            f->zero == ZERO_OWN;
 }
 
-/* Line of half a unit: value = step * q - low. */
+/* Linear function of half a unit: value = step * q - low. */
 struct line {
     vf step, low;
 };
@@ -146,7 +146,7 @@ ALWAYS void quad_levels(const struct panel_format *f, float *w, vi codes, const 
 }
 
 /* ---- decoding a strip's k values [from, from + n) of the group that starts at k value g, to
- * w f32 [n][2 VL] (room for one more). Block formats: from and n are multiples of 32. ---- */
+ * w f32 [n][2 VL] (room for one more). For block formats, from and n are multiples of 32. ---- */
 
 typedef void decode_fn(float *w, const uint8_t *panel, int lane, int g, int from, int n,
                        int n_unit);
@@ -165,7 +165,8 @@ ALWAYS void decode_float(enum qtype t, float *w, const uint8_t *panel, int lane,
     if (i < n) vf_store(w, value(t, p));
 }
 
-/* Decode [k, k + n) of a panel's lanes, for a SCALED type. Both are multiples of its run. */
+/* Decode [k, k + n) of a panel's lanes, for a SCALED type. k and n are multiples of the type's
+ * run. */
 ALWAYS void decode_scaled(enum qtype t, float *w, const uint8_t *panel, int lane, int k, int n)
 {
     const int run = scaled_run(t), two = 2 * k_bytes(t);
@@ -360,9 +361,9 @@ ALWAYS int direct_strips(int n_row)
     return N_VREG == 32 ? 2 : n_row <= 2 ? 4 : 2;
 }
 
-/* Prefetch weights. One or two rows are bound by memory. For one or two rows, far data are
- * prefetched to L2 and near data to L1. This is 8 % (F32) or 3 % (F16) faster than far data to L1.
- * For more rows it is 3 % slower. */
+/* Prefetch weights. Memory bandwidth limits one or two rows. For one or two rows, far data are
+ * prefetched to the L2 cache and near data to the L1 cache. This method is 8 % (F32) or 3 % (F16)
+ * faster than prefetches of far data to the L1 cache. For more rows it is 3 % slower. */
 ALWAYS void fetch_ahead(const uint8_t *far, const uint8_t *here, const int n_row)
 {
     if (n_row > 2) {

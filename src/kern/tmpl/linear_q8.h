@@ -12,14 +12,15 @@
  * Each weight byte is read from memory once and unpacked once, for any batch size. With two strips,
  * a row takes 16 dot instructions and 4 other instructions (f32 scales): at most 80 % of the dot
  * instruction's peak. Eight rows are computed together (rows_eight) if the registers suffice,
- * otherwise four rows. Two or more rows are computed in pairs if a level multiplies matrices
- * (PAIRS). All these forms give equal integers.
+ * otherwise four rows. Two or more rows are computed in pairs if a level has matrix products
+ * (PAIRS). All these methods give equal integers.
  *
- * Bound for one row: the bytes of the weights. Machine A, AVX-512, one thread, from memory: 16.1 to
- * 17.2 GB/s, 1.01 to 1.09 of a plain read (Q2_K: 14.8, 0.93). Prefetching 4 kB ahead into the L1
- * cache, as before, gave 13.9 to 16.2 (docs/measurements.md, "Reading weights, one row"). Eight
- * rows on two threads: 19.5 to 27.2 GB/s, 19.1 to 25.4 as twice four rows ("Eight rows"). AVX2 on
- * Zen 5, eight rows, share of the peak of vpmaddubsw: Q4_0 and Q4_K 0.87, Q6_K 0.67, Q8_0 0.54.
+ * Bound for one row: the bytes of the weights. One thread of machine A with AVX-512 reads 16.1 to
+ * 17.2 GB/s from memory, 1.01 to 1.09 of a plain read (Q2_K: 14.8 GB/s, 0.93). An earlier version
+ * prefetched 4 kB ahead into the L1 cache and read 13.9 to 16.2 GB/s (docs/measurements.md,
+ * "Reading weights, one row"). Eight rows on two threads read 19.5 to 27.2 GB/s, compared with 19.1
+ * to 25.4 GB/s as twice four rows ("Eight rows"). On Zen 5 with AVX2, eight rows reach these shares
+ * of the peak of vpmaddubsw: Q4_0 and Q4_K 0.87, Q6_K 0.67, Q8_0 0.54.
  *
  * Requires besides vec.h (dot.h of the level):
  *     STRIPS                1 or 2
@@ -61,9 +62,9 @@ struct rows {
 
 /* Prefetch distances in bytes. Hardware prefetchers stop at each 4 kB page and fill only the L2
  * cache. FAR prefetches also load into the L2 cache, so they do not occupy the L1 cache's few fill
- * buffers for the latency of memory. NEAR prefetches then move the lines to the L1 cache. NEAR
- * alone was 2 to 10 % slower, FAR (4 kB) alone 10 to 15 % slower. After the end of a panel, the
- * strips' next panels are prefetched. */
+ * buffers for the latency of memory. NEAR prefetches then move the lines to the L1 cache. With NEAR
+ * prefetches alone, the kernel was 2 to 10 % slower. With FAR prefetches (4 kB) alone, it was 10 to
+ * 15 % slower. After the end of a panel, the strips' next panels are prefetched. */
 enum { FAR = 2048, NEAR = 1024, PANELS_AT_ONCE = STRIPS * VL / PANEL };
 
 struct ahead {
@@ -71,7 +72,7 @@ struct ahead {
     int64_t jump;               /* distance over the panels of other strips */
 };
 
-/* Prefetch for strip i. The kernel currently uses its n_byte bytes at `at`. */
+/* Prefetch data for strip i. The kernel currently uses the strip's n_byte bytes at `at`. */
 ALWAYS void fetch(const struct ahead *a, int i, const uint8_t *at, int n_byte)
 {
     const uint8_t *far = at + FAR, *near = at + NEAR;
@@ -99,8 +100,8 @@ struct row_sums {
     float *c[STRIPS]; /* [row][VL] total C of the row */
 };
 
-/* Initial values of the rows: -zero * sums of 32 values (one array) or of 16 values. Also the sums
- * as f32. */
+/* Initial values of the rows: -zero * sums of 32 values (one array) or of 16 values. The struct
+ * also has the sums as f32. */
 struct starts {
     int bias[2][LINEAR_ROWS];
     float sum[LINEAR_ROWS];
@@ -112,7 +113,7 @@ static inline int pair16(int low, int high)
     return (low & 0xFFFF) | (int)((unsigned)high << 16);
 }
 
-/* Set the start values of a unit's sums: minus the zero point times each row's sum. */
+/* Set the initial values of a unit's sums: minus the zero point times each row's sum. */
 ALWAYS void starts_of(struct starts *st, const struct panel_format *f, const struct rows *r, int u)
 {
     const int16_t *sum = r->sum + u * r->sum_step;
@@ -130,8 +131,8 @@ ALWAYS void starts_of(struct starts *st, const struct panel_format *f, const str
     }
 }
 
-/* Sums of one row with each strip over 32 k. If sub is 16, lo and hi are the sums over the
- * halves. */
+/* Sums of one row with each strip over 32 k. If sub is 16, lo and hi are the sums over the two
+ * halves of the 32 k. */
 struct sums {
     vi lo[STRIPS], hi[STRIPS];
 };
@@ -296,8 +297,8 @@ ALWAYS int rows_at_once(const struct panel_format *f)
     }
 
 /* Compute the rows [n, n + rows_at_once). Eight chains of sums hide the latency of the dot
- * instruction without halves that must be added. This saves 5 to 7 % of the time of 16 rows
- * (AVX-512). */
+ * instruction, so no chain is divided into halves that must be added. This method saves 5 to 7 % of
+ * the time of 16 rows (AVX-512). */
 ALWAYS void rows_block(const struct panel_format *f, const struct unit *w,
                        const struct unit_scales *c, const int8_t *q, const struct starts *st, int n,
                        const struct row_sums *t)
@@ -360,8 +361,9 @@ ALWAYS void eight_dots(const struct panel_format *f, const uint8_t *const p[STRI
 #undef STEP
 
 /* Compute eight rows, for formats without scales of 16. Sixteen chains of sums and half a unit's
- * codes fill the registers. For weights in memory this is 2 % (Q4_0, Q4_K) to 7 % (Q8_0) faster
- * than two rows_block. Sums of 16 would be scaled twice as often, which is 12 % slower (Q6_K). */
+ * codes fill the registers. For weights in memory, this function is 2 % (Q4_0, Q4_K) to 7 % (Q8_0)
+ * faster than two calls of rows_block. Formats with scales of 16 are excluded, because scaling
+ * twice as often is 12 % slower (Q6_K). */
 ALWAYS void rows_eight(const struct panel_format *f, const uint8_t *const p[STRIPS],
                        const struct unit_scales *c, const int8_t *q, const struct starts *st,
                        const struct row_sums *t)
@@ -411,8 +413,9 @@ ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const stru
 }
 
 /* Compute a plane of unit u of a group for all rows of the block. ahead: data to prefetch; NULL if
- * another plane of the unit does. The loads of starts_of come first, because prefetches before them
- * delay them: a step of 8 rows then took 4 % longer (Q4_0, measurements.md, "The second wave"). */
+ * another plane of the unit prefetches. The loads of starts_of are before the prefetches, which
+ * would delay the loads: a step of 8 rows took 4 % longer (Q4_0, measurements.md, "The second
+ * wave"). */
 ALWAYS void plane_rows(const struct panel_format *f, const uint8_t *const group[STRIPS],
                        const int lane[STRIPS], int u, int scale_bytes, const struct ahead *ahead,
                        const struct rows *r, const struct row_sums *t)
@@ -457,7 +460,8 @@ ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[S
 /* ---- ends of blocks and groups ---- */
 
 /* Set sum [LINEAR_ROWS] to minus the sums of the rows' activations in the units [first, u] of the
- * group. They are pairs of 16 bits with an upper 0. A sum is at most 256 * 127. */
+ * group. A sum is at most 256 * 127 and is stored as a pair of 16-bit values, with 0 in the upper
+ * one. */
 ALWAYS void block_sums(int *sum, const struct rows *r, int first, int u)
 {
     for (int n = 0; n < r->n; n += VL) {
@@ -505,7 +509,7 @@ ALWAYS vi row_mins(const vi *min, const struct rows *r, int n, int n_unit)
     return m;
 }
 
-/* End a group: C = fma(T, scale of the row's group, C). T = 0 for the next group. */
+/* End a group: C = fma(T, scale of the row's group, C). Then set T = 0 for the next group. */
 ALWAYS void group_end(const struct panel_format *f, const uint8_t *s, int lane,
                       const struct rows *r, int n_unit, float *t, float *c)
 {

@@ -1,28 +1,29 @@
 /* ops.h - the elementwise ops, norms and rope in vectors: ref/ops.c bit for bit.
  *
- * <level>/ops.c includes it after the level's vec.h. Each op is one loop. The last, incomplete
- * vector of a row is loaded and stored with a mask. The branch of this vector is predicted as well
- * as the branch of the loop.
+ * <level>/ops.c includes this file after the level's vec.h. Each op is one loop. The last,
+ * incomplete vector of a row is loaded and stored with a mask. The processor predicts the branch to
+ * this vector as well as the branch of the loop.
  *
  * Arithmetic is the bound, because rows of a token fit into the L1 cache. Division limits
  * activations and softmax. The latency of the fma limits a norm, because its order is one chain of
- * 16 lanes. Measured on 4,096 values, ns per 1,000 values, Sapphire Rapids, ref / AVX2 / AVX-512:
+ * 16 lanes. The table has ns per 1,000 values for rows of 4,096 values on Sapphire Rapids, as ref /
+ * AVX2 / AVX-512:
  *   norm 840 / 137 / 157        norm of 32 heads 1080 / 196 / 117      rope 950 / 53 / 60
  *   softmax 16600 / 718 / 474   silu_mul 15000 / 480 / 331             to f16 1570 / 41 / 35
  *
- * The table has shares of the bound on an AMD EPYC of family 25, AVX2, one thread
- * (docs/measurements.md, "Shares of the other kernels"). The last column is the speed-up over the
- * reference, which it replaced:
+ * The next table has shares of the bound on one thread of an AMD EPYC of family 25 with AVX2
+ * (docs/measurements.md, "Shares of the other kernels"). The last column is the speed relative to
+ * the reference, which this file replaced:
  *   norm       0.44 of the latency of its chain, 4 cycles of fma per 16 values          17 times
  *   add        0.49 of a plain loop over the L1 cache                                    1 time
  *   silu_mul   0.21 of the divider: the operations of exp limit it on this core         42 times
  *   softmax    0.17 of the divider, also limited by exp                                 36 times
  *
- * rope, with 153 to 217 GB/s from the L1 cache (Zen 5), takes 0.1 % of a model's kernel time. Norms
- * take 0.6 % with those of heads.
+ * rope reads 153 to 217 GB/s from the L1 cache (Zen 5) and takes 0.1 % of a model's kernel time.
+ * Norms of rows and heads together take 0.6 % of this time.
  *
- * The reference's fma in silu_mul is a library call. Any thread: kernels change only the memory of
- * their arguments. */
+ * The fma of the reference's silu_mul is a library call. Any thread: kernels change only the memory
+ * of their arguments. */
 #ifndef QUOTH_KERN_TMPL_OPS_H
 #define QUOTH_KERN_TMPL_OPS_H
 
@@ -108,8 +109,8 @@ static inline float sum_of(const float *x, int n)
     return vf_tree16(s);
 }
 
-/* Normalize rows by mean and variance. y has the differences from the mean between the passes, so y
- * may be x. */
+/* Normalize rows by mean and variance. Between the two passes, y contains the differences from the
+ * mean. y may be x. */
 static void layer_norm(float *y, const float *x, const float *g, const float *bias, int n_row,
                        int n, float eps)
 {

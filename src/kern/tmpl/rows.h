@@ -1,19 +1,21 @@
 /* rows.h - the passes over a row of logits, about 150 k values, in vectors: ref/rows.c bit for bit.
  *
- * <level>/ops.c includes it. The bandwidth of the L2 cache limits row_max, row_mask and the
- * counting of row_mass. 19 operations per vector on two ports limit row_exp. 15 of them belong to
- * exp. row_find reads only the blocks that reach the floor. With a floor they are a few percent of
- * all blocks. Measured at 151,936 logits, us, a Sapphire Rapids core at 2.6 GHz, ref / AVX2 /
- * AVX-512:
+ * <level>/ops.c includes this file. The bandwidth of the L2 cache limits row_max, row_mask and the
+ * counting of row_mass. 19 operations per vector on two ports limit row_exp; 15 of these operations
+ * belong to exp. row_find reads only the blocks that reach the floor, usually less than 10 % of all
+ * blocks. The table has microseconds for 151,936 logits on a Sapphire Rapids core at 2.6 GHz, as
+ * ref / AVX2 / AVX-512:
  *   row_max 74 / 6.4 / 7.9    row_find, some hundreds 2 / 2 / 2
  *   row_mask 710 / 21 / 18    row_find, all of them 100 / 32 / 40    row_mass 580 / 21 / 14
- * A core of an AMD EPYC of family 25, 2.86 GHz, ref / AVX2, and the share of the bound of AVX2:
+ * The next table has microseconds on a core of an AMD EPYC of family 25 at 2.86 GHz, as ref / AVX2,
+ * and AVX2's share of its bound:
  *   row_max 68 / 7.5     0.89 of the L2 cache's read (91 GB/s)
  *   row_mask 837 / 21    0.64 of it, counting the written bytes
  *   row_mass 827 / 18    0.38 of it: the bound is arithmetic
  *   row_exp 4342 / 86    0.74 of two operations per cycle
- * Times of row_exp on that core, by the share of forbidden logits. First the previous version, with
- * bounds of t per vector and exp(-105) for a forbidden logit, then this version:
+ * The last table has microseconds of row_exp on that core, by the share of forbidden logits. The
+ * first time is of the previous version, which had bounds of t per vector and computed exp(-105)
+ * for a forbidden logit. The second time is of this version:
  *   none 104, 87   1 % 132, 99   10 % 239, 112   50 % 282, 112   99 % 271, 66   99.9 % 271, 28
  * Any thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_ROWS_H
@@ -73,9 +75,9 @@ static inline float lanes_sum(const vf w[ROW_VECS])
     return vf_tree16(s);
 }
 
-/* Write t = (max - x) * minus_scale of a block's n logits. Items past n are those of -INFINITY.
- * Every t is -0 or below. Return an upper bound of the bits of all t as integers. Every t outside
- * of (-105, 0], including NaNs, has higher bits than every t inside. */
+/* Write t = (max - x) * minus_scale of a block's n logits. Items past n have the t of -INFINITY.
+ * Every t is at most -0. Return an upper bound of the bits of all t as integers. Every t outside of
+ * (-105, 0], including NaNs, has higher bits than every t inside. */
 static inline vi block_exponents(vf t[ROW_VECS], const float *x, int n, float max,
                                  float minus_scale)
 {
@@ -92,25 +94,26 @@ static inline vi block_exponents(vf t[ROW_VECS], const float *x, int n, float ma
     return far;
 }
 
-/* Replace t by exp(t) if t > -105, otherwise by 0. exp(-105) is 0, too, but its last product
- * underflows, which takes over 100 cycles. So these lanes compute exp(0). */
+/* Replace t by exp(t) if t > -105, otherwise by 0. exp(-105) is also 0, but its last product
+ * underflows, which takes over 100 cycles. Therefore lanes with t <= -105 compute exp(0)
+ * instead. */
 static inline void block_exp_some(vf t[ROW_VECS])
 {
     const vf end = vf_set1(-105.0f);
     vf best = end;
-    for (int j = 0; j < ROW_VECS; j++) best = vf_max(t[j], best); /* ignores a NaN */
+    for (int j = 0; j < ROW_VECS; j++) best = vf_max(t[j], best); /* the maximum ignores a NaN */
     if (!vmask_any(vf_gt(best, end))) {
         for (int j = 0; j < ROW_VECS; j++) t[j] = vf_zero();
         return;
     }
     for (int j = 0; j < ROW_VECS; j++) {
-        vmask some = vf_gt(t[j], end); /* false of a NaN */
+        vmask some = vf_gt(t[j], end); /* the comparison is false for a NaN */
         vf w = vf_exp_bounded(vf_min(vf_select(some, t[j], vf_zero()), vf_zero()));
         t[j] = vf_select(some, w, vf_zero());
     }
 }
 
-/* Write the weights of a block's n logits. A block without a forbidden logit needs no bounds of t:
+/* Write the weights of a block's n logits. If a block has no forbidden logit, t needs no bounds, so
  * one integer maximum per vector replaces a maximum and a minimum. */
 static inline void block_weights(vf w[ROW_VECS], const float *x, int n, float max,
                                  float minus_scale)
@@ -137,7 +140,7 @@ static double row_exp(float *weight, float *block_sum, const float *x, int n, fl
     return total;
 }
 
-/* Append the matching values of one block to the n_found values that are already there. Return the
+/* Append the matching values of one block to the n_found values of the output arrays. Return the
  * new number of values. */
 static inline int block_find(int32_t *index, float *value, const float *x, int from, int n,
                              float lo, float hi, int n_found)
@@ -151,7 +154,8 @@ static inline int block_find(int32_t *index, float *value, const float *x, int f
     return n_found;
 }
 
-/* Find values. VL block maxima are compared together, because few blocks reach the usual floor. */
+/* Find values. VL block maxima are compared together, because only a small share of the blocks
+ * reaches the usual floor. */
 static int row_find(int32_t *index, float *value, const float *x, const float *block_max, int n,
                     float lo, float hi)
 {

@@ -1,6 +1,6 @@
 /* unit.h - a unit of a panel (32 k of VL outputs) as bytes, and its scales as vectors, for any
- * vector type (vec.h, dot.h). panel.c draws the layout. Any thread: kernels change only the memory
- * of their arguments. */
+ * vector type (vec.h, dot.h). The head of panel.c has a drawing of the layout. Any thread: kernels
+ * change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_UNIT_H
 #define QUOTH_KERN_TMPL_UNIT_H
 
@@ -72,8 +72,8 @@ ALWAYS bool is_signed(const struct panel_format *f)
     return WIDE_SIGNED && panel_bytes_max(f) > 127;
 }
 
-/* Return zero in value = byte - zero, for the bytes of dot_step (is_signed: byte - 128). 0 for
- * ZERO_OWN, which is subtracted at the end of a block. */
+/* Return `zero` of the equation value = byte - zero, for the bytes of dot_step (is_signed: byte -
+ * 128). The result is 0 for ZERO_OWN, because block_end subtracts that zero. */
 ALWAYS int zero_of(const struct panel_format *f)
 {
     if (f->zero == ZERO_OWN) return 0;
@@ -172,7 +172,8 @@ ALWAYS vi min_int(const struct panel_format *f, const uint8_t *s, int j, int lan
     return vi_or(low, vi_sll(vi_and(high, vi_set1(3)), 4));
 }
 
-/* Return the minimums of unit u's halves as pairs. The pairs of sums are multiplied by them. */
+/* Return the minimums of unit u's halves as pairs. The caller multiplies the pairs of sums by these
+ * minimums. */
 ALWAYS vi min_pair(const struct panel_format *f, const uint8_t *s, int u, int lane)
 {
     if (f->sub == UNIT) {
