@@ -1,4 +1,4 @@
-/* base64.c - base64 of RFC 4648. Users are rank files, the charsmap of tokenizer.json and
+/* base64.c - base64 of RFC 4648. It is used for rank files, the charsmap of tokenizer.json and
  * embeddings. */
 #include "base64.h"
 
@@ -12,8 +12,8 @@ static int digit(char c)
     return c == '+' ? 62 : c == '/' ? 63 : -1;
 }
 
-/* Accept texts with and without padding. Six unused bits mean a single leftover digit, which is
- * malformed. */
+/* Accept texts with and without padding. Reject a single leftover digit, which leaves six unused
+ * bits. */
 bool base64_decode(const char *p, size_t n, struct buf *out)
 {
     uint32_t bits = 0;

@@ -64,8 +64,9 @@ void buf_add_utf8(struct buf *b, unsigned cp)
 
 /* ---- formats ----
  *
- * This file handles simple conversions itself, and most formats have no others. vsnprintf sets up a
- * stream for each text. This took a fifteenth of all instructions of a short request. */
+ * This file formats simple conversions itself. Most formats contain only simple conversions.
+ * vsnprintf sets up a stream for each text, which took a fifteenth of all instructions of a short
+ * request. */
 
 /* Return the length of the conversion at f, without its %; 0 if put_plain does not support it. */
 static size_t plain_len(const char *f)
@@ -99,7 +100,7 @@ static bool is_plain(const char *fmt)
     return true;
 }
 
-/* Append v with at least n_digit digits. 0 with n_digit of 0 is an empty text. */
+/* Append v with at least n_digit digits. Append nothing if v and n_digit are 0. */
 static void put_unsigned(struct buf *b, uint64_t v, int n_digit, bool minus)
 {
     char text[24], *p = text + sizeof text;
@@ -108,15 +109,15 @@ static void put_unsigned(struct buf *b, uint64_t v, int n_digit, bool minus)
     buf_add(b, p, (size_t)(text + sizeof text - p));
 }
 
-/* Append v with at least n_digit digits. The sign is one of these digits if n_digit is above 1. */
+/* Append v with at least n_digit digits. The sign counts as a digit if n_digit is above 1. */
 static void put_signed(struct buf *b, int64_t v, int n_digit)
 {
     bool minus = v < 0;
     put_unsigned(b, minus ? -(uint64_t)v : (uint64_t)v, n_digit - (minus && n_digit > 1), minus);
 }
 
-/* Append one conversion. f is after its %, and plain_len(f) is above 0. A NULL text is "(null)", as
- * in glibc. */
+/* Append one conversion. f points to the character after the %; plain_len(f) is above 0. A NULL
+ * text is "(null)", as in glibc. */
 static void put_plain(struct buf *b, const char *f, va_list *ap)
 {
     const char *s;
@@ -206,7 +207,7 @@ char *buf_detach(struct buf *b)
     return data;
 }
 
-/* Grow by half, so that n appends copy O(n) items. The first block has 16 items. */
+/* Enlarge the array by half, so that n appends copy O(n) items. The first block has 16 items. */
 bool vec_room(void **v, size_t *cap, size_t need, size_t size)
 {
     if (need <= *cap) return true;

@@ -21,7 +21,7 @@ struct buf {
 };
 
 /* A zeroed struct buf is ready for use; there is no buf_init. */
-void buf_deinit(struct buf *b); /* free the memory and zero b, also `max`; b is reusable */
+void buf_deinit(struct buf *b); /* free the memory and zero all fields; b is reusable */
 void buf_clear(struct buf *b);  /* set n = 0 and failed = false; keep the memory */
 /* Reserve `extra` bytes. Return false if an allocation failed or `max` would be exceeded. */
 bool buf_room(struct buf *b, size_t extra);
@@ -55,7 +55,7 @@ char *buf_detach(struct buf *b);
 /* Free the elements, and zero the array. A zeroed array is allowed. */
 #define vec_deinit(a) (free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
 /* Reserve space for `need` elements of `size` bytes. Update *v and *cap. Return false, without a
- * change, if memory ran out. It is for vec_push and vec_reserve. */
+ * change, if memory ran out. Only vec_push and vec_reserve call it. */
 bool vec_room(void **v, size_t *cap, size_t need, size_t size);
 
 /* list of token ids: the only vec that several rooms share */

@@ -4,8 +4,8 @@
  *
  *   FREE --bus_register--> TAKEN (fields are written) --> READY --bus_unregister--> FREE
  *
- * Only entries that are READY are read. A file is not registered if all entries are taken. A fault
- * then has the default effect. */
+ * The signal handler reads only entries that are READY. A file is not registered if all entries are
+ * taken. A fault in an unregistered file has the default effect. */
 #include "bus.h"
 
 #include <signal.h>
@@ -49,7 +49,7 @@ void bus_unregister(const void *data)
 static void write_text(const char *text)
 {
     ssize_t put = write(STDERR_FILENO, text, strlen(text));
-    (void)put; /* the failure has no other report */
+    (void)put; /* a failed write cannot be reported */
 }
 
 /* Report the file of the faulting address and exit. Only functions that are safe in a signal
@@ -66,7 +66,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
             ": cannot read: the file was truncated, or its disk failed, while it was in use\n");
         _exit(1);
     }
-    signal(sig, SIG_DFL); /* the access faults again and has the default effect */
+    signal(sig, SIG_DFL); /* the access faults again, now with the default effect */
 }
 
 void bus_catch(void)

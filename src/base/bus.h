@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 /* Catch SIGBUS. A SIGBUS in a registered map ends the program with status 1 and a message on
- * standard error. Elsewhere it has the default effect. It is for programs, not for libraries. Main
+ * standard error. A SIGBUS elsewhere has the default effect. For programs, not for libraries. Main
  * thread. */
 void bus_catch(void);
 

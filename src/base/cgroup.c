@@ -5,7 +5,7 @@
  *   v1    /sys/fs/cgroup/memory/GROUP/memory.limit_in_bytes   memory.usage_in_bytes
  *
  * A container often mounts only its own group as the root. Folders that do not exist are ignored,
- * and the walk still reaches the root. */
+ * and the search continues up to the root. */
 #include "cgroup.h"
 #include "os.h"
 
@@ -60,8 +60,8 @@ static uint64_t droppable(const char *folder, bool v2)
     return n;
 }
 
-/* Lower m's limit and room to those of one folder. "max" in memory.max is no number and means no
- * limit. */
+/* Lower m's limit and room to those of one folder. The text "max" in memory.max means that there is
+ * no limit. */
 static void see_memory(void *ctx, const char *folder, bool v2)
 {
     struct cgroup_memory *m = ctx;

@@ -6,17 +6,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Paths that are read, borrowed. */
+/* Paths of the files to read, borrowed. */
 struct cgroup_places {
     const char *root;   /* "/sys/fs/cgroup"    */
     const char *groups; /* "/proc/self/cgroup" */
 };
-extern const struct cgroup_places cgroup_here; /* the system's places; tests use other places */
+extern const struct cgroup_places cgroup_here; /* paths of the running system; tests use other
+                                                * paths */
 
 typedef void cgroup_fn(void *ctx, const char *folder, bool v2);
 /* Call fn with the folder of each group of this process, from its own group up to the root group.
- * `controller` ("cpu") selects the hierarchy if there are several (v1). A folder may be missing. In
- * a container the path may be a path of the host. Then only its upper folders exist. */
+ * `controller` ("cpu") selects the hierarchy if there are several (v1). A folder may be missing.
+ * Only the upper folders exist if the path in a container is a path of the host. */
 void cgroup_walk(const struct cgroup_places *at, const char *controller, cgroup_fn *fn, void *ctx);
 
 /* limits in bytes; UINT64_MAX: no limit */

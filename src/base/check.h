@@ -13,14 +13,14 @@
 #define CHECK(cond, ...)                                                                           \
     (__builtin_expect(!(cond), 0) ? check_failed(__FILE__, __LINE__, #cond, __VA_ARGS__) : (void)0)
 
-/* Print the place, the condition and the formatted values to standard error, then abort. It is for
- * CHECK. Any thread. */
+/* Print the place, the condition and the formatted values to standard error, then abort. Only CHECK
+ * calls it. Any thread. */
 _Noreturn void check_failed(const char *file, int line, const char *cond, const char *fmt, ...)
     __attribute__((format(printf, 4, 5), cold));
 
 /* true in builds with DEBUG=1 or SAN=.... batch_check, pages_check, door_check and engine_check
- * then walk whole structures after every step. conn_check and lane_check do so after a round of the
- * server's loop. A queue then checks its invariants at every call. */
+ * then check whole structures after every step. conn_check and lane_check then run after each round
+ * of the server's loop. A queue then checks its invariants at every call. */
 extern const bool check_steps;
 
 #endif

@@ -1,7 +1,7 @@
 /* cores.c - see cores.h. The sources are sched_getaffinity, sysfs and the control groups, v2 or v1.
  *
- * n_cpu counts hardware threads, n_core physical cores. The quota of a control group can be lower
- * than both. */
+ * n_cpu is the number of hardware threads, n_core the number of physical cores. The quota of a
+ * control group can be lower than both. */
 #include "cores.h"
 #include "check.h"
 #include "cgroup.h"
@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Return the lowest CPU of cpu's core, from "0,64" or "0-1"; cpu itself if the system does not
- * report it. */
+/* Return the lowest CPU of cpu's core, from a text such as "0,64" or "0-1". Return cpu itself if
+ * the system reports no such text. */
 static int first_of_core(const char *folder, int cpu)
 {
     static const char *const name[] = {"core_cpus_list", "thread_siblings_list"};
@@ -26,7 +26,7 @@ static int first_of_core(const char *folder, int cpu)
     return cpu;
 }
 
-/* Fill the CPUs of the affinity mask and the core of each. CPUs of a core have the same first
+/* Fill the CPUs of the affinity mask and the core of each. All CPUs of a core have the same first
  * sibling. Assume CPU 0 alone if the mask cannot be read, because a thread always runs
  * somewhere. */
 static void read_cpus(struct cores *c, const char *folder)

@@ -19,7 +19,7 @@ struct cores {
 /* Set *c to the processors that this process may use, and to its CPU quota. */
 void cores_read(struct cores *c);
 
-/* Folders that cores_read_at reads instead of the system's, borrowed. For tests. */
+/* Paths that cores_read_at reads instead of the system's paths, borrowed. For tests. */
 struct cores_places {
     const char *cpu;    /* "/sys/devices/system/cpu" */
     const char *cgroup; /* "/sys/fs/cgroup"          */

@@ -34,9 +34,9 @@ static unsigned leaf7_1_eax(void)
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) ? a : 0;
 }
 
-/* Request AMX. Tiles are 8 KB of state per thread. Linux (since 5.16) saves them only for a process
- * that requests it. The request fails on older kernels and on kernels that do not support the
- * processor. */
+/* Request AMX. Tiles are 8 KB of state per thread. Linux (since 5.16) saves tiles only for a
+ * process that requests AMX. The request fails on older kernels and on kernels that do not support
+ * the processor. */
 enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
 enum { LEAF7_AMX_BF16 = 1 << 22, LEAF7_AMX_TILE = 1 << 24, LEAF7_AMX_INT8 = 1 << 25 };
 static bool may_use_amx(void)
@@ -151,7 +151,7 @@ void cpu_pause(void)
 
 unsigned cpu_flags(void)
 {
-    /* marks detected flags, because a processor may have none of the flags */
+    /* bit that marks `flags` as detected, because a processor may have none of the features */
     enum { DETECTED = 1 << 30 };
     /* cached, because cpuid traps in a virtual machine: 60 us for all flags */
     static _Atomic unsigned flags;

@@ -1,5 +1,5 @@
-/* cpu.h - features of this processor, detected once. Other files use neither cpuid nor auxv for
- * them. Any thread. */
+/* cpu.h - features of this processor, detected once. Only cpu.c uses cpuid and auxv for these
+ * features. Any thread. */
 #ifndef QUOTH_BASE_CPU_H
 #define QUOTH_BASE_CPU_H
 
@@ -15,14 +15,14 @@ enum cpu_flag {
     CPU_AMX = 1 << 6, /* CPU_AVX512X + AMX tiles, int8 and bf16   */
 };
 
-/* Return the flags of the features that the processor and the operating system support. AMX
- * requires a permission for the process. The first call requests it. */
+/* Return the flags of the features that the processor and the operating system support. The first
+ * call requests the process's permission to use AMX. */
 unsigned cpu_flags(void);
 
 /* Return the marketing name for reports, static; never empty. */
 const char *cpu_name(void);
 
-/* Return the processor's clock in its own unit. Reading it takes 9 ns. Use it for fractions of a
+/* Return the processor's clock in its own unit. A call takes 9 ns. Use the clock for fractions of a
  * span that time_us() measures. All cores share this clock. */
 uint64_t cpu_ticks(void);
 

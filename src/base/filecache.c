@@ -73,8 +73,8 @@ static int open_dir(const struct filecache *c)
     return open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Return a new listing; NULL on failure. openat gives it a descriptor of its own, because closedir
- * closes it. */
+/* Open the folder for a new listing; NULL on failure. openat gives it a descriptor of its own,
+ * because closedir closes it. */
 static DIR *list_dir(int dir)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -121,7 +121,7 @@ int filecache_open(struct file_map *m, bool *settled, const struct filecache *c,
     return rc;
 }
 
-/* Settle a file. Do nothing if boots cannot be distinguished, because the end of a boot is then
+/* Settle a file. Do nothing if the system has no boot id, because the end of a boot is then
  * unknown. */
 void filecache_settle(const struct filecache *c, const char *name)
 {
@@ -207,8 +207,8 @@ static uint64_t disk_free(int dir)
 }
 
 /* Remove files until n_byte more bytes fit. Remove no file if the bytes cannot fit. The limit is
- * c->bytes_max, or by default a quarter of the space that is free or used by the cache. Ignore
- * failures of unlinkat: the next file is tried. */
+ * c->bytes_max, or by default a quarter of the space that is free or used by the cache. If unlinkat
+ * fails, try the next file. */
 static int make_room_in(int dir, const struct filecache *c, kept_list *list, uint64_t n_byte,
                         struct err *e)
 {
@@ -238,9 +238,9 @@ static int make_room(int dir, const struct filecache *c, uint64_t n_byte, struct
 
 /* ---- new files ---- */
 
-/* Reserve the disk space now if the file system can. Otherwise filecache_put fails if the disk is
- * full. A size above the process's limit for files is rejected, because the system would send a
- * signal. */
+/* Reserve the disk space now if the file system supports it. Without a reservation, filecache_put
+ * fails if the disk is full. A size above the process's limit for files is rejected, because the
+ * system would send a signal. */
 static int set_size(const struct filecache_file *f, uint64_t n_byte, struct err *e)
 {
     struct rlimit limit;

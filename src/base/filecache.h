@@ -4,9 +4,9 @@
  *     unsettled --filecache_settle--> settled
  *     both: filecache_open maps it; filecache_remove, or eviction by filecache_begin --> absent
  *
- * (1) A file with its final name is never written, only replaced by another file. So a process that
- * has mapped a file keeps its content. The later file replaces the earlier one if two processes
- * make the same file.
+ * (1) A file with its final name is never written, only replaced by another file. Therefore a
+ *     process that has mapped a file keeps its content. If two processes make the same file, the
+ *     later file replaces the earlier file.
  *
  * (2) A killed process leaves at most a temporary file. The next filecache_begin of any process
  * removes it.
@@ -25,7 +25,7 @@
 struct filecache {
     const char *dir;     /* path of a folder that is created if needed, borrowed; NULL: no cache */
     uint64_t n_byte_min; /* minimum size of a file to cache; callers check it */
-    /* maximum size of all files. 0: 100 GB, or a quarter of the disk space for them if that is
+    /* maximum size of all files. 0: 100 GB, or a quarter of the available disk space if that is
      * less. The least recently used files are evicted. */
     uint64_t bytes_max;
 };
@@ -52,15 +52,15 @@ struct filecache_file {
 };
 
 /* Begin a file of n_byte bytes and reserve its disk space. ERR_LIMIT if the disk or the cache's
- * limit is too small, ERR_IO if the folder cannot be written. ERR_ARG and ERR_MISSING as for
+ * limit is too small, ERR_IO if the folder cannot be written. Other errors are those of
  * filecache_dir. */
 int filecache_begin(struct filecache_file *f, const struct filecache *c, const char *name,
                     uint64_t n_byte, struct err *e);
 /* Write n bytes at offset `at`. Return 0 or an errno. Any thread. */
 int filecache_put(const struct filecache_file *f, uint64_t at, const void *data, size_t n);
-/* Rename the file to its final name and map it. This is the last call for f, also if it fails.
- * ERR_IO if the file cannot be mapped or renamed. The file is then removed. */
+/* Rename the file to its final name and map it. Remove the file and return ERR_IO if it cannot be
+ * mapped or renamed. Make no later call with f, even after a failure. */
 int filecache_keep(struct filecache_file *f, struct file_map *m, struct err *e);
-void filecache_abandon(struct filecache_file *f); /* remove the file; the last call for f */
+void filecache_abandon(struct filecache_file *f); /* remove the file; make no later call with f */
 
 #endif

@@ -1,7 +1,7 @@
 /* hash.c - see hash.h.
  *
- * strmap is open addressing with linear probing. At most two thirds of the slots are used. Keys are
- * borrowed and are never removed, so no slot needs a mark for deleted keys. */
+ * strmap uses open addressing with linear probing. At most two thirds of the slots are used. Keys
+ * are borrowed and are never removed, so no slot needs a mark for deleted keys. */
 #include "hash.h"
 
 #include <stdlib.h>

@@ -30,7 +30,7 @@ bool strmap_put(struct strmap *m, const char *key, size_t n, uint32_t value);
 /* Return the value of a key of n bytes, borrowed until the next strmap_put; NULL if the map does
  * not contain the key. */
 const uint32_t *strmap_get(const struct strmap *m, const char *key, size_t n);
-/* Free the memory of the map. A zeroed map is allowed, and m is then a zeroed map. */
+/* Free the memory of the map. A zeroed map is allowed. The map is zeroed afterwards. */
 void strmap_deinit(struct strmap *m);
 
 #endif

@@ -19,7 +19,7 @@ struct histogram {
     uint64_t count[HISTOGRAM_BOUNDS_MAX + 1];
 };
 
-/* Empty h and set the upper bounds of its buckets, which are borrowed. */
+/* Empty h. Set the upper bounds of its buckets, which are borrowed. */
 void histogram_init(struct histogram *h, const int64_t *bound, int n_bound);
 /* Return the index of the first bound >= x, or n_bound if x exceeds all bounds. */
 int64_t histogram_bucket(const struct histogram *h, int64_t x);

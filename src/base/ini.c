@@ -15,7 +15,7 @@ static char *trim(char *text)
     return text;
 }
 
-/* Remove the quotes of a quoted value, in place. Return NULL if the second one is missing. */
+/* Remove the quotes of a quoted value, in place. Return NULL if the closing quote is missing. */
 static char *unquote(char *value)
 {
     const size_t n = strlen(value);
@@ -25,7 +25,8 @@ static char *unquote(char *value)
     return value + 1;
 }
 
-/* Handle a line in its own memory. `section` receives the name of a section. */
+/* Parse a line in place and call the caller's function. `section` receives the name of a
+ * section. */
 static int read_line(char *line, char section[LINE_MAX_BYTES + 1], ini_fn *fn, void *ctx,
                      struct err *e)
 {

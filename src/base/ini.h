@@ -6,15 +6,16 @@
 
 #include <stddef.h>
 
-/* Receive a line of a section ("" before the first one). key NULL: the section begins. The texts
- * are NUL-terminated, and borrowed for the call. A result other than 0 ends the reading. */
+/* Receive a line of a section ("" before the first one). key is NULL at the start of a section.
+ * The texts are NUL-terminated, and borrowed for the call. A result other than 0 ends the
+ * reading. */
 typedef int ini_fn(void *ctx, const char *section, const char *key, const char *value,
                    struct err *e);
 
 /* Read text [n]. A line that begins with ; or # is a comment. Blanks around names, keys and values
  * are removed. A value may be in double quotes, without escapes. Errors contain `path` and the
- * line: ERR_FORMAT for a malformed line or a NUL, ERR_LIMIT for a line above 4096 bytes, and those
- * of fn. */
+ * line: ERR_FORMAT for a malformed line or a NUL, ERR_LIMIT for a line above 4096 bytes, and the
+ * errors of fn. */
 int ini_read(const char *text, size_t n, const char *path, ini_fn *fn, void *ctx, struct err *e);
 
 #endif

@@ -1,6 +1,7 @@
 /* json.c - read and write the values of json.h. The values are those of jansson. json_read.c parses
- * them. A struct json * is a json_t * under another name, so no other file depends on jansson. All
- * getters accept NULL, which is of kind JK_NONE. So chains of json_field need no checks between. */
+ * them. A struct json * is a json_t * under another name, so other files need not include
+ * jansson.h. All getters accept NULL, which is of kind JK_NONE. Therefore a chain of json_field
+ * calls needs no checks. */
 /* included before json.h, because json.h renames json_real, a function of jansson */
 #include <jansson.h>
 
@@ -160,7 +161,7 @@ const struct json *json_it_value(void *it)
     return (const struct json *)json_object_iter_value(it);
 }
 
-/* Return NULL for a text that contains a NUL if n is NULL, because it is no C string. */
+/* Return NULL for a text that contains a NUL if n is NULL, because the text is not a C string. */
 const char *json_text(const struct json *j, size_t *n)
 {
     const char *text = json_string_value(jt(j));
@@ -174,8 +175,8 @@ bool json_bool(const struct json *j, bool fallback)
     return json_is_boolean(jt(j)) ? json_is_true(jt(j)) : fallback;
 }
 
-/* Convert also reals without a fraction, such as 1e3. The bounds are exact doubles. 0.5 makes other
- * kinds fail the last comparison. */
+/* Convert integers, and reals without a fraction, such as 1e3. The bounds are exact doubles. Values
+ * of other kinds become 0.5, which fails the last comparison. */
 int64_t json_int(const struct json *j, int64_t fallback)
 {
     if (json_is_integer(jt(j))) return json_integer_value(jt(j));
@@ -285,7 +286,7 @@ void json_member_text(struct buf *b, const char *key, const char *text)
 }
 
 /* Validate the text and discard the value. The user of the text parses it again. ERR_MEMORY is the
- * only failure that is not a fault of the text. */
+ * only error that does not mean an invalid text. */
 int json_object_form(const char *text, struct err *e)
 {
     struct json *root = NULL;

@@ -13,8 +13,8 @@
  *     (1.0 and 1e+20, not 1). NaN and infinities are written as null
  *
  * Values are immutable. A child is borrowed from its root and valid as long as the root. Every
- * getter accepts NULL and values of other kinds. The result is then the getter's value for
- * "absent". Any thread. Getters change nothing, so several threads may read a document. */
+ * getter accepts NULL and values of other kinds, and then returns its value for an absent member.
+ * Any thread. Getters change nothing, so several threads may read a document. */
 #ifndef QUOTH_BASE_JSON_H
 #define QUOTH_BASE_JSON_H
 
@@ -32,11 +32,11 @@ enum json_kind { JK_NONE, JK_NULL, JK_BOOL, JK_INT, JK_REAL, JK_TEXT, JK_LIST, J
 struct json_limits {
     size_t depth_max; /* maximum of nested arrays and objects, at most 2048; 0: 512 */
     size_t node_max;  /* maximum number of values and object keys; 0: 20 million */
-    /* true: a duplicate key is ERR_ARG with the key as field. For input from clients, because a
-     * gateway may have checked only the first value */
+    /* true: a duplicate key is ERR_ARG with the key as field. Set it for input from clients,
+     * because a gateway may have checked only the first value */
     bool unique;
     /* function called for each number that is not an int64, with its text; NULL: none. The text may
-     * be more precise than a double. It returns false if memory ran out. */
+     * be more precise than a double. `number` returns false if memory ran out. */
     bool (*number)(void *arg, const struct json *j, const char *text, size_t n);
     void *arg; /* argument of `number`, borrowed for the call */
 };
@@ -50,7 +50,8 @@ int json_parse(struct json **out, const char *text, size_t n, const struct json_
  * after an error. An error contains the path. ERR_IO if the file cannot be read, ERR_LIMIT for a
  * larger file. Other errors are those of json_parse. */
 int json_read_file(struct json **out, const char *path, size_t bytes_max, struct err *e);
-/* Validate a JSON object. A form_fn (base/names.h). ERR_ARG for another text, ERR_MEMORY. */
+/* Validate a text as a JSON object. It is a form_fn (base/names.h). ERR_ARG for any other text,
+ * ERR_MEMORY. */
 int json_object_form(const char *text, struct err *e);
 void json_drop(struct json *root); /* free a root; NULL is allowed */
 
@@ -111,12 +112,14 @@ size_t json_text_bytes(const char *text, size_t n);
 void json_put_real(struct buf *b, double x);
 void json_put_float(struct buf *b, float x); /* append the fewest digits that read back as x */
 void json_put(struct buf *b, const struct json *j); /* append a complete value, compact */
-/* Append ,"KEY":VALUE for each member of the object except `left_out` (NULL: none). For members
- * after an object's first. */
+/* Append ,"KEY":VALUE for each member of the object except `left_out` (NULL: none). Use it for all
+ * members of an object except the first. */
 void json_put_members(struct buf *b, const struct json *object, const char *left_out);
-/* Append ,"KEY":VALUE with its comma, for members after an object's first. key: plain ASCII. */
+/* Append ,"KEY":VALUE with its comma, for all members of an object except the first. key: plain
+ * ASCII. */
 void json_member_real(struct buf *b, const char *key, double x);
-/* Append ,"KEY":X with its comma, for members after an object's first. key: plain ASCII. */
+/* Append ,"KEY":X with its comma, for all members of an object except the first. key: plain
+ * ASCII. */
 void json_member_int(struct buf *b, const char *key, int64_t x);
 /* Append ,"KEY":"TEXT"; text NULL: append null. */
 void json_member_text(struct buf *b, const char *key, const char *text);

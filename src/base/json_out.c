@@ -1,8 +1,8 @@
-/* json_out.c - see json_out.h. It writes streamed answers, some hundred bytes per token. So text
- * that needs no escape is copied without a search if the caller knows this.
+/* json_out.c - see json_out.h. It writes streamed answers, some hundred bytes per token. Therefore
+ * out_plain copies a text without a search for characters to escape.
  *
  * `lists` has one bit for each open container, 1 for a list. `more` is true if the next value needs
- * a comma. With this state a caller never writes punctuation. */
+ * a comma. This state replaces punctuation in the callers. */
 #include "json_out.h"
 #include "check.h"
 #include "json.h"

@@ -21,8 +21,8 @@
 
 enum { OUT_DEPTH_MAX = 64 };
 
-/* State of a writer, zero except b. Several writers may append to one document, one after the
- * other, if each writer ends its own containers. */
+/* State of a writer, zero except b. Several writers may append to one document in turn if each
+ * writer ends its own containers. */
 struct json_out {
     struct buf *b;  /* output, borrowed */
     bool more;      /* true if the next value follows another value and needs a comma */

@@ -1,5 +1,5 @@
-/* json_put.c - write texts and numbers as JSON. It needs no parser library. So code that only
- * writes (log lines) needs no parser. */
+/* json_put.c - write texts and numbers as JSON. This file does not use jansson, so code that only
+ * writes JSON can be linked without a parser. */
 #include "json.h"
 #include "utf8.h"
 
@@ -46,7 +46,8 @@ void json_put_text(struct buf *b, const char *text, size_t n)
     buf_add_char(b, '"');
 }
 
-/* Decide as json_put_text. An invalid sequence becomes U+FFFD, which has 3 bytes. */
+/* Count the bytes as json_put_text writes them. An invalid sequence becomes U+FFFD, which has 3
+ * bytes. */
 size_t json_text_bytes(const char *text, size_t n)
 {
     size_t sum = 2;
@@ -77,7 +78,7 @@ static void put_number(struct buf *b, double x, int digits, bool as_float)
     if (!strpbrk(text, ".e")) buf_add_text(b, ".0");
 }
 
-/* Append a double. A normal number preserves any decimal of 15 digits (float: 6). So only smaller
+/* Append a double. A normal number preserves any decimal of 15 digits (float: 6). Only subnormal
  * numbers need a test of fewer digits. */
 void json_put_real(struct buf *b, double x)
 {

@@ -4,9 +4,9 @@
  *
  * Values and keys are counted before they are allocated, and depth before recursion.
  *
- * jansson's parser is not used, because its lexer ignores failed allocations. The document then
- * lacks a byte, for example a digit of a number. The lexer also reads and writes past its buffers
- * if a closing quote is missing.
+ * jansson's parser is not used, because its lexer ignores failed allocations. After a failed
+ * allocation, the document lacks a byte, for example a digit of a number. The lexer also reads and
+ * writes past its buffers if a closing quote is missing.
  *
  * Invariants: r->at is at the first byte that is not consumed. A read_* function that fails has set
  * the error and has freed its partial value. depth_max limits recursion: one level is about three
@@ -45,9 +45,9 @@ struct json_reader {
     struct err *e;                             /* borrowed */
 };
 
-/* Place in a text for error messages, both from 1. A column is a character, not a byte. */
+/* Place in a text for error messages. */
 struct text_place {
-    size_t line, column; /* from 1; a column is a character */
+    size_t line, column; /* line and column from 1; a column is a character */
 };
 
 static struct text_place place_of(const struct json_reader *r, size_t at)
@@ -287,7 +287,7 @@ static int read_list(struct json_reader *r, json_t *list)
         json_t *item = NULL;
         rc = read_value(r, &item);
         if (rc == 0 && json_array_append_new(list, item) != 0)
-            rc = no_memory(r); /* the failed append has freed the value */
+            rc = no_memory(r); /* the failed append has already freed the value */
         if (rc == 0 && skip_char(r, ']')) return 0;
         if (rc == 0 && !skip_char(r, ',')) rc = expected(r, "',' or ']'");
         if (rc == 0) rc = count_node(r);

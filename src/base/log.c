@@ -1,5 +1,5 @@
 /* log.c - see log.h. A message is formatted on the stack. One write(2), or the log's thread, writes
- * the whole message. So lines of several threads never mix. */
+ * the whole message. Therefore lines of several threads never mix. */
 #include "log.h"
 #include "buf.h"
 #include "date.h"
@@ -48,7 +48,7 @@ struct writer *log_writer(void)
 static void put_line(const char *line, size_t n)
 {
     ssize_t put = writer ? writer_put(writer, line, n) : write(STDERR_FILENO, line, n);
-    (void)put; /* the failure has no other report */
+    (void)put; /* a failed write cannot be reported */
 }
 
 /* Escape control characters that JSON permits in texts, such as U+202E. */

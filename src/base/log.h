@@ -40,7 +40,7 @@ void log_put_json(struct buf *b, const char *text);
  * by \xNN. */
 void log_put_plain(struct buf *b, const char *text);
 
-/* Write a message formatted as by printf as one line, if `level` is enabled. Longer lines are
+/* Write a message, formatted as by printf, as one line if `level` is enabled. Longer lines are
  * truncated. Any thread. */
 void log_line(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -30,7 +30,7 @@ int name_choose(const char **out, const char *field, name_fn *names, const char 
                 struct err *e);
 
 /* Validate the form of a value. Return 0, or ERR_ARG with a sentence that describes the legal
- * form. The sentence does not begin with the field's name. */
+ * form. The error's sentence does not begin with the field's name. */
 typedef int form_fn(const char *text, struct err *e);
 
 /* Set "must be WHAT, got TEXT" for a form_fn. Return ERR_ARG. */

@@ -1,4 +1,4 @@
-/* os.c - os.h for Linux. Few other files depend on the system. */
+/* os.c - os.h for Linux. Few other files use functions that are specific to Linux. */
 #include "os.h"
 #include "bus.h"
 #include "cgroup.h"
@@ -33,7 +33,7 @@ static void *advise_huge(void *p, size_t n_byte)
 }
 
 /* Open a file for reading. Return the descriptor or ERR_IO. O_NONBLOCK prevents a wait for the
- * writer of a named pipe, which is then rejected. */
+ * writer of a named pipe. Named pipes are rejected. */
 static int open_regular(const char *path, struct stat *st, struct err *e)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -90,9 +90,9 @@ void file_map_release_pages(const struct file_map *m)
     if (m->data && !m->detached) madvise((void *)m->data, m->n_byte, MADV_DONTNEED);
 }
 
-/* Keep the bytes after n_keep reserved, so that no other memory is mapped there. The steps are: map
- * anonymous memory, copy the part to keep, move the copy over the file's mapping, forbid access to
- * the rest. The move is one system call. Pointers into the first n_keep bytes stay valid. */
+/* Keep the addresses after n_keep reserved, so that no other memory is mapped there. The steps are:
+ * map anonymous memory, copy the part to keep, move the copy over the file's mapping, forbid access
+ * to the rest. The move is one system call. Pointers into the first n_keep bytes stay valid. */
 int file_map_detach(struct file_map *m, size_t n_keep, struct err *e)
 {
     if (!m->data || m->detached) return 0;
@@ -112,8 +112,8 @@ int file_map_detach(struct file_map *m, size_t n_keep, struct err *e)
     return 0;
 }
 
-/* Read standard input if the path is "-". Check the limit after each block of 64 KiB, because sizes
- * of pipes and of files in /proc are unknown before. */
+/* Read standard input if the path is "-". Check the limit after each block of 64 KiB, because the
+ * sizes of pipes and of files in /proc are unknown before reading. */
 int file_read(struct buf *out, const char *path, size_t bytes_max, struct err *e)
 {
     bool is_stdin = strcmp(path, "-") == 0;
@@ -143,7 +143,7 @@ int file_read(struct buf *out, const char *path, size_t bytes_max, struct err *e
     return rc;
 }
 
-/* Write all bytes; false after an error other than EINTR. errno has the reason. */
+/* Write all bytes. Return false after an error other than EINTR; errno has the reason. */
 static bool write_all(int fd, const char *p, size_t n)
 {
     while (n > 0) {
@@ -156,7 +156,8 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-/* Write a temporary file and rename it. So a reader sees the old or the new file, never a part. */
+/* Write a temporary file and rename it. A reader then sees the old or the new file, never a part of
+ * a file. */
 int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
 {
     char temp[4096];
@@ -232,8 +233,7 @@ const char *os_self_path(void)
     return started_as ? started_as : proc;
 }
 
-/* Hash the random UUID that the kernel's file has for each boot. The result is 0 without such a
- * file. */
+/* Hash the random UUID of this boot from the kernel's file. Return 0 if the file does not exist. */
 uint64_t os_boot_id(void)
 {
     struct buf b = {0};
@@ -269,8 +269,7 @@ int64_t time_thread_ns(void)
 }
 
 /* Block signals in the new thread, so that the main thread handles them. Signals of faults are not
- * blocked. The kernel would end the process at a blocked fault, without a call of bus_catch's
- * handler. */
+ * blocked, because a blocked fault ends the process without a call of bus_catch's handler. */
 bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 {
     static const int faults[] = {SIGBUS, SIGSEGV, SIGFPE, SIGILL};
@@ -285,8 +284,8 @@ bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
 
 void os_thread_background(void)
 {
-    /* Linux applies the priority to the calling thread, POSIX to the process. 10 gives a tenth of a
-     * busy thread's share. */
+    /* Linux applies the priority to the calling thread, POSIX to the process. A thread of priority
+     * 10 gets a tenth of the CPU time of a busy thread. */
     setpriority(PRIO_PROCESS, 0, 10);
 }
 
@@ -305,7 +304,7 @@ int file_numbers(const char *path, long long *a, long long *b)
 }
 
 /* Map zeroed pages without reserving swap. Large blocks are mapped with one extra huge page, and
- * the unaligned ends are unmapped: the kernel uses huge pages only for aligned ranges. */
+ * the unaligned ends are unmapped: the kernel uses huge pages only for aligned addresses. */
 void *os_alloc(size_t n_byte)
 {
     bool huge = n_byte >= 2 * HUGE_PAGE;
@@ -427,7 +426,7 @@ int64_t os_energy_uj(void)
     return sum;
 }
 
-/* Return the last level's size. sysconf gives 0 for levels that do not exist. */
+/* Return the last level's size. sysconf returns 0 for levels that do not exist. */
 uint64_t os_cache_bytes(void)
 {
     static const int level[] = {_SC_LEVEL4_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE,
@@ -447,8 +446,8 @@ uint64_t os_random(void)
     return hash_bytes(now, sizeof now, (uint64_t)(uintptr_t)&x);
 }
 
-/* Read MemAvailable, which includes file pages that the kernel can drop. Half of all memory is the
- * guess without /proc. */
+/* Read MemAvailable, which includes file pages that the kernel can drop. Assume half of the
+ * physical memory if /proc does not exist. */
 uint64_t os_memory_free(void)
 {
     FILE *f = fopen("/proc/meminfo", "re");
@@ -481,9 +480,9 @@ int64_t os_open_files(int64_t n)
 void os_return_memory(void)
 {
 #ifdef M_MMAP_THRESHOLD
-    /* otherwise glibc raises the threshold to the size of the largest freed block */
+    /* without this call, glibc raises the threshold to the size of the largest freed block */
     mallopt(M_MMAP_THRESHOLD, 256 * 1024);
-    /* otherwise glibc unmaps and maps blocks of at least 128 KiB again for each request */
+    /* without this call, glibc unmaps and maps blocks of at least 128 KiB again for each request */
     mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
 #endif
 }
@@ -491,7 +490,7 @@ void os_return_memory(void)
 void os_trim_memory(void)
 {
 #ifdef M_MMAP_THRESHOLD
-    /* free() returns only the end of an arena, and a small used block at the end prevents this */
+    /* free() returns only the end of an arena; a small used block at the end prevents the return */
     malloc_trim(0);
 #endif
 }

@@ -77,20 +77,20 @@ int64_t time_thread_ns(void); /* return the CPU time of this thread; 0: unknown 
  * The thread of main(), or the host of libquoth, handles the other signals. Return false with errno
  * if the system has no thread left. The caller joins or detaches *thread. */
 bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
-/* Lower the priority of this thread. It is for threads whose results no client waits for. The
+/* Lower the priority of this thread. Use it for threads with results that no client waits for. The
  * priority is advisory. */
 void os_thread_background(void);
 
-/* Return an unpredictable number. Not for results that must be reproducible. */
+/* Return an unpredictable number. Do not use it for results that must be reproducible. */
 uint64_t os_random(void);
 
 /* Limit the memory that this process plans to use. os_memory_bytes then returns at most n_byte (0:
  * no limit). os_memory_free returns at most n_byte less the larger of n_planned and the memory in
  * use. */
 void os_memory_limit(uint64_t n_byte, uint64_t n_planned);
-/* Begin or end a scope of the calling thread, for a plan that has a part of the process's memory.
- * In the scope, os_memory_limit limits this thread only. Memory in use counts as n_planned only,
- * and os_memory_own returns 0, because other plans use the rest. The limit ends with the scope. */
+/* Begin or end a scope of the calling thread, for a plan that uses a part of the process's memory.
+ * In the scope, os_memory_limit limits this thread only. The memory in use is then n_planned, and
+ * os_memory_own returns 0, because other plans use the rest. The limit ends with the scope. */
 void os_memory_scope(bool begin);
 /* Return true if os_memory_limit has set a limit. */
 bool os_memory_limited(void);
@@ -130,7 +130,8 @@ uint64_t os_cache_bytes(void);
  * are in huge pages if the system allows them. NULL if memory ran out. */
 void *os_alloc(size_t n_byte);
 void os_free(void *p, size_t n_byte); /* release p; NULL is allowed */
-/* Commit the memory now instead of on first touch. Advisory: not every system can do this. */
+/* Commit the memory now instead of on first touch. The call has no effect on systems that do not
+ * support it. */
 void os_populate(void *p, size_t n_byte);
 
 #endif

@@ -1,32 +1,34 @@
 /* pool.c - see pool.h.
  *
  * The chunks of a phase are split into one range per thread. A worker claims from its own range
- * first, then from the other ranges. So a core uses the same weights in each phase and token, and
- * its cache already contains them. On two cores with 2 MB of L2 each, repeated reading of 0.5 to 4
- * MB was 1.3 to 2 times as fast as with one queue.
+ * first, then from the other ranges. A core therefore uses the same weights in each phase and
+ * token, and its cache already contains them. On two cores with 2 MB of L2 each, repeated reading
+ * of 0.5 to 4 MB was 1.3 to 2 times as fast as with one queue.
  *
  *   caller: fn, ctx; job = (phase, n_chunk); wake the parked; claim and run; wait for all chunks
  *   worker: spin until job changes -> claim and run; after SPIN_US without a job, park on `phase`
  *
  * A claim is a compare-and-swap on a range's word, (phase, next chunk). A phase ends only after all
- * its chunks are claimed and done. So a late worker with an old job finds ranges without chunks or
- * of a newer phase. fn and ctx stay valid until the end of the phase.
+ * its chunks are claimed and done. Therefore a late worker with an old job finds only empty ranges
+ * or ranges of a newer phase. fn and ctx stay valid until the end of the phase.
  *
  * Waiting. A spinning worker begins a job within 0.3 us. Waking a parked worker takes 21 to 50 us,
- * and 90 us at the ninth decile (2-core virtual machine, Linux 6.18). So workers spin during the
- * gaps inside a step, for about the duration of a wake, then park.
+ * and 90 us at the ninth decile (2-core virtual machine, Linux 6.18). Workers spin during the gaps
+ * inside a step, for about the duration of a wake, then park.
  *
- * Other programs. The system assigns a core to a thread for milliseconds, the time of hundreds of
- * phases. A preempted worker usually holds a chunk. A thread that waits longer than SPIN_US
+ * Other programs. The system assigns a core to a thread for milliseconds; hundreds of phases take
+ * as long. A preempted worker usually holds a chunk. A thread that waits longer than SPIN_US
  * searches for a chunk's holder that is not running. The waiting thread moves that worker to its
- * own core and sleeps. With another program's busy loop on one of two cores, this keeps 69 to 84 %
- * of the idle machine's throughput. The fair share is 75 %. Without the move only 50 % remain.
+ * own core and sleeps. With another program's busy loop on one of two cores, the move keeps 69 to
+ * 84 % of the throughput of an idle machine. The fair share is 75 %. Without the move, the
+ * throughput falls to 50 %.
  *
- * Cores. There are never more threads than CPUs, because the threads would only compete. Each
- * worker is pinned to its own CPU or core if there are as many threads as CPUs or cores. The caller
- * is not pinned. The caller stays on the core on which the system runs it. The worker that was
- * pinned to that core is moved to the caller's former core. The system places the threads if there
- * are fewer threads than cores. Two programs then do not share cores while other cores are idle. */
+ * Cores. There are never more threads than CPUs, because additional threads would only compete.
+ * Each worker is pinned to its own CPU or core if there are as many threads as CPUs or cores. The
+ * caller is not pinned. The caller stays on the core on which the system runs it. The worker that
+ * was pinned to that core is moved to the caller's former core. The system places the threads if
+ * there are fewer threads than cores. Two programs then do not share cores while other cores are
+ * idle. */
 #include "pool.h"
 #include "check.h"
 #include "cores.h"
@@ -45,18 +47,18 @@
 #include <unistd.h>
 
 enum {
-    /* A parked thread needs 34 to 59 us, 68 to 120 in the ninth decile, to meet the others
-     * (docs/measurements.md). Spinning for the same time at most doubles a wait. */
+    /* A parked thread takes 34 to 59 us to join the other threads (ninth decile: 68 to 120 us;
+     * docs/measurements.md). Spinning for the same time at most doubles a wait. */
     SPIN_US = 80,
-    STALL_US = 10,     /* minimum stop of a CPU clock that shows that its thread does not run */
+    STALL_US = 10,     /* a thread is not running if its CPU clock stops for this time */
     RECHECK_US = 1000, /* maximum length of a sleep for the end of a phase */
     /* bits of the chunk number in a job and in a range; the phase counter has the other bits and
      * does not overflow for years */
     CHUNK_BITS = 24,
 };
 
-/* A worker in two cache lines: first the fields that other threads write, then the fields that the
- * worker writes. */
+/* A worker occupies two cache lines. Other threads write the first line, the worker writes the
+ * second line. */
 struct worker {
     /* phase << CHUNK_BITS | number of claimed chunks of its range */
     _Alignas(64) _Atomic uint64_t range;
@@ -79,11 +81,11 @@ struct pool {
     _Alignas(64) _Atomic uint32_t n_done;
     _Atomic bool sleeps;                 /* true while the caller waits in the futex */
     _Alignas(64) _Atomic uint32_t phase; /* low bits of the phase; the futex of parked workers */
-    _Atomic int n_parked;                /* number of workers in the futex, or about to enter it */
+    _Atomic int n_parked;                /* number of workers in the futex or about to enter it */
     _Atomic bool quit;
     _Atomic uint64_t n_lend; /* number of cores lent by waiting threads */
 
-    /* turns of the threads that share the pool: the number of requested turns, and of ended ones */
+    /* turns of the threads that share the pool: numbers of requested and of ended turns */
     bool shared;
     pthread_mutex_t lock; /* lock and turned are initialized if `shared` */
     pthread_cond_t turned;
@@ -167,8 +169,8 @@ static uint32_t range_begin(const struct pool *p, int i, uint32_t n)
     return (uint32_t)((uint64_t)n * (unsigned)i / (unsigned)p->n_thread);
 }
 
-/* Claim the next chunk of range i. Return -1 if no chunk is left or the phase is over. A range of
- * an older phase counts as untouched if `job` is still the current job. */
+/* Claim the next chunk of range i. Return -1 if no chunk is left or the phase is over. If `job` is
+ * the current job, all chunks of a range of an older phase are unclaimed. */
 static int claim(struct pool *p, int i, uint64_t job)
 {
     uint32_t begin = range_begin(p, i, chunks_of(job));
@@ -213,7 +215,8 @@ static void run_chunks(struct worker *w, uint64_t job)
         uint32_t n = 0;
         for (int chunk; (chunk = claim(p, i, job)) >= 0; n++) p->fn(p->ctx, chunk, w->index);
         count(&w->n_chunk, n);
-        /* report first, because the cache lines of other ranges belong to other cores */
+        /* count before claiming from other ranges, because their cache lines belong to other
+         * cores */
         over = count_done(p, n, job);
     }
     count(&w->work_ticks, cpu_ticks() - start);
@@ -233,7 +236,7 @@ static bool runs(struct worker *w, pid_t tid)
 }
 
 /* Give the core of the calling thread to a thread that may hold a chunk and is not running. Return
- * true if there is such a thread. The calling thread must then sleep. */
+ * true if a thread got the core; the calling thread must then sleep. */
 static bool lend_core(struct worker *me)
 {
     struct pool *p = me->pool;
@@ -247,7 +250,7 @@ static bool lend_core(struct worker *me)
         CPU_ZERO(&here);
         CPU_SET(sched_getcpu(), &here);
         allow(tid, &here);
-        /* set after allow(), which also undoes a late move */
+        /* set after allow(), so that the worker also undoes a late move */
         atomic_store(&w->moved, true);
         return true;
     }
@@ -261,7 +264,7 @@ static bool all_done(struct pool *p)
     return atomic_load(&p->n_done) >= chunks_of(atomic_load(&p->job));
 }
 
-/* Wait until all chunks are done. Only the caller of pool_run uses it. A sleep lasts at most
+/* Wait until all chunks are done. Only pool_run's thread calls it. A sleep lasts at most
  * RECHECK_US, then the search for the holder is repeated. */
 static void wait_done(struct pool *p, uint32_t n_chunk)
 {
@@ -281,7 +284,7 @@ static void wait_done(struct pool *p, uint32_t n_chunk)
     }
 }
 
-/* Wait until the job is not `job`. Only workers use it. n_parked is raised before the futex checks
+/* Wait until the job is not `job`. Only workers call it. n_parked is raised before the futex checks
  * `phase`, so that pool_run cannot miss a worker that is about to sleep. */
 static void wait_job(struct worker *w, uint64_t job)
 {
@@ -303,8 +306,8 @@ static void wait_job(struct worker *w, uint64_t job)
 
 /* ---- threads ---- */
 
-/* Run a worker until the pool closes. The first job of a worker may be an old one. The ranges of an
- * old job are empty. */
+/* Run a worker until the pool closes. The first job of a worker may be an old job, which has no
+ * chunks left. */
 static void *worker_main(void *arg)
 {
     struct worker *w = arg;
@@ -334,7 +337,7 @@ static int choose_homes(struct pool *p, const struct cores *c, struct err *e)
 }
 
 /* Start the threads. Worker 0 is the caller, so n_thread - 1 threads are started. pool_close
- * accepts a failure. */
+ * accepts the pool after a failure. */
 static int start_workers(struct pool *p, struct err *e)
 {
     for (int i = 0; i < p->n_thread; i++)

@@ -15,8 +15,8 @@
 
 struct pool;
 
-/* Compute chunk number `chunk` of the phase. `worker` in [0, pool_n_thread) may select scratch
- * memory, but must not change results. */
+/* Compute the chunk with the number `chunk` of the phase. `worker` in [0, pool_n_thread) may select
+ * scratch memory, but must not change results. */
 typedef void pool_fn(void *ctx, int chunk, int worker);
 
 /* Open a pool of n_thread >= 1 threads, including the caller. n_thread is clamped to the number of
@@ -29,11 +29,12 @@ struct cores;
 int pool_open_on(struct pool **p, int n_thread, const struct cores *c, struct err *e);
 void pool_close(struct pool *p); /* end the threads and free p; NULL is allowed */
 
-/* Let several threads use the pool, in turns. Call it before the second thread uses the pool. */
+/* Allow several threads to use the pool in turns. Call it before the second thread uses the
+ * pool. */
 void pool_share(struct pool *p);
 /* Begin a turn of the calling thread: wait until all turns that were requested earlier have ended.
- * A pool_run without a turn takes one for its phase. No effect if the pool is not shared. A thread
- * has one turn at a time. */
+ * Outside of a turn, pool_run takes a turn for its phase. The call has no effect if the pool is not
+ * shared. A thread has one turn at a time. */
 void pool_begin(struct pool *p);
 void pool_end(struct pool *p); /* end the turn of pool_begin */
 

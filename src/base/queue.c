@@ -3,16 +3,16 @@
  *
  * (1) head < n_max, n <= n_max. Items are at the places [head, head + n) modulo n_max, oldest
  *     first.
- * (2) n_waiting counts the threads that wait in queue_pop, n_inside the threads in a push after
- *     unlocking. Both numbers are 0 in a closed queue.
+ * (2) n_waiting is the number of threads that wait in queue_pop. n_inside is the number of threads
+ *     in a push after unlocking. A closed queue has 0 threads in queue_pop and in a push.
  * (3) A thread may use the queue after unlocking only while n_inside counts it.
  *
  * Signalling is slow if the thread holds the lock: the woken thread may preempt it, block on the
  * lock and yield. A listener that pushes into another queue doubles this cost. Therefore queue_push
  * unlocks before it signals and calls the listener. n_inside counts pushers after the unlock, and
  * queue_close waits until n_inside is 0. A thread that waits for the push of a listener is
- * signalled later, after the pushing thread has left its queues. The reason is that the woken
- * thread often closes the queues. */
+ * signalled later, after the pushing thread has left its queues. Signalling earlier is unsafe,
+ * because the woken thread often closes the queues. */
 #include "queue.h"
 #include "check.h"
 
@@ -184,7 +184,7 @@ bool queue_pop(struct queue *q, void *item, int64_t wait_us)
         q->head = (q->head + 1) % q->n_max;
         q->n--;
     } else if (wait_us != 0) {
-        q->woken = false; /* a call without waiting does not consume a wake */
+        q->woken = false; /* a queue_pop that does not wait does not consume a wake */
     }
     unlock(q);
     return got;

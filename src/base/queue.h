@@ -25,22 +25,22 @@ bool queue_push(struct queue *q, const void *item);
 bool queue_pop(struct queue *q, void *item, int64_t wait_us);
 
 typedef void queue_fn(void *ctx, const void *item);
-/* Set a listener, for consumers that do not wait in queue_pop. Each push into q calls fn(ctx, item)
- * on the pusher's thread. fn must be short, must not block and must not use q. Another thread may
- * have popped the item. queue_close waits for all calls, so ctx may be freed after it. Call
- * queue_listen before several threads use q. */
+/* Set a function to call after each push, for consumers that do not wait in queue_pop. Each push
+ * into q calls fn(ctx, item) on the pusher's thread. fn must be short, must not block and must not
+ * use q. Another thread may have popped the item. queue_close waits for all calls, so ctx may be
+ * freed after it. Call queue_listen before several threads use q. */
 void queue_listen(struct queue *q, queue_fn *fn, void *ctx);
 
 /* Make each push into q also push a byte into `bell`, a queue of one-byte items. One thread can
  * then wait for many queues: pop the bell, then check each queue. A full bell drops the byte,
- * because it contains other bytes. queue_ring sets q's listener, so the rules of queue_listen
- * apply. */
+ * because its other bytes already wake the thread. queue_ring sets q's listener, so the rules of
+ * queue_listen apply. */
 void queue_ring(struct queue *q, struct queue *bell);
 
 /* Make one queue_pop return false: a waiting call, or the next call that would wait if none
  * waits. */
 void queue_wake(struct queue *q);
-/* Return the number of items in q. Other threads may change it at any time. */
+/* Return the number of items in q. Other threads may change the number at any time. */
 size_t queue_len(struct queue *q);
 
 /* Check the invariants of queue.c. Return NULL, or a description of the violation. Builds with

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 struct range {
-    double low, high, also; /* bounds; `also`: additional legal value; equal to high: none */
-    bool open;              /* true if low itself is not legal */
+    double low, high, also; /* bounds; additional legal value (none if equal to high) */
+    bool open;              /* true if low is not a legal value */
     const char *text;       /* static text that completes "must be", such as "in [0, 1]" */
 };
 

@@ -20,7 +20,7 @@ void rng_words(uint32_t out[4], const struct rng_key *key, uint64_t draw)
     for (int i = 0; i < 4; i++) out[i] = c[i];
 }
 
-/* Use 53 bits. Each double of the form k / 2^53 in [0, 1) is equally likely. */
+/* Use 53 bits, so that each double k / 2^53 in [0, 1) is equally likely. */
 double rng_unit(const struct rng_key *key, uint64_t draw)
 {
     uint32_t w[4];

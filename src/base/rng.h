@@ -1,8 +1,8 @@
 /* rng.h - random numbers as a function of a key, without state or order.
  *
  * The function is Philox4x32-10 of Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
- * 2011. The sampler's key is (seed, choice, position). So the numbers of a request do not depend on
- * other requests (docs/design.md 5). Any thread. */
+ * 2011. The sampler's key is (seed, choice, position). Therefore the numbers of a request do not
+ *       depend on other requests (docs/design.md 5). Any thread. */
 #ifndef QUOTH_BASE_RNG_H
 #define QUOTH_BASE_RNG_H
 

@@ -4,10 +4,10 @@
  * Invariants (share_check):
  *
  *   (1) Each holder in at[0, n) has units, of which at most all are settled.
- *   (2) Its size is held / weight, or -1 if all its units are settled. A parent's size is at least
- *       its children's.
- *   (3) table[at[i].cell] is i. The search for the id of holder i ends at this cell. The other
- *       cells are empty.
+ *   (2) The size of a holder is held / weight, or -1 if all its units are settled. A parent's size
+ *       is at least that of each child.
+ *   (3) table[at[i].cell] is i. The search for the id of holder i ends at its cell. All cells
+ *       without a holder are empty.
  *   (4) total, loose and weight are the sums over all holders. total is at most the limit.
  *
  * Weights are fixed-point numbers, so that their sum stays exact.
@@ -18,8 +18,8 @@
  *   a larger holder has enough loose units --> SHARE_EVICT, *victim is its id
  *   otherwise -------------------------------> SHARE_REFUSED
  *
- * The limit for large holders is lower by the reserve. So a new holder gets units while another
- * holder has all other units. */
+ * The limit for large holders is lower by the reserve. A new holder therefore gets units even if
+ * another holder has all other units. */
 #include "share.h"
 #include "check.h"
 
@@ -108,8 +108,8 @@ static struct share_holder *find(const struct share *s, uint64_t id)
     return i == EMPTY ? NULL : &s->at[i];
 }
 
-/* Empty a cell and close the gap. A later entry moves to the gap if its first cell is not after the
- * gap. */
+/* Empty a cell and close the gap. An entry after the gap moves into it if the entry's first cell is
+ * not after the gap. */
 static void clear_cell(struct share *s, int gap)
 {
     for (int c = next_cell(s, gap); s->table[c] != EMPTY; c = next_cell(s, c)) {
@@ -190,7 +190,7 @@ static int64_t weight_of(double weight)
     return (int64_t)ldexp(w, WEIGHT_BITS);
 }
 
-/* A request of a holder, compared with its share. */
+/* A holder's request, and the figures to compare it with the holder's share. */
 struct claim {
     /* holder of the request, borrowed from the heap; NULL if it has no units yet */
     const struct share_holder *holder;
@@ -208,8 +208,8 @@ static struct claim claim_of(const struct share *s, uint64_t id, double weight, 
     return a;
 }
 
-/* Return the part of the limit for a weight among the sum of weights. Rounding to double changes it
- * by about one unit at most. */
+/* Return the share of the limit of a weight relative to the sum of weights. Rounding to double
+ * changes it by about one unit at most. */
 static int64_t share_of(const struct share *s, int64_t weight, int64_t sum)
 {
     return (int64_t)((double)s->options.limit * (double)weight / (double)sum);
@@ -231,7 +231,7 @@ static int64_t loose_of_others(const struct share *s, const struct claim *a)
 }
 
 /* Return the largest other holder; NULL if no other holder can be evicted. The largest holder is
- * the root. The result is the larger child of the root if the request is the root's own. */
+ * the root. Return the larger child of the root if the root makes the request. */
 static const struct share_holder *largest_other(const struct share *s, const struct claim *a)
 {
     int i = 0;
@@ -240,8 +240,8 @@ static const struct share_holder *largest_other(const struct share *s, const str
 }
 
 /* Return the holder to evict for `need` units; NULL if there is no such holder. A holder above its
- * fair share evicts only if the victim stays at least as large. Otherwise two holders could evict
- * each other alternately. */
+ * fair share evicts only if the victim stays at least as large as the holder. Otherwise two holders
+ * could evict each other alternately. */
 static const struct share_holder *victim_of(const struct share *s, const struct claim *a,
                                             int64_t need)
 {
@@ -252,8 +252,8 @@ static const struct share_holder *victim_of(const struct share *s, const struct 
     return fair || size_of(v->held - need, v->weight) >= size ? v : NULL;
 }
 
-/* Set *victim only for SHARE_EVICT. The table of holders is also a resource: a new holder is
- * refused if the heap is full. */
+/* Set *victim only for SHARE_EVICT. A new holder is also refused if the table of holders is
+ * full. */
 static enum share_answer decide_claim(const struct share *s, const struct claim *a, int64_t n,
                                       uint64_t *victim)
 {
@@ -320,8 +320,8 @@ void share_settle(struct share *s, uint64_t id, int64_t n)
     resize(s, h);
 }
 
-/* Release n units of a holder. A holder without units leaves the heap, so n counts active holders
- * only. */
+/* Release n units of a holder. A holder without units leaves the heap, so n is the number of active
+ * holders. */
 static void release(struct share *s, struct share_holder *h, int64_t n)
 {
     CHECK(n >= 0 && n <= h->held && n <= s->total, "%lld of %lld", (long long)n,

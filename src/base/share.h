@@ -11,8 +11,8 @@
  *   (3) A holder above its fair share acquires free units, or units of a victim. The victim stays
  *       at least as large as the requesting holder becomes.
  *   (4) The last `reserve` units are only for small holders. A holder is small if its use would
- *       stay within its share with one more holder of equal weight. So a flood leaves room for the
- *       next holder.
+ *       stay within its share with one more holder of equal weight. Therefore many requests of one
+ *       holder leave room for the next holder.
  *
  * The caller decides on evictions: share_settle marks units that cannot be evicted. Each call takes
  * O(log n) for n holders. No call after share_open allocates. Not thread-safe: use one thread or a
@@ -65,7 +65,7 @@ void share_release_settled(struct share *s, uint64_t id, int64_t n);
 /* Return the room for this holder: the free units, or the unused part of its fair share if
  * evictions can free that part. Use it to limit an item of unknown size. */
 int64_t share_room(const struct share *s, uint64_t id, double weight);
-/* Return the units of the holder; 0 if none. */
+/* Return the number of the holder's units; 0 if none. */
 int64_t share_held(const struct share *s, uint64_t id);
 /* Return the sum of all holders' units. */
 int64_t share_total(const struct share *s);

@@ -1,4 +1,5 @@
-/* text.h - ends of texts, names in paths, and hexadecimal digits. Pure functions. Any thread. */
+/* text.h - ends of texts, names in paths, and hexadecimal digits. All functions are pure. Any
+ * thread. */
 #ifndef QUOTH_BASE_TEXT_H
 #define QUOTH_BASE_TEXT_H
 

@@ -39,8 +39,9 @@ static int matched_len(const char *s, size_t n, int *want)
     return m;
 }
 
-/* Return 0 for an invalid sequence, -1 if the text ends within a valid one. The second byte's range
- * excludes overlong forms, surrogates and values above U+10FFFF, so no later check is needed. */
+/* Return 0 for an invalid sequence, -1 if the text ends within a valid sequence. The second byte's
+ * range excludes overlong forms, surrogates and values above U+10FFFF, so no later check is
+ * needed. */
 int utf8_decode(const char *s, size_t n, uint32_t *cp)
 {
     static const uint8_t first_mask[5] = {0, 0x7F, 0x1F, 0x0F, 0x07};
@@ -55,7 +56,7 @@ int utf8_decode(const char *s, size_t n, uint32_t *cp)
     return want;
 }
 
-/* Take the leading ones from 0xF00 >> n: 0xC0, 0xE0 or 0xF0 for n of 2, 3, 4. */
+/* Set the leading one bits by 0xF00 >> n, which is 0xC0, 0xE0 or 0xF0 for n of 2, 3 or 4. */
 int utf8_encode(char *out, uint32_t cp)
 {
     if (cp < 0x80) {
@@ -95,7 +96,7 @@ bool utf8_is_control(uint32_t cp)
            (cp >= 0x2066 && cp <= 0x2069);
 }
 
-/* Keep the length, so that callers may use fixed buffers. */
+/* Keep the text's length, so that callers may use fixed buffers. */
 void utf8_show(char *s, size_t n)
 {
     for (size_t i = 0; i < n;) {

@@ -1,5 +1,5 @@
-/* utf8.h - strict UTF-8: no overlong forms, no surrogates, no code point above U+10FFFF. Pure
- * functions. Any thread. */
+/* utf8.h - strict UTF-8: no overlong forms, no surrogates, no code point above U+10FFFF. All
+ * functions are pure. Any thread. */
 #ifndef QUOTH_BASE_UTF8_H
 #define QUOTH_BASE_UTF8_H
 
@@ -30,8 +30,8 @@ int utf8_bad_len(const char *s, size_t n);
 bool utf8_is_control(uint32_t cp);
 
 /* Make s[0, n) a displayable line. Each byte of a control character (utf8_is_control) becomes '?'.
- * A line feed or a tab becomes a space. Text from outside then cannot move the cursor, begin a line
- * or reverse text. */
+ * A line feed or a tab becomes a space. The result cannot move a terminal's cursor, begin a line or
+ * reverse text. */
 void utf8_show(char *s, size_t n);
 
 /* Return the first character of s[0, n) in quotes, for an error. Return "the byte 0x1b" for a

@@ -1,5 +1,5 @@
-/* utf8_width.c - the width of a code point. This file is separate from utf8.c, because utf8.c needs
- * no library. */
+/* utf8_width.c - the width of a code point. Only this file needs a library, so it is separate from
+ * utf8.c. */
 #include "utf8.h"
 
 #include <utf8proc.h>

@@ -3,12 +3,11 @@
  * Pieces of lines pass through a queue. The thread waits for the descriptor with poll, so that
  * writer_close can end it. The thread writes at most PIPE_BYTES per call, which a ready pipe
  * accepts completely. A write begins with a line feed if the previous write failed within a line.
- * So no line continues a truncated line.
+ * Therefore no line continues a truncated line.
  *
  *   any thread: writer_put --> queue of pieces --> writer's thread: poll, write --> fd
  *
- * So a slow reader of the log never delays a request: lines beyond bytes_max are lost and
- * counted. */
+ * A slow reader of the log never delays a request: lines beyond bytes_max are lost and counted. */
 #include "writer.h"
 #include "check.h"
 
@@ -27,8 +26,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* PIPE_BYTES: PIPE_BUF of Linux. A longer write to a pipe may be divided. POLL_MS: maximum delay of
- * a stop while the file accepts nothing. */
+/* PIPE_BYTES is PIPE_BUF of Linux: a longer write to a pipe may be divided. POLL_MS is the maximum
+ * delay of writer_close while the file accepts no bytes. */
 enum { PIECES_MAX = 4096, PIPE_BYTES = 4096, POLL_MS = 50 };
 
 struct written {
@@ -40,7 +39,7 @@ struct writer {
     size_t bytes_max;     /* limit of n_held */
     struct queue *queue;  /* owned: struct written */
     atomic_size_t n_held; /* bytes in the queue and in the current write */
-    /* number of lost lines, and deadline of the thread's writing (0: none) */
+    /* number of lost lines, and time at which the thread stops writing (0: none) */
     _Atomic int64_t n_lost, until_us;
     pthread_t thread;
     bool started;
@@ -65,15 +64,15 @@ static void lose(struct writer *w, const char *s, size_t n)
 
 /* ---- the thread ---- */
 
-/* Return true if writer_close's wait is over. until_us is 0 before writer_close. */
+/* Return true if the deadline of writer_close has passed. until_us is 0 before writer_close. */
 static bool given_up(const struct writer *w)
 {
     int64_t until = atomic_load(&w->until_us);
     return until && time_us() >= until;
 }
 
-/* Wait until fd accepts bytes. Return false if the wait of writer_close ends first. POLL_MS limits
- * the delay of this check. */
+/* Wait until fd accepts bytes. Return false if the wait of writer_close ends first. The end of the
+ * wait is checked every POLL_MS. */
 static bool wait_ready(const struct writer *w)
 {
     struct pollfd p = {.fd = w->fd, .events = POLLOUT};
@@ -164,7 +163,7 @@ int writer_open(struct writer **out, int fd, size_t bytes_max, struct err *e)
 }
 
 /* Wait for the thread. Return false if the thread is in a write. pthread_timedjoin_np uses the
- * real-time clock. The second of tolerance covers the last poll. */
+ * real-time clock. One more second allows for the last poll. */
 static bool join(struct writer *w, int wait_ms)
 {
     struct timespec until;
@@ -187,13 +186,13 @@ void writer_close(struct writer *w, int wait_ms)
         for (int i = 0; !queue_push(w->queue, &p) && i < wait_ms + 1000; i++) poll(NULL, 0, 1);
         ended = join(w, wait_ms);
     }
-    if (!ended) return; /* the thread uses this memory */
+    if (!ended) return; /* the thread still uses the memory of w */
     while (w->queue && queue_pop(w->queue, &p, 0)) free(p.data);
     queue_close(w->queue);
     free(w);
 }
 
-/* Add to n_held before the check, so that parallel calls cannot exceed the limit together. */
+/* Add to n_held before the check, so that the sum of parallel calls cannot exceed the limit. */
 bool writer_put(struct writer *w, const char *lines, size_t n)
 {
     if (n == 0) return true;

@@ -1,7 +1,7 @@
-/* writer.h - lines that a separate thread writes to a descriptor. So no caller waits for a blocked
- * reader, a full disk or a terminal. The buffer is bounded. Lines that do not fit are dropped and
- * counted. A line reports the number of dropped lines after writing resumes. One thread opens and
- * closes a writer. Any thread may use it. */
+/* writer.h - lines that a separate thread writes to a descriptor. A caller therefore never waits
+ * for a blocked reader, a full disk or a terminal. The buffer is bounded. Lines that do not fit are
+ * dropped and counted. A log line reports the number of dropped lines after writing resumes. One
+ * thread opens and closes a writer. Any thread may use it. */
 #ifndef QUOTH_BASE_WRITER_H
 #define QUOTH_BASE_WRITER_H
 
