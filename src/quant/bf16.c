@@ -1,7 +1,8 @@
 /* bf16.c - BF16: the upper half of an f32, little-endian.
  *
- * Decoding appends zeros (inline in quant.h). Encoding rounds to nearest even, also for subnormals.
- * A NaN becomes a quiet NaN, because rounding its payload up could give an infinity. */
+ * Decoding appends 16 zero bits (inline function in quant.h). Encoding rounds to nearest even, also
+ * for subnormals. A NaN becomes a quiet NaN, because rounding its payload up could give an
+ * infinity. */
 #include "quant_impl.h"
 
 uint16_t bf16_of_f32(float x)

@@ -1,5 +1,5 @@
-/* e4m3_128.c - FP8 E4M3 with an f32 scale per 128 values (scaled_impl.h). These are weights of FP8
- * checkpoints with scales per matrix, per output or per block of 128 inputs. */
+/* e4m3_128.c - FP8 E4M3 with an f32 scale per 128 values (scaled_impl.h). FP8 checkpoints have
+ * weights of this type, with scales per matrix, per output or per block of 128 inputs. */
 #include "scaled_impl.h"
 
 enum { RUN = 128 };

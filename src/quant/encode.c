@@ -1,8 +1,8 @@
 /* encode.c - the common part of all block encoders: clean the input, call the format's fit, pack.
  *
  * NaN and infinities become zeros, so that one bad weight does not destroy its block. Numbers are
- * divided by the block's largest magnitude. So the fit of a block does not depend on its scale,
- * such as 1e-40 or 1e38. */
+ * divided by the block's largest magnitude. Therefore the fit of a block does not depend on its
+ * scale, which may be as small as 1e-40 or as large as 1e38. */
 #include "quant_impl.h"
 
 #define HALF_MAX 65504.0f
@@ -24,8 +24,8 @@ float step_error(const int8_t *q, const float *x, const float *w, int n, float s
     return sum;
 }
 
-/* Write y f32 [n] = x / max|x|, f32 [n]. An x that is not finite is 0. Return max|x|, or 1 if the
- * maximum is 0. */
+/* Write y f32 [n] = x / max|x|, f32 [n]. A non-finite x gives 0. Return max|x|, or 1 if the maximum
+ * is 0. */
 static float normalize(float *y, const float *x, int n)
 {
     float max = 0.0f;

@@ -4,7 +4,7 @@
  *     [s][ exp  ][ mantissa ]     bias 15, infinities and NaN at exp = 31
  *
  * A NaN keeps its sign and the payload bits that fit, and becomes quiet, as with F16C and NEON.
- * So kernels with those instructions agree on every bit. */
+ * Therefore kernels with the instructions of F16C and NEON compute the same bits. */
 #include "quant_impl.h"
 
 #define F16_INF   0x7C00u

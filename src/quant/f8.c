@@ -3,10 +3,10 @@
  *     E4M3  [s][exp:4][man:3]  bias 7; max 448, no infinity; NaN is 0x7F and 0xFF only ("FN")
  *     E5M2  [s][exp:5][man:2]  bias 15; infinity 0x7C, NaN above; the upper byte of an f16
  *
- * The scalar conversions overflow as in IEEE rounding. E4M3 gives NaN above 464. 464 is a tie,
- * which rounds to the even 448. E5M2 gives infinity from 61,440 on. Encoding a tensor saturates
- * instead, as in checkpoint writers. Values above the maximum and infinities then become the
- * largest finite value. A NaN stays a NaN. */
+ * The scalar conversions overflow as in IEEE rounding. E4M3 gives NaN above 464. The value 464 is a
+ * tie and rounds to the even 448. E5M2 gives infinity from 61,440 on. Encoding a tensor saturates
+ * instead, as programs that write checkpoints do: values above the maximum and infinities become
+ * the largest finite value. A NaN stays a NaN. */
 #include "quant_impl.h"
 
 #define E4M3_NAN   0x7Fu

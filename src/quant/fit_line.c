@@ -1,15 +1,15 @@
 /* fit_line.c - encoders for formats with minimums: x ~ step * q - low, q in [0, hi].
  *
- * It has the three levels of fit_scale.c, for lines with an offset.
+ * The search has the same three levels as fit_scale.c, but fits lines with an offset.
  *
  * (1) Each sub-block tries several starting lines. A line is the values' span, shortened by a
- * factor, at the lower end, the middle or the upper end. Alternating nearest integers and weighted
- * linear regression improves the line.
+ * factor, at the lower end, the middle or the upper end. Two steps alternate to improve the line:
+ * choice of the nearest integers, and weighted linear regression.
  *
  * (2) d and dmin are chosen so that their multiples fit these lines.
  *
  * (3) Neighbours of every scale and minimum are tried on the values, with a joint regression for d
- * and dmin. low >= 0 for k-quants, because they store minimums without a sign. */
+ * and dmin. low is at least 0 for k-quants, because these formats store minimums without a sign. */
 #include "quant_impl.h"
 
 struct line {
@@ -36,8 +36,8 @@ static float line_error(const int8_t *q, const float *x, const float *w, int n, 
     return sum;
 }
 
-/* Weighted regression of x [n] on u [n] and v [n]: x ~ a u + b v. The result uses only u or v if
- * the other gives no improvement. */
+/* Weighted regression of x [n] on u [n] and v [n]: x ~ a u + b v. The result uses u alone or v
+ * alone if the second variable gives no improvement. */
 struct regression {
     double uu, uv, vv, xu, xv;
 };
@@ -91,7 +91,7 @@ static struct line line_solve(const int8_t *q, const float *x, const float *w, i
 static float line_improve(struct line *l, const float *x, const float *w, int n, int hi,
                           bool low_positive)
 {
-    enum { N_ROUND = 2 }; /* RMSE of Q4_1: 1 round 1.001 times this, 4 rounds 0.999 */
+    enum { N_ROUND = 2 }; /* relative RMSE of Q4_1: 1.001 with 1 round, 0.999 with 4 rounds */
     int8_t q[BLOCK_MAX];
     for (int round = 0; round < N_ROUND; round++) {
         line_nearest(q, x, n, *l, hi);
@@ -102,11 +102,12 @@ static float line_improve(struct line *l, const float *x, const float *w, int n,
 }
 
 /* Find step and low with the least weighted error. Try several spans and places, because the error
- * has many local minima. Improve each by least squares. */
+ * has many local minima. Improve each line by least squares. */
 static struct line line_search(const float *x, const float *w, int n, int hi, bool low_positive)
 {
-    /* RMSE relative to these: 3 spans 1.009 (Q5_1), 1.010 (Q5_K), 12 spans 1.000. 1 place 1.19
-     * (Q4_1), 1.18 (Q4_K), 5 places 0.999, but 1.08 for Q2_K (measurements.md, "Constants"). */
+    /* RMSE relative to these constants: 3 spans 1.009 (Q5_1), 1.010 (Q5_K), 12 spans 1.000. 1 place
+     * has 1.19 (Q4_1), 1.18 (Q4_K); 5 places have 0.999, but 1.08 for Q2_K (measurements.md,
+     * "Constants"). */
     enum { N_SPAN = 6, N_PLACE = 3 };
     struct line best = {0};
     float least = INFINITY, min = x[0], max = x[0];
@@ -148,7 +149,7 @@ struct lines {
     const struct values *v; /* values of the block, borrowed */
     struct line target[SUB_MAX];
     int n_sub, sub, hi, scale_max;
-    struct line unit; /* d and dmin in v's unit */
+    struct line unit; /* d and dmin in units of v->unit */
 };
 
 static int near_multiple(float x, float unit, int max)
@@ -157,9 +158,9 @@ static int near_multiple(float x, float unit, int max)
     return (int)lrintf(k < 0.0f ? 0.0f : k > (float)max ? (float)max : k);
 }
 
-/* Choose scale, minimum and integers of sub-block j. Candidates are the values nearest to its
- * target, and their neighbours. Without the neighbours the RMSE is 1.03 (Q2_K) and 1.01 (Q5_K)
- * times this one. Return the error. */
+/* Choose scale, minimum and integers of sub-block j. Candidates are the scale and minimum nearest
+ * to the target of the sub-block, and the neighbours of these two numbers. Without the neighbours
+ * the RMSE is larger by a factor of 1.03 (Q2_K) and 1.01 (Q5_K). Return the error. */
 static float sub_choose(struct block *b, const struct lines *s, int j)
 {
     const float *x = s->v->x + j * s->sub, *w = s->v->w + j * s->sub;
@@ -209,7 +210,7 @@ static void unit_solve(struct lines *s, const struct block *b)
 
 void fit_lines(struct block *b, const struct values *v, const struct format *f)
 {
-    enum { N_ROUND = 3 }; /* RMSE of Q2_K: 1 round 1.008 times this, 6 rounds 1.000 */
+    enum { N_ROUND = 3 }; /* relative RMSE of Q2_K: 1.008 with 1 round, 1.000 with 6 rounds */
     int sub = f->sub, hi = f->coder->hi, scale_max = f->coder->scale.hi;
     struct lines s = {.v = v, .n_sub = f->n / sub, .sub = sub, .hi = hi, .scale_max = scale_max};
     struct block now = {0};

@@ -2,8 +2,8 @@
  *
  * Weighted least squares in three levels:
  *
- * (1) For each sub-block alone, try several starting steps. Alternate "nearest integers for this
- * step" and "best step for these integers". Keep the step with the least error.
+ * (1) For each sub-block alone, try several starting steps. Alternate between the nearest integers
+ * for a step and the best step for these integers. Keep the step with the least error.
  *
  * (2) Find one d whose admissible multiples are close to all those steps. The error of d is the sum
  * of the parabolas of the steps' errors near their minimums.
@@ -106,11 +106,11 @@ static float target_error(const struct coder *c, const struct target *s, int n_s
     return sum;
 }
 
-/* Find a first d. With it, the scale of the largest step is at an end of the range, or up to 32 %
- * above or below that end. */
+/* Find a first d. With this d, the scale of the largest step is at an end of the range, or up to 32
+ * % above or below that end. */
 static float d_search(const struct coder *c, const struct target *s, int n_sub)
 {
-    enum { N_TRY = 16 }; /* RMSE of 4 or 64 tries: within 0.1 % */
+    enum { N_TRY = 16 }; /* 4 or 64 tries change the RMSE by at most 0.1 % */
     float extreme = 0.0f, best = 0.0f, least = INFINITY;
     for (int j = 0; j < n_sub; j++)
         if (fabsf(s[j].step) > fabsf(extreme)) extreme = s[j].step;
@@ -128,7 +128,8 @@ static float d_search(const struct coder *c, const struct target *s, int n_sub)
     return best;
 }
 
-/* Choose scale and integers of sub-block j for the block's d (in v's unit). Return the error. */
+/* Choose scale and integers of sub-block j for the block's d (in units of v->unit). Return the
+ * error. */
 static float scale_choose(struct block *b, const struct values *v, const struct coder *c, int sub,
                           int j, int first, float d)
 {
@@ -148,7 +149,7 @@ static float scale_choose(struct block *b, const struct values *v, const struct 
     return least;
 }
 
-/* Return the best d for the integers of b, in v's unit. */
+/* Return the best d for the integers of b, in units of v->unit. */
 static float d_solve(const struct block *b, const struct values *v, int sub)
 {
     float xq = 0.0f, qq = 0.0f;
@@ -162,7 +163,7 @@ static float d_solve(const struct block *b, const struct values *v, int sub)
 
 void fit_scales(struct block *b, const struct values *v, const struct format *f)
 {
-    enum { N_ROUND = 3 }; /* RMSE of IQ1_M: 1 round 1.009 times this, 6 rounds 1.000 */
+    enum { N_ROUND = 3 }; /* relative RMSE of IQ1_M: 1.009 with 1 round, 1.000 with 6 rounds */
     struct target target[SUB_MAX];
     struct block now = {0};
     const struct coder *c = f->coder;

@@ -26,7 +26,8 @@ static inline uint32_t f32_sign(float x)
 }
 
 /* Convert a code to f32. The exponent of an f32 with the fields of the code is wrong by the
- * difference of the biases. One exact multiplication corrects it and normalizes subnormal codes. */
+ * difference of the biases. One exact multiplication corrects the exponent and normalizes subnormal
+ * codes. */
 static inline float widen(uint32_t code, int n_exp, int n_man)
 {
     int bias = (1 << (n_exp - 1)) - 1;

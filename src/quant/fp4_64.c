@@ -1,5 +1,5 @@
 /* fp4_64.c - bitsandbytes' FP4 with an f32 scale per 64 values (scaled_impl.h). The levels are 0,
- * 0.0625, 2, 3, 4, 6, 8 and 12, divided by 12, in the library's order of codes. */
+ * 0.0625, 2, 3, 4, 6, 8 and 12, divided by 12. Codes have the order of the library bitsandbytes. */
 #include "scaled_impl.h"
 
 enum { RUN = 64 };

@@ -2,10 +2,10 @@
  *
  * Signs are stored per eight values. Formats with seven bits for the signs require an even number
  * of minuses. Therefore one value must have the wrong sign if the input has an odd number of
- * minuses. That value and the points are chosen together. The wrong sign of value i at level g has
- * the additional cost 4 w step |x_i| g. The search finds the point with the least cost, including
- * the least additional cost. In IQ3, eight values are two points of four. The point with the lower
- * cost has the wrong sign. */
+ * minuses. The value with the wrong sign and the points are chosen together. The wrong sign of
+ * value i at level g has the additional cost 4 w step |x_i| g. The search finds the point with the
+ * least cost, including the least additional cost. In IQ3, eight values are two points of four. The
+ * point with the lower cost has the wrong sign. */
 #include "quant_impl.h"
 
 #include "base/check.h"

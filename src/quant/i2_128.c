@@ -1,5 +1,6 @@
-/* i2_128.c - 128 integers of 2 bits with an f32 scale: ternary weights of BitNet. Their scale per
- * matrix is no f16 number. The layout is quoth's own and is never read from a file.
+/* i2_128.c - 128 integers of 2 bits with an f32 scale: ternary weights of BitNet. The scale of a
+ * BitNet matrix is generally not an f16 number. The layout is quoth's own and is never read from a
+ * file.
  *
  *     0    4                   36
  *     [ d ][ 32 bytes of codes ]     d f32; bits 2 (i % 4) of byte i / 4 belong to value i

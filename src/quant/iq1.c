@@ -3,8 +3,8 @@
  *
  * Times eight, a shifted value is the integer 8 g + 1 or 8 g - 1 (one of -9, -7, -1, 1, 7, 9). The
  * block's scale is divided by eight. No separate term for the shift remains, and every product is
- * exact. A kernel may instead sum 8 * (g . a) and add or subtract the sum of a. The integer is
- * equal. */
+ * exact. A kernel may instead compute 8 * (g . a) and add or subtract the sum of a, which gives the
+ * same integer. */
 #include "quant_impl.h"
 
 void shift_point(int8_t q[8], int code, bool minus)

@@ -5,10 +5,10 @@
  * digits (quant_impl.h, struct grid): 2 bits for each of 8 values, or 3 bits for each of 4. The
  * points ascend, so encoding finds the code of a point by binary search.
  *
- * The search adds a cost per value. A key has an upper and a lower half of equal width. First a
- * table of the sums of all halves is made. At most 81 or 64 of each half are used. Then every point
- * takes two loads and an addition. The search is exact, because it is exhaustive. The search takes
- * 0.7 us for 256 points and 2.3 us for 2048 points. */
+ * The search adds a cost per value. A key has an upper and a lower half of equal width. The search
+ * first makes a table of the sums of all halves. Points use at most 81 or 64 values of each half.
+ * Then every point takes two loads and an addition. The search is exact, because it is exhaustive.
+ * The search takes 0.7 us for 256 points and 2.3 us for 2048 points. */
 #include "quant_impl.h"
 
 static const uint16_t key_iq2_xxs[256] = {
@@ -406,7 +406,7 @@ int grid_code(const struct grid *g, const int8_t *q)
 
 /* Sums over the values of half a key, indexed by the half's digits. */
 struct half_key {
-    /* sum of the values' costs, and least additional cost of a wrong sign, if flip */
+    /* sum of the values' costs; if flip, also the least additional cost of a wrong sign */
     float cost[256], extra[256];
 };
 

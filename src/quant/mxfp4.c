@@ -7,8 +7,8 @@
  *     codes  byte i: value i low nibble, value i + 16 high nibble
  *
  * value = 2^(e - 128) * level_e2m1[code]; the table is doubled. isum = sum level * a, w_scale =
- * 2^(e - 128), a subnormal for e < 2. The OCP text defines e = 255 as NaN. quoth reads it as 2^127,
- * like any other exponent and like the engines that publish MXFP4 files. */
+ * 2^(e - 128), a subnormal for e < 2. The OCP text defines e = 255 as NaN. quoth reads e = 255 like
+ * any other exponent, as w_scale = 2^127. Engines that publish MXFP4 files do the same. */
 #include "quant_impl.h"
 
 static void unpack(struct block *b, const uint8_t *x)

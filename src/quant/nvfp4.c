@@ -8,9 +8,9 @@
  *     codes   four runs of 8 bytes: byte m: value m low nibble, value m + 8 high nibble
  *
  * value = e4m3(scale) / 2 * level_e2m1[code]; the table is doubled. The scales have no common unit,
- * so they are not integers. So each sub-block is a separate weight block: isum = sum level * a over
- * 16 values, w_scale = e4m3(scale) / 2.
- * The tensor-wide scale of NVFP4 weights is a separate tensor. */
+ * so they are not integers. Therefore each sub-block is a separate weight block: isum = sum level *
+ * a over 16 values, w_scale = e4m3(scale) / 2. The tensor-wide scale of NVFP4 weights is a separate
+ * tensor. */
 #include "quant_impl.h"
 
 enum { SUB = 16, N_SUB = 4 };

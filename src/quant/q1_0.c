@@ -22,7 +22,7 @@ static void pack(uint8_t *y, const struct block *b)
     fields_pack(y + 2, code, 128, 1, 1, 0);
 }
 
-/* Fit a block. The signs are those of the input, and the best step is the weighted mean of |x|. */
+/* Fit a block. Each value keeps its sign, and the best step is the weighted mean of |x|. */
 static void fit_block(struct block *b, const struct values *v, const struct format *f)
 {
     (void)f;

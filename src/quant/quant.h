@@ -3,7 +3,7 @@
  * A tensor row of n values in a format of blocks is n / block consecutive blocks. n is always a
  * multiple of the block. Blocks are little-endian as published, and unaligned, so memcpy reads
  * them. This folder is the specification, in plain scalar code with one file per format. src/kern
- * has fast forms with results that are equal bit for bit. */
+ * has fast versions with the same results bit for bit. */
 #ifndef QUOTH_QUANT_H
 #define QUOTH_QUANT_H
 
@@ -50,8 +50,9 @@ struct qtype_ops {
      * for float formats, which are computed in floating point (kern.h). */
     float (*dot_group)(const void *w, const int8_t *a, int n);
 
-    /* Read the integers of the block at x. Only the fields of the format are set. Levels of 4-bit
-     * codes (NF4_64, FP4_64): q are the codes. NULL for other float formats. */
+    /* Read the integers of the block at x. Only the fields of the format are set. For levels of
+     * 4-bit codes (NF4_64, FP4_64), q has the codes. The pointer is NULL for other float
+     * formats. */
     void (*unpack)(struct block *b, const uint8_t *x);
 };
 
@@ -99,8 +100,8 @@ static inline bool qtype_takes_int8(enum qtype t)
     return qtype_is_block(t) || t == QT_nf4_64 || t == QT_fp4_64;
 }
 
-/* Return true for types whose linear layers use bf16 activations by default: their codes are bf16
- * numbers. */
+/* Return true for types whose linear layers use bf16 activations by default. The codes of these
+ * types are bf16 numbers. */
 static inline bool qtype_takes_bf16(enum qtype t)
 {
     return t == QT_bf16 || t == QT_e4m3_128;
@@ -110,7 +111,7 @@ static inline bool qtype_takes_bf16(enum qtype t)
 extern const float level_nf4[16], level_fp4[16];
 
 /* Convert a scalar, exactly or rounded to nearest even. A NaN stays a NaN. Infinities stay, except
- * in E4M3, which has no infinity. There, values that overflow become NaN (0x7F). f8.c has the
+ * in E4M3, which has no infinity. In E4M3, values that overflow become NaN (0x7F). f8.c has the
  * saturating conversion. */
 float f32_of_f16(uint16_t h);
 /* Return x as f16. */

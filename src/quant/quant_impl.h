@@ -20,8 +20,8 @@
 #include "types.def"
 
 /* Input values of a block. The values are finite, and divided by `unit`, their largest magnitude (1
- * if all are zero). So sums of them do not overflow or vanish. x and w are borrowed for the
- * call. */
+ * if all are zero). Therefore sums of values do not overflow or vanish. x and w are borrowed for
+ * the call. */
 struct values {
     const float *x; /* [n], in [-1, 1]                         */
     const float *w; /* [n] squared-error weights, not all zero */
@@ -80,9 +80,9 @@ static inline void half_store(uint8_t *p, float x)
 }
 
 /* Unpack n bit fields of x u8 [n * n_bit / 8] to q i8 [n], in runs of `run` bytes. Field k of byte
- * m is value k * run + m of the run. Most formats have such runs. Examples are nibbles of a block's
- * halves (run 16, 4 bits), the 2-bit codes of the k-quants (run 32), and plain bit strings (run
- * 1). */
+ * m is value k * run + m of the run. Most formats have runs of this kind. Examples are nibbles of a
+ * block's halves (run 16, 4 bits), the 2-bit codes of the k-quants (run 32), and plain bit strings
+ * (run 1). */
 static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, int n_bit)
 {
     const int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
@@ -101,7 +101,7 @@ static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, in
 }
 
 /* Pack bits [from, from + n_bit) of each value of q i8 [n] as bit fields, to y u8 [n * n_bit / 8].
- * This is the inverse of fields_unpack. */
+ * fields_pack is the inverse of fields_unpack. */
 static inline void fields_pack(uint8_t *y, const int8_t *q, int n, int run, int n_bit, int from)
 {
     int per_byte = 8 / n_bit, mask = (1 << n_bit) - 1;
@@ -182,8 +182,8 @@ static inline float format_dot(const struct format *f, const uint8_t *w, const i
     return t;
 }
 
-/* Clean, fit and pack x f32 [n] to y, block by block (encode.c). importance f32 [n], as for
- * qtype_ops.encode. */
+/* Clean, fit and pack x f32 [n] to y, block by block (encode.c). importance f32 [n] has the weights
+ * of squared errors; NULL: all weights are 1. */
 void format_encode(const struct format *f, uint8_t *y, const float *x, int64_t n,
                    const float *importance);
 
@@ -216,7 +216,7 @@ float step_error(const int8_t *q, const float *x, const float *w, int n, float s
  * are static. */
 struct coder {
     /* Write the admissible integers for x f32 [n] to q i8 [n]: those with the least sum w (x - step
-     * q)^2, w f32 [n]. Any integers are right if step is 0. */
+     * q)^2, w f32 [n]. If step is 0, any integers are correct. */
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
     /* Range of q. Positive and negative steps are tried if lo != -hi. fit_line and fit_lines use
@@ -270,7 +270,7 @@ static inline void levels_of_codes(int8_t *q, const int8_t level[16], int n)
     for (int i = 0; i < n; i++) q[i] = level[q[i]];
 }
 
-/* Write the first code of each level of q i8 [n] to code i8 [n]. This is the inverse of
+/* Write the first code of each level of q i8 [n] to code i8 [n]. codes_of_levels is the inverse of
  * levels_of_codes. */
 void codes_of_levels(int8_t *code, const int8_t *q, const int8_t level[16], int n);
 
@@ -302,9 +302,9 @@ struct grid_cost {
     float extra[8][8]; /* additional cost of the wrong sign of value i at level l */
 };
 
-/* Find the point with the least cost. Write its levels to q i8 [dim] and return its cost. Exactly
- * one value has the wrong sign if `flip`: the value with the least additional cost, which the
- * result includes. */
+/* Find the point with the least cost. Write its levels to q i8 [dim] and return its cost. If
+ * `flip`, exactly one value has the wrong sign: the value with the least additional cost. The
+ * result includes this cost. */
 float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q);
 
 /* Set q i8 [n] to the points of c->grid, with a sign per value, that are nearest to x / step. x and
@@ -323,15 +323,15 @@ static inline unsigned signs_of_7(unsigned bits)
     return bits | (unsigned)(__builtin_popcount(bits) & 1) << 7;
 }
 
-/* Unpack n scales 2 s + 1, whose s are consecutive nibbles of x u8 [n / 2]. For IQ2_XS, IQ2_S,
- * IQ3_S. */
+/* Unpack n scales 2 s + 1, whose s are consecutive nibbles of x u8 [n / 2]. IQ2_XS, IQ2_S and IQ3_S
+ * have these scales. */
 void odd_scales_unpack(struct block *b, const uint8_t *x, int n);
 /* Write the n scales that odd_scales_unpack reads to y u8 [n / 2]. */
 void odd_scales_pack(uint8_t *y, const struct block *b, int n);
 
 /* Set q i8 [n] to the integers 8 g + shift nearest to x / step. x and w are f32 [n]; w has the
- * weights of squared errors. g is from a grid of -1, 0, 1. shift is -1 or 1 per c->run values
- * (iq1.c). */
+ * weights of squared errors. g is a point of a grid of -1, 0, 1. shift is -1 or 1 for each c->run
+ * values (iq1.c). */
 void shift_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
 /* Write the integers of the point `code`, with shift -1 if minus, else 1. */

@@ -45,7 +45,8 @@ static inline float scaled_amax(const float *x, int n)
     return amax;
 }
 
-/* Return the code of the level nearest to v, the lower code of equal ones. A NaN becomes the level
+/* Return the code of the level nearest to v. The lower code has precedence if two levels are
+ * equally near. A NaN becomes the level
  * 0. */
 static inline int scaled_nearest(float v, const float level[16])
 {

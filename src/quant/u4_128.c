@@ -49,7 +49,7 @@ static float best_step(const int8_t *q, const struct values *v)
     return below > 0 ? above / below : 0;
 }
 
-/* Try every zero, and steps that clamp the largest values more or less. */
+/* Try every zero with several steps. Small steps clamp the largest values. */
 static void fit(struct block *b, const struct values *v, const struct format *f)
 {
     float lo = 0, hi = 0, least = INFINITY;
