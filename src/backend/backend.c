@@ -1,8 +1,8 @@
 /* backend.c - select a backend by name, and the tables of KV types.
  *
  * A backend is a line of backends.def and a function backend_open_ID. The first line is the default
- * device. The list is included three times: for the choice, for the error message and for the names
- * of the option's values. */
+ * device. This file includes the list three times: for the choice, for the error message and for
+ * the names of the option's values. */
 #include "backend_impl.h"
 
 #include "base/check.h"
@@ -49,7 +49,7 @@ static const struct {
     [KV_Q8] = {"int8", 1},     [KV_FP8_E4M3] = {"fp8_e4m3", 1}, [KV_FP8_E5M2] = {"fp8_e5m2", 1},
 };
 
-/* Accept vLLM's aliases "auto" and "fp8" too. vLLM's fp8 is E4M3. */
+/* Also accept vLLM's aliases "auto" and "fp8". vLLM's fp8 is E4M3. */
 int kv_type_of_name(const char *name)
 {
     if (strcasecmp(name, "auto") == 0) return KV_F16;
@@ -65,8 +65,8 @@ const char *kv_type_name(enum kv_type t)
     return kv_types[t].name;
 }
 
-/* Add one f32 scale per int8 row of a head. Pages are rounded up to cache lines of 64 bytes, so
- * that threads do not share the lines of a page's ends. */
+/* Add one f32 scale per int8 row of a head. The size of a page is rounded up to cache lines of 64
+ * bytes, so that threads do not share the first and last lines of pages. */
 int64_t kv_page_bytes(enum kv_type t, int page_rows, int n_head_kv, int d)
 {
     CHECK((unsigned)t < KV_TYPE_COUNT && page_rows >= 1, "type %d, %d rows", (int)t, page_rows);

@@ -1,10 +1,10 @@
-/* batch.h - struct batch, the input of one step. Part of backend.h.
+/* batch.h - struct batch, the input of one step. This file is part of backend.h.
  *
  * Rows are tokens, ragged over sequences. Sequence s has the rows [row0[s], row0[s + 1]) at
  * consecutive positions. Prefill chunks and decodes are mixed. Linear and elementwise ops process
  * rows only. Attention also uses sequences. The arrays are one contiguous allocation, so one copy
  * sends them to a device or another rank (batch_at). One thread writes a batch. Workers only read
- * it, during an op. */
+ * the batch, and only during an op. */
 #ifndef QUOTH_BACKEND_BATCH_H
 #define QUOTH_BACKEND_BATCH_H
 
@@ -24,14 +24,14 @@ struct batch_copy {
 
 struct batch_limits {
     int n_row, n_seq, page_stride, n_copy;
-    int n_out;     /* maximum number of outputs with OUT_LOGITS; n_row limits those with
+    int n_out;     /* maximum number of outputs with OUT_LOGITS; n_row is the limit of outputs with
                     * OUT_HIDDEN */
     int n_state;   /* slots for recurrent state; 0: no layer has state */
     int n_segment; /* segments of a text that the model distinguishes; 0: none */
-    int n_source;  /* positions of a source, for a model of encoder and decoder; 0: none */
+    int n_source;  /* positions of a source, for a model with encoder and decoder; 0: none */
     int n_adapter; /* adapters of the model, numbered from 1; 0: none */
-    /* LongRoPE: tokens of the longest text with the short list of divisors. All rows of a longer
-     * text have the long list. 0: the rope has one list. */
+    /* LongRoPE: number of tokens of the longest text that has the short list of divisors. All rows
+     * of a longer text have the long list. 0: the rope has only one list. */
     int n_short;
 };
 
@@ -51,7 +51,7 @@ struct batch {
     size_t n_byte;
 };
 
-/* Allocate a batch within the limits, without rows. ERR_MEMORY: b is then safe for batch_close. */
+/* Allocate a batch within the limits, without rows. After ERR_MEMORY, b is safe for batch_close. */
 int batch_open(struct batch *b, const struct batch_limits *limits, struct err *e);
 /* Return the number of bytes of an open batch's memory. */
 int64_t batch_bytes(const struct batch_limits *limits);
@@ -63,8 +63,8 @@ static inline bool batch_is_long(const struct batch_limits *l, int n)
 {
     return l->n_short > 0 && n > l->n_short;
 }
-/* Set `angle` of the rows of sequence s, whose pos is set. is_long: the rows have the long list. No
- * effect if limits.n_short is 0. */
+/* Set `angle` of the rows of sequence s, whose pos is set. is_long: the rows have the long list.
+ * The function has no effect if limits.n_short is 0. */
 void batch_rope(struct batch *b, int s, bool is_long);
 
 /* Return b with its arrays in `memory`, a copy of the n_byte bytes at b->memory. The counts are
@@ -73,8 +73,8 @@ struct batch batch_at(const struct batch *b, void *memory);
 
 /* Return sequences [s0, s1) of b with their rows, which are numbered from 0. `host` is the same
  * batch on the host. The result borrows the arrays of b. row0 keeps its numbers, so row0[s] -
- * row0[0] is a row of the result. The result has the outputs of b if s0 is 0, otherwise none. It
- * has no copies. */
+ * row0[0] is a row of the result. The result has the outputs of b if s0 is 0, otherwise none. The
+ * result has no copies. */
 struct batch batch_seqs(const struct batch *b, const struct batch *host, int s0, int s1);
 /* Return the first sequence of b whose rows are a source; n_seq if none. `b` is on the host. */
 int batch_source0(const struct batch *b);

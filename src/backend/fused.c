@@ -1,12 +1,12 @@
 /* fused.c - fused ops as sequences of plain ops, for backends that do not implement fused ops.
  *
- * Each backend_* function has two ways to the same values:
+ * Each backend_* function computes the same values in one of two ways:
  *
  *   the backend has the fused op, and b->plain does not disable it --> one op
  *   otherwise                                                      --> plain ops in their order
  *
- * So callers in src/model write the fused form only. A new backend may begin with plain ops. Tests
- * disable one fusion after another, and compare the results (fused_test.c). */
+ * Therefore callers in src/model call the fused form only. A new backend may begin with plain ops.
+ * Tests disable one fusion after another, and compare the results (fused_test.c). */
 #include "backend_impl.h"
 
 #include "base/check.h"
@@ -31,8 +31,8 @@ struct input backend_normed(struct backend *b, const struct input *in, int64_t k
     return (struct input){.x = in->h};
 }
 
-/* Use op->linears also for a single layer, because it can include the norm. A norm is fused only
- * within such a call. */
+/* Use op->linears also for a single layer, because it can include the norm. A norm is fused only in
+ * a call of op->linears. */
 void backend_linears(struct backend *b, const struct output *out, int n, const struct input *in,
                      int n_row)
 {
@@ -46,12 +46,12 @@ void backend_linears(struct backend *b, const struct output *out, int n, const s
         for (int i = 0; i < n; i++) b->op->linear(b, out[i].y, out[i].l, x.x, n_row);
 }
 
-/* Put the product into scratch in the plain form. scratch must not be y, because the sum of both is
- * the result. */
+/* In the plain form, put the product into scratch. scratch must not be y, because the function adds
+ * the product to y. */
 void backend_linear_add(struct backend *b, float *y, const struct linear *l, const float *x,
                         int n_row, float *scratch)
 {
-    CHECK(scratch != y && n_row >= 0, "%d rows, scratch is the result", n_row);
+    CHECK(scratch != y && n_row >= 0, "%d rows: the scratch must not be the result", n_row);
     if (b->op->linear_add && backend_fuses(b, FUSE_add)) {
         b->op->linear_add(b, y, l, x, n_row);
         return;
@@ -60,7 +60,8 @@ void backend_linear_add(struct backend *b, float *y, const struct linear *l, con
     b->op->add(b, y, scratch, (int64_t)n_row * l->w.n_out);
 }
 
-/* Put the gate, then the product of both, into the scratch a. Put up into the scratch b. */
+/* Put the gate into the scratch a, and up into the scratch b. Then put the product of gate and up
+ * into a. */
 void backend_glu_plain(struct backend *b, float *y, const struct glu *g, const struct input *in,
                        int n_row)
 {
@@ -89,8 +90,7 @@ void backend_glu(struct backend *b, float *y, const struct glu *g, const struct 
     b->op->glu(b, y, g, &x, n_row);
 }
 
-/* Normalize each head as a row of d_k values, then rotate it. The order is that of Qwen3 and Gemma
- * 3. */
+/* Normalize each head as a row of d_k values, then rotate it. Qwen3 and Gemma 3 have this order. */
 static void heads(struct backend *b, const struct rope_put *r, float *x, const float *norm,
                   int n_head, int n_row)
 {

@@ -1,8 +1,10 @@
-/* ops.h - tensors, and the table of ops that a device executes on them. Part of backend.h.
+/* ops.h - tensors, and the table of ops that a device executes on tensors. This file is part of
+ * backend.h.
  *
- * Pointers to values point to device memory if no comment has "on the host". Device memory is
+ * Pointers to values point to device memory, unless the comment has "on the host". Device memory is
  * memory from op->alloc, a weight, or an array of the batch that op->begin returned. Only ops
- * access it. One thread at a time calls ops: the loading thread, then the engine's. */
+ * access device memory. One thread at a time calls ops: the loading thread, then the engine's
+ * thread. */
 #ifndef QUOTH_BACKEND_OPS_H
 #define QUOTH_BACKEND_OPS_H
 
@@ -19,7 +21,8 @@ struct filecache;
 
 /* ---- tensors ---- */
 
-/* A weight: n_out rows of k values of one type, or n_expert such matrices of a mixture. */
+/* A weight: a matrix of n_out rows of k values of one type, or n_expert matrices of this shape in a
+ * mixture. */
 struct tensor {
     enum qtype type;
     int64_t n_out, k;
@@ -56,8 +59,8 @@ struct weights_info {
     int64_t us;     /* duration in microseconds */
 };
 
-/* Result of comparing a tensor's cached form with a new packing. DAMAGED: the hash of the cached
- * form does not match. */
+/* Result of the comparison of a tensor's cached form with a new packing. DAMAGED: the hash of the
+ * cached form does not match. */
 enum weights_verdict { WEIGHTS_SAME, WEIGHTS_DIFFERENT, WEIGHTS_DAMAGED };
 
 struct linear { /* y = x W^T + b */
@@ -87,9 +90,9 @@ struct rope_spec {
     const float *cos, *sin; /* f32 [pos_max, d_rot / 2], borrowed from the model */
 };
 
-/* Positions that a row attends to, if batch.source divides its sequence. They are ALL (encoders),
- * those of the SOURCE, or those of the TARGET after it. A row sees no position after its own one,
- * except with SOURCE and with n_later. Without a source, all positions are the target. */
+/* Positions that a row attends to, if batch.source divides its sequence. The positions are ALL
+ * (encoders), the SOURCE, or the TARGET after the source. Only with SOURCE or n_later, a row
+ * attends to positions after its own position. Without a source, all positions are the target. */
 enum attn_part { ATTN_ALL, ATTN_SOURCE, ATTN_TARGET };
 
 /* Form of a layer's attention. Pointers are borrowed from the model. */
@@ -205,17 +208,18 @@ struct backend_ops {
     const char *name; /* name in backends.def, static */
     void (*close)(struct backend *b);
 
-    /* Allocate device memory, zeroed on first touch. The caller gives it back by release. Return
+    /* Allocate device memory, zeroed on first touch. The caller frees the memory by release. Return
      * NULL if memory ran out. */
     void *(*alloc)(struct backend *b, size_t n_byte);
     void (*release)(struct backend *b, void *p, size_t n_byte);
-    /* Touch memory that is needed soon. NULL: memory is present from the start. */
+    /* Touch memory that is needed soon. The pointer is NULL if memory is present from the start. */
     void (*populate)(struct backend *b, void *p, size_t n_byte);
 
     /* Convert the tensors to the device's form. data then points to device memory, and ops may use
-     * the tensors. Tensors that share data still share it. Slow if not cached. o and info may be
-     * NULL. The caller owns *out, also after ERR_MEMORY, and calls weights_close after the last op
-     * on the tensors. w may be NULL. A cache that cannot be used is not an error. */
+     * the tensors. Tensors that share data still share the device's form. The op is slow if the
+     * form is not cached. o and info may be NULL. The caller owns *out, also after ERR_MEMORY, and
+     * calls weights_close after the last op on the tensors. w may be NULL. A cache that cannot be
+     * used is not an error. */
     int (*weights)(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
                    const struct weights_options *o, struct weights_info *info, struct err *e);
     /* Compare the cached form with a new packing. Fill verdict [n]. Remove the cache file if a
@@ -227,7 +231,7 @@ struct backend_ops {
     void (*weights_close)(struct backend *b, struct weights *w);
 
     /* Allocate scratch for ops of these sizes. Call reserve once, before the first begin and the
-     * first op on rows. ERR_MEMORY. */
+     * first op on rows. Return 0 or ERR_MEMORY. */
     int (*reserve)(struct backend *b, const struct op_sizes *s, struct err *e);
 
     /* Copy n_byte >= 0 bytes between host and device memory, or within device memory. The caller
@@ -257,8 +261,8 @@ struct backend_ops {
     /* Compute y f32 [n_row, n_out] = x f32 [n_row, k] W^T + bias. */
     void (*linear)(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
     /* Rotate x f32 [n_row, n_head, d_head] in place, by rows pos i32 [n_row] of the tables. x may
-     * be the address of a later value of the first head. Then each head is rotated from that value
-     * on. */
+     * be the address of a later value of the first head. In this case each head is rotated from
+     * that value on. */
     void (*rope)(struct backend *b, float *x, int n_head, int d_head, const int32_t *pos, int n_row,
                  const struct rope_spec *spec);
     /* Store k f32 [n_row, n_head_kv, d_k] and v f32 [n_row, n_head_kv, d_v] at slot i32 [n_row]. */
@@ -293,7 +297,7 @@ struct backend_ops {
     void (*experts)(struct backend *b, float *y, const struct linear *l, const float *x,
                     const struct route *r, bool by_entry, int n_row);
     /* Compute y f32 [n_row, n], the sum of weight * x f32 [n_row * n_used, n] over a row's entries.
-     * The sum begins at 0 and adds experts by fma, ascending. add: add the sum to y. */
+     * The sum begins at 0 and adds experts by fma, ascending. If `add`, the sum is added to y. */
     void (*combine)(struct backend *b, float *y, const float *x, const struct route *r, int n_row,
                     int64_t n, bool add);
     /* Set row i of y f32 [n_out, d] to row row[i] of x f32 [n_row, d]; row i32 [n_out]. */
@@ -324,8 +328,8 @@ struct backend_ops {
      * times its standard deviation. A NaN stays. */
     void (*cut)(struct backend *b, float *y, int n_row, int64_t n, float by);
 
-    /* Fused ops, called by the functions of fused.c. They respect `plain`. Shapes are those of
-     * these functions (backend.h). NULL: fusion not supported. */
+    /* Fused ops, called by the functions of fused.c, which respect `plain`. The shapes are the
+     * shapes of these functions (backend.h). NULL: fusion not supported. */
     void (*linears)(struct backend *b, const struct output *out, int n, const struct input *in,
                     int n_row);
     void (*linear_add)(struct backend *b, float *y, const struct linear *l, const float *x,
@@ -335,7 +339,7 @@ struct backend_ops {
     void (*rope_put)(struct backend *b, const struct rope_put *r, int n_row);
 };
 
-/* Fusions. Norms, for example, are computed separately if `plain` has 1 << FUSE_norm. */
+/* Fusions. For example, norms are computed separately if `plain` has 1 << FUSE_norm. */
 #define FUSION(id, what) FUSE_##id,
 enum fusion {
 #include "fusions.def"

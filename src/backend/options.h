@@ -1,4 +1,4 @@
-/* options.h - options for opening a backend. Part of backend.h. */
+/* options.h - options for opening a backend. This file is part of backend.h. */
 #ifndef QUOTH_BACKEND_OPTIONS_H
 #define QUOTH_BACKEND_OPTIONS_H
 
@@ -17,11 +17,12 @@ struct backend_options {
      * threads */
     struct pool *pool;
     int64_t weight_bytes;      /* size of the model, 0 if unknown */
-    const struct cores *cores; /* cores to assume, for tests; NULL: cores of the machine */
-    const char *cpu_level;     /* level of kernels, see kern_open; NULL: the best level */
+    const struct cores *cores; /* assumed cores, for tests; NULL: cores of the machine */
+    const char *cpu_level;     /* level of kernels, a name that kern_open accepts; NULL: the best
+                                * level */
     /* Type of activations. AUTO: int8 for block formats, bf16 for BF16, otherwise f32. INT8: like
-     * AUTO. F32: not converted. BF16: rounded to bf16 for every weight type. Products are then bf16
-     * (kern.h) for BF16 weights, otherwise f32. */
+     * AUTO. F32: activations are not converted. BF16: activations are rounded to bf16 for every
+     * weight type. With BF16, products are bf16 (kern.h) for BF16 weights, otherwise f32. */
     enum act_choice act;
 };
 

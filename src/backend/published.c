@@ -5,8 +5,9 @@
  *   scales [rows, groups]            --published_type--> the smallest format without loss
  *   zeros [n_out, groups], packed    --published_rows--> rows of that format
  *
- * The conversion is exact. Blocks of GGUF have 32 values, one f16 scale and no zero. A matrix gets
- * such a format only if its groups, scales and zeros fit. Otherwise its values become f32. */
+ * The conversion is exact. Blocks of GGUF have 32 values, one f16 scale and no zero. A matrix is
+ * converted to a format of GGUF only if its groups, scales and zeros fit. Otherwise its values
+ * become f32. */
 #include "published.h"
 
 #include "base/hash.h"
@@ -74,7 +75,7 @@ static float f32_at(const uint8_t *at)
 }
 
 /* Return item i as a factor. An item is a float, an index of `level` (bitsandbytes), or an exponent
- * 2^(item - 127) (MX formats). The values of `level` have scales of their own. */
+ * 2^(item - 127) (MX formats). The values of `level` have separate scales. */
 static float scale_item(const struct published_scales *s, int64_t i)
 {
     float x;
@@ -99,7 +100,7 @@ static int code_of(const struct published *p, int64_t row, int64_t at)
 struct scale_run {
     int64_t end; /* first input after the run */
     float scale; /* factor of the codes */
-    float shift; /* of a matrix with shifts */
+    float shift; /* shift of the run, for a matrix with shifts */
     int zero;    /* code of the value 0 */
 };
 
@@ -143,8 +144,8 @@ static bool zeros_are(const struct codes *c, int zero, int64_t n_out, int64_t n_
     return true;
 }
 
-/* Return true if f16 can represent a bf16 number. The exponent decides: 2^-17 and above, or zero.
- * The common case is decided without a conversion, because a model has millions of scales. */
+/* Return true if f16 can represent a bf16 number. The result depends on the exponent: 2^-17 and
+ * above, or zero. The test needs no conversion, which would be slow for millions of scales. */
 static bool bf16_is_f16(const uint8_t *at)
 {
     uint16_t x;
@@ -190,8 +191,8 @@ static enum qtype scaled_type(const struct published *p, int64_t k)
 
 /* Return the format of integer codes. Ternary codes in groups of a multiple of 128 become I2_128,
  * which has f32 scales. Other codes of up to 4 bits in such groups become U4_128, which has their
- * zeros. Otherwise lo and hi are the range of code - zero. Variable zeros widen it to [-top, top],
- * which needs one more bit. */
+ * zeros. Otherwise lo and hi are the range of code - zero. Variable zeros widen this range to
+ * [-top, top], which needs one more bit. */
 enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
 {
     const int64_t n_group = (k + p->block_k - 1) / p->block_k;
@@ -220,8 +221,8 @@ enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
     return lo >= -128 && hi <= 127 ? QT_q8_0 : QT_f32;
 }
 
-/* Return the rank of a format in the order of integer formats that contain one another; 0 for other
- * formats. */
+/* Return the rank of an integer format; 0 for other formats. A format of a higher rank represents
+ * all values of a lower rank. */
 static int rank_of(enum qtype t)
 {
     return t == QT_q4_0 ? 1 : t == QT_q5_0 ? 2 : t == QT_q8_0 ? 3 : 0;
@@ -365,7 +366,7 @@ static void put_placed(uint8_t *to, const struct published *p, enum qtype type, 
 {
     const struct placed *at = &p->placed;
     const size_t row_bytes = qtype_bytes(type, k);
-    const int64_t n_piece = at->step ? k : 1; /* values, or the whole row */
+    const int64_t n_piece = at->step ? k : 1; /* piece of values, or the whole row */
     const size_t size = row_bytes / (size_t)n_piece;
     for (int64_t c = 0; c < n_piece; c++)
         for (int i = 0; i < n; i++) {
@@ -427,8 +428,8 @@ void published_rows(uint8_t *to, const struct published *p, enum qtype type, int
             put_blocks(to, p, type, row + i, k);
 }
 
-/* Sort by counting. The last place of a group that is not full has -1 - the number of its
- * inputs. */
+/* Sort by counting. The last place of a group that is not full has the value -1 - (number of its
+ * inputs). */
 bool published_sort(struct published *p, int32_t *order, int64_t k)
 {
     const int64_t n_group = (k + p->block_k - 1) / p->block_k;

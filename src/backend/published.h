@@ -1,24 +1,25 @@
-/* published.h - the stored form of a matrix in a file, as one tensor or several. Part of backend.h.
- * Only packing reads it.
+/* published.h - the stored form of a matrix in a file, as one tensor or several. This file is part
+ * of backend.h. Only packing reads the stored form.
  *
- * FORM_ROWS is rows of a number format. FORM_PLACED is the same values in another order: rows in
- * groups, or transposed. FORM_ENCODED is float values in such places, which packing encodes in
- * another format (model/quantize.c). FORM_CODES is small codes with scales. Other libraries publish
- * quantized weights in this form (model/form). The value of output r at input c, in group g, is
+ * FORM_ROWS is rows of a number format. FORM_PLACED has the same values in another order: rows in
+ * groups, or transposed. FORM_ENCODED has float values in these places, which packing encodes in
+ * another format (model/quantize.c). FORM_CODES has small codes with scales. Other libraries
+ * publish quantized weights in this form (model/form). The value of output r at input c, in group
+ * g, is
  *
  *     integers    (code - zero) * scale[r, g] * by       rounded after each product
  *     levels      level[code] * scale[r, g] * by
  *     shifts      (code - shift[r, g]) * scale[r, g] * by
  *     scaled      (code * scale[r, g] * by) - shift[r, g]
  *
- * All can be converted to rows (published_rows), codes to rows of any number format that represents
+ * published_rows converts all forms to rows. Codes become rows of any number format that represents
  * all these values. Any thread: the matrix is immutable. */
 #ifndef QUOTH_BACKEND_PUBLISHED_H
 #define QUOTH_BACKEND_PUBLISHED_H
 
 #include "quant/quant.h"
 
-/* Place of code i of the packed axis among its words:
+/* Place of code i of the packed axis among the words:
  *   PLAIN       i
  *   AWQ         groups of 8 codes: 0 2 4 6 1 3 5 7 from the lowest bits
  *   HIGH_FIRST  pairs of codes: the first in the upper bits
@@ -66,9 +67,9 @@ struct published_scales {
 
 /* Shifts of a matrix, one per scale and at its place: zeros that are floats. */
 struct published_shifts {
-    const uint8_t *data; /* NULL: none; borrowed, at any alignment */
+    const uint8_t *data; /* shifts at any alignment, borrowed; NULL: none */
     enum qtype type;     /* a float type */
-    bool scaled;         /* true: the shift is that of the scaled codes */
+    bool scaled;         /* true: the shift is subtracted from the scaled codes */
 };
 
 enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_CODES };
@@ -106,14 +107,15 @@ static inline const uint8_t *published_data(const struct published *p)
 }
 
 /* Return the smallest number format that represents every value of p, a FORM_CODES matrix [n_out,
- * k]. QT_f32 represents every value. Reads the zeros, and scales of formats wider than f16. */
+ * k]. QT_f32 represents every value. The function reads the zeros, and the scales of formats wider
+ * than f16. */
 enum qtype published_type(const struct published *p, int64_t n_out, int64_t k);
 /* Return a format that represents the values of a and of b. Both are results of published_type. */
 enum qtype published_wider(enum qtype a, enum qtype b);
 
-/* Write rows [row, row + n) of p, not FORM_ROWS, with k inputs. The format is that of the values,
- * one that represents the codes' values, or any for FORM_ENCODED. `to` has room for n rows. A
- * FORM_PLACED matrix in a format of blocks has placed.step 0. */
+/* Write rows [row, row + n) of p, not FORM_ROWS, with k inputs. The format is the format of the
+ * values, a format that represents the codes' values, or any format for FORM_ENCODED. `to` has room
+ * for n rows. A FORM_PLACED matrix in a format of blocks has placed.step 0. */
 void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
                     int64_t k);
 

@@ -1,5 +1,5 @@
-/* cache.h - KV memory. pages.c has the sequences' pages, store.c the bytes of pages, spill.c pages
- * in host memory. */
+/* cache.h - KV memory. pages.c manages the sequences' pages, store.c the bytes of pages, and
+ * spill.c the pages in host memory. */
 #ifndef QUOTH_CACHE_H
 #define QUOTH_CACHE_H
 
@@ -10,9 +10,9 @@
 
 struct pages; /* opaque */
 
-/* Open a pool of free pages. keep: a page can still be found after its last holder drops it. Such a
- * page is forgotten if keep is false. The caller owns *out, which is NULL after an error. ERR_ARG
- * if n_page < 1 or page_rows is not a power of two in [1, 64]. ERR_MEMORY. */
+/* Open a pool of free pages. keep: a page can still be found after its last holder drops it.
+ * Without keep, the page is forgotten. The caller owns *out, which is NULL after an error. Return
+ * ERR_ARG if n_page < 1 or page_rows is not a power of two in [1, 64], or ERR_MEMORY. */
 int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct err *e);
 void pages_close(struct pages *p); /* free p; p may be NULL */
 
@@ -38,12 +38,12 @@ int page_refs(const struct pages *p, int32_t page);
 enum { PAGE_ROOT = 0 };
 /* Return the name of a full page. The name depends on the parent's name (PAGE_ROOT for a sequence's
  * first page) and the page's tokens i32 [page_rows]. The hash `extra` covers other data that change
- * its content (adapter, image, a tenant's salt). Names differ between pools. */
+ * the page's content (adapter, image, a tenant's salt). Names differ between pools. */
 uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens, uint64_t extra);
 
 /* Seal a full and computed page with tokens i32 [page_rows]: page_find can find it, and it must not
- * be written again. Return the page that the caller then holds. The result is this page, or an
- * earlier page of that name. This page is then dropped. */
+ * be written again. Return the page that the caller holds after the call. The result is this page,
+ * or an earlier page of the same name. If the result is an earlier page, this page is dropped. */
 int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens);
 
 /* Find the page with that name and tokens i32 [page_rows], and hold it once more for the caller.
@@ -69,12 +69,12 @@ void pages_now(struct pages *p, int64_t now_us);
 void pages_clear(struct pages *p);
 
 /* Check the invariants of pages.c against the given tables [n_table]. table[i] contains i32 [n[i]]
- * pages, -1 for a hole. Return NULL or a description of the violation. For tests, and for debug
- * builds after every step. */
+ * pages, -1 for a hole. Return NULL or a description of the violation. Tests call this function,
+ * and debug builds call it after every step. */
 const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n,
                         int n_table);
 
-/* ---- store: the bytes of all layers. The loading thread, then the engine thread. ---- */
+/* ---- store: the bytes of all layers. Threads: the loading thread, then the engine thread. ---- */
 
 struct kv_geometry { /* geometry of one layer; zeros: the layer has no K and V */
     int n_head_kv, d_k, d_v;
@@ -104,7 +104,7 @@ struct kv_store_options {
     int page_rows;     /* rows of a page: a power of two in [1, 64] */
     int n_page;
 };
-/* Reserve memory for the pages of all layers. ERR_MEMORY. */
+/* Reserve memory for the pages of all layers. Return 0 or ERR_MEMORY. */
 int kv_store_open(struct kv_store *s, const struct kv_store_options *o, struct err *e);
 void kv_store_close(struct kv_store *s); /* free the memory of s, which may be zeroed */
 
@@ -139,7 +139,7 @@ struct spill {
     int32_t *free_list; /* numbers of free pages, owned [n_page] */
     bool *held;         /* true for pages in use, owned [n_page] */
 };
-/* Open a list of n_page free host pages. On ERR_MEMORY, spill_close is still called. */
+/* Open a list of n_page free host pages. The caller calls spill_close also after ERR_MEMORY. */
 int spill_open(struct spill *s, int n_page, struct err *e);
 int64_t spill_bytes(int n_page);     /* return the number of bytes of the lists */
 void spill_close(struct spill *s);   /* free the memory of s, which may be zeroed */

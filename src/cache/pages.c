@@ -8,20 +8,22 @@
  * (2) refs(page) = the number of tables that contain it. A page with refs > 1 is never written: the
  *     writer copies it first.
  * (3) Only full pages are sealed. A name covers the parent's name, the page's tokens and all other
- *     data that change its content. So finding a chain of pages is a walk down a radix tree whose
+ *     data that change its content. Therefore a chain of pages is a path of a radix tree whose
  *     edges are whole pages. A hit also compares the page's tokens, but cannot compare the tokens
- *     of its parents. So names depend on a random number of the pool. Otherwise an attacker could
- *     construct tokens with the name of another user's page and find the pages after it.
- * (4) A name belongs to at most one page. Another page of that name, computed at the same time, is
- *     dropped at its seal. The holder of the dropped page continues with the first page, which has
+ *     of its parents. Therefore names depend on a random number of the pool. Otherwise an attacker
+ *     could construct tokens with the name of another user's page and find the pages after that
+ *     page.
+ * (4) A name belongs to at most one page. If a second page of the same name is computed at the same
+ * time, it is dropped when it is sealed. The holder of the dropped page continues with the first
+ * page, which has
  *     the same bits.
  *
- * The free list is a stack: the page freed last, still in the processor's caches, is taken first.
- * The page evicted first is a leaf of the tree. A holder of a page holds its parents (4) and drops
- * its pages from the last to the first. So a child is dropped for the last time before its parent,
- * and is older in the LRU. Parents before the window are dropped first if all layers have a window.
- * A prefix is then found by its last pages alone. A sequence's output never depends on its pages
- * (docs/design.md 5). */
+ * The free list is a stack: the page that was freed last is taken first, because it may still be in
+ * the processor's caches. The page that is evicted first is a leaf of the tree. A holder of a page
+ * holds its parents (4) and drops its pages from the last to the first. Therefore a child loses its
+ * last holder before its parent, and is older in the LRU. If all layers have a window, parents
+ * before the window are dropped first. In this case a prefix is found by its last pages alone. The
+ * output of a sequence never depends on the choice of its pages (docs/design.md 5). */
 #include "cache.h"
 
 #include "base/check.h"
@@ -181,7 +183,7 @@ int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *t
         return twin;
     }
     uint32_t i = slot_of(p, name);
-    if (p->slot[i] != NONE) return page; /* another page with different tokens has that name */
+    if (p->slot[i] != NONE) return page; /* another page with different tokens has the same name */
     p->slot[i] = page;
     p->page[page].named = true;
     p->page[page].name = name;

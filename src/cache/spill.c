@@ -2,10 +2,10 @@
  *
  *   HELD by a sequence --preempt: kv_store_out--> host memory --resume: kv_store_in--> HELD
  *
- * The pool of host pages is bounded (--swap-space) and lives as long as the model. The engine
- * chooses the pages (batch.copy, COPY_OUT and COPY_IN) and keeps the list of free host pages. The
- * backend executes the copies in order before the step. On a CPU both ends are in the same memory,
- * so swapping only saves the time of recomputing the tokens. */
+ * The pool of host pages has a maximum size (--swap-space) and exists as long as the model. The
+ * engine chooses the pages (batch.copy, COPY_OUT and COPY_IN) and keeps the list of free host
+ * pages. The backend executes the copies in order before the step. On a CPU, pages and host pages
+ * are in the same memory, so swapping only saves the time of recomputing the tokens. */
 #include "cache.h"
 
 #include "base/check.h"

@@ -1,12 +1,12 @@
-/* store.c - memory layout of the pages: one reservation for all layers. K and V of a layer are a
- * run of pages each. Memory is reserved at open and touched at the first use, so the empty part of
- * a large pool takes no memory.
+/* store.c - memory layout of the pages: one reservation for all layers. K and V of each layer have
+ * a run of pages each. Memory is reserved at open and touched at the first use, so the empty part
+ * of a large pool takes no memory.
  *
  * Pages of a new pool are taken in the order of their numbers, and all runs use huge pages. A page
- * that begins a new huge page begins one in every run. For 16 layers these are 64 MiB, whose first
- * touch delayed a step by 10 to 100 ms. So memory is populated before its use, by up to a group of
- * pages (a huge page of one run). Each step populates as many pieces as the number of pages in use
- * has grown by:
+ * that begins a new huge page in one run begins a new huge page in every run. For 16 layers, these
+ * huge pages are 64 MiB, whose first touch delayed a step by 10 to 100 ms. Therefore memory is
+ * populated up to a group of pages before its use. A group is a huge page of one run. Each step
+ * populates as many pieces as the number of pages in use has grown by:
  *
  *             |  group 0  |  group 1  |  group 2
  *     K of 0  | present     present   |             a piece: a group in one run
@@ -44,7 +44,7 @@ int64_t kv_store_bytes_per_page(const struct kv_geometry *layer, int n_layer, en
     return n;
 }
 
-/* Divide the memory among the layers: K, then V of each. */
+/* Divide the memory among the layers: K, then V of each layer. */
 static void divide(struct kv_store *s, const struct kv_store_options *o)
 {
     uint8_t *at = s->memory;
@@ -84,8 +84,8 @@ int kv_store_open(struct kv_store *s, const struct kv_store_options *o, struct e
 
 enum { HUGE_PAGE = 2 << 20 }; /* size of a huge page of x86-64 and of arm64 with pages of 4 kB */
 
-/* Return the number of pages of a group, by the first layer with K. Other layers may be
- * recurrent. */
+/* Return the number of pages of a group. The first layer with K determines the number, because
+ * other layers may be recurrent. */
 static int group_pages(const struct kv_store *s)
 {
     int i = 0;

@@ -4,11 +4,11 @@
  * A chunk of work is a piece of the plan and some KV heads. A chunk multiplies some rows, with the
  * query heads of their groups, by K and V of some spans, 64 positions at a time. With many rows,
  * each block of K and V is widened to f32 once for all rows. With few rows, all heads of a block
- * are computed before the next block, in page order. Memory is then read in runs of whole pages
- * instead of pieces of 4 kB. Two threads that only read memory reached 31 GB/s instead of 27 GB/s.
- * The rows of a chunk do not affect each other. Each row and head has its own state, and processes
- * its positions in the same order (kern.h). A row's states are stored in slots if several pieces
- * share the row's spans. A second phase merges them by ascending span. */
+ * are computed before the next block, in page order. In this order, memory is read in runs of whole
+ * pages instead of pieces of 4 kB. In a test that only reads memory, two threads reached 31 GB/s
+ * instead of 27 GB/s. The rows of a chunk do not affect each other. Each row and head has its own
+ * state, and processes its positions in the same order (kern.h). A row's states are stored in slots
+ * if several pieces share the row's spans. A second phase merges these states by ascending span. */
 #include "attn_plan.h"
 #include "cpu_impl.h"
 
@@ -19,14 +19,14 @@
 #include <string.h>
 
 /* A slot has 32 sums and the values of one row and head: 640 bytes for heads of 128. SLOT_BYTES_MAX
- * has slots for 3,276 parts of rows with 32 heads: 64 sequences in 51 parts each. With fewer slots
- * the plan divides less work. The first SLOT_BYTES_FIRST bytes are touched at open, so that steps
- * with up to 102 such parts do not wait for page faults. */
+ * suffices for 3,276 parts of rows with 32 heads, for example 64 sequences in 51 parts each. With
+ * fewer slots the plan divides less work. The first SLOT_BYTES_FIRST bytes are touched at open, so
+ * that steps with up to 102 parts do not wait for page faults. */
 enum { SLOT_BYTES_MAX = 64 << 20, SLOT_BYTES_FIRST = 2 << 20 };
 
 /* Return the maximum number of rows x heads that share each widened block of K and V. Widening
- * takes 2 % of the time with 256 rows of 128 values. They are 128 kB of f32 in each of q, o and
- * totals. These 384 kB stay in an L2 cache of 512 kB. */
+ * takes 2 % of the time with 256 rows of 128 values. 256 rows have 128 kB of f32 in each of q, o
+ * and totals. The sum of 384 kB stays in an L2 cache of 512 kB. */
 static int unit_rows(int d_head)
 {
     int n = 32768 / d_head / ATTN_TILE * ATTN_TILE;
@@ -41,7 +41,8 @@ struct attn_work {
     int32_t *from, *to, *pos;  /* i32 [rows of a piece] */
     int32_t *head;             /* i32 [rows of a piece] query head of the row */
     float *slope, *q;          /* f32 [rows of a piece]; q as in struct attn_rows */
-    float *k, *v, *k_scale, *v_scale, *part; /* see cpu_kv_block */
+    float *k, *v, *k_scale, *v_scale, *part; /* scratch for widened K and V, described at
+                                              * cpu_kv_block */
     /* totals of each head, f32: [n_row], [n_row], [n_row, attn_stride(d_v)] */
     float *top, *sum, *out;
 };
@@ -176,7 +177,7 @@ static void head_begin(const struct attn_job *j, const struct attn_piece *x, str
            (size_t)(w->rows.n_row * attn_stride(s->d_v)) * sizeof(float));
 }
 
-/* Begin a chunk's rows. Row r of head i is unit r / n_group and query head (head0 + i) * n_group +
+/* Begin a chunk's rows. Row r of head i has unit r / n_group and query head (head0 + i) * n_group +
  * r % n_group. */
 static void rows_begin(const struct attn_job *j, const struct attn_piece *x, int head0,
                        struct attn_work *w)
@@ -241,14 +242,14 @@ static void span_run(const struct attn_job *j, const struct attn_piece *x, struc
         }
 }
 
-/* Return true if positions [from, to) have a part in the span. */
+/* Return true if positions [from, to) overlap the span. */
 static bool overlaps(int from, int to, int span)
 {
     return from < (span + 1) * ATTN_SPAN && to > span * ATTN_SPAN;
 }
 
-/* Return the address of a slot. A slot has m at 0, the 16 lanes of l at 16, and o at 32. The first
- * lane has the l of a total. */
+/* Return the address of a slot. A slot has m at float 0, the 16 lanes of l at float 16, and o at
+ * float 32. In the slot of a total, the first lane has l. */
 static float *slot_of(const struct attn_job *j, const struct attn_piece *x, int unit, int head,
                       int span)
 {
@@ -265,8 +266,8 @@ static void slot_put(float *slot, float m, const float *l, int n_lane, const flo
     memcpy(slot + 2 * ATTN_TILE, o, (size_t)n * sizeof *o);
 }
 
-/* Merge the span into the rows' totals. Store the span in slots instead if another piece has
- * earlier spans. */
+/* Merge the span into the rows' totals. If another piece has earlier spans, store the span in slots
+ * instead. */
 static void span_end(const struct attn_job *j, const struct attn_piece *x, struct attn_work *w,
                      int i, int span)
 {

@@ -13,20 +13,20 @@
  *                                          |------ d ------|
  *
  * A row's spans are merged in ascending order, and each span is computed independently (kern.h).
- * So the plan never changes a bit of the result. Results of a row with several pieces stay in slots
- * until all pieces are done. Nothing is shared or divided if too few slots are free. */
+ * Therefore the plan never changes a bit of the result. Results of a row with several pieces stay
+ * in slots until all pieces are done. No piece is shared or divided if too few slots are free. */
 #include "attn_plan.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* maximum number of parts of all divided pieces, without first parts: 8 for each of 128 threads. At
- * most an eighth of a thread's time is then idle at the end */
+/* maximum number of parts of all divided pieces, without first parts: 8 for each of 128 threads.
+ * With 8 parts, a thread is idle for at most an eighth of its time at the end */
 enum { EXTRA_MAX = 1024 };
 
 int attn_plan_open(struct attn_plan *p, int row_max, struct err *e)
 {
-    /* a tree of n leaves, and tiles */
+    /* room for a tree of n leaves, and for tiles */
     size_t n = (size_t)row_max + 1, n_piece = 3 * n + EXTRA_MAX;
     *p = (struct attn_plan){0};
     p->row = malloc(n * 6 * sizeof *p->row);
@@ -64,13 +64,13 @@ static int source_of(const struct batch *b, int s)
     return b->limits.n_source > 0 ? b->source[s] : 0;
 }
 
-/* Return the end of the positions that rows of sequence s see. */
+/* Return the end of the positions that rows of sequence s attend to. */
 static int reach_of(const struct attn_plan *p, int s)
 {
     return p->part == ATTN_SOURCE ? source_of(p->batch, s) : p->batch->kv_len[s];
 }
 
-/* Return the end of the last span that units [u, end) see. */
+/* Return the end of the last span that units [u, end) attend to. */
 static int span_end(const struct attn_plan *p, int u, int end)
 {
     int to = 0;
@@ -201,7 +201,7 @@ static bool ranks_before(const struct attn_plan *p, int s, int t)
 
 static void sort_seqs(struct attn_plan *p, int n)
 {
-    static const int gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1}; /* M. Ciura, 2001 */
+    static const int gaps[] = {1750, 701, 301, 132, 57, 23, 10, 4, 1}; /* M. Ciura's gaps, 2001 */
     for (size_t g = 0; g < sizeof gaps / sizeof gaps[0]; g++)
         for (int i = gaps[g]; i < n; i++) {
             int s = p->seq[i], j = i;
@@ -211,8 +211,8 @@ static void sort_seqs(struct attn_plan *p, int n)
         }
 }
 
-/* Add pieces for neighbours [a, b). They share all spans before `span`, which piece `before`
- * computes. */
+/* Add pieces for neighbours [a, b). The neighbours share all spans before `span`, which piece
+ * `before` computes. */
 static void add_tree(struct attn_plan *p, int a, int b, int span, int before)
 {
     bool last = b - a == 1;
@@ -262,8 +262,8 @@ static int order_seqs(struct attn_plan *p, const struct attn_spec *spec)
     return n_short;
 }
 
-/* Return the maximum cost of a chunk. A chunk of higher cost would keep one thread busy after all
- * other threads have finished. */
+/* Return the maximum cost of a chunk. A chunk of higher cost could still run on one thread after
+ * all other threads have finished. */
 static int64_t cost_limit(const struct attn_plan *p, int n_thread)
 {
     const struct batch *b = p->batch;

@@ -1,5 +1,6 @@
-/* attn_plan.h - the division of a step's attention into chunks. attn_plan.c makes the plan, attn.c
- * uses it. The engine's thread makes the plan. Workers only read it, during an op. */
+/* attn_plan.h - the division of a step's attention into chunks. attn_plan.c makes the plan, and
+ * attn.c uses the plan. The engine's thread makes the plan. Workers only read the plan, and only
+ * during an op. */
 #ifndef QUOTH_BACKEND_CPU_ATTN_PLAN_H
 #define QUOTH_BACKEND_CPU_ATTN_PLAN_H
 
@@ -7,7 +8,7 @@
 
 #include "kern/kern.h"
 
-/* Rows of the batch, with spans that they all reach through the same pages. Each chunk has n_head
+/* Rows of the batch, with spans that all these rows read from the same pages. Each chunk has n_head
  * KV heads. The last chunk may have fewer. */
 struct attn_piece {
     int unit, n_unit; /* units [unit, unit + n_unit) of the plan         */
@@ -16,17 +17,17 @@ struct attn_piece {
     int n_head;       /* KV heads of a chunk                             */
     int before;       /* piece of the earlier spans of these units; -1: none */
     bool last;        /* true if no piece follows for these units */
-    /* First result slot, by unit and query head. -1: the piece is the first and last one, so its
-     * total is the result. The first piece of some units has one slot per unit, for the total of
-     * its spans. Later pieces have one slot for every span. */
+    /* First result slot, by unit and query head. -1: the piece is the only piece of its units, so
+     * its total is the result. The first piece of some units has one slot per unit, for the total
+     * of its spans. Later pieces have one slot for every span. */
     int64_t slot;
 };
 
 /* The plan of a step. The arrays are owned. row, piece and run are allocations. The other arrays
- * are parts of these. */
+ * are parts of these allocations. */
 struct attn_plan {
-    /* Number of units. A unit is a row of the batch that sees positions [from, to). Units of a
-     * piece are adjacent. */
+    /* Number of units. A unit is a row of the batch that attends to positions [from, to). Units of
+     * a piece are adjacent. */
     int n_unit;
     int32_t *row, *from, *to; /* [row_max] row and positions [from, to) of each unit */
 
@@ -48,7 +49,7 @@ struct attn_plan {
     int32_t *seq, *unit0, *shared;
 };
 
-/* Allocate the arrays for row_max rows. ERR_MEMORY: p is then safe for attn_plan_close. */
+/* Allocate the arrays for row_max rows. After ERR_MEMORY, p is safe for attn_plan_close. */
 int attn_plan_open(struct attn_plan *p, int row_max, struct err *e);
 void attn_plan_close(struct attn_plan *p);
 

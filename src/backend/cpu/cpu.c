@@ -37,7 +37,8 @@ static void cpu_populate(struct backend *b, void *p, size_t n_byte)
     os_populate(p, n_byte);
 }
 
-/* Allocate the scratch of linear layers and attention. It is called once per backend. */
+/* Allocate the scratch of linear layers and attention. The caller calls this function once per
+ * backend. */
 static int cpu_reserve(struct backend *b, const struct op_sizes *s, struct err *e)
 {
     struct cpu_backend *c = cpu_of(b);
@@ -50,7 +51,7 @@ static int cpu_reserve(struct backend *b, const struct op_sizes *s, struct err *
     return cpu_attn_open(c, s->n_row, s->d_head, s->n_group, e);
 }
 
-/* Read, write or copy. Device memory is host memory. */
+/* Read, write or copy bytes. Device memory of the CPU backend is host memory. */
 static void cpu_copy(struct backend *b, void *to, const void *from, size_t n_byte)
 {
     (void)b;
@@ -88,8 +89,9 @@ static void cpu_embed(struct backend *b, float *y, const struct tensor *w, const
     }
 }
 
-/* Size of a piece of elementwise ops. The size does not change an element's value, and hardly the
- * speed: a quarter or four times of it gives 1.00 to 1.02 (measurements.md, "Constants"). */
+/* Size of a piece of elementwise ops. The size does not change an element's value. Sizes of a
+ * quarter or four times this size take 1.00 to 1.02 times as long (measurements.md,
+ * "Constants"). */
 enum { PIECE = 8192 };
 
 /* Return the number of rows of n values in a piece, for ops on whole rows. */
@@ -98,7 +100,7 @@ static int piece_rows(int n)
     return n < PIECE ? PIECE / n : 1;
 }
 
-/* Round up: the last piece may have fewer rows. */
+/* round up, because the last piece may have fewer rows */
 static int piece_count(int n_row, int n_row_piece)
 {
     return (n_row + n_row_piece - 1) / n_row_piece;
@@ -193,8 +195,9 @@ static void cpu_rope(struct backend *b, float *x, int n_head, int d_head, const 
     pool_run(c->pool, rope_piece, &j, piece_count(n_row, j.n_row_piece));
 }
 
-/* Arguments of an elementwise op. `a` is the second operand, or the gate. `b` is up. `by` is a
- * factor or a cap. All pointers are borrowed for the op. */
+/* Arguments of an elementwise op. `a` is the second operand, or the gate of a gated block. `b` is
+ * the operand up of a gated block. `by` is a factor or a cap. All pointers are borrowed for the
+ * op. */
 struct piece_job {
     struct kern *kern;
     float *y;           /* f32 [n] */
@@ -246,7 +249,7 @@ static void xielu_piece(void *ctx, int i, int worker)
     (void)worker;
     struct xielu_job *j = ctx;
     const struct xielu *p = j->p;
-    /* e is 1 kB, a 32nd of the L1 cache. 256 values take about 250 ns, a call 2 ns. */
+    /* `e` has 1 kB, a 32nd of the L1 cache. 256 values take about 250 ns, and a call takes 2 ns. */
     enum { CHUNK = 256 };
     const int64_t end = (int64_t)(i + 1) * PIECE < j->n ? (int64_t)(i + 1) * PIECE : j->n;
     for (int64_t at = (int64_t)i * PIECE; at < end; at += CHUNK) {
@@ -414,8 +417,8 @@ static const struct backend_ops cpu_ops = {
     .rope_put = cpu_rope_put,
 };
 
-/* Open the pool and the kernels. The size of the weights determines the number of threads if the
- * caller gives none (threads.c). With `cores`, threads run on these cores only. */
+/* Open the pool and the kernels. If the caller gives no number of threads, the size of the weights
+ * determines it (threads.c). With `cores`, threads run on these cores only. */
 int backend_open_cpu(struct backend **out, const struct backend_options *o, struct err *e)
 {
     struct cpu_backend *c = calloc(1, sizeof *c);

@@ -19,7 +19,7 @@ struct cpu_acts {
 struct cpu_backend {
     struct backend base; /* first member, so a struct backend * is a struct cpu_backend * */
     struct kern kern;
-    struct pool *pool; /* base.pool */
+    struct pool *pool; /* equal to base.pool */
     bool owns_pool;    /* false: the pool is borrowed from the options */
     enum act_choice act;
     char description[64];
@@ -39,14 +39,14 @@ static inline struct cpu_backend *cpu_of(struct backend *b)
     return (struct cpu_backend *)b;
 }
 
-/* Allocate the memory of linear layers, for row_max and k_max. ERR_MEMORY: cpu_linear_close frees
- * the part that was allocated. */
+/* Allocate the memory of linear layers, for row_max and k_max. After ERR_MEMORY, cpu_linear_close
+ * frees the allocated part. */
 int cpu_linear_open(struct cpu_backend *c, struct err *e);
 /* Free the memory of linear layers; accepts a half-open backend. */
 void cpu_linear_close(struct cpu_backend *c);
 
 /* Allocate the memory of attention for up to n_row rows, d_head values per head, and n_group query
- * heads per KV head. ERR_MEMORY: cpu_attn_close frees the part that was allocated. */
+ * heads per KV head. After ERR_MEMORY, cpu_attn_close frees the allocated part. */
 int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, struct err *e);
 /* Free the memory of attention; accepts a half-open backend. */
 void cpu_attn_close(struct cpu_backend *c);
@@ -54,7 +54,8 @@ void cpu_attn_close(struct cpu_backend *c);
  * ends. */
 uint8_t *cpu_kv_code(struct cpu_backend *c, int worker);
 
-/* Return the number of threads for a model of weight_bytes. Any thread. (threads.c) */
+/* Return the number of threads for a model of weight_bytes. Any thread. threads.c has the
+ * function. */
 int cpu_threads(int64_t weight_bytes);
 struct cores;
 /* Measure reading memory with several numbers of threads on these cores. Return the best number. */
@@ -80,7 +81,7 @@ struct weight_place {
 };
 
 /* All panels are in one region, tensor after tensor. A tensor that shares data with an earlier
- * tensor has no place. */
+ * tensor has no separate place. */
 struct layout {
     struct weight_place *place; /* [n_place] places of the tensors, owned */
     int n_place, n_piece;
@@ -89,8 +90,8 @@ struct layout {
     uint8_t *made;
     size_t made_bytes;
 };
-/* Lay out n tensors, which are borrowed until layout_close. ERR_MEMORY: layout_close is called
- * nevertheless. */
+/* Lay out n tensors, which are borrowed until layout_close. The caller calls layout_close also
+ * after ERR_MEMORY. */
 int layout_open(struct layout *l, struct tensor *const *tensor, int n, int n_thread, struct err *e);
 /* Free the layout; accepts a half-built one. */
 void layout_close(struct layout *l);
@@ -114,19 +115,20 @@ void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void
 /* ---- packed.c: panels in a file of o->cache ---- */
 
 /* Map the file of these panels. Set *region to their start. Return ERR_MISSING if there is no
- * file, ERR_FORMAT if the file was invalid. The file is then removed. */
+ * file, ERR_FORMAT if the file was invalid. An invalid file is removed. */
 int packed_open(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
-/* Pack into a new file and map it. Errors are those of filecache_begin and filecache_keep; ERR_IO
- * if a write fails, ERR_MEMORY. */
+/* Pack into a new file and map it. Return the errors of filecache_begin and filecache_keep, ERR_IO
+ * if a write fails, or ERR_MEMORY. */
 int packed_make(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
-/* Repack the weights and compare the file with the result. Fill verdict [n_place]. Errors as in
- * packed_open. */
+/* Repack the weights and compare the file with the result. Fill verdict [n_place]. Return the
+ * errors of packed_open. */
 int packed_verify(enum weights_verdict *verdict, struct cpu_backend *c, const struct layout *l,
                   const struct weights_options *o, struct err *e);
 
-/* Compute the ops, one file per family. Contracts and errors are those of struct backend_ops. */
+/* Compute the ops. Each family has a file. struct backend_ops defines the contracts and the
+ * errors. */
 int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
                 const struct weights_options *o, struct weights_info *info, struct err *e);
 /* Compare the cached panels with a new packing. */
@@ -179,7 +181,7 @@ void cpu_attn(struct backend *b, float *y, const float *q, const struct kv_layer
 struct kv_block {
     const struct kv_layer *kv;
     const int32_t *page;      /* i32 [ceil(hi / page_rows)] page table of the sequence */
-    int n_row;                /* number of rows, which decides on widening K and V */
+    int n_row;                /* number of rows; K and V are widened first if there are many rows */
     int head, pos0;           /* KV head, and first position, a multiple of 64 */
     int lo, hi;               /* positions outside [lo, hi) are undefined; lo < hi */
     int next_head, next_pos0; /* next block, for prefetching positions below `end` */

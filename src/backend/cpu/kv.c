@@ -1,11 +1,11 @@
-/* kv.c - write K and V to pages and read them, on the CPU; see struct kv_layer for the layout.
+/* kv.c - write and read K and V in pages on the CPU. The comment of struct kv_layer has the layout.
  *
- *   page of K    [n_head_kv][page_rows / w][d_k][w]    w = panel_width: w tokens side by side
+ *   page of K    [n_head_kv][page_rows / w][d_k][w]    w = panel_width: w adjacent tokens
  *   page of V    [n_head_kv][page_rows][d_v]
  *   scales       f32 [n_head_kv][page_rows], after the values, KV_Q8 only
  *
- * K is transposed within panels of ATTN_TILE tokens, because scores of 16 positions are computed in
- * one vector. V keeps its rows, because a weight multiplies a whole row. */
+ * K is transposed within panels of ATTN_TILE tokens, because one vector has the scores of 16
+ * positions. V keeps its rows, because a weight multiplies a whole row. */
 #include "cpu_impl.h"
 
 #include <string.h>
@@ -32,8 +32,8 @@ static int64_t v_offset(const struct kv_layer *kv, int head, int row)
     return ((int64_t)head * kv->page_rows + row) * kv->d_v * value_bytes(kv);
 }
 
-/* Return the address of a token's scale, which is after the page's values (d per token). NULL if
- * not KV_Q8. */
+/* Return the address of a token's scale, which is after the page's values (d per token). Return
+ * NULL if the type is not KV_Q8. */
 static float *scale_of(const struct kv_layer *kv, uint8_t *page, int d, int head, int row)
 {
     int64_t n = (int64_t)kv->n_head_kv * kv->page_rows * d;

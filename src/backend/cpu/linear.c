@@ -2,23 +2,23 @@
  * rows on the pool.
  *
  * A chunk is about CHUNK_BYTES of weights times the maximum rows of the kernel. A chunk is long
- * enough to hide the cost of its claim, and short enough to balance threads. Chunks of one range of
- * panels are consecutive. So weights are read from memory once, and from the L2 cache for the next
- * rows.
+ * enough to hide the time of claiming it, and short enough to balance threads. Chunks of the same
+ * range of panels are consecutive. Therefore weights are read from memory once, and from the L2
+ * cache for the next rows.
  *
  * In a gated block, a chunk is ACT_GROUP outputs of gate and of up. A tile of the worker receives
- * both results. The results are multiplied in the tile and converted to activations of the next
- * layer, without a pass through memory. */
+ * the results of gate and up. The results are multiplied in the tile and converted to activations
+ * of the next layer, without an access to memory. */
 #include "cpu_impl.h"
 
 #include "base/check.h"
 
 #include <stdlib.h>
 
-/* CHUNK_BYTES: values from a quarter to four times of it are equally fast on two threads
+/* CHUNK_BYTES: values from a quarter to four times this value are equally fast on two threads
  * (measurements.md, "Constants"). Larger chunks leave more threads idle at the end of an op.
- * BF16_PANELS: least panels of a chunk with bf16 activations. The activations of many rows exceed
- * the L2 cache, so a kernel should use them for several panels. */
+ * BF16_PANELS: minimum number of panels of a chunk with bf16 activations. The activations of many
+ * rows exceed the L2 cache, so a kernel should use them for several panels. */
 enum {
     CHUNK_BYTES = 98304,
     BF16_PANELS = 8,
@@ -127,7 +127,7 @@ struct convert_job {
     const int32_t *order; /* i32 [to->k] as in struct linear; NULL: no order */
 };
 
-/* Return true for bf16 activations with weights that are not BF16. Such activations are rounded to
+/* Return true for bf16 activations with weights that are not BF16. These activations are rounded to
  * bf16 and used as f32. */
 static bool rounds(const struct cpu_backend *c, const struct act *to)
 {
@@ -188,7 +188,7 @@ static void convert(const struct cpu_backend *c, const struct act *to, const str
 
 /* Rows divided into tiles of about equal size, at most the maximum rows of the kernel. */
 struct row_tiles {
-    int n_row, n_tile, size; /* size: rows of each tile but the last */
+    int n_row, n_tile, size; /* size: number of rows of each tile except the last */
 };
 
 static struct row_tiles row_tiles(const struct cpu_backend *c, const struct act *x)
@@ -207,7 +207,7 @@ static int tile_row(const struct row_tiles *t, int i, int *n)
     return row;
 }
 
-/* Layer of a list_job. `w` and `out` are as in kern.h. */
+/* Layer of a list_job. `w` and `out` are arguments of linear kernels (kern.h). */
 struct list_layer {
     struct panels w;
     struct linear_out out;
@@ -381,7 +381,7 @@ static void to_tile(const struct glu_job *j, float *tile, const struct linear *l
 }
 
 /* Compute a group of 256 outputs of gate and up for a tile of rows, and combine them while they are
- * in the L1 cache. The result becomes the activations of `down` if down follows, so it never
+ * in the L1 cache. If `down` follows, the result becomes the activations of `down`, so it never
  * reaches memory as f32. */
 static void glu_chunk(void *ctx, int chunk, int worker)
 {
@@ -409,8 +409,8 @@ static void glu_chunk(void *ctx, int chunk, int worker)
 /*   quant      glu_chunk converts its outputs to activations of `down`
  *   not quant  glu_chunk writes f32 to g->a, which is converted afterwards
  *
- * Down's activations are also converted afterwards if down has an order. Gate and up with different
- * activations use the plain ops. */
+ * The activations of `down` are also converted afterwards if `down` has an order. If gate and up
+ * have different activations, the plain ops are used. */
 void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct input *in, int n_row)
 {
     struct cpu_backend *c = cpu_of(b);

@@ -3,16 +3,17 @@
  *   head | hash of each piece, u64 [n_piece] | zeros | region, from a multiple of 4 KiB on
  *
  * The file's name is the key: identity of the published bytes, layout of panels, and list of
- * tensors. So any difference gives another file, and a name has exactly one valid content. Every
- * field of the head is compared with the expected value. A hash protects the head and the hashes of
- * the pieces. No other number of the file is interpreted. weights_verify compares the pieces'
- * hashes. Hashes are also compared if a power failure may have damaged the file (filecache.h).
+ * tensors. Therefore any difference gives another file name, and a name has exactly one valid
+ * content. Every field of the head is compared with the expected value. A hash protects the head
+ * and the hashes of the pieces. The program interprets no other number of the file. weights_verify
+ * compares the hashes of the pieces. These hashes are also compared if a power failure may have
+ * damaged the file (filecache.h).
  *
- * Pieces are packed in a thread's scratch and written from there. This is twice as fast as packing
- * into a map of the file. Packing with hash takes 0.27 s of processor time per GB, instead of 0.5 s
- * (Linux 6.18, ext4). A full disk causes an error number instead of a signal. Whole pieces are
- * written, so the file's pages are large. Reading the weights from them is as fast as from huge
- * pages. */
+ * Pieces are packed in a thread's scratch and written from there. This method is twice as fast as
+ * packing into a map of the file. Packing with hashes takes 0.27 s of processor time per GB instead
+ * of 0.5 s (Linux 6.18, ext4). A full disk causes an error number instead of a signal. Whole pieces
+ * are written, so the file's pages are large. Reading the weights from large pages of a file is as
+ * fast as from huge pages. */
 #include "cpu_impl.h"
 
 #include "base/hash.h"
@@ -29,7 +30,7 @@ static const char magic[8] = "quothpnl";
 struct packed_head {
     char magic[8];
     uint64_t version, key[2], n_piece, region_at, region_bytes; /* region_at: offset in the file */
-    uint64_t check; /* hash of the fields before it and of the pieces' hashes */
+    uint64_t check; /* hash of all earlier fields and of the pieces' hashes */
 };
 
 /* ---- expected content ---- */
@@ -99,8 +100,8 @@ struct look_job {
     _Atomic char *verdict; /* [n_place] worst verdict of its pieces */
 };
 
-/* Check one piece. Several threads may check pieces of one place, so the worst verdict wins by
- * compare-and-swap. */
+/* Check one piece. Several threads may check pieces of one place, so compare-and-swap keeps the
+ * worst verdict. */
 static void look_at_piece(void *ctx, int i, int worker)
 {
     struct look_job *j = ctx;
@@ -150,7 +151,7 @@ static int verify_pieces(const struct packed *p, const struct file_map *m, bool 
 
 /* ---- opening ---- */
 
-/* Compare the head with the expected one. ERR_FORMAT if the file is damaged or of another
+/* Compare the head with the expected head. Return ERR_FORMAT if the file is damaged or has another
  * layout. */
 static int check_head(const struct packed *p, const struct file_map *m, struct err *e)
 {
@@ -171,7 +172,7 @@ static int check_head(const struct packed *p, const struct file_map *m, struct e
     return 0;
 }
 
-/* Read the whole region once. This takes as long as the disk needs. */
+/* Read the whole region once, at the speed of the disk. */
 static int check_pieces(const struct packed *p, const struct file_map *m, struct err *e)
 {
     int n_bad = verify_pieces(p, m, false, NULL, e);

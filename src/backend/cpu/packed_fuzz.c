@@ -72,7 +72,8 @@ static void make_world(void)
     atexit(remove_world);
 }
 
-/* The input changes bits of the file's beginning: a 1 flips a bit. */
+/* The input is a mask for the beginning of the file: each 1 of the input flips a bit of the
+ * file. */
 FUZZ(packed_head)
 {
     struct err e;

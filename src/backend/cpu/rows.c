@@ -2,11 +2,11 @@
  * the CPU.
  *
  * A piece is one row, so a row's bits do not depend on other rows. Sums have 8 lanes in double
- * (index mod 8), reduced by a fixed tree.
+ * (index mod 8), which a fixed tree reduces.
  *
- * The loops are scalar, because they are 7 % of a step of gemma3n (`mix_row` alone 3.5 %). Measured
- * with E2B's widths, Q4_K, 1 to 32 sequences and a prompt of 256 tokens, on two threads of a Zen 5.
- * The bound is reading the four streams from the L2 cache. */
+ * The loops are scalar, because they are 7 % of a step of gemma3n (`mix_row` alone 3.5 %). The
+ * measurement used the widths of E2B, Q4_K, 1 to 32 sequences and a prompt of 256 tokens on two
+ * threads of a Zen 5. The time to read the four streams from the L2 cache is the bound. */
 #include "cpu_impl.h"
 
 #include <math.h>

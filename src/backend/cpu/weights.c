@@ -6,10 +6,10 @@
  *                      | no space, read-only folder ...
  *   no cache ----> packed into memory
  *
- * Packing reads the checkpoint's map from the beginning to the end. The map's pages can then be
- * dropped. Memory contains the panels only once. The panels are pages of a file that all processes
- * share, or memory of the backend. The backend's memory uses huge pages, which not every system
- * supports for files. */
+ * Packing reads the checkpoint's map from the beginning to the end. After packing, the map's pages
+ * can be dropped. Memory contains the panels only once. The panels are pages of a file that all
+ * processes share, or memory of the backend. The backend's memory uses huge pages, which not every
+ * system supports for files. */
 #include "cpu_impl.h"
 
 #include "base/log.h"
@@ -19,9 +19,9 @@
 #include <string.h>
 
 enum {
-    /* A piece and its source, at most as large, fit into an L2 cache of 512 kB. Claiming a piece
-     * takes about 1 us (docs/measurements.md, "The machine, the threads"); packing it takes 190 us
-     * at 1.34 GB/s. */
+    /* A piece and its source, which is not larger, fit together into an L2 cache of 512 kB.
+     * Claiming a piece takes about 1 us (docs/measurements.md, "The machine, the threads"); packing
+     * it takes 190 us at 1.34 GB/s. */
     PIECE_BYTES = 256 << 10,
     SLICE_PIECES = 256, /* pieces between two progress reports: 64 MB, 50 ms at 1.34 GB/s */
 };
@@ -108,7 +108,8 @@ void layout_close(struct layout *l)
 
 /* ---- pieces ---- */
 
-/* Find the place of piece i by binary search. It is the last place whose piece0 is at most i. */
+/* Find the place of piece i by binary search. The result is the last place whose piece0 is at most
+ * i. */
 struct pack_piece layout_piece(const struct layout *l, int i)
 {
     int lo = 0, hi = l->n_place - 1;
@@ -268,8 +269,8 @@ static int open_weights(struct weights *w, enum weights_how *how, struct cpu_bac
     return pack_into_memory(w, c, l, o, e);
 }
 
-/* Pack or map the weights. On success each tensor's data points to its panels. On failure *out must
- * still be closed. */
+/* Pack or map the weights. On success each tensor's data points to its panels. The caller must
+ * close *out also after an error. */
 int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
                 const struct weights_options *o, struct weights_info *info, struct err *e)
 {
