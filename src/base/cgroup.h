@@ -11,8 +11,7 @@ struct cgroup_places {
     const char *root;   /* "/sys/fs/cgroup"    */
     const char *groups; /* "/proc/self/cgroup" */
 };
-extern const struct cgroup_places cgroup_here; /* paths of the running system; tests use other
-                                                * paths */
+extern const struct cgroup_places cgroup_here; /* paths of the system */
 
 typedef void cgroup_fn(void *ctx, const char *folder, bool v2);
 /* Call fn with the folder of each group of this process, from its own group up to the root group.

@@ -1,7 +1,7 @@
 /* access.c - the access log: one whole line per answer, as text or JSON, for any bytes that a
  * client sends. Lines are collected for at most 0.1 s, because a write costs as much as all other
  * work for a line. Lines for a terminal are written immediately. A separate thread writes them
- * (base/writer.h). So a reader that blocks loses lines but delays no answer. */
+ * (base/writer.h). A reader of the log that blocks loses lines, but delays no answer. */
 #include "net_impl.h"
 
 #include "base/date.h"
@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* size of a write; with one more line at most 4096 bytes, which a pipe accepts atomically */
+/* size of a write. A write with one more line has at most 4096 bytes, which a pipe accepts
+ * atomically */
 enum { TOGETHER_BYTES = 3072 };
 
 /* Append a member whose value may contain any bytes of a client. log_put_json escapes the value, so
@@ -26,7 +27,7 @@ static void put_text(struct buf *b, const char *name, const char *text)
 
 /* Append an answer as one JSON object, for example
  *    {"time":"2026-01-31T12:00:00.000Z",...,"method":"POST","path":"/v1/models","status":200,...}
- * A rejected head may have no method or path. The line then contains "-". */
+ * The line contains "-" for a method or path that a rejected head does not have. */
 static void put_json(struct buf *b, const struct exchange *x, int status, int64_t us)
 {
     buf_add_text(b, "{\"time\":\"");
@@ -43,8 +44,8 @@ static void put_json(struct buf *b, const struct exchange *x, int status, int64_
     buf_add_text(b, "}\n");
 }
 
-/* Append an answer as text: time, peer, key, "method path", status, bytes in, bytes out, time, id.
- * The fields that contain a client's bytes are the key's name, the path and the id. */
+/* Append an answer as text: time, peer, key, "method path", status, bytes in, bytes out, duration,
+ * id. The fields that contain a client's bytes are the key's name, the path and the id. */
 static void put_plain(struct buf *b, const struct exchange *x, int status, int64_t us)
 {
     date_put_iso(b, time_wall_us());
@@ -72,7 +73,7 @@ void access_line(struct net *n, const struct exchange *x, int status)
         put_json(b, x, status, us);
     else
         put_plain(b, x, status, us);
-    /* discard a partial line after memory ran out */
+    /* discard a partial line if memory ran out */
     if (b->failed) b->n = before, b->failed = false;
     if (b->n >= TOGETHER_BYTES || n->access_at_once) access_flush(n);
 }

@@ -1,9 +1,9 @@
 /* address.c - the identity of a client: the number by which limits are shared.
  *
  * A key identifies its holder. The holder is an IPv4 address or the /64 of an IPv6 address if there
- * are no keys. A subscriber has a /64 and may use any address in it. A sender that is a trusted
- * proxy is not the client. The client is then the last address in X-Forwarded-For that is not a
- * trusted proxy. A client controls the text to the left of this address, but not to the right.
+ * are no keys. A subscriber has a /64 and may use any address of the /64. If the sender is a
+ * trusted proxy, the client is the last address in X-Forwarded-For that is not a trusted proxy. A
+ * client controls the text to the left of its address in X-Forwarded-For, but not to the right.
  *
  * Loop thread, except client_networks_parse (before the server opens). */
 #include "net_impl.h"
@@ -46,7 +46,8 @@ bool address_is_loopback(const struct address *a)
     return a->known && (is_v4(a) ? a->byte[V4_BITS / 8] == 127 : IN6_IS_ADDR_LOOPBACK(&in));
 }
 
-/* A unix socket has no address: `known` remains false, and all its clients share one number. */
+/* A unix socket has no address: `known` remains false, and all clients of the socket share one
+ * number. */
 void address_of(struct address *a, const struct sockaddr_storage *from)
 {
     *a = (struct address){0};
@@ -64,8 +65,8 @@ static bool address_parse(struct address *a, const char *text, size_t n)
 {
     char s[INET6_ADDRSTRLEN];
     struct in_addr v4;
-    /* One colon precedes a port, because IPv6 without brackets has at least two. Ports are
-     * ignored. */
+    /* A single colon precedes a port, because IPv6 without brackets has at least two colons. Ports
+     * are ignored. */
     const char *colon = memchr(text, ':', n);
     bool one_colon = colon && !memchr(colon + 1, ':', n - (size_t)(colon + 1 - text));
     if (n > 0 && text[0] == '[') {
@@ -168,8 +169,8 @@ static bool trusted(const struct client_networks *w, const struct address *a)
 
 /* ---- X-Forwarded-For ---- */
 
-/* Walk left through the addresses of one header until a sender is not trusted. Return false if the
- * client is found. */
+/* Read the addresses of one header from right to left until a sender is not trusted. Return false
+ * if the client is found. */
 static bool walk_left(struct address *a, const struct client_networks *w, const char *text)
 {
     size_t n = strlen(text);
@@ -189,7 +190,7 @@ static bool walk_left(struct address *a, const struct client_networks *w, const 
 }
 
 /* Several X-Forwarded-For headers form one list in the order of arrival. The last proxy appends to
- * the end, so the walk begins with the last header. */
+ * the end, so the search begins with the last header. */
 bool client_forwarded(struct address *a, const struct client_networks *w, const struct head *h)
 {
     struct address before = *a;

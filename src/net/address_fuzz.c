@@ -1,5 +1,6 @@
 /* address_fuzz.c - goal: a mutated list of trusted proxies is rejected with a message or has legal
- * prefixes. A mutated X-Forwarded-For gives the same client as one header and as several. */
+ * prefixes. A mutated X-Forwarded-For gives the same client as one header and as several
+ * headers. */
 #include "net_impl.h"
 #include "../../tests/fuzz/fuzz.h"
 
@@ -28,8 +29,8 @@ static struct address client_of(const struct client_networks *w, const struct he
     return a;
 }
 
-/* Divide the list at its commas into headers. Return false if an item is empty, because an empty
- * header is no item, or if there are too many. */
+/* Divide the list at its commas into headers. Return false if there are too many items, or if an
+ * item is empty, because an empty header is not an item. */
 static bool divide(struct head *h, char *list)
 {
     h->n_header = 0;

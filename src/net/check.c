@@ -1,5 +1,5 @@
 /* check.c - checks of a request after its head. The body of a rejected request is not read. A
- * rejection is an error of the route's format. */
+ * rejection is an error in the route's format. */
 #include "net_impl.h"
 
 #include "base/hash.h"
@@ -12,8 +12,8 @@
 
 const char body_full[] = "the memory of requests is exhausted; try again later";
 
-/* Reject a request during net_drain, or with a Content-Length above the limit. A chunked body has
- * no length here. chunks_push applies the limit to it. */
+/* Reject a request during net_drain, or with a Content-Length above the limit. The length of a
+ * chunked body is unknown before its end, so chunks_push applies the limit to chunked bodies. */
 static bool refuse_limit(const struct conn *c, struct exchange *x)
 {
     const struct net_options *o = &c->net->o;
@@ -92,7 +92,7 @@ static bool refuse_page(const struct conn *c, struct exchange *x)
     return false;
 }
 
-/* Answer a CORS preflight. A browser sends it before a request that a form cannot make. */
+/* Answer a CORS preflight. A browser sends a preflight before a request that a form cannot make. */
 static bool answer_preflight(struct exchange *x)
 {
     const char *headers = head_header(&x->head, "access-control-request-headers");
@@ -110,8 +110,8 @@ static bool answer_preflight(struct exchange *x)
 
 /* ---- keys ---- */
 
-/* Return the key of OpenAI's header, or of Anthropic's header if OpenAI's has no key. NULL if the
- * key is unknown. */
+/* Return the key in the header of OpenAI, or in the header of Anthropic if the former has no key.
+ * NULL if the key is unknown. */
 static struct net_key *key_of(const struct net *n, const struct exchange *x)
 {
     const char *text = head_header(&x->head, "authorization");
@@ -123,8 +123,8 @@ static struct net_key *key_of(const struct net *n, const struct exchange *x)
 }
 
 /* Reject a request without a valid key, above its key's rate, or without the right to an
- * administrator's route. An unknown path also requires a key. So a client without a key cannot find
- * out which routes exist. */
+ * administrator's route. An unknown path also requires a key, so that a client without a key cannot
+ * find out which routes exist. */
 static bool refuse_key(struct net *n, struct exchange *x)
 {
     if (!n->o.keys || n->o.keys->n == 0 || (x->route && x->route->how & ROUTE_OPEN)) return false;
@@ -165,8 +165,9 @@ static bool is_forwarded(const struct exchange *x)
     return false;
 }
 
-/* Reject a request that changes the machine, if no key protects it and its client may be elsewhere.
- * A page could reach loopback by a name of its own, so the Host must be one of loopback. */
+/* Reject a request for a ROUTE_LOCAL if the server has no keys and the client may be on another
+ * machine. The Host must be a name of loopback, because the domain of a web page may resolve to
+ * loopback. */
 static bool refuse_remote(const struct conn *c, struct exchange *x)
 {
     const char *host = head_header(&x->head, "host");
@@ -248,9 +249,9 @@ static bool refuse_type(struct exchange *x, bool has_body)
     return true;
 }
 
-/* The order has reasons. The id and the peer are set first, because each rejection is logged with
- * them. Checks without a holder follow. refuse_place is last, because it creates the holder and
- * counts the exchange. */
+/* The id and the peer are set first, because each rejection is logged with its id and peer. Checks
+ * without a holder follow. refuse_place is last, because it creates the holder and counts the
+ * exchange. */
 bool check_head(struct conn *c, struct exchange *x)
 {
     struct net *n = c->net;

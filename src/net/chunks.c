@@ -14,8 +14,8 @@
 
 enum { SIZE_LINE_MAX = 256, TRAILER_MAX = 4096 };
 
-/* Return true if b is legal here in a line. A CR is legal only before an LF, and an LF only after a
- * CR. Two parsers could read different bodies if a line had several possible ends. */
+/* Return true if b is legal here in a line. A CR is legal only before an LF. An LF is legal only
+ * after a CR. Two parsers could read different bodies if a line had several possible ends. */
 static bool in_line(struct chunks *c, char b)
 {
     bool after_cr = c->cr;
@@ -46,7 +46,7 @@ static bool push_size(struct chunks *c, char b)
         if (c->n_line < sizeof c->line - 1) c->line[c->n_line] = b;
         return ++c->n_line <= SIZE_LINE_MAX;
     }
-    /* A line that does not fit is truncated. The number in the line is complete, because an
+    /* A line that does not fit is truncated. The number in a truncated line is complete if an
      * extension follows the number. */
     bool whole = c->n_line < sizeof c->line;
     c->line[whole ? c->n_line : sizeof c->line - 1] = 0;

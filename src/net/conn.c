@@ -6,17 +6,20 @@
  *
  * (1) A connection has an exchange in BODY and ANSWER only. Each connection and exchange points to
  *     the other.
- * (2) It is in its holder's lists of closable connections (idle) in all states but BODY and ANSWER.
- * (3) It has a deadline, except in ANSWER if the client reads as fast as the handler writes.
- * (4) It has TLS if the server has TLS. HANDSHAKE is for TLS only.
- * (5) net.conns has the connections that are not dead, and net.n_conn counts them. n_conn of a
- *     holder counts the holder's connections.
+ * (2) A connection is in its holder's lists of closable connections (idle) in all states except
+ *     BODY and ANSWER.
+ * (3) A connection has a deadline, except in ANSWER if the client reads as fast as the handler
+ *     writes.
+ * (4) A connection has TLS if the server has TLS. Only connections with TLS have the state
+ *     HANDSHAKE.
+ * (5) net.conns contains the connections that are not dead; net.n_conn is their number. n_conn of a
+ *     holder is the number of its connections.
  *
- * A hang-up and a half-closed connection both appear as a FIN from the client. To distinguish them,
- * the server sends harmless bytes. The bytes are a second "100 Continue" before the answer begins,
- * or a comment in an event stream. The client's system immediately resets the connection after a
- * hang-up. A half-closed client continues to read. A unix socket reports the difference itself.
- * Loop thread. */
+ * A hang-up and a half-closed connection both appear as a FIN from the client. To distinguish a
+ * hang-up from a half-closed connection, the server sends harmless bytes: a second "100 Continue"
+ * before the answer begins, or a comment in an event stream. The client's system immediately resets
+ * the connection after a hang-up. A half-closed client continues to read. A unix socket reports a
+ * hang-up itself. Loop thread. */
 #include "net_impl.h"
 
 #include "base/check.h"
@@ -55,10 +58,11 @@ static void set_state(struct conn *c, enum conn_state state)
         idle_link(c, state == CONN_LINGER);
 }
 
-/* Close the oldest connection without a complete head of the holder with most connections if the
- * table is full. The reserve is used if the holder has no such connection. A new connection may
- * belong to any holder until its first request names a key. So the new connection remains open for
- * grace_ms, unless there are too many such connections. */
+/* Close a connection if the table is full. Select the holder with most connections, and its oldest
+ * connection without a complete head. Use the reserve if the holder has no connection without a
+ * complete head. A new connection may belong to any holder until its first request contains a key.
+ * Therefore the new connection remains open for grace_ms, unless there are too many new
+ * connections. */
 static void make_place(struct net *n, int64_t now_us)
 {
     int over = atomic_load(&n->n_conn) - n->o.conn_max;
@@ -70,7 +74,7 @@ static void make_place(struct net *n, int64_t now_us)
 }
 
 /* Take ownership of fd. Send the prepared 503 without TLS and close fd if the connection cannot be
- * kept. The client of a TLS server gets no answer, because it expects a handshake. */
+ * kept. A client of a TLS server gets no answer, because the client expects a handshake. */
 void conn_open(struct net *n, int fd, const char *peer, const struct address *address)
 {
     int64_t now_us = time_us();
@@ -108,7 +112,7 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
 }
 
 /* End the loop's part of an exchange. Status 499 means that the client disconnected before the
- * answer's end. 503 means that net_drain truncated the answer. */
+ * answer's end. Status 503 means that net_drain truncated the answer. */
 static void leave_exchange(struct conn *c, int status)
 {
     struct exchange *x = c->x;
@@ -140,8 +144,8 @@ static void abandon_exchange(struct conn *c)
     leave_exchange(c, cut ? 503 : 499);
 }
 
-/* The memory of c remains until the end of the loop's round. Only `dead` and `next` are valid
- * then. */
+/* The memory of c remains allocated until the end of the loop's round. Only `dead` and `next`
+ * remain valid. */
 void conn_kill(struct conn *c)
 {
     struct net *n = c->net;
@@ -252,8 +256,8 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct conn *c, int sta
                    why);
 }
 
-/* Send "100 Continue". Partial lines, and lines that TLS must repeat first, cannot be cancelled. So
- * the connection of such a slow client is closed. */
+/* Send "100 Continue". Close the connection if the line cannot be sent completely, because a
+ * partial line, or a line that TLS must repeat first, cannot be cancelled. */
 static void send_continue(struct conn *c)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -277,7 +281,7 @@ static void probe(struct conn *c)
 }
 
 /* Pass a complete request to the handlers. The handler side owns its fields of the exchange after
- * lane_add. The body is settled before, because a handler may not lose it to an eviction. */
+ * lane_add. Settle the body first, because an eviction must not take the body from a handler. */
 static void hand_over(struct conn *c)
 {
     CHECK(c->x && c->x->conn == c && (c->state == CONN_HEAD || c->state == CONN_BODY), "state %d",
@@ -294,8 +298,8 @@ static void hand_over(struct conn *c)
     if (!c->dead && c->sock.fin) probe(c);
 }
 
-/* Continue after a head without errors. A client that sent "Expect: 100-continue" and already the
- * first bytes of the body does not wait, so it gets no interim answer. */
+/* Continue after a head without errors. A client that sent "Expect: 100-continue" and the first
+ * bytes of the body does not wait, so the server sends no interim answer. */
 static void begin_body(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -309,9 +313,8 @@ static void begin_body(struct conn *c)
     if (x->head.expect_continue && c->in.n == 0) send_continue(c);
 }
 
-/* Parse the head of n bytes and remove it from c->in. A rejected head gets an answer, and the
- * connection is closed after it. Errors of the parser map to 431 (too many headers), 503 (memory)
- * and 400. */
+/* Parse the head of n bytes and remove it from c->in. Answer a rejected head, then close the
+ * connection. Errors of the parser map to 431 (too many headers), 503 (memory) and 400. */
 static void take_head(struct conn *c, size_t n)
 {
     struct exchange *x = begin_exchange(c);
@@ -343,13 +346,13 @@ static bool step_head(struct conn *c)
     }
     bool first = c->in.n == 0;
     ssize_t got = read_input(c);
-    if (got < 0) conn_kill(c); /* the client expects no answer after no byte or a partial head */
+    if (got < 0) conn_kill(c); /* a client that sent no byte or a partial head expects no answer */
     if (got > 0 && first) set_deadline(c, c->net->o.head_ms);
     return got > 0;
 }
 
-/* Extend the deadline for n bytes of the body, to at most body_ms from now. So a client cannot send
- * fast and then pause for long. */
+/* Extend the deadline for n bytes of the body, to at most body_ms from now. A client that sends
+ * fast therefore cannot pause for long afterwards. */
 static void extend_deadline(struct conn *c, size_t n)
 {
     int64_t until = c->deadline_us + (int64_t)n * (1000000 / BODY_BYTES_PER_S);
@@ -388,8 +391,8 @@ static bool take_body(struct conn *c)
     return false;
 }
 
-/* Process the bytes that arrived with the head before reading more. A body may be complete without
- * a read. */
+/* Process the bytes that arrived with the head before reading more, because they may contain the
+ * complete body. */
 static bool step_body(struct conn *c)
 {
     struct exchange *x = c->x;
@@ -418,7 +421,7 @@ static void complete(struct conn *c)
         return;
     }
     set_state(c, CONN_HEAD);
-    /* bytes of a pipelined request begin its head, so the time of a head applies to them */
+    /* the time limit of a head applies if bytes of a pipelined request have arrived */
     set_deadline(c, c->in.n ? c->net->o.head_ms : c->net->o.idle_ms);
 }
 
@@ -440,10 +443,10 @@ static ssize_t write_some(struct conn *c, const char *s, size_t n)
  * An answer's bytes are in this order:
  *    out     head, and the body of a complete answer
  *    ring    streamed bytes
- *    spill   last streamed bytes, and those that did not fit
+ *    spill   last streamed bytes, and bytes that did not fit into the ring
  *    last    the chunk that ends a chunked body
- * The last two are for STAGE_COMPLETE only, because the loop then owns them. `fixed`, the prepared
- * answer, replaces all of them. */
+ * The bytes of spill and last are sent in STAGE_COMPLETE only, because the loop then owns them. The
+ * prepared answer `fixed` replaces all other bytes. */
 static size_t next_bytes(struct exchange *x, enum answer_stage stage, const char **s)
 {
     static const char last_chunk[] = "0\r\n\r\n";
@@ -470,7 +473,7 @@ static void advance(struct exchange *x, size_t n)
         x->last_at += n;
 }
 
-/* Send the answer. `stage` is read once, before the bytes. All bytes are visible if it is
+/* Send the answer. `stage` is read once, before the bytes. All bytes are visible if `stage` is
  * STAGE_COMPLETE. A later change causes another message of ring_loop, so no byte is missed. */
 static bool step_answer(struct conn *c)
 {
@@ -503,8 +506,8 @@ static bool step_linger(struct conn *c)
     return false;
 }
 
-/* Continue the TLS handshake. A failed one gets no answer, because the client could not read it.
- * HTTP without TLS gets an answer without TLS. */
+/* Continue the TLS handshake. Send no answer after a failed handshake, because the client could not
+ * read it. A client that sent HTTP without TLS gets an answer without TLS. */
 static bool step_handshake(struct conn *c)
 {
     int rc = tls_handshake(c->tls);
@@ -516,7 +519,7 @@ static bool step_handshake(struct conn *c)
     }
     if (rc != 1) return false;
     set_state(c, CONN_HEAD);
-    set_deadline(c, c->net->o.head_ms); /* a slow handshake takes no time from the head */
+    set_deadline(c, c->net->o.head_ms); /* the time for the head begins after the handshake */
     return true;
 }
 
@@ -531,9 +534,9 @@ static void mark_hot(struct conn *c)
     n->hot_last = c;
 }
 
-/* Run steps until one must wait for an event. A connection with more work after its turns is hot:
- * the loop calls conn_pump again after it has served other connections. Edge-triggered events make
- * this necessary, because epoll does not report unread bytes again. */
+/* Run steps until a step must wait for an event. A connection with more work after its turns is
+ * hot: the loop calls conn_pump again after it has served other connections. The list of hot
+ * connections is necessary, because edge-triggered epoll does not report unread bytes again. */
 void conn_pump(struct conn *c)
 {
     bool more = !c->dead;
@@ -565,18 +568,18 @@ void conn_event(struct conn *c, unsigned events)
     if ((events & EPOLLERR) || ((events & EPOLLHUP) && c->state != CONN_LINGER))
         conn_kill(c);
     else if (c->state == CONN_BODY || c->hot)
-        mark_hot(c); /* a round of the loop reads few bodies */
+        mark_hot(c); /* a round of the loop reads from few connections with bodies */
     else
         conn_pump(c);
     if (!c->dead && c->sock.fin) probe(c);
 }
 
-/* Advance c once more before its deadline counts. The loop may be late, although bytes or room for
- * bytes arrived in time. A connection that is still overdue is closed, or gets a 408 if its client
- * began a request. */
+/* Advance c once more before its deadline counts, because the loop may be late although bytes, or
+ * room for bytes, arrived in time. A connection that is still overdue is closed, or gets a 408 if
+ * its client began a request. */
 static void time_out(struct conn *c, int64_t now_us)
 {
-    c->sock.drained = false; /* the event of these bytes may be unread */
+    c->sock.drained = false; /* the event for the unread bytes may be pending */
     conn_pump(c);
     if (c->dead || !c->deadline_us || now_us < c->deadline_us) return;
     if (c->state == CONN_BODY)

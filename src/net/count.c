@@ -1,7 +1,7 @@
 /* count.c - counters of answers by route, for monitoring. The loop thread counts an answer together
- * with its line of the access log. The time is after the last byte of the answer, or after its
- * client disconnected. Any thread may read. Counters are read one by one. So a read may include an
- * answer in some of them only. */
+ * with its line of the access log. An answer is counted after its last byte, or after its client
+ * disconnected. Any thread may read the counters. Counters are read one by one, so a reader may
+ * find an answer counted in some counters only. */
 #include "net_impl.h"
 
 #include "base/os.h"

@@ -1,6 +1,6 @@
 /* error.c - rejections and failures as answers. The route gives the format of the body (struct
- * net_errors). This room gives the status, an error code and a message. net_open prepares the
- * errors that must not need memory.
+ * net_errors). This room sets the status, an error code and a message. net_open prepares the
+ * answers for errors that must not allocate memory.
  *
  *    handler, check.c --exchange_error--> net_error --put of the route--> body --exchange_reply-->
  *    memory ran out   --exchange_no_memory--> fixed answer of the route (prepared)
@@ -20,7 +20,7 @@ static void put_line(struct buf *out, const struct net_error *e)
 
 static const struct net_errors plain = {.type = "text/plain; charset=utf-8", .put = put_line};
 
-/* Return the error format of a route; r NULL: the format of requests without a route. */
+/* Return the error format of a route. r is NULL for requests without a route. */
 static const struct net_errors *form_of(const struct net *n, const struct net_route *r)
 {
     if (r && r->errors) return r->errors;
@@ -43,7 +43,7 @@ const struct net_errors *exchange_errors(const struct exchange *x)
     return form;
 }
 
-/* The format's `put` may run out of memory. The prepared answer then replaces the error. */
+/* The prepared answer replaces the error if the format's `put` runs out of memory. */
 void exchange_error(struct exchange *x, const struct net_error *how, const char *fmt, ...)
 {
     const struct net_errors *form = exchange_errors(x);
@@ -91,7 +91,7 @@ static bool fixed_make(struct fixed *f, const struct net_errors *form, const str
     bool made = !body.failed && !head.failed && !whole.failed;
     f->head = buf_detach(&head);
     f->whole = buf_detach(&whole);
-    buf_deinit(&head); /* buf_detach keeps a failed buf */
+    buf_deinit(&head); /* buf_detach does not free a failed buf */
     buf_deinit(&whole);
     buf_deinit(&body);
     return made;

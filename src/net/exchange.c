@@ -1,6 +1,6 @@
 /* exchange.c - an exchange for handlers: read the request, write the answer, wake up. Output is
  * passed to the loop thread through `out` and the ring. `out` contains the head, and the body of a
- * complete answer. The loop owns it from STAGE_BEGUN on.
+ * complete answer. The loop owns `out` from STAGE_BEGUN on.
  *
  * One thread at a time runs a handler or its callback:
  *
@@ -12,7 +12,7 @@
  *
  * The first run is the route's handler, on a handler thread. Later runs are on the stream thread,
  * or on handler threads after exchange_move. After exchange_defer, the next run replaces the first
- * one. */
+ * run. */
 #include "net_impl.h"
 
 #include "base/cancel.h"
@@ -23,12 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ROOM_BYTES: exchange_room returns false if the client has this many bytes to read */
+/* ROOM_BYTES: number of unread bytes of the client from which exchange_room returns false */
 enum { ROOM_BYTES = RING_BYTES / 2 };
 
 /* ---- life ---- */
 
-/* `task` is TASK_RUN from the start. So a wake during the handler is kept as RUN_AGAIN, and the
+/* `task` is TASK_RUN from the start. A wake during the handler then becomes RUN_AGAIN, and the
  * stream thread cannot run the exchange before the handler has returned. */
 struct exchange *exchange_open(struct net *n)
 {
@@ -48,8 +48,8 @@ void exchange_ref(struct exchange *x)
 }
 
 /* The thread with the last reference cannot free the exchange, because its holder and its body
- * belong to the loop. This thread queues the exchange for exchange_reap. The loop is woken only
- * during net_drain. At other times its next round is early enough. */
+ * belong to the loop. The thread with the last reference queues the exchange for exchange_reap. The
+ * loop is woken only during net_drain. Otherwise the loop frees the exchange in its next round. */
 void exchange_drop(struct exchange *x)
 {
     struct net *n = x->net;
@@ -100,9 +100,9 @@ void exchange_reap(struct net *n)
     while (queue_pop(n->ended, &x, 0)) exchange_free(x);
 }
 
-/* Notify the loop that there are bytes to write. The entry in its queue has a reference. in_inbox
- * prevents a second entry of the same exchange. The loop clears the flag before it reads the
- * exchange, so a later change causes a new entry. */
+/* Notify the loop that there are bytes to write. The entry in the loop's queue has a reference. The
+ * flag in_inbox prevents a second entry of the exchange. The loop clears in_inbox before it reads
+ * the exchange, so a later change causes a new entry. */
 static void ring_loop(struct exchange *x)
 {
     if (atomic_exchange(&x->in_inbox, true)) return;
@@ -252,7 +252,7 @@ static bool has_body(const struct exchange *x)
     return !x->head.method || strcmp(x->head.method, "HEAD") != 0;
 }
 
-/* Answer without an allocation. Later bytes cannot appear as an answer to a client. */
+/* Answer without an allocation. The client does not receive later bytes. */
 static void set_no_memory(struct exchange *x)
 {
     x->status = 503;
@@ -316,9 +316,9 @@ static void spill_flush(struct exchange *x)
 }
 
 /* Append to the ring, or to the spill if the ring is full. Bytes after the first spilled byte also
- * go to the spill, which keeps the order. The last bytes always go to the spill. The loop reads the
- * spill and `last` at STAGE_COMPLETE only. So it sends no last byte before it counts the answer as
- * ended. */
+ * go to the spill, to keep the order. The last bytes always go to the spill. The loop reads the
+ * spill and `last` at STAGE_COMPLETE only. Therefore the loop sends no last byte before it counts
+ * the answer as ended. */
 static void push_bytes(struct exchange *x, const void *data, size_t n)
 {
     /* do not send bytes after a gap, because the client cannot detect the gap */
@@ -357,7 +357,8 @@ static bool has_room(const struct exchange *x)
 bool exchange_room(struct exchange *x)
 {
     if (has_room(x) || atomic_load(&x->disconnected)) return true;
-    /* set starved before the second check, because the loop checks in the reverse order */
+    /* set starved before the second check, because the loop takes bytes first, then reads
+     * `starved` */
     atomic_store(&x->starved, true);
     spill_flush(x);
     return has_room(x);
@@ -436,7 +437,7 @@ bool exchange_move(struct exchange *x)
     return true;
 }
 
-/* End a run. A state other than TASK_RUN is TASK_RUN_AGAIN, after a wake during the run. */
+/* End a run. The state is TASK_RUN_AGAIN instead of TASK_RUN after a wake during the run. */
 static void run_ends(struct exchange *x)
 {
     enum task was = TASK_RUN;
@@ -461,7 +462,7 @@ void *exchange_deferred(const struct exchange *x)
     return x->again_ctx;
 }
 
-/* Run `again` of a postponed handler. It may postpone once more. */
+/* Run `again` of a postponed handler. `again` may postpone the handler once more. */
 static void run_again(struct exchange *x)
 {
     net_wake *again = x->wake;
@@ -485,7 +486,7 @@ bool exchange_run(struct exchange *x)
     cancel_flag = &x->disconnected;
     if (x->deferred)
         run_again(x);
-    else if (!exchange_disconnected(x)) /* the client may have left while the exchange waited */
+    else if (!exchange_disconnected(x)) /* the client may have disconnected meanwhile */
         exchange_handle(x);
     cancel_flag = NULL;
     if (!x->ended && !x->wake) exchange_end(x);

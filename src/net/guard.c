@@ -1,10 +1,10 @@
 /* guard.c - prevent web pages from using a server on this machine without its user's consent.
  *
- * In DNS rebinding a page of evil.example lets that name resolve to 127.0.0.1. The browser then
- * treats the server as the page's own origin. The name is in the header Host, so a server on
- * loopback accepts only loopback's names. Requests across origins have the header Origin. Only the
- * origins of loopback, the server's origin and the listed origins are accepted. Other requests are
- * rejected before any computation. */
+ * In DNS rebinding, the owner of a page of evil.example changes this name's address to 127.0.0.1.
+ * The browser then treats the local server as the page's own origin. The name is in the header
+ * Host, so a server on loopback accepts only loopback's names. A request from a page of another
+ * origin has the header Origin. Only the origins of loopback, the server's origin and the listed
+ * origins are accepted. Other requests are rejected before any computation. */
 #include "net_impl.h"
 
 #include "base/names.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Write the name in "name:port" or "[name]:port" to out. */
+/* Write the name without brackets and port of "name:port" or "[name]:port" to out. */
 static bool cut_port(char *out, size_t n_out, const char *host)
 {
     size_t n = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
@@ -54,7 +54,7 @@ bool name_is_loopback(const char *host)
 }
 
 /* A server on other addresses accepts any Host, because it cannot determine its names. A request
- * without Host is HTTP/1.0, which no browser sends. */
+ * without Host is accepted, because it is HTTP/1.0, which no browser sends. */
 bool guard_host(const struct guard *g, const char *host)
 {
     char name[256];
@@ -65,8 +65,8 @@ bool guard_host(const struct guard *g, const char *host)
     return false;
 }
 
-/* Without Origin the client is no browser, or the request is a GET of the same origin. The origin
- * "null" of sandboxed pages is rejected unless it is listed. */
+/* A request without Origin is from a client that is not a browser, or is a GET of the same origin.
+ * The origin "null" of sandboxed pages is rejected unless it is listed. */
 bool guard_origin(const struct guard *g, const char *origin, const char *host)
 {
     if (!origin) return true;

@@ -91,7 +91,7 @@ static char *next_line(char **at)
     return line;
 }
 
-/* Set the error of a line at `at` that next_line does not return. `text` is the head. */
+/* Set the error for a line at `at` that next_line rejects. `text` is the head. */
 static int no_line(const char *at, const char *text, struct err *e)
 {
     const char *end = at + strcspn(at, "\r\n");
@@ -153,7 +153,7 @@ static int parse_target(struct head *h, struct err *e)
     if (!h->path) return err_memory(e, "a path", n);
     if (percent_decode(h->path, path, n, false) >= 0) return 0;
     free(h->path);
-    h->path = NULL; /* NULL instead of an empty path, so the access log prints "-" */
+    h->path = NULL; /* NULL instead of an empty path, so that the access log prints "-" */
     return err_set(e, ERR_FORMAT, "the request's path: must be percent-encoded UTF-8, got \"%.*s\"",
                    (int)(n < 40 ? n : 40), path);
 }
@@ -235,7 +235,7 @@ static bool list_has(const char *list, const char *word)
     return false;
 }
 
-/* Return true if the word is in a header of that name. Several such headers are one list. */
+/* Return true if the word is in a header of that name. Several headers of a name are one list. */
 static bool header_has(const struct head *h, const char *name, const char *word)
 {
     for (int i = 0; i < h->n_header; i++)
@@ -255,8 +255,8 @@ static int parse_length(struct head *h, const char *text, struct err *e)
     return 0;
 }
 
-/* Set how the body's end is found. Two answers to this question are the base of request smuggling,
- * so any ambiguity is an error and not a preference. */
+/* Set the way to find the body's end. Request smuggling needs two parsers that find different ends,
+ * so any ambiguity is an error. */
 static int parse_framing(struct head *h, struct err *e)
 {
     const char *length = head_header(h, "content-length"),
@@ -283,7 +283,8 @@ static bool one_host(const struct head *h)
     return at == 0 || !host || (strlen(host) == n && strncasecmp(h->target + at, host, n) == 0);
 }
 
-/* Reject duplicates of headers that a proxy may check, because it may check another one of them. */
+/* Reject duplicates of headers that a proxy may check, because the proxy may check another
+ * duplicate. */
 static int check_once(const struct head *h, struct err *e)
 {
     static const char *const once[] = {"origin", "authorization", "x-api-key"};
@@ -310,8 +311,8 @@ static int parse_meaning(struct head *h, struct err *e)
     return rc ? rc : parse_framing(h, e);
 }
 
-/* The text is copied and divided in place. So all fields are NUL-terminated strings without further
- * allocations, except the path. */
+/* Copy the text and divide the copy in place. All fields except the path are then NUL-terminated
+ * strings without further allocations. */
 int head_parse(struct head *h, const char *s, size_t n, struct err *e)
 {
     while (n >= 2 && s[0] == '\r' && s[1] == '\n') s += 2, n -= 2;

@@ -29,10 +29,10 @@ struct head {
 /* Return the length of the head at s[0, n), including its empty line; 0 if the head is
  * incomplete. */
 size_t head_length(const char *s, size_t n);
-/* Parse a complete head s[0, n), which is copied, into a zeroed struct. Call head_deinit in any
- * case. Each member is NULL or a NUL-terminated text that is safe to log, also after a failure.
- * ERR_FORMAT (status 400) for a head that two parsers could read differently. ERR_LIMIT (431) for
- * more than HEADER_MAX headers. ERR_MEMORY (503). */
+/* Parse a complete head s[0, n), which is copied, into a zeroed struct. Call head_deinit
+ * afterwards, also after a failure. Each member is NULL or a NUL-terminated text that is safe to
+ * log, also after a failure. ERR_FORMAT (status 400) for a head that two parsers could read
+ * differently. ERR_LIMIT (431) for more than HEADER_MAX headers. ERR_MEMORY (503). */
 int head_parse(struct head *h, const char *s, size_t n, struct err *e);
 void head_deinit(struct head *h);
 /* Return the value of a header, borrowed from h; NULL if absent. */
@@ -43,15 +43,15 @@ bool head_is_name_list(const char *text);
 /* Decoder of a chunked body. A zeroed decoder is ready for use. */
 struct chunks {
     enum { CHUNK_SIZE, CHUNK_DATA, CHUNK_END, CHUNK_TRAILER, CHUNK_DONE } state;
-    uint64_t n_byte; /* bytes decoded so far; after an error, the place of the wrong byte */
+    uint64_t n_byte; /* number of decoded bytes; after an error, the offset of the wrong byte */
     uint64_t n_left; /* bytes left of the chunk's data */
     size_t n_line;   /* length of the current line */
     size_t n_trailer;
     bool cr;       /* true if the last byte of the line was a CR */
     char line[32]; /* beginning of a size line */
 };
-/* Decode s[0, n) and append the result to `body`. Return the number of bytes used, or -1 if
- * malformed. Fewer than n bytes are used only in state CHUNK_DONE. Decoding ends and sets
+/* Decode s[0, n) and append the result to `body`. Return the number of bytes used, or -1 if the
+ * body is malformed. Bytes after the body's end (CHUNK_DONE) are not used. Decoding ends and sets
  * body->failed if the body exceeds n_max bytes. */
 ptrdiff_t chunks_push(struct chunks *c, const char *s, size_t n, struct buf *body, size_t n_max);
 /* Return the name of the part that c expects next or, after an error, expected. */
@@ -60,8 +60,8 @@ const char *chunks_expected(const struct chunks *c);
 /* Decode %XX in s[0, n), and + as a space if `plus`, into out[n + 1]. Return the length; -1 and an
  * empty out for a bad escape, a NUL or invalid UTF-8. */
 ptrdiff_t percent_decode(char *out, const char *s, size_t n, bool plus);
-/* Append the decoded value of `name` in a query to *out. Return 1; 0 if the name is absent; -1 if
- * its value is malformed or memory ran out (out->failed). */
+/* Append the decoded value of `name` in a query to *out. Return 1, or 0 if the name is absent.
+ * Return -1 if the value is malformed or memory ran out (out->failed). */
 int query_value(const char *query, const char *name, struct buf *out);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * A holder exists while a connection or an exchange refers to it. It has three lists: waiting
  * exchanges (lane.c), connections without a complete head (oldest first), and unfinished bodies
- * (newest first). Connections and bodies of these lists may be evicted for a smaller holder. Loop
+ * (newest first). The connections and bodies of its lists may be evicted for a smaller holder. Loop
  * thread. */
 #include "net_impl.h"
 
@@ -61,8 +61,8 @@ void holder_drop(struct net *n, struct holder *h)
 
 /* ---- connections that can be closed ---- */
 
-/* Return the list of a connection, which depends on has_received. So a connection must leave its
- * list before a change of this field. */
+/* Return the list of a connection, which depends on has_received. A connection must leave its list
+ * before has_received changes. */
 static struct conn_list *list_of(const struct conn *c)
 {
     return c->has_received ? &c->holder->idle : &c->holder->silent;
@@ -88,7 +88,7 @@ void idle_unlink(struct conn *c)
     *(c->idle_next ? &c->idle_next->idle_prev : &l->last) = c->idle_prev;
 }
 
-/* A connection that begins to send moves to the end of `idle`, as the youngest connection there. */
+/* Move a connection that begins to send to the end of `idle`, as its youngest connection. */
 void idle_received(struct conn *c)
 {
     bool idle = c->idle;
@@ -113,16 +113,16 @@ void conn_claim(struct conn *c, struct holder *h)
     if (idle) idle_link(c, false);
 }
 
-/* Return true if the client has sent bytes that the loop has not read. The connection is then
- * silent only because the loop was late. */
+/* Return true if the client has sent bytes that the loop has not read. A connection with unread
+ * bytes is silent only because the loop was late. */
 static bool has_unread(const struct conn *c)
 {
     char first;
     return recv(c->sock.fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* Return the connection of h that is closed first; NULL if none. Only a few silent connections are
- * examined, because each examination takes a system call. */
+/* Return the connection of h that is closed first; NULL if none. The number of examined silent
+ * connections is limited, because each examination takes a system call. */
 static struct conn *closable(const struct holder *h, int64_t silent_us)
 {
     enum { EXAMINED_MAX = 8 };
@@ -137,8 +137,7 @@ struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us)
     const struct holder *most = NULL;
     for (const struct holder *h = n->holders; h; h = h->next)
         if ((!any || h->idle.first || h->silent.first) &&
-            /* the quotients n_conn / weight are compared by products, because they need no
-             * division */
+            /* compare products instead of the quotients n_conn / weight, which need divisions */
             (!most || h->n_conn * most->weight > most->n_conn * h->weight))
             most = h;
     return most ? closable(most, silent_us) : NULL;

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 /* SECRET_MAX, KEY_FILE_MAX: maximum bytes of a secret and of a key file. WAIT_MAX_S: maximum of
- * Retry-After for very low rates, one day. */
+ * Retry-After (one day), for very low rates. */
 enum { SECRET_MAX = 256, KEY_FILE_MAX = 1 << 20, WAIT_MAX_S = 86400 };
 
 /* Compare all SECRET_MAX bytes in constant time. Secrets contain no zero bytes and are padded with
@@ -107,7 +107,7 @@ static int read_share(double *out, const char *text, struct err *e)
     double x;
     int rc = read_number(&x, text, "share", e);
     if (rc) return rc;
-    if (x < 1e-3 || x > 1e6) /* virtual time is divided by the share, and remains an integer */
+    if (x < 1e-3 || x > 1e6) /* virtual time is divided by the share and must remain an integer */
         return err_field(e, ERR_FORMAT, "share", ": must be in [0.001, 1000000], got %g", x);
     *out = x;
     return 0;
@@ -152,7 +152,7 @@ static int read_line(struct net_keys *k, char *line, struct err *e)
     return 0;
 }
 
-/* The list keeps the keys before a malformed line. The caller frees it. */
+/* The list keeps the keys before a malformed line. The caller frees the list. */
 int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *path, struct err *e)
 {
     char *copy = strndup(text, n);
@@ -183,7 +183,7 @@ int net_keys_read(struct net_keys *k, const char *path, struct err *e)
     struct buf text = {0};
     int rc = file_read(&text, path, KEY_FILE_MAX, e);
     if (rc == 0) rc = net_keys_parse(k, text.data ? text.data : "", text.n, path, e);
-    /* the buffer's memory may be reused for an answer, so secrets are erased */
+    /* secrets are erased, because the buffer's memory may be reused for an answer */
     if (text.data) explicit_bzero(text.data, text.n);
     if (rc == 0) warn_if_public(path);
     buf_deinit(&text);
@@ -193,7 +193,7 @@ int net_keys_read(struct net_keys *k, const char *path, struct err *e)
 /* ---- the rate ---- */
 
 /* Take one request from the bucket of a key. Return 0, or the number of seconds to wait. The bucket
- * has the requests of a minute, at least one, and is refilled at the key's rate. */
+ * holds the requests of a minute, at least one request, and is refilled at the key's rate. */
 int key_wait_s(struct net_key *key, int64_t now_us)
 {
     if (key->per_minute <= 0) return 0;

@@ -1,27 +1,28 @@
 /* lane.c - assign waiting requests to handler threads.
  *
  * A lane is a set of handler threads and the exchanges that wait for them. Short bodies, long
- * bodies and quick routes have a lane each. So a body that takes seconds to parse and tokenize
- * delays only long bodies. Holders take turns in proportion to their weights. No holder may use all
- * threads of a lane. So a flood delays only its holder.
+ * bodies and quick routes have a lane each. Therefore a body that takes seconds to parse and
+ * tokenize delays only long bodies. Holders take turns in proportion to their weights. No holder
+ * may use all threads of a lane. Therefore a holder that sends many requests delays only itself.
  *
- * The lane's clock is the due time of the latest turn. A holder's next turn is 1 / weight later. A
- * holder gets no compensation for time without a waiting exchange, or with all its allowed threads
- * busy.
+ * The lane's clock is the due time of the latest turn. A holder's next turn is due 1 / weight after
+ * its latest turn. A holder gets no compensation for time in which it has no waiting exchange or
+ * all its allowed threads are busy.
  *
  *   hand_over -> WAITS --a thread is idle--> BUSY --handler returns--> lane_reap
  *                  \__disconnect: lane_remove, and the exchange is over
  *
- * (1) An exchange with `waits` is in the line of its holder and lane only. The lane's n_waiting
- *     counts these exchanges.
- * (2) The ring of turns has exactly the lines with waiting exchanges, by due time, each once.
+ * (1) An exchange with `waits` is in the line of its holder and lane only. The lane's n_waiting is
+ *     the number of these exchanges.
+ * (2) The ring of turns contains each line with waiting exchanges once, in the order of due times,
+ *     and no other line.
  * (3) n_busy of a lane is the sum over its lines, at most n_thread. n_busy of a line is at most
- *     n_each. So a queue of 2 n_thread exchanges is never full.
+ *     n_each. Therefore a queue of 2 n_thread exchanges is never full.
  * (4) No thread is idle if an exchange waits in a line that may use one more thread.
  *
  * Loop thread, except lane_finished (handler threads). A handler wakes the loop only if exchanges
- * wait. The handler queues its message before this check. The loop counts a waiting exchange before
- * it checks that queue. So no message is missed. */
+ * wait. The handler queues its message before it checks n_waiting. The loop increases n_waiting
+ * before it checks the handlers' queue. Therefore no message is missed. */
 #include "net_impl.h"
 
 #include "base/check.h"
@@ -55,8 +56,9 @@ void lane_close(struct net *n)
 
 /* ---- turns ---- */
 
-/* Insert l into the ring of holders with waiting exchanges, by due time. The first line is turn,
- * the last line turn->prev. The place of l is usually near the end, so the walk is short. */
+/* Insert l into the ring of holders with waiting exchanges, in the order of due times. The first
+ * line is turn, and the last line is turn->prev. The search begins at the end, because the place of
+ * l is usually near the end. */
 static void turn_add(struct lane *lane, struct holder_queue *l, double weight)
 {
     struct holder_queue *first = lane->turn, *before = first ? first->prev : NULL;
@@ -116,8 +118,8 @@ static void start_exchanges(struct net *n, struct lane *lane)
 
 /* ---- from and to handlers ---- */
 
-/* Return the lane of an exchange. A moved exchange continues with long work, so it uses the lane of
- * long bodies. */
+/* Return the lane of an exchange. A moved exchange uses the lane of long bodies, because the rest
+ * of its work is long. */
 static enum lane_kind lane_of(const struct exchange *x)
 {
     if (x->moved) return LANE_LONG;
@@ -125,7 +127,7 @@ static enum lane_kind lane_of(const struct exchange *x)
     return x->body.n > BODY_SMALL_BYTES ? LANE_LONG : LANE_SHORT;
 }
 
-/* lane_reap precedes start_exchanges, because a finished thread's message may be unread. */
+/* Call lane_reap before start_exchanges, because the message of a finished thread may be unread. */
 void lane_add(struct net *n, struct exchange *x)
 {
     CHECK(!x->waits && x->holder, "lane %d", (int)x->lane);

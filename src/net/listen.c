@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 /* BACKLOG: maximum number of connections that wait for accept. The number includes connections of
- * disconnected clients. A client above the maximum retries after a second.
- * UNSENT_BYTES: data in the kernel for a client that reads slowly; more data stay in the server,
- * where they are counted. */
+ * disconnected clients. A client above the maximum retries after a second. UNSENT_BYTES: maximum
+ * data in the kernel for a client that reads slowly; further data stay in the server, which limits
+ * them. */
 enum { BACKLOG = 4096, UNSENT_BYTES = 128 * 1024 };
 
 /* Set port, loopback and URL from the socket's address. */
@@ -45,8 +45,8 @@ static void describe(struct listener *l, bool tls)
     }
 }
 
-/* Bind a unix socket. connect tests for a live server: ECONNREFUSED means that the file is left
- * over from an earlier run. Only such a file is removed, and only if it is a socket. */
+/* Bind a unix socket. connect() detects a running server: ECONNREFUSED means that the file is left
+ * over from an earlier run. Only a socket that is left over is removed. */
 static int open_unix(struct listener *l, const char *path, struct err *e)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -123,7 +123,7 @@ static int open_tcp(struct listener *l, const char *host, int port, struct err *
                : 0;
 }
 
-/* Set options of all connections. Accepted sockets inherit the options (tcp(7)). This saves six
+/* Set options of all connections. Accepted sockets inherit the options (tcp(7)), which saves six
  * calls per connection. */
 static void tune(int fd)
 {

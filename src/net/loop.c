@@ -2,16 +2,16 @@
  *
  * A round has these parts, in this order:
  *   events of sockets
- *   new connections: after the input of older connections, whose holders a full table must know
- *   exchanges with new bytes of their answers
+ *   new connections: after the input of older connections, because make_place compares their
+ *   holders exchanges with new bytes of their answers
  *   connections with more input than their turn allowed
  *   deadlines: four times a second while there are connections
  *   the access log
  *   free memory, which is returned to the system if no request was in flight for a second
- *   closed connections: freed here, because events may refer to them before
+ *   closed connections: freed last, because earlier events may refer to them
  *
- * Other threads ring by writing to an eventfd. Each write is an edge (EPOLLET), so the loop need
- * not read the counter. */
+ * Other threads wake the loop by writing to an eventfd. Each write causes an event (EPOLLET), so
+ * the loop need not read the counter. */
 #include "net_impl.h"
 
 #include "base/check.h"
@@ -29,9 +29,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* SWEEP_MS: resolution of deadlines. ACCEPTS_MAX: new connections per round, so that a flood of
- * them does not delay answers. ROUND_EVENTS: events of one epoll_wait; the next round has the rest.
- * TRIM_MS: time without a request after which free memory is returned to the system. */
+/* SWEEP_MS: resolution of deadlines. ACCEPTS_MAX: maximum of new connections per round, so that
+ * many new connections do not delay answers. ROUND_EVENTS: maximum of events of one epoll_wait; the
+ * next round processes the rest. TRIM_MS: time without a request after which free memory is
+ * returned to the system. */
 enum { SWEEP_MS = 250, ROUND_EVENTS = 256, ACCEPTS_MAX = 64, TRIM_MS = 1000 };
 /* maximum number of hot connections per round, which takes a few milliseconds */
 enum { HOT_MAX = 16 };
@@ -54,7 +55,7 @@ static void take_ring(struct net *n)
     if (!atomic_exchange(&n->rung, false)) return;
     while (queue_pop(n->inbox, &x, 0)) {
         atomic_store(&x->in_inbox, false);
-        /* a moved exchange enters its lane here, because only the loop may change lanes */
+        /* queue a moved exchange in its lane, because only the loop may change lanes */
         if (atomic_exchange(&x->needs_lane, false)) lane_add(n, x);
         if (x->conn) conn_pump(x->conn);
         exchange_drop(x);
@@ -86,9 +87,9 @@ static void listen_on(struct net *n, bool on)
     n->listening = on;
 }
 
-/* Accept at most ACCEPTS_MAX connections, so that a flood of them does not delay the open ones.
- * Pause the listener while all file descriptors are in use, because its level-triggered events
- * would keep the loop busy. */
+/* Accept at most ACCEPTS_MAX connections, so that many new connections do not delay open
+ * connections. Pause the listener while all file descriptors are in use, because its
+ * level-triggered events would keep the loop busy. */
 static void accept_some(struct net *n)
 {
     for (int i = 0; i < ACCEPTS_MAX; i++) {
@@ -111,7 +112,7 @@ static void accept_some(struct net *n)
 
 /* ---- time ---- */
 
-/* Notify the handlers of all answers in flight that the server stops. */
+/* Wake the handlers of all answers in flight, because the server stops. */
 static void cut_answers(struct net *n)
 {
     atomic_store(&n->cut, true);
@@ -151,8 +152,8 @@ static void sweep(struct net *n, int64_t now)
     }
 }
 
-/* Return the free memory of a burst of requests. Each thread that parsed a request has a separate
- * arena, whose free pages malloc keeps. */
+/* Return the memory that is free after many requests to the system. Each thread that parsed a
+ * request has a separate arena, whose free pages malloc keeps. */
 static void trim(struct net *n, bool events, int64_t now)
 {
     if (atomic_load(&n->n_exchange) > 0 || (events && !n->trim_us))
@@ -214,7 +215,7 @@ static int wait_ms(const struct net *n)
 }
 
 /* Check the invariants of connections, lanes and shares after a round. For debug builds. A check
- * visits all connections, so fewer rounds are checked if there are many. */
+ * visits all connections, so fewer rounds are checked if there are many connections. */
 static void check_round(const struct net *n, int *n_unchecked)
 {
     enum { CHECKED_CONNS = 64 };
@@ -249,7 +250,7 @@ void *loop_run(void *net)
         trim(n, n_ev > 0, now);
         check_round(n, &n_unchecked);
     }
-    while (n->hot) pump_hot(n); /* all connections are closed, so this only empties the list */
+    while (n->hot) pump_hot(n); /* all connections are closed, so the calls only empty the list */
     free_dead(n);
     access_flush(n);
     return NULL;

@@ -4,7 +4,7 @@
  *    net_drain   the loop thread ends after its last connection
  *    net_close   other threads, then everything that they used
  *
- * Each step of net_open may fail. net_close then releases a half-built server, so every part
+ * Each step of net_open may fail. net_close also releases a half-built server, so every part
  * accepts a zeroed state. */
 #include "net_impl.h"
 
@@ -70,7 +70,8 @@ static void *handler_run(void *handler)
     return NULL;
 }
 
-/* Run wake callbacks until the NULL of stop_threads. exchange_rerun drops the entry's reference. */
+/* Run wake callbacks until the NULL of stop_threads. exchange_rerun drops the reference of the
+ * queue's entry. */
 static void *stream_run(void *net)
 {
     struct net *n = net;
@@ -148,7 +149,7 @@ static int open_access_log(struct net *n, struct err *e)
 }
 
 /* Open the queues and lists. Each queue has room for every exchange once, and for the NULL that
- * ends its thread. So a push never fails. */
+ * ends its thread. Therefore a push never fails. */
 static int open_parts(struct net *n, struct err *e)
 {
     size_t n_queue = n->exchange_max + REFUSED_MAX + 1;

@@ -5,13 +5,13 @@
  *                        thread runs the handlers of ROUTE_QUICK independently of other handlers
  *   one stream thread    wake callbacks: continue long answers
  *
- * A request and its answer are an exchange. The loop owns it until the handler is called. The
- * handler owns it from then until exchange_reply, exchange_error or exchange_end. Every exchange
- * must reach one of these calls, even if its client has disconnected. A handler and its callbacks
- * never run at the same time. Only these threads call the functions of their exchange, unless a
- * comment gives another thread. One thread opens, drains and closes a server. The threads share
- * queues and one byte ring per stream. So a slow client fills only its ring and delays no other
- * client. */
+ * A request and its answer are an exchange. The loop owns an exchange until the handler is called.
+ * The handler then owns the exchange until exchange_reply, exchange_error or exchange_end. Every
+ * exchange must be ended by one of these calls, even if its client has disconnected. A handler and
+ * its callbacks never run at the same time. Only the threads of a handler and its callbacks call
+ * the functions of their exchange, unless a comment gives another thread. One thread opens, drains
+ * and closes a server. The threads share queues and one byte ring per stream. A slow client fills
+ * only its ring and delays no other client. */
 #ifndef QUOTH_NET_H
 #define QUOTH_NET_H
 
@@ -28,7 +28,7 @@ struct exchange; /* a request and its answer, opaque */
 struct net_key {
     const char *name, *secret; /* owned by the list; logs contain the name */
     double per_minute;         /* maximum rate of requests; 0: no limit */
-    double share;              /* weight of its fair share, [0.001, 1e6] (default 1) */
+    double share;              /* weight of the key's fair share, [0.001, 1e6] (default 1) */
     bool admin;                /* true if the client may also use routes of ROUTE_ADMIN */
     double token;              /* loop thread: level of the bucket that per_minute fills */
     int64_t token_us;          /* loop thread: time of `token`, as time_us */
@@ -38,22 +38,24 @@ struct net_keys {
     size_t n, cap;
 };
 
-/* Check an API key. ERR_ARG, without the key itself. This function and the next two are form_fn
- * (base/names.h). Their texts are borrowed for the call. Any thread. */
+/* Check an API key. ERR_ARG; its sentence does not contain the key. The function is a form_fn
+ * (base/names.h). Any thread. */
 int net_key_form(const char *secret, struct err *e);
-/* Check a list of networks of trusted proxies. ERR_ARG with the malformed item, ERR_MEMORY. */
+/* Check a list of networks of trusted proxies (a form_fn). ERR_ARG with the malformed item,
+ * ERR_MEMORY. Any thread. */
 int net_proxies_form(const char *text, struct err *e);
-/* Check an allowed origin: SCHEME://HOST[:PORT], "null" or "*". ERR_ARG for another form. */
+/* Check an allowed origin: SCHEME://HOST[:PORT], "null" or "*" (a form_fn). ERR_ARG for another
+ * form. Any thread. */
 int net_origin_form(const char *text, struct err *e);
 
 /* Add a key. Copy both texts; name NULL: "key1", "key2" ... ERR_ARG if the secret is a duplicate or
- * net_key_form rejects it. ERR_MEMORY; the list is then unchanged. */
+ * net_key_form rejects it. ERR_MEMORY. The list is unchanged after an error. */
 int net_keys_add(struct net_keys *k, const char *secret, const char *name, struct err *e);
 /* Add the keys of a file. A line is SECRET [name=TEXT] [rate=N] [share=X] [role=admin], with the
  * rate in requests per minute. `#` begins a comment. net_keys_read logs a warning if every user can
  * read the file. Errors contain file and line: ERR_FORMAT for a malformed field or a NUL, ERR_ARG
- * as of net_keys_add, ERR_MEMORY. net_keys_read: also ERR_IO and ERR_LIMIT. The keys before a
- * malformed line remain in the list. */
+ * as in net_keys_add, ERR_MEMORY. net_keys_read also returns ERR_IO and ERR_LIMIT. The keys before
+ * a malformed line remain in the list. */
 int net_keys_parse(struct net_keys *k, const char *text, size_t n, const char *path, struct err *e);
 /* Add the keys of the file `path`. Log a warning if every user can read the file. ERR_IO,
  * ERR_LIMIT, or an error of net_keys_parse. */
@@ -70,22 +72,23 @@ struct net_error {
     int status;
     /* error code for programs, in addition to the status, borrowed; NULL if none */
     const char *code;
-    int retry_after;  /* seconds; 0: no such header */
+    int retry_after;  /* value of Retry-After, seconds; 0: no header */
     const char *text; /* message for people, borrowed for `put`; set by exchange_error */
     /* id of the exchange, borrowed for `put`; set by exchange_error; NULL if none */
     const char *id;
 };
-/* Format of error bodies, and of other parts that the server adds to answers. They differ between
- * APIs. All pointers are static. */
+/* Format of error bodies, and of other parts that the server adds to answers. Each API has its own
+ * format. All pointers are static. */
 struct net_errors {
     const char *type;                                        /* "application/json" */
     void (*put)(struct buf *out, const struct net_error *e); /* append the body; any thread */
     const char *id_header; /* one more header with the id of the exchange; NULL if none */
     const char *ping;      /* a ping in a stream of events; NULL: a comment */
-    /* requests that select this format in the list `others` of another format: those with this
-     * header, in lower case, or with a path that begins so, such as "/api/"; NULL: none */
+    /* header name in lower case, and beginning of a path such as "/api/". A format in a list
+     * `others` is selected for requests with this header or path. NULL: none */
     const char *header, *path;
-    /* formats that precede this one, in their order; ends with NULL; NULL: none */
+    /* list of formats that take precedence over this format, in order; ends with NULL; NULL:
+     * none */
     const struct net_errors *const *others;
 };
 
@@ -109,8 +112,8 @@ enum {
     ROUTE_OPEN = 1,  /* the route requires no key */
     ROUTE_QUICK = 2, /* the handler is short, and its calls do not wait for other handlers */
     ROUTE_ADMIN = 4, /* only for administrators' keys if there are keys; 403 for others */
-    /* without keys: only for clients of this machine that connect directly, without a proxy; 403
-     * for others */
+    /* if there are no keys: only for clients on this machine that connect without a proxy; 403 for
+     * others */
     ROUTE_LOCAL = 8,
     ROUTE_FORM = 16, /* bodies may be multipart/form-data; 415 on other routes */
 };
@@ -141,24 +144,24 @@ struct net_options {
     const char *proxies;
     const char *access_log; /* file of the access log, "-": standard error; NULL: no log */
     int n_handler;          /* handler threads; 0: 2 */
-    int conn_max;           /* maximum number of connections, above which 503; 0: 1024 */
+    int conn_max;           /* maximum number of connections, then 503; 0: 1024 */
     size_t head_max;        /* maximum bytes of request line and headers, then 431; 0: 32 KiB */
     size_t body_max;        /* maximum bytes of a body, then 413; 0: 32 MiB */
     /* maximum bytes of all bodies beyond 64 KiB each, then 503; 0: 256 MiB */
     size_t body_total_max;
-    /* time without a first byte after which a connection may be closed for another one; 0: 100
+    /* time without a first byte after which a connection may be closed for a new connection; 0: 100
      * ms */
     int grace_ms;
     int head_ms;  /* time for a complete head, then 408; 0: 15 s */
     int body_ms;  /* maximum delay of a body behind a rate of 4 KiB/s, then 408; 0: 30 s */
     int idle_ms;  /* maximum time between requests; 0: 75 s */
     int write_ms; /* maximum time without progress in sending, then a disconnect; 0: 30 s */
-    int ping_ms;  /* idle time of an event stream before a comment is sent; 0: 15 s */
+    int ping_ms;  /* idle time of an event stream before a ping; 0: 15 s */
 };
 
 /* Open the sockets and start the threads. Sockets from systemd (LISTEN_FDS) replace host, port and
  * uds. The process's limit of open files is raised as conn_max requires. The server never raises
- * SIGPIPE. The caller owns *out, which is NULL after an error. The server is then closed. Errors:
+ * SIGPIPE. The caller owns *out, which is NULL after an error. Errors:
  *   ERR_ARG     malformed `proxies`, unknown host, too long uds, unusable certificate or key,
  *               only one of tls_cert and tls_key
  *   ERR_IO      the socket, the access log or epoll cannot be opened
@@ -180,7 +183,8 @@ void net_close(struct net *n); /* call net_drain with 0 ms, then free n; NULL is
 struct net_stats {
     int n_conn, n_exchange; /* current numbers of connections and exchanges */
     /* current number of answers, except those of ROUTE_QUICK. An answer counts from the end of the
-     * request's body to its last byte, or to the handler's end if the client disconnected */
+     * request's body to the answer's last byte, or to the handler's end if the client
+     * disconnected */
     int n_answer;
     /* accepted connections, answers, disconnects before the end of an answer */
     int64_t n_accepted, n_request, n_hangup;
@@ -214,8 +218,8 @@ void net_notify(const char *state);
 const char *exchange_path(const struct exchange *x); /* return the decoded path */
 /* Return the text matched by {}, decoded; NULL if the route has no {}. */
 const char *exchange_param(const struct exchange *x);
-/* Append the first value of a query parameter, decoded, to *out. Return 1, or 0 for an absent name.
- * Return -1 if the text is not percent-encoded UTF-8 or memory ran out (out->failed). */
+/* Append the first value of a query parameter, decoded, to *out. Return 1, or 0 if the name is
+ * absent. Return -1 if the text is not percent-encoded UTF-8 or memory ran out (out->failed). */
 int exchange_query(const struct exchange *x, const char *name, struct buf *out);
 /* Return the value of a header; NULL if absent. */
 const char *exchange_header(const struct exchange *x, const char *name);
@@ -229,7 +233,7 @@ const struct net_errors *exchange_errors(const struct exchange *x);
 /* Return the key of the request, borrowed from net_options.keys; NULL if the route requires no
  * key. */
 const struct net_key *exchange_key(const struct exchange *x);
-/* Return the number of the client by which limits are shared. The number is never 0. The number
+/* Return the client's number, which is never 0. Limits are shared by this number. The number
  * identifies the key, or the address if there is no key (see net_options.proxies). An IPv6 /64 is
  * one client. */
 uint64_t exchange_holder(const struct exchange *x);
@@ -237,17 +241,18 @@ uint64_t exchange_holder(const struct exchange *x);
 double exchange_holder_weight(const struct exchange *x);
 /* Return the time (time_us) at which the head was complete. */
 int64_t exchange_start_us(const struct exchange *x);
-/* Return the time (time_us) at which the body was complete. Latencies begin at it. */
+/* Return the time (time_us) at which the body was complete. Latencies are measured from this
+ * time. */
 int64_t exchange_arrival_us(const struct exchange *x);
 
 /* ---- the answer; for the handler or a callback only ---- */
 
 /* Add a header to the answer, before it begins. Both texts are copied. Control characters in the
- * value are dropped. The answer becomes exchange_no_memory's if memory runs out. */
+ * value are dropped. The answer becomes the answer of exchange_no_memory if memory runs out. */
 void exchange_add_header(struct exchange *x, const char *name, const char *value);
 
 /* Send a complete answer and end the exchange. type (NULL: none) and the body (n bytes) are copied.
- * The answer becomes exchange_no_memory's if memory runs out. */
+ * The answer becomes the answer of exchange_no_memory if memory runs out. */
 void exchange_reply(struct exchange *x, int status, const char *type, const void *body, size_t n);
 
 /* Send an error in the route's format and end the exchange. fmt is the message; how->text is
@@ -258,29 +263,30 @@ void exchange_error(struct exchange *x, const struct net_error *how, const char 
  * answer begins. */
 void exchange_no_memory(struct exchange *x);
 
-/* Send an answer in pieces: begin, push ..., end. The server sends pings in a stream of type
- * "text/event-stream". Pushes of any size are copied and buffered completely. The client is
- * disconnected if memory runs out (exchange_disconnected). exchange_room gives the backpressure:
- * the producer should stop if it returns false. `wake` is called after the ring has space again. */
+/* Begin an answer in pieces, which exchange_push and exchange_end continue. The server sends pings
+ * in a stream of type "text/event-stream". Pushes of any size are copied and buffered completely.
+ * The client is disconnected if memory runs out (exchange_disconnected). exchange_room provides
+ * backpressure: the producer should stop if exchange_room returns false. `wake` is called after the
+ * ring has space again. */
 void exchange_begin(struct exchange *x, int status, const char *type);
 /* Append n bytes to the answer. The bytes are copied. The client is disconnected if memory runs
  * out. */
 void exchange_push(struct exchange *x, const void *data, size_t n);
-/* Push the last bytes of an answer. The bytes are sent after exchange_end, which must follow. So a
- * client that has all bytes is not counted as one with an answer in progress. */
+/* Push the last bytes of an answer. The bytes are sent after exchange_end, which must follow.
+ * Therefore the answer of a client that has all bytes does not count as in progress. */
 void exchange_push_last(struct exchange *x, const void *data, size_t n);
 /* Return true if exchange_push has room. After false, `wake` runs once there is room. */
 bool exchange_room(struct exchange *x);
 void exchange_end(struct exchange *x); /* end the exchange, also before exchange_begin */
-/* End an answer that has begun, without its last bytes, and disconnect the client. So the client
- * detects that the answer is incomplete. */
+/* End an answer that has begun, without its last bytes. Disconnect the client, so that it detects
+ * that the answer is incomplete. */
 void exchange_abort(struct exchange *x);
 
 /* ---- long answers ---- */
 
-/* Continue an answer. Called after exchange_wake, after the ring has space again, and within
- * milliseconds of a hang-up (see exchange_disconnected). One call of `wake` may serve several calls
- * of exchange_wake. Stream thread; after exchange_move, a handler thread. */
+/* Continue an answer. The server calls `wake` after exchange_wake, after the ring has space again,
+ * and within milliseconds of a hang-up (see exchange_disconnected). One call of `wake` may serve
+ * several calls of exchange_wake. Stream thread; after exchange_move, a handler thread. */
 typedef void net_wake(struct exchange *x, void *ctx);
 
 /* Continue the exchange in `wake` after the handler returns without an answer. The server never
@@ -303,14 +309,14 @@ void exchange_wake(struct exchange *x);
  * only. Return true if a handler thread will call `wake` again. Return false if `wake` already runs
  * on a handler thread. */
 bool exchange_move(struct exchange *x);
-/* Return true if the client gets no more bytes, because it hung up or memory for the answer ran
- * out. A half-closed connection is not a hang-up. Any thread. */
+/* Return true if the client gets no more bytes, because the client disconnected or memory for the
+ * answer ran out. A half-closed connection is not a hang-up. Any thread. */
 bool exchange_disconnected(const struct exchange *x);
 /* Return true if the time of net_drain is over. The handler must then end the answer with an error.
  * The server disconnects the client a second later. `wake` is called after the result becomes true.
  * Any thread. */
 bool exchange_cut(const struct exchange *x);
-/* Log and count the answer with a status that differs from the sent one, for a stream that fails
+/* Log and count the answer with a status that differs from the sent status, for a stream that fails
  * after its head. Call before exchange_end, in the handler or `wake` only. */
 void exchange_set_status(struct exchange *x, int status);
 

@@ -30,12 +30,12 @@ struct ring {
 };
 /* Allocate the bytes. Return false if memory ran out. */
 bool ring_open(struct ring *r);
-/* Free the bytes. No side may use r after that. */
+/* Free the bytes. Neither reader nor writer may use r afterwards. */
 void ring_close(struct ring *r);
-/* Write s. Return the number of bytes that fitted. For the writer. */
+/* Write s. Return the number of bytes written. For the writer. */
 size_t ring_put(struct ring *r, const char *s, size_t n);
-/* Set *s to the next unread bytes, borrowed until ring_take, and return the number of contiguous
- * ones. For the reader. */
+/* Set *s to the next unread bytes, borrowed until ring_take. Return the number of contiguous bytes.
+ * For the reader. */
 size_t ring_span(const struct ring *r, const char **s);
 /* Remove n bytes, at most those of ring_span. For the reader. */
 void ring_take(struct ring *r, size_t n);
@@ -45,12 +45,12 @@ size_t ring_used(const struct ring *r);
 /* ---- holder.c ---- */
 
 enum lane_kind { LANE_QUICK, LANE_SHORT, LANE_LONG, N_LANE };
-/* lists of holders by their number: a list is short up to some thousand holders */
+/* number of lists of holders; the lists are short for up to some thousand holders */
 enum { HOLDER_BUCKETS = 1024 };
 struct holder_queue {                 /* a holder's queue in a lane */
     struct exchange *first, *last;    /* borrowed: exchanges that wait; NULL if none */
-    int n_busy;                       /* number of threads that the holder uses */
-    double due;                       /* time of its turn, in the lane's clock */
+    int n_busy;                       /* number of handler threads that the holder uses */
+    double due;                       /* due time of the holder's turn, in the lane's clock */
     struct holder_queue *prev, *next; /* borrowed: neighbours in the ring of turns; NULL if none */
 };
 struct conn_list {
@@ -65,7 +65,7 @@ struct holder {
      * to its address before its first request with a key. */
     int n_conn, n_exchange;
     /* connections without a complete head, oldest first. Connections in `idle` have sent bytes.
-     * Connections in `silent` have sent none. */
+     * Connections in `silent` have not sent any bytes. */
     struct conn_list idle, silent;
     struct holder_queue line[N_LANE];
     struct exchange *body_newest; /* borrowed: newest unfinished body that has acquired memory */
@@ -75,21 +75,22 @@ struct holder *holder_get(struct net *n, uint64_t id);
 /* Return the holder of id; NULL if none. */
 struct holder *holder_find(const struct net *n, uint64_t id);
 void holder_drop(struct net *n, struct holder *h); /* release a reference; NULL is allowed */
-/* Add c to its holder's lists of connections that may be closed for another one. */
+/* Add c to its holder's lists of connections that may be closed for a new connection. */
 void idle_link(struct conn *c, bool oldest);
 void idle_received(struct conn *c); /* record that bytes arrived on c */
-/* Remove c from its holder's lists, if it is there. Loop thread. */
+/* Remove c from its holder's lists. No effect if c is in no list. Loop thread. */
 void idle_unlink(struct conn *c);
 void conn_claim(struct conn *c, struct holder *h); /* transfer c to h */
 /* Return the connection to close for a new connection; NULL if none. The connection's holder has
  * most connections relative to the holder's weight. Only holders with a closable connection are
- * compared if `any`. A connection without a received byte is first, if it was accepted before
- * `silent_us`. */
+ * compared if `any`. A connection that was accepted before `silent_us` and has sent no byte is
+ * closed first. */
 struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us);
 
 /* ---- body.c ---- */
 
-/* BODY_SMALL_BYTES: larger bodies use shared memory and the lane for long bodies. */
+/* BODY_SMALL_BYTES: maximum size of a small body. Larger bodies use shared memory and the lane for
+ * long bodies. */
 enum { BODY_SMALL_BYTES = 64 * 1024 };
 /* Return true if body_acquire would succeed now for a body of n bytes. */
 bool body_fits(const struct exchange *x, int64_t n);
@@ -112,29 +113,30 @@ struct lane {
 struct finished {
     struct exchange *x; /* owned: a reference, which lane_reap drops */
     enum lane_kind lane;
-    bool keeps_body; /* true: the handler is postponed, and needs the body later */
+    bool keeps_body; /* true if the handler is postponed and needs the body later */
 };
-/* Open all lanes. ERR_MEMORY; call lane_close also after a failure. */
+/* Open all lanes. ERR_MEMORY. Call lane_close also after a failure. */
 int lane_open(struct net *n);
 /* Free all lanes. The handler threads must have ended. */
 void lane_close(struct net *n);
 void lane_add(struct net *n, struct exchange *x); /* queue x for a handler thread */
-/* Remove x from its lane. Return true if no handler has begun x and none will. */
+/* Remove x from its lane. Return true if no handler has begun or will begin with x. */
 bool lane_remove(struct net *n, struct exchange *x);
 void lane_reap(struct net *n); /* process handlers that have returned */
 /* Check the invariants of lane.c for all lanes. Return NULL, or a description of the violation. */
 const char *lane_check(const struct net *n);
-/* Report that the handler has returned. keeps_body: it is postponed. Consume a reference. Handler
- * thread. */
+/* Report that the handler has returned. keeps_body is true if the handler is postponed. Drop a
+ * reference. Handler thread. */
 void lane_finished(struct exchange *x, enum lane_kind lane, bool keeps_body);
 
 /* ---- error.c: answers for lack of memory or room, prepared at the start ---- */
 
 struct fixed {
-    /* owned. head: text without body and Content-Length. whole: text with both. */
+    /* owned. head: answer without body and Content-Length. whole: answer with body and
+     * Content-Length. */
     char *head, *whole;
 };
-/* Prepare the answers. n->o must be set. ERR_MEMORY; call fixed_close also after a failure. */
+/* Prepare the answers. n->o must be set. ERR_MEMORY. Call fixed_close also after a failure. */
 int fixed_open(struct net *n, struct err *e);
 void fixed_close(struct net *n); /* free the memory; a zeroed net is allowed */
 /* Return the prepared out-of-memory answer, in the format of the exchange's route. Borrowed from
@@ -152,19 +154,21 @@ enum task { TASK_IDLE, TASK_QUEUED, TASK_RUN, TASK_RUN_AGAIN };
 
 /* Invariants of an exchange. The names in parentheses are the functions that enforce them.
  *
- * (1) It is the exchange of at most one connection, and conn->x is x. conn is NULL after the
+ * (1) An exchange x belongs to at most one connection, and conn->x is x. conn is NULL after the
  *     connection is closed. (conn_check)
- * (2) `waits` is true if and only if it is in the line of its holder and lane. (lane_check)
- * (3) n_ref counts the loop, the handler side, and each queue that contains it. The loop frees it
- *     after the last reference, never another thread. (CHECK in exchange_drop)
- * (4) Its stages are NONE, BEGUN, COMPLETE in this order, and an answer begins once. (CHECK in
- *     put_head)
- * (5) The handler side ends it exactly once: `ended` is then true, and `stage` COMPLETE. (CHECK in
- *     finish)
- * (6) At most one thread runs its handler or `wake`: the thread that set `task` to RUN. (the
- *     transitions in exchange.c)
- * (7) It is in the queue `inbox` at most once (in_inbox), and in `woken` or a lane's queue at most
- *     once (QUEUED). So a queue with room for all exchanges is never full. (CHECK in ring_loop) */
+ * (2) `waits` is true if and only if the exchange is in the line of its holder and lane.
+ *     (lane_check)
+ * (3) n_ref counts the loop, the handler side, and each queue that contains the exchange. Only the
+ *     loop frees the exchange, after the last reference. (CHECK in exchange_drop)
+ * (4) The stages of an exchange are NONE, BEGUN, COMPLETE in this order, and an answer begins once.
+ *     (CHECK in put_head)
+ * (5) The handler side ends the exchange exactly once: `ended` is then true, and `stage` is
+ *     COMPLETE. (CHECK in finish)
+ * (6) At most one thread runs the handler or `wake` of an exchange: the thread that set `task` to
+ *     RUN. (the transitions in exchange.c)
+ * (7) An exchange is in the queue `inbox` at most once (in_inbox), and in `woken` or a lane's queue
+ *     at most once (QUEUED). Therefore a queue with room for all exchanges is never full. (CHECK in
+ *     ring_loop) */
 struct exchange {
     struct net *net;  /* borrowed */
     atomic_int n_ref; /* references: loop, handler side, one per queue that contains it */
@@ -180,20 +184,20 @@ struct exchange {
     uint64_t holder_id;
     int64_t start_us, arrival_us; /* times at which its head and its body were complete */
     bool close_wanted;            /* true: close the connection after this answer */
-    /* true: `wake` runs on handler threads; the handler side writes `moved` before it sends a
+    /* true if `wake` runs on handler threads; the handler side writes `moved` before it sends a
      * message */
     bool moved;
 
     /* fields of the handler side */
-    /* true: `wake` is `again` of exchange_defer; written before messages, as `moved` */
+    /* true if `wake` is `again` of exchange_defer; written before a message, like `moved` */
     bool deferred;
-    void *again_ctx;          /* borrowed: ctx of `again` while it runs; else NULL */
+    void *again_ctx;          /* borrowed: ctx of `again` while `again` runs; NULL otherwise */
     struct buf header;        /* lines added to the answer's head */
     net_wake *wake;           /* static; NULL before exchange_keep */
     void *wake_ctx;           /* borrowed: argument of wake; the handler frees it before the end */
     bool ended, chunked, sse; /* ended: the handler side has ended the answer */
-    bool pushes_last;         /* true: the bytes pushed now are the answer's last ones */
-    /* true: the loop sends the chunk that ends the answer; for STAGE_COMPLETE */
+    bool pushes_last;         /* true if the bytes pushed now are the answer's last bytes */
+    /* true if the loop sends the chunk that ends the answer; for STAGE_COMPLETE */
     bool sends_last_chunk;
     int status;
     struct buf out, spill; /* spill: pushed bytes that wait for space in the ring */
@@ -218,7 +222,7 @@ struct exchange {
     struct holder *holder;
     enum lane_kind lane;
     bool waits; /* true if the exchange waits for a thread of its lane */
-    /* counted: true if it is one of net.n_answer until it has `answered` */
+    /* counted: true if net.n_answer includes the exchange until it is answered */
     bool counted, answered;
     /* unfinished: true if its body is in the list of its holder. settled: true if its body is
      * complete. */
@@ -237,17 +241,18 @@ const char *status_reason(int status); /* return the reason phrase of a status, 
 void exchange_reap(struct net *n);     /* free finished exchanges; loop thread */
 /* Count x as an answer in progress, if its route is not quick. Loop thread. */
 void exchange_count(struct exchange *x);
-/* Count x as answered in the server and in its holder, also while the handler runs. Loop thread. */
+/* Count x as answered in the server and in its holder, even if the handler still runs. Loop
+ * thread. */
 void exchange_answered(struct exchange *x);
 /* Return a new exchange with references of the loop and the handler side; NULL if memory ran out.
  * Loop thread. */
 struct exchange *exchange_open(struct net *n);
 /* Add a reference. Any thread that has a reference. */
 void exchange_ref(struct exchange *x);
-/* Drop a reference. The loop thread frees x after the last one. Any thread. */
+/* Drop a reference. The loop thread frees x after the last reference. Any thread. */
 void exchange_drop(struct exchange *x);
 /* Run the route's handler, `again` of exchange_defer, or exchange_rerun after exchange_move. Return
- * true if the handler is postponed, and the body is needed later. Handler thread. */
+ * true if the handler is postponed and needs the body later. Handler thread. */
 bool exchange_run(struct exchange *x);
 /* Flush the spill, send a ping if one is due, and call wake. Drop a reference. */
 void exchange_rerun(struct exchange *x);
@@ -276,13 +281,13 @@ uint64_t address_id(const struct address *a);
 bool address_is_loopback(const struct address *a);
 /* Write the address as text, NUL-terminated, at most n bytes. */
 void address_put(char *out, size_t n, const struct address *a);
-/* Parse "10.0.0.0/8, ::1, unix" or "*"; text NULL: no networks. Call client_networks_deinit in any
- * case. ERR_ARG with the malformed item, ERR_MEMORY. */
+/* Parse "10.0.0.0/8, ::1, unix" or "*"; text NULL: no networks. Call client_networks_deinit also
+ * after an error. ERR_ARG with the malformed item, ERR_MEMORY. */
 int client_networks_parse(struct client_networks *w, const char *text, struct err *e);
 /* Free the networks; accepts a zeroed or half-parsed w. */
 void client_networks_deinit(struct client_networks *w);
 /* Replace *a, the sender of the head, by the client that the trusted proxies report. Return false
- * if the sender is the client. */
+ * if the sender itself is the client. */
 bool client_forwarded(struct address *a, const struct client_networks *w, const struct head *h);
 
 /* ---- guard.c ---- */
@@ -295,7 +300,7 @@ struct guard {
 };
 /* Return true if a Host header is allowed; host NULL: the header is absent, which is allowed. */
 bool guard_host(const struct guard *g, const char *host);
-/* Return true if a page of that Origin may send requests to that Host; origin NULL: always. */
+/* Return true if a page of that Origin may send requests to that Host, or if origin is NULL. */
 bool guard_origin(const struct guard *g, const char *origin, const char *host);
 bool name_is_loopback(const char *host); /* return true for a Host or address of loopback */
 
@@ -315,8 +320,8 @@ int key_wait_s(struct net_key *key, int64_t now_us); /* return 0, or the seconds
 
 struct sock {
     int fd;
-    bool fin; /* true if the client sends no more bytes; it may still read */
-    /* results of the last read: true if no byte is left; true at the end of the input */
+    bool fin; /* true if the client sends no more bytes; the client may still read */
+    /* drained: true if the last read left no byte. eof: true at the end of the input */
     bool drained, eof;
 };
 /* Results of reads and writes; other results are numbers of bytes. Only a handshake returns
@@ -332,8 +337,9 @@ void sock_event(struct sock *s, unsigned events); /* process epoll events, befor
 
 struct tls_server;
 struct tls;
-/* Open a server's TLS from two PEM files. The caller owns *t, and calls tls_server_close in any
- * case. ERR_ARG if a file cannot be used or the key is not the certificate's, ERR_MEMORY. */
+/* Open a server's TLS from two PEM files. The caller owns *t, and calls tls_server_close also after
+ * an error. ERR_ARG if a file cannot be used or the key does not match the certificate,
+ * ERR_MEMORY. */
 int tls_server_open(struct tls_server **t, const char *cert, const char *key, struct err *e);
 /* Free the keys of a server; NULL is allowed. */
 void tls_server_close(struct tls_server *t);
@@ -347,7 +353,7 @@ int tls_handshake(struct tls *t);
 ssize_t tls_read(struct tls *t, char *s, size_t n);
 /* Write at most n bytes. Return their number, IO_AGAIN or IO_FAIL. */
 ssize_t tls_write(struct tls *t, const char *s, size_t n);
-/* Send close_notify without waiting for the peer's. */
+/* Send close_notify without waiting for the close_notify of the peer. */
 void tls_goodbye(struct tls *t);
 
 /* ---- listen.c, systemd.c ---- */
@@ -355,14 +361,14 @@ void tls_goodbye(struct tls *t);
 struct listener {
     int fd, port; /* port 0: a unix socket */
     bool loopback;
-    /* path: path of the unix socket if it was created here; needed for its removal */
+    /* path: path of the unix socket that listen_close removes; "" if none was created */
     char url[160], path[112];
 };
-/* Open the socket: systemd's, o->uds, or o->host and o->port. Call listen_close in any case.
- * ERR_ARG for an unknown host or a too long path, ERR_IO if the address is in use or forbidden,
- * ERR_MEMORY. */
+/* Open the socket: from systemd, for o->uds, or for o->host and o->port. Call listen_close also
+ * after an error. ERR_ARG for an unknown host or a too long path, ERR_IO if the address is in use
+ * or forbidden, ERR_MEMORY. */
 int listen_open(struct listener *l, const struct net_options *o, struct err *e);
-/* ERR_ARG for a host without an address */
+/* Check that the host can be resolved. ERR_ARG for a host without an address. */
 int listen_check(const char *host, int port, struct err *e);
 int listen_passed(void); /* return the first socket from systemd, or -1 */
 /* Close the socket and remove the path of its UNIX socket. */
@@ -387,7 +393,7 @@ struct conn {
     struct tls *tls; /* TLS over sock, owned; NULL if none */
     enum conn_state state;
     bool local;  /* true for a unix socket */
-    bool refuse; /* true: reject with 503, because the connection is above the limit */
+    bool refuse; /* true if the connection is above the limit and is rejected with 503 */
     bool probed, hot, dead, idle;
     bool has_received;                  /* true after its first byte: a key may follow soon */
     struct holder *holder;              /* owned: a reference, until the connection is dead */
@@ -396,11 +402,11 @@ struct conn {
     struct chunks chunks;
     /* owned: a reference to the exchange in progress; NULL except in CONN_BODY and CONN_ANSWER */
     struct exchange *x;
-    int64_t accepted_us, deadline_us; /* time of the accept; deadline, 0: none */
+    int64_t accepted_us, deadline_us; /* time of acceptance; deadline (0: none) */
     struct address address;
     char peer[80];
 };
-/* Make a connection of an accepted socket; fd is closed if that fails. Loop thread. */
+/* Open a connection for an accepted socket. Close fd after a failure. Loop thread. */
 void conn_open(struct net *n, int fd, const char *peer, const struct address *address);
 void conn_pump(struct conn *c); /* advance the state machine without blocking */
 /* Process epoll events of c, then advance c. Loop thread. */
@@ -415,10 +421,10 @@ const char *conn_check(const struct net *n);
 
 /* ---- check.c: checks before a request is handled ---- */
 
-/* Set route, key and headers of an exchange with a complete head. Return false if it was rejected
- * and answered. Loop thread. */
+/* Set route, key and headers of an exchange with a complete head. Return false if the exchange was
+ * rejected and answered. Loop thread. */
 bool check_head(struct conn *c, struct exchange *x);
-extern const char body_full[]; /* message of a 503 for lack of memory */
+extern const char body_full[]; /* message of a 503 if memory for bodies is exhausted */
 
 /* ---- access.c, count.c: record finished answers. Loop thread ---- */
 
@@ -456,8 +462,8 @@ struct net {
     struct fixed no_room, no_tls, *no_memory;
 
     /* fields of the loop thread */
-    /* owned: open and dead connections. hot and hot_last are the oldest and the newest of the open
-     * ones with more input. */
+    /* owned: open and dead connections. hot and hot_last are the oldest and the newest open
+     * connection with more input. */
     struct conn *conns, *hot, *hot_last, *dead;
     /* owned: holders, as a list and by number; freed with their last reference */
     struct holder *holders, *holder_bucket[HOLDER_BUCKETS];
@@ -470,8 +476,8 @@ struct net {
     struct buf access;     /* pending lines of the access log */
     int64_t access_due_us; /* time at which the pending lines are written */
     int64_t trim_us; /* time at which free memory is returned if no request is in flight; 0: none */
-    bool access_at_once; /* true if the log is a terminal: write each line immediately */
-    bool paused;         /* true if no descriptors are left, which stops accepting */
+    bool access_at_once; /* true if the log is a terminal, which gets each line immediately */
+    bool paused;         /* true if accepting is paused, because no descriptors are left */
     bool listening;
 
     atomic_bool rung, draining, cut;
@@ -485,14 +491,14 @@ void net_ring(struct net *n); /* wake the loop thread; any thread */
 void *loop_run(void *net);
 /* maximum delay of lines of the access log, so that many answers share one write */
 enum { ACCESS_MS = 100 };
-/* Maximum numbers of connections beyond conn_max. REFUSED_MAX: for holders below their share.
- * FRESH_MAX: for more connections without a received byte. */
+/* Maximum numbers of connections beyond conn_max. REFUSED_MAX: connections of holders below their
+ * share. FRESH_MAX: further connections without a received byte. */
 enum { REFUSED_MAX = 128, FRESH_MAX = 1024 };
 /* time limit of handlers for the end of the answers that net_drain truncates */
 enum { CUT_MS = 1000 };
-/* READ_BYTES: size of one read, so that a connection with a long body does not hold up the others.
- * LINGER_MS: time in which a client may read a rejection before the close. LINGER_DRAIN_MS: the
- * same while the server ends. */
+/* READ_BYTES: size of one read; the limit keeps a long body from delaying other connections.
+ * LINGER_MS: time in which a client may read a rejection before the close. LINGER_DRAIN_MS: time in
+ * place of LINGER_MS while the server drains. */
 enum { READ_BYTES = 64 * 1024, LINGER_MS = 2000, LINGER_DRAIN_MS = 200 };
 
 #endif

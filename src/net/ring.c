@@ -1,6 +1,6 @@
-/* ring.c - a byte ring with one writer and one reader. It transfers a stream's bytes from their
- * producer to the owner of the socket. It needs no lock, extra copy or allocation. The fields head
- * and tail never decrease. The ring contains head - tail bytes. */
+/* ring.c - a byte ring with one writer and one reader. A ring transfers a stream's bytes from their
+ * producer to the owner of the socket. A ring needs no lock, extra copy or allocation. The fields
+ * head and tail never decrease. The ring contains head - tail bytes. */
 #include "net_impl.h"
 
 #include "base/check.h"
@@ -27,8 +27,9 @@ size_t ring_used(const struct ring *r)
     return (size_t)(atomic_load_explicit(&r->head, memory_order_acquire) - tail);
 }
 
-/* The bytes are written before `head` is released, so a reader of the new `head` also reads the
- * bytes. The second copy is for the part after the end of the ring. */
+/* Write the bytes before `head` is released, so that a reader of the new `head` also reads the
+ * bytes. A second copy writes the bytes that do not fit before the end of the ring to its
+ * beginning. */
 size_t ring_put(struct ring *r, const char *s, size_t n)
 {
     size_t used = ring_used(r), room = RING_BYTES - used;

@@ -1,5 +1,5 @@
-/* route.c - find the handler of a method and a path. A server has a few dozen routes, so a linear
- * search is enough. */
+/* route.c - find the handler of a method and a path. A linear search is enough, because a server
+ * has fewer than 100 routes. */
 #include "net_impl.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* serve_test.h - for tests of net: a server with a few routes, and a client for raw bytes. A client
+/* serve_test.h - for tests of net: a server with test routes, and a client for raw bytes. A client
  * belongs to one thread at a time. */
 #ifndef QUOTH_NET_SERVE_TEST_H
 #define QUOTH_NET_SERVE_TEST_H
@@ -26,7 +26,7 @@
 struct rig {
     struct net *net;
     atomic_int n_slot, n_waiting, n_disconnected, n_streaming, n_ended;
-    /* [n_slot] exchanges of /wait; all are set once n_waiting is n_slot */
+    /* [n_slot] exchanges of /wait; all are set if n_waiting is n_slot */
     struct exchange *waiting[256];
     atomic_bool release, stop;
     atomic_int n_tick, n_blocked;

@@ -2,8 +2,9 @@
  *
  * Events are edge-triggered (EPOLLET), so reading continues until no byte is left. A read that
  * returned less than requested has emptied the socket (epoll(7)). The next read would return
- * EAGAIN, so it is skipped until an event reports more bytes. Without this rule, half of all reads
- * returned EAGAIN. There is no event after a FIN, so the input is then read to its end. */
+ * EAGAIN, so it is skipped until an event reports more bytes. Half of all reads returned EAGAIN
+ * before reads were skipped. No event follows a FIN, so the input is read to its end after a
+ * FIN. */
 #include "net_impl.h"
 
 #include <errno.h>

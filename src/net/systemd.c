@@ -33,6 +33,6 @@ void net_notify(const char *state)
     if (fd < 0) return;
     ssize_t put = sendto(fd, state, strlen(state), MSG_NOSIGNAL, (struct sockaddr *)&a,
                          (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n));
-    (void)put; /* a failure is harmless: the manager has ended */
+    (void)put; /* ignore a failure, which means that the manager has ended */
     close(fd);
 }

@@ -1,11 +1,11 @@
 /* tls.c - TLS 1.2 and 1.3 over non-blocking sockets, by OpenSSL.
  *
  * One read of the socket returns as many records as are available. By default OpenSSL reads each
- * record's head, then its body, then checks for more. This takes five reads per request instead of
+ * record's head, then its body, then checks for more, which takes five reads per request instead of
  * one. SSL_MODE_RELEASE_BUFFERS frees the 33 KiB of an idle connection.
  *
- * A client may close its side of the socket without a TLS close. This has the effect of a TLS
- * close. HTTP's framing determines the end of a message, so a truncation is always detected. */
+ * If a client closes its side of the socket without a TLS close, the effect is that of a TLS close.
+ * HTTP's framing determines the end of a message, so a truncation is always detected. */
 #include "net_impl.h"
 
 #include <openssl/err.h>
@@ -34,8 +34,8 @@ static int fail(struct err *e, const char *what, const char *path)
 
 /* ---- the socket as a BIO ---- */
 
-/* Read from the socket for OpenSSL. It treats a result of 0 or -1 as an error unless the retry flag
- * is set. */
+/* Read from the socket for OpenSSL. OpenSSL treats a result of 0 or -1 as an error unless the retry
+ * flag is set. */
 static int bio_read(BIO *b, char *to, int n)
 {
     ssize_t got = sock_read(BIO_get_data(b), to, (size_t)n);
@@ -56,7 +56,7 @@ static long bio_ctrl(BIO *b, int cmd, long n, void *p)
 {
     (void)n, (void)p;
     if (cmd == BIO_CTRL_EOF) return ((struct sock *)BIO_get_data(b))->eof;
-    return cmd == BIO_CTRL_FLUSH; /* only a flush succeeds, because no byte is buffered */
+    return cmd == BIO_CTRL_FLUSH; /* a flush succeeds, because no byte is buffered */
 }
 
 static BIO_METHOD *socket_method(void)
