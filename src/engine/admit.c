@@ -1,22 +1,23 @@
-/* admit.c - admission: selection of the waiting sequences that join the running ones.
+/* admit.c - admission: selection of the waiting sequences that join the running sequences.
  *
- * A waiting sequence is admitted if there are pages for all its known tokens. The need of running
- * prompts and a watermark stay free, so that no preemption immediately reverts the admission.
- * Policies that preempt may displace running sequences for a waiting sequence that ranks before
- * them. They displace no sequence that has run for less than twice the cost of its return.
+ * A waiting sequence is admitted if there are pages for all its known tokens. The pages that
+ * running prompts need and a watermark stay free, so that no preemption immediately reverts the
+ * admission. Policies that preempt may displace running sequences for a waiting sequence of a
+ * better rank. A policy displaces no sequence that has run for less than twice the cost of its
+ * return.
  *
  * (1) A sequence is admitted only if pages_left is at least 0 for it, and a place is free.
  * (2) After a preemption a step admits at most one sequence: the sequence for which another was
  *     displaced.
- * (3) A holder that has all its places (portion.c) does not keep other holders from their places.
+ * (3) A holder that has all its places (portion.c) does not prevent the admission of other holders.
  * (4) Neither the watermark nor reserved pages prevent an admission if no running sequence can
- *     continue. So the engine never waits for itself. */
+ *     continue. Therefore the engine never waits for itself. */
 #include "engine_impl.h"
 
-/* RESIDE_US: minimum time between admission and displacement. It is about a step of 8 sequences of
- * llama-1b (57 to 63 ms, docs/measurements.md). GROWTH_ROWS: free rows per running sequence, enough
- * for 16 steps without a preemption.
- * WATERMARK: at least 1 / 100 of the pages stays free, as in vLLM. */
+/* RESIDE_US: minimum time between admission and displacement. The time is about a step of 8
+ * sequences of llama-1b (57 to 63 ms, docs/measurements.md). GROWTH_ROWS: free rows per running
+ * sequence, enough for 16 steps without a preemption. WATERMARK: at least 1 / 100 of the pages
+ * stays free, as in vLLM. */
 enum { RESIDE_US = 50 * 1000, GROWTH_ROWS = 16, WATERMARK = 100 };
 
 /* ---- room ---- */
@@ -39,8 +40,8 @@ static int pages_left(const struct engine *en, const struct seq *s, int n_runnin
     return n < n_state ? n : n_state;
 }
 
-/* Return true if the holder of s has all its places. Beams advance together, so all beams of a
- * group get places. */
+/* Return true if the holder of s has all its places. The limit does not apply to beams, because all
+ * beams of a group advance together. */
 static bool is_full(const struct engine *en, const struct seq *s)
 {
     return !en->plan.blocked && !s->group->beam && portion_full(en, s);
@@ -65,7 +66,7 @@ static bool has_resided(const struct engine *en, const struct seq *s)
 static bool may_displace(const struct engine *en, const struct seq *s, const struct seq *last,
                          int n_yielded)
 {
-    /* the mask of a sequence in STALL_MASK is made soon */
+    /* STALL_MASK does not count, because the mask of the sequence will be ready soon */
     bool stuck = last->stall && last->stall != STALL_MASK;
     if (stuck || (en->plan.idle && rank_before(s, last))) return true;
     if (policy_yields(en->policy, &last->entity, &s->entity, n_yielded)) return true;
@@ -76,7 +77,8 @@ static bool may_displace(const struct engine *en, const struct seq *s, const str
 }
 
 /* Return the sequence to displace if s lacks only a place: the permitted sequence with the least
- * cost of return. It is one of the holder's sequences if the holder of s is full. NULL if none. */
+ * cost of return; NULL if none. If the holder of s has all its places, the result is a sequence of
+ * this holder. */
 static struct seq *cheapest_victim(struct engine *en, const struct seq *s)
 {
     struct seq *best = NULL;
@@ -101,8 +103,8 @@ static void make_way(struct engine *en, struct seq *last)
     stats_count(en->stats, STAT_displaced, 1);
 }
 
-/* Make room for s, as its rank permits. Displace one sequence if s lacks only a place. Otherwise
- * displace the last sequences if their pages are enough. */
+/* Make room for s if its rank permits. Displace one sequence if s lacks only a place. Otherwise
+ * displace the sequences that rank last if their pages are enough. */
 static bool make_room(struct engine *en, const struct seq *s)
 {
     int n = en->n_running;
@@ -117,7 +119,7 @@ static bool make_room(struct engine *en, const struct seq *s)
 }
 
 /* Displace sequences for s. One batch copies s in, and copies the other sequences out. The copies
- * of s are reserved: without them, its pages would keep the K and V of another sequence. A
+ * of s are reserved, because its pages would otherwise keep the K and V of another sequence. A
  * displaced sequence without a copy is recomputed. */
 static bool displace(struct engine *en, const struct seq *s)
 {
@@ -149,7 +151,7 @@ static struct seq *first_waiting(struct engine *en, int64_t *oldest_us)
 }
 
 /* Move a sequence from waiting to running. The figures of its wait and of the cache are recorded
- * only at its first admission. So preempted sequences are not counted twice. */
+ * only at its first admission. Therefore preempted sequences are not counted twice. */
 static void admit_seq(struct engine *en, struct seq *s)
 {
     bool first = atomic_load(&s->group->door.state) != DOOR_INSIDE;
@@ -158,7 +160,7 @@ static void admit_seq(struct engine *en, struct seq *s)
         return;
     }
     hold_acquire(en, s);
-    s->entity.n_left = s->n_token - s->n_kv; /* tokens from the cache have no cost */
+    s->entity.n_left = s->n_token - s->n_kv; /* tokens from the cache cost no time */
     seq_run(en, s);
     if (!constraint_admit(en, s)) {
         s->stall = STALL_ADMITTED;
@@ -185,11 +187,11 @@ static bool can_continue(const struct engine *en, int i)
     return false;
 }
 
-/* Set plan.idle if no running sequence can continue. Then running beams wait for waiting beams of
- * their groups, and nothing continues until those have room. Groups get room in the order of
- * arrival, under every policy, so that one group gets all its beams. Any other order can deadlock:
- * two groups have beams of equal rank, or no sequence can join the batch. A sequence may also lack
- * a page while beams rank before it. */
+/* Set plan.idle if no running sequence can continue. In this state, running beams wait for waiting
+ * beams of their groups, and no sequence continues until the waiting beams have room. Groups get
+ * room in the order of arrival, under every policy, so that one group gets all its beams. Any other
+ * order can deadlock, if two groups have beams of equal rank or no sequence can join the batch. A
+ * sequence may also lack a page while beams rank before it. */
 static void find_idle(struct engine *en)
 {
     int n = en->n_running;
@@ -224,7 +226,7 @@ void admit_waiting(struct engine *en)
         bool full = is_full(en, s);
         if (!fits(en, s) && !displace(en, s)) {
             if (!full) return;
-            portion_bar(en, s); /* other holders may have room */
+            portion_bar(en, s); /* other holders may still have room */
             continue;
         }
         admit_seq(en, s);

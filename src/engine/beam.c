@@ -1,11 +1,12 @@
-/* beam.c - beam search: the `width` most likely beginnings continue together, each as a sequence.
+/* beam.c - beam search: the `width` most likely partial answers continue together, each as a
+ * sequence.
  *
  *   rows of all beams --beam_pick--> each beam's best continuations
  *        --beam_advance, when all have theirs--> finished ones, and the beams of the next token
  *
  * The rules for keeping, finishing and stopping are those of transformers (generation/utils.py,
  * _beam_search), over the model's own distribution. max(2, 1 + stop tokens) x width continuations
- * are considered. So `width` continuations remain even if all other continuations stop. A
+ * are considered. Therefore `width` continuations remain even if all other continuations stop. A
  * continuation among the first `width` that stops is finished. The rank of a continuation is the
  * sum of its logprobs / length ^ length_penalty.
  *
@@ -26,8 +27,8 @@ struct continuation {
     int parent;
     struct logprob chosen;
     const struct logprob *top; /* borrowed [n_top]: most likely tokens of the parent */
-    float score;               /* sum of logprobs, with this token */
-    bool stops;                /* true: ends by a stop token or at the length limit */
+    float score;               /* sum of logprobs, this token included */
+    bool stops;                /* true: the beam ends by a stop token or at the length limit */
 };
 
 /* All arrays are in the group's arena. */
@@ -38,7 +39,7 @@ struct beam {
     int n_next;
     /* arena [width] finished beams, best first; their tokens are in `token` */
     struct ranked_answer *hyp;
-    int32_t **token;         /* arena [width + 1][max_tokens], the last one spare */
+    int32_t **token;         /* arena [width + 1][max_tokens], the last one is spare */
     struct logprob **record; /* arena [width + 1][max_tokens, 1 + n_logprob] */
     bool improving;
     bool failed; /* true: a constraint failed, and there is no answer */
@@ -62,7 +63,7 @@ static int n_keep(const struct engine *en, const struct request *r)
     return (n > 1 ? 1 + n : 2) * r->beam_width;
 }
 
-/* Validate a beam search. Beams wait for each other, so there must be room for all of them
+/* Validate a beam search. Beams wait for each other, so the engine must have room for all beams
  * together. */
 int beam_check(const struct engine *en, const struct request *r, struct err *e)
 {
@@ -209,8 +210,8 @@ static struct ranked_answer copy_answer(const struct engine *en, struct group *g
                                   .score = score};
 }
 
-/* Return the length of n generated tokens to the power of the length penalty. As in transformers, a
- * token that is forced after a decoder's start token counts as generated. */
+/* Return the length of n generated tokens to the power of the length penalty. A token that is
+ * forced after a decoder's start token counts as generated, as in transformers. */
 static float length_of(const struct engine *en, const struct group *g, int n)
 {
     const int n_forced = en->executor.n_start > 1 ? en->executor.n_start - 1 : 0;
@@ -266,8 +267,8 @@ static void replace_seq(struct engine *en, struct seq *s, const struct seq *pare
     seq_follow(en, s, parent);
 }
 
-/* Return the sequence of continuation i: the parent's if i is the parent's first continuation,
- * otherwise a sequence without a continuation. */
+/* Return the sequence of continuation i: the parent's sequence if i is the parent's first
+ * continuation, otherwise a sequence without a continuation. */
 static int seq_of_continuation(struct group *g, const int *place_of,
                                const struct continuation *const *go, int i, int n)
 {
@@ -307,8 +308,8 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
         for (int k = 0; k < n; k++) continues |= place_of[k] == i;
         g->seq[i].picked = false;
         if (!continues)
-            seq_idle(en,
-                     &g->seq[i]); /* the vocabulary may have fewer tokens than there are beams */
+            seq_idle(en, &g->seq[i]); /* the vocabulary may have fewer tokens than the number of
+                                   * beams */
     }
 }
 

@@ -1,40 +1,42 @@
-/* budget.c - an online model of a step's time; see budget.h.
+/* budget.c - an online model of a step's time; budget.h describes its use.
  *
  *   time = speed * (w0 + w1 [prompts and decodes mixed]
  *                   + w2 rows up to 32 + w3 rows from 33 to 256 + w4 rows beyond
  *                   + w5 positions read + w6 pairs of a prompt's row and a position before it)
  *
  * A step reads all weights once, however few its rows are: w0. Further rows cost little until
- * arithmetic takes longer than reading, so the slope changes there. No slope is negative. A slope
- * without observations equals the one before it.
+ * arithmetic takes longer than reading the weights, so the slope changes at that number of rows. No
+ * slope is negative. A slope without observations equals the previous slope.
  *
  * The weights are a least squares fit of relative errors over the last steps. Coordinate descent
- * starts from their last values, so a direction without information stays unchanged. The weights of
+ * starts from the last weights, so a direction without information stays unchanged. The weights of
  * three kinds of steps decay separately. Otherwise an hour of decoding would erase the cost of
  * prompts. A sudden change of the machine, such as another process, changes `speed` within a few
- * steps. It does not change the weights, because a step's weight in the fit falls with its distance
- * from its estimate. For `speed` the ratio is clamped to [0.5, 2].
+ * steps. A sudden change does not change the weights, because a step's weight in the fit falls with
+ * its distance from its estimate. For `speed` the ratio is clamped to [0.5, 2].
  *
- * No steps without prompts are observed while prompts and decodes are mixed for long. So one step
+ * If all steps mix prompts and decodes, steps without prompts are not observed. Therefore one step
  * in 64 gets no prompts, or one step in 16 if the sequences that decode have changed since the last
- * such step. Such a step has its full weight, even if its time is far from the estimate. The
- * estimate of a count's cost is unreliable if the count is almost equal in all recent steps. The
- * two rules were measured with 1 to 32 sequences of 64 to 8 k tokens, which changed every 500
- * steps. With a target of 2, p99 was 3.6 to 4.0 times idle without the rules and 2.1 with them.
- * Separate sums for decodes of each size changed nothing.
+ * step without prompts. A step without prompts has its full weight, even if its time is far from
+ * the estimate. The estimate of a count's cost is unreliable if the count is almost equal in all
+ * recent steps. The two rules were measured with 1 to 32 sequences of 64 to 8 k tokens, which
+ * changed every 500 steps. With a target of 2, the 99th percentile was 3.6 to 4.0 times the idle
+ * time without the rules, and 2.1 times with the rules. Separate sums for decodes of each size
+ * changed nothing.
  *
- * The target must hold for 99 steps in 100, not on average. So `margin` follows the 99th percentile
- * of time / estimate, and 5 % of the target is kept in reserve.
+ * The target must hold for 99 steps in 100, not on average. Therefore `margin` follows the 99th
+ * percentile of time / estimate, and 5 % of the target is kept in reserve.
  *
- * The default target is twice the time of a step without prompts. A prompt then gets half of the
- * time. The decodes pay the step's fixed part, so the prompt has more than a quarter of the rows
- * per second that it would have alone. Streams never slow down by more than a factor of 2. The
- * maximum target is 4 times, that is three quarters of the time. For a model whose steps take a
- * millisecond, us_min is the target, because twice a millisecond is stricter than needed.
+ * The default target is twice the time of a step without prompts. With this target, a prompt gets
+ * half of the time. The step's fixed part is a part of the decodes' half, so the prompt has more
+ * than a quarter of the rows per second that it would have alone. Streams never slow down by more
+ * than a factor of 2. The maximum target is 4 times the time of a step without prompts, so a prompt
+ * gets at most three quarters of the time. For a model whose steps take a millisecond, us_min is
+ * the target, because 2 ms are stricter than needed.
  *
- * Half of the time for prompts is unfair if many requests arrive together. Then 31 requests would
- * wait for their first token so that one request has its next tokens sooner. So time is shared per
- * sequence, 1 + prompts / decodes, and `multiple_max` limits the delay of the decodes. */
+ * Half of the time for prompts is unfair if many requests arrive together: 31 requests would wait
+ * for their first token so that one request has its next tokens sooner. Therefore time is shared
+ * per sequence, 1 + prompts / decodes, and `multiple_max` limits the delay of the decodes. */
 #include "budget.h"
 
 #include "base/check.h"
@@ -44,25 +46,26 @@
 
 enum { DECODES, MIXED, PROMPTS };
 enum { ONE, MIX, FEW, SOME, MANY, READ, PAIR };
-/* Limits of a step of prompts only, while other requests arrive. ALONE_US: its time in
+/* Limits of a step of prompts only, while other requests arrive. ALONE_US: time of the step in
  * microseconds. ALONE_ROWS: number of rows that keeps the arithmetic units busy. A step of 64 rows
- * has 493 tokens/s, and prompts of 512 have 590 (Q4_0; docs/measurements.md). */
+ * has 493 tokens/s, and steps of 512 rows have 590 tokens/s (Q4_0; docs/measurements.md). */
 enum { ALONE_US = 30 * 1000, ALONE_ROWS = 64 };
 enum {
-    /* The curve of time by rows bends twice. From 32 rows on, weights are no longer the bound. From
-     * 256 rows on, attention over a prompt's own rows counts. */
+    /* The slope of time by rows changes twice. From 32 rows on, reading the weights is no longer
+     * the bound. From 256 rows on, attention over a prompt's own rows takes a relevant time. */
     KNOT_FEW = 32,
     KNOT_SOME = 256,
     N_SWEEP = 4,      /* Gauss-Seidel sweeps per step, warm-started: 4 x 49 multiply-adds */
-    N_FIRST = 8,      /* number of terms + 1: fewer steps do not determine the estimate */
+    N_FIRST = 8,      /* number of terms + 1, because fewer steps do not determine the estimate */
     ROWS_FIRST = 16,  /* rows of a step before any estimate: half of the curve's first part */
     IDLE_EVERY = 64,  /* a step without prompts costs prompts 1 / 64 = 1.6 % of their steps */
-    IDLE_CHANGED = 16 /* cost while the decodes change: 1 / 16 = 6 % */
+    IDLE_CHANGED = 16 /* while the decodes change, these steps cost prompts 1 / 16 = 6 % of their
+                       * steps */
 };
 
 /* The constants of learning. docs/measurements.md, "Constants", has the figures of smaller and
- * larger values on the machines of budget_test.c. Each value is between one that exceeds the target
- * and one that learns more slowly or gives prompts less.
+ * larger values on the machines of budget_test.c. Each value is between a value with which steps
+ * exceed the target, and a value with which the model learns more slowly or prompts get less time.
  *   fade         factor on the past of a kind of steps, for the last 8 decodes and 32 other steps
  *   quick        share of a deviation that moves `speed`, for 5 late steps after a sudden slowdown
  *   aim          share of the target that is planned: 5 % in reserve
@@ -195,7 +198,7 @@ static bool changed_since_idle(const struct budget *b, const struct step_load *l
 }
 
 /* Return true if a step without prompts must be observed. A target in microseconds does not need
- * it. */
+ * these observations. */
 static bool needs_idle_step(const struct budget *b, const struct step_load *l)
 {
     int every = changed_since_idle(b, l) ? IDLE_CHANGED : IDLE_EVERY;
@@ -212,7 +215,7 @@ int budget_rows(const struct budget *b, const struct step_load *l, int pos, int 
     int least = alone ? ALONE_ROWS - l->n_row : l->n_prompt_row == 0;
     if (least < row_min) least = row_min;
     if (least > row_max) least = row_max;
-    /* the time of far more rows than observed cannot be estimated */
+    /* the time of many more rows than observed cannot be estimated */
     int n_estimable = 2 * b->prompt_row_max > ROWS_FIRST ? 2 * b->prompt_row_max : ROWS_FIRST;
     if (row_max > n_estimable - l->n_prompt_row) row_max = n_estimable - l->n_prompt_row;
     if (row_max < least) row_max = least;
@@ -243,8 +246,7 @@ static void accumulate(struct budget *b, int kind, const double x[BUDGET_N_TERM]
     }
 }
 
-/* Return the weight of a step. A large deviation is attributed to the machine, that is to
- * `speed`. */
+/* Return the weight of a step. A large deviation is attributed to the machine (`speed`). */
 static double trust_of(double ratio)
 {
     double off = log(ratio) / off_scale;
@@ -259,8 +261,8 @@ static void tie(double xx[BUDGET_N_TERM][BUDGET_N_TERM], int i, int j)
     xx[i][j] -= k, xx[j][i] -= k;
 }
 
-/* Solve the least squares by coordinate descent. The weights begin with those of the last step and
- * stay >= 0: a negative cost would reward larger steps. */
+/* Solve the least squares by coordinate descent. The weights begin with the weights of the last
+ * step and stay >= 0, because a negative cost would reward larger steps. */
 static void solve_weights(struct budget *b)
 {
     double xx[BUDGET_N_TERM][BUDGET_N_TERM] = {{0}}, xy[BUDGET_N_TERM] = {0};
@@ -283,7 +285,7 @@ static void solve_weights(struct budget *b)
 static void update_speed(struct budget *b, int kind, double ratio)
 {
     b->speed *= pow(clip(ratio, 0.5, 2), quick);
-    /* in the long run the weights absorb the slowdown */
+    /* over many steps, the weights take over the slowdown */
     b->speed = clip(pow(b->speed, to_one), 1e-3, 1e3);
     if (kind == MIXED)
         b->margin =

@@ -1,8 +1,9 @@
 /* budget.h - limits the rows of prompts in a step while other sequences decode. Engine thread.
  *
  * A sequence that decodes gets one token per step, so a step's time is the time between two tokens.
- * The target limits it; prompts use the remainder. A step's time is estimated from earlier steps
- * (budget.c). The budget divides prompts into chunks, which changes no bit of the result. */
+ * The target limits the time of a step, and prompts use the remainder. The budget estimates a
+ * step's time from earlier steps (budget.c). The budget divides prompts into chunks, which changes
+ * no bit of the result. */
 #ifndef QUOTH_ENGINE_BUDGET_H
 #define QUOTH_ENGINE_BUDGET_H
 
@@ -12,7 +13,7 @@
 /* The part of a step's work that determines its time. Zero the struct, then call step_load_add. */
 struct step_load {
     int n_row, n_prompt_row; /* number of all rows; number of rows of prompts */
-    /* numbers of positions with a read of K and V, summed over all sequences, and over prompts */
+    /* numbers of positions whose K and V are read: the sum over all sequences, and over prompts */
     double n_kv, n_prompt_kv;
     /* number of pairs (prompt row, earlier position): the quadratic part */
     double n_pair;
@@ -22,7 +23,8 @@ struct step_load {
 void step_load_add(struct step_load *l, int pos, int n_row, bool prompt);
 
 struct budget_options {
-    /* time limit of a step with decodes, INFINITY for no limit; 0: from the next three fields */
+    /* time limit of a step with decodes in microseconds; INFINITY: no limit; 0: the next three
+     * fields give the limit */
     double target_us;
     double multiple;     /* limit as a multiple of the time of the step without prompts; 0: 2 */
     double multiple_max; /* maximum multiple if prompts outnumber decodes; 0: multiple */
@@ -31,10 +33,10 @@ struct budget_options {
 
 enum { BUDGET_N_TERM = 7, BUDGET_N_KIND = 3 };
 
-/* Budget of a step's time. It is plain data, which need not be closed. */
+/* Budget of a step's time. The struct is plain data without a close function. */
 struct budget {
     struct budget_options options; /* options with defaults filled in */
-    double multiple;               /* multiple in force */
+    double multiple;               /* current multiple */
     bool contended;                /* true: the limit also holds for steps of prompts only */
     double weight[BUDGET_N_TERM];  /* microseconds per unit of each term */
     double speed;                  /* current slowdown of the machine, relative to the weights */
@@ -54,14 +56,15 @@ void budget_init(struct budget *b, const struct budget_options *o);
  * (all decodes included). The result is in [row_min, row_max]. The result is at least 1 in a step
  * without a prompt row, so that no target stops prompts. Return row_max if no sequence decodes or
  * there is no target. Return 0 for every prompt in one step of 64, so that the time of steps
- * without prompts stays known. After a change of the sequences that decode, use one step of 16. */
+ * without prompts stays known. After a change of the sequences that decode, this is one step of
+ * 16. */
 int budget_rows(const struct budget *b, const struct step_load *l, int pos, int row_min,
                 int row_max);
 /* Set the numbers of sequences that will decode and of those that still have prompt tokens, for the
  * coming steps. */
 void budget_share(struct budget *b, int n_decode, int n_prompt);
-/* Set `contended` to true if other requests arrive. A step of prompts only must then also be
- * short. */
+/* Set `contended` to true if other requests arrive. In this case, a step of prompts only must also
+ * be short. */
 void budget_contended(struct budget *b, bool contended);
 /* Record that a step with load l took us microseconds. */
 void budget_observe(struct budget *b, const struct step_load *l, int64_t us);

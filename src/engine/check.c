@@ -4,7 +4,7 @@
  * (1) Counts are ordered: n_prompt <= n_token <= token_max, n_kv <= n_token, n_hole <= n_page <=
  *     page_max.
  * (2) Sealed pages are full: n_sealed * rows <= n_kv.
- * (3) A running sequence has pages for its n_kv rows, no more, and no pages in host memory. Any
+ * (3) A running sequence has exactly the pages for its n_kv rows, and no pages in host memory. Any
  *     other sequence has host pages, or no pages.
  * (4) A host page in a sequence's table is taken, and n_host counts such pages. Every taken host
  *     page is in one table.
@@ -14,9 +14,9 @@
  * (7) The invariants of door.h.
  * (8) With recurrent state, a running sequence holds the slot of its n_kv rows. A sequence with
  *     host pages holds a host state. The invariants of pages.c hold for slots.
- * (9) The list of divisors of a sequence's pages (LongRoPE) is that of its text's length. A
- *     finished sequence that is padding keeps its list.
- * (10) No rows are planned after a step: n_row and n_event of each sequence and n_reserved of each
+ * (9) The length of a sequence's text determines the list of divisors of its pages (LongRoPE). A
+ * finished sequence that is padding keeps its list. (10) No rows are planned after a step: n_row
+ * and n_event of each sequence and n_reserved of each
  *     group are 0. */
 #include "engine_impl.h"
 
@@ -26,10 +26,10 @@ static const char *check_host(const struct engine *en, const struct seq *s)
     for (int i = 0; i < s->page_max; i++) {
         if (s->host[i] < 0) continue;
         if (s->host[i] >= en->spill.n_page || !en->spill.held[s->host[i]])
-            return "a sequence waits in a host page that is free";
+            return "a waiting sequence has a host page that is free";
         n++;
     }
-    return n == s->n_host ? NULL : "host pages are not counted right";
+    return n == s->n_host ? NULL : "the number of host pages is wrong";
 }
 
 /* Return the violated invariant of the list of divisors of a sequence's pages; NULL if none. */
@@ -38,7 +38,7 @@ static const char *check_rope(const struct engine *en, const struct seq *s)
     if (s->state != SEQ_RUNNING && s->state != SEQ_WAITING) return NULL;
     if (s->finish != FINISH_NONE || s->is_long == batch_is_long(en->executor.limits, s->n_token))
         return NULL;
-    return "a sequence's pages have the rope of another length";
+    return "a sequence's pages have the rope of a text of another length";
 }
 
 /* Return the violated invariant of a sequence's recurrent state; NULL if none. */
@@ -46,15 +46,17 @@ static const char *check_state(const struct engine *en, const struct seq *s)
 {
     bool runs = s->state == SEQ_RUNNING;
     if (s->slots.snapshot >= 0 || s->slots.n_to > 0)
-        return "a sequence holds slots of a step that is over";
+        return "a sequence holds slots of a finished step";
     if (!en->states)
-        return s->slots.at >= 0 || s->slots.host >= 0 ? "a state of a model without any" : NULL;
+        return s->slots.at >= 0 || s->slots.host >= 0
+                   ? "a sequence has a state, but the model has no recurrent layers"
+                   : NULL;
     if ((s->slots.at >= 0) != (runs && s->n_kv > 0))
-        return "a sequence goes on without its state, or holds it for nothing";
+        return "a running sequence lacks its state, or a sequence without rows holds a state";
     if ((s->slots.host >= 0) != (s->n_host > 0))
-        return "pages wait in host memory without their state";
+        return "a sequence has pages in host memory without a state, or a state without pages";
     if (s->slots.host >= 0 && !en->state_spill.held[s->slots.host])
-        return "a state waits in a place that is free";
+        return "a state in host memory has a place that is free";
     if (runs && s->slots.sealed && s->slots.at >= 0 && s->n_kv % pages_rows(en->pages))
         return "a state is sealed inside a page";
     return NULL;
@@ -102,17 +104,17 @@ static const char *check_group(const struct engine *en, const struct group *g, s
         t->n_host_state += s->slots.host >= 0;
     }
     if (g->n_reserved != 0) return "a group has reserved events after a step";
-    return n_live == g->n_live ? NULL : "a group's live sequences are not counted right";
+    return n_live == g->n_live ? NULL : "a group's number of live sequences is wrong";
 }
 
 static const char *check_tally(const struct engine *en, const struct tally *t)
 {
     if (t->n_state[SEQ_RUNNING] != en->n_running)
-        return "a running sequence is in no list, or in two";
+        return "a running sequence is not in exactly one list";
     if (t->n_state[SEQ_WAITING] != en->waiting.n)
-        return "a waiting sequence is in no list, or in two";
+        return "a waiting sequence is not in exactly one list";
     if (t->n_host_page != en->spill.n_page - en->spill.n_free) return "a host page leaked";
-    if (t->n_host_seq != en->n_swapped) return "swapped sequences are not counted right";
+    if (t->n_host_seq != en->n_swapped) return "the number of swapped sequences is wrong";
     if (en->states && t->n_host_state != en->state_spill.n_page - en->state_spill.n_free)
         return "a state in host memory leaked";
     return NULL;
@@ -123,17 +125,19 @@ static const char *check_waiting(const struct seq_list *l)
     struct seq *const *end = &l->head;
     int n = 0;
     for (; *end; end = &(*end)->next) {
-        if ((*end)->state != SEQ_WAITING) return "a sequence waits that should not";
+        if ((*end)->state != SEQ_WAITING)
+            return "the waiting list has a sequence that is not waiting";
         if (++n > l->n) break;
     }
-    if (n != l->n) return "the waiting list is not counted right";
-    return n == 0 || l->tail == end ? NULL : "the waiting list ends elsewhere";
+    if (n != l->n) return "the length of the waiting list is wrong";
+    return n == 0 || l->tail == end ? NULL : "the tail of the waiting list is not its end";
 }
 
 static const char *check_running(const struct engine *en)
 {
     for (int i = 0; i < en->n_running; i++) {
-        if (en->running[i]->state != SEQ_RUNNING) return "a sequence runs that should not";
+        if (en->running[i]->state != SEQ_RUNNING)
+            return "the running list has a sequence that is not running";
         en->table[i] = en->running[i]->page;
         en->n_table[i] = en->running[i]->n_page;
     }

@@ -1,5 +1,5 @@
 /* constraint.c - constraints of sequences: their forks, and the masks of a step. The pool fills the
- * masks of all sequences concurrently. See constraint.h.
+ * masks of all sequences concurrently. constraint.h describes the interface.
  *
  * States of the next mask of a sequence (mask_made):
  *
@@ -10,8 +10,9 @@
  * The thread of deferred.c computes a mask that needs more work, and its sequence waits.
  * Constraints with the same `shared` are never used by two threads at a time.
  *
- * CONSTRAINT_STEP_WORK is 1 ms: a step of 32 rows of llama-1b takes 70 ms (docs/measurements.md),
- * so a mask delays it by at most 1.5 %. CONSTRAINT_BACK_MAX states of a grammar take 384 bytes. */
+ * CONSTRAINT_STEP_WORK is 1 ms. A step of 32 rows of llama-1b takes 70 ms (docs/measurements.md),
+ * so a mask delays the step by at most 1.5 %. CONSTRAINT_BACK_MAX states of a grammar take 384
+ * bytes. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -32,7 +33,7 @@ bool constraint_lists_forbid(const struct group *g)
 int constraint_open(struct seq *s, struct err *e)
 {
     const struct constraint *c = s->group->request->constraint;
-    CHECK(c && !s->constraint, "choice %d has a constraint already", s->choice);
+    CHECK(c && !s->constraint, "choice %d already has a constraint", s->choice);
     s->constraint = c->op->fork(c);
     if (!s->constraint)
         return err_memory(e, "a sequence's constraint", (unsigned long long)c->n_byte);
@@ -73,7 +74,7 @@ void constraint_follow(struct seq *s, const struct seq *from)
 }
 
 /* Return true if the constraint allows a guessed token and a part of a step's work suffices to
- * accept it. Other guesses are not worth a delay. */
+ * accept it. Guesses that need more work are dropped, because they would delay the step. */
 static bool accept_guess(struct constraint *c, int32_t token)
 {
     if (!c->op->accept_within) return c->op->accept(c, token);
@@ -158,8 +159,9 @@ bool constraint_admit(const struct engine *en, struct seq *s)
 
 /* ---- the masks of a step ---- */
 
-/* Fill the mask of each row that picks; from the second row on, after the draft's tokens before the
- * row. Reject the remaining tokens of a draft if their masks need too much work. */
+/* Fill the mask of each row that picks. From the second row on, the mask is for the state after the
+ * draft's tokens before the row. Reject the remaining tokens of a draft if their masks need too
+ * much work. */
 static void fill_one(struct seq *s)
 {
     struct constraint *c = s->constraint;

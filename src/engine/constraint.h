@@ -2,20 +2,20 @@
  * test's script.
  *
  * A request owns a constraint in its first state. Each sequence of the request has two forks of the
- * constraint: its state, and a fork for deferred masks (deferred.c). The client's thread makes them
- * at submission. A step allocates nothing, except in a grammar's caches.
+ * constraint: its state, and a fork for deferred masks (deferred.c). The client's thread makes the
+ * forks at submission. A step allocates nothing, except in a grammar's caches.
  *
  *     mask --a token is picked--> accept --forced: no alternative--> accept ... --> mask
  *        ^--- rollback: undo tokens of a draft, which were accepted to fill the masks after them
  *
- * The allowed tokens depend on the constraint's state only. So a sequence's tokens do not depend on
- * other sequences or on the number of tokens per step. A stop token that the mask allows ends the
- * text.
+ * The allowed tokens depend on the constraint's state only. Therefore a sequence's tokens do not
+ * depend on other sequences or on the number of tokens per step. A stop token that the mask allows
+ * ends the text.
  *
- * A constraint may choose the spelling of a text without alternative, so that one token is left: a
- * forced token. The mask before it then allows that token alone, even if the engine does not call
- * `forced`. So the tokens are the same if the engine runs the model for forced tokens
- * (no_jump_forward). */
+ * If the text has no alternative, a constraint may choose its spelling, so that only one token is
+ * allowed: a forced token. The mask before a forced token allows that token alone, even if the
+ * engine does not call `forced`. Therefore the tokens are the same if the engine runs the model for
+ * forced tokens (no_jump_forward). */
 #ifndef QUOTH_ENGINE_CONSTRAINT_H
 #define QUOTH_ENGINE_CONSTRAINT_H
 
@@ -36,50 +36,50 @@ struct constraint_ops {
     /* Return a new constraint in the state of c; NULL if memory is exhausted. */
     struct constraint *(*fork)(const struct constraint *c);
     void (*close)(struct constraint *c);
-    /* Copy the state of `from`, another fork of the request's constraint, but not `text`. Cannot
-     * fail. */
+    /* Copy the state of `from`, another fork of the request's constraint. Do not copy `text`. The
+     * function cannot fail. */
     void (*follow)(struct constraint *c, const struct constraint *from);
     /* Set the bits of the tokens that may come next: mask u32 [ceil(n_vocab / 32)], overwritten.
-     * Return false if the constraint failed; this ends the sequence. */
+     * Return false if the constraint failed, which ends the sequence. */
     bool (*mask)(struct constraint *c, uint32_t *mask);
     /* Fill the mask u32 [ceil(n_vocab / 32)] if about n_work units of work suffice. Otherwise
      * return LATER: the mask is undefined, and the next call needs less work. The mask does not
-     * depend on n_work. NULL: `mask` is always within the work of a step. */
+     * depend on n_work. The pointer is NULL if `mask` is always within the work of a step. */
     enum constraint_made (*mask_within)(struct constraint *c, uint32_t *mask, int64_t n_work);
     /* Advance by the token. Return false, without a change, if the token is not allowed or the
-     * constraint failed. The next mask may do the work for the new state, and then fail, if the
-     * last mask allows the token or it is forced. */
+     * constraint failed. If the last mask allows the token or the token is forced, the next mask
+     * may do the work for the new state, and may then fail. */
     bool (*accept)(struct constraint *c, int32_t token);
     /* Advance by the token if about n_work units of work suffice. Otherwise return LATER, without a
-     * change. FAILED: accept would return false. NULL: `accept` never takes longer than a step
-     * may. */
+     * change. FAILED: accept would return false. The pointer is NULL if `accept` is always within
+     * the work of a step. */
     enum constraint_made (*accept_within)(struct constraint *c, int32_t token, int64_t n_work);
-    /* Return true if the constraint failed because memory is exhausted. NULL: never. */
+    /* Return true if the constraint failed because memory is exhausted. The pointer is NULL if the
+     * constraint never fails for this reason. */
     bool (*no_memory)(const struct constraint *c);
-    /* Undo the last n accepted tokens, n <= CONSTRAINT_BACK_MAX. Cannot fail. */
+    /* Undo the last n accepted tokens, n <= CONSTRAINT_BACK_MAX. The function cannot fail. */
     void (*rollback)(struct constraint *c, int n);
     /* Write up to n tokens that must come next to token i32 [n], without accepting them: the mask
-     * before each allows only that token. Return their number; 0 if no forced token was found.
-     * The pointer is NULL if there are never forced tokens. *n_work is the maximum work, and is
-     * reduced by the work done. */
+     * before each allows only that token. Return the number of tokens; 0 if no forced token was
+     * found. The pointer is NULL if the constraint never forces tokens. *n_work is the maximum
+     * work, and the function subtracts the work done. */
     int (*forced)(struct constraint *c, int32_t *token, int n, int64_t *n_work);
 };
 enum {
     CONSTRAINT_BACK_MAX = 32
-}; /* maximum of n; at least the drafts of a step and FORCED
-                                    * (seq.c) */
+}; /* maximum of n, not less than the drafts of a step or FORCED (seq.c) */
 
 struct constraint {
     const struct constraint_ops *op; /* static */
     /* data of several constraints, used by one thread at a time; NULL if none. The implementation
-     * owns it; the engine only compares the address. */
+     * owns the data; the engine only compares the address. */
     const void *shared;
     int64_t n_byte; /* number of bytes that the constraint holds */
-    /* Borrowed: accepted tokens, without the last CONSTRAINT_BACK_MAX. Their user sets it, so that
-     * the constraint can replay them. NULL: unknown. */
+    /* Borrowed: accepted tokens, without the last CONSTRAINT_BACK_MAX tokens. The user of the
+     * constraint sets the field, so that the constraint can replay the tokens. NULL: unknown. */
     const int32_t *text;
     /* True: the request forbids some tokens with any logits, so the constraint may choose no
-     * spelling. The engine sets it before the first mask. */
+     * spelling. The engine sets the field before the first mask. */
     bool any_spelling;
 };
 

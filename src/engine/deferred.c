@@ -1,26 +1,27 @@
-/* deferred.c - masks with more work than the maximum of a step. A thread of low priority makes them
- * while their sequences get no rows. So no other sequence waits for them.
+/* deferred.c - masks with more work than the maximum of a step. A thread of low priority makes
+ * these masks while their sequences get no rows. Therefore no other sequence waits for these masks.
  *
  *   constraint_prepare --mask_within a step's work: LATER--> job --todo--> thread: mask_within with
  *          ^                                                                more and more work
  *          '---------------------- the sequence's mask <--done-- job <----------'
  *
  * The thread takes a job of the holder with the least work so far, divided by its weight (struct
- * turn). So many jobs of one holder do not delay another holder's masks by more than one call. Of a
- * holder's jobs it takes the one whose next call costs least, less the work that it has waited for.
- * So a mask of moderate cost does not wait for the most expensive masks, and no mask waits without
- * end. A mask has one value, so tokens do not depend on the thread that made it.
+ * turn). Therefore many jobs of one holder delay another holder's masks by at most one call. Of a
+ * holder's jobs, the thread takes the job with the least cost of its next call minus the work for
+ * which it has waited. Therefore a mask of moderate cost does not wait for the most expensive
+ * masks, and no mask waits without end. The value of a mask does not depend on the thread that made
+ * it.
  *
- * No sequence whose constraint has the `shared` of a job gets rows, because the thread may use it.
- * A job ends after the call in progress if its sequence ends. Sequences wait for the end of a job
- * if there are too many jobs.
+ * No sequence whose constraint has the `shared` of a job gets rows, because the thread may be using
+ * the shared data. A job ends after the call in progress if its sequence ends. Sequences wait for
+ * the end of a job if there are too many jobs.
  *
- * Each step makes one call if there is no thread, because a caller steps the engine by hand.
+ * If a caller steps the engine by hand, there is no mask thread, and each step makes one call.
  *
  * A step allocates nothing. The client's thread opens the job of a constrained sequence at its
  * submission. The job has a fork of the constraint, a mask, and room for the sequence's output. The
- * fork may replay that output in a new grammar. The sequence may end before the job, so the job has
- * a copy. */
+ * fork may replay that output in a new grammar. The job has a copy of the output, because the
+ * sequence may end before the job. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -30,8 +31,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* factor of a call's work to that of the call before; all earlier calls together do at most a third
- * of the last call's work */
+/* ratio of a call's work to the work of the previous call; all earlier calls together do at most a
+ * third of the last call's work */
 enum { GROWTH = 4 };
 
 struct mask_job {
@@ -50,9 +51,9 @@ struct mask_job {
     uint32_t mask[];        /* [n_mask_word] mask under construction */
 };
 
-/* Work for one holder. A holder without a job keeps its turn for some time. So jobs sent one by one
- * are neither faster nor slower. A holder without a job loses only work beyond one call
- * (floor_of). */
+/* Work for one holder. A holder without a job keeps its turn for some time, so jobs that are sent
+ * one by one have neither an advantage nor a disadvantage. A holder without a job loses only the
+ * advantage that exceeds one call (floor_of). */
 struct mask_turn {
     uint64_t holder;
     double served; /* steps of work divided by the holder's weight */
@@ -66,7 +67,7 @@ struct deferred {
     struct mask_job *all;      /* list of the jobs in use, owned; engine thread only */
     int n, n_max;
     /* jobs to make, and the turns of their holders: owned [2 n_max], [n_turn] used. The mask thread
-     * uses these three fields if it is started. Otherwise the engine thread uses them. */
+     * uses these three fields if it is started. Otherwise the engine thread uses these fields. */
     struct mask_job *list;
     struct mask_turn *turn;
     int n_turn;
@@ -150,8 +151,8 @@ static double least_served(const struct deferred *w)
     return least == INFINITY ? 0 : least;
 }
 
-/* Return the least work with which a holder returns. It is the least work received by a holder with
- * jobs, minus the most expensive call, for which the holder may have waited. */
+/* Return the least work with which a holder returns. The result is the least work received by a
+ * holder with jobs, minus the most expensive call, for which the holder may have waited. */
 static double floor_of(const struct deferred *w)
 {
     int64_t call = 0;
@@ -160,7 +161,8 @@ static double floor_of(const struct deferred *w)
     return least_served(w) - (double)call;
 }
 
-/* Remove the turns of holders without jobs that would return with other work. */
+/* Remove the turns of holders without jobs whose work is at most floor_of. A holder that returns
+ * begins with this work anyway. */
 static void drop_turns(struct deferred *w)
 {
     double least = floor_of(w);
@@ -178,8 +180,8 @@ static struct mask_turn *find_turn(struct deferred *w, uint64_t holder)
     return NULL;
 }
 
-/* Return the turn with the least work of a holder without jobs. A full table has such a turn,
- * because at most n_max holders have jobs. */
+/* Return the turn with the least work of a holder without jobs. A full table always has a turn
+ * without jobs, because at most n_max holders have jobs. */
 static struct mask_turn *idle_turn(struct deferred *w)
 {
     struct mask_turn *found = NULL;
@@ -254,7 +256,8 @@ static struct mask_job *work(struct deferred *w)
     return j;
 }
 
-/* Make masks until quit: receive jobs and work on the first of them. Wait only without a job. */
+/* Make masks until quit: receive jobs and work on the first job of the list. Wait only if the list
+ * is empty. */
 static void *deferred_main(void *arg)
 {
     struct deferred *w = arg;
@@ -266,13 +269,13 @@ static void *deferred_main(void *arg)
         if (!j) continue;
         bool has_room = queue_push(w->done, &j);
         CHECK(has_room, "more than %d jobs are done", w->n_max);
-        /* the engine is awake if its inbox is full */
+        /* if the inbox is full, the engine is awake and needs no message */
         queue_push(w->inbox, &(struct message){.kind = MESSAGE_MASK});
     }
     return NULL;
 }
 
-/* ---- the engine's side ---- */
+/* ---- functions for the engine thread ---- */
 
 bool deferred_full(const struct engine *en)
 {
@@ -314,8 +317,8 @@ void deferred_put(struct engine *en, struct seq *s)
     }
 }
 
-/* Remove a job. Move its result and the state of its constraint to its sequence, and return the job
- * to it. Close the job if the sequence has ended. */
+/* Remove a job. Move the job's result and the state of its constraint to its sequence, and return
+ * the job to the sequence. Close the job if the sequence has ended. */
 static void finish(struct deferred *w, struct mask_job *j)
 {
     struct seq *s = j->seq;

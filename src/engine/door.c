@@ -1,4 +1,4 @@
-/* door.c - places in the queue and memory, divided among holders. See door.h.
+/* door.c - places in the queue and memory, divided among holders. door.h describes the interface.
  *
  * Three shares (base/share.h) divide three resources:
  *
@@ -6,7 +6,7 @@
  *   byte     bytes of groups                  taken by enter_group, settled by door_pass, released
  *   answer   bytes of answers not yet read    taken and settled at once by door_reserve
  *
- * Settled units cannot be evicted, because a scheduled request is not refused. PART_RESERVED and
+ * Settled units cannot be evicted, because a scheduled request is never refused. PART_RESERVED and
  * PART_ANSWERS are divisors: an eighth of the bytes is for small holders, and answers have a
  * quarter of the groups' bytes. EXTRA_HOLDERS: holders outside the queue still hold bytes. */
 #include "engine_impl.h"
@@ -87,7 +87,7 @@ static void refuse_newest(struct door *d, uint64_t holder)
     leave_queue(d, g, DOOR_REFUSED);
 }
 
-/* Acquire n units, and refuse queued groups of victims until they fit. *n_evicted counts the
+/* Acquire n units, and refuse queued groups of victims until the units fit. *n_evicted counts the
  * refused groups, also if the result is false. */
 static bool acquire(struct door *d, struct share *s, const struct request *r, int64_t n,
                     int *n_evicted)
@@ -108,8 +108,8 @@ static bool has_place(const struct door *d, const struct request *r)
     return share_can_acquire(d->place, r->holder, r->holder_weight, 1);
 }
 
-/* Test the memory before any group is evicted: no group is refused for a request that cannot enter.
- * The place is released if another request takes the memory. */
+/* Test the memory before any group is evicted, so that no group is refused for a request that
+ * cannot enter. The place is released if another request takes the memory. */
 static enum door_answer enter_group(struct door *d, struct group *g, int *n_evicted)
 {
     const struct request *r = g->request;
@@ -200,7 +200,7 @@ int64_t door_answer_bytes_max(const struct door *d)
     return d->options.bytes_max / PART_ANSWERS;
 }
 
-/* Exclude the reserve, which is only for small holders, so one request cannot use it. */
+/* Exclude the reserve, because only small holders may use the reserve. */
 int64_t door_reserve_bytes_max(const struct door *d)
 {
     int64_t max = door_answer_bytes_max(d);
@@ -214,14 +214,15 @@ static const char *check_queue(const struct door *d, int64_t *n_byte)
     const struct group *newer = NULL;
     for (const struct group *g = d->newest; g; newer = g, g = g->door.older) {
         uint64_t id = g->request->holder;
-        if (g->door.newer != newer) return "the queue is not linked both ways";
-        if (atomic_load(&g->door.state) != DOOR_QUEUED) return "a group in the queue is not queued";
+        if (g->door.newer != newer) return "the links of the queue in the two directions differ";
+        if (atomic_load(&g->door.state) != DOOR_QUEUED)
+            return "a group in the queue does not have the state QUEUED";
         if (share_held(d->place, id) < 1) return "a queued group holds no place";
         if (d->byte && share_held(d->byte, id) < g->n_byte) return "a queued group holds no memory";
         if (++n > d->options.queue_max) return "the queue has more groups than places";
         *n_byte += g->n_byte;
     }
-    return n == share_total(d->place) ? NULL : "places of the queue are not counted right";
+    return n == share_total(d->place) ? NULL : "the number of places in the queue is wrong";
 }
 
 const char *door_check(struct door *d, int64_t n_byte_inside)
@@ -233,14 +234,15 @@ const char *door_check(struct door *d, int64_t n_byte_inside)
     for (size_t i = 0; i < sizeof share / sizeof *share && !wrong; i++)
         if (share[i]) wrong = share_check(share[i]);
     if (!wrong && d->byte && share_total(d->byte) != n_byte)
-        wrong = "memory of groups is not counted right";
+        wrong = "the number of bytes of groups is wrong";
     pthread_mutex_unlock(&d->lock);
     return wrong;
 }
 
 /* ---- engine thread ---- */
 
-/* Return true for a group that was not refused before this call. A dequeued group always passes. */
+/* Return true for a group that was not refused before this call. The result is always true for a
+ * dequeued group. */
 bool door_pass(struct door *d, struct group *g)
 {
     pthread_mutex_lock(&d->lock);

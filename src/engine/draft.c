@@ -1,15 +1,15 @@
 /* draft.c - rows of draft tokens: several tokens of one sequence in one step.
  *
- *     token[n_kv, n_token)   rows that must be computed; the last one's logits pick a token
- *     draft[0, n_draft)      rows after them: proposed by a drafter, or forced by a constraint
+ *     token[n_kv, n_token) rows that must be computed; the logits of the last row pick a token
+ *     draft[0, n_draft) rows after these rows: proposed by a drafter, or forced by a constraint
  *
- * Each row's logits pick the token that they would pick alone, with the random numbers of that
- * position (emit.c). A row is accepted if the token before it is the one picked there. The other
- * rows are rejected. n_kv ends before these rows, and hold_commit releases their pages. Histories,
- * penalties, stop tokens and constraints process picked tokens only. So a draft changes no bit of
- * an answer. All rows of a text have one list of divisors (LongRoPE), so a draft ends at a change
- * of the list. Draft rows use the room of the step that all other rows leave, and preempt no
- * sequence. */
+ * Each row's logits pick the same token as without a draft, with the random numbers of that
+ * position (emit.c). A draft token is accepted if it equals the token that the previous row picked.
+ * The rows of other draft tokens are rejected. n_kv ends before rejected rows, and hold_commit
+ * releases their pages. Histories, penalties, stop tokens and constraints process picked tokens
+ * only. Therefore a draft changes no bit of an answer. All rows of a text have one list of divisors
+ * (LongRoPE), so a draft ends at a change of the list. Draft rows use the room that all other rows
+ * of the step leave, and preempt no sequence. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -24,7 +24,7 @@ static int room_for(const struct engine *en, const struct seq *s)
 {
     const struct batch_limits *l = &en->batch.limits;
     const struct group *g = s->group;
-    /* otherwise the first logits of the prompt are for all choices */
+    /* no draft in this case, because the first logits of the prompt are for all choices */
     bool one = g->forked || g->n_seq == 1;
     if (!s->plan.decodes || s->plan.n_pick != 1 || s->draft_max == 0 || s->padding || !one)
         return 0;

@@ -1,15 +1,16 @@
-/* emit.c - logits become picked tokens, picked tokens become events.
+/* emit.c - picking of tokens by logits, and events of the picked tokens.
  *
  * A sequence gets rows only while its reply queue has room for their events (plan.c) and for the
- * ends of the request and its choices. Only the engine pushes into that queue, so a push here never
- * fails. Ranked groups keep their tokens until their end, then emit them as the queue has room. */
+ * ends of the request and its choices. Only the engine pushes into the reply queue, so a push of
+ * this file never fails. Ranked groups keep their tokens until their end. Then they emit the tokens
+ * while the queue has room. */
 #include "engine_impl.h"
 
 #include "base/check.h"
 
 #include <string.h>
 
-/* events of a reply queue: the answers of CHOICES_MAX choices for 4 steps */
+/* number of events of a reply queue: tokens of CHOICES_MAX choices for 4 steps */
 enum { REPLY_EVENTS = 512 };
 
 struct queue *engine_reply_queue(void)
@@ -18,14 +19,14 @@ struct queue *engine_reply_queue(void)
 }
 
 /* Return the number of events that the reply queue can accept now. Places for the ends of the
- * choices and of the request are always kept free, as are the reserved ones. */
+ * choices and of the request, and the reserved places, are always kept free. */
 int emit_room(const struct group *g)
 {
     int ends = 1 + (g->ranked ? g->n_answer : g->n_seq > 1 ? g->n_live : 0);
     return REPLY_EVENTS - (int)queue_len(g->request->reply) - ends - g->n_reserved;
 }
 
-/* Return the number of events of a planned step. Before the fork, each pick counts once for every
+/* Return the number of events of the planned rows. Before the fork, each pick counts once for every
  * choice. */
 int emit_events(const struct seq *s, int n_prompt_out, int n_pick)
 {
@@ -64,7 +65,7 @@ static struct event event_of(const struct engine *en, const struct group *g, enu
 
 /* ---- picks ---- */
 
-/* Copy the chosen token's logprob and the top ones. */
+/* Copy the logprobs of the chosen token and of the top tokens. */
 static void fill_logprobs(struct event *ev, const struct pick *p)
 {
     ev->chosen = p->chosen;
@@ -72,7 +73,7 @@ static void fill_logprobs(struct event *ev, const struct pick *p)
     memcpy(ev->top, p->top, (size_t)ev->n_top * sizeof *ev->top);
 }
 
-/* Emit the logprob of prompt token `pos`, whose logits are those of the position before it. */
+/* Emit the logprob of prompt token `pos`. The logits of the previous position give this logprob. */
 static void emit_prompt(struct engine *en, struct seq *s, int pos, const float *logits)
 {
     struct pick p;
@@ -157,8 +158,8 @@ static enum cause cause_of(const struct engine *en, struct seq *s, const float *
 }
 
 /* End a sequence whose pick has no candidate: all tokens are masked, or no logit is a number. The
- * sequence stops if its constraint has completed the text, even if min_tokens forbids that.
- * Otherwise it fails. */
+ * sequence stops if its constraint has completed the text, even if min_tokens forbids the stop.
+ * Otherwise the sequence fails. */
 static void stop_or_fail(struct engine *en, struct seq *s, const float *logits,
                          const uint32_t *mask)
 {
@@ -191,8 +192,8 @@ static bool ends_in_repetition(const struct seq *s)
     return false;
 }
 
-/* Process a picked token. The order matters: a stop token is neither emitted nor given to the
- * constraint, and the limit is checked after the token is emitted. */
+/* Process a picked token. The order of the steps is important: a stop token is neither emitted nor
+ * passed to the constraint, and the limit is checked after the token is emitted. */
 static void accept(struct engine *en, struct seq *s, const struct pick *p)
 {
     const struct request *r = s->group->request;
@@ -228,7 +229,8 @@ void emit_pick(struct engine *en, struct seq *s, const float *logits, const uint
 }
 
 /* Pick forced tokens without running the model: the mask allows one token, with any logits. The
- * sampler still processes forced tokens, because it may forbid a token or learn from it. */
+ * sampler also processes forced tokens, because it may forbid a token or change its state by the
+ * token. */
 void emit_forced(struct engine *en, struct seq *s)
 {
     int32_t token[FORCED_MAX];
@@ -238,8 +240,8 @@ void emit_forced(struct engine *en, struct seq *s)
         emit_pick(en, s, en->flat, constraint_mask_of(s, token[i]));
 }
 
-/* Return true if the row at pos, the i-th that picks, belongs to the sequence. The token of the row
- * may be a wrong draft token. */
+/* Return true if the row at pos, the i-th row that picks, belongs to the sequence. The token of the
+ * row may be a wrong draft token. */
 static bool is_accepted(const struct seq *s, int i, int pos)
 {
     if (i == 0) return true;
@@ -269,7 +271,7 @@ static bool pick_row(struct engine *en, struct seq *s, int i, int pos, const flo
 }
 
 /* Process the planned rows of a sequence in order: hidden states for pooling, logprobs of the
- * prompt, then picks. A rejected draft ends the loop. The remaining rows are unused. */
+ * prompt, then picks. A rejected draft token ends the loop, and the remaining rows are unused. */
 static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
 {
     struct group *g = s->group;
@@ -299,7 +301,7 @@ static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
  * effect on results, because each sequence has its own sampler. */
 void sample_rows(struct engine *en, struct model_out out)
 {
-    struct seq **v = en->order; /* forks join the running sequences during the loop */
+    struct seq **v = en->order; /* forked sequences join the running sequences during the loop */
     int n = 0;
     for (int i = 0; i < en->n_running; i++)
         if (en->running[i]->plan.n_row > 0 && !en->running[i]->padding) v[n++] = en->running[i];
@@ -315,7 +317,7 @@ void sample_rows(struct engine *en, struct model_out out)
 
 /* ---- ends ---- */
 
-/* Queue and prefill times are those of the group's first sequence. */
+/* The queue time and the prefill time are times of the group's first sequence. */
 static struct usage usage_of(const struct engine *en, const struct seq *s)
 {
     const struct seq *first = &s->group->seq[0];
@@ -374,7 +376,7 @@ static void emit_answer_end(const struct engine *en, const struct group *g,
     push(g, &ev);
 }
 
-/* Return false if the queue is full. i_answer and i_token keep the place for the next call. */
+/* Return false if the queue is full. i_answer and i_token store the position for the next call. */
 bool emit_answers(const struct engine *en, struct group *g)
 {
     for (; g->i_answer < g->n_answer; g->i_answer++, g->i_token = 0) {

@@ -22,8 +22,8 @@ int64_t engine_now(const struct engine *en)
 
 /* ---- the loop ---- */
 
-/* Handle a message of the inbox. MESSAGE_MASK only wakes the engine: constraint_prepare collects
- * the finished mask. */
+/* Handle a message of the inbox. MESSAGE_MASK only wakes the engine, because constraint_prepare
+ * collects the finished mask. */
 static void take_message(struct engine *en, const struct message *m)
 {
     switch (m->kind) {
@@ -54,7 +54,7 @@ static bool has_work(const struct engine *en)
     return en->batch.n_row > 0 || en->batch.n_copy > 0;
 }
 
-/* Run the model. The lap separates the time of the model from the time of the engine. */
+/* Run the model. The end of the lap separates the time of the model from the time of the engine. */
 static struct model_out forward(struct engine *en)
 {
     struct model_out out = en->executor.forward(en->executor.ctx, &en->batch);
@@ -62,8 +62,8 @@ static struct model_out forward(struct engine *en)
     return out;
 }
 
-/* Return false if nothing was done: the caller may wait for a message. A step without work does not
- * count in the statistics. */
+/* Run one iteration. Return false if there was no work, so that the caller may wait for a message.
+ * A step without work does not count in the statistics. */
 bool engine_step(struct engine *en)
 {
     step_begin(en);
@@ -78,16 +78,16 @@ bool engine_step(struct engine *en)
     return true;
 }
 
-/* Run steps until engine_close. The engine waits for its inbox only. The engine wakes each
- * millisecond while groups exist. No message reports that a client has read its replies. */
+/* Run steps until engine_close. The engine waits for its inbox only. While groups exist, the engine
+ * wakes each millisecond, because no message reports that a client has read its replies. */
 static void *engine_main(void *arg)
 {
     struct engine *en = arg;
     cpu_float_canonical();
     while (!atomic_load(&en->quit)) {
         if (engine_step(en)) continue;
-        /* Nothing to compute: wait for a message, for a client to read its replies, or for a policy
-         * that lets requests wait. */
+        /* There is nothing to compute: wait for a message, for a client that reads its replies, or
+         * for the end of a delay by the policy. */
         struct message m;
         if (queue_pop(en->inbox, &m, en->groups ? 1000 : -1)) take_message(en, &m);
     }
@@ -96,7 +96,7 @@ static void *engine_main(void *arg)
 
 int engine_start(struct engine *en, struct err *e)
 {
-    CHECK(!en->started, "the engine runs already, with %d sequences", en->n_running);
+    CHECK(!en->started, "the engine already runs, with %d sequences", en->n_running);
     if (!deferred_start(en->deferred))
         return err_set(e, ERR_MEMORY, "cannot start the mask thread: %s", strerror(errno));
     en->started = os_thread_start(&en->thread, engine_main, en);
@@ -146,8 +146,8 @@ static int open_stats(struct engine *en, const struct engine_options *o, struct 
     return rc;
 }
 
-/* Return the number of bytes of the lists that open_lists allocates for one sequence. `en` is only
- * used in sizeof, which evaluates nothing. */
+/* Return the number of bytes of the lists that open_lists allocates for one sequence. `en` is used
+ * only in sizeof, which does not evaluate its operand. */
 static int64_t list_bytes(void)
 {
     const struct engine *en = NULL;
@@ -205,7 +205,7 @@ static int open_policy(struct engine *en, const struct engine_options *o, struct
     return policy_open(&en->policy, &po, e);
 }
 
-/* Open the door, the inbox, and the masks whose jobs send messages to the inbox. */
+/* Open the door, the inbox, and the deferred masks, whose jobs send messages to the inbox. */
 static int open_door(struct engine *en, const struct engine_options *o, struct err *e)
 {
     int n_seq = o->executor.limits->n_seq;
@@ -241,16 +241,16 @@ static int open_step(struct engine *en, const struct engine_options *o, struct e
     return rc;
 }
 
-/* Return true if later requests may find the pages of earlier ones. Pages of rows that attend to
- * later rows cannot: their K and V are of one text only. */
+/* Return true if later requests may find the pages of earlier requests. Pages of rows that attend
+ * to later rows cannot be found, because their K and V depend on the whole text. */
 static bool keeps_prefixes(const struct engine_options *o)
 {
     return !o->no_prefix_cache && !o->executor.whole && o->executor.n_start == 0;
 }
 
 /* Open the parts in the order of their dependencies. Statistics watch the pages, records need the
- * batch's limits, and the door's masks need the inbox. engine_close accepts each half-built
- * state. */
+ * batch's limits, and the door's masks need the inbox. engine_close accepts an engine of which only
+ * some parts are open. */
 int engine_open(struct engine **out, const struct engine_options *o, struct err *e)
 {
     const struct executor *x = &o->executor;
@@ -282,8 +282,8 @@ int engine_open(struct engine **out, const struct engine_options *o, struct err 
     return 0;
 }
 
-/* Add up the allocations in the order of the open_* functions. A new allocation there needs a term
- * here. */
+/* Add up the allocations in the order of the open_* functions. A new allocation in an open_*
+ * function needs a term in this sum. */
 int64_t engine_bytes(const struct executor *x, int queue_max)
 {
     const struct batch_limits *l = x->limits;
@@ -295,8 +295,8 @@ int64_t engine_bytes(const struct executor *x, int queue_max)
            inbox_bytes(queue_max ? queue_max : QUEUE_MAX);
 }
 
-/* Free the groups that are still in the engine. Only sequences that run or wait are entities of the
- * policy. */
+/* Free the groups that are still in the engine. Only running or waiting sequences are entities of
+ * the policy. */
 static void drop_all(struct engine *en)
 {
     while (en->groups) {
@@ -311,8 +311,8 @@ static void drop_all(struct engine *en)
     }
 }
 
-/* End the engine thread first, so that the rest needs no lock. deferred_close ends the mask thread
- * before the groups are freed. */
+/* End the engine thread first, so that the other steps need no lock. deferred_close ends the mask
+ * thread before the groups are freed. */
 void engine_close(struct engine *en)
 {
     if (!en) return;
