@@ -240,16 +240,17 @@ static int n_logits(const struct batch *b)
  * (3) A sequence's rows are its last positions. pos ascends by one and ends at kv_len - 1, and
  *     kv_len fits the page table.
  * (4) Pages up to kv_len exist. A page may be -1 only if it is before the first row, outside the
- * row's window. (5) slot is the page table's entry for pos. (6) Every array's values are within the
- * bounds of batch.def: tokens below n_vocab, adapters at
+ *     row's window.
+ * (5) slot is the page table's entry for pos.
+ * (6) Every array's values are within the bounds of batch.def: tokens below n_vocab, adapters at
  *     most limits.n_adapter. Copied pages are below n_page.
  * (7) With recurrent state, a sequence at position 0 reads no state, and every other sequence reads
  *     one. The state after its last row is kept. A written slot has no second reader or writer in
  *     the step.
  * (8) With n_short, all rows of a sequence have the same list of divisors: angle - pos is 0 or
- * n_short. The difference is n_short if kv_len is above n_short. (9) With n_source, a sequence's
- * rows are its whole source, or follow the source. Sequences with a source
- *     come last and have no outputs. */
+ *     n_short. The difference is n_short if kv_len is above n_short.
+ * (9) With n_source, a sequence's rows are its whole source, or follow the source. Sequences with a
+ *     source come last and have no outputs. */
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows)
 {
     const struct batch_limits *l = &b->limits;

@@ -15,8 +15,8 @@
  * (8) With recurrent state, a running sequence holds the slot of its n_kv rows. A sequence with
  *     host pages holds a host state. The invariants of pages.c hold for slots.
  * (9) The length of a sequence's text determines the list of divisors of its pages (LongRoPE). A
- * finished sequence that is padding keeps its list. (10) No rows are planned after a step: n_row
- * and n_event of each sequence and n_reserved of each
+ *     finished sequence that is padding keeps its list.
+ * (10) No rows are planned after a step: n_row and n_event of each sequence and n_reserved of each
  *     group are 0. */
 #include "engine_impl.h"
 

@@ -10,10 +10,10 @@
  * scheduled.
  *
  *   (1) The list from `newest` over `older` has exactly the QUEUED groups, linked in both
- *   directions. (2) A QUEUED group holds one unit of `place`, and no other group holds units of
- *   `place`. (3) A QUEUED or INSIDE group holds n_byte units of `byte`, which are settled if it is
- *   INSIDE. (4) `place`, `byte`, `answer`, the list and the groups' states change under the lock
- *   only.
+ *       directions.
+ *   (2) A QUEUED group holds one unit of `place`, and no other group holds units of `place`.
+ *   (3) A QUEUED or INSIDE group holds n_byte units of `byte`, which are settled if it is INSIDE.
+ *   (4) `place`, `byte`, `answer`, the list and the groups' states change under the lock only.
  *
  * Client threads call door_enter. The engine thread calls door_pass and door_leave. The lock is
  * held for microseconds. Memory of a refused request is immediately counted as free; the engine

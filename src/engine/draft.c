@@ -1,7 +1,7 @@
 /* draft.c - rows of draft tokens: several tokens of one sequence in one step.
  *
- *     token[n_kv, n_token) rows that must be computed; the logits of the last row pick a token
- *     draft[0, n_draft) rows after these rows: proposed by a drafter, or forced by a constraint
+ *     token[n_kv, n_token)   rows that must be computed; the logits of the last row pick a token
+ *     draft[0, n_draft)      later rows: proposed by a drafter, or forced by a constraint
  *
  * Each row's logits pick the same token as without a draft, with the random numbers of that
  * position (emit.c). A draft token is accepted if it equals the token that the previous row picked.

@@ -21,7 +21,8 @@
  *   pooling.c     hidden states of a prompt -> one vector
  *   beam.c        beam search
  *
- * Engine thread only, except submit.c, group_open, and the functions that engine.h excepts. */
+ * Only the engine thread runs this code, except submit.c, group_open, and the functions for which
+ * engine.h allows other threads. */
 #ifndef QUOTH_ENGINE_IMPL_H
 #define QUOTH_ENGINE_IMPL_H
 
@@ -41,16 +42,17 @@
  *                         '------------------ | ------seq_end--> DONE
  *
  * (1) n_kv <= n_token. Tokens [0, n_token) are known. K and V of positions [0, n_kv) are in pages
- *     while it runs. The pages of a waiting sequence are in host memory (n_host > 0), or n_kv is 0.
+ *     while the sequence runs. The pages of a waiting sequence are in host memory (n_host > 0), or
+ *     n_kv is 0.
  * (2) Only RUNNING sequences hold pages, which they acquire as they grow. page[n_hole, n_page)
  *     cover at least [0, n_kv). Pages before the window are -1.
- * (3) It decodes (seq_decodes) while only the n_fresh tokens of its last step are left to compute.
- *     n_fresh is above 1 if a constraint forced tokens. Otherwise the sequence prefills or
+ * (3) A sequence decodes (seq_decodes) while only the n_fresh tokens of its last step are left to
+ *     compute. n_fresh is above 1 if a constraint forced tokens. Otherwise the sequence prefills or
  *     recomputes. A beam with n_token = n_kv waits for the other beams. A draft is not part of
  *     token. The rows of a draft follow n_token, and accepted tokens are picked again.
- * (4) Pages before n_sealed are full and sealed. Every sequence with the prefix shares them, and no
- *     sequence writes them again. A group's sequences may share the open page. The writer copies
- *     it.
+ * (4) Pages before n_sealed are full and sealed. Every sequence with the prefix shares these pages,
+ *     and no sequence writes to them again. A group's sequences may share the open page. A sequence
+ *     that writes to a shared open page copies it first.
  * (5) name[i] is the prefix cache's name of page i, for i < n_name.
  * (6) With LongRoPE, all rows of a text have the list of divisors that its length selects. is_long
  *     is true if n_token is above limits.n_short. A sequence that becomes longer drops its pages
@@ -61,20 +63,22 @@ enum seq_state { SEQ_IDLE, SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };
 /* Reason for which a sequence gets no rows in a step and ranks after all others. */
 enum stall {
     STALL_NONE,
-    STALL_READER,   /* the reply queue has no room for an event: the client does not read */
-    STALL_PADDING,  /* it is padding (sched.c) */
-    STALL_MASK,     /* a job uses its constraint, or its mask waits for a job (deferred.c) */
-    STALL_ADMITTED, /* admitted in this step; its mask is made before the next step is planned */
+    STALL_READER,   /* the reply queue has no room for an event, because the client does not read */
+    STALL_PADDING,  /* the sequence is padding (sched.c) */
+    STALL_MASK,     /* a job uses the sequence's constraint, or its mask waits for a job
+                     * (deferred.c) */
+    STALL_ADMITTED, /* the sequence was admitted in this step, and its mask is made before the next
+                     * step is planned */
 };
 
-/* Rows and results of a sequence in one step. plan_clear zeroes it: no rows. */
+/* Rows and results of a sequence in one step. plan_clear zeroes the struct: no rows. */
 struct seq_plan {
-    int n_row;            /* number of rows, those of a draft included */
+    int n_row;            /* number of rows, rows of a draft included */
     int n_draft;          /* number of rows of a draft, which are the last ones */
     int n_out;            /* number of results */
     int n_logits;         /* number of results that are logits */
     int n_pick;           /* number of logits that pick a token */
-    int n_event;          /* number of events that the results will make */
+    int n_event;          /* number of events that the results will cause */
     int n_more;           /* maximum number of further emitted tokens: forced tokens */
     bool decodes;         /* true: the rows are decoded rows, not prompt rows */
     int row0, out0;       /* index of the first row and of the first result in the batch */
@@ -94,18 +98,18 @@ struct seq_slots {
 };
 
 struct group;
-/* Sequence of a group. "arena" in a comment: memory in the group's arena, freed with it. */
+/* Sequence of a group. "arena" in a comment: memory in the group's arena, freed with the arena. */
 struct seq {
     struct group *group; /* borrowed: group that contains the sequence */
     int choice;
     enum seq_state state;
-    struct sched_entity entity; /* sequence as the policy sees it */
+    struct sched_entity entity; /* fields of the sequence for the policy */
     int64_t rank;               /* rank in this step */
-    /* true: ranks after sequences of equal rank, which may displace it */
+    /* true: the sequence ranks after other sequences of equal rank, which may displace it */
     bool extra;
     bool late;        /* true: the sequence waited for EXTRA_US, so it is not extra */
-    int n_before;     /* number of unfinished choices of the group before this one */
-    enum stall stall; /* reason for which it gets no rows in this step */
+    int n_before;     /* number of unfinished choices of the group before this choice */
+    enum stall stall; /* reason for which the sequence gets no rows in this step */
     /* number of the sequence's last decoded row, among the rows of all sequences (plan.c) */
     uint64_t row_no;
     struct sampler *sampler;       /* owned; NULL if the sequence picks no tokens */
@@ -118,9 +122,9 @@ struct seq {
     /* Result of mask_within for the sequence's state, called before the step. MADE: row 0 of mask
      * is filled. LATER: the mask is not made yet. */
     enum constraint_made mask_made;
-    /* Job for masks that need more work than a step may do (deferred.c). `job` is borrowed while it
-     * makes the sequence's mask. Otherwise the job is idle_job, owned. At most one of them is not
-     * NULL. */
+    /* Job for masks that need more work than the maximum of a step (deferred.c). `job` is borrowed
+     * while the job makes the sequence's mask. Otherwise the job is idle_job, owned. At most one of
+     * the two pointers is not NULL. */
     struct mask_job *job, *idle_job;
     /* arena [draft_max] draft of next tokens: the last plan.n_draft rows of the step */
     int32_t *draft;
@@ -132,23 +136,25 @@ struct seq {
     int token_max;
     int n_emitted; /* number of prompt rows whose wanted results were emitted */
 
-    int32_t *page;  /* arena [page_max] numbers of its pages */
+    int32_t *page;  /* arena [page_max] numbers of the sequence's pages */
     int32_t *host;  /* arena [page_max] host page of page i, -1 if none */
-    uint64_t *name; /* arena [page_max] names of its pages in the prefix cache */
+    uint64_t *name; /* arena [page_max] names of the sequence's pages in the prefix cache */
     int page_max, n_page, n_hole, n_sealed, n_name, n_host;
-    int n_whole;  /* number of first tokens that one step computes (an encoder's text); 0: none */
-    bool is_long; /* true: its pages have the long list of divisors, and so have their names */
+    int n_whole;  /* number of leading tokens that one step must compute (an encoder's text); 0:
+                   * none */
+    bool is_long; /* true: the pages and their names are for the long list of divisors */
     struct seq_slots slots; /* recurrent state (state.c) */
     /* number of tokens found in the cache at first admission or while the sequence waited for
      * rows */
     int n_cached;
 
-    struct seq_plan plan; /* part of the entity in the step that is planned or computed */
+    struct seq_plan plan; /* rows and results in the step that is planned or computed */
 
     enum finish finish; /* reason of the end; if not NONE, seq_end follows at the end of the step */
     enum cause cause;   /* cause of FINISH_ERROR */
     unsigned forbids;   /* fields of CAUSE_FIELDS, bits FORBIDS_* */
-    /* true: done, and kept until its batch is done. Each step recomputes its last row. */
+    /* true: the sequence is done, and stays until its batch is done. Each step recomputes its last
+     * row. */
     bool padding;
     int32_t stop_id;
     double sum_logprob; /* sum of the logprobs of its output, for ranking */
@@ -185,8 +191,8 @@ struct ranked_answer {
     float score;
 };
 
-/* A request and its sequences, one per choice or beam. The first sequence computes the prompt. The
- * other sequences are forked after the first logits are available. */
+/* A request and its sequences: one sequence per choice or beam. The first sequence computes the
+ * prompt. The other sequences are forked after the first logits are available. */
 struct group {
     struct arena arena;      /* memory of its sequences except their samplers */
     int64_t n_byte;          /* bytes of arena, lists, constraints and samplers, once submitted */
@@ -199,9 +205,9 @@ struct group {
     bool forked;
     /* reason for which all remaining sequences ended together: cancelled, timed out */
     enum finish ended;
-    /* true: best_of > n, or beams; emits nothing before all sequences are done */
+    /* true: best_of > n, or beams; the group emits no token before all sequences are done */
     bool ranked;
-    int n_reserved;    /* number of events that the planned rows will make: sum of n_event */
+    int n_reserved;    /* number of events that the planned rows will cause: sum of n_event */
     float *row;        /* arena [d_hidden]: mean of the pooled rows */
     double *sum;       /* arena [d_hidden]: sum of the pooled rows, for their mean */
     struct beam *beam; /* arena; NULL: no beam search */
@@ -254,7 +260,7 @@ struct engine {
     struct {
         struct trace *trace; /* owned; NULL if there is no trace */
         bool *taken;         /* owned [limits.n_seq]; true: the lane is in use */
-        int64_t n_dropped;   /* number of dropped events, as in the statistics */
+        int64_t n_dropped;   /* number of dropped events, equal to the counter of the statistics */
     } traced;
     struct budget budget;  /* limit of the rows of prompts in a step with decodes */
     struct step_load load; /* load of the step in the batch */
@@ -265,34 +271,34 @@ struct engine {
     struct {
         int n_row, n_logits;        /* numbers of rows and of logits planned for this step */
         int n_draft;                /* number of rows of drafts among the planned rows */
-        int n_whole;                /* number of rows of whole texts among them */
+        int n_whole;                /* number of rows of whole texts among the planned rows */
         int n_hidden, n_out_logits; /* numbers of results in the batch, by kind */
         int n_late;                 /* number of running sequences that are late */
         /* number of copies of the batch reserved for a sequence that returns from host memory */
         int n_copy_kept;
         bool preempted; /* true: a sequence was preempted, so no sequence is admitted */
         bool idle;      /* true: no running sequence can continue */
-        bool blocked;   /* true: no rows in this step, and running beams wait for waiting beams */
+        bool blocked;   /* true: the step has no rows, and running beams wait for waiting beams */
         bool unmasked;  /* true: an admitted sequence gets its mask in the next step */
         bool deferred;  /* true: the policy keeps sequences waiting although there may be room */
     } plan;
     struct sample_work *work; /* owned; scratch of sampling */
     struct drafter drafter;
     bool no_jump_forward;
-    float *flat; /* owned f32 [n_vocab] zeros: logits for picks that a constraint decides alone */
+    float *flat; /* owned f32 [n_vocab] zeros: logits for picks whose constraint allows one token */
     /* vocabulary of samplers; its pointers to eog and the tokenizer are borrowed */
     struct sample_vocab vocab;
     int32_t *eog;              /* owned [vocab.n_eog] end-of-generation ids */
-    struct queue *inbox;       /* owned, of struct message */
+    struct queue *inbox;       /* owned queue of struct message */
     struct deferred *deferred; /* owned; masks with more work than a step's maximum */
     struct seq_list waiting;
     struct {
         /* owned [limits.n_seq], [n] used: portions of the holders of running sequences */
         struct portion *v;
         int n;
-        /* times of the last submission, and of the last one of another holder */
+        /* times of the last submission, and of the last submission of another holder */
         struct submission recent[2];
-        double per_position; /* worth of one position for a row that attends to it */
+        double per_position; /* cost of one position for a row that attends to it */
     } portions;
     /* Owned arrays [limits.n_seq] of borrowed sequences: the running ones in rank order, scratch of
      * planning, and scratch of sampling. */
@@ -317,7 +323,7 @@ int64_t engine_now(const struct engine *en);
 
 /* ---- step.c ---- */
 
-/* Return the steps between two full checks; 0: never. */
+/* Return the number of steps between two full checks; 0: no checks. */
 int step_check_period(const struct engine_options *o);
 /* Begin a step: set en->now_us and the clocks of the pools and the statistics. */
 void step_begin(struct engine *en);
@@ -335,8 +341,8 @@ void step_end(struct engine *en);
 /* Allocate the memory of s in the arena of g. Return false if memory or the arena's limit is
  * exhausted. Any thread. */
 bool seq_open(struct seq *s, const struct engine *en, struct group *g);
-/* Open the sampler of s. ERR_ARG if the lists of tokens allow none, or for a parameter out of
- * range; ERR_MEMORY. Any thread. */
+/* Open the sampler of s. Return ERR_ARG if the lists allow no token or a parameter is out of range,
+ * or ERR_MEMORY. Any thread. */
 int seq_open_sampler(struct seq *s, const struct engine *en, struct err *e);
 /* Positions [from, to) of the prompt whose results (logits or hidden states) are still wanted; from
  * is n_token if none. K and V before `from` may come from the cache. */
@@ -345,19 +351,19 @@ struct wanted {
 };
 /* Return the wanted positions of the prompt of s. */
 struct wanted seq_wanted(const struct seq *s);
-/* Return the name of page i; needs name[i - 1]. */
+/* Return the name of page i. name[i - 1] must be set. */
 uint64_t seq_page_name(const struct engine *en, const struct seq *s, int i);
 /* Name the full pages of the known tokens of s. */
 void seq_name_pages(const struct engine *en, struct seq *s);
-/* Drop the pages of s if its text has outgrown the short list of divisors. s is then recomputed
- * with the long list. The running or waiting s has no planned rows. */
+/* Drop the pages of s if its text has outgrown the short list of divisors. In this case s is
+ * recomputed with the long list. s must be running or waiting, without planned rows. */
 void seq_lengthen(struct engine *en, struct seq *s);
 /* Return the number of tokens that s must compute in its next step, which is all of an encoder's
  * text; 0: any number. */
 int seq_n_whole(const struct seq *s);
 /* Return true if only tokens of the last step of s have no computed rows. */
 bool seq_decodes(const struct seq *s);
-/* Return the number of tokens left to compute; 1 while s decodes. */
+/* Return the number of tokens of s that are not computed; 1 while s decodes. */
 int seq_n_left(const struct seq *s);
 void seq_wait(struct engine *en, struct seq *s); /* move s to WAITING */
 /* Move s to RUNNING, for which there must be room. */
@@ -377,8 +383,8 @@ void seq_follow(struct engine *en, struct seq *child, const struct seq *parent);
 /* ---- group.c ---- */
 
 /* Open the group of take_r and its sequences. The caller owns *out. On failure the caller keeps
- * take_r. ERR_LIMIT if the group needs more than bytes_max bytes (0: no limit), ERR_MEMORY. Any
- * thread. */
+ * take_r. Return ERR_LIMIT if the group needs more than bytes_max bytes (0: no limit), or
+ * ERR_MEMORY. Any thread. */
 int group_open(struct group **out, const struct engine *en, struct request *take_r,
                int64_t bytes_max, struct err *e);
 void group_close(struct group *g); /* close g, whose sequences must hold no pages */
@@ -421,7 +427,7 @@ void plan_undo(struct engine *en, struct seq *s); /* remove the rows of s from t
 void plan_decodes(struct engine *en);
 /* Compute the load of the planned decodes. */
 void plan_load(struct engine *en);
-/* Plan up to half of the rows for prompts that are shorter than the first one. */
+/* Plan up to half of the rows for prompts that are shorter than the first prompt. */
 void plan_short(struct engine *en);
 /* Plan prompts, and sequences that were admitted with one token left. */
 void plan_prompts(struct engine *en);
@@ -441,9 +447,9 @@ void sched_commit(struct engine *en); /* finish the step after its events were p
 
 /* ---- portion.c ---- */
 
-/* Allocate the portions of en. ERR_MEMORY; portion_close is still called. */
+/* Allocate the portions of en. The caller calls portion_close also after ERR_MEMORY. */
 int portion_open(struct engine *en, struct err *e);
-/* Free the portions of en. Safe if portion_open failed. */
+/* Free the portions of en, also after a failure of portion_open. */
 void portion_close(struct engine *en);
 void portion_submitted(struct engine *en, uint64_t holder); /* record a submission of the holder */
 /* Count s, which begins to run, in the portion of its holder. */
@@ -451,7 +457,7 @@ void portion_run(struct engine *en, const struct seq *s);
 /* Remove s, which stops running, from the portion of its holder. */
 void portion_run_end(struct engine *en, const struct seq *s);
 void portion_begin(struct engine *en); /* start the plan of a step */
-/* Return true if holders other than that of s are active. */
+/* Return true if holders other than the holder of s are active. */
 bool portion_bounded(const struct engine *en, const struct seq *s);
 /* Return the number of rows in [0, n] that s may have in this step next to the other rows of its
  * holder. Return n if no other holder is active. */
@@ -472,8 +478,8 @@ bool portion_barred(const struct engine *en, const struct seq *s);
 /* Acquire pages for the next n rows of s and make its open page exclusive. Return the number of
  * rows that have pages. Set *lacks to true if preempting another sequence would allow more. */
 int hold_rows(struct engine *en, struct seq *s, int n, bool *lacks);
-/* Acquire pages for up to n rows after those planned, without preempting. Return the number of rows
- * that have pages. */
+/* Acquire pages for up to n rows after the planned rows, without preemption. Return the number of
+ * rows that have pages. */
 int hold_more(struct engine *en, struct seq *s, int n);
 /* Release the pages of s after its computed rows. */
 void hold_give_back(struct engine *en, struct seq *s);
@@ -511,7 +517,8 @@ int64_t hold_return_us(const struct engine *en, const struct seq *s);
 /* Add a copy to the step; the caller must have checked that there is room. */
 void hold_copy(struct engine *en, int kind, int32_t src, int32_t dst);
 
-/* ---- state.c; without effect, always with room, for a model without recurrent state ---- */
+/* ---- state.c: for a model without recurrent state, these functions have no effect and report
+ * enough room ---- */
 
 /* Return true if the state after n pages of s is cached (true for n = 0). */
 bool state_is_cached(const struct engine *en, const struct seq *s, int n);
@@ -550,28 +557,30 @@ void state_drop_host(struct engine *en, struct seq *s); /* release the state of 
 /* ---- constraint.c ---- */
 
 /* Fork the request's constraint, which must exist, for s and for its job (deferred.c). s owns the
- * forks. ERR_MEMORY. Any thread. */
+ * forks. Return 0 or ERR_MEMORY. Any thread. */
 int constraint_open(struct seq *s, struct err *e);
-/* Close the constraint of s and cancel its job. No effect if s has none. */
+/* Close the constraint of s and cancel its job. The function has no effect if s has no
+ * constraint. */
 void constraint_close(struct seq *s);
-/* Make the masks of running sequences before the step is planned: each within a step's work, or by
- * a job (deferred.c). Return true if a job made progress on this thread. */
+/* Make the masks of running sequences before the step is planned. A mask that exceeds the work of a
+ * step needs a job (deferred.c). Return true if a job made progress on this thread. */
 bool constraint_prepare(struct engine *en);
 /* Make the mask of s, which was admitted. Return false if the mask needs a job in the next step. */
 bool constraint_admit(const struct engine *en, struct seq *s);
 /* Return true if s must not have rows in this step, because a job may be using the constraint of
  * s. */
 bool constraint_waits(const struct engine *en, const struct seq *s);
-/* Accept the token in the constraint of s; true if s has no constraint. */
+/* Accept the token in the constraint of s. Return false if the constraint failed; true if s has no
+ * constraint. */
 bool constraint_accept(struct seq *s, int32_t token);
 /* Return the cause of a failure of the constraint of s. */
 enum cause constraint_cause(const struct seq *s);
-/* Return true if the request's lists forbid tokens that a text may contain. min_tokens forbids stop
- * tokens; no text contains those of the model. */
+/* Return true if the request's lists, or min_tokens with stop token ids, forbid tokens that a text
+ * may contain. The model's end tokens do not count, because no text contains them. */
 bool constraint_lists_forbid(const struct group *g);
 /* Copy the state of the constraint of `from`, another sequence of the group. */
 void constraint_follow(struct seq *s, const struct seq *from);
-/* Fill the masks of those sequences in v [n] that pick in this step. */
+/* Fill the masks of the sequences in v [n] that pick in this step. */
 void constraint_masks(struct engine *en, struct seq **v, int n);
 /* Return true if the mask before pick i failed. */
 bool constraint_lacks(const struct seq *s, int i);
@@ -584,18 +593,18 @@ const uint32_t *constraint_mask(const struct seq *s, int i);
 const uint32_t *constraint_mask_of(const struct seq *s, int32_t token);
 /* Set token i32 [n] to the tokens that must come next. Return their number, in [0, n]. */
 int constraint_forced(struct engine *en, const struct seq *s, int32_t *token, int n);
-/* Return the number of first tokens of token i32 [n] that are allowed in sequence. */
+/* Return the number of leading tokens of token i32 [n] that are allowed one after the other. */
 int constraint_allows(struct seq *s, const int32_t *token, int n);
 
 /* ---- deferred.c ---- */
 
 struct mask_job;
 /* Open the list of deferred masks. n_max: maximum number of jobs in it. inbox is borrowed until
- * deferred_close, which the caller calls in any case. ERR_MEMORY. */
+ * deferred_close, which the caller calls also after ERR_MEMORY. */
 int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct err *e);
 void deferred_close(struct deferred *w); /* close w; NULL is allowed */
-/* Start the mask thread. Return false with errno if it cannot start. Thread: the one that steps the
- * engine, or engine_start's caller. */
+/* Start the mask thread. Return false with errno if it cannot start. The thread that steps the
+ * engine, or the thread of engine_start, calls this function. */
 bool deferred_start(struct deferred *w);
 /* Open a job for a sequence, with a fork of c, a mask of n_mask_word words and room for an output
  * of n_text_max tokens. Add its bytes to *n_byte. The caller owns *out, also after ERR_MEMORY. Any
@@ -605,9 +614,9 @@ int deferred_job_open(struct mask_job **out, const struct constraint *c, size_t 
 void deferred_job_close(struct mask_job *j); /* close an idle job; NULL is allowed */
 /* Return true if there is no place for another job. */
 bool deferred_full(const struct engine *en);
-/* Make the mask of s by its idle job. There must be a place for it. */
+/* Make the mask of s by its idle job. The list of jobs must have a place. */
 void deferred_put(struct engine *en, struct seq *s);
-/* Move the finished masks to their sequences. Return true if this call worked on a job. */
+/* Move the finished masks to their sequences. Return true if this call made progress on a job. */
 bool deferred_collect(struct engine *en);
 /* Return true if a job uses `shared` of a constraint. */
 bool deferred_uses(const struct engine *en, const void *shared);
@@ -624,7 +633,7 @@ void draft_plan(struct engine *en);
 int emit_room(const struct group *g);
 /* Return the number of events that n_prompt_out prompt results and n_pick picks will make. */
 int emit_events(const struct seq *s, int n_prompt_out, int n_pick);
-/* Return the part of emit_room that each live sequence of the group of s has. */
+/* Return the share of emit_room of each live sequence in the group of s. */
 int emit_part(const struct seq *s);
 /* Return true if each token that s picks needs logits. */
 bool emit_needs_logits(const struct seq *s);
@@ -632,7 +641,7 @@ bool emit_needs_logits(const struct seq *s);
 void sample_rows(struct engine *en, struct model_out out);
 /* Emit EVENT_CHOICE of s, which has ended. */
 void emit_choice(const struct engine *en, const struct seq *s);
-/* Emit those answers of g for which its queue has room. Return true if all are emitted. */
+/* Emit the answers of g for which its queue has room. Return true if all answers are emitted. */
 bool emit_answers(const struct engine *en, struct group *g);
 /* Emit EVENT_DONE of g, and count its answer. */
 void emit_done(struct engine *en, const struct group *g);
@@ -647,10 +656,10 @@ bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id);
 
 /* ---- record.c: events for a trace ---- */
 
-/* Open the trace of o; no effect if o has no path. ERR_IO if the file cannot be opened or written,
- * ERR_MEMORY. */
+/* Open the trace of o. The function has no effect if o has no path. Return ERR_IO if the file
+ * cannot be opened or written, or ERR_MEMORY. */
 int record_open(struct engine *en, const struct engine_options *o, struct err *e);
-/* Close the trace. Safe if record_open failed. */
+/* Close the trace, also after a failure of record_open. */
 void record_close(struct engine *en);
 void record_wait(struct engine *en, struct seq *s); /* record that s starts to wait */
 /* Record the end of the wait of s, which then runs or is done. */
@@ -668,7 +677,7 @@ void record_step(struct engine *en, const struct batch *b, const struct stats_le
 
 /* ---- pooling.c ---- */
 
-/* Validate the pooling of r. ERR_UNSUPPORTED if the model returns no hidden states. */
+/* Validate the pooling of r. Return ERR_UNSUPPORTED if the model returns no hidden states. */
 int pooling_check(const struct engine *en, const struct request *r, struct err *e);
 /* Allocate the sum of g for pooling. Return false if memory is exhausted. */
 bool pooling_open(struct group *g, const struct engine *en);
@@ -677,7 +686,7 @@ void pooling_row(const struct engine *en, struct seq *s, int pos, const float *h
 
 /* ---- beam.c ---- */
 
-/* Validate the beam search of r. ERR_LIMIT if its beams do not fit together. Any thread. */
+/* Validate the beam search of r. Return ERR_LIMIT if its beams do not fit together. Any thread. */
 int beam_check(const struct engine *en, const struct request *r, struct err *e);
 /* Open the beam search of g. Return false if memory is exhausted. */
 bool beam_open(struct group *g, const struct engine *en);

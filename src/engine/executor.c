@@ -1,5 +1,5 @@
-/* executor.c - a model as the engine's executor. Tests and simulations substitute their own
- * executor, which computes a batch and has a clock. */
+/* executor.c - a model as the engine's executor. Tests and simulations use another executor, which
+ * computes a batch and has a clock. */
 #include "engine.h"
 
 #include "base/os.h"
@@ -25,8 +25,8 @@ static void head(void *ctx, enum head h, const float *x, float *y)
     model_head(ctx, h, x, y);
 }
 
-/* Bytes per microsecond between pages and host memory: 4 GB/s, one thread's memcpy while others
- * compute. This rate only determines the kind of preemption. */
+/* Bytes per microsecond between pages and host memory: 4 GB/s, the rate of memcpy on one thread
+ * while other threads compute. This rate only determines the kind of preemption. */
 static const double copy_rate = 4000;
 
 struct executor executor_of_model(struct model *m)

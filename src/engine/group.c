@@ -3,15 +3,14 @@
  *   group_submit -> engine.groups -> last sequence DONE: engine.ended -> group_reap_all: freed
  *
  * A request has n choices, which are emitted as they are generated. With best_of, more choices are
- * computed. The n with the highest mean logprob are then emitted at the end. The first sequence
- * computes the prompt once. All choices pick from its first logits, each with a separate random
- * stream, and continue from its pages. The first choice that writes into the open page copies it
- * (hold.c).
+ * computed, and the n choices with the highest mean logprob are emitted at the end. The first
+ * sequence computes the prompt once. All choices pick from its first logits, each with a separate
+ * random stream, and continue from its pages. The first choice that writes into the open page
+ * copies it (hold.c).
  *
  * (1) engine.ended has the groups without live sequences, each once.
- * (2) Only group_reap_all frees groups. group_reap_all is called while no list of sequences is
- * walked. So a
- *     pointer to a sequence is valid until the next call of group_reap_all. */
+ * (2) Only group_reap_all frees groups. group_reap_all is never called inside a loop over a list of
+ * sequences. Therefore a pointer to a sequence is valid until the next call of group_reap_all. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -55,7 +54,7 @@ static int open_samplers(struct group *g, const struct engine *en, int64_t bytes
     return rc;
 }
 
-/* Fork the constraint for each sequence. ERR_LIMIT if the request exceeds bytes_max. */
+/* Fork the constraint for each sequence. Return ERR_LIMIT if the request exceeds bytes_max. */
 static int open_constraints(struct group *g, int64_t bytes_max, struct err *e)
 {
     int rc = 0;
@@ -123,7 +122,7 @@ void group_close(struct group *g)
 
 /* ---- the engine's groups ---- */
 
-/* Link the group, and let its first sequence wait. The others join at the fork. */
+/* Link the group, and move its first sequence to WAITING. The other sequences join at the fork. */
 void group_submit(struct engine *en, struct group *take_g)
 {
     CHECK(!take_g->at && take_g->n_live == take_g->n_seq, "%d of %d live", take_g->n_live,
@@ -149,14 +148,14 @@ void group_end(struct engine *en, struct group *g, enum finish f)
         if (g->seq[i].state != SEQ_DONE) seq_end(en, &g->seq[i], f);
 }
 
-/* Cancel a choice; -1: the whole request. A choice of a ranked group is not separate, so it ends
- * all. */
+/* Cancel a choice; -1: the whole request. If the group is ranked, all its choices end, because they
+ * have a common result. */
 void group_cancel(struct engine *en, uint64_t request_id, int choice)
 {
     struct group *g = en->groups;
     while (g && g->request->id != request_id) g = g->next;
     if (!g) return;
-    if (g->n_live == 0) { /* its answers are being emitted */
+    if (g->n_live == 0) { /* the group's answers are being emitted */
         if (g->ranked && (choice < 0 || g->n_answer == 1)) g->ended = FINISH_ABORT;
         return;
     }
@@ -185,10 +184,10 @@ void group_end_expired(struct engine *en)
 /* ---- choices ---- */
 
 /* Pick the first tokens of the other choices from the logits of sequence 0's last prompt position.
- * Sequence 0 picks after this function, in pick_row. */
+ * Sequence 0 picks its token in pick_row, after this function. */
 void group_fork(struct engine *en, struct group *g, const float *logits, const uint32_t *mask)
 {
-    CHECK(!g->forked && !g->beam, "a group of %d is forked again", g->n_seq);
+    CHECK(!g->forked && !g->beam, "a group of %d sequences is forked a second time", g->n_seq);
     g->forked = true;
     for (int i = 1; i < g->n_seq; i++) {
         struct seq *s = &g->seq[i];
@@ -207,7 +206,7 @@ void group_fork(struct engine *en, struct group *g, const float *logits, const u
 /* End the other choices as sequence 0 ends, before the fork. */
 void group_fail(struct engine *en, struct group *g)
 {
-    CHECK(!g->forked, "a group of %d is forked already", g->n_seq);
+    CHECK(!g->forked, "a group of %d sequences is already forked", g->n_seq);
     g->forked = true;
     for (int i = 1; i < g->n_seq; i++) {
         seq_copy(&g->seq[i], &g->seq[0]);

@@ -5,17 +5,17 @@
  *       ^                                                              | hold_rows: one more, when
  *       '------ hold_drop; hold_preempt: dropped, or copied out -------'   a row needs it
  *
- * Preemption takes the way that costs less:
+ * Preemption uses the method with the lower cost:
  *
  *   recomputing   (n_kv - tokens of its prefix that other sequences hold) / prefill_rate, measured
  *   copying       2 * n_page * page_bytes / copy_rate, a constant of the executor
  *
- * A sequence that returns looks its full pages up in the prefix cache first. Both ways change no
- * bit of its output (docs/design.md 5).
+ * At its return, a sequence first looks up its full pages in the prefix cache. Neither method
+ * changes a bit of the output (docs/design.md 5).
  *
  * Pages before the window are dropped and leave holes (-1) in the table if every layer has a
- * window. No row of the sequence attends to them any more. A prefix is then found if the pages
- * inside the window are cached. */
+ * window. No later row of the sequence attends to these pages. With a window, a prefix is found if
+ * the pages inside the window are cached. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -82,7 +82,7 @@ static int n_found(const struct engine *en, const struct seq *s)
         }
         while (i >= first && look_up(en, s, i) >= 0) i--;
         if (i < first) return n;
-        n = i; /* page i is missing: try a prefix that ends before it */
+        n = i; /* page i is missing: try a prefix that ends before page i */
     }
     return 0;
 }
@@ -111,7 +111,8 @@ static void find_prefix(struct engine *en, struct seq *s)
 }
 
 /* Adopt prompt pages that other sequences sealed after s was admitted. The adopted pages replace
- * the partial page of s. So concurrent requests with one system prompt compute it once. */
+ * the partial page of s. Therefore concurrent requests with the same system prompt compute it
+ * once. */
 int hold_catch_up(struct engine *en, struct seq *s)
 {
     int rows = pages_rows(en->pages), max = found_max(en, s), i = s->n_kv / rows, before = s->n_kv,
@@ -163,15 +164,15 @@ void hold_commit(struct engine *en, struct seq *s)
 
 /* ---- growth ---- */
 
-/* Return the number of copies that the step has room for, without those reserved for a sequence
- * that is about to return. */
+/* Return the number of copies for which the step has room. Copies that are reserved for a returning
+ * sequence do not count. */
 static int copies_left(const struct engine *en)
 {
     return en->batch.limits.n_copy - en->batch.n_copy - en->plan.n_copy_kept;
 }
 
-/* Add a copy to the step. The caller must have checked that there is room. Without the copy, a page
- * would keep the K and V of another sequence. */
+/* Add a copy to the step. The caller must have checked that there is room. Without this copy, a
+ * page would keep the K and V of another sequence. */
 void hold_copy(struct engine *en, int kind, int32_t src, int32_t dst)
 {
     struct batch *b = &en->batch;
@@ -240,7 +241,9 @@ static int pages_max(const struct engine *en, const struct seq *s)
     int in_window = w > 0 && chunk < n - w ? ceil_div(w - 1 + chunk, rows) + 1 : max;
     if (max > in_window) max = in_window;
     if (max < s->n_page - s->n_hole) max = s->n_page - s->n_hole;
-    return max < pages_n_total(en->pages) ? max : pages_n_total(en->pages); /* in smaller chunks */
+    return max < pages_n_total(en->pages) ? max : pages_n_total(en->pages); /* the rows may be
+                                                                             * computed in smaller
+                                                                             * chunks */
 }
 
 /* Return the end of the pages [*first, end) that an admission of s would look up now. */
@@ -293,7 +296,8 @@ bool hold_can_acquire(const struct engine *en, const struct seq *s)
 
 /* ---- begin, preempt, end ---- */
 
-/* Restore the pages of s: from the cache if it still has them, otherwise from host memory. */
+/* Restore the pages of s from the cache. Pages that the cache does not have are copied from host
+ * memory. */
 static void swap_in(struct engine *en, struct seq *s)
 {
     int n = s->n_page;
@@ -310,7 +314,7 @@ static void swap_in(struct engine *en, struct seq *s)
     }
     s->n_host = 0;
     en->n_swapped--;
-    s->n_sealed = s->n_hole; /* sealed after the copies are complete */
+    s->n_sealed = s->n_hole; /* the pages are sealed after the copies are complete */
     state_swap_in(en, s);
 }
 
@@ -353,8 +357,8 @@ static int n_full(const struct engine *en, const struct seq *s)
     return ceil_div(s->n_kv, pages_rows(en->pages));
 }
 
-/* Return the cost of recomputing the tokens of s, without those in pages that other sequences hold,
- * in microseconds. */
+/* Return the cost in microseconds of recomputing the tokens of s, except tokens in pages that other
+ * sequences hold. */
 static double recompute_us(const struct engine *en, const struct seq *s)
 {
     int n = 0;
@@ -368,7 +372,8 @@ static double swap_us(const struct engine *en, const struct seq *s)
     int n = n_full(en, s) - s->n_hole;
     if (n == 0 || n > en->spill.n_free || x->copy_rate <= 0 || !state_can_swap_out(en, s))
         return -1;
-    /* room for copying pages out now and back later, in addition to a copy on write per sequence */
+    /* room for copying pages out now and back later, in addition to one copy on write per
+     * sequence */
     const struct batch_limits *l = &en->batch.limits;
     int n_copy = n + (s->slots.at >= 0);
     if (n_copy > copies_left(en) || n_copy > l->n_copy - l->n_seq) return -1;
