@@ -50,7 +50,7 @@ static const char *next_word(const char **at, size_t *n)
 
 /* ---- spellings ---- */
 
-/* Compare a typed name with one spelling. A `*` at its end matches any ending. */
+/* Compare a typed name with one spelling. A `*` at the end of the spelling matches any ending. */
 static bool fits(const char *name, size_t n, const char *spelling, size_t n_spelling, bool open)
 {
     char text[64];
@@ -63,7 +63,7 @@ static bool fits(const char *name, size_t n, const char *spelling, size_t n_spel
 }
 
 /* Return the alias of a typed name. open: search only spellings that end with `*`. Exact spellings
- * are searched first, because a `*` may match them too. */
+ * are searched first, because a `*` may also match them. */
 static const struct alias *find(const char *name, size_t n, bool open)
 {
     size_t n_word;
@@ -81,7 +81,7 @@ const struct alias *alias_at(int i)
 }
 
 /* *negated: the name is "no-" before the spelling of a flag without a value. Exact spellings
- * precede open ones, so a `*` cannot hide them. */
+ * precede open ones, so a `*` cannot hide an exact spelling. */
 const struct alias *alias_find(const char *name, size_t n, bool *negated)
 {
     *negated = false;
@@ -94,8 +94,8 @@ const struct alias *alias_find(const char *name, size_t n, bool *negated)
     return a ? a : find(name, n, true);
 }
 
-/* The result is static and valid until the next call. Spellings below 4 characters are no
- * suggestions, because they are similar to most short words. */
+/* The result is static and valid until the next call. Spellings of fewer than 4 characters are not
+ * suggested, because they are similar to most short words. */
 const char *alias_nearest(const char *typed)
 {
     static char near[64];
@@ -208,8 +208,8 @@ int alias_value(const struct alias *a, const char *typed, const char *value, con
 
 /* ---- one option, several spellings ---- */
 
-/* An alias on this command line. `typed` is owned until options_notes. The rest is borrowed and
- * lives as long as the program. */
+/* An alias on this command line. `typed` is owned until options_notes. All other fields are
+ * borrowed until the program ends. */
 struct use {
     const struct alias *alias;
     const char *typed, *value, *note;
@@ -226,7 +226,7 @@ static int record_alias(const struct alias *a, const char *typed, const char *va
     return err_memory(e, typed, sizeof u);
 }
 
-/* A value of a flag without a value is not part of the note. */
+/* The note omits the value "true" or "false" of a flag that takes no value. */
 int alias_note(const struct alias *a, const char *typed, const char *value, struct err *e)
 {
     bool alone =
@@ -235,7 +235,7 @@ int alias_note(const struct alias *a, const char *typed, const char *value, stru
 }
 
 /* Two spellings of one option with different values are an error. No spelling has precedence,
- * because the spellings come from different engines. */
+ * because the spellings are those of different engines. */
 int alias_agree(const struct alias *a, const char *typed, const char *value, struct err *e)
 {
     for (size_t i = 0; i < uses.n; i++) {

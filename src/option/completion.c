@@ -6,7 +6,7 @@
  *   fish  a `complete` line per flag and command
  *
  * Words that begin with a flag are flags. Values are the legal names of a flag, or files if it has
- * no names. Arguments of commands are completed by the same rule. */
+ * no names. Arguments of commands are completed by this rule, too. */
 #include "option.h"
 
 #include <string.h>
@@ -23,7 +23,7 @@ static void each_option(const struct option *o, const struct command *c,
     }
 }
 
-/* Call `fn` for each command that has options: the sub-commands in place of their parent. */
+/* Call `fn` for each command that has options. A command with sub-commands is replaced by these. */
 static void each_command(const struct command *const *list, void (*fn)(const struct command *c))
 {
     for (; *list; list++) {
@@ -231,7 +231,7 @@ static void fish_command(const struct command *c)
     printf(" -l config -r -d 'read options from a file'\n");
 }
 
-/* Print the words of a list, each with the condition that no other one was typed. */
+/* Print the words of a list. The condition of each word is that no other word was typed. */
 static void fish_words(const struct command *const *list, const char *parent)
 {
     for (const struct command *const *c = list; *c; c++) {

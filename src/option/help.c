@@ -1,15 +1,15 @@
 /* help.c - print --help and the man page, from the tables that parse the command line; see
  * option.h.
  *
- * The table of options is the only source of help, so the help of an option cannot differ from its
- * parser. A sub-command list replaces the options of its command. */
+ * The table of options is the only source of help, so help and parser always agree. A sub-command
+ * list replaces the options of its command. */
 #include "option.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Print one option. A long name puts the help on the next line. "(default ...)" is part of the
- * help. */
+/* Print one option. After a long name, the help is on the next line. The help contains "(default
+ * ...)". */
 static void option_line(const struct option *o)
 {
     char left[80];

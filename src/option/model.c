@@ -68,8 +68,8 @@ const char *chat_system(void)
     return session_flags.system;
 }
 
-/* Return --shape, or the model in this program; NULL with an error if both are absent. typed: a
- * word that may be meant as a model. */
+/* Return --shape, or the model in this program; NULL with an error if the flag and the model are
+ * absent. typed: a word that the user may have meant as a model. */
 const char *session_bundled(const char *typed, struct err *e)
 {
     if (session_flags.shape) return session_flags.shape;
@@ -104,7 +104,7 @@ int session_open(struct session *s, const char *path, int n_seq, int n_out, int 
     return session_open_sized(s, path, &size, e);
 }
 
-/* Show a bar if packing takes long. */
+/* Show a progress bar if packing takes long. */
 static void show_packing(void *what, uint64_t done, uint64_t n_byte)
 {
     enum { BYTES_SHOWN_MIN = 256 << 20 };
@@ -115,7 +115,7 @@ static void show_packing(void *what, uint64_t done, uint64_t n_byte)
 int session_open_sized(struct session *s, const char *path, const struct session_size *size,
                        struct err *e)
 {
-    /* -v also shows the log lines of opening */
+    /* --verbose also shows the log lines of opening */
     if (verbose) log_level_max = LOG_INFO;
     session_flags.progress = show_packing;
     session_flags.progress_ctx = (void *)"preparing weights";

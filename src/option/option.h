@@ -48,11 +48,13 @@ struct option {
     form_fn *form;                /* INT, TEXT, LIST, WORDS: further check of a value; NULL: none */
     bool many;                    /* true for a TEXT of several names with commas between them */
     bool secret;                  /* true if options_print omits its value */
-    bool json;                    /* true for a LIST whose value may also be a JSON list of texts */
+    bool json;                    /* true for a LIST whose value may also be a JSON list of
+                                   * strings */
 };
 
 /* Rows of a table: the flag, the value's name in the help, the target, limits, help. A target of
- * the wrong type causes a compiler warning. Further fields follow the help: .letter = 'n'. */
+ * the wrong type causes a compiler warning. Other fields may follow the help, such as .letter =
+ * 'n'. */
 #define OPTION_ROW(kind_, type, flag, what, at, ...)                                               \
     {                                                                                              \
         .kind = kind_, .name = flag, .arg = what, .target = 1 ? (at) : (type *)0, __VA_ARGS__      \
@@ -107,7 +109,7 @@ const struct command *command_find(const struct command *const *list, int n, cha
 /* Print "quoth COMMAND: sentence" to standard error. Return 1. */
 int fail(const char *command, const struct err *e);
 /* Write a text to standard output and free it. ERR_MEMORY, without output, if an earlier append to
- * it failed. */
+ * the text failed. */
 int print_out(struct buf *take_b, struct err *e);
 
 /* ---- parse.c: the command line and config files ---- */
@@ -115,7 +117,7 @@ int print_out(struct buf *take_b, struct err *e);
 /* Fill the targets of c->options from the command line and --config FILE. Positional arguments move
  * to the front of arg; *n_arg becomes their number. Texts of the command line are borrowed until
  * the program ends. Return 0, 1 if help was printed (exit 0), or an error with the sentence (exit
- * 2). ERR_ARG for a flag; ERR_FORMAT, ERR_IO or ERR_LIMIT of a config file; ERR_MEMORY. */
+ * 2). ERR_ARG for a flag. ERR_FORMAT, ERR_IO or ERR_LIMIT for a config file. ERR_MEMORY. */
 int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e);
 
 /* Log one line for each accepted flag of another engine without effect. Only the first call
@@ -123,10 +125,10 @@ int options_parse(const struct command *c, int *n_arg, char **arg, struct err *e
 void options_notes(void);
 
 /* Set one option of a table while the program runs, like --NAME VALUE, or like --NAME if value is
- * NULL. `value` is borrowed until the program ends. ERR_ARG as of options_parse. ERR_MISSING if no
+ * NULL. `value` is borrowed until the program ends. ERR_ARG for a wrong value. ERR_MISSING if no
  * option has that or a similar name. ERR_MEMORY if a list cannot grow. */
 int options_set(const struct option *table, const char *name, const char *value, struct err *e);
-/* Return the result of options_set, without setting the option. Errors: those of options_set. */
+/* Return the result that options_set would return, without setting the option. */
 int options_judge(const struct option *table, const char *name, const char *value, struct err *e);
 /* Print the names with their values, one per line. */
 void options_show(const struct option *table, FILE *out);
@@ -146,7 +148,8 @@ const char *nearest_name(const char *typed, const char *const *names, size_t n);
 void help_command(const struct command *c);
 /* Print the commands of a list that NULL ends to standard output. Main thread. */
 void help_all(const struct command *const *list);
-void help_man(const struct command *const *list); /* print the man page as troff */
+void help_man(const struct command *const *list); /* print the man page as troff to standard
+                                                   * output */
 
 /* ---- completion.c: tables as scripts of shells, to standard output ---- */
 
@@ -168,7 +171,7 @@ extern struct session_options session_flags;
 extern const struct option model_options[];
 /* --load-format, --shape, --quant, --pure, --dummy-seed, --pull: part of model_options */
 extern const struct option load_options[];
-bool model_pulls(void); /* return the value of --pull */
+bool model_pulls(void); /* return the value of the flag --pull */
 /* --chat-template, --default-chat-template-kwargs, --now, --system */
 extern const struct option chat_options[];
 extern const struct option chat_parser_options[]; /* options of commands that parse answers */
@@ -182,7 +185,7 @@ const char *session_bundled(const char *typed, struct err *e);
 /* Open all parts except the engine, with n_seq rows and at most n_out outputs of a step. `context`
  * is the maximum context without --max-model-len (0: none). ERR_ARG for an option. ERR_IO,
  * ERR_MISSING, ERR_FORMAT, ERR_UNSUPPORTED or ERR_LIMIT for a file or the sizes of the model.
- * ERR_MEMORY. No part remains open after an error. */
+ * ERR_MEMORY. After an error, no part is open. */
 int session_open(struct session *s, const char *path, int n_seq, int n_out, int context,
                  struct err *e);
 /* Open a session with the given sizes, which are borrowed for the call. Errors: those of
@@ -211,9 +214,9 @@ struct json;
 /* Set the fields whose flags are on the command line. */
 void sampling_read(struct sample_params *p);
 struct sampling_flags; /* values of these flags, opaque */
-/* Return a copy of the flags, which the caller frees (free); NULL if memory ran out. */
+/* Return a copy of the flags, which the caller frees with free(); NULL if memory ran out. */
 struct sampling_flags *sampling_flags_copy(void);
-/* Set the flags to a copy, for callers with several sets of values. */
+/* Set the flags to the values of a copy, for callers with several sets of values. */
 void sampling_flags_set(const struct sampling_flags *f);
 /* Append the given flags as members of a JSON object, with a comma before each member. Members of
  * `except` are omitted (NULL: none). */
@@ -223,12 +226,12 @@ void sampling_show(const struct sample_params *p, const struct option *table, FI
 
 /* ---- progress.c: one line on standard error if it is a terminal ---- */
 
-/* Draw a bar for `done` of n, at most ten times per second, and at the end. The last drawing ends
- * the line. */
+/* Draw a bar for `done` of n, at most ten times per second, and at the end. The drawing for done =
+ * n ends the line. */
 void progress_bar(const char *what, uint64_t done, uint64_t n);
 
-/* Draw a bar with the average rate since the beginning, per_s, and the remaining time at that rate.
- * n 0: unknown. */
+/* Draw a bar with the average rate since the beginning, per_s, and the remaining time at this rate.
+ * n 0: the total is unknown. */
 void progress_rate(const char *what, uint64_t done, uint64_t n, double per_s);
 
 /* Draw a bar followed by a text. */

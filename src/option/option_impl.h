@@ -7,9 +7,9 @@
 
 /* ---- parse.c ---- */
 
-/* Compare n typed bytes with a name; `_` equals `-`. */
+/* Return true if n typed bytes equal a name; `_` equals `-`. */
 bool same_name(const char *typed, size_t n, const char *name);
-/* Return the table's option of that name; NULL if the table has none. */
+/* Return the table's option with the name; NULL if the table has no such option. */
 const struct option *find_option(const struct option *table, const char *name, size_t n);
 
 static inline bool is_list(const struct option *o)
@@ -43,8 +43,8 @@ struct alias {
 
 /* Return the i-th row; NULL after the last. */
 const struct alias *alias_at(int i);
-/* Return the alias with that spelling; NULL if no alias has it. Set *negated if the name is "no-"
- * and a spelling that takes no value. */
+/* Return the alias with the spelling; NULL if no alias has this spelling. Set *negated if the name
+ * is "no-" and a spelling that takes no value. */
 const struct alias *alias_find(const char *name, size_t n, bool *negated);
 /* Return true if the alias lists the word among its values. */
 bool alias_lists(const struct alias *a, const char *word);

@@ -31,7 +31,7 @@ bool same_name(const char *typed, size_t n, const char *name)
     return true;
 }
 
-/* Return the option of that name in the table and its groups; NULL if none. */
+/* Return the option with the name in the table and its groups; NULL if none. */
 const struct option *find_option(const struct option *o, const char *name, size_t n)
 {
     for (; o->kind != OPTION_END; o++) {
@@ -77,7 +77,7 @@ static int edit_distance(const char *a, const char *b)
 }
 
 /* Return the name with the fewest edits, at most a third of the typed length, rounded up. NULL if
- * all are farther. */
+ * all names have more edits. */
 const char *nearest_name(const char *typed, const char *const *names, size_t n)
 {
     const char *best = NULL;
@@ -112,7 +112,7 @@ const char *option_name(const struct option *table, int i)
 }
 
 /* Return the name nearest to n bytes of a mistyped one; NULL if no name is near. The result is a
- * name of the table. With `foreign`, names of other engines are also valid. */
+ * name of the table, or with `foreign` also a name of another engine. */
 static const char *near_flag(const struct option *table, const char *flag, size_t n, bool foreign)
 {
     const char *names[256];
@@ -145,8 +145,8 @@ static bool is_legal(const struct option *o, double v)
     return o->range ? range_has(o->range, v) : v >= o->lo && v <= o->hi;
 }
 
-/* In the following functions, `dashes` precedes a flag's name in sentences. It is "--", or "" if
- * options are set by name alone. */
+/* In the following functions, `dashes` precedes a flag's name in sentences. `dashes` is "--", or ""
+ * if options are set by name alone. */
 
 /* Report the legal range of a number. */
 static int number_wrong(const struct option *o, const char *dashes, const char *value,
@@ -172,8 +172,7 @@ static int set_int(const struct option *o, const char *dashes, const char *value
     return 0;
 }
 
-/* Set a REAL. "inf" and "nan" are numbers of strtod. A NaN is in no range, so the NaN is
- * rejected. */
+/* Set a REAL. strtod accepts "inf" and "nan". A NaN is in no range, so it is rejected. */
 static int set_real(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     char *end;
@@ -183,7 +182,7 @@ static int set_real(const struct option *o, const char *dashes, const char *valu
     return 0;
 }
 
-/* Parse a boolean. A flag without a value is set to "true" by the caller. */
+/* Parse a boolean. For a flag without a value, the caller passes "true". */
 static int set_flag(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     bool on =
@@ -197,7 +196,7 @@ static int set_flag(const struct option *o, const char *dashes, const char *valu
     return 0;
 }
 
-/* Check a name, or each name of a list with commas. The target is then the typed text. */
+/* Check a name, or each name of a list with commas. The target is set to the typed text. */
 static int set_name(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     char flag[64], item[64];
@@ -243,7 +242,7 @@ static int check_form(const struct option *o, const char *dashes, const char *va
     return rc ? err_prefix(e, rc, "%s%s", dashes, o->name) : 0;
 }
 
-/* Check a value and store it in the option's target. Each use of a list's option appends. */
+/* Check a value and store it in the option's target. Each use of a list option appends a value. */
 static int set_value(const struct option *o, const char *dashes, const char *value, struct err *e)
 {
     struct text_list *list = o->target;
@@ -271,8 +270,8 @@ static int set_value(const struct option *o, const char *dashes, const char *val
     }
 }
 
-/* Find the option for NAME or no-NAME; NULL if the table has none. no-NAME sets a flag to false and
- * empties a list. */
+/* Find the option for NAME or no-NAME; NULL if the table has no such option. no-NAME sets a flag to
+ * false and empties a list. */
 static const struct option *find_negated(const struct option *table, const char *name, size_t n)
 {
     if (n <= 3 || !same_name(name, 3, "no-")) return NULL;
@@ -311,8 +310,8 @@ static int judge_value(const struct option *o, const char *dashes, const char *v
     return rc;
 }
 
-/* Set or only check an option by its name. Only aliases that pass any value on are accepted,
- * because no command line exists here. */
+/* Set or only check an option by its name. The only aliases allowed are those that accept any
+ * value, because notes need a command line. */
 static int set_named(const struct option *table, const char *name, const char *value,
                      bool only_judge, struct err *e)
 {
@@ -413,7 +412,7 @@ static bool has_alias(const struct command *c, const struct alias *a)
 }
 
 /* Return the value of a flag with an optional value. The value is the next word if the alias lists
- * that word. */
+ * the word. */
 static const char *maybe_value(struct cursor *at, const struct alias *a)
 {
     bool next = at->i + 1 < at->n && alias_lists(a, at->arg[at->i + 1]);
@@ -430,8 +429,8 @@ static const char *truth_of(const char *value)
     return value;
 }
 
-/* Handle a flag that the table lacks. `typed` has its dashes. The name is the n bytes at `name`.
- * The value follows in the arguments if `value` is NULL. */
+/* Handle a flag that the table lacks. `typed` begins with the dashes. The name is the n bytes at
+ * `name`. If `value` is NULL, the value is the next argument. */
 static int foreign_flag(struct cursor *at, const char *typed, const char *name, size_t n,
                         const char *value, struct err *e)
 {
@@ -501,7 +500,7 @@ static int config_line(struct cursor *at, char *line, const char *path, int numb
 static struct text_list config_texts;
 
 /* Apply all lines in their order. A flag after --config, or a later line, overrides a line, because
- * the last value counts. */
+ * the last value has precedence. */
 static int config_file(struct cursor *at, const char *path, struct err *e)
 {
     struct buf b = {0};
@@ -523,8 +522,8 @@ static int config_file(struct cursor *at, const char *path, struct err *e)
 
 /* ---- the command line ---- */
 
-/* Set an option to its inline value, to the next argument, or for words to all arguments up to the
- * next flag. */
+/* Set an option to its inline value or to the next argument. For a list of words, set it to all
+ * arguments up to the next flag. */
 static int take_value(struct cursor *at, const struct option *o, const char *inline_value,
                       struct err *e)
 {
@@ -576,7 +575,7 @@ static bool is_glued(const struct option *o, const char *value)
 }
 
 /* Handle -n, -n VALUE and -nVALUE. Letters are not grouped: -ngl is a flag of another engine, and
- * such names are searched first. */
+ * names of other engines are searched first. */
 static int short_option(struct cursor *at, struct err *e)
 {
     const char *flag = at->arg[at->i] + 1;

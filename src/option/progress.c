@@ -1,7 +1,7 @@
 /* progress.c - a progress line, rewritten in place; see option.h.
  *
- * Nothing is drawn if standard error is not a terminal, except notes. Drawing is limited to ten
- * times per second, because a loop may report each of millions of items. */
+ * If standard error is not a terminal, only notes are written. The line is drawn at most ten times
+ * per second, because a loop may report each of millions of items. */
 #include "option.h"
 
 #include "base/os.h"
@@ -50,7 +50,7 @@ void progress_rate(const char *what, uint64_t done, uint64_t n, double per_s)
     if (done == n) fputc('\n', stderr);
 }
 
-/* The bar is short, which leaves room for the text. */
+/* The bar is short, so that the text fits into the line. */
 void progress_text(const char *what, uint64_t done, uint64_t n, const char *text)
 {
     if (!is_due(done, n)) return;

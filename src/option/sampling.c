@@ -104,8 +104,8 @@ void sampling_put(struct buf *b, const struct json *except)
     for_given(put_one, &(struct members){b, except});
 }
 
-/* Show the values of p like given values, so that one table prints the range of each. The flags are
- * restored afterwards. */
+/* Show the values of p as if the flags were given, so that one table prints the range of each
+ * value. The flags are restored afterwards. */
 void sampling_show(const struct sample_params *p, const struct option *table, FILE *out)
 {
     const struct sampling_flags was = given;

@@ -1,8 +1,8 @@
 /* show.c - print the current values of options; see option.h.
  *
  * options_show is for people: every option, with at most 7 digits. options_print writes a file for
- * --config, which must set equal values again. So the file has 15 digits, comments for options that
- * are not set, and no secrets. */
+ * --config, which must set equal values again. The file therefore has 15 digits, comments for
+ * options that are not set, and no secrets. */
 #include "option_impl.h"
 
 #include <string.h>
