@@ -12,8 +12,8 @@ enum { FAKE_VOCAB = 24 };
 
 struct fake_cell {
     int32_t token, pos;
-    /* hash of all tokens up to this one, because K and V depend on all of them. For a token of a
-     * source, the hash is of all its tokens and the position */
+    /* hash of all tokens up to this token, because K and V depend on all these tokens. For a token
+     * of a source, the hash covers all tokens of the source and the position */
     uint64_t prefix;
     bool is_long; /* true: the rope had the long list of divisors (limits.n_short) */
 };
@@ -24,8 +24,8 @@ struct fake_state {
     uint64_t hash;
 };
 
-/* Fake model. The test sets before fake_open: limits, n_page, page_rows, n_host_page, window, and
- * the clock's behaviour. */
+/* Fake model. The test sets these fields before fake_open: limits, n_page, page_rows, n_host_page,
+ * window, and the clock's behaviour. */
 struct fake {
     struct batch_limits limits;
     int n_page, page_rows, n_host_page, window;
@@ -34,7 +34,8 @@ struct fake {
     int n_start;                   /* number of tokens after a source (fake_start), with
                                     * limits.n_source */
     bool no_kv;                    /* true: the model has only recurrent state; window is 1 */
-    int jump_every;                /* one step in this number takes up to 200 ms more; 0: none */
+    int jump_every;                /* one step in this number of steps takes up to 200 ms more; 0:
+                                    * none */
     uint64_t rng;                  /* state of the random numbers of the jumps */
     _Atomic int64_t now_us;        /* a caller of engine_submit reads the value during a step */
     struct pool *pool;             /* borrowed; NULL if none */
@@ -49,17 +50,17 @@ struct fake {
     const char *wrong;                  /* error in a batch; NULL if none */
 };
 
-/* Open the model. ERR_MEMORY; call fake_close in any case. */
+/* Open the model. The caller calls fake_close also after ERR_MEMORY. */
 int fake_open(struct fake *f, struct err *e);
-/* Free the model; accepts a half-open one. */
+/* Free the model, also after a failure of fake_open. */
 void fake_close(struct fake *f);
 /* Return an executor without context_max and copy_rate. A step takes 1 ms plus 100 us per row; a
  * token of a page is 1000 bytes. */
 struct executor fake_executor(struct fake *f);
 
 extern const int32_t fake_start[2];
-/* Return the hash h of a prefix with one more token. Begin with h = 1 at the first position that
- * the row attends to; with 2 if the rope has the long list of divisors. */
+/* Return the hash h of a prefix with one more token. At the first position that the row attends to,
+ * h begins with 1, or with 2 if the rope has the long list of divisors. */
 uint64_t fake_mix(uint64_t h, int32_t token);
 int fake_first_visible(const struct fake *f, int pos);
 /* Return a hash of the inputs that determine the logits after token [n]. These are the tokens that

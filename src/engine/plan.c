@@ -1,24 +1,25 @@
-/* plan.c - the rows of a step: the sequences that compute, and the number of their tokens.
+/* plan.c - the rows of a step: the sequences that compute tokens, and the number of tokens of each
+ * sequence.
  *
  *   plan_decodes -> (admit.c) -> plan_load -> plan_short -> plan_prompts -> (draft.c) ->
  *   plan_padding
  *
- * Sequences that decode get their row before any prompt. Prompts share the rest of the step's rows
- * and of its time limit (budget.h), in chunks, in rank order. The division of a prompt never
+ * Sequences that decode get their row before any prompt. Prompts share the remaining rows and the
+ * remaining time of the step (budget.h), in chunks, in rank order. The division of a prompt never
  * changes a bit of the result (docs/design.md 5). Half of the rows for prompts go to shorter
- * prompts that rank like the first one.
+ * prompts that have the rank of the first prompt.
  *
  * A text that must be computed whole (an encoder's) gets all its rows or none. A step has room for
  * the longest such text next to the decodes. The first such text of a step ignores the limits of
- * time and of holders. So the text that ranks first never waits.
+ * time and of holders. Therefore the text that ranks first never waits.
  *
  * A sequence acquires pages for its rows as it grows. The running sequence that ranks last is
- * preempted if no page is free (hold.c). So the sequence that ranks first always makes progress,
- * and every sequence ranks first at some time.
+ * preempted if no page is free (hold.c). Therefore the sequence that ranks first always makes
+ * progress, and every sequence ranks first at some time.
  *
  * (1) plan.n_row and plan.n_logits are the sums over the running sequences, and do not exceed the
  *     limits of the batch.
- * (2) A planned row has a page that its sequence alone holds, and room for its events in the reply
+ * (2) A planned row has a page that only its sequence holds, and room for its events in the reply
  *     queue. group.n_reserved is the sum over the group's sequences. */
 #include "engine_impl.h"
 
@@ -27,10 +28,10 @@
 #include <limits.h>
 #include <math.h>
 
-/* SHORTER: a shorter prompt has at most a quarter of a longer prompt's rows. So the longer prompt
- * waits at most as long as its own rows take. CONTENDED_US: time after a second request during
- * which steps of prompts are short. CONTENDED_US is the time of two steps of 512 rows, 0.9 s each
- * with llama-1b. Times between 0 and 8 s change mean completions by -0.7 to 1.3 %
+/* SHORTER: a shorter prompt has at most a quarter of a longer prompt's rows. Therefore the longer
+ * prompt waits at most as long as its own rows take. CONTENDED_US: time after a second request
+ * during which steps of prompts are short. CONTENDED_US is the time of two steps of 512 rows, 0.9 s
+ * each with llama-1b. Times between 0 and 8 s change the mean completion time by -0.7 to 1.3 %
  * (docs/measurements.md, "Constants"). */
 enum { SHORTER = 4, CONTENDED_US = 2 * 1000 * 1000 };
 
@@ -56,7 +57,7 @@ void plan_undo(struct engine *en, struct seq *s)
 
 /* Set n_out, n_pick, n_logits and n_event for computing the next n rows of s. The results are the
  * wanted results of prompt rows, plus one sampled token if the rows include the last known token.
- * Pooled hidden states make no events and use no logits. */
+ * Pooled hidden states cause no events and use no logits. */
 static void plan_results(struct seq *s, int n)
 {
     const struct request *r = s->group->request;
@@ -81,7 +82,8 @@ static int rows_in_room(const struct engine *en, struct seq *s, int n)
     return n;
 }
 
-/* Adopt pages for s. Count them as found at admission if s has not computed any of them before. */
+/* Adopt pages for s. If s has not computed any of these pages before, count the pages as found at
+ * admission. */
 static void catch_up(struct engine *en, struct seq *s)
 {
     bool fresh = s->n_kv >= s->n_reached;
@@ -124,7 +126,7 @@ static int take_pages(struct engine *en, struct seq *s, int n)
 }
 
 /* Return the number of rows, at most n, that the limits of holders and of time leave. A whole text
- * may exceed them if it is the first one of the step. */
+ * may exceed these limits if it is the first whole text of the step. */
 static int rows_allowed(struct engine *en, struct seq *s, int n)
 {
     const bool decoding = seq_decodes(s);
@@ -172,8 +174,8 @@ static bool needs_row(const struct seq *s)
     return !s->stall && s->plan.n_row == 0 && seq_decodes(s);
 }
 
-/* Insert s into the order in which decodes get rows: rank order, but the sequences of a limited
- * holder take turns. */
+/* Insert s into the order in which decodes get rows. The order is by rank, except that the
+ * sequences of a limited holder take turns. */
 static void put_in_order(struct engine *en, int n, struct seq *s)
 {
     struct seq **v = en->order;
@@ -185,8 +187,8 @@ static void put_in_order(struct engine *en, int n, struct seq *s)
     v[n] = s;
 }
 
-/* Return the maximum number of rows of a sequence that decodes. They leave room for the longest
- * source. */
+/* Return the maximum number of rows of a sequence that decodes. The maximum leaves room for the
+ * longest source. */
 static int decode_max(const struct engine *en)
 {
     const struct batch_limits *l = &en->batch.limits;
@@ -208,8 +210,8 @@ void plan_decodes(struct engine *en)
     }
 }
 
-/* Compute the load of the decodes. The step is shorter than planned if a prompt preempts one of the
- * decodes later. */
+/* Compute the load of the decodes. If a prompt preempts one of the decodes later, the step is
+ * shorter than planned. */
 void plan_load(struct engine *en)
 {
     int n_prompt = 0;
@@ -231,8 +233,9 @@ static bool has_prompt_left(const struct seq *s)
     return !s->stall && s->plan.n_row == 0 && seq_n_left(s) > 1;
 }
 
-/* Return the shortest prompt that ranks like `first` and has at most a SHORTER-th of its rows left;
- * NULL if none. A longer prompt waits at most SHORTER times as long as its own rows take. */
+/* Return the shortest prompt that has the rank of `first` and at most a SHORTER-th of the remaining
+ * rows of `first`; NULL if none. A longer prompt waits at most SHORTER times as long as its own
+ * rows take. */
 static struct seq *shorter_prompt(const struct engine *en, const struct seq *first)
 {
     struct seq *best = NULL;
@@ -248,9 +251,9 @@ static struct seq *shorter_prompt(const struct engine *en, const struct seq *fir
     return best;
 }
 
-/* Assign up to half of the rows to prompts that are shorter than the first one, so that neither
- * waits for the whole other prompt. Prompts of similar length, and all prompts if no client waits
- * for tokens, get rows by arrival. */
+/* Assign up to half of the rows to prompts that are shorter than the first prompt, so that no
+ * prompt waits for another whole prompt. Prompts of similar length get rows by arrival, and so do
+ * all prompts if no client waits for tokens. */
 void plan_short(struct engine *en)
 {
     const struct seq *first = NULL;
@@ -279,8 +282,8 @@ void plan_prompts(struct engine *en)
     }
 }
 
-/* Plan rows of padding sequences in the remaining room of the step. Plan no such rows with
- * recurrent state, because the state is already after the recomputed row. */
+/* Plan rows of padding sequences in the remaining room of the step. With recurrent state, plan no
+ * rows of padding, because the state is already after the recomputed row. */
 void plan_padding(struct engine *en)
 {
     const struct batch_limits *l = &en->batch.limits;
@@ -290,7 +293,7 @@ void plan_padding(struct engine *en)
         if (!s->padding || en->states || en->plan.n_row == l->n_row ||
             en->plan.n_logits == l->n_out)
             continue;
-        /* other sequences read that page */
+        /* other sequences read the page */
         if (page_refs(en->pages, s->page[(s->n_kv - 1) / rows]) > 1) continue;
         s->plan.n_row = s->plan.n_out = s->plan.n_logits = 1;
         s->plan.decodes = true;

@@ -1,11 +1,12 @@
-/* policy.c - the table of policies, and their common part: defaults, and a starvation bound.
+/* policy.c - the table of policies, and the common part of all policies: defaults, and a starvation
+ * bound.
  *
- * Any order but first come, first served can keep an entity waiting forever. So an entity that has
- * waited for starvation_us is overdue: it ranks before all others, under every policy. A running
- * entity keeps that rank. Otherwise it would be displaced immediately. A running prompt that got no
- * row for starvation_us is overdue too: entities ranked before it may take all rows. Overdue
- * entities are ordered by waiting time, longest first. So in overload every policy is at worst
- * first come, first served. */
+ * With any order except first come, first served, an entity can wait forever. Therefore an entity
+ * that has waited for starvation_us is overdue: it ranks before all other entities, under every
+ * policy. An overdue entity keeps this rank while it runs, because it would otherwise be displaced
+ * immediately. A running prompt without a row for starvation_us is also overdue, because entities
+ * of a better rank may take all rows. Overdue entities are ordered by waiting time, longest first.
+ * Therefore, under overload, every policy is at worst equal to first come, first served. */
 #include "policy_impl.h"
 
 #include "base/check.h"
@@ -77,11 +78,11 @@ void policy_close(struct policy *p)
     free(p);
 }
 
-/* ---- the life of an entity ---- */
+/* ---- states of an entity ---- */
 
 static bool is_overdue(const struct policy *p, const struct sched_entity *se, int64_t now_us)
 {
-    /* no later entity can overtake if the order is that of arrival */
+    /* no later entity can overtake if the order is by arrival */
     if (se->running && (se->overdue || se->n_left <= 1 || !p->type->rank)) return se->overdue;
     return now_us - se->ready_us >= p->options.starvation_us &&
            (!p->type->promotes || p->type->promotes(se));
@@ -113,7 +114,7 @@ void policy_admitted(struct policy *p, struct sched_entity *se, int64_t now_us)
 void policy_preempted(struct policy *p, struct sched_entity *se, int64_t now_us)
 {
     CHECK(se->running, "entity %llu does not run", (unsigned long long)se->arrival);
-    /* an overdue entity is immediately overdue again, in its old place */
+    /* an overdue entity stays overdue, with its old rank */
     if (!se->overdue) se->ready_us = now_us;
     if (p->type->preempted) p->type->preempted(p, se);
     se->running = false;

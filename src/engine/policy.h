@@ -1,8 +1,9 @@
 /* policy.h - the order in which sequences get pages and rows. Engine thread only.
  *
- * A policy sees sequences as entities. The policy ranks entities, and permits or delays the
- * admission of waiting ones. It also permits or forbids that a waiting entity displaces a running
- * one that ranks after it. The scheduler decides pages, rows and preemption (admit.c, plan.c). */
+ * For a policy, a sequence is an entity. The policy ranks entities, and permits or delays the
+ * admission of waiting entities. The policy also permits or forbids that a waiting entity displaces
+ * a running entity of a worse rank. The scheduler decides about pages, rows and preemption
+ * (admit.c, plan.c). */
 #ifndef QUOTH_ENGINE_POLICY_H
 #define QUOTH_ENGINE_POLICY_H
 
@@ -13,8 +14,8 @@
 
 struct fair_holder; /* private to policy_fair.c */
 
-/* Sequence as a policy sees it; part of struct seq. The scheduler fills it in before policy_arrive
- * and keeps n_left and n_cached up to date. */
+/* Fields of a sequence that policies use; part of struct seq. The scheduler fills it in before
+ * policy_arrive and keeps n_left and n_cached up to date. */
 struct sched_entity {
     uint64_t arrival;     /* unique, ascending number of arrival; the lower number wins a tie */
     int64_t submit_us;    /* time of submission */
@@ -24,12 +25,13 @@ struct sched_entity {
     int n_prompt;         /* number of prompt tokens */
     /* number of known tokens without a computed row; 1 while the entity decodes */
     int n_left;
-    bool decodes; /* true: its rows of the served step were decoded rows */
+    bool decodes; /* true: the entity's rows of the last finished step were decoded rows */
     int n_cached; /* number of leading tokens in the prefix cache, while the entity waits */
     bool running; /* true from policy_admitted to policy_preempted or policy_leave */
     /* fields of policy.c */
-    int64_t ready_us; /* start time of its wait; time of the last row of a running prompt */
-    /* true: admitted or computed after its starvation bound */
+    int64_t ready_us; /* start time of the entity's wait; for a running prompt, time of its last
+                       * row */
+    /* true: the entity was admitted or had a row after its starvation bound */
     bool overdue;
     union { /* state of the entity under one policy */
         struct {
@@ -39,13 +41,14 @@ struct sched_entity {
             int n_redo;   /* number of rows lost by preemption */
         } mlfq;
         struct {
-            int n_served;   /* number of tokens of its slice */
+            int n_served;   /* number of tokens of the entity's slice */
             int64_t ticket; /* place in the round */
-            bool inside;    /* true: it has run, and is one of the round */
+            bool inside;    /* true: the entity has run and belongs to the round */
         } round_robin;
         struct {
             struct fair_holder *holder; /* borrowed from the policy */
-            double prepaid_us;          /* unused part of the charge for its prompt, microseconds */
+            double prepaid_us;          /* unused part of the charge for the entity's prompt,
+                                         * microseconds */
         } fair;
     };
 };
@@ -54,7 +57,7 @@ struct policy; /* opaque */
 
 struct policy_options {
     const char *name;  /* borrowed; NULL: fcfs */
-    int64_t window_us; /* window: maximum wait for a full batch; 0: 10 ms */
+    int64_t window_us; /* window: maximum wait for a full batch, microseconds; 0: 10 ms */
     /* window: number of waiting entities that ends the wait; 0: window_max */
     int window_min;
     int window_max;        /* window: maximum number of sequences of a batch; 0: n_seq */
@@ -63,12 +66,13 @@ struct policy_options {
     int n_seq;             /* maximum number of sequences of a batch */
 };
 
-/* Open a policy. The caller owns *out, which is NULL after an error. ERR_ARG for an unknown name,
- * with a list of the policies. ERR_MEMORY. */
+/* Open a policy. The caller owns *out, which is NULL after an error. Return ERR_ARG with a list of
+ * the policies for an unknown name, or ERR_MEMORY. */
 int policy_open(struct policy **out, const struct policy_options *o, struct err *e);
 void policy_close(struct policy *p); /* close p, which may be NULL */
 
-/* Life of an entity: arrive, then alternately admitted and preempted, then leave, at any point. */
+/* Order of calls for an entity: policy_arrive, then policy_admitted and policy_preempted
+ * alternately, then policy_leave at any point. */
 void policy_arrive(struct policy *p, struct sched_entity *se, int64_t now_us);
 /* Admit se and set se->running. */
 void policy_admitted(struct policy *p, struct sched_entity *se, int64_t now_us);
@@ -82,17 +86,18 @@ void policy_served(struct policy *p, struct sched_entity *se, int n_row, int n_s
 /* Remove se from the policy. se may be waiting or running. */
 void policy_leave(struct policy *p, struct sched_entity *se);
 
-/* Return the rank, for admission and for rows. The lower rank goes first, or the lower arrival if
- * ranks are equal. An entity that has waited for starvation_us ranks before all others, longest
- * wait first. Such an entity keeps that rank until it leaves, so only another starved entity
- * displaces it. A running prompt waits while it gets no row. Under fair, an entity starves only if
- * nothing of its holder runs, because a flooding holder must not gain by waiting. */
+/* Return the rank, for admission and for rows. The entity of the lower rank goes first, or the
+ * earlier entity if ranks are equal. An entity that has waited for starvation_us ranks before all
+ * other entities, longest wait first. A starved entity keeps its rank until it leaves, so only
+ * another starved entity displaces it. A running prompt waits while it gets no row. Under fair, an
+ * entity starves only if its holder has no running entity, because a holder with many requests must
+ * not gain by waiting. */
 int64_t policy_rank(const struct policy *p, const struct sched_entity *se, int64_t now_us);
 /* Return true if a waiting entity may displace a running one that ranks after it. */
 bool policy_preempts(const struct policy *p);
-/* Return true if a running entity must immediately yield to a waiting one, after any time of
- * running. This holds if its holder would still run as many entities per weight as the other
- * holder. n_yielded: number of running entities of its holder that yield as well. */
+/* Return true if a running entity must immediately yield to a waiting entity, even if it has run
+ * for a short time. The condition is that its holder would still run as many entities per weight as
+ * the other holder. n_yielded: number of other running entities of its holder that also yield. */
 bool policy_yields(const struct policy *p, const struct sched_entity *running,
                    const struct sched_entity *waiting, int n_yielded);
 /* Return true if steps and places are divided among holders (portion.c). */

@@ -2,47 +2,47 @@
  * "Fairness in Serving Large Language Models", OSDI 2024. This is start-time fair queueing (Goyal,
  * Vin, Cheng, 1996) for jobs of unknown length. This policy charges time, not tokens.
  *
- *   virtual time   of a holder: microseconds of machine time that it had, divided by its weight. A
- *                  step's time is split by rows. The holder with the least goes first. Entities of
- *                  one holder are first come, first served.
+ *   virtual time   of a holder: microseconds of machine time that the holder had, divided by its
+ *                  weight. A step's time is divided by rows. The holder with the least virtual time
+ *                  goes first. Entities of one holder are first come, first served.
  *   arrival        A holder that was idle starts at the virtual time of the least served active
  *                  holder, so absence earns nothing. A holder that left ahead of other holders
  *                  returns with its old virtual time.
  *   admission      A prompt is charged in advance, at the recent price of rows. The steps of the
- *                  prompt are free until they consumed the charge. Otherwise all waiting entities
- *                  of a key would be admitted before its first step was charged. The advance charge
- *                  orders waiting entities only. It is not part of the virtual time, because a
- *                  prompt may be cancelled, or found in the cache. A holder that arrived meanwhile
- *                  would then start with that disadvantage.
- *   displacing     A waiting entity displaces a running one whose holder is ahead by more than
- *                  SLACK_US. So a flooding key delays another by at most that much. A displaced
- *                  entity displaces another one only if its disadvantage is SLACK_US plus its
- *                  prompt.
+ *                  prompt are not charged until they have consumed this charge. Otherwise all
+ *                  waiting entities of a key would be admitted before its first step was charged.
+ *                  The advance charge orders waiting entities only. It is not part of the virtual
+ *                  time, because a prompt may be cancelled, or found in the cache. In that case, a
+ *                  holder that arrived meanwhile would start with a disadvantage.
+ *   displacing     A waiting entity displaces a running entity whose holder is ahead by more than
+ *                  SLACK_US. Therefore a key with many requests delays another key by at most
+ *                  SLACK_US. A displaced entity displaces another entity only if its disadvantage
+ *                  exceeds SLACK_US plus its prompt.
  *   places         A waiting entity also displaces a running entity of another holder immediately,
- *                  if that holder then still runs as many entities per weight as its own holder. So
- *                  a holder that uses little waits for no place. This counts places, not time, so
- *                  two flooding holders reach equal numbers.
- *   starvation     belongs to a holder, not to an entity: an overdue entity goes first (policy.c)
- *                  if nothing of its holder runs. Otherwise a flood, whose entities have all waited
- *                  for long, would go before all others.
+ *                  if the other holder still runs as many entities per weight as its own holder.
+ *                  Therefore a holder that uses little waits for no place. The rule counts places
+ *                  instead of time, so two holders with many requests reach equal numbers.
+ *   starvation     concerns a holder, not an entity: an overdue entity goes first (policy.c) only
+ *                  if its holder has no running entity. Otherwise many overdue entities of one
+ *                  holder would go before all other entities.
  *
  * Holders are in a fixed table. An idle holder leaves the table if its place is needed. The least
- * advanced holder leaves first, because it has the least history. A new one joins holder 0 if all
- * are active. */
+ * advanced holder leaves first, because it has the least history. If all holders of the table are
+ * active, a new holder joins holder 0. */
 #include "policy_impl.h"
 
 #include <stdlib.h>
 
 /* N_HOLDER: maximum number of holders of one server that are active within minutes of each other.
  * The table takes 40 kB. SLACK_US: unfairness that equals the cost of a displacement, which is a
- * copy or a recomputation of a prompt. N_PROBE: number of places in which a holder may be. All 16
- * are taken with a probability of about 2^-16 if half of the table is taken. */
+ * copy or a recomputation of a prompt. N_PROBE: number of places in which a holder may be. If half
+ * of the table is taken, all 16 places are taken with a probability of about 2^-16. */
 enum { N_HOLDER = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
-/* Share of a step's price in the running mean: the mean of about 20 steps. Shares of 0.01 and 0.25
+/* Share of a step's price in the running mean, which covers about 20 steps. Shares of 0.01 and 0.25
  * give the same times on Azure's trace (docs/measurements.md, "Constants"). */
 static const double price_share = 0.05;
 
-/* A holder as this policy sees it. */
+/* State of a holder in this policy. */
 struct fair_holder {
     uint64_t id;
     bool used;
@@ -89,8 +89,8 @@ static void lower(double *least, bool *any, const struct fair_holder *x)
     *any = true;
 }
 
-/* Return the virtual time of the least served active holder; of the holder that became idle last if
- * no holder is active. */
+/* Return the virtual time of the least served active holder. If no holder is active, return the
+ * virtual time of the holder that became idle last. */
 static double least_us(const struct fair_holders *s)
 {
     double least = s->idle_us;
@@ -179,7 +179,7 @@ static void leave(struct policy *p, struct sched_entity *se)
     prepay(se, 0);
     x->n_running -= se->running;
     if (--x->n_entity > 0) return;
-    x->prepaid_us = 0; /* removes rounding errors */
+    x->prepaid_us = 0; /* the assignment removes rounding errors */
     if (x->virtual_us > p->fair->idle_us) p->fair->idle_us = x->virtual_us;
 }
 

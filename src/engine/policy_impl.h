@@ -21,12 +21,12 @@ struct policy {
     };
 };
 
-/* Functions of a policy. NULL: the default, which is that of first come, first served. policy.c
- * handles waiting times and the starvation bound before it calls them. */
+/* Functions of a policy. NULL: the default, which is the function of first come, first served.
+ * policy.c handles waiting times and the starvation bound before it calls these functions. */
 struct policy_type {
     const char *name; /* static */
     bool preempts, holds, divides;
-    /* Open the policy. ERR_MEMORY; policy_close follows even after a failure. */
+    /* Open the policy. The caller calls policy_close also after ERR_MEMORY. */
     int (*open)(struct policy *p, struct err *e);
     void (*close)(struct policy *p);
     void (*arrive)(struct policy *p, struct sched_entity *se, int64_t now_us);
@@ -45,7 +45,7 @@ struct policy_type {
 };
 
 /* Return true if entities may join the batch of static or window. A new batch begins after the end
- * of the last one. */
+ * of the previous batch. */
 bool policy_batch_open(struct policy *p, int n_running, bool begin, int64_t now_us);
 
 #endif

@@ -5,18 +5,20 @@
  *   level i --its quantum is used up--> level i + 1 (the last one keeps its entities)
  *   waiting for starvation_us --> before all others (policy.c)
  *
- * The length of an answer is unknown, so the service so far identifies short jobs. Each level has
- * twice the quantum of the level above. An entity that has used up its quantum moves down. A prompt
- * is one indivisible first step of known length, so it joins at the level of its length. Classical
- * feedback queues would move a long prompt through all upper levels, before short jobs. Within a
- * level, earlier entities go first. A waiting entity displaces a running one of a lower level.
+ * The length of an answer is unknown, so the number of computed rows identifies short jobs. Each
+ * level has twice the quantum of the level above. An entity that has used up its quantum moves
+ * down. A prompt is one indivisible first step of known length, so it joins at the level of its
+ * length. Classical feedback queues would compute a long prompt in all upper levels, before short
+ * jobs. Within a level, earlier entities go first. A waiting entity displaces a running entity of a
+ * lower level.
  *
  * Service is counted in rows, not microseconds, so the order does not depend on the clock. Rows
- * recomputed after a preemption are not counted: they are no progress. */
+ * that are recomputed after a preemption do not count, because they are no progress. */
 #include "policy_impl.h"
 
 /* QUANTUM_ROWS: rows of the first level, one pass of the kernels over the weights (LINEAR_ROWS).
- * Levels double: the last of N_LEVEL is for prompts of more than 64 << 10 = 64 k rows. */
+ * Each level has twice the rows of the previous level. The last of N_LEVEL levels is for prompts of
+ * more than 64 << 10 = 64 k rows. */
 enum { N_LEVEL = 12, QUANTUM_ROWS = 64 };
 
 static int quantum(int level)
@@ -49,7 +51,7 @@ static void served(struct policy *p, struct sched_entity *se, int n_row, int n_s
         se->mlfq.n_served -= quantum(se->mlfq.level++);
 }
 
-/* Set n_redo to all rows, except the prompt's rows that were not computed before, or except one
+/* Set n_redo to all rows, except rows of the prompt that were not computed before, or except one
  * decoded token. */
 static void preempted(struct policy *p, struct sched_entity *se)
 {

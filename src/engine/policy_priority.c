@@ -1,5 +1,5 @@
 /* policy_priority.c - the request's priority, lower values first, as in vLLM. The earlier arrival
- * wins a tie. A waiting entity displaces a running one of a higher value. */
+ * wins a tie. A waiting entity displaces a running entity of a higher value. */
 #include "policy_impl.h"
 
 static int64_t rank(const struct policy *p, const struct sched_entity *se)

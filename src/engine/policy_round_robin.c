@@ -1,19 +1,19 @@
 /* policy_round_robin.c - an entity that has generated a slice of tokens goes to the end of the
- * round. This is Kleinrock's round robin of time sharing (1964), with tokens for time.
+ * round. The policy is Kleinrock's round robin of time sharing (1964), with tokens instead of time.
  *
  *   arrive --> the end of the round --> it runs --slice_tokens generated--> the end of the round
  *
  * A prompt is one indivisible step of its first slice, because a half-computed prompt that is
- * preempted is recomputed. Rows recomputed after a preemption are also part of an indivisible step,
- * because they generate nothing. A waiting entity displaces a running one that is later in the
- * round.
+ * preempted is recomputed. Rows that are recomputed after a preemption are also part of an
+ * indivisible step, because they generate no token. A waiting entity displaces a running entity
+ * that is later in the round.
  *
- * The round has at most ROUND_MAX entities for each place of a step. Others wait for the end of
- * one, in the order of their arrival. Otherwise the K and V of a long round fit no cache under
- * overload: each slice would begin with the computation of a whole prompt. 2,000 arrivals at 1.2
- * times the capacity, by ROUND_MAX, mean completion and longest wait: 2: 1,468 s, 3,115 s; 3:
- * 1,625 s, 3,232 s; 4: 1,768 s, 3,403 s; no limit: 2,923 s, 7,561 s. First come, first served:
- * 1,310 s, 3,038 s. */
+ * The round has at most ROUND_MAX entities for each place of a step. Further entities wait for the
+ * end of an entity of the round, in the order of their arrival. Otherwise, under overload, the K
+ * and V of a long round would not fit into the cache, and each slice would begin with the
+ * computation of a whole prompt. The measurement had 2,000 arrivals at 1.2 times the capacity. Mean
+ * completion time and longest wait, by ROUND_MAX: 2: 1,468 s, 3,115 s; 3: 1,625 s, 3,232 s; 4:
+ * 1,768 s, 3,403 s; no limit: 2,923 s, 7,561 s. First come, first served: 1,310 s, 3,038 s. */
 #include "policy_impl.h"
 
 enum { ROUND_MAX = 3 };

@@ -1,6 +1,7 @@
-/* policy_static.c - static batching: all waiting entities become a batch. It is the baseline for
- * continuous batching, as in model servers before Orca (Yu et al., OSDI 2022). No entity joins the
- * batch before all of its entities are done, and finished entities are computed until then. */
+/* policy_static.c - static batching: all waiting entities become a batch. The policy is the
+ * baseline for continuous batching, as in model servers before Orca (Yu et al., OSDI 2022). No
+ * entity joins the batch before all its entities are done, and finished entities are still computed
+ * until the end of the batch. */
 #include "policy_impl.h"
 
 bool policy_batch_open(struct policy *p, int n_running, bool begin, int64_t now_us)

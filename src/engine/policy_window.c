@@ -1,7 +1,8 @@
 /* policy_window.c - dynamic batching with a wait window, as in model servers before continuous
- * batching (Triton's max_queue_delay, preferred and maximum batch size). It is the other baseline.
- * There is one batch at a time, as with static. A batch begins only if window_min entities wait, or
- * if the oldest one waited for window_us. A batch has at most window_max entities. */
+ * batching (Triton's max_queue_delay, preferred and maximum batch size). The policy is the second
+ * baseline, next to static. There is one batch at a time, as with static. A batch begins only if
+ * window_min entities wait, or if the oldest entity has waited for window_us. A batch has at most
+ * window_max entities. */
 #include "policy_impl.h"
 
 static bool admits(struct policy *p, int n_running, int n_waiting, int64_t oldest_us,

@@ -1,9 +1,9 @@
 /* pooling.c - a prompt becomes one vector: the mean of its rows' final hidden states, or the last
- * or first one.
+ * or first of these states.
  *
  * Each row arrives once, in the order of positions, for any chunks and any number of preemptions
- * (seq_wanted). Rows are added in f64 in that order, so the vector depends on the prompt only
- * (docs/design.md 5). The client normalizes and shortens it. */
+ * (seq_wanted). Rows are added in f64 in this order, so the vector depends on the prompt only
+ * (docs/design.md 5). The client's thread normalizes and shortens the vector. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -34,7 +34,8 @@ bool pooling_open(struct group *g, const struct engine *en)
     return g->sum && g->row;
 }
 
-/* Add a row to the sum. After the last of n_row rows, return their mean; before it, NULL. */
+/* Add a row to the sum. After the last of n_row rows, return the mean of the rows; otherwise
+ * NULL. */
 static const float *add_row(struct group *g, int n_row, bool last, const float *hidden, int d)
 {
     for (int i = 0; i < d; i++) g->sum[i] += (double)hidden[i];

@@ -4,21 +4,22 @@
  *   group_submit --portion_submitted--> recent holders
  *   sched_next   --portion_begin--> rows: portion_rows, portion_take; places: portion_full
  *
- * The first token of a new request waits for the running step and then for its own step. So a
- * holder can delay other holders by long steps. A single holder has all of every step. A holder has
- * the following limits if another holder runs a sequence, or has submitted within COMPANY_US:
+ * The first token of a new request waits for the running step and then for its own step. Therefore
+ * a holder can delay other holders by long steps. A single holder may use every whole step. A
+ * holder has the following limits if another holder runs a sequence, or has submitted within
+ * COMPANY_US:
  *
  *   rows    worth half of the places (at least WORTH_MIN). The cost of a decoded row is 1 plus the
- *           cost of its positions, in multiply-adds. So long sequences have higher costs. It has
- *           more if the budget expects the step to stay within LITTLE_US. If there are prompts,
- *           decodes have half of it. Sequences that decode take turns.
- *   places  all but an eighth, so that a new holder gets one without a preemption.
+ *           cost of its positions, in multiply-adds. Therefore long sequences have higher costs.
+ *           The holder has more rows if the budget expects the step to take at most LITTLE_US. If
+ *           there are prompts, decodes have half of the rows. Sequences that decode take turns.
+ *   places  all except an eighth, so that a new holder gets a place without a preemption.
  *
- * The budget does not divide prompts of up to ROWS_FREE rows: each holder has that many free rows
- * of prompts, if the step has few. This holds with or without other holders, because the budget's
- * estimate may be far off and its minimum is one row. Only policies that divide among holders use
- * any of this (policy.h). These limits change the rows of a step, but no bit of a result
- * (docs/design.md 5). */
+ * The budget does not divide prompts of up to ROWS_FREE rows: each holder may have ROWS_FREE rows
+ * of prompts that the budget does not limit, while the step has few rows of prompts. This rule
+ * applies with and without other holders, because the budget's estimate may be far off and its
+ * minimum is one row. Only policies that divide among holders use these limits (policy.h). These
+ * limits change the rows of a step, but no bit of a result (docs/design.md 5). */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -27,11 +28,11 @@
 
 enum {
     COMPANY_US = 10 * 1000 * 1000, /* a holder counts as absent after the same time as EXTRA_US */
-    LITTLE_US = 30 * 1000, /* the time of ALONE_US: a first token waits for at most two such steps,
-                            * 60 ms */
+    LITTLE_US = 30 * 1000, /* equal to ALONE_US: a first token waits for at most two steps, 60 ms */
     WORTH_MIN = 32, /* 32 rows have 438 of the 590 tokens/s of prompts (docs/measurements.md) */
     PART_FREE = 8,  /* an eighth of the places stays free, so a step has at most 12 % fewer rows */
-    ROWS_FREE = 16  /* 16 more rows take about LITTLE_US: 48 rows of llama-1b 106 ms, 32 rows 73 */
+    ROWS_FREE = 16  /* 16 more rows take about LITTLE_US: llama-1b takes 106 ms for 48 rows, 73 ms
+                     * for 32 */
 };
 
 int portion_open(struct engine *en, struct err *e)

@@ -1,24 +1,24 @@
 /* rank.c - the order of sequences in a step.
  *
  * The first difference between two sequences decides. Sequences that are not stalled (enum stall)
- * go first, then those of a lower rank (policy.h), then those that are not extra, then earlier
- * ones. Choices of a request, and prompts of a call, beyond ORDINARY_MAX are extra. Extra sequences
- * rank after other sequences of equal rank and yield to them. A stalled sequence ranks last, so it
- * cannot keep memory from the others.
+ * go first, then sequences of a lower rank (policy.h), then sequences that are not extra, then
+ * earlier sequences. Choices of a request, and prompts of a call, beyond ORDINARY_MAX are extra.
+ * Extra sequences rank after other sequences of equal rank and yield to these. A stalled sequence
+ * ranks last, so it cannot hold memory that other sequences need.
  *
  * (1) engine.running is in this order after rank_running and after each rank_insert. */
 #include "engine_impl.h"
 
 #include "base/check.h"
 
-/* LATE: late extra sequences take at most 1 / 16 = 6 % of the places from others. EXTRA_US: the
- * same time as COMPANY_US, after which a holder counts as absent. */
+/* LATE: late extra sequences take at most 1 / 16 = 6 % of the places. EXTRA_US is equal to
+ * COMPANY_US, the time after which a holder counts as absent. */
 enum { LATE = 16, EXTRA_US = 10 * 1000 * 1000 };
 
 /* Set s's rank for this step. A choice or a prompt of a call beyond ORDINARY_MAX is extra. After a
  * wait of EXTRA_US the sequence is late, not extra. Late sequences have at most a LATE-th of the
- * places. So extra sequences progress next to any number of others. Beams are never extra, because
- * they advance together. */
+ * places. Therefore extra sequences make progress next to any number of other sequences. Beams are
+ * never extra, because they advance together. */
 void rank_seq(struct engine *en, struct seq *s)
 {
     bool many = !s->group->beam && (s->group->request->extra || s->n_before >= ORDINARY_MAX);

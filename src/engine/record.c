@@ -1,14 +1,14 @@
 /* record.c - the engine's trace events (trace.h). The functions have no effect if there is no
  * trace.
  *
- * seq.c records changes of a sequence's state. step.c records the end of a step, and emit.c that of
- * a request.
+ * seq.c records changes of a sequence's state. step.c records the end of a step, and emit.c the end
+ * of a request.
  *
  *   waits                 runs in lane L                        done
  *   |---- TRACE_WAIT ----||-- TRACE_PREFILL --||-- TRACE_DECODE --|
  *                         |--------------- TRACE_RUN -------------|
  *
- * A lane is a line of the picture. A sequence takes the lowest free lane, so that few lanes are
+ * A lane is a line of the timeline. A sequence takes the lowest free lane, so that few lanes are
  * used. Decode steps become one event per run, because one event per token would dominate the
  * file. */
 #include "engine_impl.h"

@@ -1,8 +1,8 @@
-/* reply.c - one request's events become text, on the client's thread.
+/* reply.c - conversion of one request's events to text, on the client's thread.
  *
- * Tokens are detokenized as they arrive. A stop string ends the answer here (the engine handles
- * tokens only) and cancels the choice. Tokens generated before the cancellation takes effect are
- * dropped, so the answer does not depend on timing. */
+ * Tokens are detokenized as they arrive. This file detects stop strings, because the engine handles
+ * tokens only. A stop string ends the answer and cancels the choice. Tokens generated before the
+ * cancellation takes effect are dropped, so the answer does not depend on timing. */
 #include "engine.h"
 
 int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
@@ -15,7 +15,7 @@ int reply_open(struct reply *r, struct engine *en, uint64_t request_id,
                         .skip_ends = o->keep_marks && !o->keep_special,
                         .stop_index = -1};
     detok_init(&r->detok, o->tokenizer, o->keep_special || o->keep_marks ? 0 : DECODE_SKIP_SPECIAL);
-    r->detok.started = true; /* the first space of text after a prompt belongs to the text */
+    r->detok.started = true; /* the first space after a prompt belongs to the text */
     return stop_match_open(&r->stop, o->stop, o->n_stop, e);
 }
 

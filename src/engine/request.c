@@ -1,7 +1,7 @@
 /* request.c - memory of a request before engine_submit.
  *
- * The defaults are those of OpenAI's completions API: one answer of at most 16 tokens. No log
- * probabilities of the prompt are requested. */
+ * The defaults are equal to the defaults of OpenAI's completions API: one answer of at most 16
+ * tokens. No log probabilities of the prompt are requested. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -28,7 +28,7 @@ struct request *request_open(struct err *e)
     return r;
 }
 
-/* Free a request that was not submitted. After engine_submit the engine closes the request. */
+/* Free a request that was not submitted. After engine_submit, the engine frees the request. */
 void request_close(struct request *r)
 {
     if (!r) return;

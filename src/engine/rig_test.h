@@ -1,7 +1,7 @@
-/* rig_test.h - opens engines that tests step by hand. One is over a golden model. The other is over
- * an executor without a model, whose steps take a known time on a virtual clock. A golden model may
- * have a virtual clock too, whose jumps follow from a seed. The engine's behaviour then depends on
- * the seed only, so a failure can be repeated. */
+/* rig_test.h - opens engines that tests step by hand. One rig uses a golden model. The other rig
+ * uses an executor without a model, whose steps take a known time on a virtual clock. A golden
+ * model may also have a virtual clock, whose jumps follow from a seed. With this clock, the
+ * engine's behaviour depends on the seed only, so a failure can be repeated. */
 #ifndef QUOTH_ENGINE_RIG_TEST_H
 #define QUOTH_ENGINE_RIG_TEST_H
 
@@ -9,8 +9,8 @@
 #include "engine_impl.h"
 
 /* Clock that advances by the cost of a step and its rows, times a pace. The pace changes at random
- * times, from far too fast to far too slow. A few readings in a hundred jump ahead, as if the
- * machine was busy for a while. */
+ * times, from far too fast to far too slow. A few readings in a hundred jump ahead, as if another
+ * program used the machine for some time. */
 struct jumpy {
     uint64_t rng;
     int64_t now_us;
@@ -37,7 +37,8 @@ struct rig_options {
     struct model_options m;  /* options of the model, without a backend */
     struct engine_options e; /* options of the engine, without an executor */
     uint64_t clock_seed;     /* seed of a jumpy clock; 0: the machine's clock */
-    double copy_rate;        /* 0 if preempted sequences are recomputed, 1e12 if they are copied */
+    double copy_rate;        /* 0: preempted sequences are recomputed; 1e12: preempted sequences are
+                              * copied */
     enum wrap wrap;          /* wrapper of the backend (tests/door/counting.h) */
 };
 
@@ -50,7 +51,8 @@ extern const char *const golden_models[N_GOLDEN];
 int golden_open(struct rig *r, const struct rig_options *o, struct err *e);
 void golden_close(struct rig *r);
 
-/* ---- an executor whose steps take 10 ms and 1 ms for each row; token 3 always wins ---- */
+/* ---- an executor whose steps take 10 ms and 1 ms for each row; token 3 always has the highest
+ * logit ---- */
 
 enum { SLOW_VOCAB = 16, SLOW_STEP_US = 10000, SLOW_ROW_US = 1000 };
 
@@ -74,11 +76,12 @@ int slow_open_traced(struct slow_rig *r, int n_page, int n_row, int n_seq, const
 int slow_open_how(struct slow_rig *r, int n_page, int n_row, int n_seq,
                   const struct engine_options *how, struct err *e);
 void slow_close(struct slow_rig *r);
-/* Make request i: n_prompt tokens of its own, n_output tokens requested. */
+/* Make request i, with n_prompt tokens that differ from other requests, and n_output requested
+ * tokens. */
 /* Make a greedy request that answers to queue[i], before its submission. Return NULL if memory ran
  * out. */
 struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 int slow_submit(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
-void slow_run(struct slow_rig *r); /* run until nothing is left; set r->view */
+void slow_run(struct slow_rig *r); /* run steps until no group is left; set r->view */
 
 #endif

@@ -8,12 +8,12 @@
  *
  * Static batching, the baseline, keeps finished sequences in the batch until the whole batch is
  * done. Finished sequences are padding: they take a row of each step without effect and end
- * together. They end earlier if another sequence needs their pages.
+ * together. Padding ends earlier if another sequence needs its pages.
  *
- * (1) The batch has the planned rows of each running sequence, in rank order but sources last. It
+ * (1) The batch has the planned rows of each running sequence, in rank order with sources last. It
  *     has one entry of out_row for each of a sequence's n_out results.
- * (2) After sched_commit no sequence has planned rows, and no running one has a finish except
- *     padding. */
+ * (2) After sched_commit no sequence has planned rows, and no running sequence except padding has a
+ *     finish. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -23,7 +23,7 @@
 /* Minimum number of prompt rows of a step that counts for the rate of prefill. Rates of fewer rows
  * are lower: 8, 16 and 64 rows have 216, 339 and 493 tokens/s (docs/measurements.md). */
 enum { PREFILL_ROWS = 16 };
-/* Share of a new rate in the running mean: the mean of about 10 steps. Shares of 0.02 and 0.5 give
+/* Share of a new rate in the running mean, which covers about 10 steps. Shares of 0.02 and 0.5 give
  * the same times on Azure's trace (docs/measurements.md, "Constants"). */
 static const double rate_share = 0.1;
 
@@ -67,7 +67,7 @@ static void add_rows(struct engine *en, struct seq *s)
     state_rows(en, s, iseq);
 }
 
-/* Add the planned rows of sources, or those of all other sequences, which come first. */
+/* Add the planned rows of sources, or the planned rows of all other sequences, which come first. */
 static void add_planned(struct engine *en, bool sources)
 {
     for (int i = 0; i < en->n_running; i++) {
@@ -96,7 +96,7 @@ bool sched_next(struct engine *en)
     plan_padding(en);
     add_planned(en, false);
     add_planned(en, true);
-    group_reap_all(en); /* groups of refused sequences, and of padding ones that lost their pages */
+    group_reap_all(en); /* groups of refused sequences, and of padding that lost its pages */
     return en->batch.n_row > 0 || en->batch.n_copy > 0 || emitted || en->plan.unmasked;
 }
 
@@ -137,7 +137,7 @@ static bool becomes_padding(const struct engine *en, struct seq *s)
 }
 
 /* Recompute the sequences whose texts have outgrown the short list of the rope. A waiting beam may
- * have a new token too. */
+ * also have a new token. */
 static void lengthen_all(struct engine *en)
 {
     if (en->batch.limits.n_short == 0) return;

@@ -5,8 +5,8 @@
 
 #include "base/cpu.h"
 
-/* Fill the batch with rows [pos0, pos0 + n) of a text of n_text tokens. All have results, except
- * those of the source. */
+/* Fill the batch with rows [pos0, pos0 + n) of a text of n_text tokens. All rows have results,
+ * except rows of the source. */
 static void fill(struct batch *b, const int32_t *ids, int n_text, int pos0, int n, int n_source)
 {
     batch_clear(b);

@@ -1,7 +1,7 @@
 /* script_test.h - a constraint that follows a script. The allowed tokens derive from a hash of the
- * accepted tokens. So a mask of another state is detected as a wrong token. A mask allows all
- * tokens, some, two, one, or only the last one. Threads are those of any constraint
- * (constraint.h). */
+ * accepted tokens. Therefore a mask of another state is detected as a wrong token. A mask allows
+ * all tokens, some, two, one, or only the last token. constraint.h defines the threads of a
+ * constraint's functions. */
 #ifndef QUOTH_ENGINE_SCRIPT_TEST_H
 #define QUOTH_ENGINE_SCRIPT_TEST_H
 

@@ -1,11 +1,12 @@
 /* seq.c - a sequence: its memory, its tokens, its states, and the waiting list.
  *
- * The client's thread allocates all memory of a request at submission, in one arena. So a step
- * allocates nothing. The states of a sequence are drawn in engine_impl.h.
+ * The client's thread allocates all memory of a request at submission, in one arena. Therefore a
+ * step allocates nothing. engine_impl.h has a diagram of the states of a sequence.
  *
  * (1) A WAITING sequence is in engine.waiting, a RUNNING sequence in engine.running. All other
- * sequences are in no list. The policy knows the sequences of these two lists and no others. (2)
- * The n_before of a live sequence is the number of live choices before it in its group. */
+ * sequences are in no list. The entities of the policy are exactly the sequences of these two
+ * lists. (2) The n_before of a live sequence is the number of live choices before it in its
+ * group. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -39,13 +40,13 @@ void seq_name_pages(const struct engine *en, struct seq *s)
         s->name[s->n_name] = seq_page_name(en, s, s->n_name);
 }
 
-/* Allocate the memory of drafts. Forced tokens are checked like drafts if their logits are wanted:
- * a few at a time, with a mask for each. */
+/* Allocate the memory of drafts. If the logits of forced tokens are wanted, forced tokens are
+ * checked like drafts: up to FORCED per step, with a mask for each token. */
 static bool open_drafts(struct seq *s, const struct engine *en)
 {
-    /* FORCED: number of forced tokens of a step, with a mask each (25 kB for 200 k tokens). A step
-     * of 8 rows costs 1.5 times a step of one row. So 8 forced tokens are 5 times as fast (Q4_0:
-     * 216 and 40 tokens/s in docs/measurements.md). */
+    /* FORCED: number of forced tokens of a step, with a mask for each token (25 kB for 200 k
+     * tokens). A step of 8 rows takes 1.5 times as long as a step of one row. Therefore 8 forced
+     * tokens are 5 times as fast (Q4_0: 216 and 40 tokens/s in docs/measurements.md). */
     enum { FORCED = 8 };
     const struct request *r = s->group->request;
     s->draft_max = s->group->beam || r->pooling ? 0 : en->drafter.n_max;
@@ -95,7 +96,7 @@ int seq_open_sampler(struct seq *s, const struct engine *en, struct err *e)
 {
     struct sample_params p = s->group->request->params;
     if (!p.lists) p.lists = s->group->lists;
-    /* the rank of an answer is the mean logprob */
+    /* the rank of an answer is its mean logprob */
     if (s->group->ranked && p.n_logprob < 0) p.n_logprob = 0;
     int rc = sampler_open(&s->sampler, &p, &en->vocab, (uint32_t)s->choice, s->token_max, e);
     /* penalties are for repetitions of the target, not of the source */
@@ -105,8 +106,8 @@ int seq_open_sampler(struct seq *s, const struct engine *en, struct err *e)
 
 /* ---- tokens ---- */
 
-/* Return the wanted positions of the prompt. Pooled requests have no logprobs. The prompt of a
- * forked choice is emitted already. */
+/* Return the wanted positions of the prompt. Pooled requests have no logprobs. The prompt results
+ * of a forked choice are already emitted. */
 struct wanted seq_wanted(const struct seq *s)
 {
     const struct request *r = s->group->request;
@@ -157,7 +158,7 @@ static void list_push(struct seq_list *l, struct seq *s)
     l->n++;
 }
 
-/* Remove s. The search is linear, because only admissions and ends remove sequences. */
+/* Remove s. A linear search is sufficient, because only admissions and ends remove sequences. */
 static void list_remove(struct seq_list *l, struct seq *s)
 {
     struct seq **at = &l->head;
@@ -194,7 +195,8 @@ void seq_wait(struct engine *en, struct seq *s)
     list_push(&en->waiting, s);
 }
 
-/* Remove s from the running sequences. Keep their order, because policies rank by it. */
+/* Remove s from the running sequences. Keep the order of the others, because it is the rank
+ * order. */
 static void leave_running(struct engine *en, struct seq *s)
 {
     int i = 0;

@@ -2,20 +2,20 @@
  *
  * A slot holds the state after some number of tokens. Slot numbers are page numbers of a separate
  * pool (en->states), with the transitions, names and evictions of KV pages (cache.h). A sequence
- * holds the slot of its n_kv tokens; -1 if no token is computed. A step reads it and writes the
- * states after some rows:
+ * holds the slot of its n_kv tokens; -1 if no token is computed. A step reads this slot and writes
+ * the states after some rows:
  *
  *     tokens   . . . . | a b c d | e f     c..d: known tokens, the last one picks; e, f: a draft
  *     state_in       ^       | |   | |
  *     state_out              s 0   1 2     slots: 0 after the last known token, 1 and 2
  *                                          after the draft's tokens; s: a snapshot
  *
- * (1) Slot 0 is the sequence's current slot if no other sequence holds or finds it, else a new
- *     slot. So shared states are never written and need no copies.
+ * (1) Slot 0 is the sequence's current slot if no other sequence holds or finds it, otherwise a new
+ *     slot. Therefore shared states are never written and need no copies.
  * (2) After the step the sequence holds the slot of the last accepted row, and drops all other
  *     slots.
- * (3) A state after a whole page of tokens is sealed under that page's name. So a prefix can be
- *     continued at each page that has a state. A snapshot is taken after the last page that ends
+ * (3) A state after a whole page of tokens is sealed under that page's name. Therefore a prefix can
+ *     be continued at each page that has a state. A snapshot is taken after the last page that ends
  *     inside a chunk, if a slot is free. */
 #include "engine_impl.h"
 
@@ -82,8 +82,7 @@ int state_more(struct engine *en, struct seq *s, int n)
     return n;
 }
 
-/* Take a snapshot after the last page that ends before the last one of the tokens [pos0, pos0 +
- * n). */
+/* Take a snapshot after the last page that ends before the last of the tokens [pos0, pos0 + n). */
 static void take_snapshot(struct engine *en, struct seq *s, int pos0, int n)
 {
     int rows = pages_rows(en->pages), last = (pos0 + n - 1) / rows;
@@ -159,7 +158,7 @@ void state_fork(struct engine *en, struct seq *child, const struct seq *parent)
     if (child->slots.at >= 0) page_ref(en->states, child->slots.at);
 }
 
-/* slots of a new sequence: one for its first state, and one to write if the first one is sealed */
+/* slots of a new sequence: one for its first state, and one to write if the first slot is sealed */
 enum { SLOTS_EACH = 2 };
 
 int states_left(const struct engine *en, int n_running)

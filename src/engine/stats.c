@@ -3,7 +3,7 @@
  *
  * Publishing is a sequence lock over words: `version` is odd while words are written. A reader
  * repeats its copy if the version is odd, or changed during the copy. All words are relaxed
- * atomics, and fences order them against the version. So sanitizers report no data race. */
+ * atomics, and fences order them against the version. Therefore sanitizers report no data race. */
 #include "stats_impl.h"
 
 #include "base/check.h"
@@ -44,8 +44,8 @@ double stat_scale(enum stat_unit u)
     return u == STAT_ONE ? 1 : 1e-6;
 }
 
-/* Bounds of histograms in the units kept, ended by 0. The bounds are vLLM's, so that vLLM's
- * dashboards can read these series. */
+/* Bounds of histograms in the stored units, ended by 0. The bounds are equal to vLLM's bounds, so
+ * that dashboards for vLLM can show these series. */
 #define MS 1000
 #define S  1000000
 static const int64_t bound_first_token[] = {
@@ -132,8 +132,8 @@ enum { N_WORD = sizeof(struct stats_view) / sizeof(uint64_t) };
 _Static_assert(sizeof(struct stats_view) % sizeof(uint64_t) == 0, "a reading is whole words");
 _Static_assert(sizeof(uintptr_t) <= sizeof(uint64_t), "a pointer fits into a word");
 
-/* Copy the counts to the words that readers see. Only the engine thread calls it, so version needs
- * no read-modify-write. */
+/* Copy the counts to the words that readers read. Only the engine thread calls this function, so
+ * `version` needs no read-modify-write operation. */
 static void publish(struct stats *st)
 {
     uint64_t word[N_WORD];
@@ -146,8 +146,8 @@ static void publish(struct stats *st)
     atomic_store_explicit(&st->version, v + 2, memory_order_release);
 }
 
-/* Copy e. Compute the count as the sum of the buckets, so that both agree while other threads
- * add. */
+/* Copy e. Compute the count as the sum of the buckets, so that the count and the buckets agree
+ * while other threads add. */
 static void read_early(const struct early *e, struct histogram *out)
 {
     out->n = 0;
@@ -212,9 +212,9 @@ int64_t stats_lap_us(const struct stats *st, int i)
     return st->lap[i];
 }
 
-/* Count the positions that the batch's rows attend to, and those whose K and V its sequences hold.
- * The counts are estimates from the model's sizes. A multiplication and an addition are two
- * operations. */
+/* Count the positions that the batch's rows attend to, and the positions whose K and V its
+ * sequences hold. The counts are estimates from the model's sizes. A multiplication and an addition
+ * are two operations. */
 static void count_work(struct stats *st, const struct batch *b)
 {
     const struct step_cost *c = &st->options.cost;
@@ -244,7 +244,7 @@ static void count_step(struct stats *st, const struct batch *b)
     count_work(st, b);
 }
 
-/* ---- high-water marks: a ring of slots of time, the highest levels in each ---- */
+/* ---- high-water marks: a ring of time slots with the highest levels of each slot ---- */
 
 /* Return the share of held pages in millionths. */
 static int64_t kv_ppm(const struct stats *st, const struct stats_level *l)
@@ -273,7 +273,7 @@ static void read_sums(const struct stats_view *v, int64_t sum[N_SUM])
     for (int i = 0; i < STATS_LAPS; i++) sum[2] += v->value[STAT_schedule_us + i];
 }
 
-/* Open slots up to `slot`. Each begins with the last levels of the one before. */
+/* Open slots up to `slot`. Each slot begins with the last levels of the previous slot. */
 static void open_slots(struct stats *st, int64_t slot)
 {
     int64_t from = st->slot + 1;
@@ -305,7 +305,8 @@ void stats_peak(struct stats *st, int64_t now_us, const struct stats_level *l)
     atomic_store_explicit(&st->slot_last, st->slot, memory_order_release);
 }
 
-/* Return the first slot of a window: neither an overwritten slot nor one before the first slot. */
+/* Return the first slot of a window that is valid: neither overwritten nor before the first
+ * slot. */
 static int64_t first_slot(const struct stats *st, int64_t last, int64_t now_us, int64_t window_us)
 {
     int64_t begin = atomic_load_explicit(&st->slot_first, memory_order_relaxed);
@@ -315,8 +316,8 @@ static int64_t first_slot(const struct stats *st, int64_t last, int64_t now_us, 
     return first < begin ? begin : first;
 }
 
-/* Divide the difference of two sums by the time between them. The times are now and the start of
- * slot `first`. */
+/* Divide the difference of two sums by the time between them. The two times are now and the start
+ * of slot `first`. */
 struct stats_rates stats_rates(const struct stats *st, const struct stats_view *v, int64_t now_us,
                                int64_t window_us)
 {
@@ -330,7 +331,7 @@ struct stats_rates stats_rates(const struct stats *st, const struct stats_view *
     return (struct stats_rates){(double)sum[0] / s, (double)sum[1] / s, (double)sum[2] * 1e-6 / s};
 }
 
-/* Include the current levels, also if their slot is older than the window. */
+/* Include the current levels, even if their slot is older than the window. */
 struct stats_marks stats_marks(const struct stats *st, int64_t now_us, int64_t window_us)
 {
     int64_t last = atomic_load_explicit(&st->slot_last, memory_order_acquire), max[N_MARK];
@@ -369,7 +370,8 @@ void stats_count(struct stats *st, enum stat_id s, int64_t n)
     st->now.value[s] += n;
 }
 
-/* Count queries only with a prefix cache. Without one they would give a hit rate of 0. */
+/* Count queries only with a prefix cache. Without a prefix cache, they would give a hit rate of
+ * 0. */
 void stats_queried(struct stats *st, int n_token, int n_found)
 {
     if (!st->options.prefix_cache) return;
@@ -466,7 +468,7 @@ void stats_time(struct stats *st, enum times_id which, int64_t us)
 {
     CHECK(which >= TIMES_body && which <= TIMES_tokenize, "times %d", (int)which);
     struct early *e = &st->early[which - TIMES_body];
-    /* only the bounds are read, and they never change */
+    /* this function reads only the bounds, which never change */
     const struct histogram *h = &st->now.times[which];
     int64_t i = histogram_bucket(h, us);
     atomic_fetch_add_explicit(&e->sum, us, memory_order_relaxed);

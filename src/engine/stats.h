@@ -3,15 +3,15 @@
  *   engine thread   stats_begin, stats_lap, stats_token ... during a step, stats_step at its end
  *   any thread      stats_read, then stats_json, stats_prometheus or the numbers themselves
  *
- * (1) A reading is the state at the end of a step, never in the middle of one. So its figures are
- *     consistent (answers that ended = times counted). A figure is at most one step old. Refusals
- *     and times before submission (TIMES_body to _tokenize) are exceptions, which are counted
- *     immediately.
+ * (1) A reading is the state at the end of a step, never in the middle of one. Therefore the
+ *     figures of a reading are consistent: the number of ended answers is the number of counted
+ *     times. A figure is at most one step old. Refusals and times before submission (TIMES_body to
+ *     _tokenize) are exceptions, which are counted immediately.
  * (2) The writer never waits, allocates or makes a system call. A reader repeats its copy if a step
  *     ended meanwhile (some kB, a microsecond).
  *
- * One thread opens and closes the statistics. stats.def lists the figures. Part of the engine's
- * public header (engine.h includes this). */
+ * One thread opens and closes the statistics. stats.def lists the figures. This file is part of the
+ * engine's public header (engine.h includes it). */
 #ifndef QUOTH_ENGINE_STATS_H
 #define QUOTH_ENGINE_STATS_H
 
@@ -48,17 +48,17 @@ enum stat_space { STAT_VLLM, STAT_OWN };
 
 /* A series of stats.def. All texts are static. */
 struct stat_info {
-    const char *id, *name, *label, *help; /* label: "" for histograms too */
+    const char *id, *name, *label, *help; /* label: also "" for histograms */
     enum stat_kind kind;
     enum stat_unit unit;
     enum stat_space space;
 };
 extern const struct stat_info stat_info[STAT_COUNT], times_info[TIMES_COUNT];
-/* Return the factor from the kept to the shown value: 1 for STAT_ONE, otherwise 1e-6. Any
+/* Return the factor from the stored value to the shown value: 1 for STAT_ONE, otherwise 1e-6. Any
  * thread. */
 double stat_scale(enum stat_unit u);
 
-/* Reading of the statistics. Units as kept: tokens, microseconds, millionths. */
+/* Reading of the statistics. The units are the stored units: tokens, microseconds, millionths. */
 struct stats_view {
     int64_t value[STAT_COUNT];
     struct histogram times[TIMES_COUNT];
@@ -107,8 +107,8 @@ struct stats_level {
     int n_page_held, n_page_cached;
     int n_swapped; /* number of waiting sequences whose pages are in host memory */
 };
-/* Record the levels after scheduling, while the step's sequences hold their pages. It is for
- * stats_marks. */
+/* Record the levels after scheduling, while the step's sequences hold their pages. stats_marks uses
+ * these levels. */
 void stats_peak(struct stats *st, int64_t now_us, const struct stats_level *l);
 /* End a step: count its batch (NULL: nothing was computed) and publish. */
 void stats_step(struct stats *st, int64_t now_us, const struct batch *b,
@@ -117,20 +117,20 @@ void stats_step(struct stats *st, int64_t now_us, const struct batch *b,
 void stats_count(struct stats *st, enum stat_id s, int64_t n); /* add n to a counter */
 /* Count a lookup in the prefix cache. */
 void stats_queried(struct stats *st, int n_token, int n_found);
-/* Count n_token more tokens as found by the last lookup. */
+/* Add n_token tokens to the tokens that the last lookup found. */
 void stats_found(struct stats *st, int n_token);
 /* Count a prompt that is complete for the first time. */
 void stats_prompt(struct stats *st, int n_token, int n_found);
 /* Count a first token. us: microseconds since the request's arrival. */
 void stats_first_token(struct stats *st, int64_t us);
-/* Count a further token. us: microseconds since the token before. */
+/* Count a further token. us: microseconds since the previous token. */
 void stats_token(struct stats *st, int64_t us);
 
-/* Count an evicted page, life_us after it was taken and idle_us after its last use. stats: a struct
- * stats. For a page_watch (cache.h). */
+/* Count an evicted page. life_us is the time since it was taken, idle_us the time since its last
+ * use. stats: a struct stats. The function is a callback of page_watch (cache.h). */
 void stats_page_evicted(void *stats, int64_t life_us, int64_t idle_us);
-/* Count a cached page that a sequence found, gap_us microseconds after its last use. stats: a
- * struct stats. For a page_watch. */
+/* Count a cached page that a sequence found gap_us microseconds after its last use. stats: a struct
+ * stats. The function is a callback of page_watch. */
 void stats_page_found(void *stats, int64_t gap_us);
 
 /* Times of a finished answer, engine clock, in microseconds; 0: the answer ended before that
@@ -146,10 +146,10 @@ void stats_done(struct stats *st, const struct answer_times *t);
 
 /* ---- any thread ---- */
 
-/* Count a refusal immediately, not at a step's end. why: STAT_refused_full to
+/* Count a refusal immediately instead of at the end of a step. why: STAT_refused_full to
  * STAT_rejected_evicted. */
 void stats_refused(struct stats *st, enum stat_id why);
-/* Count a time immediately, not at a step's end. which: TIMES_body to TIMES_tokenize. */
+/* Count a time immediately instead of at the end of a step. which: TIMES_body to TIMES_tokenize. */
 void stats_time(struct stats *st, enum times_id which, int64_t us);
 /* Set *out to a copy of the current values. */
 void stats_read(const struct stats *st, struct stats_view *out);
@@ -181,18 +181,18 @@ struct stats_marks stats_marks(const struct stats *st, int64_t now_us, int64_t w
  * between them, and the levels of b. */
 struct stats_view stats_since(const struct stats_view *a, const struct stats_view *b);
 
-/* Return the share of the steps' time outside the model: scheduling, sampling, events. 0 if there
- * was no step. */
+/* Return the share of the steps' time outside the model: scheduling, sampling, events. The result
+ * is 0 if there was no step. */
 double stats_host_share(const struct stats_view *v);
 
-/* An engine in a text. */
+/* An engine and its reading for stats_prometheus. */
 struct stats_engine {
     const struct stats *st; /* borrowed */
     struct stats_view view; /* a reading of st */
     struct stats_marks marks;
 };
-/* Append the series of all engines [n] in Prometheus' text format, version 0.0.4. `prefix` begins
- * vLLM's names; NULL: "vllm:". quoth's own names begin with "quoth:". */
+/* Append the series of all engines [n] in Prometheus' text format, version 0.0.4. `prefix` is the
+ * beginning of vLLM's names; NULL: "vllm:". Names of quoth begin with "quoth:". */
 void stats_prometheus(const struct stats_engine *engine, int n, const char *prefix,
                       struct buf *out);
 /* Append gauges of the high-water marks, after stats_prometheus. window_s: length of the window in

@@ -1,5 +1,6 @@
 /* stats_text.c - a reading of the statistics as text: Prometheus' format for monitors, JSON for
- * programs. Both walk the table of stats.def and contain no names of series. */
+ * programs. The code for both formats iterates over the table of stats.def and contains no names of
+ * series. */
 #include "stats_impl.h"
 
 #include "base/json.h"
@@ -13,7 +14,7 @@ static double shown(const struct stat_info *i, int64_t x)
 
 /* ---- Prometheus ---- */
 
-/* Backslash, quote and newline are escaped. */
+/* Append a label's value with backslash, quote and newline escaped. */
 void stats_label(struct buf *out, const char *name, const char *value)
 {
     buf_addf(out, "%s=\"", name);
@@ -115,7 +116,7 @@ static void put_histograms(struct exposition *p, const struct stat_info *i, enum
 static void put_config(struct exposition *p)
 {
     buf_addf(p->out,
-             "# HELP %scache_config_info How the KV pages were set up.\n"
+             "# HELP %scache_config_info Options of the KV pages, as labels; always 1.\n"
              "# TYPE %scache_config_info gauge\n",
              p->prefix, p->prefix);
     for (int k = 0; k < p->n; k++) {
@@ -177,14 +178,14 @@ void stats_prometheus_marks(const struct stats_engine *engine, int n, double win
     static const struct {
         const char *name, *what; /* static */
     } mark[] = {
-        {"num_requests_running_max", "Sequences that ran"},
-        {"num_requests_waiting_max", "Sequences that waited"},
-        {"num_requests_swapped_max", "Sequences that waited in host memory"},
-        {"kv_cache_usage_perc_max", "Share of the KV pages that sequences held"},
+        {"num_requests_running_max", "running sequences"},
+        {"num_requests_waiting_max", "waiting sequences"},
+        {"num_requests_swapped_max", "waiting sequences with pages in host memory"},
+        {"kv_cache_usage_perc_max", "share of the KV pages that sequences hold"},
     };
     for (int i = 0; i < (int)(sizeof mark / sizeof *mark); i++) {
         buf_addf(out,
-                 "# HELP quoth:%s %s, at most, in the last %g s (/metrics?window=S).\n"
+                 "# HELP quoth:%s Maximum of %s in the last %g s (/metrics?window=S).\n"
                  "# TYPE quoth:%s gauge\n",
                  mark[i].name, mark[i].what, window_s, mark[i].name);
         for (int k = 0; k < n; k++) {

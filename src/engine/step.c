@@ -8,8 +8,8 @@
 
 #include "base/check.h"
 
-/* Debug builds check a pool with more pages proportionally less often: walking it would take most
- * of the time. So a step walks at most 1024 pages on average. */
+/* Debug builds check a pool with more pages proportionally less often, because the check would take
+ * most of the time. A step checks at most 1024 pages on average. */
 enum { CHECKED_PAGES = 1024 };
 
 int step_check_period(const struct engine_options *o)

@@ -3,8 +3,8 @@
  *   engine_submit: engine_validate -> group_open: memory of the sequences -> door_enter: a place
  *   -> the inbox, from which the engine's thread takes the group
  *
- * These functions read fields of struct engine that do not change after engine_open. The door, the
- * statistics and the inbox are safe for several threads. */
+ * These functions read only fields of struct engine that do not change after engine_open. The door,
+ * the statistics and the inbox are safe for several threads. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -14,7 +14,7 @@
 
 /* ---- validation ---- */
 
-/* Check the values that do not depend on the length. The message names the field of the API. */
+/* Check the values that do not depend on the length. The message contains the field of the API. */
 static int check_request(const struct engine *en, const struct request *r, struct err *e)
 {
     if (en->executor.whole && !r->pooling)
@@ -56,9 +56,9 @@ static int check_request(const struct engine *en, const struct request *r, struc
     return sample_params_check(&r->params, n_vocab, e);
 }
 
-/* Report that the prompt is longer than `max` tokens. The first words are OpenAI's, because
- * gateways search for them. Recommend a flag only if raising it helps: a context beyond the trained
- * length gives worse text. */
+/* Report that the prompt is longer than `max` tokens. The message begins with the words of OpenAI's
+ * message, because gateways search for these words. Recommend a flag only if raising it helps: a
+ * context beyond the trained length gives worse text. */
 static int too_long(const struct engine *en, const struct request *r, int64_t max, struct err *e)
 {
     const struct executor *x = &en->executor;
@@ -98,7 +98,7 @@ static void cut_length(const struct engine *en, struct request *r)
     if (r->params.min_tokens > r->max_tokens) r->params.min_tokens = r->max_tokens;
 }
 
-/* Check the length of the prompt. A request without output needs no place for a token. */
+/* Check the length of the prompt. A request without output needs no room for a token. */
 static int check_length(const struct engine *en, const struct request *r, struct err *e)
 {
     const struct executor *x = &en->executor;
@@ -189,7 +189,7 @@ static int busy(struct engine *en, const struct request *r, enum door_answer a, 
     return refused(en, rc);
 }
 
-/* Open the group of r with its sequences if places and memory may be sufficient. */
+/* Open the group of r with its sequences, unless places or memory are insufficient. */
 static int open_group(struct group **out, struct engine *en, struct request *r, struct err *e)
 {
     int64_t room;

@@ -1,4 +1,5 @@
-/* trace.c - the ring of events and the thread that writes them. See trace.h. */
+/* trace.c - the ring of events and the thread that writes the events. trace.h describes the
+ * interface. */
 #include "trace.h"
 
 #include "base/check.h"
@@ -14,7 +15,7 @@
 #include <unistd.h>
 
 /* RING_EVENTS and PAUSE_US: up to 8192 events per 50 ms, 164,000 per second, are recorded without
- * loss. END_BYTES: room that every write leaves for the end of the array, so that a full file is
+ * loss. END_BYTES: bytes that every write leaves for the end of the array, so that a full file is
  * also valid JSON. */
 enum { RING_EVENTS = 8192, PAUSE_US = 50 * 1000, END_BYTES = 256 };
 
@@ -23,7 +24,7 @@ struct trace {
     uint64_t n_ring;
     _Atomic uint64_t head, tail; /* numbers of events put and written */
     _Atomic int64_t n_dropped;
-    struct queue *quit; /* owned: a byte ends the thread */
+    struct queue *quit; /* owned pipe: a byte ends the thread */
     pthread_t thread;
     bool started, paused;
     /* File descriptor; writer thread only. */
@@ -68,7 +69,8 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-/* Remove the bytes of a failed write after the last whole event. A pipe keeps them. */
+/* Remove the bytes of a failed write after the last whole event. Bytes in a pipe cannot be
+ * removed. */
 static void cut_to_whole_events(const struct trace *t)
 {
     if (ftruncate(t->fd, (off_t)t->n_byte) == 0) lseek(t->fd, (off_t)t->n_byte, SEEK_SET);
@@ -93,7 +95,7 @@ static bool put_bytes(struct trace *t)
 
 static void drain(struct trace *t)
 {
-    enum { BATCH = 256 }; /* events after which the ring gets room again */
+    enum { BATCH = 256 }; /* number of events after which the ring gets room again */
     uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), head;
     while ((head = atomic_load_explicit(&t->head, memory_order_acquire)) != tail) {
         uint64_t n = head - tail < BATCH ? head - tail : BATCH;
@@ -120,7 +122,7 @@ static int start(struct trace *t, struct err *e)
 {
     t->started = os_thread_start(&t->thread, write_on, t);
     if (t->started) return 0;
-    return err_set(e, ERR_MEMORY, "cannot start the trace's thread: %s", strerror(errno));
+    return err_set(e, ERR_MEMORY, "cannot start the trace thread: %s", strerror(errno));
 }
 
 int trace_open(struct trace **out, const struct trace_options *o, struct err *e)

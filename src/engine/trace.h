@@ -6,11 +6,11 @@
  *                   waits for the disk
  *
  * (1) Events are dropped and counted if the ring or the file is full, or the disk fails. No thread
- *     waits.
+ *     waits for the trace.
  * (2) Slices of one lane nest and do not overlap otherwise. A sequence has its lane from admission
  *     to preemption or its end.
- * (3) The file is a JSON array without its end until trace_close. Viewers accept this, so the file
- *     of a killed server can be opened. */
+ * (3) The file is a JSON array without its end until trace_close. Viewers accept an array without
+ *     an end, so the file of a killed server can be opened. */
 #ifndef QUOTH_ENGINE_TRACE_H
 #define QUOTH_ENGINE_TRACE_H
 
@@ -25,7 +25,8 @@ enum trace_kind {
     TRACE_WAIT,    /* a sequence waited, at first or after a preemption */
     TRACE_PREFILL, /* a step computed known tokens of a sequence */
     TRACE_DECODE,  /* a sequence decoded, one token per step, until it stopped or was preempted */
-    TRACE_RUN,     /* a sequence had its lane: encloses its TRACE_PREFILL and TRACE_DECODE */
+    TRACE_RUN,     /* a sequence had its lane; the event encloses its TRACE_PREFILL and
+                    * TRACE_DECODE */
     TRACE_DONE,    /* end of a request */
     TRACE_KINDS
 };
@@ -49,8 +50,8 @@ struct trace_options {
     int n_event;       /* number of events in the ring; 0: 8192 */
     bool paused;       /* true: write nothing before trace_close; for tests */
 };
-/* Create the file and start the writer. The caller owns *out, which is NULL after an error. ERR_IO
- * with the path, ERR_MEMORY. */
+/* Create the file and start the writer. The caller owns *out, which is NULL after an error. Return
+ * ERR_IO with the path, or ERR_MEMORY. */
 int trace_open(struct trace **out, const struct trace_options *o, struct err *e);
 void trace_close(struct trace *t); /* write the events in the ring and close t; t may be NULL */
 
@@ -70,11 +71,11 @@ struct trace_text {
 };
 /* Append the beginning of the array, and the names of its processes. */
 void trace_text_begin(struct trace_text *t, struct buf *out);
-/* Append e and the curves that it changes. */
+/* Append e and the curves that e changes. */
 void trace_text_event(struct trace_text *t, const struct trace_event *e, struct buf *out);
 /* Append the last event and the end of the array. */
 void trace_text_end(struct trace_text *t, int64_t n_dropped, struct buf *out);
-/* Free the memory of t. Safe on a zeroed t. */
+/* Free the memory of t, which may be zeroed. */
 void trace_text_deinit(struct trace_text *t);
 
 #endif

@@ -33,8 +33,8 @@ static const struct {
                      "first_token_us", "all_us"}},
 };
 
-/* Begin an event of phase "PH" in a lane. Each event but the first begins with the comma that
- * separates it from the last one. */
+/* Begin an event of phase "PH" in a lane. Each event except the first begins with the comma that
+ * separates it from the previous event. */
 static void begin(struct trace_text *t, struct buf *out, const char *phase, int process, int lane)
 {
     buf_addf(out, "%s{\"ph\":\"%s\",\"pid\":%d,\"tid\":%d", t->begun ? ",\n" : "[\n", phase,
