@@ -1,5 +1,5 @@
 /* fetch.c - functions that wait for the complete answer of a request (fetch.h). All other functions
- * of this folder deliver bytes as they arrive. */
+ * of src/fetch deliver bytes as they arrive. */
 #include "fetch.h"
 
 #include <stdbool.h>
@@ -13,8 +13,7 @@ struct response {
     struct err error; /* reason of a failure; "" if the answer is complete */
 };
 
-/* Append a piece of the body. No sum can overflow, because n is compared with the remaining
- * room. */
+/* Append a piece of the body. Compare n with the remaining room, because a sum could overflow. */
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
     struct response *a = ctx;
@@ -26,7 +25,8 @@ static bool on_body(void *ctx, int status, const char *data, size_t n)
     return !a->body->failed;
 }
 
-/* Store the result. A stopped transfer also has an error. fetch_perform reports too_long first. */
+/* Store the result. A transfer stopped by on_body also has an error, so fetch_perform checks
+ * too_long first. */
 static void on_done(void *ctx, const struct fetch_result *r)
 {
     struct response *a = ctx;
@@ -35,7 +35,7 @@ static void on_done(void *ctx, const struct fetch_result *r)
     if (r->error) err_set(&a->error, ERR_IO, "%s", r->error);
 }
 
-/* Other requests of f also proceed during the wait. */
+/* Other requests of f continue during the wait. */
 int fetch_perform(struct fetch *f, const struct fetch_request *r, struct buf *body, int *status,
                   struct err *e)
 {

@@ -42,10 +42,9 @@ struct fetch_options {
  *   header  "Name: value" each [n_header], borrowed; NULL and 0: none
  *   o       options of the client; NULL: all zero
  *   status  status of the answer, [200, 599]; NULL: not needed
- * ERR_IO: the answer is not complete, because the server rejected the connection, timed out or
- * disconnected.
- * ERR_LIMIT: the body is too long. ERR_ARG: the URL is invalid. ERR_UNSUPPORTED: built without
- * libcurl. ERR_MEMORY. Blocks. Any thread. */
+ * ERR_IO: the answer is incomplete, because the server rejected the connection, timed out or
+ * disconnected. ERR_LIMIT: the body is too long. ERR_ARG: the URL is invalid. ERR_UNSUPPORTED:
+ * built without libcurl. ERR_MEMORY. Blocks. Any thread. */
 int fetch_get(const char *url, const char *const *header, size_t n_header,
               const struct fetch_options *o, struct buf *body, int *status, struct err *e);
 
@@ -86,9 +85,8 @@ struct fetch_request {
     size_t n_body;
     int64_t total_ms; /* timeout of the request, milliseconds; 0: total_ms of the client */
     void *ctx;        /* argument of the callbacks */
-    /* Callback for the head of a complete answer, or of an answer whose body begins; NULL if none.
-     * It precedes on_body. The request fails as by on_body if the callback returns false. The
-     * callback must not use the client. */
+    /* Callback for the head of an answer, called before on_body; NULL if none. The request fails if
+     * the callback returns false. The callback must not use the client. */
     bool (*on_head)(void *ctx, int status, const struct fetch_head *h);
     /* Callback for bytes of the body as they arrive; NULL: bytes are discarded. The request fails
      * if the callback returns false. The result's error then reports that the body was rejected.
@@ -98,8 +96,8 @@ struct fetch_request {
     void (*on_done)(void *ctx, const struct fetch_result *r);
 };
 
-/* Begin a request. The first fetch_wait sends it. Only fetch_wait calls on_body and on_done.
- * No callback is called if fetch_start fails. ERR_ARG for an invalid URL, ERR_MEMORY,
+/* Begin a request. The next fetch_wait sends the request. Only fetch_wait calls on_body and
+ * on_done. No callback is called if fetch_start fails. ERR_ARG for an invalid URL, ERR_MEMORY,
  * ERR_UNSUPPORTED if built without libcurl. */
 int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e);
 

@@ -1,10 +1,10 @@
 /* fetch_curl.c - the HTTP client with libcurl's multi interface (fetch.h).
  *
  * libcurl reports the sockets to watch, and the time of its next call (watch, set_timer).
- * fetch_wait sleeps in epoll until a socket is ready or that time is reached. It then calls
+ * fetch_wait sleeps in epoll until a socket is ready or that time is reached. fetch_wait then calls
  * libcurl, and removes the requests that libcurl reports as done. The cost of a wake-up therefore
  * depends on the events, not on the requests in flight. curl_multi_poll would check every request.
- * Arrival times are those of the sockets.
+ * The time of on_body is the time at which the socket became ready.
  *
  *   fetch_start -> struct transfer, in libcurl --write_body...--> take_done -> on_done, freed
  *                                                 fetch_close -> freed */
@@ -57,8 +57,8 @@ struct fetch {
 
 /* ---- callbacks of libcurl ---- */
 
-/* Add, change or remove a socket in epoll (CURLMOPT_SOCKETFUNCTION). MOD is tried before ADD,
- * because a socket changes more often than it is new. */
+/* Add, change or remove a socket in epoll (CURLMOPT_SOCKETFUNCTION). Try MOD before ADD, because
+ * changes of a socket are more frequent than new sockets. */
 static int watch(CURL *easy, curl_socket_t fd, int what, void *ctx, void *unused)
 {
     struct fetch *f = ctx;
@@ -169,7 +169,7 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
     return err_memory(e, "an HTTP client", sizeof *f);
 }
 
-/* Free a call. `at` is NULL if the call was never linked. */
+/* Free a call. `at` is NULL if the call is not in the list. */
 static void call_close(struct transfer *c)
 {
     if (c->at) {
@@ -214,7 +214,7 @@ static bool add_headers(struct transfer *c, const struct fetch_request *r)
     return ok;
 }
 
-/* Set the body. It is borrowed, because libcurl does not copy CURLOPT_POSTFIELDS. */
+/* Set the body, which is borrowed, because libcurl does not copy CURLOPT_POSTFIELDS. */
 static CURLcode set_body(CURL *x, const struct fetch_request *r)
 {
     CURLcode rc = CURLE_OK;
@@ -252,7 +252,7 @@ static CURLcode set_connection(CURL *x, const struct fetch *f)
     return rc;
 }
 
-/* Set the options of a request. Those without a check copy no data, so they need no memory and
+/* Set the options of a request. Calls without a check copy no data, so they need no memory and
  * cannot fail. */
 static CURLcode set_call(struct transfer *c, const struct fetch_request *r)
 {

@@ -1,5 +1,5 @@
-/* scrape.c - parser of pages of metrics (scrape.h). A page has some hundreds of lines and is read
- * once a second. A sorted array and binary search are therefore sufficient.
+/* scrape.c - parser of pages of metrics (scrape.h). A sorted array and binary search are
+ * sufficient, because a page has some hundreds of lines and is read once a second.
  *
  *    vllm:num_requests_running{model_name="m",engine="0"} 3.0
  *    \______ name ___________/ \______ labels _________/  value
@@ -81,7 +81,7 @@ static int by_name(const void *a, const void *b)
     return c ? c : (x->name > y->name) - (x->name < y->name);
 }
 
-/* The previous rows are replaced, and their memory is reused. */
+/* Replace the previous rows, and reuse their memory. */
 bool scrape_read(struct scrape *s, const char *page, size_t n)
 {
     bool ok = true;
@@ -189,7 +189,7 @@ static void add_below(struct scrape_times *t, int64_t bound, uint64_t n)
     t->count[i] += n;
 }
 
-/* Histograms of several series with equal bounds are added. Bounds of other series are inserted. */
+/* Add the histograms of series with equal bounds. Insert the bounds of other series. */
 bool scrape_times(const struct scrape *s, const char *name, struct scrape_times *t)
 {
     char full[128];
@@ -224,7 +224,7 @@ struct histogram scrape_histogram(const struct scrape_times *t)
     return h;
 }
 
-/* Return the increase from a to b. The result is b if the bounds differ, because the two cannot be
+/* Return the increase from a to b. Return b if the bounds differ, because a and b cannot be
  * compared. */
 struct scrape_times scrape_since(const struct scrape_times *a, const struct scrape_times *b)
 {

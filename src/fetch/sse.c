@@ -11,7 +11,7 @@ void sse_deinit(struct sse *s)
     *s = (struct sse){0};
 }
 
-/* Emit the current event at its end. An event without a data field is skipped. */
+/* Emit the current event, which is complete. An event without a data field is skipped. */
 static bool end_event(struct sse *s, sse_fn *fn, void *ctx)
 {
     if (s->data.n == 0) return true;
@@ -42,7 +42,8 @@ static bool end_line(struct sse *s, sse_fn *fn, void *ctx)
     return !s->data.failed;
 }
 
-/* after_cr is true after a call that ends with CR, because the next call may begin with its LF. */
+/* after_cr is true after a call that ends with CR, because the next call may begin with the LF of a
+ * CR LF. */
 bool sse_feed(struct sse *s, const char *bytes, size_t n, sse_fn *fn, void *ctx)
 {
     s->line.max = s->data.max = SSE_EVENT_MAX;
