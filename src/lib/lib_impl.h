@@ -1,5 +1,5 @@
-/* lib_impl.h - private to src/lib: definitions of quoth.h's opaque types. Any thread. References
- * are atomic. The last one frees the model. */
+/* lib_impl.h - private to src/lib: definitions of quoth.h's opaque types. Any thread. The number of
+ * references is atomic. Dropping the last reference frees the model. */
 #ifndef QUOTH_LIB_IMPL_H
 #define QUOTH_LIB_IMPL_H
 
@@ -14,9 +14,9 @@ struct quoth_model {
     struct chat chat;
     struct api api;
     struct buf warning; /* warnings of quoth_open, one per line */
-    _Atomic int n_ref;  /* references: the caller's and one per queue */
+    _Atomic int n_ref;  /* number of references: one of the caller and one per queue */
 };
-/* Drop a reference. The last one closes the model. Any thread. */
+/* Drop a reference. Dropping the last reference closes the model. Any thread. */
 void model_drop(quoth_model *m);
 
 /* Copy a sentence into the caller's buffer. Return rc. */

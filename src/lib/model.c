@@ -1,6 +1,6 @@
 /* model.c - models of the library: open, describe and close them.
  *
- * The library is a guest in a host program. The library writes nothing to the host's streams, and
+ * The library runs in a host program. The library writes nothing to the host's streams, and
  * restores the host's floating-point mode. The library's threads block the host's signals
  * (os_thread_start). Functions return a negative ERR_* and a text. quoth_free frees the texts that
  * the library returns. */
@@ -24,7 +24,8 @@ void quoth_free(void *p)
     free(p);
 }
 
-/* Field of the last error on this thread. The functions of the library have no argument for it. */
+/* Field of the last error on this thread, because the functions of the library have no argument for
+ * the field. */
 static _Thread_local char last_field[sizeof((struct err *)0)->field];
 
 const char *quoth_error_field(void)
@@ -46,7 +47,7 @@ int report_error(int rc, const struct err *e, char *error, size_t n_error)
 
 /* ---- opening ---- */
 
-/* Later options override earlier ones of the same key. */
+/* A later option overrides an earlier option with the same key. */
 static int read_options(struct session_options *o, const quoth_option *option, size_t n,
                         struct err *e)
 {
@@ -92,8 +93,8 @@ static int find_path(char out[static HUB_PATH_BYTES], const char **path, struct 
     return rc;
 }
 
-/* Open the model independently of the host program. Results must not depend on the host's rounding
- * mode. */
+/* Open the model with a floating-point mode of the library, because results must not depend on the
+ * host's rounding mode. */
 static int open_as_guest(quoth_model *m, const char *path, const struct session_options *o,
                          struct err *e)
 {
@@ -158,7 +159,7 @@ static void put_text(struct buf *b, const char *name, const char *text)
     buf_add_char(b, ',');
 }
 
-/* Append the kept lines as a list. It is the last member, so no comma follows. */
+/* Append the kept lines as a list. No comma follows the list, because it is the last member. */
 static void put_warnings(struct buf *b, const struct buf *lines)
 {
     buf_add_text(b, "\"warnings\":[");
@@ -198,7 +199,7 @@ char *quoth_info(const quoth_model *m)
     return buf_detach(&b);
 }
 
-/* Return the engine's figures in the format of `put`. */
+/* Return the engine's figures in the format that `put` writes. */
 static char *figures(const quoth_model *m,
                      void (*put)(const struct stats_engine *engine, struct buf *b))
 {

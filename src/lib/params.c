@@ -7,8 +7,8 @@
 #include <float.h>
 #include <string.h>
 
-/* Append the range. A bound that is the maximum of its type means no bound. `also` is a further
- * legal value outside of the range. */
+/* Append the range. The maximum of a type as a bound means that there is no bound. `also` is an
+ * additional legal value outside of the range. */
 static void put_range(struct buf *b, const struct sample_param *p)
 {
     const struct range *r = &p->range;

@@ -1,5 +1,5 @@
 /* pool.c - bodies of the HTTP API that generate no text: scores, classes, embeddings. One call
- * computes all texts of a body. */
+ * computes the results of all texts of a body. */
 #include "lib_impl.h"
 
 #include "base/queue.h"

@@ -25,7 +25,8 @@ struct pending {
     float *pooled; /* owned [n_pooled]; NULL: the request generates tokens */
     int n_pooled;
     bool needs_logprobs;
-    /* true after the arrival of `last`, which is emitted after the ends of the remaining choices */
+    /* true after the arrival of `last`, which is emitted after the end events of the remaining
+     * choices */
     bool ending;
     struct event last;
 };
@@ -71,8 +72,8 @@ quoth_queue *quoth_queue_open(quoth_model *m)
     return q;
 }
 
-/* Wait for the engine's last event, because the engine writes to the queue until then. A request
- * that is ending has already received it. */
+/* Wait for the engine's last event, because the engine writes to the queue until then. Do not wait
+ * for a request that is ending, because it has already received the last event. */
 static void wait_end(struct pending *p)
 {
     struct event ev;
@@ -80,7 +81,7 @@ static void wait_end(struct pending *p)
         if (ev.kind == EVENT_DONE) return;
 }
 
-/* The last reference to the model may be that of the queue. */
+/* The queue may have the last reference to the model. */
 void quoth_queue_close(quoth_queue *q)
 {
     if (!q) return;
@@ -124,7 +125,7 @@ int lib_render(const quoth_model *m, const char *chat, struct buf *out, struct e
     return rc;
 }
 
-/* Exactly one of the three forms must be given. */
+/* Read the prompt, which must be given in exactly one of three forms. */
 static int read_prompt(const quoth_model *m, struct request *r, const quoth_request *input,
                        struct err *e)
 {
@@ -141,7 +142,7 @@ static int read_prompt(const quoth_model *m, struct request *r, const quoth_requ
     return rc;
 }
 
-/* Unknown parameters are errors here, because a misspelled one would change the answer without an
+/* Unknown parameters are errors, because a misspelled parameter would change the answer without an
  * error. */
 static int read_params(const quoth_model *m, struct request *r, struct pending *p,
                        const char *params, int *budget, struct err *e)
@@ -199,8 +200,8 @@ static int open_replies(const quoth_model *m, struct pending *p, int n, struct e
     return rc;
 }
 
-/* Read a request and give it to the engine. The caller frees p after a failure. The queue rings the
- * bell of all requests, so one wait is enough for all of them. */
+/* Read a request and give it to the engine. The caller frees p after a failure. All requests of a
+ * queue ring one bell, so one wait is enough for all of them. */
 static int submit(quoth_queue *q, struct pending *p, const quoth_request *input, struct err *e)
 {
     const quoth_model *m = q->model;
@@ -228,8 +229,8 @@ static int submit(quoth_queue *q, struct pending *p, const quoth_request *input,
     return rc;
 }
 
-/* Copy the request to a struct of this version's size. Callers of older versions fill a shorter
- * struct. Callers of newer versions may set only fields of this version. */
+/* Copy the request to a struct of this version's size. Callers for an older version fill a shorter
+ * struct. Callers for a newer version may set only fields of this version. */
 static int known_part(quoth_request *out, const quoth_request *input, struct err *e)
 {
     *out = (quoth_request){0};
@@ -264,7 +265,7 @@ int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *err
 /* ---- polling ---- */
 
 /* Set the log probabilities of q->event: the chosen token first, then the alternatives. The log
- * probabilities are in q, so they are valid until the next poll. */
+ * probabilities are stored in q, so they are valid until the next poll. */
 static void fill_logprobs(quoth_queue *q, const struct event *ev)
 {
     const struct logprob *c = &ev->chosen;
@@ -275,8 +276,8 @@ static void fill_logprobs(quoth_queue *q, const struct event *ev)
     q->event.n_logprob = 1 + (size_t)ev->n_top;
 }
 
-/* Fill the end of an answer with the reply r. The usage is that of the event if the request has one
- * choice. */
+/* Fill the end of an answer with the reply r. The usage is the usage of the event if the request
+ * has one choice. */
 static void fill_end(quoth_event *out, const struct pending *p, const struct reply *r,
                      const struct event *ev, const struct usage *u)
 {
@@ -378,8 +379,8 @@ static bool poll_requests(quoth_queue *q)
     return false;
 }
 
-/* The bell may ring for an event that was already read, and the loop then waits again. quoth_wake
- * ends the wait without a byte. */
+/* The loop waits again if the bell rang for an event that was already read. quoth_wake ends the
+ * wait without a byte. */
 const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms)
 {
     int64_t until = time_us() + (int64_t)timeout_ms * 1000;

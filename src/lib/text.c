@@ -6,7 +6,8 @@
 
 #include <stdlib.h>
 
-/* An empty buffer becomes an allocated text, so that callers can distinguish it from a failure. */
+/* Return an allocated text for an empty buffer, so that callers can distinguish it from a
+ * failure. */
 int lib_hand_over(struct buf *b, char **text, size_t *n_text, struct err *e)
 {
     *n_text = b->n;
@@ -16,7 +17,8 @@ int lib_hand_over(struct buf *b, char **text, size_t *n_text, struct err *e)
     return *text ? 0 : err_memory(e, "a text", *n_text);
 }
 
-/* An empty result is an allocated array, so that callers can distinguish it from a failure. */
+/* Return an allocated array for an empty result, so that callers can distinguish it from a
+ * failure. */
 int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned flags, int32_t **ids,
                    size_t *n_id, char *error, size_t n_error)
 {
@@ -37,7 +39,7 @@ int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned fl
     return 0;
 }
 
-/* The length is also returned, because a text may contain NUL bytes. */
+/* Return the length too, because a text may contain NUL bytes. */
 int quoth_detokenize(const quoth_model *m, const int32_t *ids, size_t n, int skip_special,
                      char **text, size_t *n_text, char *error, size_t n_error)
 {
