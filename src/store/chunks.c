@@ -1,5 +1,5 @@
-/* chunks.c - numbered chunks of records: the contents of files and the answers of batches. A number
- * exists once in a record, so a line of a batch is answered once. */
+/* chunks.c - numbered chunks of records: the contents of files and the answers of batches. A record
+ * has at most one chunk of a number, so a line of a batch is answered once. */
 #include "store_impl.h"
 
 int store_add_chunk(struct store *s, uint64_t holder, const char *id, int part, int64_t n,
@@ -73,7 +73,7 @@ int store_move_chunks(struct store *s, uint64_t holder, const char *id, int part
     if (rc == 0) {
         DB_RUN(s, SQL_MOVE_CHUNKS, "iii", from, (int64_t)part, at);
         (void)store_grow(s, holder, from, -n_byte);
-        /* the bytes were just released, so nothing is evicted for them */
+        /* the bytes were just released, so no record is evicted */
         if (!store_grow(s, holder, at, n_byte)) rc = store_too_large(s, n_byte, e);
     }
     return store_end(s, rc, e);

@@ -1,5 +1,5 @@
-/* db.c - the SQLite database of a store. A failure is kept in s->rc, so a sequence of statements is
- * checked once, at its end. Statements after a failure have no effect. */
+/* db.c - the SQLite database of a store. s->rc keeps the first failure, so a sequence of statements
+ * is checked once, at its end. Statements after a failure have no effect. */
 #include "store_impl.h"
 
 #include "base/os.h"
@@ -90,7 +90,7 @@ bool db_row(struct store *s, sqlite3_stmt *q)
 
 void db_end(sqlite3_stmt *q)
 {
-    if (q) (void)sqlite3_reset(q); /* repeats the code of the last step */
+    if (q) (void)sqlite3_reset(q); /* sqlite3_reset returns the code of the last step again */
     if (q) (void)sqlite3_clear_bindings(q);
 }
 
@@ -99,7 +99,7 @@ int64_t db_int(sqlite3_stmt *q, int i)
     return sqlite3_column_int64(q, i);
 }
 
-/* SQLite returns NULL for an empty value, and after a failed allocation. */
+/* A NULL of SQLite means an empty value or a failed allocation. */
 void db_text(sqlite3_stmt *q, int i, struct buf *b)
 {
     const void *data = sqlite3_column_blob(q, i);
@@ -133,7 +133,7 @@ static void execute(struct store *s, const char *sql)
     if (s->rc == SQLITE_OK) keep(s, sqlite3_exec(s->db, sql, NULL, NULL, NULL));
 }
 
-/* Return the version of the tables; 0: there are none. */
+/* Return the version of the tables; 0 if there are no tables. */
 static int64_t version(struct store *s)
 {
     sqlite3_stmt *q = NULL;
@@ -143,8 +143,8 @@ static int64_t version(struct store *s)
     return n;
 }
 
-/* Set s->path. The file is made first, for this user only; SQLite gives its other files the same
- * permissions. */
+/* Set s->path, and create the file with permissions for this user only. SQLite creates its other
+ * files with the permissions of this file. */
 static int make_file(struct store *s, const char *dir, struct err *e)
 {
     char path[PATH_MAX];
@@ -159,8 +159,8 @@ static int make_file(struct store *s, const char *dir, struct err *e)
     return s->path ? 0 : err_memory(e, "a path", strlen(path));
 }
 
-/* Changes are in the write-ahead log when they end, so a killed process loses none. The log is
- * synced by checkpoints. One process has the file for itself. */
+/* Changes are in the write-ahead log at their end, so a killed process loses no change. Checkpoints
+ * sync the log. Only one process can open the file. */
 int db_open(struct store *s, const char *dir, struct err *e)
 {
     int rc = dir ? make_file(s, dir, e) : 0;

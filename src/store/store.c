@@ -1,12 +1,12 @@
 /* store.c - records of a store, and their limits.
  *
- * (1) n_byte of a record is its size, with its chunks. n_byte of a holder is the sum over its
- *     records, with its reserved bytes, at most holder_bytes_max. n_byte of the store is the sum
- *     over its holders, at most bytes_max.
- * (2) n_ref of a record is the number of records that continue it. A record with n_ref > 0 is not
- *     removed but hidden: it loses its id. A hidden record with n_ref 0 does not exist.
- * (3) The sums in memory equal those of the database after each store_end. They are read again
- *     after changes that were undone. */
+ * (1) n_byte of a record is its size including its chunks. n_byte of a holder is the size of its
+ *     records and reserved bytes, at most holder_bytes_max. n_byte of the store is the sum over its
+ *     holders, at most bytes_max.
+ * (2) n_ref of a record is the number of records that continue it. A deleted record with n_ref > 0
+ *     is hidden: it remains without an id. No hidden record has n_ref 0.
+ * (3) After each store_end, the sums in memory equal the sums over the database. The sums are read
+ *     again after changes that were undone. */
 #include "store_impl.h"
 
 #include "base/os.h"
@@ -97,8 +97,8 @@ void store_begin(struct store *s)
     DB_RUN(s, SQL_BEGIN, "");
 }
 
-/* A failed inner change undoes the outer ones, too: s->rc stays until the outermost end. A failure
- * without a code of SQLite is SQLITE_ABORT. */
+/* A failed inner change also undoes the outer changes, because s->rc is kept until the outermost
+ * end. s->rc is SQLITE_ABORT for a failure without a code of SQLite. */
 int store_end(struct store *s, int rc, struct err *e)
 {
     if (rc == 0 && s->depth == 1) DB_RUN(s, SQL_COMMIT, "");
@@ -156,8 +156,8 @@ static void count(struct store *s, uint64_t holder, int64_t n)
     s->n_byte += n;
 }
 
-/* Remove a record, or hide it if others continue it. A hidden record that it continued is removed,
- * too, if no other one continues that. */
+/* Remove a record, or hide it if other records continue it. Also remove a hidden record that only
+ * the removed record continued. */
 static void drop(struct store *s, int64_t at)
 {
     while (at && s->rc == SQLITE_OK) {
@@ -188,7 +188,7 @@ static void drop(struct store *s, int64_t at)
 
 /* ---- limits ---- */
 
-/* Return the first number of a statement; 0 if it has no row. */
+/* Return the first number of a statement's row; 0 if there is no row. */
 static int64_t first(struct store *s, sqlite3_stmt *q)
 {
     const int64_t n = db_row(s, q) ? db_int(q, 0) : 0;
@@ -206,14 +206,14 @@ static void expire(struct store *s)
         drop(s, at);
 }
 
-/* Return the record of the holder to evict first, other than `keep`; 0 if there is none. */
+/* Return the holder's record to evict first, except `keep`; 0 if none. */
 static int64_t oldest(struct store *s, uint64_t holder, int64_t keep)
 {
     return first(s, db_query(s, SQL_OLDEST, "ii", (int64_t)holder, keep));
 }
 
-/* Return the record to evict of the holder with the most bytes; of several, of the one with the
- * lowest number. 0 if there is none. */
+/* Return the record to evict of the holder with most bytes; 0 if none. The holder with the lowest
+ * number is selected if several holders have most bytes. */
 static int64_t oldest_of_largest(struct store *s, int64_t keep)
 {
     const struct holder *best = NULL;
@@ -227,8 +227,8 @@ static int64_t oldest_of_largest(struct store *s, int64_t keep)
     return victim;
 }
 
-/* Evict records other than `keep` until n more bytes of the holder fit. Return false if they cannot
- * fit. The caller then undoes the changes. */
+/* Evict records other than `keep` until n more bytes of the holder fit. Return false if n bytes
+ * cannot fit. The caller then undoes the changes. */
 static bool make_room(struct store *s, uint64_t holder, int64_t n, int64_t keep)
 {
     const struct holder *h = holder_of(s, holder);
@@ -319,7 +319,8 @@ static const char *kind_of(const char *id, char out[static STORE_ID_BYTES])
     return out;
 }
 
-/* Insert a record. The record that it continues may be evicted only after it. */
+/* Insert a record. n_ref of the record that it continues is raised first, so that make_room does
+ * not evict that record. */
 static int insert(struct store *s, uint64_t holder, const char *id, const struct store_texts *t,
                   struct err *e)
 {
@@ -442,7 +443,7 @@ int store_get(struct store *s, uint64_t holder, const char *id, const struct sto
     const int64_t at = store_find(s, holder, id, NULL);
     if (at) read(s, at, t);
     if (at) store_touch(s, at);
-    /* the expired records are dropped, also if this one is missing */
+    /* the expired records are dropped, even if the requested record is missing */
     const int rc = store_end(s, 0, e);
     return rc == 0 && !at ? store_missing(id, e) : rc;
 }

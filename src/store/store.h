@@ -1,17 +1,17 @@
-/* store.h - records of clients in SQLite: responses, conversations, files and batches. They are in
- * memory, or in a folder, where they outlive the process.
+/* store.h - records of clients in SQLite: responses, conversations, files and batches. A store is
+ * in memory, or in a folder, whose records remain after the process ends.
  *
- * A record has a holder and an id, and is found by both together. So a holder reads only its own
- * records. Holders and all together have a maximum size. The least recently used records of a
- * holder are evicted first; if the whole store is full, those of the largest holder. Pinned records
+ * A record is found by its holder and its id, so a holder reads only its own records. Each holder
+ * and the whole store have a maximum size. The least recently used records of a holder are evicted
+ * first. If the whole store is full, the records of the largest holder are evicted. Pinned records
  * are not evicted. A record that is not used for some time expires.
  *
- * A record has three texts. The body may continue that of an earlier record: only the new part is
- * then stored. An earlier record that is deleted remains, hidden, until no other one refers to it.
- * A record may also have chunks, which are numbered.
+ * A record has three texts. The body may continue the body of an earlier record, so that only the
+ * new part is stored. A deleted record remains, hidden, until no other record continues it. A
+ * record may also have chunks, which are numbered.
  *
- * A change is complete, or has no effect, also if the process is killed. With a folder, a power
- * failure may lose the last changes. Any thread. */
+ * A change is complete or has no effect, even if the process is killed. A power failure may undo
+ * the last changes of a store in a folder. Any thread. */
 #ifndef QUOTH_STORE_STORE_H
 #define QUOTH_STORE_STORE_H
 
@@ -25,7 +25,7 @@ struct store; /* opaque */
 enum { STORE_ID_BYTES = 72 };
 
 struct store_options {
-    const char *dir;   /* folder, made if it is missing, borrowed for store_open; NULL: memory */
+    const char *dir;   /* folder, created if missing, borrowed for store_open; NULL: memory */
     int64_t bytes_max; /* maximum size of all records, > 0 */
     int64_t holder_bytes_max; /* maximum size of a holder's records; 0: bytes_max */
     int64_t unused_us;        /* time without use after which a record expires; 0: no limit */
@@ -37,7 +37,7 @@ struct store_options {
 int store_open(struct store **out, const struct store_options *o, struct err *e);
 void store_close(struct store *s); /* free s; NULL is allowed */
 
-/* Texts of a record. For store_get, NULL: not requested. For other functions, NULL: empty. */
+/* Texts of a record. NULL means not requested in store_get, and empty in other functions. */
 struct store_texts {
     struct buf *head, *body, *log;
     int64_t *version;     /* store_get: number that differs after each change */
@@ -46,15 +46,15 @@ struct store_texts {
     bool pinned;          /* store_put: the record is not evicted */
 };
 
-/* Begin changes that take effect together. Other threads wait until store_end, so the caller does
- * nothing else in between. */
+/* Begin changes that take effect together. The caller calls store_end soon, because other threads
+ * wait until then. */
 void store_begin(struct store *s);
-/* End these changes. Undo all of them if rc is not 0, or one of them failed. Return rc, or the
- * failure: ERR_IO, ERR_MEMORY. */
+/* End the changes of store_begin. Undo all of them if rc is not 0 or one of them failed. Return rc,
+ * or the failure: ERR_IO, ERR_MEMORY. */
 int store_end(struct store *s, int rc, struct err *e);
 
 /* Store a copy of the texts by holder and id. An older record of the id is replaced. ERR_LIMIT if
- * the record does not fit, ERR_MEMORY, ERR_IO. Then nothing is changed. */
+ * the record does not fit, ERR_MEMORY, ERR_IO. The store is unchanged after an error. */
 int store_put(struct store *s, uint64_t holder, const char *id, const struct store_texts *t,
               struct err *e);
 /* Append copies of the requested texts. ERR_MISSING if the holder has no such record; ERR_MEMORY,
@@ -65,20 +65,21 @@ int store_get(struct store *s, uint64_t holder, const char *id, const struct sto
  * ERR_MISSING, and the errors of store_put. */
 int store_append(struct store *s, uint64_t holder, const char *id, const struct buf *items,
                  const struct buf *log, struct err *e);
-/* Replace the texts of a record that has still that version. ERR_BUSY if it has another one,
- * ERR_MISSING, and the errors of store_put. */
+/* Replace the texts of a record if it still has that version. ERR_BUSY if the record has another
+ * version, ERR_MISSING, and the errors of store_put. */
 int store_replace(struct store *s, uint64_t holder, const char *id, int64_t version,
                   const struct store_texts *t, struct err *e);
 /* Remove a record with its chunks. ERR_MISSING, ERR_MEMORY, ERR_IO. */
 int store_delete(struct store *s, uint64_t holder, const char *id, struct err *e);
 
-/* A function that receives a record. Pointers are borrowed for the call. It calls no function of
- * the store. Return false to end the list. */
+/* Receive a record. Pointers are borrowed for the call. The function must not call functions of the
+ * store. Return false to end the list. */
 typedef bool store_list_fn(void *ctx, uint64_t holder, const char *id, const struct buf *head);
 /* List the records of *holder of a kind, in the order of their creation or in the opposite order.
- * The kind is the part of ids before the first _ or -, with or without this letter. holder NULL:
- * list those of all holders, in ascending order. after: id of the record before the first one;
- * NULL: none. ERR_MISSING if there is no such record, ERR_MEMORY, ERR_IO. */
+ * The kind is the part of an id before the first _ or -, with or without this character. holder
+ * NULL: list the records of all holders, in ascending order. after: id of the record before the
+ * first listed record; NULL: begin with the first record. ERR_MISSING if there is no such record,
+ * ERR_MEMORY, ERR_IO. */
 int store_list(struct store *s, const uint64_t *holder, const char *kind, const char *after,
                bool ascending, store_list_fn *fn, void *ctx, struct err *e);
 
@@ -88,11 +89,11 @@ int store_list(struct store *s, const uint64_t *holder, const char *kind, const 
  * the errors of store_put. */
 int store_add_chunk(struct store *s, uint64_t holder, const char *id, int part, int64_t n,
                     const struct buf *data, struct err *e);
-/* Append the first chunk of a part (-1: of all parts) whose number is at least *n, and set *n to
- * its number; -1: there is none. ERR_MISSING, ERR_MEMORY, ERR_IO. */
+/* Append the first chunk of a part (-1: of any part) whose number is at least *n. Set *n to the
+ * chunk's number; -1 if none. ERR_MISSING, ERR_MEMORY, ERR_IO. */
 int store_read_chunk(struct store *s, uint64_t holder, const char *id, int part, int64_t *n,
                      struct buf *out, struct err *e);
-/* Set *n_chunk and *n_byte to the number of the chunks of a part, and to their size. ERR_MISSING,
+/* Set *n_chunk and *n_byte to the number and the total size of the chunks of a part. ERR_MISSING,
  * ERR_MEMORY, ERR_IO. */
 int store_count_chunks(struct store *s, uint64_t holder, const char *id, int part, int64_t *n_chunk,
                        int64_t *n_byte, struct err *e);
@@ -106,15 +107,15 @@ int store_move_chunks(struct store *s, uint64_t holder, const char *id, int part
 /* ---- sizes ---- */
 
 /* Add n bytes, which are not evictable, to the size of a holder; n < 0: release them. Evict records
- * for them as store_put does. Return false, without a change, if they do not fit or memory ran
- * out. */
+ * for the bytes as store_put does. Return false, without a change, if the bytes do not fit or
+ * memory ran out. */
 bool store_reserve(struct store *s, uint64_t holder, int64_t n);
 
-/* Numbers of records and of bytes of all holders. */
+/* Number and size of the records of all holders. */
 struct store_stats {
     int64_t n_record, n_byte;
 };
-/* Return these numbers, without expired records. */
+/* Return the number and size of the records of all holders, without expired records. */
 struct store_stats store_stats(struct store *s);
 /* Return NULL, or a description of a violated invariant. For tests. */
 const char *store_check(struct store *s);

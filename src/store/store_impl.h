@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
-/* Sizes of a record and of a chunk without their texts, for the limits. */
+/* Sizes of a record and of a chunk without their texts, as counted for the limits. */
 enum { RECORD_BYTES = 200, CHUNK_BYTES = 40 };
 
 enum sql {
@@ -16,8 +16,8 @@ enum sql {
     N_SQL
 };
 
-/* A client with a size. Holders are keys, so their number is small. They are freed with the
- * store. */
+/* A client, and the size of its records. Holders are keys, so their number is small. Holders are
+ * freed with the store. */
 struct holder {
     uint64_t id;
     int64_t n_byte, n_reserved; /* n_byte includes n_reserved */
@@ -30,25 +30,25 @@ struct store {
     pthread_mutex_t lock; /* protects all fields below */
     sqlite3 *db;
     sqlite3_stmt *stmt[N_SQL]; /* owned; NULL until the first use */
-    int rc;                   /* first SQLite code of a failure in these changes; SQLITE_OK: none */
-    int depth;                /* number of store_begin without store_end */
-    int64_t n_byte, n_record; /* sums over the holders, with reserved bytes */
-    int64_t n_use, n_version; /* numbers of uses and of changes so far */
-    struct holder *holders;   /* owned list */
+    int rc;                    /* SQLite code of the first failure; SQLITE_OK: none */
+    int depth;                 /* number of calls of store_begin without store_end */
+    int64_t n_byte, n_record;  /* sums over the holders; n_byte includes reserved bytes */
+    int64_t n_use, n_version;  /* numbers of uses and of changes so far */
+    struct holder *holders;    /* owned list */
 };
 
-/* Open the database and make its tables. Errors: those of store_open. */
+/* Open the database and create its tables. Errors are those of store_open. */
 int db_open(struct store *s, const char *dir, struct err *e);
 void db_close(struct store *s); /* close the database; a half-open store is allowed */
 
-/* Return the statement with its arguments bound; NULL after a failure, which s->rc keeps. types has
- * a letter for each argument: i int64_t, n int64_t (0: NULL), t const char *, b const struct buf *
- * (NULL: NULL). Texts are borrowed until db_end. */
+/* Return the statement with its arguments bound; NULL after a failure, which s->rc keeps. `types`
+ * has a letter for the type of each argument: i int64_t, n int64_t (0 is bound as NULL), t const
+ * char *, b const struct buf * (may be NULL). Texts are borrowed until db_end. */
 sqlite3_stmt *db_query(struct store *s, enum sql which, const char *types, ...);
-/* Advance a statement. Return true if it has a row. A statement of NULL has none. */
+/* Advance a statement. Return true if it has a row, and false if q is NULL. */
 bool db_row(struct store *s, sqlite3_stmt *q);
 void db_end(sqlite3_stmt *q); /* end a statement; NULL is allowed */
-/* Return column i as an integer of a statement that has a row. */
+/* Return column i of the statement's row as an integer. */
 int64_t db_int(sqlite3_stmt *q, int i);
 /* Append column i to b. */
 void db_text(sqlite3_stmt *q, int i, struct buf *b);
@@ -59,8 +59,8 @@ int db_error(const struct store *s, struct err *e);
 
 /* Return the number of the holder's record; 0 if there is none. */
 int64_t store_find(struct store *s, uint64_t holder, const char *id, int64_t *version);
-/* Add n bytes to the size of record `at` of the holder. Evict others for them. Return false if they
- * do not fit. */
+/* Add n bytes to the size of record `at` of the holder. Evict other records if needed. Return false
+ * if n bytes do not fit. */
 bool store_grow(struct store *s, uint64_t holder, int64_t at, int64_t n);
 /* Set the error of a record that does not exist. */
 int store_missing(const char *id, struct err *e);
@@ -69,7 +69,7 @@ int store_too_large(const struct store *s, int64_t n, struct err *e);
 /* Record that record `at` is used now. */
 void store_touch(struct store *s, int64_t at);
 
-/* Run a statement that has no rows. Its arguments are those of db_query. */
+/* Run a statement that has no rows. The arguments are those of db_query. */
 #define DB_RUN(s, which, ...)                                                                      \
     do {                                                                                           \
         sqlite3_stmt *run_ = db_query(s, which, __VA_ARGS__);                                      \
