@@ -1,10 +1,10 @@
-// app.js - the page: a list of conversations, the messages of one, and settings.
+// app.js - the page: a list of conversations, messages of the open conversation, and settings.
 //
 //   form --send--> add user node --answer--> stream --pieces--> node and its element
 //   edit, regenerate --> a sibling node; the earlier branch remains
 //
-// store.js has the tree, client.js the requests, markdown.js the form of answers, and server.js the
-// view of the server.
+// store.js keeps the tree, client.js sends requests, markdown.js formats answers, and server.js
+// shows the view of the server.
 
 import { make, at, button, appendText } from "./dom.js";
 import { Renderer, render } from "./markdown.js";
@@ -151,7 +151,8 @@ function open(c) {
 
 const PART = 6000; // characters drawn in one frame
 
-// An answer in progress. It adds pieces to its node, and once per frame to the page.
+// An answer in progress. It adds each piece to its node, and the pending pieces to the page once per
+// frame.
 class Answer {
   constructor(node) {
     this.node = node;
@@ -189,7 +190,7 @@ class Answer {
     call.arguments += c.function?.arguments || "";
   }
 
-  // Draw a part of the pending text. Frames take at most a fifth of the time.
+  // Draw a part of the pending text. Drawing takes at most a fifth of the time.
   draw() {
     this.frame = 0;
     const start = performance.now();
@@ -266,7 +267,7 @@ function finish(a) {
   if (focus) at("input").focus();
 }
 
-// Draw the footer again, because buttons of versions were disabled during the answer.
+// Draw the footer again, because version buttons were disabled during the answer.
 function redraw(footer) {
   const node = store.find(now, footer.parentElement.dataset.id);
   if (node && store.siblings(now, node).length > 1) footer.replaceWith(actions(node, footer.parentElement));
@@ -364,7 +365,7 @@ async function importFile(file) {
   }
 }
 
-// ---- the frame ----
+// ---- the page around the messages ----
 
 function closeDrawer() {
   at("side").classList.remove("open");

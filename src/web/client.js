@@ -34,7 +34,7 @@ export function messages(nodes, system) {
   return out;
 }
 
-// Return the body of a request. A setting that is not given has the server's value.
+// Return the body of a request. The server's default is used for a setting that is not given.
 export function body(model, nodes, s) {
   const b = { model, messages: messages(nodes, s.system), stream: true, stream_options: { include_usage: true } };
   for (const name of NUMBERS) if (typeof s[name] === "number") b[name] = s[name];
@@ -60,7 +60,7 @@ async function* events(stream) {
 }
 
 // Send the request and call on(delta) per piece: {text, thinking, calls, usage, finish}. Throw an
-// Error after a failure, also for one inside the stream.
+// Error after a failure, also after a failure inside the stream.
 export async function stream(request, signal, on) {
   const r = await fetch("/v1/chat/completions", { method: "POST", signal, headers: { "Content-Type": "application/json", ...headers() }, body: JSON.stringify(request) });
   if (!r.ok) throw await failure(r);

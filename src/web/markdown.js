@@ -2,8 +2,8 @@
 // marks (CommonMark and GitHub's tables and strikethrough). HTML is text. Images are links, because
 // the page requests nothing from other hosts.
 //
-// A Renderer takes text in pieces. Blocks before the last one are final. Items of lists and rows of
-// tables are blocks. So an update costs the time of one block, not of the text.
+// A Renderer takes text in pieces. All blocks except the last block are final. Items of lists and rows
+// of tables are blocks. Therefore the time of an update depends on one block, not on the whole text.
 
 import { make, button, appendText } from "./dom.js";
 
@@ -103,10 +103,11 @@ function begins(line) {
   return FENCE.test(line) || HEAD.test(line) || RULE.test(line) || /^ {0,3}>/.test(line) || ITEM.test(line);
 }
 
-// The two characters after the greatest place of a split must be known.
+// The number includes two characters after the last possible place of a split.
 const isLong = (line) => line.length >= BLOCK_MAX + 2;
 
-// Split a long line before a word, which begins no other kind of block. Return true if it was split.
+// Split a long line before a word that begins no other kind of block. Return true if the line was
+// split.
 function splitLong(lines, i) {
   for (let k = isLong(lines[i]) ? BLOCK_MAX : 0; k > BLOCK_MAX / 2; k--) {
     if (!/^ [A-Za-z]/.test(lines[i].slice(k, k + 2))) continue;
@@ -121,8 +122,8 @@ function isTable(lines, i) {
   return lines[i].includes("|") && i + 1 < lines.length && DIVIDER.test(lines[i + 1]) && cells(lines[i]).length === cells(lines[i + 1]).length;
 }
 
-// Return the block at lines[i] as {type, end, ...}. end: index after its last line. open: more lines
-// may belong to it.
+// Return the block at lines[i] as {type, end, ...}. end: index after its last line. open: true if more
+// lines may belong to the block.
 function blockAt(lines, i) {
   const line = lines[i];
   if (!line.trim()) return { type: "none", end: i + 1 };
@@ -183,7 +184,8 @@ function row(tag, texts, align) {
   return make("tr", {}, ...align.map((a, i) => make(tag, { className: a, ...(tag === "th" ? { scope: "col" } : {}) }, ...inline(texts[i] || ""))));
 }
 
-// Append the block to `parent`, or to the list or table that ends it. Return [holder, element].
+// Append the block to `parent`, or to the list or table at the end of `parent`. Return
+// [holder, element].
 function put(parent, b, depth, previous) {
   if (b.type === "item") {
     const tag = b.ordered ? "OL" : "UL";
@@ -242,8 +244,8 @@ export class Renderer {
   constructor(parent) {
     this.parent = parent;
     this.tail = ""; // text of the blocks that may change
-    this.open = []; // their [holder, element]
-    this.previous = null; // block before them
+    this.open = []; // [holder, element] of each block that may change
+    this.previous = null; // block before the blocks that may change
     this.code = null; // open code block: {element, close}
   }
 
@@ -282,7 +284,7 @@ export class Renderer {
       if (first < 0) this.previous = previous;
       i = b.end;
     }
-    // a split line lacks the character at its split, like a line its end
+    // the blank at the split is missing from a split line, like the line feed at a line's end
     const done = lines.slice(0, Math.max(first, 0)).reduce((n, l) => n + l.length + 1, 0);
     this.tail = first < 0 ? "" : this.tail.slice(done);
   }
@@ -299,8 +301,8 @@ export class Renderer {
     this.appendCode(lines.slice(i + 1).join("\n"));
   }
 
-  // A line that may become the closing fence waits for its end. mid: the beginning of the last line
-  // is on the page.
+  // A line that may become the closing fence is not drawn before its end. mid: true if the beginning
+  // of the last line is on the page.
   appendCode(text) {
     this.tail += text;
     let out = "";

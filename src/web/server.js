@@ -15,7 +15,7 @@ export function parse(text) {
   return out;
 }
 
-// A counter of a model that was unloaded disappears, which is no negative rate.
+// A counter of a model that was unloaded disappears; the rate is then not negative.
 const rate = (name) => (now, before, s) => (before ? Math.max(0, (now[name] || 0) - (before[name] || 0)) / s : 0);
 const value = (name) => (now) => now[name] || 0;
 const share = (a, b) => (now, before) => {

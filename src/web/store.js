@@ -25,7 +25,7 @@ function run(mode, fn) {
   });
 }
 
-// Return all conversations, the latest one first.
+// Return all conversations, latest first.
 export async function load() {
   database = await open().catch(() => null);
   return (await run("readonly", (s) => s.getAll())).filter(isValid).sort((a, b) => b.updated - a.updated);
@@ -40,7 +40,7 @@ export function create() {
   return { id: id(), title: "New conversation", created: now, updated: now, leaf: null, nodes: [] };
 }
 
-// Append a message after `parent` (null: as the first one), and make it the end of the branch.
+// Append a message after `parent` (null: as first message), and make it the end of the branch.
 export function add(c, parent, fields) {
   const node = { id: id(), parent, role: "user", text: "", ...fields };
   c.nodes.push(node);
@@ -51,7 +51,7 @@ export function add(c, parent, fields) {
 
 export const find = (c, id) => c.nodes.find((n) => n.id === id) || null;
 
-// Return the messages of the branch, the first one first.
+// Return the messages of the branch, oldest first.
 export function branch(c, leaf = c.leaf) {
   const by = new Map(c.nodes.map((n) => [n.id, n]));
   const out = [];
@@ -61,7 +61,7 @@ export function branch(c, leaf = c.leaf) {
 
 export const siblings = (c, node) => c.nodes.filter((n) => n.parent === node.parent);
 
-// Make the branch that contains `node` the one on the page, up to its latest message.
+// Show the branch that contains `node` on the page, up to its latest message.
 export function select(c, node) {
   for (let child = node; child; child = c.nodes.filter((n) => n.parent === node.id).pop()) node = child;
   c.leaf = node.id;
@@ -86,7 +86,8 @@ export function isValid(c) {
     c.nodes.every(isNode) && new Set(c.nodes.map((n) => n.id)).size === c.nodes.length && isText(c.leaf);
 }
 
-// Return the conversations of an exported file. Throw an Error with the reason if it is damaged.
+// Return the conversations of an exported file. Throw an Error with the reason if the file is
+// damaged.
 export function parse(text) {
   let value;
   try { value = JSON.parse(text); } catch (e) { throw new Error(`the file is not JSON: ${e.message}`); }

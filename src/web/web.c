@@ -1,5 +1,5 @@
-/* web.c - the files of the web page, which the assembler copies into the program. make compiles in
- * the root of the repository, so the names are relative to it. */
+/* web.c - the files of the web page, which the assembler copies into the program. The names are
+ * relative to the root of the repository, in which make compiles. */
 #include "web.h"
 
 #include <string.h>

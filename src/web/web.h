@@ -1,11 +1,11 @@
 /* web.h - the web page that the server sends for "/": a chat and a view of the server's figures.
  * Its files are plain HTML, CSS and JavaScript modules without a framework. The program contains
- * them (web.def), and the page requests nothing from other hosts.
+ * the files (web.def). The page requests nothing from other hosts.
  *
  *   index.html  the elements                store.js     conversations and settings in the browser
- *   style.css   their look                  client.js    requests to the server
- *   app.js      chat: what buttons do       markdown.js  text of answers -> elements
- *   server.js   figures of /metrics         dom.js       making elements */
+ *   style.css   their style                  client.js    requests to the server
+ *   app.js      chat, and actions of buttons       markdown.js  text of answers -> elements
+ *   server.js   figures of /metrics         dom.js       creation of elements */
 #ifndef QUOTH_WEB_H
 #define QUOTH_WEB_H
 
