@@ -1,7 +1,7 @@
 /* batch.c - fill a struct batch with work like that of an engine; see measure.h.
  *
- * Sequences have disjoint pages. Page i of a sequence is interleaved with those of the others, as
- * in an engine after some time:
+ * Sequences have disjoint pages. The pages of the sequences are interleaved, as in an engine after
+ * some time:
  *
  *   page number = i * seq_max + seq        slot = page number * page_rows + pos % page_rows
  *

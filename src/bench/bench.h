@@ -1,5 +1,5 @@
-/* bench.h - measurements of the engine's parts, compared with the machine's limits: commands of
- * quoth bench, one file each (bench.def). Requests over time are in src/load. Main thread only. */
+/* bench.h - commands of quoth bench that measure the engine's parts and compare them with the
+ * machine's limits (bench.def). src/load measures requests over time. Main thread only. */
 #ifndef QUOTH_BENCH_H
 #define QUOTH_BENCH_H
 

@@ -3,8 +3,8 @@
  *
  *   alone     the prompt without other sequences
  *   idle      the streams generate, no prompt
- *   during    these streams while the prompt is computed (--itl-target-ms limits its share)
- *   idle      this case again; both give `idle`, so that drift of the machine is visible
+ *   during    the streams generate while the prompt is computed (--itl-target-ms limits its share)
+ *   idle      the second case again, so that `idle` includes a drift of the machine
  *
  * This file calls engine_step itself, without a prefix cache. A gap is the time between two tokens
  * of a stream at its client. */
@@ -68,8 +68,8 @@ static double rows_now(const struct interference *c)
     return (double)v.value[STAT_rows];
 }
 
-/* Submit a request of n random tokens on a stream. Greedy sampling is the cheapest, so it adds
- * least to the time. */
+/* Submit a request of n random tokens on a stream. Use greedy sampling, which adds least to the
+ * time. */
 static int send(struct interference *c, struct stream *st, int n, int max_tokens, struct err *e)
 {
     struct request *r = request_open(e);
@@ -90,7 +90,7 @@ static int send(struct interference *c, struct stream *st, int n, int max_tokens
     return rc;
 }
 
-/* Read a stream's events. counts: add the gaps between its tokens to c->gaps. */
+/* Read a stream's events. Add the gaps between the stream's tokens to c->gaps if `counts`. */
 static int listen(struct interference *c, struct stream *st, bool counts, struct err *e)
 {
     struct event ev;
@@ -142,7 +142,7 @@ static int run_idle(struct interference *c, int which, struct err *e)
     return rc;
 }
 
-/* Return true if each stream has a token, so its prompt is computed. */
+/* Return true if each stream has a token, which means that its prompt is computed. */
 static bool all_generate(const struct interference *c)
 {
     for (int i = 0; i < n_stream; i++)
@@ -178,8 +178,8 @@ static int measure(struct interference *c, struct outcome *o, struct err *e)
     return rc ? rc : run_idle(c, AFTER, e);
 }
 
-/* Print the figures. The ratios compare the gaps with the idle ones, and the prompt's rate with its
- * rate alone. */
+/* Print the figures. The ratios compare the gaps with the idle gaps, and the prompt's rate with the
+ * prompt's rate alone. */
 static void report(struct outcome *o)
 {
     samples_sort(&o->idle);
@@ -205,8 +205,8 @@ static void report(struct outcome *o)
            100 * among / alone);
 }
 
-/* Reduce the lengths to the model's context, or to --max-model-len. The prompt leaves room for a
- * token, the streams for as many tokens as they have. */
+/* Reduce the lengths to the model's context, or to --max-model-len. The prompt leaves room for one
+ * token; each stream leaves room for as many tokens as it has. */
 static void fit_lengths(const struct model_info *i)
 {
     int64_t context = i->context_max < i->context_train || session_flags.max_model_len
@@ -272,9 +272,9 @@ const struct command command_bench_interference = {
     .name = "bench interference",
     .summary = "effect of a long prompt and of running answers on each other",
     .usage = "[MODEL] [OPTIONS]",
-    .detail = "A prompt arrives while sequences generate. The report has the time between their "
-              "tokens with and without the prompt. It also has the prompt's rate with and without "
-              "the sequences. --itl-target-ms (2x, 4x) sets the balance.",
+    .detail = "Submit a long prompt while sequences generate. Report the time between tokens with "
+              "and without the prompt, and the prompt's rate with and without the sequences. "
+              "--itl-target-ms (2x, 4x) limits the prompt's share of each step.",
     .options = options,
     .arg_max = 1,
     .run = run,

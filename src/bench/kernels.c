@@ -3,15 +3,16 @@
  *
  *   pp512      a prompt of 512 tokens, the last token's logits      tokens/s
  *   tg128      128 tokens in sequence                                tokens/s
- *   tg32 x 8   eight sequences concurrently, 32 tokens each         tokens/s of all together
+ *   tg32 x 8   eight sequences concurrently, 32 tokens each         total tokens/s
  *
- * Each row is measured at every --depth, the number of tokens in the cache before (kernels_rows.c).
- * --op measures the backend's ops one by one (kernels_ops.c). With -o, the command writes the model
- * as a GGUF file instead, so that other programs can be measured on the same weights.
+ * Each row is measured at every --depth, the number of tokens in the cache before the run
+ * (kernels_rows.c). --op measures the backend's ops one by one (kernels_ops.c). With -o, the
+ * command writes the model as a GGUF file instead, so that other programs can be measured on the
+ * same weights.
  *
  *    options -> plan_read -> kernels_rows; kernels_ops (--op); kernels_fusion (--fusion)
  *
- * "none" is an empty list, so that a kind of row can be skipped. */
+ * The text "none" is an empty list, which skips the rows of that option. */
 #include "kernels.h"
 
 #include <stdio.h>
@@ -72,8 +73,8 @@ static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
     progress_bar(ctx, done, n_byte);
 }
 
-/* Write a GGUF file of random weights. They have no data in memory. The writer generates each
- * tensor. */
+/* Write a GGUF file of random weights. The weights have no data in memory, because the writer
+ * generates each tensor. */
 static int write_model(const char *model, struct err *e)
 {
     struct checkpoint *c;
@@ -134,7 +135,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_kernels = {
     .name = "bench kernels",
-    .summary = "tokens a second of prompts, generation and batches, without a server",
+    .summary = "tokens per second of prompts, generation and batches, without a server",
     .usage = "[MODEL] [OPTIONS]",
     .detail =
         "--shape NAME --quant TYPE measures a model of random weights in that shape. If -o "
@@ -143,12 +144,12 @@ const struct command command_bench_kernels = {
         "weight and row. The columns \"of read\" and \"of peak\" are shares of the bandwidth and "
         "of the peak of the instructions in use. \"in cache\" replaces a share of the bandwidth "
         "above 1. Phases are those of the thread pool, per step. \"serial\" is the share of the "
-        "time outside of phases, \"idle\" the share inside that threads waited. With --op each row "
-        "is a single op: linear layers by name, type and shape, attention at each depth, the "
-        "others by the model's widths. Ops are measured for 1 row and for the rows of --batch and "
-        "--prompt. Without --depth, attention is measured for one row at depths of 1k, 8k, 32k and "
-        "128k, and for prompts of 512 and 8192 tokens. With --fusion each row is measured with all "
-        "fusions and without one, in turns.",
+        "time outside of phases, \"idle\" the share in which threads wait inside phases. With --op "
+        "each row is a single op: linear layers by name, type and shape, attention at each depth, "
+        "and other ops at the model's widths. Ops are measured for 1 row and for the rows of "
+        "--batch and --prompt. Without --depth, attention is measured for one row at depths of 1k, "
+        "8k, 32k and 128k, and for prompts of 512 and 8192 tokens. With --fusion each row is "
+        "measured alternately with all fusions and without one fusion.",
     .options = options,
     .arg_max = 1,
     .run = run,

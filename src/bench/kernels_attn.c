@@ -1,7 +1,7 @@
-/* kernels_attn.c - quoth bench kernels --op attn. The rows are --batch sequences of one row each,
+/* kernels_attn.c - quoth bench kernels --op attn. It measures --batch sequences of one row each,
  * and --prompt rows of one sequence, at each --depth or the default depths. A sample is one pass
- * through all layers, after evicting the caches. GB/s counts the bytes of K and V. TOP/s counts
- * 2 (d_k + d_v) operations for each head, row and visible position. */
+ * through all layers, after evicting the caches. GB/s counts the bytes of K and V. TOP/s counts 2
+ * (d_k + d_v) operations for each head, row and visible position. */
 #include "kernels_ops.h"
 
 #include "base/os.h"
@@ -77,8 +77,8 @@ struct batch_limits ops_batch_limits(const struct ops *b)
         .n_row = b->row_max, .n_seq = n_seq, .n_out = n_seq, .page_stride = stride};
 }
 
-/* Open a KV store with as many layers as a quarter of the free memory holds. A cache cannot hold
- * several layers. A second call has no effect. */
+/* Open a KV store with as many layers as a quarter of the free memory holds. Several layers are
+ * needed, because they do not fit into a cache. A second call has no effect. */
 int ops_open_kv(struct ops *b, struct err *e)
 {
     enum kv_type type = KV_F16;

@@ -1,5 +1,5 @@
-/* kernels_fusion.c - quoth bench kernels --fusion: the gain of each of the backend's fusions. It
- * also checks that a fusion changes no bit.
+/* kernels_fusion.c - quoth bench kernels --fusion: the gain of each of the backend's fusions. This
+ * file also checks that a fusion changes no bit of the results.
  *
  * Runs with all fusions alternate with runs without one fusion, so that other programs slow both
  * kinds equally. The gain is the median of the ratios of neighbouring runs. */
@@ -15,7 +15,7 @@ struct fusion_table {
     struct bench_model *b; /* owned */
 };
 
-/* Measure a case. plain: the fusion that every second run disables. */
+/* Measure a case. Every second run disables the fusion `plain`. */
 static int measure_fusion(const struct fusion_table *t, const struct bench_case *c, unsigned plain,
                           const char *name, const char *what, struct err *e)
 {

@@ -1,6 +1,7 @@
-/* kernels_linear.c - quoth bench kernels --op linear: all matrices in the order of the file, as in
- * a forward pass. Each matrix is timed separately, with the cache hits of a forward pass. A sample
- * is one such pass. GB/s counts the bytes of the weights in their file format. */
+/* kernels_linear.c - quoth bench kernels --op linear: measure all matrices in the order of the
+ * file, as in a forward pass. Each matrix is timed separately, with the cache hits of a forward
+ * pass. A sample is one pass through all matrices. GB/s counts the bytes of the weights in their
+ * file format. */
 #include "kernels_ops.h"
 
 #include "base/os.h"
@@ -54,7 +55,7 @@ static int measure_linear_rows(struct ops *b, int n_row, struct err *e)
     struct limit limit[N_ARITH][2];
     struct limits *l = b->plan->limits ? b->limits : NULL;
     progress_note("linear");
-    /* a warm-up, whose samples are dropped */
+    /* warm up; the samples of this pass are dropped */
     turn_linear(b, n_row);
     for (size_t g = 0; g < b->group.n; g++) b->group.v[g].us.n = 0;
     for (enum arith k = 0; k < N_ARITH; k++) limit[k][0] = limits_now(l, k);

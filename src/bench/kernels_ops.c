@@ -3,7 +3,8 @@
  * attention.
  *
  * The ops of this file run repeatedly on the same few rows, so that the rows are in a cache, as in
- * a forward pass. A sample is enough calls to fill SAMPLE_US. GB/s are bytes read and written.
+ * a forward pass. A sample has as many calls as fit into SAMPLE_US. GB/s counts bytes read and
+ * written.
  *
  *    list_rows -> session_checkpoint, session_backend -> read_sizes -> open_weights -> open_buffers
  *      -> for each op: rows -> ops_measure_call: limits, time_call, limits, a row of the table */
@@ -22,8 +23,8 @@ enum { SAMPLE_US = 20000 };
 
 /* ---- one row ---- */
 
-/* Append n_repeat means of microseconds per call. A call whose data come from memory runs each of
- * its n_cycle variants once, after the caches were evicted. */
+/* Append n_repeat means of microseconds per call. Evict the caches and run each of the n_cycle
+ * variants once if the call's data come from memory. */
 static int time_call(struct ops *b, const struct op_case *c, struct samples *us, struct err *e)
 {
     bool ok = true;
@@ -55,7 +56,7 @@ static void print_json(const struct op_case *c, const struct samples *us, double
            share_json(peak, top * 1e12, limit[0].ops, limit[1].ops));
 }
 
-/* Print a row as text. "in cache" and "above peak" replace shares that cannot be limits. */
+/* Print a row as text. "in cache" and "above peak" replace shares above 1. */
 static void print_text(const struct op_case *c, const struct samples *us, double gb, double top,
                        const struct limit limit[2])
 {
@@ -99,7 +100,7 @@ int ops_measure_call(struct ops *b, const struct op_case *c, struct err *e)
 
 /* ---- other ops ---- */
 
-/* Run one call of an op, the i-th of a cycle. The functions run_ are for call.run. */
+/* Run call i of a cycle of an op. Each function run_* is a value of call.run. */
 static void run_rms_norm(struct ops *b, const struct op_case *c, int i)
 {
     (void)i;
@@ -218,7 +219,7 @@ static int size_of(const struct checkpoint *c, const char *key, int64_t fallback
     return n > 0 && n < 1 << 24 ? (int)n : 1;
 }
 
-/* Read the widths of ops from GGUF's metadata. Missing ones have the values of simple models. */
+/* Read the widths of ops from GGUF's metadata. Missing widths have the values of simple models. */
 static void read_sizes(struct ops *b)
 {
     const struct checkpoint *c = b->s.checkpoint;

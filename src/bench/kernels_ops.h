@@ -31,8 +31,8 @@ struct ops {
     struct ids n_row;        /* numbers of rows to measure, owned */
     int row_max;
     int64_t n_value;         /* sufficient number of values for every op */
-    float *x, *y, *z, *ones; /* operands on the device, owned f32 [n_value] */
-    int32_t *index;          /* 0, 1, 2 ..., on the device, owned i32 [row_max] */
+    float *x, *y, *z, *ones; /* operands on the device, owned, f32 [n_value] */
+    int32_t *index;          /* indexes 0, 1, 2 ... on the device, owned, i32 [row_max] */
     struct kv_store kv;
     struct bench_batch batch;
     const struct batch *on_device; /* borrowed: batch on the device, copied by op->begin */
@@ -40,14 +40,15 @@ struct ops {
     struct limits *limits;
 };
 
-/* One op on given operands. Texts are static, or borrowed for ops_measure_call like `group`. */
+/* One op on given operands. Texts are static, or borrowed for ops_measure_call. `group` is borrowed
+ * for ops_measure_call. */
 struct op_case {
     const char *op, *part, *type;
     void (*run)(struct ops *b, const struct op_case *c, int i);
     int n_cycle;                    /* number of calls with different operands */
     const struct matrix_set *group; /* group of matrices; only for linear */
     int n_row, depth;
-    bool from_memory;  /* true: caches are evicted before each round */
+    bool from_memory;  /* true if caches are evicted before each round */
     int64_t n;         /* values in a row */
     double bytes, ops; /* per call */
 };

@@ -20,7 +20,7 @@ struct figures {
     double tokens_per_s, sd; /* mean and standard deviation over the runs */
     double step_ms;          /* mean of a forward pass */
     double gb_per_s;         /* weights and KV that must be read */
-    double top_per_s;        /* number of operations: 2 per multiply-add of weights */
+    double top_per_s;        /* operations: 2 per multiply-add of weights */
     double n_phase;          /* phases of the thread pool, per step */
     /* shares of the time with work for one thread only (serial) and of waits in phases (idle) */
     double serial, idle;

@@ -1,8 +1,8 @@
 /* limit.c - the limits for comparison with a row of quoth bench kernels: read bandwidth, and the
  * peak of the instructions that its kernels use.
  *
- * Both limits change from one second to the next if other programs run. So the limits are measured
- * immediately before and after a row, with the same threads. */
+ * Both limits change from one second to the next if other programs run. Therefore the limits are
+ * measured immediately before and after a row, with the row's threads. */
 #include "measure.h"
 
 #include "base/os.h"
@@ -35,8 +35,8 @@ static void touch(void *ctx, int chunk, int worker)
     memset(r->data + ((size_t)chunk << 20), 1, 1 << 20);
 }
 
-/* Allocate `mib` MiB, or a quarter of the free memory if that is less. The threads that read it
- * also touch it first. */
+/* Allocate `mib` MiB, or a quarter of the free memory if that is less. Each thread touches first
+ * the memory that it reads. */
 int reading_open(struct reading *r, struct pool *p, uint64_t mib, struct err *e)
 {
     uint64_t max = os_memory_free() >> 22;
@@ -100,7 +100,7 @@ static void read_chunk(void *ctx, int chunk, int worker)
     for (int i = 0; i < 1 << 20; i += 64) (void)at[i];
 }
 
-/* Reading twice the size of the caches replaces their contents. 256 MiB are read if the size is
+/* Read twice the size of the caches, which replaces their contents, or 256 MiB if the size is
  * unknown. */
 void limits_evict_cache(struct limits *l)
 {
@@ -109,7 +109,7 @@ void limits_evict_cache(struct limits *l)
     pool_run(l->pool, read_chunk, &l->reading, (int)(mib < wanted ? mib : wanted));
 }
 
-/* A share above 1 means that the limit does not apply, so `above` is printed instead. */
+/* Print `above` instead of a share above 1, because the limit does not apply. */
 const char *share_text(char out[16], double x, double before, double after, const char *above)
 {
     double limit = (before + after) / 2;

@@ -29,19 +29,19 @@ double samples_percentile(const struct samples *sorted, double percent);
 /* Return a percentile by nearest rank, without interpolation. 0 if there are no samples. */
 double samples_nearest(const struct samples *sorted, double percent);
 
-/* Append the numbers of "1,2,8", each in [lo, hi]; "" and "none" are empty. ERR_ARG with a sentence
- * for a form_fn, ERR_MEMORY. */
+/* Append the numbers of "1,2,8", each in [lo, hi]; The texts "" and "none" are empty lists. ERR_ARG
+ * with a sentence for a form_fn, ERR_MEMORY. */
 int numbers_read(struct ids *out, const char *text, int lo, int hi, struct err *e);
-/* Check a list for numbers_read, as the body of a form_fn. ERR_ARG, ERR_MEMORY. */
+/* Check the list of a flag that numbers_read reads. For use in a form_fn. ERR_ARG, ERR_MEMORY. */
 int numbers_form(const char *text, int lo, int hi, struct err *e);
 /* Return the largest number of the list, or `fallback` if that is larger. */
 int numbers_max(const struct ids *list, int fallback);
-/* Append the real numbers of "50,90,99.9", each in [lo, hi]; "" is empty. reals_form checks such a
- * list. ERR_ARG with a sentence for a form_fn, ERR_MEMORY. */
+/* Append the real numbers of "50,90,99.9", each in [lo, hi]. The text "" is an empty list. ERR_ARG
+ * with a sentence for a form_fn, ERR_MEMORY. */
 int reals_read(struct samples *out, const char *text, double lo, double hi, struct err *e);
-/* Check a list for reals_read, as the body of a form_fn. ERR_ARG, ERR_MEMORY. */
+/* Check the list of a flag that reals_read reads. For use in a form_fn. ERR_ARG, ERR_MEMORY. */
 int reals_form(const char *text, double lo, double hi, struct err *e);
-/* Check KEY=VALUE, as a form_fn. ERR_ARG without a key or a '='. */
+/* Check a text KEY=VALUE (a form_fn). ERR_ARG if the key or the '=' is missing. */
 int pair_form(const char *text, struct err *e);
 bool is_listed(const char *list, const char *name); /* return true if name is in a list "a,b,c" */
 
@@ -57,7 +57,7 @@ struct reading {
     size_t n_byte;
 };
 /* Allocate `mib` MiB, at most a quarter of the free memory, written by the pool's threads. Call
- * reading_close in any case. ERR_MEMORY. */
+ * reading_close also after an error. ERR_MEMORY. */
 int reading_open(struct reading *r, struct pool *p, uint64_t mib, struct err *e);
 void reading_close(struct reading *r); /* free the memory; a zeroed struct is allowed */
 /* Read for `us` microseconds. Return bytes per second. */
@@ -69,7 +69,7 @@ struct limit {
 };
 struct limits;
 /* Open the limits for the backend's kernel level and threads. Allocate up to 1 GiB to read from.
- * The backend's pool is borrowed until limits_close, which the caller calls in any case.
+ * The backend's pool is borrowed until limits_close, which the caller calls also after an error.
  * ERR_MEMORY. */
 int limits_open(struct limits **out, struct backend *b, struct err *e);
 void limits_close(struct limits *l);                     /* free the memory; NULL is allowed */
@@ -77,8 +77,7 @@ struct limit limits_now(struct limits *l, enum arith k); /* return zeros if l is
 /* Evict all earlier data from the caches by reading other memory. */
 void limits_evict_cache(struct limits *l);
 /* Write x as a share of the mean of two measurements before and after it: "87.3%", or "-" if there
- * is no limit. Write the word `above` if x exceeds the limit, which does not apply then. Return
- * `out`, or a static text. */
+ * is no limit. Write the word `above` if x exceeds the limit. Return `out`, or a static text. */
 const char *share_text(char out[16], double x, double before, double after, const char *above);
 /* the share exceeds the bandwidth of memory, because some bytes come from a cache */
 #define IN_CACHE "in cache"
@@ -97,15 +96,15 @@ struct bench_batch {
     int seq_max, page_rows, n_vocab;
     uint64_t rng;
 };
-/* Open an empty batch within the limits l, which are copied. ERR_MEMORY; call bench_batch_close
- * also then. */
+/* Open an empty batch within the limits l, which are copied. ERR_MEMORY. Call bench_batch_close
+ * also after an error. */
 int bench_batch_open(struct bench_batch *b, const struct batch_limits *l, int page_rows,
                      int n_vocab, struct err *e);
 void bench_batch_close(struct bench_batch *b); /* free the memory; a zeroed struct is allowed */
-/* Append sequence number `seq` with rows [pos0, pos0 + n). want_logits: request logits for the last
- * row. */
+/* Append rows [pos0, pos0 + n) of the sequence `seq`. Request logits for the last row if
+ * want_logits. */
 void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_logits);
-/* Return the page with the i-th page of rows of sequence `seq`. */
+/* Return the number of page i of sequence `seq`. */
 int32_t bench_batch_page(const struct bench_batch *b, int seq, int i);
 
 /* ---- model.c: whole forward passes, without an engine or a sampler ---- */
@@ -120,8 +119,8 @@ struct bench_case {
 
 struct bench_model;
 /* Open the measurement of a model. The session's batch limits and pages must hold all cases:
- * seq_max sequences. The session is borrowed until bench_model_close, which the caller calls in any
- * case. ERR_LIMIT if the KV pages do not fit into memory, ERR_MEMORY. */
+ * seq_max sequences. The session is borrowed until bench_model_close, which the caller calls also
+ * after an error. ERR_LIMIT if the KV pages do not fit into memory, ERR_MEMORY. */
 int bench_model_open(struct bench_model **out, struct session *s, int seq_max, struct err *e);
 void bench_model_close(struct bench_model *b); /* free the memory; NULL is allowed */
 /* Run a case once without measuring it, then n_repeat times. Append the duration of each run in

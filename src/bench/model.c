@@ -1,8 +1,8 @@
 /* model.c - timing of model_forward.
  *
- *   prefix: computed for the first sequence. The other sequences get copies of its pages. Their
- *           contents have no effect, but they must be separate memory.
- *   case:   the same positions in each repeat */
+ *   prefix: computed for the first sequence. The other sequences get copies of its pages, because
+ *   each sequence must read separate memory.
+ *   case:   each repeat computes the same positions */
 #include "measure.h"
 
 #include "base/cpu.h"
@@ -140,7 +140,7 @@ uint64_t bench_model_bits(struct bench_model *b, const struct bench_case *c)
     struct bench_case one = *c;
     one.n_token = c->prompt ? c->n_token : 1;
     bench_model_time(b, &one);
-    b->work.rng = rng; /* the next run uses equal tokens */
+    b->work.rng = rng; /* the next run uses the same tokens */
     return hash_bytes(b->out.logits,
                       (size_t)b->work.n_vocab * sizeof(float) * (size_t)b->work.batch.n_out, 0);
 }

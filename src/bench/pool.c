@@ -1,6 +1,7 @@
-/* pool.c - quoth bench pool: the overhead of the threads. It measures the time until a worker has a
- * job, and the cost of a phase in addition to its work. It also measures the remaining throughput
- * if another program uses one of the CPUs. The head of base/pool.c has the results. */
+/* pool.c - quoth bench pool: the overhead of the threads. The command measures the time until a
+ * worker has a job, and the cost of a phase in addition to its work. It also measures the remaining
+ * throughput while another program uses one of the CPUs. The head of base/pool.c has the
+ * results. */
 #include "measure.h"
 
 #include "base/cores.h"
@@ -52,7 +53,8 @@ static void burn(int n)
     }
 }
 
-/* Return the speed of burn: the best of 20 measurements, because other programs only slow it. */
+/* Return the speed of burn. Use the best of 20 measurements, because other programs can only reduce
+ * the speed. */
 static double burns_per_us(void)
 {
     double best = 0;
@@ -184,8 +186,8 @@ static int measure_contended(struct pool *p, double rate, int cpu, struct err *e
 
 /* ---- the command ---- */
 
-/* Measure each case. Four CPUs are enough for the case of another program, because each takes two
- * seconds. */
+/* Measure each case. Measure the case of another program on at most four CPUs, because each CPU
+ * takes two seconds. */
 static int measure(struct pool *p, struct err *e)
 {
     struct cores c;

@@ -7,9 +7,9 @@
  *            multiplies activations of that type
  *
  * Other programs, the clock and the host of a virtual machine change these limits from one second
- * to the next. So a round measures limit, model and limit again. A share is relative to the mean of
- * the two limits, and the result is the median of all rounds. The result for the machine itself is
- * the best round. */
+ * to the next. Therefore a round measures the limit, the model and the limit again. A share is
+ * relative to the mean of the two limits, and the result is the median of all rounds. The result
+ * for the machine itself is that of the best round. */
 #include "measure.h"
 
 #include "base/cpu.h"
@@ -44,8 +44,8 @@ static const struct option options[] = {
 enum { N_LEVEL = 16, READ_US = 60000, PEAK_US = 15000 };
 
 struct roofline {
-    struct pool *pool[2]; /* [0]: of one thread, owned; [1]: of all threads, borrowed from the
-                           * backend */
+    /* pool of one thread, owned, and pool of all threads, borrowed from the backend */
+    struct pool *pool[2];
     struct reading reading;
     const struct peak *level[N_LEVEL]; /* static [n_level] */
     int n_level;
@@ -81,7 +81,7 @@ static void keep_best(double *best, double x)
     if (x > *best) *best = x;
 }
 
-/* Keep the best rates of all rounds, for one thread and for all. */
+/* Keep the best rates of all rounds, for one thread and for all threads. */
 static void machine_measure(struct roofline *m)
 {
     for (int round = 0; round < n_round; round++)
@@ -112,8 +112,7 @@ static void machine_print(const struct roofline *m)
         }
 }
 
-/* Append the machine's peaks as JSON. Each list of two has the rates of one thread and of all
- * threads. */
+/* Append the machine's peaks as JSON. Each list has two rates: of one thread and of all threads. */
 static void machine_json(const struct roofline *m, struct buf *b)
 {
     buf_add_text(b, "\"cpu\":");
@@ -241,7 +240,7 @@ static void reached_print(const struct reached *r, const struct roofline *m, str
     printf("decode   %10.2f tokens/s at %.1f MB a token, of %.2f: ", r->decode,
            r->step_bytes * 1e-6, r->decode / r->decode_share);
     if (r->decode_share > 1)
-        printf("in cache\n"); /* memory is not the limit here */
+        printf("in cache\n"); /* some bytes come from a cache */
     else
         printf("%.1f %% of the bandwidth\n", r->decode_share * 100);
     printf("prefill  %10.2f tokens/s at %.1f MOP a token, of", r->prefill, r->token_ops * 1e-6);

@@ -1,11 +1,12 @@
 /* samples.c - lists of numbers, means and deviations, for quoth bench; see measure.h.
  *
- * Two kinds of percentiles exist, because other tools use both. samples_percentile interpolates
- * between neighbours. samples_nearest returns a measured value, the nearest rank from 1:
+ * There are two kinds of percentiles, because some tools use the first kind and some tools the
+ * second kind. samples_percentile interpolates between neighbours. samples_nearest returns a
+ * measured value, the nearest rank from 1:
  *
  *   rank = ceil(percent / 100 * n), and rank 1 for 0 %
  *
- * The readers of lists are also used by the forms of options. A form reads the list and drops
+ * The forms of options also call the functions that read lists. A form reads a list and discards
  * it. */
 #include "measure.h"
 
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the mean; 0 for an empty list, so that reports of runs without results have no NaN. */
+/* Return the mean; 0 for an empty list, so that reports of runs without results contain no NaN. */
 double samples_mean(const struct samples *s)
 {
     double sum = 0;
@@ -91,7 +92,8 @@ int numbers_max(const struct ids *list, int fallback)
     return max;
 }
 
-/* Infinities are legal if the range has them. NaN fails the negated comparison with the range. */
+/* Infinities are legal if the range includes them. NaN is rejected, because the comparison with the
+ * range is negated. */
 int reals_read(struct samples *out, const char *text, double lo, double hi, struct err *e)
 {
     for (const char *at = text; *text; at++) {

@@ -1,9 +1,9 @@
 /* tokenize.c - quoth bench tokenize: a tokenizer's speed in megabytes per second, on usual and on
  * degenerate text.
  *
- * Degenerate texts find algorithms of quadratic time: a word of 1 MB has one million possible
- * merges. The rate is that of the fastest round, because other work of the machine only adds
- * time. */
+ * Degenerate texts reveal algorithms of quadratic time: a word of 1 MB has one million possible
+ * merges. The reported rate is that of the fastest round, because other work of the machine can
+ * only add time. */
 #include "option/option.h"
 
 #include "base/os.h"
@@ -110,7 +110,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_bench_tokenize = {
     .name = "bench tokenize",
-    .summary = "megabytes a second of a tokenizer",
+    .summary = "speed of a tokenizer, in megabytes per second",
     .usage = "[MODEL] [OPTIONS]",
     .options = options,
     .arg_max = 1,
