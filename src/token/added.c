@@ -1,9 +1,9 @@
-/* added.c - tokens that are matched as a whole in the text: <|im_end|>, [MASK], runs of spaces.
+/* added.c - match added tokens, such as <|im_end|>, [MASK] and runs of spaces, in the text.
  *
  * The longest match at the leftmost position is used. A table of first bytes skips ordinary text at
  * some hundred MB/s. A trie checks each candidate. Strip flags extend a match over adjacent white
- * space. A "single word" token matches only if no letter or digit is next to it, as Hugging Face
- * defines letters and digits. */
+ * space. A "single word" token matches only if no letter or digit, as Hugging Face defines them, is
+ * next to it. */
 #include "token_impl.h"
 
 #include <stdlib.h>
@@ -65,8 +65,8 @@ static size_t space_after(const char *p, size_t n, size_t at)
     return at;
 }
 
-/* Give the text between matches to `text`, also an empty text before the first match. White space
- * that a match has consumed (rstrip) is not text. */
+/* Call `text` for the text between matches, also for an empty text before the first match. White
+ * space that a match has consumed (rstrip) is not text. */
 bool added_split(struct encoder *en, const struct added *a, struct span s, text_fn *text)
 {
     size_t done = 0;
@@ -114,8 +114,9 @@ static bool is_markup(const struct piece *p)
 }
 
 /* Build a matcher. Normalize the tokens that are matched after normalization. Special markup also
- * matches in its unnormalized spelling. Llama 2's file requests only "▁</s>", which does not match
- * the </s> inside a chat. A special word matches only after Prepend's mark, as in tokenizers. */
+ * matches in its unnormalized spelling. Llama 2's file contains only "▁</s>", which does not match
+ * the </s> inside a chat. A special word matches only after the mark of Prepend, as in Hugging
+ * Face's tokenizers. */
 static bool build(struct tokenizer *t, struct added *a, uint8_t match)
 {
     size_t n = 0;

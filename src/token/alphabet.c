@@ -1,8 +1,8 @@
 /* alphabet.c - GPT-2's alphabet: every byte as one printable character.
  *
- * Bytes that are printable in Latin-1 map to themselves. The other 68 map to U+0100 onwards, in
- * order. Vocabulary files of byte-level BPE spell their pieces in this alphabet. quoth converts the
- * pieces to bytes at open. */
+ * Bytes that are printable in Latin-1 map to themselves. The other 68 bytes map to U+0100 onwards,
+ * in order. Vocabulary files of byte-level BPE spell their pieces in this alphabet. quoth converts
+ * the pieces to bytes at open. */
 #include "token_impl.h"
 #include "base/utf8.h"
 

@@ -1,10 +1,10 @@
-/* bpe.c - byte-level BPE: GPT-2 and its many descendants, and tiktoken.
+/* bpe.c - byte-level BPE: for GPT-2, the models with its tokenizer, and tiktoken.
  *
  * The first symbols of a word are its bytes. merge.c joins them by the pair table. Pieces are
  * converted from GPT-2's alphabet to bytes at open, so encoding never uses the alphabet. In some
- * families (llama-3, tiktoken) a word that is itself a piece is not merged. In the other families
- * such a word is merged once. `whole` is then true if the result was that piece. Most words of most
- * texts are pieces. A look-up takes a tenth of the time of merging. */
+ * families (llama-3, tiktoken) a word that is itself a piece is not merged. In the other families,
+ * a word that is a piece is merged once. `whole` is true after that if the result was the piece.
+ * Most words of a text are pieces, and a look-up takes a tenth of the time of merging. */
 #include "token_impl.h"
 
 #include <stdatomic.h>
@@ -38,7 +38,8 @@ static bool is_part(const struct piece *p)
     return p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED || (p->listed && !p->special);
 }
 
-/* Enter the bytes of all pieces. The later id is found if two pieces have the same bytes. */
+/* Enter the bytes of all pieces. A look-up returns the later id if two pieces have the same
+ * bytes. */
 static bool index_words(struct bpe *b, const struct tokenizer *t)
 {
     if (!strmap_reserve(&b->word, t->n_piece)) return false;
@@ -49,8 +50,8 @@ static bool index_words(struct bpe *b, const struct tokenizer *t)
     return true;
 }
 
-/* Enter all merges. tiktoken has no list of merges. Each division of a token into two tokens is a
- * merge of its rank. */
+/* Enter all merges. tiktoken has no list of merges: each division of a token into two tokens is a
+ * merge with the token's rank. */
 static bool fill_merges(struct bpe *b, const struct tokenizer *t)
 {
     if (!t->opt.merges_by_rank) return merges_put_list(&b->merges, t, &t->find);
@@ -75,16 +76,16 @@ static int bpe_build(struct tokenizer *t, struct err *e)
     return 0;
 }
 
-/* Return true if a word that is a piece needs no merging. Relaxed order is enough: a thread that
- * misses the mark only merges once more. */
+/* Return true if a word that is a piece needs no merging. Relaxed order is enough, because a thread
+ * that reads an old mark merely merges once more. */
 static bool is_whole(const struct encoder *en, uint32_t id)
 {
     const struct bpe *b = en->t->model;
     return en->t->opt.ignore_merges || atomic_load_explicit(&b->whole[id], memory_order_relaxed);
 }
 
-/* Encode one word of n bytes. Bytes without a piece are unknown. Unknown bytes give UNK, or nothing
- * without an UNK. */
+/* Encode one word of n bytes. Bytes without a piece are unknown. Emit UNK for unknown bytes, or no
+ * token if there is no UNK. */
 static bool bpe_encode(struct encoder *en, const char *p, size_t n)
 {
     const struct bpe *b = en->t->model;

@@ -60,7 +60,8 @@ void charsmap_put(const struct charsmap *m, struct buf *out)
     buf_add(out, m->to, m->n_to);
 }
 
-/* Return the offset of a unit's children, which is added by exclusive or. */
+/* Return the offset of a unit's children. The caller combines it with the unit's index by exclusive
+ * or. */
 static uint32_t children_of(uint32_t unit)
 {
     return (unit >> 10) << ((unit & 1u << 9) >> 6);

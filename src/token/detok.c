@@ -1,8 +1,8 @@
 /* detok.c - conversion of ids to bytes, at once or as a stream.
  *
  * The bytes of a token are constant after open (token.c), so decoding is concatenation. Only a
- * leading space of the first token may be omitted. The stream keeps at most three bytes pending,
- * which may still become a character. */
+ * leading space of the first token may be omitted. The stream keeps at most three pending bytes,
+ * which may be the beginning of a character. */
 #include "token_impl.h"
 #include "base/check.h"
 #include "base/utf8.h"
@@ -42,7 +42,7 @@ static void drop_pending(struct detok *d, int n)
 }
 
 /* Emit the first pending bytes, which cannot become a character. A spelled byte becomes its
- * character. Other bytes up to the next spelled byte become U+FFFD. */
+ * character of the byte alphabet. Other bytes up to the next spelled byte become U+FFFD. */
 static void settle_bad(struct detok *d, struct buf *out)
 {
     int len = utf8_bad_len(d->pending, d->n_pending);

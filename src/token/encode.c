@@ -26,7 +26,8 @@ static bool emit_bytes(struct encoder *en, const char *p, size_t n)
     return true;
 }
 
-/* Emit a character without a piece: its bytes, otherwise UNK, once for neighbours with fuse_unk. */
+/* Emit a character without a piece: as bytes, or as UNK if bytes have no pieces. With fuse_unk,
+ * adjacent unknown characters give one UNK. */
 bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n)
 {
     const struct tokenizer *t = en->t;
@@ -118,9 +119,9 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsi
     return err_memory(e, "the ids of a text", n);
 }
 
-/* ---- bounds that need no text ---- */
+/* ---- bounds that do not depend on the text ---- */
 
-/* maximum length of a composition's source, as a multiple of the composition's length */
+/* maximum length of a text before composition, as a multiple of its length afterwards */
 enum { NFC_SHRINK = 4 };
 
 /* Return true if the step never makes a text shorter. */

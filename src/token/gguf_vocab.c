@@ -1,8 +1,8 @@
 /* gguf_vocab.c - the tokenizer in GGUF metadata (tokenizer.ggml.*).
  *
  *   model    kind       spelling and merges
- *   llama    spm        "▁" for spaces, merges by score; by list if all scores are equal, because
- *                       some converters write zeros instead of scores
+ *   llama    spm        "▁" for spaces, merges by score. If all scores are equal, merges by list,
+ *                       because some converters write zeros instead of scores
  *   gpt2     bpe        GPT-2's alphabet, pre-tokenizer family in tokenizer.ggml.pre
  *   gemma4   spm        "▁" for spaces, merges by list
  *   bert     wordpiece  "▁" marks pieces that begin a word
@@ -80,8 +80,8 @@ static int read_merges(struct vocab_file *f)
     return 0;
 }
 
-/* Read the ids of special tokens. bos, eos, unk: ids of files without the keys. Mark all end tokens
- * of the file. */
+/* Read the ids of special tokens. bos, eos and unk are the ids for files without the keys. Mark all
+ * end tokens of the file. */
 static void read_ids(struct vocab_file *f, int bos, int eos, int unk)
 {
     struct tokenizer *t = f->t;
@@ -126,8 +126,8 @@ static bool all_scores_equal(const struct tokenizer *t)
     return true;
 }
 
-/* Read the options of the model "llama". SentencePiece's BPE, as in Llama 1 and 2. bos, eos and unk
- * are its usual ids. */
+/* Read the options of the model "llama". The model is SentencePiece's BPE, as in Llama 1 and 2.
+ * bos, eos and unk are its usual ids. */
 static int read_llama(struct vocab_file *f)
 {
     struct tokenizer *t = f->t;
@@ -152,7 +152,7 @@ static bool family_has_separator(const char *pre)
 }
 
 /* Set the ids between the texts of a pair: </s></s>, as RoBERTa's class writes them. ModernBERT's
- * class writes one [SEP], which is also its EOS. */
+ * class writes one [SEP], which is also the EOS. */
 static void read_separators(struct vocab_file *f, const char *pre)
 {
     struct tokenizer *t = f->t;
@@ -189,7 +189,7 @@ static int read_gemma4(struct vocab_file *f)
     return read_gpt2(f);
 }
 
-/* Read the options of the model "bert". "seperator" is the spelling of the key in GGUF. */
+/* Read the options of the model "bert". GGUF spells the name of the key "seperator". */
 static int read_bert(struct vocab_file *f)
 {
     struct tokenizer *t = f->t;
@@ -229,7 +229,7 @@ static int read_t5(struct vocab_file *f)
     const struct charsmap *map = NULL;
     read_ids(f, -1, 1, 2);
     f->add_eos = true;
-    /* between a pair: </s></s>, as XLM-RoBERTa's class writes it */
+    /* </s></s> between the texts of a pair, as XLM-RoBERTa's class writes them */
     if (field(f, "seperator_token_id"))
         for (int i = 0; i < 2; i++) t->between[t->n_between++] = t->eos;
     t->opt.space_mark = t->opt.fuse_unk = true;
@@ -254,7 +254,7 @@ static const struct gguf_model {
     {"t5", &token_kind_unigram, read_t5},
 };
 
-/* Read the pieces before the call of the kind's function, which needs their number and scores. */
+/* Read the pieces first, because the kind's function needs their number and scores. */
 int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err *e)
 {
     struct vocab_file f = {.t = t, .c = c, .e = e};

@@ -5,11 +5,11 @@
  *                    that has the same steps (tokenizer_family)
  *                    kind spm, whose merges order the pieces: model "llama", with scores
  *                    kind unigram: model "t5", with scores and the precompiled charsmap
- *                    kind wordpiece: model "bert", whose pieces mark begins of words, not insides
+ *                    kind wordpiece: model "bert", which marks pieces that begin a word
  *
- * The keys have no place for a normalizer, nor for the rules of the text around an added token.
- * Readers of GGUF files ignore both, so a warning names them. Any other feature without a key is an
- * error, because other ids would be silently wrong. */
+ * GGUF has no keys for a normalizer, and no keys for the rules of the text around an added token. A
+ * warning names these features, because readers of GGUF files ignore them. Any other feature
+ * without a key is an error, because ids would be wrong without a message. */
 #include "token_impl.h"
 
 #include "base/log.h"
@@ -18,16 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lists of the keys, by id or by rank. Texts are borrowed from the tokenizer or `made`. */
+/* Lists for the keys, indexed by id or by rank. Texts are borrowed from the tokenizer or from
+ * `made`. */
 struct vocab_lists {
     const char **text; /* owned [n] */
     size_t *len;       /* owned [n] */
     int32_t *type;     /* owned [n] */
-    char *made;        /* owned; texts that the tokenizer lacks */
+    char *made;        /* owned; texts that are not in the tokenizer */
 };
 
-/* Open lists of n pieces, with n_made bytes for texts that the tokenizer lacks. Return false if
- * memory is exhausted. */
+/* Open lists of n pieces, with n_made bytes for texts that are not in the tokenizer. Return false
+ * if memory is exhausted. */
 static bool lists_open(struct vocab_lists *l, size_t n, size_t n_made)
 {
     *l = (struct vocab_lists){.text = calloc(n + 1, sizeof *l->text),
@@ -45,7 +46,8 @@ static void lists_close(struct vocab_lists *l)
     free(l->made);
 }
 
-/* Return the type of a piece. A folder's file has no types of bytes and of the unknown token. */
+/* Return the type of a piece. The file of a folder has no types for bytes and for the unknown
+ * token. */
 static int32_t kind_of(const struct tokenizer *t, size_t id)
 {
     const struct piece *p = &t->piece[id];
@@ -63,8 +65,8 @@ static bool is_inner(const struct tokenizer *t, const struct piece *p)
     return p->n_text > n && memcmp(p->text, t->opt.inner_prefix, n) == 0;
 }
 
-/* Set the text of a piece, of which wordpiece's have other marks. Return the bytes written to
- * `made`. */
+/* Set the text of a piece. Pieces of wordpiece get the marks of GGUF. Return the number of bytes
+ * written to `made`. */
 static size_t set_text(struct vocab_lists *l, const struct tokenizer *t, size_t id, char *made)
 {
     const struct piece *p = &t->piece[id];
@@ -81,7 +83,7 @@ static size_t set_text(struct vocab_lists *l, const struct tokenizer *t, size_t 
     return l->len[id];
 }
 
-/* Add the tokens and their types. An id without a piece becomes unused, with a text of its own,
+/* Add the tokens and their types. An id without a piece becomes an unused token with a unique text,
  * because some readers require distinct texts. */
 static int put_pieces(struct checkpoint *out, const struct tokenizer *t, size_t n, struct err *e)
 {
@@ -137,8 +139,8 @@ static int put_id(struct checkpoint *out, const char *name, int64_t id, struct e
     return id < 0 ? 0 : checkpoint_add_u32(out, key, (uint32_t)id, e);
 }
 
-/* Add the ids that end a generation. GGUF has keys for two of them besides EOS; the list
- * eos_token_ids has all. */
+/* Add the ids that end a generation. GGUF has keys for two of these ids in addition to EOS; the
+ * list eos_token_ids has all of them. */
 static int put_ends(struct checkpoint *out, const struct tokenizer *t, struct err *e)
 {
     static const char *const other[] = {"eot_token_id", "eom_token_id"};
@@ -157,7 +159,7 @@ static int put_ends(struct checkpoint *out, const struct tokenizer *t, struct er
     return rc;
 }
 
-/* Return true if the n ids are count times id. */
+/* Return true if the n ids are `count` copies of id. */
 static bool is_times(const int32_t *ids, int n, int count, int32_t id)
 {
     for (int i = 0; i < n; i++)
@@ -165,8 +167,8 @@ static bool is_times(const int32_t *ids, int n, int count, int32_t id)
     return n == count;
 }
 
-/* Add the ids around a text. GGUF has BOS, EOS and one or two separators of pairs; wordpiece has
- * CLS and SEP, always. */
+/* Add the ids around a text. GGUF has keys for BOS, EOS and one or two separators of pairs.
+ * Wordpiece always has CLS and SEP. */
 static int put_affixes(struct checkpoint *out, const struct tokenizer *t,
                        const struct checkpoint *c, struct err *e)
 {
@@ -267,9 +269,9 @@ static bool is_run(const struct piece *p)
 }
 
 /* Set score[id] of each piece that merges make: minus the rank of its first merge. SentencePiece
- * has one score per piece, so a later merge that makes the same piece gets the same rank. Such
- * merges are of runs of one character, whose order has no effect; the caller compares the ids of
- * texts. */
+ * has one score per piece, so a later merge that makes the same piece gets the same rank. The
+ * merges that make a piece must be consecutive, except for runs of one character: the order of
+ * their merges has no effect. The caller compares the ids of texts. */
 static int merge_scores(float *score, struct tokenizer *t, const char *path, struct err *e)
 {
     struct buf text = {0};
@@ -298,8 +300,7 @@ static int merge_scores(float *score, struct tokenizer *t, const char *path, str
     return rc;
 }
 
-/* Add the scores. Pieces that no merge makes are never the result of one, so they have the lowest
- * score. */
+/* Add the scores. Pieces that are not the result of a merge have the lowest score. */
 static int put_scores(struct checkpoint *out, struct tokenizer *t, const char *path, size_t n,
                       struct err *e)
 {
@@ -316,7 +317,7 @@ static int put_scores(struct checkpoint *out, struct tokenizer *t, const char *p
     return rc;
 }
 
-/* Add the scores of the pieces. Ids without a piece have a low one. */
+/* Add the scores of the pieces. Ids without a piece have a low score. */
 static int put_own_scores(struct checkpoint *out, const struct tokenizer *t, size_t n,
                           struct err *e)
 {
@@ -335,8 +336,9 @@ static bool is_text(const char *p, size_t n, const char *text)
     return p && n == strlen(text) && memcmp(p, text, n) == 0;
 }
 
-/* Return true if the steps before the model are SentencePiece's: spaces become "▁", with a further
- * one before the text if *prefix. Gemma's file splits after spaces, which are none by then. */
+/* Return true if the steps before the model are SentencePiece's: spaces become "▁". Set *prefix to
+ * true if a "▁" is put before the text. A split at spaces, as in Gemma's file, has no effect,
+ * because no spaces are left. */
 static bool is_sentencepiece(const struct tokenizer *t, bool *prefix)
 {
     const struct norm_step *s = t->norm.v;
@@ -351,7 +353,7 @@ static bool is_sentencepiece(const struct tokenizer *t, bool *prefix)
              strcmp(t->pretok.v[0].pattern, "\\ ") == 0));
 }
 
-/* Return true if the steps are those of a SentencePiece file that GGUF has keys for. */
+/* Return true if the steps are those of a SentencePiece file and GGUF has keys for them. */
 static bool is_sentencepiece_file(const struct tokenizer *t, bool *prefix)
 {
     const struct norm_step *s = t->norm.v;
@@ -379,8 +381,8 @@ static int put_spm(struct checkpoint *out, struct tokenizer *t, const struct che
     return scored ? put_own_scores(out, t, n, e) : put_scores(out, t, path, n, e);
 }
 
-/* Return true if the steps are SentencePiece's. They have a charsmap, remove blanks at the ends and
- * runs of blanks (*trim), and put "\u2581" for spaces and before the text (*prefix). */
+/* Return true if the steps are SentencePiece's. The steps have a charsmap, remove blanks at the
+ * ends and runs of blanks (*trim), and put "\u2581" for spaces and before the text (*prefix). */
 static bool is_unigram(const struct tokenizer *t, const struct charsmap **map, bool *trim,
                        bool *prefix)
 {

@@ -77,8 +77,8 @@ static int read_merges(struct tokenizer *t, const struct json *list, struct err 
 
 /* ---- models ---- */
 
-/* Read a BPE model. byte_level is already known from the pre-tokenizer or the decoder, and selects
- * the kind. */
+/* Read a BPE model. byte_level selects the kind. The pre-tokenizer or the decoder has set
+ * byte_level before. */
 static int read_bpe(struct tokenizer *t, const struct json *m, struct err *e)
 {
     size_t n = 0, k = 0;
@@ -110,7 +110,7 @@ static int read_unigram(struct tokenizer *t, const struct json *m, struct err *e
     return read_vocab_list(t, json_field(m, "vocab"), e);
 }
 
-/* Read a WordPiece model. Defaults are those of WordPiece in Hugging Face's tokenizers. */
+/* Read a WordPiece model. The defaults are those of WordPiece in Hugging Face's tokenizers. */
 static int read_wordpiece(struct tokenizer *t, const struct json *m, struct err *e)
 {
     size_t n = 0;
@@ -127,8 +127,8 @@ static int read_wordpiece(struct tokenizer *t, const struct json *m, struct err 
     return rc;
 }
 
-/* Read the model by its type. Old files have no type. Fields that only one model has identify it
- * then. */
+/* Read the model by its type. In old files without a type, fields that only one model has identify
+ * the model. */
 static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
 {
     const char *type = hf_type(m);
@@ -152,7 +152,7 @@ static int match_flags(const struct json *j)
 }
 
 /* Make a piece an added token with its rules of matching. `listed` is true if the vocabulary has
- * the same text at this id. Merging can then produce it too. */
+ * the same text at this id, because merging can then also produce the piece. */
 static int add_token(struct tokenizer *t, int64_t id, const struct json *j, struct err *e)
 {
     size_t n;
@@ -216,8 +216,8 @@ static void read_pair(struct tokenizer *t, const struct json *pair, const struct
     }
 }
 
-/* Read a TemplateProcessing. The item Sequence divides the ids of "single" into those before and
- * after the text. */
+/* Read a TemplateProcessing. The item Sequence of "single" separates the ids before the text from
+ * the ids after the text. */
 static void read_template(struct tokenizer *t, const struct json *j)
 {
     const struct json *single = json_field(j, "single"), *special = json_field(j, "special_tokens");
@@ -264,7 +264,7 @@ static int32_t token_field(const struct tokenizer *t, const struct json *j, cons
 }
 
 /* Return true if add_bos_token overrides the post-processor of a tokenizer.json. Only the classes
- * in this list read the key. PreTrainedTokenizerFast and all other classes use the file
+ * in this list read the key. All other classes, such as PreTrainedTokenizerFast, use the file
  * unchanged. */
 static bool class_adds(const struct tokenizer *t, const struct json *config)
 {
@@ -303,7 +303,8 @@ static void settle_eos(struct tokenizer *t, const struct json *config)
     if (t->n_suffix == 0 || t->suffix[t->n_suffix - 1] != t->eos) add_affix(t, false, t->eos);
 }
 
-/* Mark the named tokens of the configuration as special. vocab.json has no field for that. */
+/* Mark the named tokens of the configuration as special, because vocab.json has no field for
+ * special tokens. */
 static void mark_named(struct tokenizer *t, const struct json *config)
 {
     static const char *const name[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -320,8 +321,8 @@ static void mark_named(struct tokenizer *t, const struct json *config)
     }
 }
 
-/* Read tokenizer_config.json. Entries of added_tokens_decoder are used only if tokenizer.json lacks
- * them. The keys of added_tokens_decoder are ids as texts, such as "32000". */
+/* Read tokenizer_config.json. Entries of added_tokens_decoder are used only if tokenizer.json does
+ * not contain them. The keys of added_tokens_decoder are ids as texts, such as "32000". */
 static int read_config(struct tokenizer *t, const struct json *config, struct err *e)
 {
     const struct json *added = json_field(config, "added_tokens_decoder");
@@ -349,7 +350,7 @@ static int read_config(struct tokenizer *t, const struct json *config, struct er
 }
 
 /* Read generation_config.json. eos_token_id is an integer or a list; all its ids end a generation.
- * The first is EOS if no other file gives one. */
+ * The first id is EOS if no other file gives an EOS. */
 static void read_generation(struct tokenizer *t, const struct json *config)
 {
     const struct json *eos = json_field(config, "eos_token_id");
@@ -372,7 +373,7 @@ static void guess_ends(struct tokenizer *t)
     if (t->eos < 0 && t->n_suffix == 1) t->eos = t->suffix[0];
 }
 
-/* Read an optional configuration file. An unreadable file is an error, a missing file is not. */
+/* Read an optional configuration file. An unreadable file is an error. A missing file is legal. */
 static int read_sibling(struct json **out, const char *dir, const char *name, struct err *e)
 {
     char path[4096];
@@ -423,7 +424,7 @@ int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
     if (rc == 0) rc = read_added(t, json_field(j, "added_tokens"), e);
     if (rc == 0) read_post(t, json_field(j, "post_processor"));
     if (rc == 0 && t->kind == &token_kind_spm) t->opt.byte_level = false;
-    /* Spaces join the pieces if there is no decoder, as in tokenizers. There is an exception if the
+    /* If there is no decoder, spaces join the pieces, as in Hugging Face's tokenizers, unless the
      * pieces spell spaces or mark their boundaries. */
     if (rc == 0 && json_kind(json_field(j, "decoder")) != JK_OBJECT)
         t->opt.join_pieces =

@@ -52,7 +52,7 @@ static void put_added(struct buf *b, const struct checkpoint *c, size_t n_token)
     buf_add_text(b, "],\n");
 }
 
-/* Append the splits of the family, and a ByteLevel without one of its own. */
+/* Append the splits of the family, and a ByteLevel step without a split. */
 static int put_splits(struct buf *b, const char *family, struct err *e)
 {
     const char *p;
@@ -84,7 +84,7 @@ static void put_comma(struct buf *b)
     if (b->n && b->data[b->n - 1] != '[' && b->data[b->n - 1] != '{') buf_add_char(b, ',');
 }
 
-/* Append items for ids, of a segment. */
+/* Append the items for ids of a segment. */
 static void put_items(struct buf *b, const struct tokenizer *t, const int32_t *id, int n,
                       int segment)
 {
@@ -102,7 +102,7 @@ static void put_text_item(struct buf *b, char name, int segment)
     buf_addf(b, "{\"Sequence\":{\"id\":\"%c\",\"type_id\":%d}}", name, segment);
 }
 
-/* Append the ids of a list that no earlier member has. */
+/* Append the ids of a list that are not in an earlier list. */
 static void put_special(struct buf *b, const struct tokenizer *t, const int32_t *id, int n,
                         int32_t seen[3 * AFFIX_MAX], int *n_seen)
 {
@@ -150,9 +150,9 @@ static void put_post(struct buf *b, const struct tokenizer *t)
 
 /* ---- models ---- */
 
-/* Append {"piece": id, ...}, without the added tokens after the last piece. Added tokens before it
- * are in the vocabulary too. Hugging Face's tokenizers ignore the file's id of an added token
- * outside of the vocabulary, and use the next free id. */
+/* Append {"piece": id, ...}, without the added tokens after the last piece. Added tokens before the
+ * last piece are also in the vocabulary. Hugging Face's tokenizers ignore the file's id of an added
+ * token outside of the vocabulary, and use the next free id. */
 static void put_vocab(struct buf *b, const struct checkpoint *c, size_t n_token)
 {
     while (n_token > 0 && is_added(kind_at(c, n_token - 1))) n_token--;
@@ -201,7 +201,7 @@ static int put_bytes_bpe(struct buf *b, const struct checkpoint *c, const struct
     return 0;
 }
 
-/* A merge of two pieces, with the score of the piece that it makes. */
+/* A merge of two pieces, with the score of the resulting piece. */
 struct scored_merge {
     double score;
     int32_t made, left, right;
@@ -217,8 +217,8 @@ static int compare_merges(const void *a, const void *b)
     return (x->right > y->right) - (x->right < y->right);
 }
 
-/* Append the merges that make pieces of a vocabulary with scores: each cut of a piece into two
- * pieces. */
+/* Append the merges of a vocabulary with scores. Each division of a piece into two pieces is a
+ * merge. */
 static int put_scored_merges(struct buf *b, const struct tokenizer *t, struct err *e)
 {
     VEC(struct scored_merge) all = {0};
@@ -330,8 +330,8 @@ static int put_unigram(struct buf *b, const struct checkpoint *c, const struct t
     return failed ? err_memory(e, "a charsmap", 0) : 0;
 }
 
-/* Append a WordPiece vocabulary. Pieces inside a word get "##". Those at its begin lose their
- * mark. */
+/* Append a WordPiece vocabulary. Add "##" to pieces inside a word, and remove the mark of pieces
+ * that begin a word. */
 static int put_wordpiece(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
                          struct err *e)
 {
@@ -412,7 +412,8 @@ static void put_templates(struct buf *b, const struct checkpoint *c)
     buf_add_char(b, ']');
 }
 
-/* Append the names of the special tokens. BERT's has CLS and SEP in place of BOS and EOS. */
+/* Append the names of the special tokens. A BERT tokenizer has CLS and SEP in place of BOS and
+ * EOS. */
 static void put_names(struct buf *b, const struct checkpoint *c, const struct tokenizer *t)
 {
     const bool words = t->kind == &token_kind_wordpiece;
@@ -430,7 +431,7 @@ static void put_names(struct buf *b, const struct checkpoint *c, const struct to
              t->pair_segments ? "\"token_type_ids\"," : "");
 }
 
-/* Append the steps and the model of a tokenizer. Errors: those of tokenizer_put_hf. */
+/* Append the steps and the model of a tokenizer. Errors are those of tokenizer_put_hf. */
 typedef int put_fn(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
                    struct err *e);
 

@@ -1,7 +1,7 @@
 /* hf_steps.c - the "normalizer", "pre_tokenizer" and "decoder" of a tokenizer.json.
  *
  * Sequences are flattened into the tokenizer's lists of steps. A decoder is converted to options,
- * because quoth decodes token by token. The usual decoders only define the bytes of a piece and the
+ * because quoth decodes token by token. The usual decoders define only the bytes of a piece and the
  * removal of a leading space.
  *
  *   text --normalizer steps--> text --pre-tokenizer steps--> words --model--> ids
@@ -18,7 +18,7 @@
 
 enum { PRETOK_STEPS_MAX = 32 };
 
-/* Return "" if the object has no type. */
+/* Return the field "type"; "" if the object has no type. */
 const char *hf_type(const struct json *j)
 {
     const char *type = json_text(json_field(j, "type"), NULL);
@@ -67,7 +67,7 @@ static bool read_pattern(const struct json *j, struct buf *out, bool *literal)
 
 /* ---- normalizer ---- */
 
-/* Read a pattern. Search a String as text, without the regex engine. Compile a Regex. */
+/* Read a pattern. A Regex is compiled. A String is searched as text, without the regex engine. */
 static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct json *j,
                         struct err *e)
 {
@@ -112,8 +112,8 @@ static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct 
     return rc;
 }
 
-/* Read the fields of one step. Steps without fields, such as NFC, need none. BERT strips accents if
- * it lowers the case and strip_accents is absent. */
+/* Read the fields of one step. Steps without fields, such as NFC, need none. If strip_accents is
+ * absent, BERT strips accents if it also lowers the case. */
 static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struct json *j,
                            struct err *e)
 {
@@ -165,7 +165,7 @@ int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
 
 /* ---- pre-tokenizer ---- */
 
-/* Read the behaviour of a split. The order of the names is that of enum split_how. */
+/* Read the behaviour of a split. The names have the order of enum split_how. */
 static int read_behaviour(const struct json *j, enum split_how *how, struct err *e)
 {
     static const char *const name[] = {"Isolated", "Removed", "Contiguous", "MergedWithPrevious",
@@ -206,8 +206,8 @@ static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e
     return rc;
 }
 
-/* Read a ByteLevel. use_regex selects GPT-2's pattern. Newer files set it to false and put a Split
- * before it. */
+/* Read a ByteLevel. use_regex selects GPT-2's pattern. Newer files set use_regex to false and put a
+ * Split before the ByteLevel. */
 static int pretok_bytelevel(struct tokenizer *t, const struct json *j, struct err *e)
 {
     if (flag(j, "add_prefix_space", true) && !tokenizer_add_pretok(t, PRETOK_SPACE))
@@ -235,7 +235,8 @@ static int pretok_metaspace(struct tokenizer *t, const struct json *j, struct er
     return 0;
 }
 
-/* Pattern of category P as in Hugging Face's tokenizers (unicode_lag.def), and of ASCII symbols. */
+/* Pattern for ASCII symbols and for category P as in Hugging Face's tokenizers
+ * (unicode_lag.def). */
 #define RANGE_MARK(first, last)
 #define RANGE_NONSPACING(first, last)
 #define RANGE_PUNCT(first, last) "\\x{" #first "}-\\x{" #last "}"

@@ -1,4 +1,5 @@
-/* lines.c - read text files with one entry per line: merges.txt, vocab.txt, rank files. */
+/* lines.c - read text files with one entry per line, such as merges.txt, vocab.txt and rank
+ * files. */
 #include "token_impl.h"
 
 #include <string.h>

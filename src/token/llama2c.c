@@ -1,9 +1,9 @@
-/* llama2c.c - llama2.c's tokenizer.bin: i32 longest piece; then per piece f32 score, i32 length,
- * bytes.
+/* llama2c.c - read llama2.c's tokenizer.bin: the length of the longest piece (i32), then score
+ * (f32), length (i32) and bytes of each piece.
  *
- * It was exported from a SentencePiece BPE model. Id 0 is unknown, 1 BOS, and 2 EOS (spelled
- * "\n<s>\n"). 3 to 258 are bytes. The file contains a space for each "▁". This reader restores the
- * "▁". */
+ * The file was exported from a SentencePiece BPE model. Id 0 is the unknown token, id 1 is BOS, and
+ * id 2 is EOS (spelled "\n<s>\n"). Ids 3 to 258 are bytes. The file contains a space for each "▁".
+ * This reader restores the "▁". */
 #include "token_impl.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static uint32_t read_u32(const char *p)
     return v;
 }
 
-/* Return the kind of a piece. Kinds follow from the ids, because the file does not have them. */
+/* Return the kind of a piece. The id determines the kind, because the file contains no kinds. */
 static enum piece_kind kind_of(size_t id)
 {
     if (id == 0) return PIECE_UNKNOWN;
@@ -25,7 +25,7 @@ static enum piece_kind kind_of(size_t id)
     return id < FIRST_BYTE + N_BYTE ? PIECE_BYTE : PIECE_NORMAL;
 }
 
-/* Add a piece. Replace the spellings of ids 0 to 2 by the usual ones. */
+/* Add a piece. Replace the spellings of ids 0 to 2 by the usual spellings. */
 static int put_piece(struct tokenizer *t, const char *p, size_t n, float score, struct buf *text,
                      struct err *e)
 {
@@ -48,7 +48,7 @@ static int put_piece(struct tokenizer *t, const char *p, size_t n, float score, 
     return rc;
 }
 
-/* Read all pieces. The pieces have no count: they end at the end of the file. */
+/* Read all pieces. The file has no number of pieces: the last piece ends at the end of the file. */
 static int read_pieces(struct tokenizer *t, const struct buf *file, struct err *e)
 {
     struct buf text = {0};

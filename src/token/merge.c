@@ -1,10 +1,11 @@
-/* merge.c - byte-pair merging: the pair with the lowest rank first, the leftmost of equal pairs.
+/* merge.c - byte-pair merging. The pair with the lowest rank is merged first, and the leftmost pair
+ * if ranks are equal.
  *
- * Words are short (a median of 5 symbols). Scans of an array of ranks merge a short word, without
- * allocation and inside the first-level cache. A long word is one repeated character, or text
- * without spaces. A linked list and a heap merge long words, in O(n log n). A heap key is (rank,
- * position) in one 64-bit word. A key is stale if the pair at its position now has another rank.
- * Comparing ranks is sufficient, because equal ranks denote the same merge. */
+ * Words are short (a median of 5 symbols). A short word is merged by scans of an array of ranks,
+ * without allocation and inside the first-level cache. A long word is one repeated character, or
+ * text without spaces. A long word is merged by a linked list and a heap, in O(n log n). A heap key
+ * is (rank, position) in one 64-bit word. A key is stale if the pair at its position now has
+ * another rank. Comparing ranks is sufficient, because equal ranks denote the same merge. */
 #include "token_impl.h"
 
 #include "base/cancel.h"
@@ -13,8 +14,9 @@
 #include <string.h>
 
 enum { CANCEL_EACH = 4096 }; /* merges between two checks: about 0.6 ms at 0.15 s per MB */
-/* Maximum length at which the scan is faster than the heap. The scan takes 0.72 of the heap's time
- * for words of 8 letters, 0.99 for 48 and 2.2 for 192 (docs/measurements.md, "Constants"). */
+/* Maximum length, in symbols, at which the scan is faster than the heap. The scan takes 0.72 of the
+ * heap's time for words of 8 letters, 0.99 of it for 48 letters and 2.2 times it for 192 letters
+ * (docs/measurements.md, "Constants"). */
 enum { SCAN_MAX = 48 };
 #define RANK_NONE UINT32_MAX
 
@@ -23,7 +25,7 @@ struct merge_node {
     uint32_t rank, made; /* rank of the pair (this, next); merged symbol of the pair */
 };
 
-/* Return the first slot for a pair. The multiplier is 2^64 / golden ratio. Two shifts are combined,
+/* Return the first slot for a pair. The multiplier is 2^64 / golden ratio. Combine two shifts,
  * because the low bits of the product depend on few bits of the pair. */
 static size_t slot_index(uint32_t left, uint32_t right, size_t cap)
 {
@@ -31,7 +33,8 @@ static size_t slot_index(uint32_t left, uint32_t right, size_t cap)
     return (h >> 32 ^ h >> 15) & (cap - 1);
 }
 
-/* Return the slot of a pair, or the empty slot for it. left of an empty slot is UINT32_MAX. */
+/* Return the slot of a pair, or the empty slot for it. The field left of an empty slot is
+ * UINT32_MAX. */
 static struct merge_slot *slot_of(const struct merges *m, uint32_t left, uint32_t right)
 {
     size_t i = slot_index(left, right, m->cap);
@@ -40,7 +43,7 @@ static struct merge_slot *slot_of(const struct merges *m, uint32_t left, uint32_
     return &m->slot[i];
 }
 
-/* Double the table. At most half of the slots are used, so probes stay short. */
+/* Double the table. At most half of the slots are used, so that a search checks few slots. */
 static bool merges_grow(struct merges *m)
 {
     struct merges grown = {.n = m->n, .cap = m->cap ? m->cap * 2 : 1024};
@@ -98,7 +101,7 @@ static size_t lowest(const uint32_t *rank, size_t n)
 }
 
 /* Merge a short word. Invariant: rank[i] and made[i] describe the pair (sym[i], sym[i + 1]) for i <
- * n - 1. So a merge recomputes two pairs. Return the number of symbols left in sym. */
+ * n - 1. A merge therefore recomputes two pairs. Return the number of symbols left in sym. */
 static size_t merge_by_scan(const struct merges *m, uint32_t *sym, size_t n)
 {
     uint32_t rank[SCAN_MAX], made[SCAN_MAX];
@@ -120,11 +123,11 @@ static size_t merge_by_scan(const struct merges *m, uint32_t *sym, size_t n)
 }
 
 /* Arity of the heap. The children of a node fill one cache line. A heap of a million keys has 7
- * levels. Arities of 2 to 8 take equal time within 5 %, 16 takes 1.2 to 1.4 times as long
- * (docs/measurements.md, "Constants"). */
+ * levels. Arities of 2 to 8 take equal time within 5 %. An arity of 16 takes 1.2 to 1.4 times as
+ * long (docs/measurements.md, "Constants"). */
 enum { HEAP_ARY = 8 };
 
-/* Return the index of the least of the children, whose first is `first`. */
+/* Return the index of the least of the children that begin at `first`. */
 static size_t least_child(const uint64_t *h, size_t n, size_t first)
 {
     size_t end = first + HEAP_ARY < n ? first + HEAP_ARY : n, least = first;
@@ -192,8 +195,8 @@ static void refresh(const struct merges *m, struct merge_work *w, uint32_t i, si
     if (a->rank != RANK_NONE) heap_push(w->heap, n_heap, (uint64_t)a->rank << 32 | i);
 }
 
-/* Merge a long word. Nodes keep their index: a merge keeps the left node, and unlinks the right
- * one. At the end, copy the list to the beginning of sym. */
+/* Merge a long word. A merge keeps the left node and its index, and unlinks the right node. Copy
+ * the list to the beginning of sym at the end. */
 static size_t merge_by_heap(const struct merges *m, struct merge_work *w, size_t n)
 {
     size_t n_heap = heap_fill(m, w, n);
@@ -206,7 +209,7 @@ static size_t merge_by_heap(const struct merges *m, struct merge_work *w, size_t
         struct merge_node *b = &w->node[a->next];
         w->sym[i] = a->made;
         a->next = b->next;
-        b->rank = RANK_NONE; /* make its keys in the heap stale */
+        b->rank = RANK_NONE; /* make the keys of b in the heap stale */
         if (a->next != UINT32_MAX) w->node[a->next].prev = i;
         refresh(m, w, i, &n_heap);
         if (a->prev != UINT32_MAX) refresh(m, w, a->prev, &n_heap);

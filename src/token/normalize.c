@@ -1,12 +1,12 @@
 /* normalize.c - normalization of the text between added tokens, before it is split into words.
  *
  * A tokenizer has a list of steps (norms.def). Each step appends its result to an empty buf. Text
- * may contain bytes that are not UTF-8. A step copies them. Only SentencePiece's normalizer
+ * may contain bytes that are not UTF-8. A step copies these bytes. Only SentencePiece's normalizer
  * replaces them, like the original implementation.
  *
  *   text --step 1--> buf --step 2--> spare --step 3--> buf ...     two bufs, swapped (normalize)
  *
- * Steps cannot fail on their input: false means that memory is exhausted. */
+ * A step returns false only if memory is exhausted, because every input is legal. */
 #include "token_impl.h"
 
 #include "base/text.h"
@@ -16,8 +16,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Return a pointer that is valid until the next step is added. NULL also if there are too many
- * steps. */
+/* Return a pointer that is valid until the next step is added. NULL if memory is exhausted or there
+ * are too many steps. */
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run)
 {
     struct norm_step s = {.run = run};
@@ -85,7 +85,7 @@ static bool norm_strip_accents(const struct norm_step *s, const char *p, size_t 
     return !out->failed;
 }
 
-/* Remove blanks at the ends that the flags select. */
+/* Remove blanks at the ends of the text that the flags select. */
 static bool norm_strip(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -168,8 +168,8 @@ static bool bert_removes(uint32_t cp)
     return cp == 0 || cp == 0xFFFD || cp == UNI_BAD || uni_other(cp);
 }
 
-/* Clean a text by the flags. Chinese characters get blanks around them, so that each becomes a
- * word. */
+/* Clean a text as the flags require. Put blanks around Chinese characters, so that each character
+ * becomes a word. */
 static void bert_clean(unsigned flags, const char *p, size_t n, struct buf *out)
 {
     uint32_t cp;
@@ -186,8 +186,8 @@ static void bert_clean(unsigned flags, const char *p, size_t n, struct buf *out)
     }
 }
 
-/* Remove accents. Decompose, then remove accents. The result stays decomposed, as in BERT's
- * reference code. */
+/* Decompose the text, then remove accents. The result stays decomposed, as in BERT's reference
+ * code. */
 static bool bert_strip(const char *p, size_t n, struct buf *out)
 {
     struct buf nfd = {0};
@@ -324,8 +324,9 @@ static void sp_trim_end(const struct norm_step *s, struct buf *out)
     while (text_n_ends_with(out->data, out->n, space)) out->n -= len;
 }
 
-/* Normalize a text. SP_TRIM removes leading and trailing blanks, and makes runs of blanks one. A
- * replacement may itself be a blank, so its text is examined, not the source. */
+/* Normalize a text. SP_TRIM removes leading and trailing blanks, and replaces a run of blanks by
+ * one blank. A replacement may be a blank, so the function examines the replacement instead of the
+ * source. */
 bool norm_sentencepiece(const struct norm_step *s, const char *p, size_t n, struct buf *out)
 {
     const char *to;
@@ -364,8 +365,8 @@ norm_fn *norm_find(const char *name)
     return NULL;
 }
 
-/* Run all steps. With `seam` the text continues an earlier text, so steps put no blank before
- * it. */
+/* Run all steps. If `seam` is true, the text continues an earlier text, and steps put no blank
+ * before the text. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare)
 {

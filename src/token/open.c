@@ -1,9 +1,9 @@
-/* open.c - choose the reader for a checkpoint's tokenizer or for a file.
+/* open.c - select the reader for a checkpoint's tokenizer or for a file.
  *
  *   GGUF                    its metadata
  *   Hugging Face directory  the first of: tokenizer.json, tokenizer.model, vocab.json + merges.txt,
  *                           encoder.json + merges.txt, vocab.txt, *.tiktoken, tokenizer.bin
- *   llama2.c .bin           tokenizer.bin or tok512.bin next to it */
+ *   llama2.c .bin           tokenizer.bin or tok512.bin in its folder */
 #include "token_impl.h"
 
 #include "base/text.h"
@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Read a .model: SentencePiece's, or a rank file with that extension (llama 3). A rank file
- * contains only text. */
+/* Read a .model file, which is a SentencePiece model or a rank file (llama 3). A rank file contains
+ * only text. */
 static int read_model_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     struct file_map map;
@@ -45,8 +45,7 @@ static int read_bin_file(struct tokenizer *t, const char *path, struct err *e)
     return read_model_of(t, path, &quiet) == 0 ? 0 : llama2c_read(t, path, e);
 }
 
-/* Read a JSON file. Two kinds of vocabulary have the extension .json. Their names distinguish
- * them. */
+/* Read a JSON file. The name distinguishes the two kinds of vocabulary with the extension .json. */
 static int read_json_file(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     if (text_ends_with(path, "vocab.json") || text_ends_with(path, "encoder.json"))
@@ -66,7 +65,7 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
     if (text_ends_with(path, ".bin")) return read_bin_file(t, path, e);
     if (checkpoint_packed(path)) return read_model_of(t, path, e);
     struct file_map map;
-    int rc = file_map_open(&map, path, e); /* a missing file has no kind */
+    int rc = file_map_open(&map, path, e); /* report a missing file before checking its kind */
     if (rc != 0) return rc;
     file_map_close(&map);
     return err_set(e, ERR_UNSUPPORTED,
@@ -92,7 +91,7 @@ static bool find_rank_file(const char *dir, char *path, size_t n)
     return found;
 }
 
-/* Read the tokenizer of a folder. The first existing file decides, also if it cannot be read. */
+/* Read the tokenizer of a folder. The first existing file is used, even if it cannot be read. */
 static int read_dir(struct tokenizer *t, const char *dir, const char *hint, struct err *e)
 {
     static const char *const name[] = {"tokenizer.json", "tokenizer.model", "spiece.model",

@@ -3,8 +3,9 @@
  *   prefix A between B suffix       [CLS] A [SEP] B [SEP]     BERT: B is segment 1
  *                                   <s> A </s></s> B </s>     RoBERTa: one segment
  *
- * Truncation keeps the ids that the tokenizer adds. It is Hugging Face's "longest first": the
- * longer text becomes as short as the other one before both become shorter. */
+ * Truncation keeps the ids that the tokenizer adds. The method is Hugging Face's "longest first":
+ * the longer text is shortened to the length of the shorter text before both texts are
+ * shortened. */
 #include "token_impl.h"
 
 #include <stdlib.h>

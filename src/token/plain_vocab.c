@@ -2,7 +2,7 @@
  * BERT's vocab.txt.
  *
  * The first form is GPT-2's byte-level BPE. The pre-tokenizer comes from the hint, or from the
- * class in tokenizer_config.json. The second form is WordPiece, with a piece per line. */
+ * class in tokenizer_config.json. The second form is WordPiece with one piece per line. */
 #include "token_impl.h"
 
 #include "base/text.h"
@@ -91,7 +91,8 @@ static int piece_line(struct tokenizer *t, const char *p, size_t n, struct err *
     return tokenizer_put(t, t->n_piece, p, n, PIECE_NORMAL, 0, e);
 }
 
-/* Read vocab.txt. A vocab.txt has no options. Those of bert-base-uncased are used. */
+/* Read vocab.txt. The options are those of bert-base-uncased, because a vocab.txt has no
+ * options. */
 static int read_bert(struct tokenizer *t, const char *path, struct err *e)
 {
     int rc = lines_read(t, path, piece_line, e);

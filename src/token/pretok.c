@@ -1,9 +1,9 @@
 /* pretok.c - split text into words. No merge crosses the boundary of a word.
  *
  * A tokenizer has a list of steps. Each step passes the parts of a span to the next step. The last
- * step passes them to the kind's encode. Text is thus processed part by part, without a list of
- * words. The parts of a SPLIT step are its pattern's matches and the text between them, combined by
- * one of Hugging Face's five behaviours. */
+ * step passes the parts to the kind's encode. Therefore text is processed part by part, without a
+ * list of words. The parts of a SPLIT step are its pattern's matches and the text between matches,
+ * combined by one of Hugging Face's five behaviours. */
 #include "token_impl.h"
 
 #include "base/cancel.h"
@@ -20,8 +20,8 @@ enum family_flag {
 };
 enum { FAMILY_PATTERNS_MAX = 6 };
 
-/* Placeholder for a pattern that splits a run of digits into groups of three from its end. Such a
- * pattern would look ahead over all digits at every group. */
+/* Placeholder for a pattern that splits a run of digits into groups of three from its end. The
+ * pattern itself would look ahead over all digits at every group. */
 #define DIGITS_FROM_RIGHT "\001"
 /* Placeholder for a pattern that splits a run of digits into groups of three from its end and
  * requires a word boundary after the run. */
@@ -64,8 +64,8 @@ int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum
     return s->pattern ? 0 : err_memory(e, "a pattern", n);
 }
 
-/* Add a step for one pattern of a family. A family's pattern is a split with matches as parts, or
- * one of the two placeholders for digits. */
+/* Add a step for one pattern of a family. The pattern is a split with matches as parts, or one of
+ * the two placeholders for digits. */
 static int add_family_step(struct tokenizer *t, const char *pattern, struct err *e)
 {
     bool boundary = strcmp(pattern, DIGITS_TO_BOUNDARY) == 0;
@@ -104,7 +104,7 @@ int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
     return err_set(e, ERR_UNSUPPORTED, "pre-tokenizer \"%.60s\": not supported yet", name);
 }
 
-/* Return true if the step is that of a family's pattern. */
+/* Return true if the step is the step of a family's pattern. */
 static bool is_step(const struct pretok_step *s, const char *pattern)
 {
     if (strcmp(pattern, DIGITS_FROM_RIGHT) == 0) return s->kind == PRETOK_DIGITS && !s->invert;
@@ -151,8 +151,8 @@ bool tokenizer_is_family(const struct tokenizer *t, const char *name)
 
 /* ---- splitting ---- */
 
-/* State of a split into matches and the text between them, in order. `how` defines their
- * combination into parts. Pointers are borrowed for the split. */
+/* State of a split into matches and the text between matches, in order. `how` defines the
+ * combination of matches and text into parts. Pointers are borrowed for the split. */
 struct splitter {
     struct encoder *en;
     struct span whole;
@@ -162,11 +162,11 @@ struct splitter {
     bool held, held_hit; /* true: a part that ends with a match is pending */
     /* text in GPT-2's alphabet if offsets refer to it; NULL if offsets refer to the raw text */
     const char *mapped;
-    size_t mapped_at, raw_at; /* one position in both spellings */
+    size_t mapped_at, raw_at; /* offsets of one position in the mapped and in the raw text */
 };
 
 /* Convert an offset in GPT-2's alphabet to a raw offset. Each raw byte is one character of the
- * alphabet. The offsets of successive calls must ascend. */
+ * alphabet. The offsets of successive calls must be ascending. */
 static size_t raw_offset(struct splitter *s, size_t mapped)
 {
     for (; s->mapped_at < mapped; s->mapped_at++)
@@ -194,8 +194,8 @@ static bool pass_pending(struct splitter *s)
     return !was || part_out(s, s->begin, s->end);
 }
 
-/* Return true if the next span belongs to the pending part. hit: the span is a match, not text
- * between matches. */
+/* Return true if the next span belongs to the pending part. hit: true if the span is a match, false
+ * if it is text between matches. */
 static bool joins(const struct splitter *s, bool hit)
 {
     if (!s->held) return false;
@@ -236,8 +236,8 @@ static size_t char_len(const char *p, size_t n)
     return (size_t)uni_next(p, n, &cp);
 }
 
-/* Split p[0, n) by the matches of a pattern. With `invert`, matches and the text between them
- * exchange their roles. */
+/* Split p[0, n) by the matches of a pattern. If `invert` is true, matches and the text between
+ * matches are exchanged. */
 static bool split_text(struct splitter *s, const struct pretok_step *step, const char *p, size_t n)
 {
     size_t done = 0, from = 0, begin, end;
@@ -253,8 +253,8 @@ static bool split_text(struct splitter *s, const struct pretok_step *step, const
     return pass_pending(s);
 }
 
-/* Run a SPLIT step. With `mapped`, the pattern is written for GPT-2's alphabet. Convert the text
- * for the match, and the offsets back. */
+/* Run a SPLIT step. If `mapped` is true, the pattern is written for GPT-2's alphabet: convert the
+ * text to the alphabet, and convert the offsets of matches back. */
 static bool run_split(struct encoder *en, const struct pretok_step *step, int next, struct span w)
 {
     struct splitter s = {.en = en, .whole = w, .how = step->how, .next = next};
@@ -297,8 +297,8 @@ static bool digit_groups(struct splitter *s, size_t begin, size_t end, size_t n_
     return true;
 }
 
-/* Run a DIGITS step. With `invert`, a run of digits before a letter is no group: "123abc" stays
- * whole. */
+/* Run a DIGITS step. If `invert` is true, do not split a run of digits before a letter: "123abc"
+ * stays whole. */
 static bool split_digits(struct encoder *en, const struct pretok_step *step, int next,
                          struct span w)
 {
@@ -318,7 +318,7 @@ static bool split_digits(struct encoder *en, const struct pretok_step *step, int
     return part_out(&s, done, w.n);
 }
 
-/* Begin a part at each "▁" except a first one. */
+/* Begin a part at each "▁" except at a "▁" at the start. */
 static bool cut_at_marks(struct encoder *en, int next, struct span w)
 {
     size_t begin = 0;
@@ -332,7 +332,7 @@ static bool cut_at_marks(struct encoder *en, int next, struct span w)
     return pretok_run(en, next, (struct span){w.p + begin, w.n - begin, w.first && begin == 0});
 }
 
-/* Replace blanks by "▁", and put one before the text as `always` or `first` require. */
+/* Replace blanks by "▁", and put a "▁" before the text as `always` or `first` require. */
 static bool run_metaspace(struct encoder *en, const struct pretok_step *step, int next,
                           struct span w)
 {
@@ -355,7 +355,8 @@ static bool run_metaspace(struct encoder *en, const struct pretok_step *step, in
     return ok;
 }
 
-/* Put a blank before a text that has none and does not continue an earlier text. */
+/* Put a blank before a text that does not begin with a blank and does not continue an earlier
+ * text. */
 static bool run_space(struct encoder *en, int next, struct span w)
 {
     if (w.p[0] == ' ' || (en->seam && w.first)) return pretok_run(en, next, w);
@@ -367,8 +368,8 @@ static bool run_space(struct encoder *en, int next, struct span w)
     return ok;
 }
 
-/* Run the steps from number `step` on, by recursion. It ends at the kind's encode. Its depth is the
- * number of steps. */
+/* Run the steps from number `step` on by recursion, and the kind's encode after the last step. The
+ * depth of the recursion is the number of steps. */
 bool pretok_run(struct encoder *en, int step, struct span s)
 {
     const struct tokenizer *t = en->t;

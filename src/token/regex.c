@@ -5,12 +5,12 @@
  *   \w          follows Alphabetic
  *   [...]       may contain classes and intersections
  *   $           also matches before every line feed
- * Limits never drop text. The interpreter repeats a match that exceeds the JIT's stack. A part of
- * the text becomes one match if matching exceeds the match limit.
+ * No text is dropped if a limit is exceeded. The interpreter repeats a match that exceeds the JIT's
+ * stack. A part of the text becomes one match if matching exceeds the match limit.
  *
  * Measured on one thread: 70 to 88 MB/s of English text for the gpt-2, llama-3, o200k and
- * deepseek-v3 patterns. 1 MB of one character has over 100 MB/s. Matching takes at most half of the
- * encoding time. Therefore there are no hand-written scanners. */
+ * deepseek-v3 patterns. The rate for 1 MB of one character is over 100 MB/s. There are no
+ * hand-written scanners, because matching takes at most half of the encoding time. */
 #include "token_impl.h"
 
 #include "base/check.h"
@@ -27,7 +27,7 @@ enum {
     MATCH_STEPS_MAX = 4000000, /* backtracking steps per match */
     HEAP_KIB_MAX = 512 << 10,
     STRETCH_BYTES = 1 << 12, /* length in bytes of the match after an exceeded limit */
-    /* maximum number of exceeded limits; after that, the call continues without patterns */
+    /* maximum number of exceeded limits of a call; the call then continues without patterns */
     LIMIT_HITS_MAX = 8,
 };
 
@@ -60,7 +60,7 @@ struct regex_reader {
     int depth; /* nesting of classes */
 };
 
-/* Fail with the pattern and the place in it. */
+/* Set an error with the pattern and the position in the pattern. */
 static int unreadable(struct regex_reader *r, const char *why)
 {
     return err_set(r->e, ERR_UNSUPPORTED, "pattern \"%.*s\": %s at byte %zu",
@@ -208,7 +208,8 @@ int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *
 
 /* ---- matching ---- */
 
-/* Compile a translated pattern. A pattern without JIT code is correct, only slower. */
+/* Compile a translated pattern. A pattern without JIT code gives the same results, but is
+ * slower. */
 static int compile(struct regex *r, const struct buf *pattern, struct err *e)
 {
     int code;
@@ -317,7 +318,7 @@ bool regex_next(const struct regex *r, struct regex_work *w, const char *p, size
     const PCRE2_SIZE *at = pcre2_get_ovector_pointer(w->match);
     *start = at[0];
     *end = at[1];
-    /* this is possible with \K in a lookaround */
+    /* \K in a lookaround can cause these values */
     if (*start < from || *end < *start) *start = *end = from;
     return true;
 }

@@ -97,7 +97,7 @@ static int malformed(struct err *e, const char *what, size_t n, size_t n_left)
                    what, n - n_left, n);
 }
 
-/* Read a SentencePiece message. Skip unknown fields. Control pieces match raw text only. */
+/* Read a SentencePiece message. Skip unknown fields. Control pieces match only in raw text. */
 static int read_piece(struct sentencepiece_reader *m, struct wire w, struct err *e)
 {
     struct wire_field f;
@@ -154,7 +154,7 @@ static int read_normalizer(struct sentencepiece_reader *m, struct wire w, struct
     return more == 0 ? 0 : malformed(e, "normalizer_spec", n_all, w.n);
 }
 
-/* Read the ModelProto. Messages come in any order, so options are applied after the last one
+/* Read the ModelProto. Messages have any order, so options are applied after the last message
  * (apply). */
 static int read_model(struct sentencepiece_reader *m, struct wire w, struct err *e)
 {
@@ -206,8 +206,8 @@ static int apply(struct sentencepiece_reader *m, struct err *e)
                                     .merges_by_score = m->type == 2,
                                     .drop_lead_space = m->dummy_prefix};
     t->unk = m->unk, t->bos = m->bos, t->eos = m->eos;
-    /* Llama models put BOS before a text. This file has no field for BOS, but tokenizer_config.json
-     * may have one. */
+    /* Llama models put BOS before a text. The .model file has no field for BOS, but
+     * tokenizer_config.json may have a field for BOS. */
     if (m->type == 2 && m->bos >= 0) t->prefix[t->n_prefix++] = m->bos;
     struct norm_step *s = tokenizer_add_norm(t, norm_sentencepiece);
     if (!s || !keep_user_pieces(s, t)) return err_memory(e, "a normalizer", sizeof *s);
@@ -217,7 +217,7 @@ static int apply(struct sentencepiece_reader *m, struct err *e)
                          : 0;
 }
 
-/* Begin with SentencePiece's defaults for absent fields as the values of m. */
+/* Set the values of m to SentencePiece's defaults for absent fields first. */
 int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e)
 {
     struct buf file = {0};

@@ -1,11 +1,12 @@
-/* spm.c - BPE over characters: SentencePiece's own form, and Hugging Face's form, a list of merges.
+/* spm.c - BPE over characters: SentencePiece's form with scores, and Hugging Face's form with a
+ * list of merges.
  *
  * The symbols are characters. Pairs are derived from scores or from the list (merge_build.c).
  * Characters that occur only inside pieces get symbol numbers beyond the vocabulary, because a
- * merge may use them. A text has no words, because "▁" is an ordinary character. But a text is
- * split before each "▁" that no merge joins to the previous character. The split does not change
- * the result. The split replaces a merge over megabytes by many merges over a few symbols, which is
- * 12 times as fast on English. */
+ * merge may use them. A text has no words, because "▁" is an ordinary character. A text is split
+ * before each "▁" that no merge joins to the previous character, which does not change the result.
+ * The split replaces one merge over megabytes by many merges over few symbols, which is 12 times as
+ * fast on English text. */
 #include "token_impl.h"
 #include "base/cancel.h"
 #include "base/utf8.h"
@@ -21,10 +22,10 @@ struct spm {
     /* characters without a piece, in the arena; loose[i] is symbol n_piece + i */
     const char **loose;
     size_t n_loose, loose_cap;
-    /* User-defined pieces that the added-token matcher lacks (SentencePiece). */
+    /* User-defined pieces of SentencePiece that are not in the matcher of added tokens. */
     struct trie user;
-    /* [0x110000 bits] bit of a character: 1 if a merge or user piece joins it with a following
-     * "▁" */
+    /* [0x110000 bits] bit of each character: 1 if a merge or user piece joins the character with a
+     * following "▁" */
     uint8_t *crosses;
     /* [n_piece] two symbols that form each unused piece, UINT32_MAX if none; NULL if no piece is
      * unused */
@@ -63,8 +64,8 @@ static bool add_loose(struct spm *m, size_t n_piece, const char *p, size_t n)
     return strmap_put(&m->sym, p, n, (uint32_t)(n_piece + m->n_loose++));
 }
 
-/* Enter the symbols. Later pieces of the same text replace earlier ones. Loose characters exist
- * only with scores: a list of merges names all its parts. */
+/* Enter the symbols. A later piece with the same text replaces an earlier piece. Loose characters
+ * exist only if pieces have scores, because a list of merges contains all its parts. */
 static bool index_symbols(struct spm *m, const struct tokenizer *t)
 {
     uint32_t cp;
@@ -107,8 +108,8 @@ static bool find_cuts(struct spm *m, const struct tokenizer *t)
     return true;
 }
 
-/* Enter all merges. With scores, each division of a piece into two known symbols is a merge of the
- * piece's rank. */
+/* Enter all merges. If pieces have scores, each division of a piece into two known symbols is a
+ * merge with the piece's rank. */
 static bool fill_merges(struct spm *m, const struct tokenizer *t)
 {
     if (!t->opt.merges_by_score) return merges_put_list(&m->merges, t, &m->sym);
@@ -151,7 +152,7 @@ static bool starts_marked(const char *p, size_t n)
 }
 
 /* Find the characters that a merge joins with a following "▁". A "▁" after a marked character may
- * belong to the symbol before it. All other "▁" are safe places to split. */
+ * belong to the previous symbol. A text may be split before all other "▁". */
 static bool find_crossings(struct spm *m, const struct tokenizer *t)
 {
     m->crosses = calloc(0x110000 / 8, 1);
@@ -199,7 +200,7 @@ static int spm_build(struct tokenizer *t, struct err *e)
 /* ---- encoding ---- */
 
 /* Convert the characters of a chunk to symbols. Characters without a symbol, and user-defined
- * pieces, give SYM_NONE + offset. */
+ * pieces, become SYM_NONE + offset. */
 static size_t to_symbols(const struct spm *m, const char *p, size_t n, uint32_t *sym)
 {
     size_t k = 0, len;

@@ -1,9 +1,9 @@
 /* tiktoken.c - rank files. Each line is a token: its bytes in base64 and its rank. The rank is the
  * token's id.
  *
- * The file contains neither merges nor a pattern. Two neighbours merge if their joined bytes are a
- * token. The pair of the lowest rank merges first. The pattern and the special tokens are those of
- * an encoding of tiktoken.def, chosen by hint, highest rank or file name. */
+ * The file contains neither merges nor a pattern. Two adjacent tokens merge if their joined bytes
+ * are a token. The pair with the lowest rank merges first. The pattern and the special tokens are
+ * those of an encoding of tiktoken.def, chosen by hint, highest rank or file name. */
 #include "token_impl.h"
 
 #include "base/base64.h"
@@ -77,7 +77,7 @@ int tokenizer_family_form(const char *text, struct err *e)
 }
 
 /* Find an encoding by hint, number of ranks or file name. The file's number of ranks must match the
- * encoding, otherwise special tokens would replace ranks. */
+ * encoding, because special tokens would otherwise replace ranks. */
 static int find_encoding(const struct encoding **out, const char *path, const char *hint,
                          size_t n_rank, struct err *e)
 {
@@ -120,8 +120,8 @@ static int put_reserved(struct tokenizer *t, struct err *e)
     return rc;
 }
 
-/* Add the special tokens of an encoding. Special tokens follow the ranks. Only Llama 3 has reserved
- * ones. */
+/* Add the special tokens of an encoding. The ids of special tokens follow the ranks. Only Llama 3
+ * has reserved tokens. */
 static int put_specials(struct tokenizer *t, const struct encoding *x, struct err *e)
 {
     int rc = 0;
@@ -131,8 +131,7 @@ static int put_specials(struct tokenizer *t, const struct encoding *x, struct er
     return rc;
 }
 
-/* Set ignore_merges: a word that is a token is that token. With ranks as ids this is the rule of
- * tiktoken itself. */
+/* Set ignore_merges, so that a word that is a token becomes that token, as in tiktoken. */
 int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     int rc = lines_read(t, path, rank_line, e);

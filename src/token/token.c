@@ -21,7 +21,7 @@ struct tokenizer *tokenizer_open_empty(void)
     return t;
 }
 
-/* Free the kind's model first, and the arena last, because it has the texts of pieces. */
+/* Free the kind's model first. Free the arena last, because it contains the texts of pieces. */
 void tokenizer_close(struct tokenizer *t)
 {
     if (!t) return;
@@ -89,7 +89,7 @@ bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n)
     return tokenizer_put_merge(t, line, n_left, space + 1, n - n_left - 1);
 }
 
-/* Index the pieces by text. The later id is found if two pieces have one text. */
+/* Index the pieces by text. A look-up returns the later id if two pieces have the same text. */
 bool tokenizer_index(struct tokenizer *t)
 {
     strmap_deinit(&t->find);
@@ -220,8 +220,8 @@ static bool derive_bytes(struct tokenizer *t, size_t id)
     return spell_bytes(t, p);
 }
 
-/* Map a byte to the added token that is its character, if the byte has no other piece. Skip bytes
- * that UTF-8 never uses, because such a token is only its character (deepseek's "ö"). */
+/* Map a byte to the added token that is its character if the byte has no other piece. Skip bytes
+ * that never occur in UTF-8, because their token stands only for the character (deepseek's "ö"). */
 static bool find_listed_bytes(struct tokenizer *t)
 {
     struct buf text = {0};
@@ -279,7 +279,8 @@ static bool normalize_added_bytes(struct tokenizer *t)
 
 /* ---- end-of-generation tokens ---- */
 
-/* Search all pieces, for readers before the index exists. -1 if none. */
+/* Search all pieces, because a reader calls the function before the index exists. -1 if not
+ * found. */
 int32_t tokenizer_scan(const struct tokenizer *t, const char *text)
 {
     size_t n = strlen(text);
@@ -301,7 +302,7 @@ static struct piece *special_piece(struct tokenizer *t, const char *text)
     return id && t->piece[*id].special ? &t->piece[*id] : NULL;
 }
 
-/* Mark the tokens that end a generation: eos and the known texts of eog.def. A file names few ids,
+/* Mark the tokens that end a generation: eos and the known texts of eog.def. A file lists few ids,
  * but families end turns, messages and calls with different tokens. */
 static void derive_eog(struct tokenizer *t)
 {
@@ -350,7 +351,7 @@ static void check_ids(struct tokenizer *t)
 }
 
 /* Make the tables in the order of their dependencies. Bytes need the index (find_listed_bytes), and
- * matchers need the bytes of normalized added tokens. Merges are freed at the end, because the kind
+ * matchers need the bytes of normalized added tokens. Free the merges at the end, because the kind
  * has its own table. */
 int tokenizer_finish(struct tokenizer *t, struct err *e)
 {
@@ -373,7 +374,7 @@ static const struct piece *piece_at(const struct tokenizer *t, int32_t id)
     return id >= 0 && (size_t)id < t->n_piece ? &t->piece[id] : NULL;
 }
 
-/* Count gaps too: ids are below this number. */
+/* Include gaps, so that all ids are below the result. */
 int tokenizer_n_vocab(const struct tokenizer *t)
 {
     return (int)t->n_piece;
@@ -418,7 +419,7 @@ bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)
     return p && p->eog;
 }
 
-/* Allocate room for one more id, so that an empty list is not NULL. */
+/* Allocate space for one additional id, so that an empty list is not NULL. */
 int32_t *tokenizer_eog_detach(const struct tokenizer *t, int n_vocab, int *n)
 {
     CHECK(n_vocab >= 0, "%d tokens", n_vocab);
@@ -447,7 +448,7 @@ int32_t tokenizer_unk(const struct tokenizer *t)
     return t->unk;
 }
 
-/* Count a BOS only as the first added id. */
+/* Return true only if the first added id is BOS. */
 bool tokenizer_adds_bos(const struct tokenizer *t)
 {
     return t->bos >= 0 && t->n_prefix > 0 && t->prefix[0] == t->bos;

@@ -3,8 +3,8 @@
  * A tokenizer is immutable after it is read, so several threads may use it at the same time. One
  * thread at a time uses a detokenizer. The sources of a tokenizer are GGUF metadata,
  * tokenizer.json, a SentencePiece .model, a tiktoken rank file, vocab.json + merges.txt, vocab.txt,
- * and llama2.c's tokenizer.bin. Text is bytes. Invalid UTF-8 is legal input. Decoding returns it
- * unchanged if the tokenizer has byte tokens. */
+ * and llama2.c's tokenizer.bin. Text is bytes. Invalid UTF-8 is legal input. Decoding returns
+ * invalid UTF-8 unchanged if the tokenizer has byte tokens. */
 #ifndef QUOTH_TOKEN_H
 #define QUOTH_TOKEN_H
 
@@ -20,19 +20,20 @@ struct tokenizer; /* opaque */
  * its content is not usable. ERR_MEMORY. */
 int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct err *e);
 
-/* Validate the name of a pre-tokenizer family. It is a form_fn (base/names.h). ERR_ARG for another
- * text. */
+/* Validate the name of a pre-tokenizer family. The function is a form_fn (base/names.h). ERR_ARG
+ * for any other text. */
 int tokenizer_family_form(const char *text, struct err *e);
 /* Read a tokenizer from a file or folder: tokenizer.json, *.model, *.tiktoken, tokenizer.bin, a
  * GGUF, a directory. `hint` is the pre-tokenizer family of files without that field, such as
- * tiktoken's: "llama-3", "qwen2", "o200k", "cl100k", "p50k", "r50k". NULL: derived from the file
- * name. The caller owns *out, which is NULL after an error. Errors are those of tokenizer_open.
- * ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a path is too long. */
+ * tiktoken's: "llama-3", "qwen2", "o200k", "cl100k", "p50k", "r50k". If `hint` is NULL, the family
+ * is derived from the file name. The caller owns *out, which is NULL after an error. Errors are
+ * those of tokenizer_open. ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a path is too
+ * long. */
 int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e);
 /* Add the tokenizer of a Hugging Face directory to the keys of a GGUF view (checkpoint_build), with
- * n_vocab tokens. Tokens without a piece are unused. A feature without a key is rejected by its
- * name, or logged if only rare texts get other ids. ERR_UNSUPPORTED for another kind of tokenizer.
- * Other errors are those of tokenizer_open and checkpoint_add_text. */
+ * n_vocab tokens. Tokens without a piece are unused. A feature without a key is an error with its
+ * name, or a warning if only rare texts get other ids. ERR_UNSUPPORTED for another kind of
+ * tokenizer. Other errors are those of tokenizer_open and checkpoint_add_text. */
 int tokenizer_put_gguf(struct checkpoint *out, const struct checkpoint *c, int n_vocab,
                        struct err *e);
 /* Append the tokenizer.json and the tokenizer_config.json of a GGUF's tokenizer. ERR_UNSUPPORTED
@@ -45,8 +46,8 @@ enum {
     /* Add BOS, EOS, CLS and SEP as the tokenizer defines. Do not add a BOS if the text already
      * begins with a BOS, for example from a chat template. */
     ENCODE_ADD_SPECIAL = 1,
-    /* Convert special tokens in the text to their ids. Without this flag they are ordinary text.
-     * Added tokens that are not special always match. */
+    /* Convert special tokens in the text to their ids. Without the flag, special tokens are
+     * ordinary text. Added tokens that are not special always match. */
     ENCODE_PARSE_SPECIAL = 2,
     /* Do not prepend the space ("▁") that some tokenizers put before a text. The text continues
      * other text. */
@@ -59,7 +60,7 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsi
                      struct ids *out, struct err *e);
 
 /* Append the ids of a pair of texts of n_text bytes, with the tokens that the tokenizer adds around
- * and between them. The maximum is n_max ids; < 0: no limit. The longer text is truncated first.
+ * and between them. Append at most n_max ids (< 0: no limit). The longer text is truncated first.
  * Set *segment1 to the first id of the second segment, relative to the first appended id; 0: one
  * segment. Errors are those of tokenizer_encode, and ERR_ARG if n_max has no room for the added
  * tokens. Any thread. */
@@ -67,7 +68,8 @@ int tokenizer_encode_pair(const struct tokenizer *t, const char *const text[2],
                           const size_t n_text[2], int64_t n_max, struct ids *out, int *segment1,
                           struct err *e);
 /* Truncate the text in ids to at most n ids. The ids are a result of tokenizer_encode with
- * ENCODE_ADD_SPECIAL. The added ids stay. left: remove the first ids of the text. */
+ * ENCODE_ADD_SPECIAL. The added ids remain. left: true to remove the first ids of the text instead
+ * of the last ids. */
 void tokenizer_truncate(const struct tokenizer *t, struct ids *ids, size_t n, bool left);
 
 /* Return a lower bound of the token count of a text of n bytes. Return 0 if a token of this
@@ -83,7 +85,7 @@ bool tokenizer_decode(const struct tokenizer *t, const int32_t *ids, size_t n, u
 
 /* Return the number of ids. */
 int tokenizer_n_vocab(const struct tokenizer *t);
-/* Return the bytes of a token inside a text, borrowed. A byte token's result is its byte. "▁"
+/* Return the bytes of a token inside a text, borrowed. The result for a byte token is its byte. "▁"
  * becomes a space. */
 const char *tokenizer_bytes(const struct tokenizer *t, int32_t id, size_t *n);
 /* Return the token's spelling in its file, borrowed. For display and `inspect`. */

@@ -35,7 +35,7 @@ static void try_file(const char *path, const char *hint)
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
         "aaaaa",
     };
-    struct tokenizer *t = (void *)path; /* a failed open must set it to NULL */
+    struct tokenizer *t = (void *)path; /* a failed open must set t to NULL */
     struct err e = {0};
     if (tokenizer_open_file(&t, path, hint, &e) != 0) {
         /* a rejection needs a message and must not return an object */

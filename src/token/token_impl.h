@@ -23,8 +23,8 @@ enum { SPACE_MARK_BYTES = 3 };
 
 enum {
     PIECES_MAX = 1 << 20, /* maximum number of pieces; larger vocabularies are rejected */
-    /* Maximum length of a piece for deriving merges by trying every cut. The time is quadratic. No
-     * vocabulary has longer pieces. */
+    /* Maximum length of a piece, in bytes, for deriving merges by trying every cut, which takes
+     * quadratic time. No known vocabulary has longer pieces. */
     PIECE_MERGE_BYTES_MAX = 512,
     ADDED_BYTES_MAX = 1024, /* maximum length of an added token; longer tokens never match */
 };
@@ -65,8 +65,8 @@ struct merge_text {
     uint32_t n_left, n_right;
 };
 
-/* Meaning of the pieces of a kind. Pieces are plain text if all fields are zero. Texts are static
- * or in the tokenizer's arena. */
+/* Spelling and handling of a tokenizer's pieces. Pieces are plain text if all fields are zero.
+ * Texts are static or in the tokenizer's arena. */
 struct token_options {
     bool byte_level;    /* true: pieces are spelled in GPT-2's byte alphabet */
     bool raw_bytes;     /* true: pieces are bytes (tiktoken) */
@@ -75,18 +75,18 @@ struct token_options {
     bool fuse_unk;      /* true: a run of unknown characters gives one unknown token */
     bool ignore_merges; /* true: a word that is a piece is not merged */
     bool newline_words; /* true: a piece of only line feeds is not merged (gemma 4) */
-    /* true: there is no merge list; a pair merges if its text is a piece, the lowest id first
+    /* true: there is no merge list; a pair merges if its text is a piece, lowest id first
      * (tiktoken) */
     bool merges_by_rank;
     /* true: there is no merge list; the pair of the highest score merges first (SentencePiece) */
     bool merges_by_score;
-    bool match_all;       /* unigram: true: control pieces are also in the lattice (Hugging Face) */
+    bool match_all;       /* unigram, true: the lattice includes control pieces (Hugging Face) */
     bool drop_lead_space; /* true: decode omits a leading space of the first token */
     bool drop_mark_only;  /* true: drop_lead_space applies to "▁", not to " " */
     bool join_pieces;     /* true: decoding puts a space between tokens; for a file without a
                            * decoder */
     bool add_bos;
-    bool word_cleanup;        /* wordpiece: true: " ." is decoded as "." */
+    bool word_cleanup;        /* wordpiece, true: " ." is decoded as "." */
     const char *word_prefix;  /* wordpiece: prefix of a piece that begins a word; NULL if none */
     const char *inner_prefix; /* wordpiece: prefix of a piece inside a word ("##"); NULL if none */
     /* wordpiece: maximum number of characters of a word; longer words are unknown */
@@ -109,7 +109,8 @@ struct trie {
     int32_t *value;    /* [n_node] id of the key that ends at the node; -1 if none */
     uint32_t n_node;   /* number of nodes; 0: empty trie */
 };
-/* Build a trie and sort key[n]. Use the last of equal keys. Return false if memory is exhausted. */
+/* Build a trie and sort key[n]. The trie has the last of equal keys. Return false if memory is
+ * exhausted. */
 bool trie_build(struct trie *t, struct trie_key *key, size_t n);
 /* Return the child of `node` for byte c; 0 if none. Node 0 is the root. */
 uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t c);
@@ -142,8 +143,8 @@ bool uni_normalize(struct buf *out, const char *p, size_t n, enum uni_form form)
  * the byte starts no character. */
 #define UNI_BAD 0xFFFFFFFFu
 int uni_next(const char *p, size_t n, uint32_t *cp);
-/* Find a short, frequent text like memmem. memmem is not used, because under a sanitizer every call
- * scans the whole remaining text. */
+/* Find a short, frequent text, like memmem. memmem itself is not used, because its sanitizer
+ * version scans the whole remaining text at every call. */
 const char *bytes_find(const char *p, size_t n, const char *what, size_t n_what);
 /* Return the length of the longest prefix of p[0, n) that consists of complete valid characters. */
 size_t uni_valid_len(const char *p, size_t n);
@@ -166,8 +167,7 @@ int regex_translate(struct buf *out, const char *pattern, size_t n, struct err *
 struct regex_work *regex_work_open(void);
 /* Free the scratch; NULL is allowed. */
 void regex_work_close(struct regex_work *w);
-/* Return true if regex_next failed because memory was exhausted. Return false if there was no
- * match. */
+/* Return true if regex_next failed because memory was exhausted, not because there was no match. */
 bool regex_work_failed(const struct regex_work *w);
 /* Find the first match in p[from, n), which is valid UTF-8. Return false if there is no match. A
  * part of the text counts as the match if matching exceeds a limit. */
@@ -199,7 +199,7 @@ enum { NORM_STEPS_MAX = 256 };
 /* Append a step and return it. NULL if memory is exhausted or there are too many steps. The result
  * is borrowed until the next append. */
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run);
-/* Run all steps on p[0, n). seam: p continues other text, so no step prepends text. */
+/* Run all steps on p[0, n). seam: true if p continues other text, so that no step prepends text. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare);
 
@@ -210,14 +210,14 @@ struct charsmap;
  * ERR_MEMORY. */
 int charsmap_open(const struct charsmap **out, struct arena *a, const void *blob, size_t n,
                   struct err *e);
-/* Append the blob of which the map was made. */
+/* Append the blob from which the map was made. */
 void charsmap_put(const struct charsmap *m, struct buf *out);
 /* Find the longest rule that matches at p. Return the number of consumed bytes; 0 if no rule
- * matches. Set *to to their replacement, borrowed from m. */
+ * matches. Set *to to the replacement of these bytes, borrowed from m. */
 size_t charsmap_longest(const struct charsmap *m, const char *p, size_t n, const char **to,
                         size_t *n_to);
-/* Find the shortest rule that matches at p, as Hugging Face does. Set *to to its replacement,
- * borrowed from m. Return false if no rule matches. */
+/* Find the shortest rule that matches at p, as Hugging Face does. Set *to to the rule's
+ * replacement, borrowed from m. Return false if no rule matches. */
 bool charsmap_first(const struct charsmap *m, const char *p, size_t n, const char **to,
                     size_t *n_to);
 
@@ -234,7 +234,7 @@ enum split_how {
 struct pretok_step {
     enum pretok_kind kind;
     enum split_how how;
-    bool invert; /* true: matches and the text between them are swapped */
+    bool invert; /* true: matches and the text between matches are exchanged */
     /* true: the pattern matches text in GPT-2's byte alphabet (after ByteLevel) */
     bool mapped;
     /* METASPACE: prepend "▁" to every piece, or to the first piece of the text */
@@ -262,7 +262,7 @@ int tokenizer_add_bert_words(struct tokenizer *t, struct err *e);
 const char *tokenizer_family(const struct tokenizer *t);
 /* Return true if the family's steps and options are those of t. */
 bool tokenizer_is_family(const struct tokenizer *t, const char *name);
-/* Return pattern k of a family, static; NULL after the last. An empty text: a step that
+/* Return pattern k of a family, static; NULL after the last. The pattern is empty for a step that
  * tokenizer.json cannot express. */
 const char *family_pattern(const char *name, int k);
 bool is_family(const char *name); /* return true if the name is in pretok.def */
@@ -291,7 +291,7 @@ bool merges_put(struct merges *m, uint32_t left, uint32_t right, uint32_t rank, 
 /* Return the slot of a pair, borrowed until the next merges_put. NULL if the pair does not
  * merge. */
 const struct merge_slot *merges_get(const struct merges *m, uint32_t left, uint32_t right);
-/* Free the table; accepts a zeroed one. */
+/* Free the table; a zeroed struct is allowed. */
 void merges_deinit(struct merges *m);
 /* Scratch of merge_run, which grows if needed. The arrays are owned. */
 struct merge_work {
@@ -307,7 +307,7 @@ struct merge_work {
 /* Merge work->sym[0, n) until no pair has a rank. Set *n to the new number of symbols. Return false
  * if memory is exhausted. */
 bool merge_run(const struct merges *m, struct merge_work *w, size_t *n);
-/* Free the scratch; accepts a zeroed one. */
+/* Free the scratch; a zeroed struct is allowed. */
 void merge_work_deinit(struct merge_work *w);
 
 /* ---- merge_build.c: sources of pairs; false if memory is exhausted ---- */
@@ -326,7 +326,7 @@ uint32_t *score_ranks(const struct tokenizer *t);
 /* The functions of a kind. All pointers are static. */
 struct token_kind {
     const char *name;
-    /* Create t->model. ERR_MEMORY: close frees the part that was made. */
+    /* Create t->model. After ERR_MEMORY, the kind's close frees a partial model. */
     int (*build)(struct tokenizer *t, struct err *e);
     /* Encode one word. Return false if memory is exhausted. */
     bool (*encode)(struct encoder *en, const char *p, size_t n);
@@ -349,7 +349,7 @@ struct tokenizer {
     struct arena arena;
     struct piece *piece; /* [n_piece] pieces by id, owned */
     size_t n_piece, piece_cap;
-    struct strmap find;            /* map of texts to ids */
+    struct strmap find;            /* map of spellings to ids */
     int32_t byte_id[256];          /* id of the piece of a single byte; -1 if none */
     const struct token_kind *kind; /* functions of the kind, static */
     void *model;                   /* tables of the kind, owned by it */
@@ -358,8 +358,8 @@ struct tokenizer {
     VEC(struct norm_step) norm;
     VEC(struct pretok_step) pretok;
     bool any_spelled; /* true if any piece has `spelled` */
-    bool from_json;   /* true: read from a tokenizer.json, whose post-processor defines the added
-                       * ids */
+    bool from_json;   /* true: read from a tokenizer.json; its post-processor defines the ids to
+                       * add */
     struct added raw, normalized;
     int32_t prefix[AFFIX_MAX], suffix[AFFIX_MAX]; /* ids that ENCODE_ADD_SPECIAL adds */
     int n_prefix, n_suffix;
@@ -371,8 +371,8 @@ struct tokenizer {
 
 struct tokenizer *
 tokenizer_open_empty(void); /* create an empty tokenizer; NULL if memory is exhausted */
-/* Store piece number `id` and copy its text. The ids between become unused if `id` is beyond the
- * end. ERR_LIMIT if the id or the length is too large, ERR_MEMORY. */
+/* Store piece number `id` and copy its text. Ids between the last piece and `id` become unused.
+ * ERR_LIMIT if the id or the length is too large, ERR_MEMORY. */
 int tokenizer_put(struct tokenizer *t, size_t id, const char *text, size_t n, enum piece_kind kind,
                   double score, struct err *e);
 /* Append a merge and copy its texts. Return false if memory is exhausted. */
@@ -401,7 +401,7 @@ struct encoder {
     struct buf text[2]; /* normalized text; spare */
     void *lattice;      /* scratch of unigram */
     size_t lattice_cap;
-    bool seam;      /* true: the text continues other text; no space is prepended */
+    bool seam;      /* true: the text continues other text, so no space is prepended */
     bool after_unk; /* true: the last id was an unknown token of the current word */
 };
 /* Append an id. Return false if memory is exhausted. */
@@ -412,7 +412,7 @@ bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n);
 
 /* ---- added.c ---- */
 
-/* Handle the text between matches. An empty span is legal. */
+/* Process the text between matches. An empty span is legal. */
 typedef bool text_fn(struct encoder *en, struct span s);
 /* Emit the matches in s and call `text` for the text between them, in order. Return false if a call
  * fails. */
@@ -451,9 +451,9 @@ int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err 
 int hf_json_read(struct tokenizer *t, const char *path, struct err *e);
 /* Return the field "type" of j; "" if absent. */
 const char *hf_type(const struct json *j);
-/* Append the steps of a normalizer or pre-tokenizer of tokenizer.json; nothing if j is not an
- * object. ERR_FORMAT or ERR_UNSUPPORTED with the name of the step, ERR_LIMIT if there are too many
- * steps, ERR_MEMORY. */
+/* Append the steps of a normalizer of tokenizer.json. Append no step if j is not an object.
+ * ERR_FORMAT or ERR_UNSUPPORTED with the name of the step, ERR_LIMIT if there are too many steps,
+ * ERR_MEMORY. */
 int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e);
 /* Append the steps of a pre-tokenizer of tokenizer.json. */
 int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e);
@@ -463,7 +463,7 @@ void hf_steps_decoder(struct tokenizer *t, const struct json *j);
  * of json_read_file and tokenizer_put. */
 int hf_config_read(struct tokenizer *t, const char *dir, struct err *e);
 /* Set *id to the id of a token that tokenizer_config.json in `dir` names, such as "pad_token".
- * -1 if there is none. Errors are those of json_read_file. */
+ * Set *id to -1 if no such token exists. Errors are those of json_read_file. */
 int hf_token_id(const struct tokenizer *t, const char *dir, const char *name, int32_t *id,
                 struct err *e);
 /* Read a file like hf_json_read. Errors are those of tokenizer_open. */

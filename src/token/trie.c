@@ -1,15 +1,17 @@
-/* trie.c - a map of byte strings to ids. One walk finds all keys that are prefixes of a text.
+/* trie.c - a map of byte strings to ids. One pass over a text finds all keys that are prefixes of
+ * the text.
  *
  * The trie is built once from sorted keys, breadth first, so that the children of a node are
- * adjacent in label order. A step is one memchr over a few bytes. A node needs 11 bytes. The upper
- * levels are used most. For the 250,000 pieces of a large vocabulary they fit into the second-level
- * cache. */
+ * adjacent in label order. A step is one memchr over few bytes. A node takes 11 bytes. The upper
+ * levels, which are used most, fit into the second-level cache for a vocabulary of 250,000
+ * pieces. */
 #include "token_impl.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Order by bytes, then by length, then by id. Keys of a subtree are then consecutive. */
+/* Compare keys by bytes, then by length, then by id, so that the keys of a subtree are
+ * consecutive. */
 static int by_bytes(const void *pa, const void *pb)
 {
     const struct trie_key *a = pa, *b = pb;
@@ -30,8 +32,8 @@ static bool trie_alloc(struct trie *t, size_t cap)
     return t->child && t->n_child && t->label && t->value;
 }
 
-/* Return the maximum number of nodes. Without shared prefixes each byte is a node. The root is one
- * further node. */
+/* Return the maximum number of nodes. If keys share no prefixes, each byte has a node. The root is
+ * one additional node. */
 static size_t node_count_max(const struct trie_key *key, size_t n)
 {
     size_t count = 1;
@@ -64,8 +66,8 @@ static void grow(struct trie *t, struct key_range *at, uint32_t node, size_t dep
     }
 }
 
-/* Build the trie breadth-first. The list of nodes itself is the queue: node n's children are
- * appended while n is visited. All nodes of a level have one depth. */
+/* Build the trie breadth-first. The list of nodes is also the queue: the children of node n are
+ * appended when n is visited. All nodes of a level have the same depth. */
 bool trie_build(struct trie *t, struct trie_key *key, size_t n)
 {
     *t = (struct trie){0};

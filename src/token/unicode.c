@@ -1,9 +1,9 @@
 /* unicode.c - character properties and normal forms, with utf8proc.
  *
- * utf8proc's own mapping sorts combining marks by exchange, in quadratic time on a text of only
- * marks. This file sorts a long run by counting, so every text takes linear time. Most text is
- * ASCII, which no form changes. ASCII text is copied, and only text next to other characters is
- * decomposed. */
+ * utf8proc's own mapping sorts combining marks by exchange, which takes quadratic time for a text
+ * that consists of marks. This file sorts a long run by counting, so that every text takes linear
+ * time. Most text is ASCII, which no normal form changes. ASCII text is copied, except for
+ * characters next to a character beyond ASCII. */
 #include "token_impl.h"
 #include "base/utf8.h"
 
@@ -52,7 +52,7 @@ bool uni_digit(uint32_t cp)
 enum lag_class { MARK, NONSPACING, PUNCT };
 static const struct lag {
     enum lag_class class;
-    bool member; /* true: published tokenizers count the range to the class */
+    bool member; /* true: the range belongs to the class in published tokenizers */
     uint32_t first, last;
 } lags[] = {
 #define IS(class, first, last)     {class, true, 0x##first, 0x##last},
@@ -83,7 +83,7 @@ bool uni_mark_nonspacing(uint32_t cp)
     return cp >= 0x300 && as_published(NONSPACING, cp, category(cp) == UTF8PROC_CATEGORY_MN);
 }
 
-/* Return true for the ranges of BERT's reference code as copied by Hugging Face, which added
+/* Return true for the ranges in Hugging Face's copy of BERT's reference code, which adds
  * 0x2B920. */
 bool uni_cjk(uint32_t cp)
 {
@@ -116,7 +116,7 @@ int uni_next(const char *p, size_t n, uint32_t *cp)
     return 1;
 }
 
-/* Return the first occurrence of n_what bytes; NULL if none. memchr on the first byte skips most
+/* Return the first occurrence of n_what bytes; NULL if none. memchr for the first byte skips most
  * text. */
 const char *bytes_find(const char *p, size_t n, const char *what, size_t n_what)
 {

@@ -1,11 +1,11 @@
 /* unigram.c - the unigram language model: the segmentation with the highest sum of piece scores
  * (Viterbi).
  *
- * One pass from the left finds, at each character, every piece that begins at that character (one
- * walk of a trie). Each piece offers a path score to the position of its end. The score of a
- * character that is not a piece is the lowest score less 10, as in SentencePiece. Sums are doubles,
- * as in Hugging Face's code and in SentencePiece since 0.2.2. Earlier versions of SentencePiece
- * used floats, which changed near ties of long texts. */
+ * One pass from the left finds every piece that begins at each character, by a trie. Each piece
+ * extends the best path to its beginning, and the best path to each position is kept. The score of
+ * a character that is not a piece is the lowest score less 10, as in SentencePiece. Sums are
+ * doubles, as in Hugging Face's code and in SentencePiece since 0.2.2. Earlier versions of
+ * SentencePiece used floats, which gave other results for nearly equal scores of long texts. */
 #include "token_impl.h"
 
 #include "base/cancel.h"
@@ -21,7 +21,7 @@ struct unigram {
     double unknown_score, score_max; /* score of an unknown character; highest score */
 };
 
-struct lattice_node { /* best path to a position in the text */
+struct lattice_node { /* best path to a byte position of the text */
     double score;
     int32_t id; /* id of the path's last piece, -1 for an unknown character, -2 if not reached */
     uint32_t start;
@@ -59,7 +59,7 @@ static void find_extremes(struct unigram *m, const struct tokenizer *t)
     m->unknown_score = low - UNKNOWN_PENALTY;
 }
 
-/* Build the trie. The trie borrows the keys' texts only during the build. */
+/* Build the trie. The keys' texts are borrowed only during the build. */
 static int unigram_build(struct tokenizer *t, struct err *e)
 {
     struct unigram *m = t->model = calloc(1, sizeof *m);
@@ -81,20 +81,21 @@ static double piece_score(const struct encoder *en, const struct unigram *m, int
 {
     const struct piece *p = &en->t->piece[id];
     if (p->kind != PIECE_USER || en->t->opt.match_all) return p->score;
-    /* SentencePiece gives a user-defined piece a higher score than all other pieces. In GGUF files
-     * its score is 0. */
+    /* SentencePiece gives a user-defined piece a higher score than all other pieces. The score of a
+     * user-defined piece in GGUF files is 0. */
     return p->match ? 0 : (double)len * m->score_max - 0.1;
 }
 
-/* Replace a path by a better path. The first of equal scores stays, as in SentencePiece. */
+/* Replace a path by a better path. The first of several paths with equal scores is kept, as in
+ * SentencePiece. */
 static void offer(struct lattice_node *to, double score, int32_t id, size_t start)
 {
     if (to->id != ID_UNREACHED && !(score > to->score)) return;
     *to = (struct lattice_node){score, id, (uint32_t)start};
 }
 
-/* Offer every piece that begins at position `at` to the position of its end. char_len is the number
- * of bytes of the character at `at`. */
+/* Extend the path to position `at` by every piece that begins there. char_len is the number of
+ * bytes of the character at `at`. */
 static void offer_pieces(const struct encoder *en, const struct unigram *m,
                          struct lattice_node *best, const char *p, size_t n, size_t at,
                          size_t char_len)
@@ -112,7 +113,7 @@ static void offer_pieces(const struct encoder *en, const struct unigram *m,
     if (!single) offer(&best[at + char_len], sum + m->unknown_score, ID_UNKNOWN, at);
 }
 
-/* Follow the best path back from the end. Write the ends of its pieces, last first, to
+/* Follow the best path back from the end. Write the ends of the path's pieces, last first, to
  * en->merge.sym. */
 static bool trace_back(struct encoder *en, const struct lattice_node *best, size_t n, size_t *n_end)
 {
@@ -125,8 +126,8 @@ static bool trace_back(struct encoder *en, const struct lattice_node *best, size
     return true;
 }
 
-/* Encode p[0, n) by the best path. best is [n + 1]: node i is the best path to byte i. Only ends of
- * characters and pieces are reached. */
+/* Encode p[0, n) by the best path. best is [n + 1], and best[i] is the best path to byte i. Only
+ * ends of characters and pieces are reached. */
 static bool unigram_encode(struct encoder *en, const char *p, size_t n)
 {
     const struct unigram *m = en->t->model;

@@ -1,5 +1,5 @@
-/* wordpiece.c - WordPiece: repeatedly take the longest piece from the left. A word is unknown if
- * pieces cannot cover it.
+/* wordpiece.c - WordPiece: repeatedly remove the longest piece at the beginning of the rest of the
+ * word. A word is unknown if pieces cannot cover it.
  *
  * There are two tries: pieces that may begin a word, and pieces inside a word. BERT's vocab.txt
  * marks the pieces inside a word ("##ing"). GGUF marks the pieces that begin a word ("▁walk"). */
@@ -10,7 +10,7 @@
 
 /* Tables of the kind. All memory is owned. */
 struct wordpiece {
-    struct trie head, tail; /* numbers of pieces at the beginning of a word and inside */
+    struct trie head, tail; /* tries of pieces at the beginning of a word and inside a word */
 };
 
 static void wordpiece_close(struct tokenizer *t)
@@ -23,7 +23,7 @@ static void wordpiece_close(struct tokenizer *t)
     t->model = NULL;
 }
 
-/* Remove the prefix from the text. Return false if the text does not begin with it. */
+/* Remove the prefix from the text. Return false if the text does not begin with the prefix. */
 static bool strip_prefix(const char *prefix, const char **p, uint32_t *n)
 {
     size_t len = strlen(prefix);
@@ -34,7 +34,7 @@ static bool strip_prefix(const char *prefix, const char **p, uint32_t *n)
 }
 
 /* Set the text that a piece matches at the head of a word or inside a word. Return false if the
- * piece never occurs at that place. */
+ * piece never occurs there. */
 static bool key_of(const struct tokenizer *t, size_t id, bool head, struct trie_key *key)
 {
     const struct piece *p = &t->piece[id];
@@ -62,7 +62,7 @@ static bool build_trie(struct trie *out, const struct tokenizer *t, bool head)
     return ok;
 }
 
-/* Build both tries. Only memory can be exhausted here. */
+/* Build both tries. ERR_MEMORY is the only error. */
 static int wordpiece_build(struct tokenizer *t, struct err *e)
 {
     struct wordpiece *m = t->model = calloc(1, sizeof *m);
