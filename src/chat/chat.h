@@ -3,8 +3,8 @@
  *   messages + tools --template_render--> prompt text          (to the tokenizer)
  *   generated text --chat_parser_push--> reasoning, content, tool calls
  *
- * A template is Jinja, as published with the model. A template is compiled once and immutable, so
- * any thread may render it. One thread at a time uses a parser, a track or a message. Template and
+ * A template is Jinja, as published with the model. A compiled template is immutable, so any thread
+ * may render it. One thread at a time uses a parser, a track or a message. Template and
  * conversation are hostile input. Steps, nesting, memory and output are limited. */
 #ifndef QUOTH_CHAT_CHAT_H
 #define QUOTH_CHAT_CHAT_H
@@ -20,7 +20,7 @@
 struct template;
 
 /* Compile n bytes of UTF-8 template source, at most 1 MiB. The source is copied. The caller owns
- * *t, which is NULL after an error. ERR_FORMAT contains line and column, ERR_LIMIT the size.
+ * *t, which is NULL after an error. ERR_FORMAT with line and column, ERR_LIMIT with the size,
  * ERR_MEMORY. template_open renders small conversations to detect the features of the template,
  * which takes up to milliseconds. */
 int template_open(struct template **t, const char *source, size_t n, struct err *e);
@@ -41,11 +41,11 @@ struct template_caps {
     bool object_arguments; /* true: arguments of calls are an object, not a JSON string */
     bool reasoning;        /* true: the template has a thinking block (template_thinking) */
 };
-/* Return the abilities of a template, borrowed from t. */
+/* Return the features of a template, borrowed from t. */
 const struct template_caps *template_caps(const struct template *t);
 
 /* Get the marks around reasoning, e.g. "<think>\n" and "\n</think>\n\n". Both are NULL if the
- * template has no reasoning. They are valid as long as t. */
+ * template has no reasoning. The texts are valid as long as t. */
 void template_thinking(const struct template *t, const char **open, const char **close);
 
 /* Limits of one rendering; 0: default. The rendering fails with ERR_LIMIT if it exceeds a limit. */
@@ -95,12 +95,11 @@ struct chat_turn {
  * first adapted to the template. Null content becomes "". Lists of text parts are joined. Arguments
  * of calls become objects or strings. An unsupported system message is merged into the next
  * message.
- *   turn  start of the assistant's turn in the prompt; NULL: not needed. NULL saves a second
- *         rendering. answer_only usually also saves it.
- * Return ERR_ARG for an invalid conversation, a message that the template ignores, or the
- * template's raise_exception. Return ERR_UNSUPPORTED for a content part that the template does not
- * support. Return ERR_LIMIT if the rendering exceeds a limit. Return ERR_MEMORY. *out is unchanged
- * after an error. Any thread. */
+ *   turn  start of the assistant's turn in the prompt; NULL: not needed. NULL avoids a second
+ * rendering; answer_only usually also avoids it. Return ERR_ARG for an invalid conversation, a
+ * message that the template ignores, or the template's raise_exception. Return ERR_UNSUPPORTED for
+ * a content part that the template does not support. Return ERR_LIMIT if the rendering exceeds a
+ * limit. Return ERR_MEMORY. *out is unchanged after an error. Any thread. */
 int template_render(const struct template *t, const struct conversation *c, struct buf *out,
                     struct chat_turn *turn, struct err *e);
 
@@ -111,7 +110,7 @@ int template_clock(const char *date, int64_t *now, struct err *e);
 /* ---- parsing model output ---- */
 
 /* Incremental parser of generated text. The parser accepts every text, because malformed parts are
- * content. The concatenated deltas do not depend on the cuts between pieces of text. */
+ * content. The concatenated deltas do not depend on the division of the text into pieces. */
 struct chat_parser;
 
 enum chat_delta_kind { CHAT_REASONING, CHAT_CONTENT, CHAT_CALL };
@@ -134,11 +133,11 @@ typedef void chat_delta_fn(void *ctx, const struct chat_delta *d);
  * them. */
 struct chat_expected {
     bool closed;   /* true: reasoning ends only at its mark */
-    bool either;   /* true: the message is either calls or content */
+    bool either;   /* true: the message consists of either calls or content */
     bool verbatim; /* true: content contains no marks of reasoning and no marks to remove */
     bool complete; /* true: the arguments of each call are whole JSON, if the family writes JSON */
-    /* text between reasoning and content, borrowed; all other blanks are content; NULL: any
-     * blanks */
+    /* text between reasoning and content, borrowed; all other blanks are content. NULL: any blanks
+     * are removed */
     const char *gap;
 };
 
@@ -147,8 +146,8 @@ struct chat_parser_options {
      * remain content */
     const char *tool_parser, *reasoning_parser;
     /* The request's tools, borrowed until the parser is closed; NULL if unknown. Some families
-     * write arguments as raw text. The tool's schema gives the type of such an argument. A value of
-     * unknown type is JSON if the text is valid JSON. */
+     * write arguments as raw text, which has the type of the tool's schema. A value of unknown type
+     * is JSON if the text is valid JSON. */
     const struct json *tools;
     /* true: calls are content. The tool parser only removes the marks of its family from
      * content. */
@@ -156,16 +155,16 @@ struct chat_parser_options {
     struct chat_expected expected; /* guaranteed properties of the text; zeroed if none */
 };
 
-/* Open a parser. The caller owns *p, which is NULL after an error. Return ERR_ARG for an unknown
- * name, with a list of the available ones. ERR_MEMORY. One thread at a time. */
+/* Open a parser. The caller owns *p, which is NULL after an error. ERR_ARG for an unknown name,
+ * with a list of the available names. ERR_MEMORY. One thread at a time. */
 int chat_parser_open(struct chat_parser **p, const struct chat_parser_options *o, struct err *e);
 void chat_parser_close(struct chat_parser *p); /* free p; p may be NULL */
 
 /* Parse the next piece of text. fn: callback for deltas; NULL: no deltas are emitted. The caller
- * passes NULL for the prompt's n_answer bytes if the client already has them. */
+ * passes NULL for the n_answer bytes of the prompt if the client already has these bytes. */
 void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_delta_fn *fn,
                       void *ctx);
-/* End the text: emit everything pending. */
+/* End the text: emit all pending deltas. */
 void chat_parser_finish(struct chat_parser *p, chat_delta_fn *fn, void *ctx);
 
 /* Parts of a message. chat_parser_place returns the part at the end of the pushed text. */
@@ -181,9 +180,9 @@ enum chat_place chat_parser_place(const struct chat_parser *p);
 /* Return true if memory ran out. The deltas emitted since chat_parser_open are then incomplete. */
 bool chat_parser_failed(const struct chat_parser *p);
 
-/* Search for the reasoning in a text that arrives byte by byte. It has the marks of a parser's
- * family. Its size is fixed, so a copy is a fork, and an old copy undoes text. A zeroed struct
- * finds no reasoning. */
+/* State of a search for reasoning in a text that arrives byte by byte. The marks are those of a
+ * parser's family. The size of the struct is fixed, so that a copy of it saves the state. A zeroed
+ * struct finds no reasoning. */
 struct chat_track {
     const struct reason_family *family; /* static; NULL: no reasoning */
     unsigned char place;                /* enum in track.c */
@@ -227,15 +226,15 @@ struct chat_tool {
     size_t n_name;
     const char *schema; /* JSON Schema of its arguments, borrowed [n_schema]; NULL: any object */
     size_t n_schema;
-    /* text of the argument `input`, the only one, as a member of a structural tag, borrowed
-     * [n_input]; NULL: the arguments are those of the schema */
+    /* text of the only argument, `input`, as a member of a structural tag, borrowed [n_input];
+     * NULL: the schema defines the arguments */
     const char *input;
     size_t n_input;
     size_t i; /* index of the function in the request's tools, for errors */
 };
 
-/* The permitted forms of an answer. It has reasoning if `place` permits reasoning, then calls,
- * content, or free text that contains calls. */
+/* The permitted forms of an answer: reasoning if `place` permits it, then calls, content, or free
+ * text that contains calls. */
 struct chat_answer {
     const struct template *t;                   /* template, borrowed; NULL if none */
     const char *tool_parser, *reasoning_parser; /* borrowed; NULL if none */
@@ -244,7 +243,7 @@ struct chat_answer {
     const struct chat_tool *tool; /* permitted functions, borrowed [n_tool] */
     size_t n_tool;                /* 0: no calls */
     bool one_call;
-    bool no_text;      /* true: the answer is calls or `content`, without other text */
+    bool no_text;      /* true: the answer consists of calls or `content`, without other text */
     bool begun;        /* true: the prompt has begun the content */
     bool no_reasoning; /* true: no reasoning may begin */
     /* format of the content in a structural tag, borrowed [n_content]; NULL if none */
@@ -266,8 +265,8 @@ int chat_answer_tag(struct buf *out, const struct chat_answer *a, struct err *e)
 /* Return the properties that the grammar of answer `a` guarantees to the parser. */
 struct chat_expected chat_answer_expected(const struct chat_answer *a);
 
-/* Return true if calls of the parser's family begin with a mark. After false, a whole message may
- * be a call or other JSON. */
+/* Return true if calls of the parser's family begin with a mark. If the result is false, a whole
+ * message may be a call or other JSON. */
 bool chat_calls_are_marked(const char *tool_parser);
 
 /* Return the blanks that the template writes between reasoning and content. The text is static, or
@@ -287,7 +286,7 @@ struct chat_message {
     size_t n_call, cap_call;
     bool failed; /* true if memory ran out, which leaves the message incomplete */
 };
-/* Append a delta to `message`, a struct chat_message. chat_message_add is a chat_delta_fn. */
+/* Append a delta to `message`, a struct chat_message. The function is a chat_delta_fn. */
 void chat_message_add(void *message, const struct chat_delta *d);
 /* Free the texts and the calls of the message. A zeroed message is allowed. */
 void chat_message_deinit(struct chat_message *m);

@@ -1,6 +1,6 @@
 /* Goal: templates, conversations and model output do not crash the program or exceed its limits. A
- * text in pieces gives the same result. Method: mutate a template, a conversation or an output,
- * with the other inputs fixed, under small limits. Parse output whole and in pieces. */
+ * text in pieces gives the same result as the whole text. Method: mutate a template, a conversation
+ * or an output under small limits. The other inputs are fixed. Parse output whole and in pieces. */
 #include "chat/chat.h"
 #include "../../tests/fuzz/fuzz.h"
 
@@ -62,7 +62,7 @@ static void render_case(const struct template *t, const struct json *j, enum cha
     buf_deinit(&out);
 }
 
-/* Append a fragment of the language. Random mutations alone seldom form whole statements. */
+/* Append a fragment of the language. Random mutations seldom form whole statements. */
 static void add_fragment(struct buf *b, uint8_t c)
 {
     static const char *const fragments[] = {"{{ ",
@@ -199,8 +199,8 @@ static void read_output(struct chat_message *m, const char *text, size_t n, size
     chat_parser_close(p);
 }
 
-/* Search for the reasoning of the family, whole and in pieces. Both must agree after the decision
- * of the message's parser. */
+/* Search for the reasoning of the family, whole and in pieces. The results must be equal after the
+ * message's parser has found the place. */
 static void track_output(const char *text, size_t n, size_t n_piece)
 {
     struct chat_track whole, cut;
@@ -224,7 +224,7 @@ static void track_output(const char *text, size_t n, size_t n_piece)
     enum chat_place place = chat_parser_place(p);
     if (chat_track_inside(&cut) != inside || chat_track_ended(&cut) != chat_track_ended(&whole))
         abort();
-    /* a message of harmony has several blocks, which only the search anywhere finds */
+    /* a message of harmony has several blocks, which only a search with `anywhere` finds */
     bool same = !known || anywhere || whole.anywhere || place == CHAT_UNDECIDED;
     if (!same && inside != (place == CHAT_INSIDE)) abort();
     chat_parser_close(p);
@@ -235,7 +235,7 @@ static bool differs(const struct buf *a, const struct buf *b)
     return a->n != b->n || (a->n > 0 && memcmp(a->data, b->data, a->n) != 0);
 }
 
-/* Append a fragment of a family's syntax. Random bytes alone seldom form marks. */
+/* Append a fragment of a family's syntax. Random bytes seldom form marks. */
 static void add_mark(struct buf *b, uint8_t c)
 {
     static const char *const marks[] = {"<tool_call>",

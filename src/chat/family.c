@@ -11,7 +11,7 @@ static bool has_items(struct val v)
     return v.kind == V_LIST && v.list->n > 0;
 }
 
-/* Adapt to gpt-oss: the reasoning field is "thinking". "thinking" replaces content in a message
+/* Adapt to gpt-oss: the reasoning field is "thinking". "thinking" replaces the content of a message
  * with tool calls. */
 static void adjust_harmony(struct render *r, const struct template *t, struct list *messages)
 {
@@ -36,7 +36,7 @@ static void adjust_lfm2(struct render *r, const struct template *t, struct list 
     }
 }
 
-/* Adapt to StepFun: remove white space around contents. With that white space the model repeats
+/* Adapt to StepFun: remove white space around contents, because white space makes the model repeat
  * itself. */
 static void adjust_stepfun(struct render *r, const struct template *t, struct list *messages)
 {
@@ -65,8 +65,8 @@ static struct val tool_result(struct render *r, struct val content)
     return content.kind == V_TEXT ? val_from_json_text(r, content) : content;
 }
 
-/* Append the result of one call. The name comes from the call at the same position, because
- * messages of role tool often lack one. */
+/* Append the result of one call. The name is that of the call at the same position, because
+ * messages of role tool often have no name. */
 static void add_response(struct render *r, struct list *responses, struct val calls,
                          struct val message)
 {
@@ -81,7 +81,8 @@ static void add_response(struct render *r, struct list *responses, struct val ca
 }
 
 /* Merge an assistant message with calls, its results and the following answer into one message.
- * Newer templates do this themselves. Their first comment identifies them. */
+ * Do nothing for newer templates, which merge messages themselves. Their first comment identifies
+ * them. */
 static void adjust_gemma4(struct render *r, const struct template *t, struct list *messages)
 {
     uint32_t out = 0;
@@ -135,8 +136,8 @@ static void sort_results(struct render *r, const struct list *calls, struct val 
     }
 }
 
-/* Sort the results of each turn. Results follow the calls of the last assistant message. Clients
- * may send them in any order. */
+/* Sort the results of each turn in the order of the calls of the last assistant message, because
+ * clients may send results in any order. */
 static void adjust_deepseek_v4(struct render *r, const struct template *t, struct list *messages)
 {
     (void)t;
@@ -211,8 +212,8 @@ static const struct family families[] = {
     {.name = "firefunction", .has = {"functools[", "+ functions"}, .adjust = adjust_firefunction},
 };
 
-/* Return true if a template's source has the texts of a family. All texts of `has` must be in the
- * source, and `lacks` must not. */
+/* Return true if a template's source has the texts of a family. The source must contain all texts
+ * of `has`, and must not contain `lacks`. */
 static bool fits(const struct family *f, const char *source)
 {
     for (int i = 0; i < 4 && f->has[i]; i++)

@@ -5,8 +5,8 @@
  *
  * The prompt ends with <|start|>assistant. A message to functions.NAME is a call, on any channel.
  * The channel "analysis" is reasoning, and all other channels are content. The parser removes
- * messages to other recipients, which call tools that no request declares. Text without a header is
- * content. */
+ * messages to other recipients, because they call tools that no request declares. Text without a
+ * header is content. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
@@ -22,7 +22,7 @@ static bool contains_word(const char *text, size_t n, const char *word)
     return memmem(text, n, word, strlen(word)) != NULL;
 }
 
-/* Emit text of the body by its kind, and return n. */
+/* Emit text of the body as the kind of the body requires. Return n. */
 static size_t emit(struct parser_stage *s, const char *text, size_t n)
 {
     switch (s->call.part) {
@@ -40,7 +40,8 @@ static size_t emit(struct parser_stage *s, const char *text, size_t n)
     return n;
 }
 
-/* Copy the name after to=functions. in a header. Return false if the header has no such name. */
+/* Copy the name that follows "to=functions." in a header. Return false if the header has no such
+ * name. */
 static bool read_recipient(const char *text, size_t n, char name[NAME_ROOM])
 {
     const char *p = memmem(text, n, function_mark, sizeof function_mark - 1);
@@ -94,7 +95,7 @@ static enum call_verdict is_header(const char *text, size_t n)
 }
 
 /* Consume a header up to <|message|>. Text without a header is content. A header has at most
- * HEADER_BYTES_MAX bytes, so a model that never ends a header cannot fill memory. */
+ * HEADER_BYTES_MAX bytes, which limits the memory for a header without an end. */
 static size_t step_header(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     static const char message[] = "<|message|>", start[] = "<|start|>";

@@ -5,11 +5,12 @@
  *   name --> scopes, inner to outer --> globals (the context) --> builtin functions --> undefined
  *
  * An undefined name is a value with a name, not a failure. Such a value prints as nothing and is
- * false. Its attributes, calls and arithmetic fail with the name in the message. jinja2's default
- * Undefined has the same properties, and templates use them to test optional fields.
+ * false. Attributes, calls and arithmetic of an undefined value fail with the name in the message.
+ * jinja2's default Undefined has the same properties, which templates use to test optional fields.
  *
  * Before an operation that may fail, r->at is reset to the offset of the operation's node. The
- * operands have moved it, and error messages give the place of the operator. */
+ * evaluation of the operands has changed r->at, and error messages must give the place of the
+ * operator. */
 #include "chat/jinja_impl.h"
 
 #include "base/check.h"
@@ -17,8 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The code is ERR_ARG, because a failure is a fault of the request, such as messages in a wrong
- * order. jinja_fail_code reports exceeded limits of the caller as ERR_LIMIT. */
+/* The code is ERR_ARG, because failures have their cause in the request, such as messages in a
+ * wrong order. jinja_fail_code reports exceeded limits of the caller as ERR_LIMIT. */
 struct val jinja_fail(struct render *r, const char *fmt, ...)
 {
     struct err sentence = {0};
@@ -41,7 +42,7 @@ void jinja_fail_code(struct render *r, int code, const char *fmt, ...)
     r->rc = jinja_err(r->err, code, r->source, r->at, "%s", sentence.text);
 }
 
-/* Steps measure work and not time, so the same request fails at the same place on every machine.
+/* Steps measure work instead of time, so that a request fails at the same place on every machine.
  * Functions charge a share of their bytes: n / 256 for a memcpy, n / 2 for a slow loop. */
 bool render_charge(struct render *r, uint64_t n_step)
 {
@@ -53,7 +54,7 @@ bool render_charge(struct render *r, uint64_t n_step)
     return r->rc == 0;
 }
 
-/* A recursion counts as one step. So a loop that only recurses also ends. */
+/* A recursion counts as one step, so that a template that only recurses also ends. */
 bool render_enter(struct render *r)
 {
     if (!render_charge(r, 1)) return false;
@@ -109,8 +110,8 @@ const struct val *scope_find(struct render *r, const struct scope *s, uint32_t s
     return NULL;
 }
 
-/* Return the value of a name. The context and builtins are the outermost scopes. A variable of the
- * context hides a builtin of the same name. */
+/* Return the value of a name. The context and the builtins are the outermost scopes. A variable of
+ * the context hides a builtin of the same name. */
 static struct val eval_name(struct render *r, const struct node *n)
 {
     const struct val *v = scope_find(r, r->scope, n->sym);
@@ -159,12 +160,12 @@ static struct args eval_args(struct render *r, const struct node *first)
     struct list positional = {0}, kw = {0};
     for (const struct node *n = first; n && r->rc == 0; n = n->next)
         eval_arg(r, n, &positional, &kw);
-    /* kw alternates names and values, so it is an array of struct kwarg */
+    /* kw contains names and values alternately, so it is an array of struct kwarg */
     return (struct args){
         .v = positional.v, .n = positional.n, .kw = (struct kwarg *)kw.v, .n_kw = kw.n / 2};
 }
 
-/* Return an empty text at the first call and the separator at later ones. */
+/* Return an empty text at the first call and the separator at later calls. */
 static struct val joiner_call(struct cycler *joiner)
 {
     CHECK(joiner->items.n > 0, "call %u of a joiner without separator", joiner->i);
@@ -206,12 +207,12 @@ static struct val eval_filter(struct render *r, const struct node *n, struct val
     const struct builtin *filter = filter_find(n->text, n->n);
     struct args args = eval_args(r, n->b);
     r->at = n->at;
-    /* the parser accepts unknown names in branches that may never run */
+    /* the parser accepts unknown filters in branches that may never run */
     if (!filter) jinja_fail(r, "unknown filter \"%.*s\"", (int)n->n, n->text);
     return r->rc == 0 ? filter->fn(r, self, &args) : VAL_UNDEFINED;
 }
 
-/* The last filter of x|f|g is the root of the tree, so the recursion applies the first one
+/* The last filter of x|f|g is the root of the tree, so the recursion applies the first filter
  * first. */
 struct val eval_filters(struct render *r, const struct node *n, struct val body)
 {
@@ -233,7 +234,8 @@ static struct val eval_test(struct render *r, const struct node *n)
 
 /* ---- literals and access ---- */
 
-/* Evaluate a list or tuple literal to a new value at each run, because lists can be changed. */
+/* Evaluate a list or tuple literal to a new value at each run, because a template can change
+ * lists. */
 static struct val eval_items(struct render *r, const struct node *n)
 {
     struct val v = val_list(r, n->kind == N_LIST ? V_LIST : V_TUPLE, 0);
@@ -242,7 +244,7 @@ static struct val eval_items(struct render *r, const struct node *n)
     return v;
 }
 
-/* Evaluate a dict literal. A key that occurs twice keeps its first place and its last value. */
+/* Evaluate a dict literal. A key that occurs twice has its first place and its last value. */
 static struct val eval_dict(struct render *r, const struct node *n)
 {
     struct val v = val_dict(r, V_DICT);
@@ -272,7 +274,7 @@ static struct val eval_item(struct render *r, const struct node *n)
 
 /* ---- operators ---- */
 
-/* Evaluate +a or -a. A bool becomes an integer, as in Python. -a is 0 - a, which checks the
+/* Evaluate +a or -a. A bool becomes an integer, as in Python. Compute -a as 0 - a, which checks the
  * overflow of -INT64_MIN. */
 static struct val eval_sign(struct render *r, const struct node *n)
 {
@@ -329,7 +331,7 @@ static struct val eval_binary(struct render *r, const struct node *n)
     return r->rc == 0 ? val_binary(r, n->op, a, b) : VAL_UNDEFINED;
 }
 
-/* Evaluate only the chosen branch of an inline if. The result is undefined without an else. */
+/* Evaluate only the selected branch of an inline if. The result is undefined without an else. */
 static struct val eval_cond(struct render *r, const struct node *n)
 {
     if (val_truth(eval(r, n->b))) return eval(r, n->a);

@@ -1,8 +1,8 @@
 /* jinja_exec.c - statements: output, loops, definitions.
  *
  * For loops, macros, call blocks, with blocks and generation blocks have a scope. An if statement
- * has none. The scope of a macro is inside the scope of its definition. All iterations of a loop
- * share one scope. The interpreter empties that scope between iterations. */
+ * has no scope. The scope of a macro is inside the scope of its definition. All iterations of a
+ * loop share one scope. The interpreter empties that scope between iterations. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -63,7 +63,8 @@ static struct val exec_capture_inside(struct render *r, const struct node *body)
     return v;
 }
 
-/* Execute a body in a new scope inside the current scope. break and continue pass through. */
+/* Execute a body in a new scope inside the current scope. break and continue also end the enclosing
+ * statements. */
 static enum flow exec_inside(struct render *r, const struct node *body)
 {
     struct scope *outer = r->scope;
@@ -112,7 +113,8 @@ static void exec_loop(struct render *r, const struct node *n, struct val over, s
                       int level)
 {
     struct scope *outer = r->scope;
-    /* the body of a recursive call runs in the scope around the loop, not in that of the call */
+    /* the body of a recursive call runs in the scope around the loop, not in the scope of the
+     * call */
     struct list *items = r->rc == 0 ? val_iterate(r, over) : NULL;
     r->scope = around;
     if (items && n->c) items = loop_filter(r, n, items);
@@ -174,7 +176,8 @@ static void bind_params(struct render *r, struct scope *s, const struct node *pa
     scope_set(r, s, SYM_VARARGS, rest);
 }
 
-/* Return true if the keyword is a parameter or `caller`. Others are collected in kwargs. */
+/* Return true if the keyword is a parameter or `caller`. The variable kwargs collects all other
+ * keywords. */
 static bool is_param(const struct node *params, struct val name)
 {
     for (; params; params = params->next)
@@ -182,8 +185,8 @@ static bool is_param(const struct node *params, struct val name)
     return text_is(name, "caller");
 }
 
-/* Set the variables kwargs and caller. The body of a call block uses those of the surrounding macro
- * instead. */
+/* Set the variables kwargs and caller. The body of a call block uses these variables of the
+ * surrounding macro instead. */
 static void bind_keywords(struct render *r, struct scope *s, const struct node *params,
                           const struct args *args)
 {
@@ -212,8 +215,8 @@ struct val macro_call(struct render *r, const struct macro *macro, const struct 
     return v;
 }
 
-/* Return a macro value. It refers to the current scope, which is in the rendering's arena, so a
- * closure needs no copy. */
+/* Return a macro value. The macro refers to the current scope, which is in the rendering's arena,
+ * so a closure needs no copy. */
 static struct val macro_new(struct render *r, const struct node *n)
 {
     struct macro *macro = render_push(r, 1, sizeof *macro);
@@ -238,7 +241,7 @@ static void exec_call_block(struct render *r, const struct node *n)
 /* ---- if, with, and dispatch by kind ---- */
 
 /* Execute the first branch whose condition is true. An elif is the only node of its parent's c,
- * with op 'e'. So a chain of any length needs no recursion. */
+ * with op 'e', so that a chain of any length needs no recursion. */
 static enum flow exec_if(struct render *r, const struct node *n)
 {
     while (n && r->rc == 0) {

@@ -1,7 +1,7 @@
 /* jinja_filter.c - filters of single values: text, numbers, JSON. Filters of sequences are in
  * jinja_seq.c.
  *
- * All three forms of a call use builtin_fn: value|f, map('f') and a filter block. */
+ * Calls have three forms, which all use builtin_fn: value|f, map('f') and a filter block. */
 #include "chat/jinja_impl.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@
 
 /* ---- arguments ---- */
 
-/* Return argument i or the keyword argument `name`. NULL if both are absent. The index of the list
- * is that of Python's signature. */
+/* Return argument i or the keyword argument `name`. NULL if both are absent. The index of an
+ * argument is its position in Python's signature. */
 const struct val *arg(const struct args *a, uint32_t i, const char *name)
 {
     if (i < a->n) return &a->v[i];
@@ -32,7 +32,7 @@ bool arg_bool(const struct args *a, uint32_t i, const char *name, bool fallback)
     return v ? val_truth(*v) : fallback;
 }
 
-/* None gives the fallback. A float is an error, as in Python. */
+/* Return the fallback for None. A float is an error, as in Python. */
 int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
                 int64_t fallback)
 {
@@ -44,7 +44,7 @@ int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *
     return fallback;
 }
 
-/* A NULL fallback makes the argument required. */
+/* The argument is required if the fallback is NULL. */
 struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name,
                     const char *fallback)
 {
@@ -76,7 +76,7 @@ static void add_ascii_case(struct buf *b, char c, char mode, bool first, bool *w
     buf_add_char(b, lower && up ? c - 32 : upper && !up ? c + 32 : c);
 }
 
-/* Invalid UTF-8 is copied. A letter begins a word after each character that has no case, as in
+/* Copy invalid UTF-8. A letter begins a word after each character that has no case, as in
  * str.title(). */
 struct val text_case(struct render *r, struct val v, char mode)
 {
@@ -154,7 +154,7 @@ struct val filter_safe(struct render *r, struct val self, const struct args *a)
     return v;
 }
 
-/* The spelling of the entities is that of markupsafe. */
+/* Use markupsafe's spelling of the entities. */
 struct val filter_escape(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -184,7 +184,7 @@ struct val filter_trim(struct render *r, struct val self, const struct args *a)
     return r->rc == 0 ? strip.method->fn(r, v, a) : v;
 }
 
-/* An empty `from` matches before each code point and at the end, as in Python. */
+/* An empty `from` matches before each code point and at the end of the text, as in Python. */
 struct val text_replace(struct render *r, struct val v, struct val from, struct val to,
                         int64_t count)
 {
@@ -216,7 +216,7 @@ struct val filter_replace(struct render *r, struct val self, const struct args *
     return r->rc == 0 ? text_replace(r, v, from, to, count) : VAL_UNDEFINED;
 }
 
-/* Append a line with its indentation. Empty lines get none unless `blank` is true. */
+/* Append a line with its indentation. Empty lines get no indentation unless `blank` is true. */
 static void indent_line(struct render *r, struct val width, const char *line, size_t n, bool blank)
 {
     if (n > 0 || blank) buf_add(&r->out, width.s, width.n);
@@ -254,7 +254,7 @@ struct val filter_center(struct render *r, struct val self, const struct args *a
     struct val v = val_str(r, self);
     int64_t width = arg_int(r, a, 0, "width", 80), pad = width - text_count(r, v);
     if (pad <= 0 || r->rc != 0) return v;
-    /* Python puts an odd blank on the left if the width is also odd */
+    /* like Python, put the odd blank on the left if the width is also odd */
     int64_t left = pad / 2 + (pad & width & 1);
     struct val blank = val_text(" ", 1);
     struct val text = val_binary(r, '+', val_binary(r, '*', blank, val_int(left)), v);
@@ -384,7 +384,7 @@ static struct val real_to_int(struct val fallback, double d)
     return fabs(d) < 9.2e18 ? val_int((int64_t)d) : fallback;
 }
 
-/* A text that is no integer is read as a float, as in jinja2: "3.7"|int is 3. */
+/* Read a text that is not an integer as a float, as in jinja2: "3.7"|int is 3. */
 struct val filter_int(struct render *r, struct val self, const struct args *a)
 {
     const struct val *given = arg(a, 0, "default");
@@ -410,8 +410,8 @@ struct val filter_float(struct render *r, struct val self, const struct args *a)
     return given ? *given : val_real(0);
 }
 
-/* "common" rounds the decimal text to nearest even, as Python's round does. An int stays an int
- * with a precision of at least 0. */
+/* "common" rounds the decimal text to nearest even, as Python's round does. An int remains an int
+ * if the precision is at least 0. */
 struct val filter_round(struct render *r, struct val self, const struct args *a)
 {
     int64_t precision = arg_int(r, a, 0, "precision", 0);
@@ -446,8 +446,8 @@ static void style_indent(struct render *r, struct json_style *style, const struc
     style->n_item_sep = 1;
 }
 
-/* jinja2 escapes <, >, & and ' for HTML. transformers replaces the filter by one without escapes,
- * which templates expect. */
+/* jinja2 escapes <, >, & and ' for HTML. transformers replaces jinja2's filter by a filter without
+ * escapes, which templates expect. */
 struct val filter_tojson(struct render *r, struct val self, const struct args *a)
 {
     struct json_style style = {.item_sep = ", ", .n_item_sep = 2, .key_sep = ": ", .n_key_sep = 2};
@@ -500,10 +500,10 @@ static struct val own_json(struct render *r, struct json *j)
 }
 
 /* Limits of JSON texts inside a template. Parsing needs up to a hundred times the size of the text,
- * so a check of the arena's limit after it would be too late. */
+ * so a check of the arena's limit after parsing would be too late. */
 static const struct json_limits inner_limits = {.depth_max = 200, .node_max = 1 << 20};
 
-/* Invalid JSON fails the rendering. */
+/* Fail the rendering if the JSON is invalid. */
 struct val filter_from_json(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -518,7 +518,8 @@ struct val filter_from_json(struct render *r, struct val self, const struct args
     return own_json(r, j);
 }
 
-/* Invalid JSON is not an error here, because arguments of earlier calls come from models. */
+/* Return the text itself if it is invalid JSON, because arguments of earlier calls are written by
+ * models. */
 struct val val_from_json_text(struct render *r, struct val text)
 {
     struct json *j = NULL;
@@ -530,7 +531,7 @@ struct val val_from_json_text(struct render *r, struct val text)
     return rc == 0 ? own_json(r, j) : text;
 }
 
-/* With the second argument true, each false value also gets the default. */
+/* If the second argument is true, false values also get the default. */
 struct val filter_default(struct render *r, struct val self, const struct args *a)
 {
     (void)r;

@@ -22,8 +22,8 @@ struct spec {
     int width, precision;   /* -1 if absent */
 };
 
-/* Read digits at s[*i]. -1 if there are none. Large numbers become WIDTH_MAX, so that a width
- * cannot exhaust memory. */
+/* Read digits at s[*i]. Return -1 if there are no digits. Large numbers become WIDTH_MAX, so that a
+ * width cannot exhaust memory. */
 static int read_number(const char *s, size_t n, size_t *i)
 {
     int x = -1;
@@ -120,13 +120,14 @@ static void number_digits(struct render *r, struct val v, const struct spec *p, 
     }
 }
 
-/* Append the fill `count` times; none if count is negative. */
+/* Append the fill `count` times. Append nothing if count is negative. */
 static void out_fill(struct render *r, const struct spec *p, int count)
 {
     for (int i = 0; i < count; i++) buf_add(&r->out, p->fill, (size_t)p->n_fill);
 }
 
-/* Write sign and body in a field of the spec's width. '=' puts the fill between sign and digits. */
+/* Write sign and body in a field of the spec's width. The alignment '=' puts the fill between sign
+ * and digits. */
 static void out_padded(struct render *r, const struct spec *p, const char *sign, struct val body,
                        char align)
 {

@@ -12,7 +12,8 @@
 
 enum { RANGE_MAX = 100000 };
 
-/* Return a list of the numbers of a range. The limit is that of jinja2's sandbox (MAX_RANGE). */
+/* Return a list of the numbers of a range. The maximum length is that of jinja2's sandbox
+ * (MAX_RANGE). */
 static struct val global_range(struct render *r, struct val self, const struct args *a)
 {
     (void)self;
@@ -45,8 +46,7 @@ static struct val global_dict(struct render *r, struct val self, const struct ar
     return dict_of(r, V_DICT, a);
 }
 
-/* Return a namespace. A namespace is a dict whose attributes a template can set, also inside of a
- * loop. */
+/* Return a namespace: a dict with attributes that a template can set, also inside a loop. */
 static struct val global_namespace(struct render *r, struct val self, const struct args *a)
 {
     (void)self;
@@ -77,8 +77,8 @@ static struct val global_joiner(struct render *r, struct val self, const struct 
     return v;
 }
 
-/* Fail the rendering. Templates call it to reject conversations. The template gives the error's
- * sentence. */
+/* Fail the rendering. Templates call raise_exception to reject conversations. Its argument is the
+ * error's sentence. */
 static struct val global_raise_exception(struct render *r, struct val self, const struct args *a)
 {
     (void)self;
@@ -102,7 +102,7 @@ static size_t out_time(struct render *r, const char *s, size_t n, const struct t
 }
 
 /* Return the time of the rendering by a format of strftime. r->now is fixed at the start of a
- * rendering, so two calls in one prompt agree. */
+ * rendering, so that two calls in one prompt return the same time. */
 static struct val global_strftime_now(struct render *r, struct val self, const struct args *a)
 {
     (void)self;

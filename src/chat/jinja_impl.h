@@ -3,11 +3,11 @@
  *   source --jinja_lex--> tokens --jinja_parse--> struct node tree (immutable, template's arena)
  *   tree + context --jinja_exec / jinja_eval--> bytes in render.out
  *
- * All objects of a rendering are in its arena and are released together. So values need no
- * reference counts, and cycles are harmless. A failure is permanent. jinja_fail sets render.rc, and
- * every function then returns immediately. Four limits stop every template. step_max limits work,
- * depth_max recursion, the arena memory, and out.max text. Any thread may render a compiled
- * template. A rendering belongs to one thread. */
+ * All objects of a rendering are in its arena and are released together. Therefore values need no
+ * reference counts, and cycles cause no leak. A failure is permanent. jinja_fail sets render.rc,
+ * and every function then returns immediately. Four limits stop every template. step_max limits
+ * work, depth_max limits recursion, the arena limits memory, and out.max limits text. Any thread
+ * may render a compiled template. A rendering belongs to one thread. */
 #ifndef QUOTH_CHAT_JINJA_IMPL_H
 #define QUOTH_CHAT_JINJA_IMPL_H
 
@@ -37,8 +37,8 @@ enum lexeme_kind {
     T_OP,
 };
 
-/* Number of an operator of two characters, e.g. OP('=', '='). The number of one character is the
- * character itself, e.g. '+'. */
+/* Number of an operator of two characters, e.g. OP('=', '='). The number of an operator of one
+ * character is the character, e.g. '+'. */
 #define OP(a, b) ((a) << 8 | (b))
 
 struct token {
@@ -117,9 +117,9 @@ struct val_pair {
     uint32_t hash;
 };
 
-/* Dict in the order of insertion. slot[] is an open-addressing index (entry + 1; 0: empty). It is
- * used for more than 8 entries. A dict or list may be NULL after its allocation failed, so
- * functions do not access it after a failure of the rendering. */
+/* Dict in the order of insertion. slot[] is an index with open addressing (entry + 1; 0: empty),
+ * for dicts of more than 8 entries. A dict or list may be NULL after a failed allocation, so
+ * functions access no dict or list after a failure of the rendering. */
 struct dict {
     struct val_pair *v; /* entries, in the rendering's arena [n]; NULL before the first */
     uint32_t n, cap;
@@ -220,7 +220,7 @@ struct jinja_parser {
     struct strmap syms;    /* owned: name -> symbol number */
     struct err *err;       /* borrowed: receives the first failure */
     int rc;                /* 0, or the code of the first failure */
-    int depth;             /* number of open parser_enter */
+    int depth;             /* number of calls of parser_enter without parser_leave */
     int loops; /* number of for loops of the current macro around the current statement */
     /* borrowed: first unknown filter or test outside of conditional expressions; NULL if none */
     const struct token *unknown;
@@ -235,8 +235,8 @@ void parser_fail(struct jinja_parser *p, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Fail the parser with "expected WHAT, got FOUND" for the current token. */
 void parser_expected(struct jinja_parser *p, const char *what);
-/* Record the current token as the name of an unknown filter or test. The name is an error if no
- * caller restores p->unknown. A caller restores it for an expression that may never run. */
+/* Record the current token as the name of an unknown filter or test. The name is an error unless a
+ * caller restores p->unknown, as for an expression that may never run. */
 void parser_unknown(struct jinja_parser *p, const char *what);
 /* Return true if the current token is this operator. */
 bool parser_is_op(const struct jinja_parser *p, int op);
@@ -246,11 +246,11 @@ bool parser_is_name(const struct jinja_parser *p, const char *name);
 bool parser_take_op(struct jinja_parser *p, int op);
 /* Consume the current token and return true if it is this name. */
 bool parser_take_name(struct jinja_parser *p, const char *name);
-/* Consume this operator. Fail the parser if the current token is another one. */
+/* Consume this operator. Fail the parser if the current token is another token. */
 void parser_need_op(struct jinja_parser *p, int op);
 struct node *parser_name(struct jinja_parser *p); /* parse an identifier to N_NAME */
 /* Begin a nested construct. Return false if the parser has failed or the nesting is too deep.
- * parser_leave ends it, also after false. */
+ * Call parser_leave to end the construct, also if the result is false. */
 bool parser_enter(struct jinja_parser *p);
 /* End the construct of parser_enter. */
 void parser_leave(struct jinja_parser *p);
@@ -278,7 +278,7 @@ struct scope {
     uint32_t n, cap;
 };
 
-/* Unused memory after a concatenated text. With this memory, s + t + u extends s + t in place. */
+/* Unused memory after a concatenated text, so that s + t + u extends s + t in place. */
 struct growing {
     char *s; /* in the rendering's arena [cap] */
     uint32_t n, cap;
@@ -288,7 +288,7 @@ enum { N_GROWING = 8 };
 struct render {
     struct arena arena;                /* owned: every value of the rendering */
     struct growing growing[N_GROWING]; /* texts under construction, most recently used first */
-    /* Output. Macros and {% set %} blocks also append text here. They then move the text to a
+    /* Output. Macros and {% set %} blocks also append their text to `out`, then move the text to a
      * value. */
     struct buf out;            /* owned */
     struct err *err;           /* borrowed: receives the first failure */
@@ -323,8 +323,8 @@ void render_no_memory(struct render *r, size_t n); /* fail: n bytes cannot be al
 void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t size);
 
 /* Run a list of statements, borrowed for the call, and append their text to r->out. All functions
- * of jinja_exec.c and jinja_eval.c return values of the rendering's arena. They return immediately
- * after a failure: VAL_UNDEFINED, FLOW_NEXT or `body`. */
+ * of jinja_exec.c and jinja_eval.c return values of the rendering's arena. After a failure they
+ * immediately return VAL_UNDEFINED, FLOW_NEXT or `body`. */
 enum flow exec_body(struct render *r, const struct node *n);
 /* Run a list of statements and return its text as a value. */
 struct val exec_capture(struct render *r, const struct node *body);
@@ -368,14 +368,13 @@ static inline struct val val_text(const char *s, size_t n)
 {
     return (struct val){.kind = V_TEXT, .n = (uint32_t)n, .s = s};
 }
-/* Return a copy of the text in the rendering's arena. This function and the next ones return
- * VAL_UNDEFINED if failed. */
+/* Return a copy of the text in the rendering's arena. VAL_UNDEFINED if failed. */
 struct val val_copy_text(struct render *r, const char *s, size_t n);
-/* Return a new V_LIST or V_TUPLE with room for n_reserve items. */
+/* Return a new V_LIST or V_TUPLE with room for n_reserve items. VAL_UNDEFINED if failed. */
 struct val val_list(struct render *r, uint8_t kind, uint32_t n_reserve);
-/* Return a new V_DICT or V_NAMESPACE without members. */
+/* Return a new V_DICT or V_NAMESPACE without members. VAL_UNDEFINED if failed. */
 struct val val_dict(struct render *r, uint8_t kind);
-/* Return a copy of j, with the order of its members. */
+/* Return a copy of j, with the order of its members. VAL_UNDEFINED if failed. */
 struct val val_from_json(struct render *r, const struct json *j);
 /* Return the value of a JSON text; the text itself if it is not valid JSON. */
 struct val val_from_json_text(struct render *r, struct val text);
@@ -388,8 +387,8 @@ bool val_is_seq(struct val v);    /* return true for list or tuple */
 double val_as_real(struct val v); /* return a number v as a double */
 /* Return true if a == b in Python: 1 equals 1.0 and true. */
 bool val_equal(struct render *r, struct val a, struct val b);
-/* Return -1 if a < b, 0 if a == b, 1 if a > b. Fail the rendering if values of these kinds have no
- * order. */
+/* Return -1 if a < b, 0 if a == b, and 1 if a > b. Fail the rendering if values of these kinds have
+ * no order. */
 int val_compare(struct render *r, struct val a, struct val b);
 bool text_is(struct val v, const char *text); /* return true if v is this text */
 
@@ -444,7 +443,7 @@ size_t text_offset(struct render *r, struct val v, uint32_t i_cp);
 size_t text_space(const char *s, size_t n);
 /* Return the length in bytes of the white space character at the end of s; 0 if none. */
 size_t text_space_back(const char *s, size_t n);
-/* Return v without white space at the chosen ends; the bytes are v's. */
+/* Return v without white space at the selected ends. The result borrows the bytes of v. */
 struct val text_strip(struct val v, bool left, bool right);
 /* Return the first place of needle in hay[from, n), borrowed from hay; NULL if none. */
 const char *text_find(struct render *r, struct val hay, size_t from, struct val needle);
@@ -479,15 +478,15 @@ struct bound {
 const struct val *arg(const struct args *a, uint32_t i, const char *name);
 /* Return an argument as a truth value; `fallback` if the argument is absent. */
 bool arg_bool(const struct args *a, uint32_t i, const char *name, bool fallback);
-/* Return an argument as a whole number; `fallback` if it is absent or none. Other kinds than an
- * integer or a bool fail the rendering. */
+/* Return an argument as a whole number; `fallback` if it is absent or none. Fail the rendering for
+ * kinds other than integer and bool. */
 int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
                 int64_t fallback);
 /* Return an argument as text; `fallback` if the argument is absent. Fail the rendering if the
  * argument is not a string. */
 struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name,
                     const char *fallback);
-/* Return a's arguments without the first n_skip positional ones; borrowed from a. */
+/* Return the arguments of a without the first n_skip positional arguments; borrowed from a. */
 struct args args_tail(const struct args *a, uint32_t n_skip);
 /* Call a function, method, macro or recursive loop. Fail the rendering for other values. */
 struct val val_call(struct render *r, struct val callee, const struct args *args);
@@ -511,7 +510,7 @@ struct val val_attr(struct render *r, struct val v, struct val name);
 struct val val_item(struct render *r, struct val v, struct val index);
 /* Return the value at a path "a.b.0", by val_item for each step. */
 struct val val_path(struct render *r, struct val v, struct val path);
-/* Return v[a:b:c]. A bound of none is absent. */
+/* Return v[a:b:c]. A bound that is none counts as absent. */
 struct val val_slice(struct render *r, struct val v, const struct val bound[3]);
 struct val val_concat(struct render *r, struct val a, struct val b); /* join two texts */
 /* Return a op b, as in Python for numbers, texts and lists. op is '~' or an arithmetic operator.
@@ -523,9 +522,9 @@ bool val_contains(struct render *r, struct val hay, struct val needle);
 struct val text_format_percent(struct render *r, struct val format, const struct args *args);
 /* Format with Python's "{} {name:>8}".format(...). */
 struct val text_format_braces(struct render *r, struct val format, const struct args *args);
-/* Convert the case of a text. mode: 'u'pper, 'l'ower, 't'itle, 'c'apitalize. */
+/* Convert the case of a text. mode: 'u' (upper), 'l' (lower), 't' (title) or 'c' (capitalize). */
 struct val text_case(struct render *r, struct val v, char mode);
-/* Replace at most `count` places of `from`; count < 0: all. */
+/* Replace at most `count` occurrences of `from`; count < 0: all occurrences. */
 struct val text_replace(struct render *r, struct val v, struct val from, struct val to,
                         int64_t count);
 

@@ -109,8 +109,8 @@ static struct val is_in(struct render *r, struct val self, const struct args *a)
     return val_bool(val_contains(r, right_side(r, a), self));
 }
 
-/* Implement Python's "is", which is identity. Identity of None, bools and small values is equality
- * of values of one kind. */
+/* Implement Python's "is" (identity). None, bools and small values of one kind are identical if
+ * they are equal. */
 static struct val is_sameas(struct render *r, struct val self, const struct args *a)
 {
     struct val other = right_side(r, a);

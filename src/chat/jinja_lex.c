@@ -3,7 +3,7 @@
  *   data --{{--> T_PRINT_BEGIN ... T_PRINT_END --}}--> data
  *        --{%--> T_BLOCK_BEGIN ... T_BLOCK_END --%}--> data
  *
- * {# ... #} and {% raw %} are resolved here.
+ * The lexer removes comments {# ... #} and converts {% raw %} blocks to data.
  *
  * A '-' inside a tag removes all white space on its side of the tag. One newline after %} and #} is
  * removed (trim_blocks; '+' keeps it). Blanks between a line's start and {% or {# are removed
@@ -21,7 +21,7 @@
 struct lexer {
     const char *s; /* borrowed */
     size_t n, at;  /* length of the source, and position */
-    /* true: data begins at the start of a line, because a newline followed the last tag */
+    /* true: the data begins at the start of a line, because a newline followed the last tag */
     bool line_start;
     int n_brace;         /* number of open ( [ { inside a tag; "}}" ends the tag only if it is 0 */
     struct tokens *out;  /* borrowed: receives the tokens */
@@ -111,7 +111,7 @@ static void tag_end(struct lexer *l, size_t at, size_t n_marker, bool is_print)
     l->at = end;
 }
 
-/* Skip a comment. Comments do not nest. The sign before #} belongs to its marker. */
+/* Skip a comment. Comments do not nest. A sign before #} is part of the closing marker. */
 static void lex_comment(struct lexer *l)
 {
     size_t end = lex_seek(l, l->at + 2, "#}");
@@ -232,7 +232,8 @@ static size_t number_digits(const struct lexer *l, size_t i, int base, char *buf
     return i;
 }
 
-/* Copy fraction and exponent, if there are any. "1.e" has neither, because a method may follow. */
+/* Copy the fraction and the exponent, if any. "1.e" has no fraction, because a method may follow
+ * the dot. */
 static size_t lex_fraction(const struct lexer *l, size_t i, char *buf, size_t cap, size_t *n)
 {
     if (i + 1 < l->n && l->s[i] == '.' && is_digit_of(l->s[i + 1], 10)) {

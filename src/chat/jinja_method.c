@@ -26,7 +26,7 @@ struct val method_list_append(struct render *r, struct val self, const struct ar
     return VAL_NONE;
 }
 
-/* n is read before the loop, because a list may extend itself. */
+/* Read n before the loop, because a list may extend itself. */
 struct val method_list_extend(struct render *r, struct val self, const struct args *a)
 {
     const struct list *items = val_iterate(r, argument(r, a, 0));
@@ -35,7 +35,7 @@ struct val method_list_extend(struct render *r, struct val self, const struct ar
     return VAL_NONE;
 }
 
-/* The item is appended first, so that the list has room. Then the item moves to its place. */
+/* Append the item first, so that the list has room, then move the item to its place. */
 struct val method_list_insert(struct render *r, struct val self, const struct args *a)
 {
     struct list *l = self.list;
@@ -58,7 +58,7 @@ static struct val list_take(struct list *l, uint32_t i)
     return v;
 }
 
-/* The cost of moving the later items is charged, because a loop of pop(0) is quadratic. */
+/* Charge the cost of moving the later items, because a loop of pop(0) takes quadratic time. */
 struct val method_list_pop(struct render *r, struct val self, const struct args *a)
 {
     int64_t i = arg_int(r, a, 0, NULL, -1), n = self.list->n;
@@ -153,7 +153,7 @@ struct val method_dict_values(struct render *r, struct val self, const struct ar
     return v;
 }
 
-/* The value is copied before the removal, which moves the entries. */
+/* Copy the value before the removal, which moves the entries. */
 struct val method_dict_pop(struct render *r, struct val self, const struct args *a)
 {
     struct val key = argument(r, a, 0);
@@ -258,7 +258,7 @@ struct val method_cycler_reset(struct render *r, struct val self, const struct a
 
 /* ---- the table of methods ---- */
 
-/* Methods are found by the kind of self and their name. */
+/* Find a method by the kind of self and the method's name. */
 const struct builtin *method_find(struct val self, const char *name, size_t n)
 {
     static const struct {

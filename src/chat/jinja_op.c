@@ -2,16 +2,16 @@
  * attributes.
  *
  *   a       b       operators             result
- *   number  number  + - * // % **         int; float if one operand is; / is always a float
+ *   number  number  + - * // % **         int; float if an operand is a float; / gives a float
  *   text    text    +                     text
  *   text    any     %                     text: "%d of %d" % (a, b)
  *   list    list    +                     list; a tuple with a tuple
  *   text    int     *                     repetition, also of lists and tuples, in both orders
  *   any     any     ~                     text of both
  *
- * Other pairs fail. An integer has 64 bits. An overflow fails, because Python's result would be
- * another number. Division rounds down and a remainder has the sign of the divisor: -7 // 2 is -4,
- * -7 % 2 is 1. */
+ * Other pairs fail. An integer has 64 bits. An overflow fails, because Python's integers have no
+ * limit. Division rounds down and a remainder has the sign of the divisor: -7 // 2 is -4, -7 % 2 is
+ * 1. */
 #include "chat/jinja_impl.h"
 
 #include <math.h>
@@ -19,7 +19,8 @@
 
 /* ---- arithmetic ---- */
 
-/* Fail for kinds without the operator. An undefined operand is the more useful message. */
+/* Fail for kinds without the operator. If an operand is undefined, the message names the
+ * operand. */
 static struct val refuse(struct render *r, const char *op, struct val a, struct val b)
 {
     struct val undefined = a.kind == V_UNDEFINED ? a : b;
@@ -45,7 +46,7 @@ static struct val int_power(struct render *r, int64_t base, int64_t exponent)
         exponent >>= 1;
         if (exponent > 0 && __builtin_mul_overflow(base, base, &base)) break;
     }
-    /* the exponent is above 0 after an overflow */
+    /* the exponent is above 0 only after an overflow */
     return exponent == 0 ? val_int(result) : jinja_fail(r, "an integer does not fit 64 bits");
 }
 
@@ -98,7 +99,8 @@ static struct val real_binary(struct render *r, int op, double a, double b)
     case '/':
         return val_real(a / b);
     case '%':
-        /* the remainder has the divisor's sign, as in Python; fmod's has the sign of a */
+        /* the remainder has the sign of the divisor, as in Python; the result of fmod has the sign
+         * of a */
         return val_real(a - floor(a / b) * b);
     case OP('/', '/'):
         return val_real(floor(a / b));
@@ -148,9 +150,8 @@ static struct growing *growing_find(struct render *r, struct val a, uint32_t n_m
     return NULL;
 }
 
-/* Templates build a prompt by s = s + t in a loop, which takes quadratic time with copies. Growing
- * texts reduce it to linear time. The old value keeps its length, and the new bytes follow in the
- * same memory. */
+/* Templates build a prompt by s = s + t in a loop. Copies would take quadratic time; growing texts
+ * take linear time. The old value keeps its length, and the new bytes follow in the same memory. */
 struct val val_concat(struct render *r, struct val a, struct val b)
 {
     if (b.n == 0) return a;
@@ -233,15 +234,15 @@ bool val_contains(struct render *r, struct val hay, struct val needle)
 
 /* ---- access ---- */
 
-/* Return undefined with the name of the missing attribute, for the message if it is used. */
+/* Return undefined with the name of the missing attribute, for the message of a later use. */
 static struct val undefined_named(struct val name)
 {
     return name.kind == V_TEXT ? (struct val){.kind = V_UNDEFINED, .s = name.s, .n = name.n}
                                : VAL_UNDEFINED;
 }
 
-/* Return an attribute of the variable `loop`; undefined if it has no such attribute, as previtem in
- * the first round. */
+/* Return an attribute of the variable `loop`; undefined if absent, such as previtem in the first
+ * round. */
 static struct val loop_attr(const struct loop *l, struct val name)
 {
     uint32_t i = l->i, n = l->n;
@@ -282,8 +283,8 @@ static bool is_key(struct val v)
     return v.kind <= V_TEXT || v.kind == V_TUPLE;
 }
 
-/* Methods precede fields in a.b, so a dict with the key "items" still has its method. Entries
- * precede methods in a["items"] (val_item). An absent field is undefined. */
+/* Methods precede fields in a.b, so that the method `items` of a dict with the key "items" can be
+ * called. Entries precede methods in a["items"] (val_item). An absent field is undefined. */
 struct val val_attr(struct render *r, struct val v, struct val name)
 {
     const struct val *field = NULL;
@@ -296,8 +297,8 @@ struct val val_attr(struct render *r, struct val v, struct val name)
     return field ? *field : method;
 }
 
-/* a[b] is an entry, else an attribute, else a position. A position outside of the sequence is
- * undefined, in contrast to Python's error. */
+/* Return a[b] as an entry, otherwise as an attribute, otherwise as a position. A position outside
+ * of the sequence is undefined, in contrast to Python's error. */
 struct val val_item(struct render *r, struct val v, struct val index)
 {
     const struct val *field = NULL;
@@ -317,7 +318,8 @@ struct val val_item(struct render *r, struct val v, struct val index)
     return val_text(v.s + at, text_step(v.s + at, v.n - at));
 }
 
-/* Return one part of a path "a.0.b": an int if it is a number of at most 9 digits, else a text. */
+/* Return one part of a path "a.0.b": an int if the part is a number of at most 9 digits, otherwise
+ * a text. */
 static struct val path_part(const char *s, size_t n)
 {
     int64_t i = 0;

@@ -1,8 +1,8 @@
 /* jinja_parse.c - expressions of the template language, by recursive descent.
  *
  * The grammar begins with the lowest precedence. Each rule is one function. The four rules from sum
- * to power are the levels of parse_binary. {} repeats, [] is optional. Operators associate to the
- * left.
+ * to power are the levels of parse_binary. { } encloses repeated parts, [ ] encloses optional
+ * parts. Operators associate to the left.
  *
  *   tuple      = expr { "," [ expr ] } .                            a comma makes the tuple
  *   expr       = or { "if" or [ "else" expr ] } .                   without else: undefined
@@ -28,8 +28,9 @@
  *   filter     = NAME [ call ] .
  *   test       = NAME [ call | primary { postfix } ] .              x is divisibleby 3
  *
- * The precedence is jinja2's, so the filter in -5|abs applies to -5. NEST_MAX limits recursion.
- * Every function returns a harmless node after a failure, and the caller checks p->rc. */
+ * Operators have jinja2's precedence, so the filter in -5|abs applies to -5. NEST_MAX limits
+ * recursion. Every function returns a harmless node after a failure, and the caller checks
+ * p->rc. */
 #include "chat/jinja_impl.h"
 
 #include "base/check.h"
@@ -68,8 +69,8 @@ void parser_unknown(struct jinja_parser *p, const char *what)
     p->unknown_what = what;
 }
 
-/* The result is the parser's own node `broken` if memory runs out. So no caller checks for NULL,
- * and writes to the node are harmless. */
+/* Return the parser's own node `broken` if memory runs out. Therefore no caller checks for NULL,
+ * and writes to the node have no effect. */
 struct node *parser_node(struct jinja_parser *p, enum node_kind kind, uint32_t at)
 {
     struct node *n = arena_push0(p->arena, 1, sizeof *n);
@@ -385,8 +386,8 @@ static struct node *parse_call(struct jinja_parser *p, struct node *operand, uin
     return n;
 }
 
-/* Parse the attributes, subscripts and calls after n. Each one contains the former one: a.b[0](c)
- * is call(item(attr(a, b), 0), c). */
+/* Parse the attributes, subscripts and calls after n. Each node contains the previous node:
+ * a.b[0](c) is call(item(attr(a, b), 0), c). */
 static struct node *parse_postfix(struct jinja_parser *p, struct node *n)
 {
     while (p->rc == 0) {
@@ -490,7 +491,7 @@ static struct node *parse_filters_and_tests(struct jinja_parser *p, struct node 
 /* ---- operators ---- */
 
 /* Parse a signed operand. with_filters: false under a sign, so that the filter in -x|f applies to
- * -x and not to x. */
+ * -x instead of x. */
 static struct node *parse_unary(struct jinja_parser *p, bool with_filters)
 {
     struct node *n;
@@ -515,8 +516,8 @@ static struct node *parse_unary(struct jinja_parser *p, bool with_filters)
 static const int level_op[][4] = {{'+', '-'}, {'~'}, {'*', '/', OP('/', '/'), '%'}, {OP('*', '*')}};
 enum { N_LEVEL = sizeof level_op / sizeof *level_op };
 
-/* Parse one level of level_op by recursion into the next level. A level's operators associate to
- * the left, even "**": 2**3**2 is 64 in jinja2 and 512 in Python. */
+/* Parse one level of level_op by recursion into the next level. The operators of a level associate
+ * to the left, also "**": 2**3**2 is 64 in jinja2 and 512 in Python. */
 static struct node *parse_binary(struct jinja_parser *p, int level)
 {
     if (level == N_LEVEL) return parse_unary(p, true);
@@ -592,7 +593,7 @@ static struct node *parse_not(struct jinja_parser *p)
     return n;
 }
 
-/* Parse a chain of "or" (is_or) or of "and", which binds more tightly. */
+/* Parse a chain of "or" (is_or) or of "and", which has a higher precedence. */
 static struct node *parse_logic(struct jinja_parser *p, bool is_or)
 {
     struct node *left = is_or ? parse_logic(p, false) : parse_not(p);

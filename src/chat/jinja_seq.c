@@ -10,7 +10,8 @@
 #include "chat/filter.def"
 #undef FILTER
 
-/* The length of a text is its number of code points. Undefined has the length 0. */
+/* Return the number of code points of a text or items of other values. Undefined has the length
+ * 0. */
 struct val filter_length(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -38,7 +39,7 @@ struct val filter_list(struct render *r, struct val self, const struct args *a)
     return v;
 }
 
-/* The result is undefined if the sequence is empty, as in jinja2. */
+/* Return undefined if the sequence is empty, as in jinja2. */
 struct val filter_first(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -54,7 +55,7 @@ struct val filter_last(struct render *r, struct val self, const struct args *a)
     return items && items->n > 0 ? items->v[items->n - 1] : VAL_UNDEFINED;
 }
 
-/* The result is a text for a text, and a list for other values. */
+/* Return a text for a text, and a list for other values. */
 struct val filter_reverse(struct render *r, struct val self, const struct args *a)
 {
     (void)a;
@@ -86,8 +87,8 @@ struct val filter_items(struct render *r, struct val self, const struct args *a)
     return v;
 }
 
-/* A join needs no intermediate texts. Items are appended to the output buffer, and the result is
- * moved from there. */
+/* Append the items to the output buffer and move the result from there, without intermediate
+ * texts. */
 struct val filter_join(struct render *r, struct val self, const struct args *a)
 {
     struct val separator = arg_text(r, a, 0, "d", "");
@@ -139,7 +140,7 @@ struct val filter_map(struct render *r, struct val self, const struct args *a)
 }
 
 /* Implement select, reject, selectattr and rejectattr: return the items for which the test returns
- * `wanted`. The test is the truth of an item if the call names no test. */
+ * `wanted`. An item is tested for truth if the call names no test. */
 static struct val select_items(struct render *r, struct val self, const struct args *a,
                                bool by_attr, bool wanted)
 {
@@ -194,8 +195,8 @@ struct keyed {
     struct val key, item; /* key: sort key. item: moved item. */
 };
 
-/* Sort v [n] by key. `scratch` has room for n items. Equal keys keep their order also with
- * `reverse`, as in Python. */
+/* Sort v [n] by key. `scratch` has room for n items. Items with equal keys keep their order, also
+ * if `reverse` is true, as in Python. */
 static void merge_sort(struct render *r, struct keyed *v, struct keyed *scratch, uint32_t n,
                        bool reverse)
 {
@@ -214,7 +215,7 @@ static void merge_sort(struct render *r, struct keyed *v, struct keyed *scratch,
     memcpy(v, scratch, n * sizeof *v);
 }
 
-/* Return the key for |sort: a list of the attributes in "a,b". Only the keys need an order, as in
+/* Return the key for |sort: a list of the attributes in "a,b". Only the keys are compared, as in
  * jinja2. */
 static struct val sort_keys(struct render *r, struct val v, const struct val *attribute,
                             bool case_sensitive)
@@ -256,7 +257,7 @@ static struct val sorted_list(struct render *r, const struct list *items, key_fn
     return out;
 }
 
-/* The order of the arguments is jinja2's: reverse, case_sensitive, attribute. */
+/* The arguments have jinja2's order: reverse, case_sensitive, attribute. */
 struct val filter_sort(struct render *r, struct val self, const struct args *a)
 {
     return sorted_list(r, val_iterate(r, self), sort_keys, arg(a, 2, "attribute"),
@@ -274,7 +275,7 @@ struct val filter_dictsort(struct render *r, struct val self, const struct args 
                        arg_bool(a, 2, "reverse", false));
 }
 
-/* Return the smallest item if sign < 0, else the largest. */
+/* Return the smallest item if sign < 0, otherwise the largest item. */
 static struct val extreme(struct render *r, struct val self, const struct args *a, int sign)
 {
     const struct list *items = val_iterate(r, self);
@@ -300,7 +301,7 @@ struct val filter_max(struct render *r, struct val self, const struct args *a)
     return extreme(r, self, a, 1);
 }
 
-/* The sum uses the operator +, so it also concatenates lists. */
+/* Add by the operator +, which also concatenates lists. */
 struct val filter_sum(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = arg(a, 0, "attribute"), *start = arg(a, 1, "start");
@@ -316,7 +317,7 @@ struct val filter_sum(struct render *r, struct val self, const struct args *a)
 
 /* ---- grouping ---- */
 
-/* The first of equal items is kept. */
+/* Keep the first of equal items. */
 struct val filter_unique(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = arg(a, 1, "attribute");
@@ -332,8 +333,8 @@ struct val filter_unique(struct render *r, struct val self, const struct args *a
     return out;
 }
 
-/* Items are sorted by the attribute, then runs of equal keys become (key, list). The key is the
- * first item's attribute in its original case. */
+/* Sort the items by the attribute, then make (key, list) from each run of equal keys. The key is
+ * the first item's attribute in its original case. */
 struct val filter_groupby(struct render *r, struct val self, const struct args *a)
 {
     const struct val *attribute = arg(a, 0, "attribute");

@@ -21,7 +21,7 @@
 /* Parse statements up to a tag whose first word is in the NULL-terminated list `end`. */
 static struct node *stmt_body(struct jinja_parser *p, const char *const *end, uint32_t opened_at);
 
-/* Consume "%}". Fail the parse if another token is there. */
+/* Consume "%}". Fail the parser if the current token is another token. */
 static void need_block_end(struct jinja_parser *p)
 {
     if (p->t->kind != T_BLOCK_END)
@@ -39,8 +39,8 @@ static struct node *stmt_enclosed(struct jinja_parser *p, const char *word, uint
     return body;
 }
 
-/* Parse an if statement. Unknown filters in its branches are no errors, because p->unknown is
- * restored. Such a filter fails only if its branch runs. */
+/* Parse an if statement. An unknown filter in a branch is not a parse error, because p->unknown is
+ * restored. The filter fails only if its branch runs. */
 static struct node *stmt_if(struct jinja_parser *p, uint32_t at)
 {
     static const char *const words[] = {"elif", "else", "endif", NULL};
@@ -201,7 +201,7 @@ static struct node *stmt_filter(struct jinja_parser *p, uint32_t at)
     return n;
 }
 
-/* Parse a with block. It is a list of N_SETs and a body with its own scope. */
+/* Parse a with block: a list of N_SETs and a body with its own scope. */
 static struct node *stmt_with(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_WITH, at), **tail = &n->a;
@@ -218,8 +218,8 @@ static struct node *stmt_with(struct jinja_parser *p, uint32_t at)
     return n;
 }
 
-/* Parse {% generation %}, which transformers uses to mark the assistant's tokens for training. Here
- * the body is only a scope. */
+/* Parse {% generation %}, which transformers uses to mark the assistant's tokens for training. In
+ * quoth the body is only a scope. */
 static struct node *stmt_generation(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_SCOPE, at);

@@ -1,8 +1,9 @@
 /* jinja_str.c - methods of strings, with the semantics of Python's str.
  *
  * A text is bytes of UTF-8 with a length. A position is a number of code points. text_count and
- * text_offset convert between both, and each search is charged by its bytes. Results of strip,
- * split and partition borrow from self, because all texts of a rendering have one lifetime.
+ * text_offset convert between bytes and code points. Each search is charged by its bytes. Results
+ * of strip, split and partition borrow from self, because all texts of a rendering have one
+ * lifetime.
  *
  *   " a b  c ".split()        ["a", "b", "c"]         runs of white space are one separator
  *   " a b  c ".split(" ")     ["", "a", "b", "", "c", ""]
@@ -45,8 +46,8 @@ struct val method_text_capitalize(struct render *r, struct val self, const struc
     return text_case(r, self, 'c');
 }
 
-/* Return true if the code point s[n] is in the set. The bytes of one code point match at code
- * points of valid UTF-8 only. */
+/* Return true if the code point s[n] is in the set. In valid UTF-8, the bytes of a code point match
+ * only at the start of a code point. */
 static bool in_set(struct val set, const char *s, size_t n)
 {
     return memmem(set.s, set.n, s, n) != NULL;
@@ -106,8 +107,8 @@ struct val method_text_rstrip(struct render *r, struct val self, const struct ar
 
 /* ---- search ---- */
 
-/* Return true if v begins with the prefix. A value of another kind is no prefix. An empty text is a
- * prefix of each text. */
+/* Return true if v begins with the prefix. A value of another kind is not a prefix. An empty text
+ * is a prefix of each text. */
 static bool begins(struct val v, struct val prefix)
 {
     return prefix.kind == V_TEXT && prefix.n <= v.n &&
@@ -175,7 +176,7 @@ static int64_t position(struct render *r, struct val self, const char *p)
     return text_count(r, val_text(self.s, (size_t)(p - self.s)));
 }
 
-/* A negative start is read as 0. The argument `end` of Python is not supported. */
+/* A negative start counts as 0. The argument `end` of Python is not supported. */
 struct val method_text_find(struct render *r, struct val self, const struct args *a)
 {
     struct val needle = arg_text(r, a, 0, NULL, NULL);
@@ -192,7 +193,8 @@ struct val method_text_rfind(struct render *r, struct val self, const struct arg
                       : VAL_UNDEFINED;
 }
 
-/* Implement index. In contrast to find, which returns -1, it fails for an absent text. */
+/* Return the index of a text. Fail the rendering if the text is absent; find returns -1 in that
+ * case. */
 struct val method_text_index(struct render *r, struct val self, const struct args *a)
 {
     struct val v = method_text_find(r, self, a);
@@ -223,7 +225,7 @@ static void add_piece(struct render *r, struct val out, struct val v, size_t fro
 }
 
 /* Split at runs of white space, at most `count` times; count < 0: no limit. The last piece is the
- * unsplit rest. There are no empty pieces. */
+ * unsplit rest. No piece is empty. */
 static struct val split_space(struct render *r, struct val v, int64_t count)
 {
     struct val out = val_list(r, V_LIST, 0);
@@ -274,8 +276,8 @@ static struct val rsplit_space(struct render *r, struct val v, int64_t count)
     return out;
 }
 
-/* Split from the right. The pieces are found in reverse order, so the list is reversed at its
- * end. */
+/* Split from the right. Reverse the list at the end, because the pieces are found in reverse
+ * order. */
 struct val method_text_rsplit(struct render *r, struct val self, const struct args *a)
 {
     const struct val *separator = arg(a, 0, "sep");
@@ -314,8 +316,8 @@ struct val method_text_splitlines(struct render *r, struct val self, const struc
     return out;
 }
 
-/* Return the tuple (before, separator, after). p: place of the separator; NULL: the whole text is
- * `before`, or `after` if `right`. */
+/* Return the tuple (before, separator, after). p is the place of the separator. If p is NULL, the
+ * whole text is `before`, or `after` if `right`. */
 static struct val partition_at(struct render *r, struct val v, const char *p, struct val sep,
                                bool right)
 {
@@ -342,8 +344,7 @@ struct val method_text_rpartition(struct render *r, struct val self, const struc
                       : VAL_UNDEFINED;
 }
 
-/* ", ".join(list) is list|join(", ") with exchanged operands. In contrast to Python, items may be
- * of any kind. */
+/* Evaluate ", ".join(list) as list|join(", "). In contrast to Python, items may be of any kind. */
 struct val method_text_join(struct render *r, struct val self, const struct args *a)
 {
     struct args by = {.v = &self, .n = 1};
@@ -390,8 +391,8 @@ static bool is_blank(utf8proc_int32_t cp)
     return n > 0 && text_space(s, (size_t)n) > 0;
 }
 
-/* Return true if v has at least one code point, and each is in the class. Invalid UTF-8 is in
- * none. */
+/* Return true if v has at least one code point and all code points are in the class. Invalid UTF-8
+ * is in no class. */
 static struct val all_are(struct render *r, struct val v, bool (*is)(utf8proc_int32_t))
 {
     bool all = v.n > 0;

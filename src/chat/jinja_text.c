@@ -1,7 +1,7 @@
 /* jinja_text.c - values as text: Python's str() and repr(), json.dumps, and code points of strings.
  *
- * Text is created at the end of render.out. Printed text remains there. out_take moves other text
- * to a value. So both need one buffer and one limit. */
+ * Text is created at the end of render.out. Printed text remains in render.out. out_take moves
+ * other text to a value. Therefore printed text and values need only one buffer and one limit. */
 #include "chat/jinja_impl.h"
 
 #include "base/check.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Failures of the buffer become failures of the rendering here. Other functions append without
+/* Report a failure of the buffer as a failure of the rendering. Other functions append without
  * checks, and call out_take(r, r->out.n) to report a failure. */
 struct val out_take(struct render *r, size_t mark)
 {
@@ -47,8 +47,8 @@ static int shortest(double d, char digits[20], int *exponent)
     return n;
 }
 
-/* Append Python's repr of a float: the shortest digits that read back as d. It has an exponent
- * outside of [-4, 15], and ".0" after a whole number.
+/* Append Python's repr of a float: the shortest digits that read back as d. The text has an
+ * exponent if the decimal exponent is outside of [-4, 15]. A whole number ends with ".0".
  *
  *   digits 125, exponent  1  ->  12.5           digits 5, exponent 16  ->  5e+16
  *   digits 125, exponent  4  ->  12500.0        digits 5, exponent -5  ->  5e-05
@@ -84,8 +84,8 @@ void out_real(struct buf *b, double d)
     if (exponent >= n - 1) buf_add_text(b, ".0");
 }
 
-/* Append a text in quotes as Python's repr does. The quotes are double only if the text contains '
- * and no ". Code points above 127 are unchanged. */
+/* Append a text in quotes as Python's repr does. Use double quotes only if the text contains ' and
+ * no ". Code points above 127 are unchanged. */
 static void out_repr_text(struct render *r, struct val v)
 {
     char quote = memchr(v.s, '\'', v.n) && !memchr(v.s, '"', v.n) ? '"' : '\'';
@@ -148,8 +148,8 @@ static void out_container(struct render *r, struct val v)
     render_leave(r);
 }
 
-/* Items of a list are spelled by repr, printed values by str. repr and str differ for texts and
- * undefined. */
+/* Items of a list are written by repr, and printed values by str. repr and str differ for texts and
+ * for undefined. */
 void out_repr(struct render *r, struct val v)
 {
     if (r->out.failed) out_take(r, r->out.n);
@@ -195,7 +195,7 @@ void out_str(struct render *r, struct val v)
     if (r->out.failed) out_take(r, r->out.n);
 }
 
-/* A text is returned unchanged, with its mark `safe`. */
+/* Return a text unchanged, with its mark `safe`. */
 struct val val_str(struct render *r, struct val v)
 {
     size_t mark = r->out.n;
@@ -212,8 +212,8 @@ static void json_escape(struct buf *b, uint32_t unit)
     buf_addf(b, "\\u%04x", unit);
 }
 
-/* Append one code point of k bytes as json.dumps does. ascii: code points from 127 on are escaped,
- * as a surrogate pair above 0xFFFF. */
+/* Append one code point of k bytes as json.dumps does. If `ascii`, code points from 127 on are
+ * escaped; code points above 0xFFFF become surrogate pairs. */
 static void json_char(struct buf *b, const char *s, int k, uint32_t cp, bool ascii)
 {
     static const char from[] = "\"\\\n\r\t\b\f", to[] = "\"\\nrtbf";
@@ -258,7 +258,8 @@ static void json_break(struct render *r, const struct json_style *style, int lev
     for (int i = 0; i < level; i++) buf_add(&r->out, style->indent, style->n_indent);
 }
 
-/* Append a list as JSON. As in json.dumps, an empty list is also [] with an indentation. */
+/* Append a list as JSON. An empty list is [] even if the style has an indentation, as in
+ * json.dumps. */
 static void json_list(struct render *r, const struct list *l, const struct json_style *style,
                       int level)
 {
@@ -287,8 +288,8 @@ static void json_key(struct render *r, struct val key, const struct json_style *
     }
 }
 
-/* Return a copy of the entries of d, sorted by key. Insertion is quadratic, but val_compare charges
- * each comparison. */
+/* Return a copy of the entries of d, sorted by key. Insertion takes quadratic time, but val_compare
+ * charges each comparison. */
 static const struct val_pair *sorted_pairs(struct render *r, const struct dict *d)
 {
     struct val_pair *v = render_push(r, d->n, sizeof *v);
@@ -329,7 +330,8 @@ static void json_number(struct buf *b, double d)
         out_real(b, d);
 }
 
-/* level: number of enclosing containers, for the indentation. Undefined and functions fail. */
+/* level: number of enclosing containers, for the indentation. Fail for undefined and for
+ * functions. */
 void out_json(struct render *r, struct val v, const struct json_style *style, int level)
 {
     if (!render_enter(r)) return;

@@ -5,7 +5,7 @@
  * Equal numbers are equal keys (1, 1.0 and True). A dict keeps its keys in the order and spelling
  * of their first insertion.
  *
- *   dict of up to 8 entries    v [n]: pairs in insertion order, searched one after another
+ *   dict of up to 8 entries    v [n]: pairs in insertion order, searched in order
  *   larger dict                also slot [n_slot]: index + 1 of a pair, 0 if empty;
  *                              open addressing by the pair's hash, at most half of the slots used
  *
@@ -18,13 +18,13 @@
 #include <math.h>
 #include <string.h>
 
-/* Keep the first failure. n is the number of bytes that were requested. */
+/* Record the first failure. n is the number of bytes that were requested. */
 void render_no_memory(struct render *r, size_t n)
 {
     if (r->rc == 0) r->rc = err_memory(r->err, "a rendered prompt", n);
 }
 
-/* The failure is ERR_LIMIT at the caller's limit of the arena, and ERR_MEMORY if memory is
+/* Fail with ERR_LIMIT at the caller's limit of the arena, and with ERR_MEMORY if memory is
  * exhausted. The limit is checked first, so that a hostile template gets the same error on every
  * machine. */
 void *render_push(struct render *r, size_t count, size_t size)
@@ -42,7 +42,8 @@ void *render_push(struct render *r, size_t count, size_t size)
     return p;
 }
 
-/* The old arrays remain in the arena. Together they are smaller than the new one. */
+/* The old arrays remain in the arena. The sum of their sizes is less than the size of the new
+ * array. */
 void *render_grow(struct render *r, void *v, uint32_t n, uint32_t *cap, size_t size)
 {
     CHECK(n <= *cap, "%u items, room for %u", n, *cap);
@@ -90,7 +91,7 @@ struct val val_dict(struct render *r, uint8_t kind)
 
 /* ---- truth, kinds, equality, order ---- */
 
-/* The names are Python's, as in its error messages. */
+/* Return Python's name of the type, as in Python's error messages. */
 const char *val_type(struct val v)
 {
     CHECK(v.kind < V_KIND_COUNT, "kind %d", v.kind);
@@ -194,8 +195,8 @@ static bool same_kind_equal(struct render *r, struct val a, struct val b)
     }
 }
 
-/* An int and a float are compared as doubles. Python compares them exactly, so results differ above
- * 2^53 only. Recursion is limited, because a list may contain itself. */
+/* Compare an int and a float as doubles. Python compares them exactly, so results differ only above
+ * 2^53. Recursion is limited, because a list may contain itself. */
 bool val_equal(struct render *r, struct val a, struct val b)
 {
     bool equal = false;
@@ -209,7 +210,7 @@ bool val_equal(struct render *r, struct val a, struct val b)
     return equal;
 }
 
-/* Order by bytes, which is the order of code points in UTF-8. */
+/* Compare by bytes, which is the order of code points in UTF-8. */
 static int text_compare(struct render *r, struct val a, struct val b)
 {
     uint32_t n = a.n < b.n ? a.n : b.n;
@@ -227,7 +228,8 @@ static int list_compare(struct render *r, const struct list *a, const struct lis
     return order ? order : (a->n > b->n) - (a->n < b->n);
 }
 
-/* NaN compares as equal here. A list that contains itself ends at the limit of the depth. */
+/* NaN counts as equal to every number. A list that contains itself fails at the limit of the
+ * depth. */
 int val_compare(struct render *r, struct val a, struct val b)
 {
     int order = 0;
@@ -321,7 +323,7 @@ static bool dict_room(struct render *r, struct dict *d)
     struct val_pair *room = render_grow(r, d->v, d->n, &d->cap, sizeof *room);
     if (!room) return false;
     d->v = room;
-    /* at most half of the slots are used, which makes a search short; small dicts need no index */
+    /* at most half of the slots are used, so that a search is short; small dicts need no index */
     if (d->n >= 8 && d->n_slot < d->n * 2) {
         uint32_t *slot = render_push(r, (size_t)d->cap * 4, sizeof *slot);
         if (!slot) return false;
@@ -367,7 +369,7 @@ struct val *dict_find_text(struct render *r, const struct dict *d, const char *k
     return dict_find(r, d, val_text(key, strlen(key)));
 }
 
-/* Later pairs move, so the index is built again. The cost is charged before the work. */
+/* Rebuild the index, because later pairs move. The cost is charged before the work. */
 bool dict_remove(struct render *r, struct dict *d, struct val key)
 {
     uint32_t hash = r->rc == 0 ? val_hash(r, key) : 0;
@@ -450,7 +452,7 @@ static struct list *code_points(struct render *r, struct val v)
     return r->rc == 0 ? out.list : NULL;
 }
 
-/* A list is its own result, without a copy. */
+/* Return a list itself, without a copy. */
 struct list *val_iterate(struct render *r, struct val v)
 {
     if (val_is_seq(v)) return v.list;

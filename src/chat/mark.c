@@ -1,7 +1,7 @@
 /* mark.c - search for marks in a text that arrives in pieces.
  *
- * A blank in a mark matches any number of blanks in the text, also none. A mark may have blanks
- * between > and <. Models vary the white space around tags. */
+ * A blank in a mark matches any number of blanks in the text, also 0. The text may have blanks
+ * between the > and < of a mark, because models vary the white space around tags. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
@@ -48,7 +48,8 @@ size_t text_partial(const char *text, size_t n, const char *mark)
     return 0;
 }
 
-/* CALL_YES: *used is the length of the match. CALL_MAYBE: the text ends inside of the mark. */
+/* Return CALL_YES for a match, with *used the length of the match. Return CALL_MAYBE if the text
+ * ends inside of the mark. */
 enum call_verdict mark_at(const char *mark, const char *text, size_t n, size_t *used)
 {
     const char *first = mark + space_front(mark, strlen(mark));
@@ -65,7 +66,7 @@ enum call_verdict mark_at(const char *mark, const char *text, size_t n, size_t *
     return CALL_YES;
 }
 
-/* A partial match at the end of the text is a match. Return n if none. */
+/* A partial match at the end of the text counts as a match. Return n if there is no match. */
 size_t mark_find(const char *mark, const char *text, size_t n)
 {
     size_t used;

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* HELD_BYTES_MAX: maximum size of a held text, and so of a tool call. */
+/* HELD_BYTES_MAX: maximum size of a held text, which also limits the size of a tool call. */
 enum { HELD_BYTES_MAX = 4 << 20, PIECE_BYTES_MAX = 64 << 10 };
 
 struct chat_parser {
@@ -27,7 +27,7 @@ struct chat_parser {
     void *ctx;                                   /* argument of fn, borrowed */
     int n_call;                                  /* number of calls so far */
     bool failed;                                 /* true after memory ran out */
-    /* The pending delta. It joins the pieces of one push. */
+    /* Pending delta, which joins the pieces of one push. */
     struct chat_delta pending;           /* text: NULL if no delta is pending */
     char name[NAME_ROOM], id[NAME_ROOM]; /* name and id of the pending call */
     struct buf text;                     /* owned: text of the pending delta */
@@ -220,7 +220,7 @@ void parser_emit(struct parser_stage *s, enum chat_delta_kind kind, const char *
     if (!s->silent) append_delta(s->parser, kind, 0, text, n);
 }
 
-/* A call's name is emitted before its arguments, so that clients get it early. */
+/* Emit a call's name before its arguments, so that clients get the name early. */
 void parser_emit_call(struct parser_stage *s, const char *name, const char *id)
 {
     struct chat_parser *p = s->parser;
@@ -267,8 +267,8 @@ static void stage_drain(struct parser_stage *s, bool end)
     s->held.n -= at;
 }
 
-/* Run a stage on more text. A stage whose held text exceeds its limit consumes it as at the end of
- * the output. */
+/* Run a stage on more text. If the held text of a stage exceeds its limit, the stage consumes the
+ * text as at the end of the output. */
 static void stage_run(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     if (s->held.n + n > HELD_BYTES_MAX) stage_drain(s, true);
@@ -295,7 +295,7 @@ void parser_pass(struct parser_stage *s, const char *text, size_t n)
 }
 
 /* Process text, or the end of the output. Both stages consume all text at the end. The reasoning
- * stage is first, because its remaining text may be content. */
+ * stage ends first, because its remaining text may be content. */
 static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool end,
                         chat_delta_fn *fn, void *ctx)
 {
@@ -309,7 +309,7 @@ static void parser_feed(struct chat_parser *p, const char *text, size_t n, bool 
     flush(p);
 }
 
-/* Push the text in pieces of at most PIECE_BYTES_MAX; only the held text is limited. */
+/* Push the text in pieces of at most PIECE_BYTES_MAX bytes. Only the held text is limited. */
 void chat_parser_push(struct chat_parser *p, const char *text, size_t n, chat_delta_fn *fn,
                       void *ctx)
 {
@@ -324,7 +324,8 @@ void chat_parser_finish(struct chat_parser *p, chat_delta_fn *fn, void *ctx)
 
 /* ---- a whole message ---- */
 
-/* Return the call of a delta, which is new if its index is. NULL if memory is exhausted. */
+/* Return the call of a delta. Append a new call if the index is new. NULL if memory is
+ * exhausted. */
 static struct chat_call *message_call(struct chat_message *m, const struct chat_delta *d)
 {
     if ((size_t)d->i_call < m->n_call) return &m->call[d->i_call];
@@ -337,7 +338,7 @@ static struct chat_call *message_call(struct chat_message *m, const struct chat_
     return call;
 }
 
-/* The delta is appended as part of a whole message. A failure is permanent (m->failed). */
+/* Append the delta to a whole message. A failure is permanent (m->failed). */
 void chat_message_add(void *message, const struct chat_delta *d)
 {
     struct chat_message *m = message;

@@ -4,8 +4,8 @@
  *                  |parser_emit                     |parser_emit
  *
  * step() of a stage gets all unconsumed text. step() consumes the part that no further text can
- * change. So the borders of pieces have no effect. Any thread. A parser with its stages belongs to
- * one thread at a time. */
+ * change, so that the division into pieces has no effect. Any thread. A parser with its stages
+ * belongs to one thread at a time. */
 #ifndef QUOTH_CHAT_PARSER_IMPL_H
 #define QUOTH_CHAT_PARSER_IMPL_H
 
@@ -18,7 +18,7 @@ struct parser_stage;
  * first. */
 typedef size_t step_fn(struct parser_stage *s, const char *text, size_t n, bool end);
 
-/* ---- description of a family: data for the parser (parser.def lists the families) ----
+/* ---- description of a family: data for the parser (listed in parser.def) ----
  *
  *   [section_begin] begin BODY end {separator begin BODY end} [section_end]
  *
@@ -45,12 +45,12 @@ enum call_value {
 /* Form of a call's text after `begin`. All texts are static. */
 struct call_body {
     enum call_form form;
-    /* CALL_OBJECT, CALL_LIST: names of members. arguments_key: the first such member in the text is
-     * used. id_key: NULL if ids are ignored. */
+    /* CALL_OBJECT, CALL_LIST: names of members. The first member of the text with a name of
+     * arguments_key is used. id_key: NULL if ids are ignored. */
     const char *name_key, *arguments_key[2], *id_key;
     /* CALL_NAMED: id_mark precedes an id; NULL if there are no ids. index_mark is between the name
-     * and the call's number; NULL if none. The id is the text from id_prefix to the number if
-     * id_prefix is set. */
+     * and the call's number; NULL if none. If id_prefix is set, the id is id_prefix and the text
+     * from the name to the number. */
     const char *id_mark, *index_mark, *id_prefix;
     const char *name_end; /* CALL_NAMED, CALL_MARKED: mark after the name */
     /* CALL_MARKED: marks of an argument. key_end[1] replaces key_end[0] if the value is JSON and
@@ -60,8 +60,8 @@ struct call_body {
     enum call_value value;
     const char *string_mark; /* VALUE_BARE: quote of strings                              */
     const char *verbatim[2]; /* VALUE_TYPED: optional marks around a value; NULL if none */
-    /* VALUE_TYPED: true if value_end ends with "</", before KEY ">". Lists and objects are nested
-     * arguments. The key of a list's items is "item". */
+    /* VALUE_TYPED: true if KEY and ">" follow the "</" at the end of value_end. Lists and objects
+     * are nested arguments. The key of a list's items is "item". */
     bool nested;
 };
 
@@ -69,9 +69,9 @@ struct call_body {
  *
  *   begin  open NAME middle ARGUMENTS close  [between open NAME middle ARGUMENTS close]...  end
  *
- * A field that is NULL means "". In `open`, `middle` and `close`, %d is the call's number and %s an
- * id of nine letters and digits. The parser must read these calls from every such text. All texts
- * are static. */
+ * A NULL field means "". In `open`, `middle` and `close`, %d is the call's number and %s an id of
+ * nine letters and digits. The family's parser must be able to parse every text of this form. All
+ * texts are static. */
 struct call_text {
     const char *has; /* text in the source of templates with this form; NULL: any template */
     const char *begin, *open, *middle, *close, *between, *end;
@@ -106,8 +106,9 @@ struct tool_family {
     const char *lacks;    /* text that the source of a template must not contain; NULL if none */
     /* marks around all calls of a message; optional if the family has a `begin` */
     const char *section_begin, *section_end[3];
-    /* Accepted marks before a call. "": no mark is needed at the start of a message or after a
-     * separator. begin[0] NULL: a call follows section_begin without a mark. */
+    /* Accepted marks before a call. The mark "" means that a call needs no mark at the start of a
+     * message or after a separator. If begin[0] is NULL, a call follows section_begin without a
+     * mark. */
     const char *begin[3];
     struct call_body body[3]; /* accepted forms, up to CALL_FORM_END            */
     /* optional marks after the body; end[0] ends arguments of CALL_MARKED */
@@ -115,7 +116,7 @@ struct tool_family {
     const char *separator;    /* mark between two calls, optional in parsed text; NULL if none */
     bool start_only;          /* true: calls begin only at the start of the message */
     bool keep_blank;          /* true: blanks between content and a call are content */
-    const char *content_name; /* name of a call that is content; NULL if none */
+    const char *content_name; /* name of the call that contains content; NULL if none */
     const char *drop[4];      /* marks that are removed from content */
     /* parser of the whole message, with its reasoning; NULL: this struct describes the message */
     step_fn *step;
@@ -128,9 +129,9 @@ struct tool_family {
 struct reason_family {
     const char *name;
     const char *alias[14];
-    /* texts that select the family if a template's source contains them; none: the marks below */
+    /* texts of a template's source that select the family; none: the marks below select it */
     const char *has[3];
-    const char *open[3], *close[3]; /* marks around the reasoning, which comes first */
+    const char *open[3], *close[3]; /* marks around the reasoning at the start of the message */
     const char *drop[4];            /* marks that are removed from content */
     bool begun; /* true: a message begins inside the reasoning, so `open` is optional */
     bool again; /* true: further blocks of reasoning may follow in the content */
@@ -146,7 +147,7 @@ struct reason_family {
 
 /* ---- the stages ---- */
 
-/* CALL_MAYBE: more text is needed. It is never returned at the end of the text. */
+/* CALL_MAYBE means that more text is needed. It is never returned at the end of the text. */
 enum call_verdict { CALL_NO, CALL_MAYBE, CALL_YES };
 
 enum { NAME_ROOM = 512, LITERAL_DEPTH_MAX = 64 };
@@ -193,7 +194,7 @@ struct tool_call {
 };
 
 struct parser_stage {
-    step_fn *step;                   /* parser of the stage; NULL: the stage passes all text on */
+    step_fn *step;                   /* parser of the stage; NULL: the stage passes on all text */
     const struct tool_family *tools; /* family of calls, static; NULL: calls are not parsed */
     const struct json *schemas;      /* the request's tools, borrowed; NULL if unknown */
     const struct reason_family *reason; /* static; NULL: reasoning is not parsed */
@@ -203,7 +204,7 @@ struct parser_stage {
     size_t n_emitted; /* number of emitted bytes of the current part */
     bool no_calls;    /* true: calls are content, without their marks */
     bool silent;      /* true: the stage is a trial, which emits no deltas */
-    bool any_call;    /* true after a call, also in a trial */
+    bool any_call;    /* true after a call, also after a call of a trial */
     bool in_section;
     struct chat_expected expected;
     struct head_scan head;
@@ -226,7 +227,7 @@ const struct reason_family *reason_family_of(const char *name);
 
 /* Check if text[0, n) begins with a call, for the reasoning stage: a call may follow without the
  * mark that ends reasoning.
- *   trial  a stage of the tools with `silent`, zeroed except that for a new text
+ *   trial  a stage of the tools with `silent` set; all other fields are zero for a new text
  *   at     number of bytes that the trial has read; updated
  * CALL_MAYBE: more text is needed. CALL_YES: a call began. tool_call_ended returns true if the
  * trial has read the whole call. */
@@ -244,8 +245,8 @@ struct tool_head {
     bool empty;    /* true: the text is an empty list of calls */
 };
 
-/* Find the name of a call of s->tools at the front of text[0, n) (tool_head.c). CALL_YES: *h is the
- * front of the call, and *body its form. */
+/* Find the name of a call of s->tools at the front of text[0, n) (tool_head.c). After CALL_YES, *h
+ * is the front of the call, and *body is its form. */
 enum call_verdict call_head(struct parser_stage *s, const char *text, size_t n, bool end,
                             struct tool_head *h, const struct call_body **body);
 
@@ -263,8 +264,8 @@ size_t call_step(struct parser_stage *s, const char *text, size_t n, bool end);
  * pieces. They return the number of bytes consumed. value->part is VALUE_END after the last byte of
  * the value. */
 enum { VALUE_BEGIN, VALUE_END = -1 };
-/* Parse a JSON value. wanted: the value is the arguments. Models also write arguments as a JSON
- * string. The text of such a string is emitted without its quotes. */
+/* Parse a JSON value. wanted: true if the value is the arguments of the call. Models also write
+ * arguments as a JSON string. The text of such a string is emitted without its quotes. */
 size_t value_json(struct parser_stage *s, const char *text, size_t n, bool end, bool wanted);
 /* Parse a literal of Python, or a literal with the body's string_mark and bare keys. */
 size_t value_literal(struct parser_stage *s, const char *text, size_t n, bool end);
@@ -279,14 +280,15 @@ bool value_is_text(const struct parser_stage *s);
 
 /* Return the types (JT_) that a schema of the document root permits (schema.c). */
 unsigned schema_types(const struct json *root, const struct json *schema);
-/* Return the schema of an object's member; key NULL: of a list's items. NULL if unknown. */
+/* Return the schema of an object's member; if key is NULL, return the schema of a list's items.
+ * NULL if unknown. */
 const struct json *schema_member(const struct json *root, const struct json *schema,
                                  const char *key, size_t n_key);
 /* Return the parameters of a function of the request's tools; NULL if unknown. */
 const struct json *schema_of_tool(const struct json *tools, const char *name);
 bool schema_has_tool(const struct json *tools, const char *name);
 
-/* Emit a piece of text of this kind; nothing if the stage is silent. */
+/* Emit a piece of text of this kind. Do nothing if the stage is silent. */
 void parser_emit(struct parser_stage *s, enum chat_delta_kind kind, const char *text, size_t n);
 void parser_emit_call(struct parser_stage *s, const char *name, const char *id);
 /* Emit a piece of the arguments of the message's last call. */
@@ -296,26 +298,28 @@ void parser_no_memory(struct parser_stage *s);
 /* Pass text from the reasoning stage to the tool stage. */
 void parser_pass(struct parser_stage *s, const char *text, size_t n);
 
-/* Return the length of the JSON string at text[0], with its quotes; 0 if more text is needed. */
+/* Return the length of the JSON string at text[0], including its quotes; 0 if more text is
+ * needed. */
 size_t string_len(const char *text, size_t n);
 bool in_name(char c); /* return true for letters, digits, "_-./" */
 
 /* Helpers for text[0, n). */
-/* Match a mark at the front. Any blanks match a blank of the mark. Blanks at the mark's ends are
- * ignored. CALL_YES: *used is the length of the match in bytes. CALL_MAYBE: the whole text may be
- * the beginning of the mark. */
+/* Match a mark at the front. A blank of the mark matches any number of blanks. Blanks at the mark's
+ * ends are ignored. Return CALL_YES with *used the length of the match in bytes. Return CALL_MAYBE
+ * if the whole text may be the beginning of the mark. */
 enum call_verdict mark_at(const char *mark, const char *text, size_t n, size_t *used);
 /* Return the first offset at which mark_at does not return CALL_NO. n if none. */
 size_t mark_find(const char *mark, const char *text, size_t n);
 /* Match one of up to n_mark marks at the front, by the rules of mark_at. NULL ends the list. */
 enum call_verdict mark_any(const char *const *mark, int n_mark, const char *text, size_t n,
                            size_t *used);
-/* Return the offset of the first of up to n_mark marks, and set *used to its length. Without a
- * complete mark, set *used to 0 and return the number of bytes that certainly precede a mark. */
+/* Return the offset of the first of up to n_mark marks, and set *used to its length. If no mark is
+ * complete, set *used to 0 and return the number of bytes that certainly precede a mark. */
 size_t mark_first(const char *const *mark, int n_mark, const char *text, size_t n, size_t *used);
 /* Return true if text[0, n) begins with `mark`. */
 bool text_begins(const char *text, size_t n, const char *mark);
-/* Return true if all of text[0, n) may be the beginning of `mark`. The empty text always may. */
+/* Return true if all of text[0, n) may be the beginning of `mark`. The result is true for an empty
+ * text. */
 bool text_may_begin(const char *text, size_t n, const char *mark);
 /* Return the number of bytes at the end of text[0, n) that may be the beginning of `mark`. */
 size_t text_partial(const char *text, size_t n, const char *mark);

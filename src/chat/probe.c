@@ -2,8 +2,8 @@
  * result.
  *
  * A template supports a field if the prompt contains the field's marker outside of a printed Python
- * list. Output before a failure is valid. For example, a template may print the system message and
- * then reject the turn order. Probes have small limits.
+ * list. Output before a failure is also inspected, because a template may print the system message
+ * and then reject the turn order. Probes have small limits.
  *
  * Markers begin with q and do not occur in templates: qUser, qSystem, qTool, qCalled, qArg, qValue,
  * qResult, qReason, qContent. */
@@ -92,16 +92,16 @@ static void probe_content(struct template *t, struct probe *p)
     struct template_caps *caps = &t->caps;
     caps->text_content = probe(p, with_text) && printed(p, "qUser");
     caps->typed_content = probe(p, with_parts) && printed(p, "qUser") && !printed_list(p);
-    /* a template that renders no content gives no result, because it needs variables that the probe
-     * does not set */
+    /* no feature can be detected if the template renders no content, because it needs variables
+     * that the probe does not set */
     bool has_content = caps->text_content || caps->typed_content;
     if (!has_content) caps->text_content = true;
     probe(p, caps->text_content ? with_system : with_system_parts);
     caps->system_role = printed(p, "qSystem") || !has_content;
 }
 
-/* Detect the form of tool calls. Arguments as an object are tried first. A template that prints
- * them as Python ({'qArg': ...}) expects JSON text. */
+/* Detect the form of tool calls. Try arguments as an object first. A template that prints the
+ * object as Python ({'qArg': ...}) expects JSON text. */
 static void probe_tools(struct template *t, struct probe *p)
 {
     struct template_caps *caps = &t->caps;
@@ -136,7 +136,7 @@ static bool probe_printed_thinking(struct template *t, const char *conversation,
     return !p->no_memory;
 }
 
-/* Set the marks of reasoning. The table of families comes first, then printed marks, then the marks
+/* Set the marks of reasoning. Try the table of families first, then printed marks, then the marks
  * of most models. */
 static void probe_thinking(struct template *t, struct probe *p)
 {

@@ -7,8 +7,8 @@
  *
  * Blanks around the reasoning and after </think> are removed. A block that is never closed is
  * reasoning up to its first tool call, because small models omit </think>. A call before </think>
- * is a draft and belongs to the reasoning. So the text after a complete call is held with the call
- * (INSIDE -> DRAFT) until </think> or the end. A mark that does not begin a call is emitted
+ * is a draft, which belongs to the reasoning. Therefore a complete call and the text after it are
+ * held (INSIDE -> DRAFT) until </think> or the end. A mark that does not begin a call is emitted
  * immediately. */
 #include "chat/parser_impl.h"
 
@@ -16,8 +16,8 @@
 
 enum { BEFORE, INSIDE, DRAFT, BLANKS, AFTER };
 
-/* Find the opening mark. Blanks before the opening mark are consumed with it. Without a mark they
- * belong to the content. */
+/* Find the opening mark. Blanks before the opening mark are consumed with it. If there is no
+ * opening mark, the blanks belong to the content. */
 static size_t step_before(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct reason_family *f = s->reason;
@@ -75,7 +75,7 @@ static enum call_verdict try_call(struct parser_stage *s, const char *text, size
     return tool_is_call(s->trial, &s->n_tried, text, n, end);
 }
 
-/* Handle the mark of a call at text[at]. */
+/* Process the mark of a call at text[at]. */
 static size_t step_mark(struct parser_stage *s, const char *text, size_t n, size_t at, bool end)
 {
     size_t n_used = emit_trimmed(s, text, at);
@@ -104,7 +104,7 @@ static size_t step_inside(struct parser_stage *s, const char *text, size_t n, bo
     return emit_trimmed(s, text, close);
 }
 
-/* Handle a held text that begins with a call, or with blanks and a call. A closing mark can begin
+/* Process a held text that begins with a call, or with blanks and a call. A closing mark can begin
  * after n_tried bytes, or inside the call. */
 static size_t step_draft(struct parser_stage *s, const char *text, size_t n, bool end)
 {
@@ -151,7 +151,7 @@ enum chat_place reason_place(const struct parser_stage *s)
     return find_close(s, text, n, &used) < n ? CHAT_UNDECIDED : CHAT_INSIDE;
 }
 
-/* Pass content on without the marks to be removed. */
+/* Pass content to the tools stage without the marks that are removed. */
 static size_t step_after(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct reason_family *f = s->reason;

@@ -1,5 +1,5 @@
 /* reason_cohere_command3.c - reasoning between <|START_THINKING|> and <|END_THINKING|> (Command A,
- * R7B and later). Marks surround the answer, too. */
+ * R7B and later). The answer is also between marks. */
 #include "chat/parser_impl.h"
 
 const struct reason_family reason_cohere_command3 = {

@@ -1,5 +1,5 @@
-/* reason_gemma4.c - reasoning in the channel "thought" (Gemma 4). Models also write single marks
- * and further blocks. */
+/* reason_gemma4.c - reasoning in the channel "thought" (Gemma 4). Models also write marks without a
+ * partner and further blocks. */
 #include "chat/parser_impl.h"
 
 const struct reason_family reason_gemma4 = {

@@ -1,10 +1,11 @@
 /* roles.c - messages whose content a template ignores.
  *
  * Many templates omit a message with an unknown role and raise no exception. The model would then
- * answer a conversation without that message. So the conversation is rendered a second time with a
- * marker as the content of each message that may not be printed. The content has no effect if the
- * prompt lacks the marker and equals the prompt with the message's own content. Conversations of
- * users, assistants, tools and a leading system message need no second rendering. */
+ * answer a conversation without that message. Therefore the conversation is rendered a second time,
+ * with a marker as the content of each message that may not be printed. A message's content has no
+ * effect if the prompt does not contain the marker and equals the prompt with the original content.
+ * Conversations of users, assistants, tools and a leading system message need no second
+ * rendering. */
 #include "chat/template_impl.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static bool is_certain(const struct template *t, const struct json *messages, si
     return i == 0 && (strcmp(role, "system") == 0 || strcmp(role, "developer") == 0);
 }
 
-/* Write the marker of message i, which no conversation contains by chance. */
+/* Write the marker of message i, which does not occur in conversations. */
 static void marker(char out[static 32], size_t i)
 {
     snprintf(out, 32, "qMessage%zuq", i);
@@ -104,7 +105,7 @@ static int check_marked(const struct template *t, const struct conversation *c, 
     return 0;
 }
 
-/* Most conversations end here after the first loop, without a rendering. */
+/* Return after the first loop, without a rendering, for most conversations. */
 int check_roles(const struct template *t, const struct conversation *c, struct err *e)
 {
     size_t n = json_count(c->messages), n_certain = 0;

@@ -1,7 +1,8 @@
 /* schema.c - types of raw text by the schemas of a request's tools.
  *
  * Only types are read, because the parser does not validate values. References are resolved
- * within the document. The length of a walk is limited, so that a walk through a cycle ends. */
+ * within the document. The number of visited schemas is limited, so that a search in a cycle
+ * ends. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
@@ -71,15 +72,15 @@ static const struct json *resolved(const struct json *root, const struct json *s
     return NULL;
 }
 
-/* A walk through a schema. The references of a schema may form cycles. */
+/* State of a search in a schema, whose references may form cycles. */
 struct schema_walk {
     const struct json *root; /* borrowed */
-    int left; /* remaining number of schemas that the walk may read, including those in lists */
+    int left; /* remaining number of schemas that the search may read, including schemas in lists */
 };
 
 /* ---- types ---- */
 
-/* Return the type of a name. An unknown name permits all types. */
+/* Return the type with this name. An unknown name permits all types. */
 static unsigned type_of_word(const char *word)
 {
     unsigned type = json_type_named(word);
@@ -134,8 +135,8 @@ unsigned schema_types(const struct json *root, const struct json *schema)
 
 /* ---- members ---- */
 
-/* Return the schema of a key, or of a list's items if key is NULL. NULL if no schema describes
- * it. */
+/* Return the schema of a key, or of a list's items if key is NULL. NULL if there is no schema for
+ * the key or the items. */
 static const struct json *member_at(struct schema_walk *w, const struct json *schema,
                                     const char *key, size_t n_key)
 {

@@ -1,17 +1,17 @@
-/* shape.c - an OpenAI-style conversation in the form that a template supports.
+/* shape.c - convert an OpenAI-style conversation to the form that a template supports.
  *
  * Templates accept different forms. Content is a string or a list of parts. Tool-call arguments are
  * an object or JSON text. Some templates have no system role. Clients send any of these forms.
- * probe.c
- * detects the forms that the template expects. Fields in that form and unknown fields remain
- * unchanged. */
+ * probe.c detects the forms that the template expects. Fields in an expected form and unknown
+ * fields remain unchanged. */
 #include "chat/template_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-/* Return a field of a message; VAL_UNDEFINED if it is absent or the message is no dict. */
+/* Return a field of a message; VAL_UNDEFINED if the field is absent or the message is not a
+ * dict. */
 struct val message_field(struct render *r, struct val message, const char *name)
 {
     const struct val *v = message.kind == V_DICT ? dict_find_text(r, message.dict, name) : NULL;
@@ -94,7 +94,7 @@ static void shape_tool_calls(struct render *r, const struct template_caps *caps,
 
 /* ---- roles ---- */
 
-/* Rename the role "developer". "developer" is OpenAI's newer name of the role system. */
+/* Rename the role "developer", which is OpenAI's newer name of the role "system". */
 static void shape_role(struct render *r, const struct template *t, struct val message)
 {
     bool known = t->family && t->family->keeps_developer;
@@ -173,7 +173,7 @@ static void add_system(struct render *r, const struct template *t, const struct 
 /* ---- messages and variables ---- */
 
 /* Return the messages in the template's form. Contents are shaped before the system message is
- * added or merged. A family's own changes are last, because they rely on the common form. */
+ * added or merged. The changes of a family are made last, because they require the common form. */
 static struct val shape_messages(struct render *r, const struct template *t,
                                  const struct conversation *c)
 {
@@ -233,8 +233,8 @@ void shape_dates(struct render *r)
     }
 }
 
-/* chat_template_kwargs are set after the other variables, so they override them. Messages are set
- * last, so that no keyword can replace them. */
+/* chat_template_kwargs are set after the other variables and override them. Messages are set last,
+ * so that no keyword can replace them. */
 int shape_conversation(struct render *r, const struct template *t, const struct conversation *c)
 {
     if (r->rc != 0) return r->rc;

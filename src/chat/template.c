@@ -4,8 +4,8 @@
  *   template_render: shape the conversation -> run -> the prompt
  *
  * A second run without the generation prompt finds the start of the assistant's turn. The second
- * run is needed if the caller requests that start, or if the prompt contains a thinking mark. A
- * continued message is appended without the template. */
+ * run is needed if the caller requests the start of the turn, or if the prompt contains a thinking
+ * mark. A continued message is appended without the template. */
 #include "chat/template_impl.h"
 
 #include "base/names.h"
@@ -49,7 +49,7 @@ static int compile(struct template *t, const char *source, size_t n, struct err 
     return rc;
 }
 
-/* A template is immutable after this function, so threads may share it. */
+/* The template is immutable after template_open, so threads may share it. */
 int template_open(struct template **out, const char *source, size_t n, struct err *e)
 {
     *out = NULL;
@@ -122,7 +122,7 @@ void render_end(struct render *r)
     arena_deinit(&r->arena);
 }
 
-/* Append the prompt to out. out keeps its former length if memory is exhausted. */
+/* Append the prompt to out. `out` keeps its length if memory is exhausted. */
 static int append(struct buf *out, const struct buf *text, struct err *e)
 {
     size_t before = out->n;
@@ -148,7 +148,7 @@ static int render_with(const struct template *t, const struct conversation *c, b
 }
 
 /* Render a conversation. Date variables are defined only for a template that fails without them. A
- * date in a template is kept, because the model was trained with it. */
+ * fixed date in a template is kept, because the model was trained with that date. */
 int render_conversation(const struct template *t, const struct conversation *c, struct buf *out,
                         struct err *e)
 {
@@ -157,8 +157,8 @@ int render_conversation(const struct template *t, const struct conversation *c, 
     return rc;
 }
 
-/* Append the start of the turn if the template omitted it. The family defines that start, and the
- * end of prompts that lack it. */
+/* Append the start of the turn if the template omitted it. The family defines the start, and the
+ * end of prompts that do not contain the start. */
 static void add_missing_turn(const struct template *t, struct buf *out)
 {
     const struct family *f = t->family;
@@ -167,7 +167,7 @@ static void add_missing_turn(const struct template *t, struct buf *out)
 }
 
 /* Get the length of the generation prompt at the end of `with`. The generation prompt begins after
- * the common prefix of `with` and a rendering without the prompt. */
+ * the common prefix of `with` and a rendering without generation prompt. */
 static int generation_prompt(const struct template *t, const struct conversation *c,
                              const char *with, size_t n_with, size_t *n_generation, struct err *e)
 {
@@ -198,8 +198,8 @@ static size_t answered(const struct template *t, const char *turn, size_t n)
     return 0;
 }
 
-/* turn->n_turn is the length of the generation prompt, n_answer the length of its part that belongs
- * to the answer. */
+/* turn->n_turn is the length of the generation prompt. turn->n_answer is the length of its part
+ * that belongs to the answer. */
 static int render_answered(const struct template *t, const struct conversation *c, struct buf *out,
                            struct chat_turn *turn, struct err *e)
 {
@@ -276,8 +276,8 @@ static void add_continued(const struct template *t, const struct json *message,
     if (how == CHAT_CONTINUE_CONTENT) add_content(out, json_field(message, "content"));
 }
 
-/* Render a conversation whose last message continues. The conversation without the last message is
- * rendered with the generation prompt, and without it (in generation_prompt). The result is the
+/* Render a conversation whose last message continues. Render the conversation without the last
+ * message twice: with the generation prompt, and without it (in generation_prompt). The result is a
  * third rendering. */
 static int render_continued(const struct template *t, const struct conversation *c, struct buf *out,
                             struct chat_turn *turn, struct err *e)
@@ -305,7 +305,7 @@ static int render_continued(const struct template *t, const struct conversation 
     return rc;
 }
 
-/* out is unchanged after a failure. */
+/* `out` is unchanged after a failure. */
 int template_render(const struct template *t, const struct conversation *c, struct buf *out,
                     struct chat_turn *turn, struct err *e)
 {
@@ -323,7 +323,7 @@ int template_render(const struct template *t, const struct conversation *c, stru
     return rc;
 }
 
-/* The formats are tried in order. mktime reads them as local time. */
+/* The formats are tried in order. mktime converts the date as local time. */
 int template_clock(const char *date, int64_t *now, struct err *e)
 {
     static const char *const formats[] = {"%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S",

@@ -27,7 +27,7 @@ struct family {
     struct thinking thinking;
     /* text that replaces `open reasoning close` in a turn without reasoning; NULL: "" */
     const char *closed;
-    /* turn_begin: text appended to a prompt that ends with turn_end */
+    /* turn_begin: text that is appended to a prompt that ends with turn_end */
     const char *turn_end, *turn_begin;
     bool keeps_developer; /* true: the template supports the role "developer" */
 };
@@ -47,7 +47,7 @@ struct template
 };
 
 /* Begin a rendering. limits NULL: the defaults; now 0: the system's time. t and e are borrowed
- * until render_end, which the caller calls in any case. ERR_MEMORY, ERR_LIMIT. */
+ * until render_end, which the caller calls also after an error. ERR_MEMORY, ERR_LIMIT. */
 int render_begin(struct render *r, const struct template *t, const struct template_limits *limits,
                  int64_t now, struct err *e);
 /* Render to r->out. Return r->rc: ERR_ARG if the template fails, ERR_LIMIT, ERR_MEMORY. */
@@ -55,7 +55,7 @@ int render_run(struct render *r, const struct template *t);
 void render_end(struct render *r); /* free all values and r->out */
 
 /* Append the rendering of a conversation, without the text that template_render adds. ERR_ARG,
- * ERR_UNSUPPORTED, ERR_LIMIT, ERR_MEMORY as of template_render. */
+ * ERR_UNSUPPORTED, ERR_LIMIT, ERR_MEMORY as in template_render. */
 int render_conversation(const struct template *t, const struct conversation *c, struct buf *out,
                         struct err *e);
 /* Return ERR_ARG if the template ignores a message. The content of an ignored message has no effect

@@ -4,9 +4,9 @@
  *                                                                 GAP --call--> CALL
  *                                                                 GAP --other--> TEXT
  *
- * A call ends with its arguments, so an end mark inside an argument, or a missing one, is harmless.
+ * A call ends with its arguments, so an end mark may be missing, or may be inside an argument.
  * Blanks around calls are removed. Text that only resembles a call is content, unchanged. The state
- * after content is PLAIN if a message is either calls or content (struct
+ * after content is PLAIN if a message consists of either calls or content (struct
  * chat_expected). */
 #include "chat/parser_impl.h"
 
@@ -14,7 +14,8 @@
 
 enum { START, TEXT, CALL, CLOSE, GAP, PLAIN };
 
-/* Emit content and return n. The first content ends the search for calls if a message is either. */
+/* Emit content and return n. The first content ends the search for calls if a message consists of
+ * either calls or content. */
 static size_t content(struct parser_stage *s, const char *text, size_t n)
 {
     if (n > 0 && s->expected.either) s->state = PLAIN;
@@ -46,7 +47,7 @@ static bool is_content(const struct parser_stage *s, const struct tool_head *h)
     return s->tools->content_name && strcmp(h->name, s->tools->content_name) == 0;
 }
 
-/* Match a section mark and a mark at text[0]. A mark is "" if none. */
+/* Match a section mark and a call's mark at text[0]. An absent mark is "". */
 static enum call_verdict try_marks(struct parser_stage *s, const char *section, const char *mark,
                                    const char *text, size_t n, bool end, struct tool_opening *o)
 {
@@ -90,7 +91,7 @@ static bool is_list(const struct call_body *b)
     return b->form == CALL_LIST || b->form == CALL_KEYED;
 }
 
-/* Return the number of consumed bytes: marks and, for some forms, the name. */
+/* Begin a call. Return the number of consumed bytes: the marks and, for some forms, the name. */
 static size_t begin_call(struct parser_stage *s, const struct tool_opening *o)
 {
     bool no_call = is_content(s, &o->head);
@@ -105,8 +106,8 @@ static size_t begin_call(struct parser_stage *s, const struct tool_opening *o)
 
 /* ---- content ---- */
 
-/* Find a call at the start of the message. Blanks before the first call are not content. Such
- * blanks are held until the first other byte decides. */
+/* Find a call at the start of the message. Blanks before the first call are not content. The blanks
+ * are held until another byte arrives. */
 static size_t step_start(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct tool_opening o;
@@ -201,8 +202,8 @@ static size_t step_close(struct parser_stage *s, const char *text, size_t n, boo
     return 0;
 }
 
-/* Find the next call or the end of the section. After a call only blanks, the end of the section, a
- * separator or another call may follow. Other text is content. */
+/* Find the next call or the end of the section. Only blanks, the end of the section, a separator or
+ * another call may follow a call. Other text is content. */
 static size_t step_gap(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct tool_family *f = s->tools;

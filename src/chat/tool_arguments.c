@@ -1,7 +1,7 @@
 /* tool_arguments.c - the arguments of a call, after its name, emitted as written.
  *
  * Each form is a small state machine with the state s->call.part. The machine stops at the first
- * text that does not belong to the call. That text is content or the next call.
+ * text that does not belong to the call, which is content or the next call.
  *
  *   form            text after the name                        states
  *   CALL_OBJECT     {"name": N, "arguments": {...}}            KEY COLON VALUE NEXT
@@ -38,7 +38,7 @@ void call_begin(struct parser_stage *s, const struct call_body *body, const stru
 
 enum { OPEN, KEY, COLON, VALUE, NEXT, ITEM };
 
-/* Handle text[0, n) between two calls of a list, or after the last call. */
+/* Process text[0, n) between two calls of a list, or after the last call. */
 static size_t list_item(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct call_body *b = s->call.body;
@@ -147,7 +147,7 @@ static size_t end_of_arguments(struct parser_stage *s)
     return finish_call(s, 0);
 }
 
-/* Emit the key as JSON and choose the parser of the value. The key must be shorter than
+/* Emit the key as JSON and select the parser of the value. The key must be shorter than
  * s->call.key. */
 static size_t argument_begin(struct parser_stage *s, const char *key, size_t n_key, size_t used)
 {
@@ -165,8 +165,8 @@ static size_t argument_begin(struct parser_stage *s, const char *key, size_t n_k
     return used;
 }
 
-/* Find the end of the key at text[0]. CALL_YES: *n_key is the length of the key, and *used that of
- * key and mark, in bytes. */
+/* Find the end of the key at text[0]. After CALL_YES, *n_key is the length of the key, and *used is
+ * the length of key and mark, in bytes. */
 static enum call_verdict find_key_end(struct tool_call *c, const char *text, size_t n,
                                       size_t *n_key, size_t *used)
 {
@@ -185,7 +185,7 @@ static enum call_verdict find_key_end(struct tool_call *c, const char *text, siz
     return n < NAME_ROOM ? CALL_MAYBE : CALL_NO;
 }
 
-/* Handle the text between two arguments, or after the last argument. */
+/* Process the text between two arguments, or after the last argument. */
 static size_t argument_next(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct tool_call *c = &s->call;
@@ -210,8 +210,8 @@ static size_t argument_next(struct parser_stage *s, const char *text, size_t n, 
 }
 
 /* Find the end of a typed value. Return the number of bytes before the end, and set *used to the
- * length of the end mark. Without an end mark, set *used to 0 and return the number of bytes that
- * certainly belong to the value. */
+ * length of the end mark. If there is no end mark, set *used to 0 and return the number of bytes
+ * that certainly belong to the value. */
 static size_t value_end(const struct tool_call *c, const char *text, size_t n, bool end,
                         size_t *used)
 {
@@ -231,7 +231,7 @@ static size_t value_end(const struct tool_call *c, const char *text, size_t n, b
 }
 
 /* Return the length of the newline at the end of text[0, k) if the end mark begins with a newline;
- * else 0. */
+ * otherwise 0. */
 static size_t newline_of_mark(const struct tool_call *c, const char *text, size_t k)
 {
     return c->body->value_end[0] == '\n' && k > 0 && text[k - 1] == '\n';
@@ -289,7 +289,7 @@ static size_t after_verbatim(struct parser_stage *s, const char *text, size_t n,
     return used ? value_done(s, k + used) : k;
 }
 
-/* Handle the first byte of a typed value. */
+/* Process the first byte of a typed value. */
 static size_t typed_first(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct tool_call *c = &s->call;

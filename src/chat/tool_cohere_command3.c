@@ -1,5 +1,5 @@
 /* tool_cohere_command3.c - a list of calls with ids in <|START_ACTION|> (Command A, R7B and later).
- * Marks surround the answer, too.
+ * The answer is also between marks.
  *
  *   <|START_ACTION|>[
  *       {"tool_call_id": "0", "tool_name": "get_weather", "parameters": {"city": "Rome"}}

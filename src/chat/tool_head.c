@@ -4,9 +4,9 @@
  * arguments. The name may be the last member of a JSON object. This file searches for the name, and
  * object_step then reparses the object.
  *
- * The search stops after NAME_FAR bytes. With more text it continues from its last position.
- * Without this limit, a text with many openings and no name would be searched from each opening to
- * the end. */
+ * The search stops after NAME_FAR bytes. The search continues from its last position if more text
+ * arrives. Without the limit, a text with many openings and no name would be searched from each
+ * opening to the end. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
@@ -222,8 +222,8 @@ static bool named(const struct head_scan *c, const struct call_body *b)
     return c->n_name > 0 && (!b->id_key || c->n_id > 0);
 }
 
-/* Do one step of the search. CALL_MAYBE: the search continues in state c->part with more text.
- * CALL_YES: the search continues in state c->part with this text. */
+/* Do one step of the search. CALL_MAYBE means that the search needs more text. CALL_YES means that
+ * the search continues in the new state c->part. */
 static enum call_verdict search_step(struct head_scan *c, const struct call_body *b,
                                      const char *text, size_t n)
 {
@@ -256,7 +256,7 @@ static enum call_verdict search_step(struct head_scan *c, const struct call_body
 }
 
 /* Search for the name of a JSON call. c->at is the position of the search, and c->part its state.
- * Both are kept after CALL_MAYBE. */
+ * Position and state are kept after CALL_MAYBE. */
 static enum call_verdict search(struct head_scan *c, const struct call_body *b, const char *text,
                                 size_t n)
 {
@@ -270,8 +270,8 @@ static enum call_verdict search(struct head_scan *c, const struct call_body *b, 
     }
 }
 
-/* Parse the head of CALL_OBJECT. The members before the name are parsed twice: here, and by
- * object_step after the name is found. */
+/* Parse the head of CALL_OBJECT. The members before the name are parsed twice: by object_head, and
+ * by object_step after the name is found. */
 static enum call_verdict object_head(struct parser_stage *s, const struct call_body *b,
                                      const char *text, size_t n, struct tool_head *h)
 {

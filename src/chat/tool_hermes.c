@@ -6,8 +6,8 @@
  *   {"name": "get_weather", "arguments": {"city": "Rome"}}
  *   </tool_call>
  *
- * granite4, ernie45 and others have the same form and are aliases. The templates of qwen3_coder
- * have other marks inside <tool_call>, so `has` requires a quoted name. */
+ * Families with the same form, such as granite4 and ernie45, are aliases. The templates of
+ * qwen3_coder have other marks inside <tool_call>, so `has` requires a quoted name. */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_hermes = {

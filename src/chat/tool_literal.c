@@ -2,8 +2,8 @@
  * and special quotes.
  *
  * Any text becomes JSON. A word that is neither a number nor a constant is a string, and a missing
- * value is null. A bracket closes the innermost level. A comma or closing bracket at the outermost
- * level follows the literal. */
+ * value is null. A closing bracket ends the innermost level. A comma or closing bracket at the
+ * outermost level is not part of the literal. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ static void item_end(struct parser_stage *s)
 
 /* ---- strings ---- */
 
-/* End a string. n: consumed bytes, with the closing quote. */
+/* End a string. n: number of consumed bytes, including the closing quote. */
 static size_t text_close(struct parser_stage *s, size_t n)
 {
     put(s, "\"");
@@ -52,7 +52,7 @@ static size_t text_close(struct parser_stage *s, size_t n)
     return n;
 }
 
-/* Emit a code point. Emit U+FFFD for a number that is no code point. */
+/* Emit a code point. Emit U+FFFD for a number that is not a code point. */
 static void put_utf8(struct parser_stage *s, int cp)
 {
     struct buf b = {0};
@@ -102,7 +102,7 @@ static size_t python_text(struct parser_stage *s, const char *text, size_t n, bo
     return 1;
 }
 
-/* Emit the text up to the string mark. A part of the mark at the end is held. */
+/* Emit the text up to the string mark. Hold an incomplete mark at the end of the text. */
 static size_t marked_text(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const char *mark = s->call.body->string_mark, *p = memmem(text, n, mark, strlen(mark));
@@ -171,12 +171,12 @@ static size_t word(struct parser_stage *s, const char *text, size_t n, bool end)
     return i;
 }
 
-/* Open a list or an object. "(" opens a list, as a tuple of Python. */
+/* Open a list or an object. "(" opens a list, because a tuple of Python becomes a list. */
 static size_t open_bracket(struct parser_stage *s, char c)
 {
     struct value *v = &s->call.value;
     bool map = c == '{', key = v->level[v->depth].map && v->level[v->depth].phase != VALUE;
-    /* JSON has no such key, and deeper levels are not stored */
+    /* JSON has no key of this kind, and deeper levels are not stored */
     if (key || v->depth == LITERAL_DEPTH_MAX) return 1;
     item_begin(s);
     put(s, map ? "{" : "[");
@@ -214,7 +214,7 @@ static size_t close_literal(struct parser_stage *s)
     return 0;
 }
 
-/* Handle a delimiter. At depth 0, a comma or closing bracket belongs to the call, not to the
+/* Process a delimiter. At depth 0, a comma or closing bracket belongs to the call, not to the
  * literal. */
 static size_t sign(struct parser_stage *s, char c)
 {

@@ -1,9 +1,9 @@
 /* tool_tag.c - the structural tag of an answer: reasoning, then calls in the form of their family,
  * content, or free text that contains calls.
  *
- * A special token has no bytes in a grammar (grammar.c). So each mark of a family is written as
- * text or as tokens, by the tokenizer's encoding. Free text excludes a mark in both forms, because
- * the parser gets only the text of a mark. */
+ * A special token has no bytes in a grammar (grammar.c). Therefore each mark of a family is written
+ * as text or as tokens, as the tokenizer encodes it. Free text excludes a mark both as text and as
+ * tokens, because the parser gets only the text of a mark. */
 #include "chat/parser_impl.h"
 
 #include "base/json_out.h"
@@ -95,13 +95,13 @@ static void put_text(struct tagger *g, const char *text, size_t n)
     if (begin < n || n == 0) put_const(g, text + begin, n - begin);
 }
 
-/* Put a text; nothing if NULL. */
+/* Put a text. Do nothing if text is NULL. */
 static void put_word(struct tagger *g, const char *text)
 {
     if (text) put_text(g, text, strlen(text));
 }
 
-/* Put a text in which %d is a number and %s an id (struct call_text). */
+/* Put a text in which %d stands for a number and %s for an id (struct call_text). */
 static void put_pattern(struct tagger *g, const char *text)
 {
     while (text && *text) {
@@ -215,8 +215,8 @@ static void put_quote(struct tagger *g, const char *mark)
     if (token) out_end(&g->o);
 }
 
-/* Put the arguments of a call: any object if the tool has no schema. In this case, a style that
- * names each argument permits free text up to the end of the call. */
+/* Put the arguments of a call. If the tool has no schema, permit any object, or free text up to the
+ * end of the call for a style that names each argument. */
 static void put_arguments(struct tagger *g, const struct chat_tool *tool)
 {
     static const char object[] = "{\"type\":\"object\"}";
@@ -397,7 +397,8 @@ static void put_harmony_text(struct tagger *g)
     put_free(g, mark, sizeof marks / sizeof *marks);
 }
 
-/* Put a header and a text. ends: put the mark after the text and the start of the next message. */
+/* Put a header and a text. If `ends`, also put the mark after the text and the start of the next
+ * message. */
 static void put_harmony_message(struct tagger *g, const char *header, bool ends)
 {
     begin_list(g, NULL, "sequence");
@@ -407,7 +408,7 @@ static void put_harmony_message(struct tagger *g, const char *header, bool ends)
     end_list(g);
 }
 
-/* Put any number of messages before the last one. free: true if these messages may also be
+/* Put any number of messages before the last message. free: true if these messages may also be
  * commentary. */
 static void put_harmony_begin(struct tagger *g, bool free)
 {
@@ -432,8 +433,8 @@ static void put_harmony_free(struct tagger *g)
     end_list(g);
 }
 
-/* Put free messages with at most one call, or the text of a message that the prompt has begun and
- * then such messages. */
+/* Put free messages with at most one call. If the prompt has begun a message, put its text
+ * first. */
 static void put_harmony_answer(struct tagger *g)
 {
     if (g->a->place == CHAT_BEFORE) return put_harmony_free(g);
@@ -504,8 +505,8 @@ static void put_harmony_reasoning(struct tagger *g)
     if (!g->a->no_reasoning) put_harmony_begin(g, false);
 }
 
-/* Put the reasoning that may follow: nothing after reasoning, only its end inside of it, and an
- * optional block before it. */
+/* Put the reasoning that the place permits: an optional block before reasoning, the rest of the
+ * block inside of it, and nothing after it. */
 static void put_reasoning(struct tagger *g)
 {
     const struct reason_family *r = reason_family_of(g->a->reasoning_parser);
@@ -607,7 +608,8 @@ static int find_text(struct tagger *g, struct err *e)
                      "--tool-call-parser (a wrong name lists them)");
 }
 
-/* Put the constrained content. In harmony it is a message, unless the prompt has begun it. */
+/* Put the constrained content. In harmony the content is a message, unless the prompt has begun the
+ * content. */
 static void put_content(struct tagger *g)
 {
     bool message = is_harmony(g) && g->a->place != CHAT_AFTER;
@@ -617,7 +619,8 @@ static void put_content(struct tagger *g)
     if (message) end_list(g);
 }
 
-/* Put the part after reasoning: free text with calls, or only calls, content or either. */
+/* Put the part after reasoning: free text with calls, only calls, only content, or either calls or
+ * content. */
 static int put_body(struct tagger *g, struct err *e)
 {
     const struct chat_answer *a = g->a;

@@ -152,8 +152,8 @@ static size_t json_scalar(struct parser_stage *s, const char *text, size_t n, bo
     return i;
 }
 
-/* Begin a JSON value. Blanks are skipped. null means that there are no arguments, so nothing is
- * emitted for it. */
+/* Begin a JSON value. Blanks are skipped. Emit nothing for null, which means that there are no
+ * arguments. */
 static size_t json_begin(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;
@@ -193,7 +193,7 @@ bool value_is_text(const struct parser_stage *s)
 }
 
 /* Emit text[0, n) unchanged if the text is JSON of one of the types. A quoted string is JSON only
- * if its mark declares JSON. Without such a mark the quotes belong to the text. */
+ * if its mark declares JSON; otherwise the quotes belong to the text. */
 static bool as_json(struct parser_stage *s, const char *text, size_t n, unsigned types,
                     bool is_json)
 {
@@ -206,7 +206,7 @@ static bool as_json(struct parser_stage *s, const char *text, size_t n, unsigned
     return ok;
 }
 
-/* Emit the JSON constant for a constant of Python, because models write both. */
+/* Emit the JSON constant for a constant of JSON or Python, because models write both kinds. */
 static bool as_word(struct parser_stage *s, const char *text, size_t n, unsigned types)
 {
     static const struct {
@@ -285,8 +285,9 @@ static bool all_nested(const struct call_body *b, const char *text, size_t n)
     return at > 0;
 }
 
-/* Emit nested arguments as an object, or as a list if the schema has one and the keys are "item". A
- * schema with strings among its types excludes nesting, because a string may contain such marks. */
+/* Emit nested arguments as an object, or as a list if the schema permits a list and the keys are
+ * "item". A schema that permits strings excludes nesting, because a string may contain the
+ * marks. */
 static void emit_nested(struct parser_stage *s, const struct json *schema, const char *text,
                         size_t n, int depth)
 {

@@ -1,12 +1,12 @@
-/* track.c - the reasoning of a text, found byte by byte in a struct of fixed size. reason.c parses
+/* track.c - find the reasoning of a text byte by byte, with a state of fixed size. reason.c parses
  * the same marks, but holds text of any length.
  *
  *   BEFORE --open--> INSIDE --close--> AFTER            (a message: reasoning comes first)
  *      \--anything else, or close----^
  *   OUTSIDE --open--> INSIDE --close--> OUTSIDE         (anywhere; families with several blocks)
  *
- * A run of blanks is held as one blank, which matches as much as the run (mark.c). So the held text
- * is at most twice as long as a mark. */
+ * A run of blanks is held as one blank, because one blank matches the same marks (mark.c).
+ * Therefore the held text is at most twice as long as a mark. */
 #include "chat/parser_impl.h"
 
 #include <string.h>
