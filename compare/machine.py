@@ -1,5 +1,5 @@
 """Detection of other programs' use of the machine during a measurement, for the programs in this
-folder. Not a program by itself."""
+folder."""
 import os
 import re
 import resource
@@ -10,10 +10,10 @@ PROBE_BYTES = 256 << 20
 
 def add_limits(parser):
     """Add the flags that Machine reads."""
-    parser.add_argument("--keep", action="store_true", help="rounds count whatever the machine was doing")
-    parser.add_argument("--max-steal", type=float, default=0.01, help="part of the processors' time (0.01)")
-    parser.add_argument("--max-others", type=float, default=0.03, help="part of the processors' time (0.03)")
-    parser.add_argument("--min-bandwidth", type=float, default=0.85, help="part of the best copying rate (0.85)")
+    parser.add_argument("--keep", action="store_true", help="count a round even if other programs used the machine")
+    parser.add_argument("--max-steal", type=float, default=0.01, help="maximum stolen part of the processors' time (default 0.01)")
+    parser.add_argument("--max-others", type=float, default=0.03, help="maximum part of other processes in the processors' time (default 0.03)")
+    parser.add_argument("--min-bandwidth", type=float, default=0.85, help="minimum part of the best copying rate (default 0.85)")
 
 
 def cpu_ticks():
@@ -48,7 +48,7 @@ def copy_rate(source, target):
 
 class Machine:
     """Watch a round. Call begin(), then end(), which returns the faults, or an empty list if none.
-    `running`: own processes that continue."""
+    `running`: processes of this program that continue."""
 
     def __init__(self, limits, running=()):
         self.limits, self.running = limits, running

@@ -8,14 +8,13 @@
 #   need_browser     installs Chromium for the tests of the web page. Continues without it.
 #   build TARGET...  runs make quietly: a line on stderr if there is something to do, a counter on a
 #                    terminal, make's output if it fails.
-# The caller has set root to the repository's path.
-# shellcheck shell=sh disable=SC2154
+# The caller must set root to the repository's path. shellcheck shell=sh disable=SC2154
 
 tools='cc:gcc make:make pkg-config:pkg-config awk:mawk'
 headers='stdio.h:libc6-dev'
 modules='jansson:libjansson-dev libpcre2-8:libpcre2-dev libutf8proc:libutf8proc-dev libedit:libedit-dev
          libxxhash:libxxhash-dev libssl:libssl-dev sqlite3:libsqlite3-dev'
-# without it quoth sends no requests to servers; see Makefile
+# without libcurl, quoth sends no requests to servers; see Makefile
 optional='libcurl:libcurl4-openssl-dev'
 
 missing_packages()
@@ -39,21 +38,21 @@ missing_modules()
 need_packages()
 {
     install_packages "$(missing_packages)" || return 1
-    install_packages "$(missing_modules "$optional")" || echo "quoth: going on without" >&2
+    install_packages "$(missing_modules "$optional")" || echo "quoth: continuing without these packages" >&2
 }
 
 need_formatter()
 {
-    "$root/scripts/format" --install >/dev/null 2>&1 || echo "quoth: going on without clang-format" >&2
+    "$root/scripts/format" --install >/dev/null 2>&1 || echo "quoth: continuing without clang-format" >&2
 }
 
 need_browser()
 {
     command -v chromium >/dev/null || command -v google-chrome >/dev/null || install_packages chromium ||
-        echo "quoth: going on without Chromium" >&2
+        echo "quoth: continuing without Chromium" >&2
 }
 
-# apt-get waits for dpkg's lock by itself, but not for the lock of the lists.
+# apt-get itself waits for dpkg's lock, but not for the lock of the package lists.
 update_lists()
 {
     why=$(mktemp) || return 1
@@ -76,13 +75,13 @@ install_packages()
     packages=${packages% }
     [ -n "$packages" ] || return 0
     if ! command -v apt-get >/dev/null 2>&1; then
-        echo "quoth: please install what Debian calls $packages; this is not a system with apt-get" >&2
+        echo "quoth: this system has no apt-get; please install the equivalents of Debian's packages $packages" >&2
         return 1
     fi
     sudo=
     if [ "$(id -u)" != 0 ]; then
         if ! command -v sudo >/dev/null 2>&1; then
-            echo "quoth: please install $packages as root; there is no sudo" >&2
+            echo "quoth: sudo not found; please install $packages as root" >&2
             return 1
         fi
         sudo=sudo
@@ -94,7 +93,7 @@ install_packages()
     install="$sudo env DEBIAN_FRONTEND=noninteractive apt-get $wait install -y -qq --no-install-recommends $packages"
     $install </dev/null >/dev/null 2>&1 ||
         { update_lists && $install </dev/null >&2; } ||
-        { echo "quoth: could not install $packages" >&2; return 1; }
+        { echo "quoth: cannot install $packages" >&2; return 1; }
 }
 
 # Count up to $2 objects that are newer than file $3, until make (process $1) ends.
