@@ -1,4 +1,5 @@
-/* address.c - the address of a server, as users write it: "localhost:8000", a URL, "unix:PATH". */
+/* address.c - read the address of a server in the forms that users write: "localhost:8000", a URL,
+ * "unix:PATH". */
 #include "cli.h"
 
 #include <stdio.h>

@@ -23,7 +23,7 @@ const struct option answer_options[] = {
                .letter = 'n'),
     INT_OPTION(
         "logprobs", "N", &n_logprob, -1, TOP_LOGPROB_MAX,
-        "with --json: log probabilities of each token and the N most likely (default -1: none)"),
+        "with --json: log probabilities of each token and of the N most likely (default -1: none)"),
     INT_OPTION("prompt-logprobs", "N", &n_prompt_logprob, -1, TOP_LOGPROB_MAX,
                "with --json: log probabilities of each prompt token and the N most likely (default "
                "-1: none)"),
@@ -61,7 +61,7 @@ static void note_logprobs(struct buf *b, const struct tokenizer *t, const struct
 
 /* ---- generating ---- */
 
-/* set by the signal handler, cleared by answer_take_interrupt */
+/* true after Ctrl-C: set by the signal handler, cleared by answer_take_interrupt */
 static volatile sig_atomic_t interrupted;
 
 static void on_interrupt(int sig)
@@ -91,7 +91,7 @@ static void follow(struct session *s, struct queue *q, struct answer *a, answer_
     struct event ev;
     bool done = false, cancelled = false;
     while (!done) {
-        /* wait at most 50 ms, which bounds the delay of Ctrl-C */
+        /* wait at most 50 ms, because Ctrl-C has no effect during the wait */
         bool got = queue_pop(q, &ev, 50000);
         if (!cancelled && answer_take_interrupt()) {
             engine_cancel(s->engine, a->reply.request_id);
@@ -139,7 +139,7 @@ static const char *why_failed(enum cause cause)
 {
     switch (cause) {
     case CAUSE_FIELDS:
-        return "the constraint and the lists of tokens contradict each other: no token may follow";
+        return "the constraint and the lists of tokens together forbid every token";
     case CAUSE_LIMIT:
         return "the constraint allows no token, or exceeds its limit of work or size";
     case CAUSE_MEMORY:
@@ -148,7 +148,7 @@ static const char *why_failed(enum cause cause)
     case CAUSE_MODEL:
         break;
     }
-    return "the model gave no token that may be picked";
+    return "no token can be sampled from the model's logits";
 }
 
 /* The engine owns the request after a successful engine_submit. The engine writes to the queue
@@ -192,8 +192,8 @@ static double rate(int n, int64_t us)
     return us > 0 ? (double)n * 1e6 / (double)us : 0;
 }
 
-/* Return the tokens per second of decoding. The first token is a result of the prefill, so it is
- * not counted. */
+/* Return the tokens per second of decoding. The count omits the first token, because it is a result
+ * of the prefill. */
 static double decode_rate(const struct usage *u)
 {
     return rate(u->n_output > 1 ? u->n_output - 1 : 0, u->decode_us);
@@ -218,7 +218,7 @@ void answer_report(const struct answer *a, const struct session *s, bool in_chat
     const bool dim = view_may_style(stderr);
     if (dim) fputs("\033[2m", stderr);
     view_note(0,
-              /* rates below 100/s get one decimal */
+              /* rates below 100/s are printed with one decimal */
               "%d prompt tokens (%d cached), %.*f/s; %d generated, %.*f/s; first after %.0f ms\n",
               u->n_prompt, u->n_cached, prompt < 100, prompt, u->n_output, decode < 100, decode,
               first_token_ms(u));

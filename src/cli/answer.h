@@ -26,31 +26,32 @@ extern const struct option request_default_options[];
 int request_defaults(struct sample_params *p, const struct checkpoint *c, struct err *e);
 
 /* Set *p to the model's defaults (generation_config), overridden by the flags. The lists in *p are
- * in the arena a or borrowed from the flags. ERR_LIMIT for a too long bad word, ERR_MEMORY. */
+ * in the arena a or borrowed from the flags. ERR_LIMIT if a bad word is too long, ERR_MEMORY. */
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
                        struct err *e);
-/* Return the reply options of the flags. Stop strings are in the arena a; none if memory ran
- * out. */
+/* Return the reply options of the flags. Stop strings are in the arena a. There are no stop strings
+ * if memory ran out. */
 struct reply_options reply_options_read(const struct session *s, struct arena *a);
 
 /* ---- constraint.c: constraint of the answer ---- */
 
 extern const struct option constraint_options[]; /* --json-schema, --regex, ... */
 bool constraint_is_set(void);
-int constraint_check(struct err *e); /* return ERR_ARG for several constraints or an empty one */
+/* return ERR_ARG for several constraints or an empty constraint */
+int constraint_check(struct err *e);
 /* structured.c: options for the JSON that constraints produce; the second table is for servers */
 extern const struct option structured_options[], structured_server_options[];
 void structured_read(struct api *a); /* set the fields of structured_options */
 /* Compile the flags' constraint, like api_constrain_message. chat NULL: the answer is a completion.
  * The caller owns *out, also after an error; NULL if no flag is given. The error contains the flag:
- * ERR_ARG for several constraints or an empty one, ERR_IO or ERR_LIMIT for its file, and the errors
- * of api_constrain_message. */
+ * ERR_ARG for several constraints or an empty constraint, ERR_IO or ERR_LIMIT for its file, and the
+ * errors of api_constrain_message. */
 int flags_constrain(struct constraint **out, const struct session *s, const struct chat *chat,
                     const char *begun, size_t n_begun, struct chat_parser_options *parser,
                     struct err *e);
 /* Limit the reasoning of a message by --thinking-token-budget. *c: constraint of the message; NULL
- * if none. It becomes a part of the new *c. The caller owns *c, also after an error. chat NULL: the
- * answer is no message. ERR_UNSUPPORTED with the flag, ERR_MEMORY. */
+ * if none. The new *c contains the old constraint. The caller owns *c, also after an error. chat
+ * NULL: the answer is not a message. ERR_UNSUPPORTED with the flag, ERR_MEMORY. */
 int flags_limit_reasoning(struct constraint **c, const struct session *s, const struct chat *chat,
                           const char *begun, size_t n_begun, struct err *e);
 void flags_close_constraint(struct constraint *c); /* free a constraint; NULL is allowed */
@@ -58,7 +59,7 @@ void flags_close_constraint(struct constraint *c); /* free a constraint; NULL is
 /* ---- template.c: the prompt template ---- */
 
 /* Open the template of a file FILE.jinja, or of a model, whose header is also opened. The caller
- * owns *t and *c, and closes *c even after a failure. ERR_MISSING if the model has no template, and
+ * owns *t and *c, and closes *c after a failure, too. ERR_MISSING if the model has no template, and
  * the errors of chat_template and checkpoint_open. */
 int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e);
 
@@ -77,7 +78,7 @@ struct answer {
     struct constraint *constraint; /* owned until its request is made; NULL if none */
 };
 
-/* Receive new text. */
+/* Callback that receives new text of the answer. */
 typedef void answer_fn(void *ctx, const char *text, size_t n);
 
 /* Continue `prompt` (borrowed) until the model, a limit or Ctrl-C ends it. *a must be zeroed, and
@@ -118,20 +119,21 @@ struct view {
 /* pause after each piece on a terminal, so that people can read (default 0) */
 extern int view_pace_us;
 void view_begin(struct view *v);
-void view_delta(void *view, const struct chat_delta *d); /* print a delta; a chat_delta_fn */
+/* Print a delta of a message; a chat_delta_fn. */
+void view_delta(void *view, const struct chat_delta *d);
 /* Print text without a parser; an answer_fn. */
 void view_text(void *view, const char *text, size_t n);
 /* Print to standard error. A terminal gets the text wrapped at words, with rows after the first
  * indented to the column `hang`, or less if the terminal is narrow. */
 void view_note(int hang, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void view_end(struct view *v); /* close open styles and calls; on a terminal, close the line, too */
+void view_end(struct view *v);  /* end open styles and calls; on a terminal, also end the line */
 bool view_may_style(FILE *out); /* return true for a terminal with styles, unless NO_COLOR is set */
 
 /* ---- dialog.c: a conversation ---- */
 
 struct dialog {
     struct session *s;   /* model and engine, borrowed */
-    struct chat chat;    /* owned; without a template each prompt is completed separately */
+    struct chat chat;    /* owned; without a template the model completes each prompt separately */
     struct json *tools;  /* owned; list of tools that the model may call, or NULL */
     char *system;        /* system prompt, owned; NULL: no system prompt */
     struct buf messages; /* JSON objects separated by commas */
@@ -143,8 +145,8 @@ struct dialog {
 };
 
 /* Open a conversation with the template of --chat-template, or the model's without that flag. raw:
- * open it without a template. s is borrowed until dialog_close, which the caller calls in any case.
- * ERR_MEMORY, and the errors of chat_open. */
+ * open the conversation without a template. s is borrowed until dialog_close. The caller calls
+ * dialog_close also after an error. ERR_MEMORY, and the errors of chat_open. */
 int dialog_open(struct dialog *d, struct session *s, bool raw, struct err *e);
 void dialog_close(struct dialog *d); /* free the memory; a zeroed dialog is allowed */
 void dialog_clear(struct dialog *d); /* remove the messages, keep the system prompt */
@@ -158,8 +160,8 @@ int dialog_tools(struct dialog *d, const char *list, struct err *e);
 int dialog_think(struct dialog *d, bool on, struct err *e);
 
 /* Add n bytes of text as a message of `role` ("user", or "tool" for a call's result), then
- * generate, show and keep the answer. An answer that Ctrl-C stopped after its beginning is also
- * kept. The conversation is unchanged after a failure. Errors: those of template_render,
+ * generate, show and keep the answer. If Ctrl-C stops an answer after its first text, the text so
+ * far is kept. The conversation is unchanged after a failure. Errors: those of template_render,
  * tokenizer_encode, flags_constrain and answer_generate. */
 int dialog_send(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
                 struct err *e);
@@ -168,22 +170,22 @@ int dialog_send(struct dialog *d, const char *role, const char *text, size_t n, 
  * and if Ctrl-C stopped the new answer before its first text. ERR_MISSING if there is no user
  * message. */
 int dialog_again(struct dialog *d, struct answer *a, struct err *e);
-/* Remove the last user message and all later messages. Append its text to `text` (NULL: do not
- * append). keep: append the text, but remove no message. ERR_MISSING if there is no user
- * message. */
+/* Remove the last user message and all later messages. Append the user message's text to `text`
+ * (NULL: do not append). keep: append the text, but remove no message. ERR_MISSING if there is no
+ * user message. */
 int dialog_undo(struct dialog *d, struct buf *text, bool keep, struct err *e);
 
 /* Save the conversation as a list of OpenAI messages in a file. dialog_load replaces the
  * conversation, including the system prompt, and sets *n_message to the number of messages. The
- * conversation is unchanged after an error. ERR_IO, ERR_MEMORY. dialog_save: ERR_ARG for a too long
- * path. dialog_load: ERR_FORMAT if the file is no list of messages, ERR_LIMIT for more than 64
- * MiB. */
+ * conversation is unchanged after an error. ERR_IO, ERR_MEMORY. dialog_save: ERR_ARG if the path is
+ * too long. dialog_load: ERR_FORMAT if the file is not a list of messages, ERR_LIMIT for more than
+ * 64 MiB. */
 int dialog_save(const struct dialog *d, const char *path, struct err *e);
 int dialog_load(struct dialog *d, const char *path, size_t *n_message, struct err *e);
 
 /* ---- line.c: user input ---- */
 
-struct line; /* opaque: the line editor with its history */
+struct line; /* line editor with its history, opaque */
 
 enum line_result {
     LINE_MESSAGE,     /* a message, of one or more lines */
@@ -198,14 +200,14 @@ int line_open(struct line **out, struct err *e);
 void line_close(struct line *l); /* save the history and free l; NULL is allowed */
 
 /* Set the candidates for Tab, which completes the text before the cursor: candidate(0),
- * candidate(1), ... The function returns NULL after the last. A result is used before the next
+ * candidate(1), ... The function returns NULL after the last. A result must be valid until the next
  * call. */
 void line_complete(struct line *l, name_fn *candidate);
 /* Begin the next line_read with a copy of this text, for editing. ERR_MEMORY. */
 int line_begin_with(struct line *l, const char *text, struct err *e);
 
-/* Read a message. A line that ends in a backslash continues; """ opens and closes a block of
- * lines. */
+/* Read a message. After a backslash at its end, a line continues on the next line. """ opens and
+ * closes a block of lines. */
 enum line_result line_read(struct line *l, struct buf *message);
 
 /* ---- talk.c ---- */

@@ -5,9 +5,9 @@
  *   line <--batch_out_put-- body <--api_call_put-- call <--bell, api_call_poll----+
  *
  * One thread reads, waits and writes. The engine computes. The number of calls in flight keeps the
- * engine's steps full while this thread is busy. Answers are written after they complete. Their
- * content does not depend on the order, because a request without a seed gets one from its
- * custom_id. */
+ * engine's steps full while this thread is busy. An answer is written after it is complete. The
+ * content of an answer does not depend on the order, because a request without a seed gets a seed
+ * from its custom_id. */
 #include "batch.h"
 
 #include "answer.h"
@@ -29,12 +29,13 @@ static int64_t seed;
 
 static const struct option options[] = {
     TEXT_OPTION("input-file", "FILE", &in_path,
-                "requests: lines of {\"custom_id\", \"method\", \"url\", \"body\"}", .letter = 'i'),
+                "file of requests: lines of {\"custom_id\", \"method\", \"url\", \"body\"}",
+                .letter = 'i'),
     TEXT_OPTION("output-file", "FILE", &out_path,
-                "file to append answers to; requests with an answer in it are skipped",
+                "file for the answers; requests with an answer in this file are skipped",
                 .letter = 'o'),
     INT_OPTION("seed", "N", &seed, 0, 9e18,
-               "seed of requests without one, combined with their custom_id (default 0)"),
+               "seed of requests without a seed, combined with their custom_id (default 0)"),
     FLAG_OPTION("json", &as_json, "print the summary as one JSON object"),
     FLAG_OPTION("quiet", &quiet, "no progress, no summary", .letter = 'q'),
     OPTIONS_OF(request_default_options),
@@ -60,8 +61,8 @@ struct batch_run {
     struct flight flight[FLIGHT_MAX];
     int n_flight;
     struct flight next; /* pending line, which waits for room in the engine's queue */
-    /* n_skipped: lines with an answer of an earlier run. n_failed_before: those whose answer is an
-     * error. */
+    /* n_skipped: lines with an answer of an earlier run. n_failed_before: skipped lines whose
+     * answer is an error. */
     uint64_t n_skipped, n_failed_before, n_ok, n_failed, n_prompt, n_output;
     int64_t start_us;
 };
@@ -127,7 +128,7 @@ static int put_answer(struct batch_run *b, const struct flight *f, struct err *e
     return rc;
 }
 
-/* Accepts a zeroed flight. */
+/* Free a flight, which may be zeroed. */
 static void flight_close(struct flight *f)
 {
     api_call_close(f->call);
@@ -148,7 +149,7 @@ static int write_complete(struct batch_run *b, bool *any, struct err *e)
         }
         rc = put_answer(b, f, e);
         flight_close(f);
-        /* the last flight fills the gap, because their order does not matter */
+        /* the last flight fills the gap, because the order of flights does not matter */
         *f = b->flight[--b->n_flight];
         *any = true;
     }
@@ -157,8 +158,8 @@ static int write_complete(struct batch_run *b, bool *any, struct err *e)
 
 /* ---- requests ---- */
 
-/* Make a call of the line and keep it in b->next. A rejected body is answered immediately. The salt
- * makes the seed of a request a function of its custom_id. */
+/* Make a call of the line and keep the call in b->next. A rejected body gets its error immediately.
+ * The salt makes the seed of a request a function of its custom_id. */
 static int take_off(struct batch_run *b, const struct batch_line *l, struct err *e)
 {
     struct flight f = {.number = b->in.number, .n_custom_id = l->n_custom_id};
@@ -208,7 +209,7 @@ static int take_line(struct batch_run *b, struct err *e)
         refused =
             err_set(&why, ERR_LIMIT, "the line: must have at most %zu bytes, got more", text->max);
     int twice = identify(b, &l, &key, &known, &other);
-    /* a duplicate custom_id is the more useful reason */
+    /* report a duplicate custom_id first, because this reason is more useful */
     if (twice) refused = twice, why = other;
     if (refused == ERR_MEMORY)
         rc = err_set(e, ERR_MEMORY, "%s", why.text);
@@ -284,7 +285,7 @@ static int answer_all(struct batch_run *b, struct err *e)
         show(b);
     }
     if (rc == 0) rc = batch_out_sync(&b->out, e);
-    if (rc == 0 && stopped) rc = err_set(e, ERR_BUSY, "stopped; the same command resumes here");
+    if (rc == 0 && stopped) rc = err_set(e, ERR_BUSY, "stopped; the same command resumes the run");
     return rc;
 }
 
@@ -308,8 +309,8 @@ static void report(const struct batch_run *b)
                 ok, failed, skipped - before, before, n_prompt, n_output, seconds, rate);
 }
 
-/* Open the files of a run. The input is opened before the output, so that a wrong name of the input
- * creates no file. */
+/* Open the files of a run. The input is opened first, so that a wrong name of the input does not
+ * create the output file. */
 static int run_open(struct batch_run *b, const struct api *api, struct err *e)
 {
     b->api = api;
@@ -395,9 +396,9 @@ static const char detail[] =
 #define DIALECT(path, id) path ", "
 #include "api/dialects.def"
 #undef DIALECT
-    "as for quoth serve. A line that cannot be answered gets an error in its place, and the other "
-    "lines continue. Answers are appended as they complete. After any interruption the same "
-    "command resumes. Exits 1 if every line failed.";
+    "as for quoth serve. If a line is invalid, its answer is an error, and the other lines "
+    "continue. Each complete answer is appended. After any interruption the same command resumes "
+    "the run. The exit status is 1 if every line failed.";
 
 const struct command command_batch = {
     .name = "batch",

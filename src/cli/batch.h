@@ -18,7 +18,7 @@ struct batch_in {
     uint64_t n_line; /* number of non-blank lines of the file; 0: unknown */
 };
 /* Open the file, and count its lines if it is a regular file. ERR_IO if the path cannot be opened
- * or is a folder. *in is then closed. */
+ * or is a folder. *in is closed after an error. */
 int batch_in_open(struct batch_in *in, const char *path, struct err *e);
 void batch_in_close(struct batch_in *in); /* free the memory; a zeroed struct is allowed */
 /* Read the next non-blank line. Return false at the end of the file. A line above the limit is
@@ -36,8 +36,8 @@ struct batch_out {
     struct buf line; /* scratch */
 };
 /* Open or create the file, and lock it against other runs. Remove a truncated last line, and read
- * the keys of the answered requests. ERR_FORMAT if the file has other content. It is then
- * unchanged. */
+ * the keys of the answered requests. ERR_FORMAT, without a change, if the file has other
+ * content. */
 int batch_out_open(struct batch_out *o, const char *path, struct err *e);
 void batch_out_close(struct batch_out *o); /* free the memory; a zeroed struct is allowed */
 

@@ -46,7 +46,7 @@ FUZZ(batch_line)
     int rc = batch_line_read(&l, (const char *)data, n, &e);
     if (rc == 0) rc = api_call_open(&call, &api, l.url, l.body, NULL, &e);
     assert((rc == 0) == (e.text[0] == 0) && (rc == 0) == (call != NULL));
-    /* this must be true after a failure, too */
+    /* the condition must also be true after a failure */
     assert(!l.custom_id || l.custom_id[l.n_custom_id] == 0);
     assert(!l.url || strlen(l.url) <= n);
     if (rc == 0)

@@ -1,10 +1,10 @@
-/* batch_out.c - the output of quoth batch. It is also the state: requests with a line in this file
- * are complete.
+/* batch_out.c - the output of quoth batch. The output is also the state of a run: requests with a
+ *line in this file are complete.
  *
  * (1) A line is appended by one write(2). A killed process leaves complete lines, and at most one
- *     truncated line at the end. The next run removes it.
- * (2) A line is only written for a request without a line. So every request is answered once, even
- *     if the process is killed many times.
+ *     truncated line at the end. The next run removes the truncated line.
+ * (2) A line is only written for a request without a line. Every request therefore gets exactly one
+ *     answer, even if the process is killed many times.
  * (3) fdatasync runs at most once a second, and at the end. A power failure loses at most the
  *     answers of the last second.
  * (4) A file with other content is rejected before any write, because a wrong name after -o must
@@ -121,7 +121,7 @@ int batch_out_sync(struct batch_out *o, struct err *e)
 }
 
 /* Append the line, usually by one write. A short write, for example on a full disk, leaves a
- * truncated line. The next run removes it. */
+ * truncated line, which the next run removes. */
 static int append(struct batch_out *o, struct err *e)
 {
     size_t done = 0;

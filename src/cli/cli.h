@@ -25,10 +25,10 @@ int ollama_address(char host[static OLLAMA_HOST_BYTES], int *port, const char *t
  * a question at a terminal. ERR_MISSING otherwise; errors of hub_find and hub_pull. Main thread. */
 int model_arguments(const struct command *c, int n_arg, char **arg, struct err *e);
 /* Set *path to the path of a model. Other texts are unchanged. The path is valid until the program
- * ends. Errors as of model_arguments. */
+ * ends. Errors: those of model_arguments. */
 int model_path(const char **path, struct err *e);
-/* Return the name under which a server offers the model of this path, NULL if the path was not
- * given as a name of a hub. */
+/* Return the name of a server's model for its path. NULL if the user did not give the model as a
+ * name of a hub. */
 const char *model_hub_name(const char *path);
 
 bool program_is_app(void); /* return true if quoth pack without --plain made this program */

@@ -14,7 +14,7 @@ static const struct option options[] = {OPTIONS_END};
 
 const struct command command_completion = {
     .name = "completion",
-    .summary = "print a script that completes commands, flags and values in a shell",
+    .summary = "print a shell script that completes commands, flags and values",
     .usage = "bash|zsh|fish",
     .detail =
         "bash: eval \"$(quoth completion bash)\" in ~/.bashrc. zsh: quoth completion zsh > "

@@ -3,7 +3,8 @@
  *
  *    --regex '[0-9]+' --put_body--> {"guided_regex":"[0-9]+"} --api_constrain_message--> constraint
  *
- * An error then names the flag, not the field (err_rename). There is at most one constraint. */
+ * An error contains the flag in place of the field (err_rename). There is at most one
+ * constraint. */
 #include "answer.h"
 
 #include "base/json.h"
@@ -25,10 +26,11 @@ const struct option constraint_options[] = {
     TEXT_OPTION("regex", "RE", &regex, "constrain the whole answer to a regular expression"),
     TEXT_OPTION("grammar", "FILE", &grammar,
                 "constrain the answer to a grammar in GBNF or Lark; FILE may also be its text"),
-    LIST_OPTION("choice", "A,B", &choice,
-                "constrain the answer to one of these texts, or of a JSON list (may be repeated)"),
+    LIST_OPTION(
+        "choice", "A,B", &choice,
+        "constrain the answer to one of the texts, or items of a JSON list (may be repeated)"),
     INT_OPTION("thinking-token-budget", "N", &budget, -1, INT32_MAX,
-               "maximum number of tokens of reasoning, which then ends (default -1: no limit)"),
+               "maximum number of tokens of reasoning (default -1: no limit)"),
     OPTIONS_OF(structured_options),
     OPTIONS_END,
 };
@@ -53,14 +55,14 @@ static bool is_schema_text(const char *value)
     return *text == '{' || strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
 }
 
-/* Return true if the value is a grammar's text. Such a value defines a rule and is not the path of
- * a file. */
+/* Return true if the value is a grammar's text, which defines a rule, and not the path of a
+ * file. */
 static bool is_grammar_text(const char *value)
 {
     return !file_exists(value) && strpbrk(value, ":\n");
 }
 
-/* Append a JSON string: the value, or the content of the file that it names. */
+/* Append a JSON string: the value, or the content of the file whose path is the value. */
 static int put_value(struct buf *b, const char *value, bool is_text, struct err *e)
 {
     struct buf file = {0};
@@ -70,7 +72,7 @@ static int put_value(struct buf *b, const char *value, bool is_text, struct err 
     return rc;
 }
 
-/* Append an item of a JSON list, with a comma unless it is the first. */
+/* Append an item of a JSON list, with a comma before each item except the first. */
 static void put_choice_item(struct buf *b, const char *text, size_t n)
 {
     if (b->data[b->n - 1] != '[') buf_add_char(b, ',');
@@ -195,8 +197,8 @@ int flags_limit_reasoning(struct constraint **c, const struct session *s, const 
     if (budget < 0) return 0;
     if (!chat || !chat->reasoning_parser)
         return err_set(e, ERR_UNSUPPORTED,
-                       "--thinking-token-budget: the answer is no message, or the marks of this "
-                       "model's reasoning are not known; choose a parser with --reasoning-parser");
+                       "--thinking-token-budget: the answer is not a message, or the marks of this "
+                       "model's reasoning are not known; select a parser with --reasoning-parser");
     int rc = api_limit_reasoning(c, &api, (int)budget, &text, NULL, e);
     return rc ? err_rename(e, rc, "thinking_token_budget", "--thinking-token-budget") : 0;
 }

@@ -11,7 +11,7 @@
 static const char *out_path, *type;
 static bool force;
 
-/* Return name i of the legal types. A float format without conversion is F32. */
+/* Return the i-th legal type. The only float format without conversion is F32. */
 static const char *type_name(int i)
 {
     const char *name;
@@ -25,14 +25,13 @@ static const char *type_name(int i)
 static const struct option options[] = {
     TEXT_OPTION("output", "PATH", &out_path, "file or folder of the result", .letter = 'o'),
     NAME_OPTION("type", "FORMAT", &type, type_name,
-                "number format or mixture of the matrices (default: those of the model)"),
-    NAME_OPTION("outtype", "FORMAT", &type, type_name,
-                "number format or mixture of the matrices, like --type"),
+                "number format or mixture of the matrices (default: the formats of the model)"),
+    NAME_OPTION("outtype", "FORMAT", &type, type_name, "another name of --type"),
     FLAG_OPTION("force", &force, "replace an existing file"),
     OPTIONS_END,
 };
 
-static volatile int stop; /* set by the handler, read by the writer */
+static volatile int stop; /* true after Ctrl-C: set by the signal handler, read by the writer */
 
 static void on_stop(int signal)
 {
@@ -83,12 +82,11 @@ const struct command command_convert = {
     .summary = "write a folder of safetensors as a GGUF file, or a GGUF as a folder",
     .usage = "MODEL -o PATH",
     .detail =
-        "The result has the tokenizer and the chat templates too. It is read and compared "
-        "with the source before it gets its name. What the result cannot express is rejected by "
-        "name. Vectors and norms become F32. With --type, matrices become another format, "
-        "for example F16, Q8_0 or Q4_K_M. Quantized weights of a folder (GPTQ, AWQ, FP8, "
-        "bitsandbytes ...) become floats: without --type the first of F16, BF16 and F32 that has "
-        "every value.",
+        "The result also has the tokenizer and the chat templates. It is read and compared with "
+        "the source before it gets its name. Parts that it cannot express are rejected by name. "
+        "Vectors and norms become F32. With --type, matrices become another format, for example "
+        "F16, Q8_0 or Q4_K_M. Quantized weights of a folder (GPTQ, AWQ, FP8, bitsandbytes ...) "
+        "become floats: without --type the first of F16, BF16 and F32 that has every value.",
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -34,7 +34,7 @@ static int for_member(void *member, member_fn *with, struct err *e)
 }
 
 /* Call `with` for each member of a JSON object. The form of the option checks the members, so a
- * wrong one is reported before a model is loaded. */
+ * wrong member is reported before a model is loaded. */
 static int for_overrides(const char *text, member_fn *with, struct err *e)
 {
     struct json *root = NULL;
@@ -55,8 +55,9 @@ const struct option request_default_options[] = {
     NAME_OPTION("generation-config", "auto|vllm", &source, sources,
                 "defaults of requests: the model's generation_config (auto) or none (vllm) "
                 "(default auto)"),
-    FORM_OPTION("override-generation-config", "JSON", &overrides, overrides_form,
-                "defaults of requests, e.g. {\"temperature\": 0.5}; the flags below also set them"),
+    FORM_OPTION(
+        "override-generation-config", "JSON", &overrides, overrides_form,
+        "defaults of requests, e.g. {\"temperature\": 0.5}; sampling flags also set defaults"),
     OPTIONS_OF(sampling_options),
     OPTIONS_END,
 };

@@ -17,8 +17,8 @@ static const struct option options[] = {
 struct scene {
     const char *title; /* static */
     const char *tools; /* static; JSON, or NULL */
-    const char *raw;   /* text to continue, static; NULL: a conversation */
-    /* static; turns of the conversation. A turn that begins with '{' is a tool's result. */
+    const char *raw;   /* text that the model continues, static; NULL: a conversation */
+    /* turns of the conversation, static; a turn that begins with '{' is a tool's result */
     const char *turn[5];
 };
 
@@ -51,7 +51,8 @@ struct totals {
     int64_t prefill_us, decode_us;
 };
 
-/* Add the usage of an answer. Cached tokens of the prompt took no time, so they are not counted. */
+/* Add the usage of an answer. Cached tokens of the prompt are not counted, because they took no
+ * time. */
 static void add_usage(struct totals *t, const struct usage *u)
 {
     t->n_prompt += u->n_prompt - u->n_cached;
@@ -90,7 +91,8 @@ static int send_message(struct dialog *d, const char *text, struct totals *t, st
     int rc = dialog_send(d, role, text, strlen(text), &a, e);
     if (rc == 0) add_usage(t, &a.reply.usage);
     if (rc == 0 && a.reply.finish == FINISH_ABORT) rc = err_set(e, ERR_BUSY, "stopped by Ctrl-C");
-    if (rc == 0 && !isatty(STDOUT_FILENO)) printf("\n"); /* the view ends its line at a terminal */
+    if (rc == 0 && !isatty(STDOUT_FILENO)) /* at a terminal, the view ends its last line */
+        printf("\n");
     answer_deinit(&a);
     return rc;
 }
@@ -99,7 +101,7 @@ static int send_message(struct dialog *d, const char *text, struct totals *t, st
 static int play_scene(struct session *s, const struct scene *scene, struct totals *t, struct err *e)
 {
     struct dialog d = {0};
-    /* a story needs variety; the other answers are equal in each run */
+    /* a story needs variety; the answers of other scenes are equal in each run */
     int rc = options_set(answer_options, "temperature", scene->raw ? "0.7" : "0", e);
     if (rc == 0) rc = dialog_open(&d, s, scene->raw != NULL, e);
     if (rc == 0 && !scene->raw && !d.chat.t)

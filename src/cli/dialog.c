@@ -5,10 +5,10 @@
  *      +------------------------------ message_put <--chat parser-------------------------+
  *
  * The engine finds cached prefixes by token ids, a page at a time, so a turn must not change the
- * ids of earlier turns. Two effects would change them. Text that was tokenized in one piece may
- * have other tokens if more text follows. A model may write other tokens than the tokenizer gives
- * for its text. Therefore (text, ids) of the last prompt and answer are kept. Only the new text is
- * tokenized if the next rendering begins with that text. A template may render an answer
+ * ids of earlier turns. Two effects would change these ids. Text that was tokenized in one piece
+ * may have other tokens if more text follows. A model may write other tokens than the tokenizer
+ * gives for its text. Therefore (text, ids) of the last prompt and answer are kept. Only the new
+ * text is tokenized if the next rendering begins with that text. A template may render an answer
  * differently from the model's output. For example, reasoning is often omitted. The kept part is
  * then the last prompt, or empty. */
 #include "answer.h"
@@ -65,7 +65,7 @@ int dialog_tools(struct dialog *d, const char *list, struct err *e)
 }
 
 /* Set the template variable enable_thinking, and keep the other variables. Models with switchable
- * reasoning use that name. */
+ * reasoning use this name. */
 int dialog_think(struct dialog *d, bool on, struct err *e)
 {
     struct buf b = {0};
@@ -170,7 +170,7 @@ static int keep_messages(struct dialog *d, const struct json *list, size_t n, st
     return 0;
 }
 
-/* text receives the last user message, NULL if not needed. keep: do not remove the message. */
+/* text: buffer for the last user message, NULL if not needed. keep: do not remove the message. */
 int dialog_undo(struct dialog *d, struct buf *text, bool keep, struct err *e)
 {
     struct json *list;
@@ -185,7 +185,7 @@ int dialog_undo(struct dialog *d, struct buf *text, bool keep, struct err *e)
     return rc;
 }
 
-/* Add a message of a file. The first one may be the system prompt, which the dialog keeps
+/* Add a message of a file. The first message may be the system prompt, which the dialog keeps
  * separately. */
 static int load_message(struct buf *messages, char **system, const struct json *m, size_t i,
                         struct err *e)
@@ -269,7 +269,7 @@ static bool begins_with(const char *text, size_t n, const struct buf *b, size_t 
 static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struct err *e)
 {
     size_t n_text = d->text.n, n_id = d->ids.n;
-    /* three attempts: the last prompt and answer, the last prompt, nothing */
+    /* reuse the last prompt and answer, else the last prompt, else nothing */
     if (!begins_with(prompt, n, &d->text, n_text)) n_text = d->n_text_prompt, n_id = d->n_id_prompt;
     if (!begins_with(prompt, n, &d->text, n_text)) n_text = n_id = 0;
     d->ids.n = n_id;
@@ -284,8 +284,8 @@ static int continue_prompt(struct dialog *d, const char *prompt, size_t n, struc
     return rc;
 }
 
-/* Keep the answer's text and ids. They do not correspond if a stop text truncated the answer inside
- * a token. */
+/* Keep the answer's text and ids. Text and ids do not correspond if a stop text truncated the
+ * answer inside a token. */
 static void keep_answer(struct dialog *d, const struct answer *a)
 {
     if (a->reply.matched) return;
@@ -327,7 +327,7 @@ static void take_text(void *reading, const char *text, size_t n)
 }
 
 /* The parser first gets the beginning of the answer that the prompt contains, such as "<think>".
- * The parser emits nothing for this beginning. A constraint may choose other parsers. */
+ * The parser emits nothing for this beginning. A constraint may select other parsers. */
 static int reading_open(struct dialog_reading *r, const struct dialog *d, const struct buf *prompt,
                         const struct chat_turn *turn, struct err *e)
 {
@@ -387,7 +387,7 @@ static int complete(struct dialog *d, const char *text, size_t n, struct answer 
     return rc;
 }
 
-/* Answer the conversation, and append the answer as a message. The messages are unchanged on
+/* Answer the conversation, and append the answer as a message. The messages are unchanged after a
  * failure. */
 static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
 {
@@ -408,8 +408,8 @@ static int answer_messages(struct dialog *d, struct answer *a, struct err *e)
     return rc;
 }
 
-/* Remove the last answer and generate another one. The previous messages are restored if that fails
- * or is cancelled before any text. */
+/* Remove the last answer and generate another one. The previous messages are restored if the new
+ * answer fails or is cancelled before its first text. */
 int dialog_again(struct dialog *d, struct answer *a, struct err *e)
 {
     struct json *list;
@@ -433,7 +433,7 @@ int dialog_again(struct dialog *d, struct answer *a, struct err *e)
     return rc;
 }
 
-/* An answer that was cancelled before any text leaves no trace in the conversation. */
+/* An answer that was cancelled before its first text does not change the conversation. */
 int dialog_send(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
                 struct err *e)
 {

@@ -2,15 +2,15 @@
  *
  * libedit edits but does not draw. libedit's output depends on the history of the edits: the
  * terminal or a newline may wrap a row, and trailing blanks may be missing. The effect of a resize
- * on that output also depends on the history. This file ends every row of a long line with a
+ * on libedit's output also depends on the history. This file ends every row of a long line with a
  * newline, after a character that is not a blank. A terminal that becomes wider does not join these
  * rows. A narrower terminal truncates or folds each row separately (enum reflow), into a number of
- * rows that can be computed. So, after a resize:
+ * rows that can be computed. After a resize:
  *
  *   the rows above the cursor, at the new width --> up by that number --> clear from there --> draw
  *
- * (1) A row is full only if the next row exists. So the cursor never waits after the last column,
- *     because terminals differ there.
+ * (1) A row is full only if the next row exists. The cursor is therefore never after the last
+ *     column, because terminals differ there.
  * (2) A wide character that does not fit begins the next row.
  * (3) Only relative movements are written. Downward movements are newlines.
  * (4) A window of rows around the cursor is shown if a text has more rows than the screen. */
@@ -99,8 +99,8 @@ static void lay_out(struct draw *d)
     d->rows.v[d->rows.n - 1].end = d->text.n;
 }
 
-/* Return the row with character i. The search begins at the end, because the cursor is usually
- * there. */
+/* Return the row with character i. The search begins at the end, because the cursor is usually at
+ * the end. */
 static int row_of(const struct draw *d, size_t i)
 {
     int row = (int)d->rows.n - 1;
@@ -158,7 +158,7 @@ static void move_to(struct draw *d, int row, int column)
     if (row < d->at) fprintf(d->out, "\033[%dA", d->at - row);
     for (; d->at < row; d->at++) fputc('\n', d->out);
     if (column > 0) fprintf(d->out, "\033[%dC", column);
-    /* d->at and d->column always are the place of the terminal's cursor, relative to the drawing */
+    /* d->at and d->column are always the place of the terminal's cursor, relative to the drawing */
     d->at = row;
     d->column = column;
 }
@@ -202,8 +202,8 @@ static size_t first_change(const struct draw *d, size_t same, size_t n_old, int 
     return from;
 }
 
-/* Draw the difference to the last drawing, of which `same` characters of n_old are unchanged. The
- * remaining bytes are cleared first, because the new text may be shorter. */
+/* Draw the difference to the last drawing. The first `same` characters of n_old are unchanged. The
+ * rest of the old drawing is cleared first, because the new text may be shorter. */
 static void put_change(struct draw *d, size_t same, size_t n_old)
 {
     int row, last = d->top + d->size.n_row - 1;
@@ -244,8 +244,7 @@ void draw_begin(struct draw *d, const wchar_t *prompt, struct screen_size size)
     draw_reset(d);
 }
 
-/* Draw a new state of the line. Only the part that differs is written if the window is
- * unchanged. */
+/* Draw a new state of the line. If the window is unchanged, only the different part is written. */
 void draw_show(struct draw *d, const wchar_t *text, size_t n, size_t cursor)
 {
     size_t n_old = d->text.n, prompt = d->n_prompt;
@@ -284,7 +283,7 @@ void draw_reset(struct draw *d)
     lay_out(d);
 }
 
-/* Draw the whole line, even if it has more rows than the screen. It remains in the terminal's
+/* Draw the whole line, even if it has more rows than the screen. The line remains in the terminal's
  * scrollback. */
 void draw_end(struct draw *d, const char *mark)
 {

@@ -1,4 +1,4 @@
-/* draw.h - private to cli: draws the line being typed on the screen. Main thread only. */
+/* draw.h - private to cli: draw the line being typed on the screen. Main thread only. */
 #ifndef QUOTH_CLI_DRAW_H
 #define QUOTH_CLI_DRAW_H
 
@@ -10,9 +10,10 @@
 
 /* Treatment of rows that are too long after a terminal became narrower. */
 enum reflow {
-    REFLOW_ALL,    /* the terminal continues all such rows in the next row */
-    REFLOW_OTHERS, /* the terminal continues all except the row of the cursor */
-    /* the terminal truncates such rows, or stores them with more columns than the screen */
+    REFLOW_ALL, /* the terminal continues all rows that are too long in the next row */
+    /* the terminal continues all rows that are too long, except the row of the cursor */
+    REFLOW_OTHERS,
+    /* the terminal truncates rows that are too long, or stores more columns than the screen has */
     REFLOW_NONE,
 };
 
@@ -38,7 +39,7 @@ struct draw {
     draw_rows rows; /* rows of the drawing, at least one after draw_begin */
     size_t n_prompt, cursor;
     bool blank;     /* true if no text is on the screen */
-    int top;        /* first visible row; above 0 if the screen has too few rows for all */
+    int top;        /* first visible row; above 0 if the drawing has more rows than the screen */
     int at, column; /* position of the cursor */
 };
 

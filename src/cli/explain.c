@@ -2,9 +2,8 @@
  *
  *   model_explain --> struct table of rows --> two tables, or JSON
  *
- * The text has one row for equal tensors of several layers or experts, with * for their numbers,
- * unless --all is given. A row is found by its text, so the time is linear in the number of
- * tensors. */
+ * Unless --all is given, equal tensors of several layers or experts share one row, with * for their
+ * numbers. A row is found by its text, so the time is linear in the number of tensors. */
 #include "explain.h"
 
 #include "base/hash.h"
@@ -41,13 +40,14 @@ struct explanation {
     const struct checkpoint *c; /* borrowed */
     struct explain_options o;
     struct table key, tensor;
-    struct buf json;                   /* "keys":[...],"tensors":[... the JSON without its end */
-    int64_t by_arith[N_ARITH], n_byte; /* bytes in memory; by_arith: of matrices */
-    bool failed;                       /* true: memory ran out */
+    struct buf json; /* JSON without its end: "keys":[...],"tensors":[... */
+    /* bytes in memory; by_arith: bytes of matrices by arithmetic */
+    int64_t by_arith[N_ARITH], n_byte;
+    bool failed; /* true if memory ran out */
 };
 
 static const char *const fate_name[] = {"used", "checked", "ignored", "unknown", "refused"},
-                         *const compute_name[] = {"int8", "bf16", "f32"}; /* names by enum arith */
+                         *const compute_name[] = {"int8", "bf16", "f32"}; /* by enum arith */
 
 /* ---- rows ---- */
 
@@ -96,7 +96,7 @@ static void close_table(struct table *t)
     strmap_deinit(&t->by_text);
 }
 
-/* Append a member of an object, a text. */
+/* Append a member of an object, whose value is a text. */
 static void put_member(struct buf *b, const char *name, const char *text)
 {
     buf_addf(b, ",\"%s\":", name);

@@ -1,7 +1,7 @@
 /* grammar.c - quoth grammar check: compile a constraint, match a text, and measure masks.
  *
- * People check one constraint and one text. Scripts (--jsonl) send one request per line and get one
- * answer per line:
+ * Without --jsonl, the command checks one constraint and one text. With --jsonl, scripts send one
+ * request per line and get one answer per line:
  *
  *   {"schema": {...} | "regex": "..." | "gbnf": "..." | "lark": "..." | "tag": {...} |
  *    "choice": [...], "texts": ["...", ...]}
@@ -30,26 +30,28 @@ static int64_t limit_ms;
 static const struct option options[] = {
     TEXT_OPTION("regex", "RE", &regex, "a regular expression in place of the schema"),
     TEXT_OPTION("gbnf", "FILE", &gbnf_file, "a GBNF grammar in place of the schema"),
-    TEXT_OPTION("lark", "FILE", &lark_file,
-                "a Lark grammar in place of the schema; it may import files of its folder"),
+    TEXT_OPTION(
+        "lark", "FILE", &lark_file,
+        "a Lark grammar in place of the schema; the grammar may import files of its folder"),
     TEXT_OPTION("tag", "FILE", &tag_file, "a structural tag (JSON) in place of the schema"),
     TEXT_OPTION("start", "RULE", &start_rule,
-                "start rule of a Lark grammar (default: start, or the first one)"),
+                "start rule of a Lark grammar (default: start, or the first rule)"),
     TEXT_OPTION("choice", "LIST", &choice, "a JSON list of strings in place of the schema"),
     TEXT_OPTION("tokenizer", "MODEL", &tokenizer_path,
-                "also time the mask before each token of this model's tokenizer"),
+                "also measure the mask before each token of this model's tokenizer"),
     INT_OPTION("limit-ms", "MS", &limit_ms, 1, 3600000,
                "maximum processor time of compiling, and of each mask (default 1000)"),
-    FLAG_OPTION("ordered", &ordered, "members in the schema's order, as answers are generated"),
-    FLAG_OPTION("disable-any-whitespace", &compact, "no white space between JSON tokens"),
+    FLAG_OPTION("ordered", &ordered,
+                "require members in the schema's order, as in generated answers"),
+    FLAG_OPTION("disable-any-whitespace", &compact, "forbid white space between JSON tokens"),
     FLAG_OPTION("disable-additional-properties", &closed,
-                "no members beyond the schema's, unless the schema allows them"),
+                "forbid members beyond the schema's, unless the schema allows them"),
     FLAG_OPTION("jsonl", &by_line,
                 "one JSON request per line of standard input, one JSON answer per line"),
     OPTIONS_END,
 };
 
-/* A tokenizer and its data for masks; tokenizer and data are NULL if not requested. All are
+/* A tokenizer and its data for masks; tokenizer and data are NULL if not requested. All fields are
  * owned. */
 struct mask_vocab {
     struct tokenizer *t;
@@ -57,7 +59,7 @@ struct mask_vocab {
     uint64_t *mask; /* mask of tokens, owned */
 };
 
-/* Open the tokenizer's vocabulary. The caller calls mask_vocab_close in any case. */
+/* Open the tokenizer's vocabulary. The caller calls mask_vocab_close also after an error. */
 static int mask_vocab_open(struct mask_vocab *mv, struct err *e)
 {
     *mv = (struct mask_vocab){0};
@@ -81,11 +83,11 @@ struct text_verdict {
     bool accepted;
     /* position of the rejected byte, or length of a text that ended too early */
     size_t byte;
-    bool mask_wrong;      /* a mask excluded a token of an accepted text */
-    VEC(int64_t) mask_ns; /* owned; processor time of the mask before each token */
+    bool mask_wrong;      /* true if a mask excluded a token of an accepted text */
+    VEC(int64_t) mask_ns; /* processor time of the mask before each token, owned */
 };
 
-/* Walk a text token by token, computing a mask before each token. */
+/* Match a text token by token, and compute the mask before each token. */
 static int walk_tokens(struct grammar *g, const struct mask_vocab *mv, const char *text, size_t n,
                        struct text_verdict *v, struct err *e)
 {
@@ -108,8 +110,8 @@ static int walk_tokens(struct grammar *g, const struct mask_vocab *mv, const cha
     return rc;
 }
 
-/* Match the text by bytes. With a tokenizer walk it by tokens first, which checks the masks. The
- * first text then measures masks without cached states. */
+/* Match the text by bytes. With a tokenizer, match the text by tokens first, which checks the
+ * masks. The first text then measures masks without cached states. */
 static int match_text(struct grammar *g, const struct mask_vocab *mv, const char *text, size_t n,
                       struct text_verdict *v, struct err *e)
 {
@@ -248,8 +250,8 @@ static int answer_line(const struct json *line, const struct mask_vocab *mv, str
     return rc;
 }
 
-/* Answer each line. An error of a line is its answer, and the other lines continue. Only a failed
- * output ends the loop. */
+/* Answer each line. An error of a line is its answer, and the loop continues with the next line.
+ * Only a failed output ends the loop. */
 static int each_line(const struct mask_vocab *mv, char *text, struct err *e)
 {
     int rc = 0;
@@ -278,7 +280,7 @@ static int by_size(const void *p, const void *q)
     return (a > b) - (a < b);
 }
 
-/* Print the times of the masks. The slowest mask is printed, because it delays a step of the
+/* Print the times of the masks. The slowest mask is important, because it delays a step of the
  * engine. */
 static void print_masks(struct text_verdict *v)
 {
@@ -374,7 +376,7 @@ static int check_one(int n_arg, char **arg, const struct mask_vocab *mv, struct 
     int64_t start = time_thread_ns();
     int rc = open_source(&g, other ? NULL : arg[1], mv, e);
     if (rc == 0 && !text)
-        printf("can be kept; compiled in %.1f ms\n", (double)(time_thread_ns() - start) * 1e-6);
+        printf("can be enforced; compiled in %.1f ms\n", (double)(time_thread_ns() - start) * 1e-6);
     if (rc == 0 && !text && mv->t) rc = print_first_mask(g, mv, e);
     if (rc == 0 && text) rc = check_text(g, mv, text, e);
     grammar_close(g);
@@ -413,11 +415,12 @@ const struct command command_grammar = {
     .name = "grammar",
     .summary = "check a schema or grammar, and a text against it",
     .usage = "check SCHEMA|--regex RE|--gbnf FILE|--lark FILE|--tag FILE|--choice LIST [TEXT]",
-    .detail = "Compile a constraint on a model's output: a JSON Schema in a file, or the options' "
-              "constraint. An unsupported constraint is rejected with its place. With TEXT, a file "
-              "or - for standard input, check whether the whole text satisfies it. If it does not, "
-              "print the offset of the first wrong byte. Exits 0 (it does), 1 (it does not, or the "
-              "constraint is rejected) or 2 (usage).",
+    .detail = "Compile a constraint on a model's output: a JSON Schema in a file, or the "
+              "constraint of an option. The error for an unsupported constraint contains the "
+              "place. With TEXT, a file or - for standard input, check whether the whole text "
+              "satisfies the constraint. If it does not, print the offset of the first wrong byte. "
+              "The exit status is 0 (satisfied), 1 (not satisfied, or the constraint is rejected) "
+              "or 2 (usage).",
     .options = options,
     .arg_max = 3,
     .run = run,

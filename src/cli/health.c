@@ -1,12 +1,11 @@
-/* health.c - quoth health: check that a server is running and ready. It is for a container's
- * HEALTHCHECK, probes and scripts. The command has a minimal HTTP client over a socket, and needs
- * no other program. https uses libcurl (fetch.h).
+/* health.c - quoth health: check that a server is running and ready. The command is for a
+ *container's HEALTHCHECK, probes and scripts. It has a minimal HTTP client over a socket, and needs
+ *no other program. https uses libcurl (fetch.h).
  *
  *    http, unix   connect_url -> send_request -> first line of the answer: "HTTP/1.0 200 OK"
  *    https        health_tls, by libcurl
  *
- * The own client is a few lines, so that a container without curl can use this program as its
- * probe. */
+ * With its own short client, this program can be the probe of a container without curl. */
 #include "cli.h"
 
 #include "base/os.h"
@@ -28,7 +27,8 @@ static bool insecure;
 
 static const struct option options[] = {
     INT_OPTION("timeout", "S", &timeout_s, 1, 3600, "seconds to wait for the answer (default 3)"),
-    TEXT_OPTION("ca-cert", "FILE", &ca_file, "trusted certificates, PEM (default: the system's)"),
+    TEXT_OPTION("ca-cert", "FILE", &ca_file,
+                "file of trusted certificates, PEM (default: the system's certificates)"),
     FLAG_OPTION("insecure", &insecure, "accept any certificate", .letter = 'k'),
     OPTIONS_END,
 };
@@ -63,7 +63,7 @@ static int connect_unix(const char *path, const char **why)
     return connected(blocking_socket(AF_UNIX), &a, sizeof a, why);
 }
 
-/* Connect to any address of the host. *why is the reason of the last address. */
+/* Connect to any address of the host. *why is the reason for the failure of the last address. */
 static int connect_tcp(const char *host, const char *port, const char **why)
 {
     struct addrinfo want = {.ai_socktype = SOCK_STREAM}, *list;
@@ -115,7 +115,8 @@ static int send_request(int fd, const char *url, char *line, size_t n, struct er
     return 0;
 }
 
-/* Check a server with TLS through libcurl, which this program may lack (fetch_none.c). */
+/* Check a server with TLS through libcurl. A program without libcurl returns an error
+ * (fetch_none.c). */
 static int health_tls(const char *url, struct err *e)
 {
     struct buf body = {0};

@@ -1,6 +1,6 @@
-/* inspect.c - quoth inspect: a model file's content and memory use. It opens only the checkpoint,
- * so it also works for models that quoth cannot run. Other models are bound, for the sizes of their
- * parts in memory, but not packed. --verify reads the whole file.
+/* inspect.c - quoth inspect: a model file's content and memory use. The command opens only the
+ *checkpoint, so it also works for models that quoth cannot run. It binds other models to determine
+ *the sizes of their parts in memory, but does not pack them. --verify reads the whole file.
  *
  *    print_text      metadata, tensors, sums by type, KV bytes per token; long values are shortened
  *    print_json      metadata, tensors and sums with all values
@@ -28,9 +28,9 @@ static const struct option options[] = {
     FLAG_OPTION("json", &as_json, "one JSON object"),
     FLAG_OPTION(
         "verify", &verify,
-        "check the cached packed weights by a hash of each tensor, and remove damaged ones"),
+        "check the cached packed weights by a hash of each tensor, and remove damaged files"),
     FLAG_OPTION("explain", &explain,
-                "print the use of each key and tensor, its form in memory, and the omitted parts"),
+                "print the use of each key and tensor, the form in memory, and the omitted parts"),
     OPTIONS_OF(load_options),
     OPTIONS_END,
 };
@@ -50,7 +50,7 @@ static void put_item(struct buf *b, const struct meta *m, size_t i)
         buf_addf(b, "%lld", (long long)meta_item_int(m, i, 0));
 }
 
-/* Append at most `most` items. The number of all items follows if some are missing. */
+/* Append at most `most` items. If items are omitted, append the number of all items. */
 static void put_list(struct buf *b, const struct meta *m, size_t max)
 {
     size_t n = meta_count(m);
@@ -93,7 +93,8 @@ void put_meta(struct buf *b, const struct meta *m, size_t n_item, size_t n_text)
     }
 }
 
-/* Append the dimensions, outermost first, as PyTorch prints them. dim[0] is the innermost one. */
+/* Append the dimensions, outermost first, as PyTorch prints them. dim[0] is the innermost
+ * dimension. */
 static void put_shape(struct buf *b, const struct tensor_info *t)
 {
     buf_add_char(b, '[');
@@ -102,7 +103,7 @@ static void put_shape(struct buf *b, const struct tensor_info *t)
     buf_add_char(b, ']');
 }
 
-/* Sums over the tensors of a file. Bytes are those of the file. */
+/* Sums over the tensors of a file. Bytes are those in the file. */
 struct totals {
     int64_t n_param, n_byte;
     int64_t by_type[QT_COUNT];
@@ -126,13 +127,13 @@ static struct totals total(const struct checkpoint *c)
 /* ---- the form of weights and KV in memory ---- */
 
 /* Sizes after loading. Quantized folders of Hugging Face are converted, so the bytes of matrices
- * differ from the file's. Zeros for a model that cannot run. */
+ * differ from the file's. All fields are 0 for a model that quoth cannot run. */
 struct memory {
     int64_t kv_token_bytes; /* KV bytes per token with f16 pages; 0: none */
     /* quant_method of config.json, or --quantization, borrowed; NULL: no quantization, or a model
      * that cannot run */
     const char *method;
-    bool quantized; /* true: by --quantization */
+    bool quantized; /* true if --quantization converts the weights */
     int64_t n_param, n_byte, by_type[QT_COUNT];
     int n_by_type[QT_COUNT];
 };
@@ -151,8 +152,8 @@ static void add_matrix(void *ctx, const char *tensor, enum qtype type, int64_t n
     m->n_by_type[type]++;
 }
 
-/* Return the matrices in memory. method is NULL for a model that is not quantized or cannot run,
- * because the table of the file is then complete. */
+/* Return the matrices in memory. If a model is not quantized or cannot run, method is NULL, because
+ * the table of the file is then complete. */
 static struct memory memory_of(const struct checkpoint *c)
 {
     struct memory m = {0};
@@ -178,7 +179,7 @@ static const char *activations_of(enum qtype type)
     return qtype_takes_int8(type) ? "int8" : qtype_takes_bf16(type) ? "bf16" : "f32";
 }
 
-/* Append the table of the matrices in memory; nothing if none. */
+/* Append the table of the matrices in memory. Append nothing if there are no matrices. */
 static void put_memory_text(struct buf *b, const struct memory *m)
 {
     if (!m->method) return;
@@ -206,8 +207,8 @@ static void put_memory_json(struct buf *b, const struct memory *m)
     buf_add_char(b, ']');
 }
 
-/* Print the report as text. The complete text is composed before it is printed, so a failure prints
- * nothing. */
+/* Print the report as text. The text is printed after it is complete, so a failure prints no part
+ * of it. */
 static int print_text(const struct checkpoint *c, struct err *e)
 {
     struct buf b = {0};
@@ -298,8 +299,8 @@ static void note_verdict(void *ctx, const char *tensor, enum weights_verdict v)
     f->verdict[checkpoint_tensor(f->c, tensor) - checkpoint_tensor_at(f->c, 0)] = (int)v;
 }
 
-/* Compare the kept packed weights. Missing packed weights are not an error. A model that quoth
- * cannot run is no error. */
+/* Compare the packed weights in the cache. Missing packed weights are not an error. A model that
+ * quoth cannot run is not an error. */
 static int compare_packed(struct verification *f, struct err *e)
 {
     struct backend *b;
@@ -333,7 +334,7 @@ static void put_verdict(struct buf *b, const struct tensor_info *t, int verdict)
     buf_addf(b, ",\"xxh3\":\"%016llx\",\"packed\":\"%s\"}", hash, packed);
 }
 
-/* Print the result of each tensor, and count the packed and the wrong ones. */
+/* Print the result of each tensor. Count the packed tensors and the wrong tensors. */
 static int print_verification(struct verification *f, struct err *e)
 {
     struct buf b = {0};
@@ -349,12 +350,12 @@ static int print_verification(struct verification *f, struct err *e)
     else if (f->why)
         buf_addf(&b, "not compared with packed weights: %s\n", f->why);
     else if (f->n_wrong == 0)
-        buf_addf(&b, "the packed weights in %s are right\n", pack_cache_dir());
+        buf_addf(&b, "the packed weights in %s are correct\n", pack_cache_dir());
     return print_out(&b, e);
 }
 
-/* Verify the packed weights. ERR_FORMAT if some were damaged. model_verify has then removed
- * them. */
+/* Verify the packed weights. ERR_FORMAT if there were damaged weights, which model_verify has then
+ * removed. */
 static int run_verify(const struct checkpoint *c, struct err *e)
 {
     int n = checkpoint_n_tensor(c);

@@ -6,8 +6,7 @@
  *
  * Bracketed paste is enabled in the terminal, so that a pasted newline does not send a message. A
  * short paste without newlines is inserted as text. A longer paste is shown as "[paste 1: 10240
- * characters]" until the message is sent. So the line remains quick to edit, and fits the
- * screen. */
+ * characters]" until the message is sent. The line therefore remains short, and fits the screen. */
 #include "answer.h"
 #include "tty.h"
 
@@ -36,7 +35,7 @@ struct line {
     HistoryW *history; /* owned */
     struct draw draw;
     FILE *screen;    /* stream for editing; owned unless stdout */
-    FILE *nowhere;   /* owned; receives libedit's own drawing */
+    FILE *nowhere;   /* stream for libedit's own drawing, owned */
     char path[1024]; /* path of the history; "" if there is no folder for it */
     bool interrupted, was_empty;
     name_fn *candidate;      /* candidates for Tab; NULL: Tab has no effect */
@@ -45,8 +44,8 @@ struct line {
 
 /* ---- wide characters and UTF-8 ---- */
 
-/* Append wide characters as UTF-8. A terminal in another locale may give invalid ones, which become
- * U+FFFD. */
+/* Append wide characters as UTF-8. A terminal in another locale may give invalid characters, which
+ * become U+FFFD. */
 static void add_wide(struct buf *b, const wchar_t *text, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -72,8 +71,8 @@ static struct line *line_of(EditLine *el)
     return l;
 }
 
-/* Discard the line after Ctrl-C. libedit then ends el_wgets as at the end of the input, and
- * `interrupted` distinguishes the two. */
+/* Discard the line after Ctrl-C. libedit then ends el_wgets as at the end of the input.
+ * `interrupted` distinguishes Ctrl-C from the end. */
 static unsigned char on_interrupt_key(EditLine *el, wint_t key)
 {
     (void)key;
@@ -91,7 +90,7 @@ static bool ends_with(const wide_text *w, const wchar_t *end)
     return w->n >= n && wmemcmp(w->v + w->n - n, end, n) == 0;
 }
 
-/* Read up to the mark ESC[201~, and drop the mark. Convert all kinds of newlines to \n. */
+/* Read up to the mark ESC[201~, and drop the mark. Convert \r and \r\n to \n. */
 static void read_paste(EditLine *el, wide_text *w)
 {
     static const wchar_t end[] = L"\033[201~";
@@ -149,8 +148,8 @@ static unsigned char on_paste(EditLine *el, wint_t key)
 
 /* ---- Tab ---- */
 
-/* Set `common` to the common prefix of the candidates that begin with n bytes of text. Return their
- * number. */
+/* Set `common` to the common prefix of the candidates that begin with n bytes of text. Return the
+ * number of these candidates. */
 static int common_of(const struct line *l, const char *text, size_t n, char *common,
                      size_t n_common)
 {
@@ -326,7 +325,7 @@ void line_close(struct line *l)
 
 /* ---- a message ---- */
 
-/* Append the line with its pastes expanded. Return true if there were pastes. */
+/* Append the line with its pastes expanded. Return true if the line had pastes. */
 static bool add_expanded(struct line *l, struct buf *message, const char *text)
 {
     bool any = false;
@@ -345,8 +344,8 @@ static bool add_expanded(struct line *l, struct buf *message, const char *text)
     return any;
 }
 
-/* Read one line without its newline. Add the line to the history without its pastes, which are too
- * long. */
+/* Read one line without its newline. Add the line to the history, with marks in place of its long
+ * pastes. */
 static bool read_line(struct line *l, const wchar_t *prompt, struct buf *message)
 {
     HistEventW ev;
@@ -410,7 +409,8 @@ static bool read_message(struct line *l, struct buf *m)
     return true;
 }
 
-/* Ctrl-C on an empty line has its own result, for which the chat prints the keys that end it. */
+/* Ctrl-C on an empty line has a separate result, for which the chat prints the keys that end the
+ * chat. */
 enum line_result line_read(struct line *l, struct buf *message)
 {
     buf_clear(message);

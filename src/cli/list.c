@@ -12,7 +12,7 @@
 static bool as_json;
 
 static const struct option options[] = {
-    FLAG_OPTION("json", &as_json, "one JSON list of objects"),
+    FLAG_OPTION("json", &as_json, "print a JSON list of objects"),
     OPTIONS_END,
 };
 
@@ -33,7 +33,7 @@ static void put_json(struct json_out *o, const struct hub_model *m)
     buf_deinit(&date);
 }
 
-/* Append "3 hours" and the like: the age of a model. */
+/* Append the age of a model, such as "3 hours". */
 static const char *age_text(char out[static 40], int64_t modified_us)
 {
     static const struct {
@@ -95,7 +95,7 @@ const struct command command_list = {
     .summary = "models on this machine",
     .usage = "[OPTIONS]",
     .detail = "The list has the complete models of the cache of huggingface_hub and of Ollama's "
-              "store. Their names are values of MODEL.",
+              "store. The names in the list are valid as MODEL.",
     .options = options,
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* model_name.c - MODEL as the name of a hub: the only place that turns a name into a path.
+/* model_name.c - replace a MODEL that is a name of a hub by its path. No other file does so.
  *
  * main calls model_arguments before a command runs, so commands receive paths only. */
 #include "cli.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A path and its name; both stay until the program ends, because arguments refer to them. */
+/* A path and its name, owned. Path and name are never freed, because arguments point to them. */
 struct named {
     char *path, *name;
     struct named *next;
@@ -42,7 +42,7 @@ const char *model_hub_name(const char *path)
     return NULL;
 }
 
-/* Download a model that is not here, if the user wants that. */
+/* Download a missing model if --pull is given or the user agrees. */
 static int pull_missing(struct hub_model *m, const struct hub_name *n, struct err *e)
 {
     char name[HUB_NAME_BYTES], question[HUB_NAME_BYTES + 80];
@@ -53,13 +53,14 @@ static int pull_missing(struct hub_model *m, const struct hub_name *n, struct er
     return ERR_MISSING;
 }
 
-/* Warn of parts of an Ollama model that change its answers there. */
+/* Warn of layers of an Ollama model that change its answers in Ollama, but not in quoth. */
 static void warn_of_layers(const char *typed, const struct hub_model *m)
 {
     char kinds[100];
     hub_unapplied(kinds, m);
     if (*kinds)
-        log_warn("%.100s: layers that are not applied: %s; give them by flags", typed, kinds);
+        log_warn("%.100s: ignored layers of the model: %s; flags can set their values", typed,
+                 kinds);
 }
 
 int model_path(const char **path, struct err *e)

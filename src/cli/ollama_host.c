@@ -1,11 +1,11 @@
-/* ollama_host.c - the address of Ollama's servers, for --ollama. Its form is that of the variable
- * OLLAMA_HOST of Ollama, which users have set for clients and servers. */
+/* ollama_host.c - the address of Ollama's servers, for --ollama. The form of the address is that of
+ * Ollama's variable OLLAMA_HOST, which users set for clients and servers. */
 #include "cli.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the text after its scheme, and set *port to the scheme's. */
+/* Return the text after its scheme, and set *port to the scheme's default port. */
 static const char *after_scheme(const char *text, int *port)
 {
     static const struct {

@@ -12,7 +12,7 @@ static bool plain;
 static const struct option options[] = {
     TEXT_OPTION("output", "FILE", &out_path, "file of the new program", .letter = 'o'),
     FLAG_OPTION("plain", &plain,
-                "list the commands if the new program is started without one, instead of running "
+                "make a program that lists the commands if no command is given, instead of running "
                 "the model"),
     OPTIONS_END,
 };
@@ -34,9 +34,9 @@ const struct command command_pack = {
     .name = "pack",
     .summary = "write this program and a model as one executable file",
     .usage = "MODEL.gguf -o FILE",
-    .detail = "The new program's run and serve use that model by default. Without a command it "
-              "runs the model: it answers a text, or begins a chat at a terminal. The model is "
-              "mapped from the program, not unpacked.",
+    .detail = "The commands run and serve of the new program use the model by default. Without a "
+              "command, the new program answers a text, or begins a chat at a terminal. The model "
+              "is mapped from the program, not unpacked.",
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -5,8 +5,8 @@
  *
  * A word is written when it is complete, so no text on the screen is ever removed. This works on
  * every terminal and after every resize. Blocks of code are written immediately and are never
- * wrapped. A style without a closing mark ends with its line. Each wide character (CJK) is a
- * word. */
+ * wrapped. A style without a closing mark ends at the end of its line. Each wide character (CJK) is
+ * a word. */
 #include "paint.h"
 
 #include "base/utf8.h"
@@ -21,8 +21,8 @@ static const char bold_on[] = "\033[1m", bold_off[] = "\033[22m", code_on[] = "\
 
 /* ---- the screen ---- */
 
-/* Write the pending word and the gap before it. A word that does not fit begins a new row after the
- * hanging indent. The gap is then dropped. */
+/* Write the pending word and the gap before it. A word that does not fit into the row begins a new
+ * row after the hanging indent, without the gap. */
 static void write_word(struct paint *p)
 {
     bool full = p->width > 0 && p->column + p->gap + p->n_word > p->width;
@@ -93,7 +93,7 @@ static bool is_letter(uint32_t glyph)
     return glyph < 0x80 && (isalnum((int)glyph) || glyph == '_');
 }
 
-/* Write pending marks as text, because they are no style. */
+/* Write pending marks as text, because they do not begin or end a style. */
 static void put_marks(struct paint *p)
 {
     for (int i = 0; i < p->n_mark; i++) put_glyph(p, (uint8_t)p->mark);
@@ -110,7 +110,7 @@ static bool decide_bold(struct paint *p, uint32_t next)
     return true;
 }
 
-/* Begin or end code. It ends with as many backticks as it began with. */
+/* Begin or end code. Code ends with as many backticks as it began with. */
 static bool decide_code(struct paint *p)
 {
     if (p->n_mark > 2 || (p->code && p->code != p->n_mark)) return false;
@@ -119,7 +119,8 @@ static bool decide_code(struct paint *p)
     return true;
 }
 
-/* Convert the pending marks to a style or to text, by the next glyph (0: the line ends). */
+/* Convert the pending marks to a style or to text. The next glyph (0: end of the line) determines
+ * which. */
 static void apply_marks(struct paint *p, uint32_t next)
 {
     if (!p->mark) return;
@@ -196,7 +197,7 @@ static enum lead read_lead(const struct paint *p, size_t *at)
     return s[i] == ' ' ? is : LEAD_TEXT;
 }
 
-/* Write the bytes of the lead that turned out to be text, from byte `from`. */
+/* Write the bytes of the lead from byte `from`, because they are text. */
 static void put_lead_text(struct paint *p, size_t from)
 {
     for (size_t i = from; i < p->lead.n;) {
@@ -211,8 +212,8 @@ static void put_lead_text(struct paint *p, size_t from)
     }
 }
 
-/* Begin a line of the kind. A fence's line is not shown (swallow). A list's later rows are indented
- * to its text (hang). */
+/* Begin a line of the kind. The line of a fence is not shown (swallow). Later rows of a list item
+ * are indented to its text (hang). */
 static void begin_line(struct paint *p, enum lead is, size_t at)
 {
     p->inside = true;
@@ -243,7 +244,7 @@ static void end_lead(struct paint *p)
         begin_line(p, read_lead(p, &at) == LEAD_FENCE ? LEAD_FENCE : LEAD_TEXT, 0);
 }
 
-/* End a line. Styles end with it, except the colour of a block of code. */
+/* End a line. All styles end, except the colour of a block of code. */
 static void end_line(struct paint *p)
 {
     end_lead(p);

@@ -1,7 +1,7 @@
 /* parse.c - quoth parse: convert a model's output to the message for a client.
  *
  * The input is the raw output, with special tokens as text. The result has the form of message.c.
- * So a parser can be tested on recorded outputs without a model. */
+ * The command tests a parser with recorded outputs, without a model. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -31,8 +31,8 @@ static int parsers_of(struct chat *chat, const char *path, struct err *e)
     return rc;
 }
 
-/* Parse the whole text in one call. The prefix is parsed without a callback, so it sets the state
- * but adds nothing to the message. */
+/* Parse the whole text in one call. The prefix is parsed without a callback. It sets the parser's
+ * state, but is not part of the message. */
 static int parse(const struct chat *chat, const struct buf *text, struct chat_message *m,
                  struct err *e)
 {
@@ -70,7 +70,7 @@ static int run(int n_arg, char **arg)
     if (rc == 0) rc = file_read(&text, "-", OUTPUT_BYTES_MAX, &e);
     if (rc == 0) rc = parse(&chat, &text, &m, &e);
     if (rc == 0) {
-        message_put(&out, &m, 0); /* equal texts get equal ids */
+        message_put(&out, &m, 0); /* calls of equal texts get equal ids */
         buf_add_char(&out, '\n');
         rc = out.failed ? err_memory(&e, "a message", out.n) : 0;
     }

@@ -2,7 +2,7 @@
  *
  * The text is split into windows of the context's length. BOS precedes each window if the tokenizer
  * adds BOS. The tokens in a window's second half are scored. The context of a token is all
- * preceding tokens of its window. llama.cpp's tool has the same protocol, so figures can be
+ * preceding tokens of its window. llama.cpp's tool uses this protocol, too, so its figures can be
  * compared. */
 #include "cli.h"
 
@@ -26,7 +26,7 @@ static const struct option options[] = {
                 "write the scored positions' logits as f32 [n, n_vocab]"),
     INT_OPTION(
         "chunk", "N", &chunk, 0, 1 << 16,
-        "rows computed at once, without effect on the result (default 0: as many as a step holds)"),
+        "rows computed at once, without effect on the result (default 0: the maximum of a step)"),
     INT_OPTION("windows", "N", &window_max, 0, 1 << 30,
                "score only the first N windows (default 0: all)"),
     FLAG_OPTION("json", &as_json, "one JSON object"),
@@ -78,7 +78,7 @@ static void progress(long done, long n, int64_t start, const struct window_tally
             exp(t->sum / (double)t->n_scored), left, done == n ? "\n" : "");
 }
 
-/* Windows do not overlap. BOS replaces the first token of each, as in llama.cpp. */
+/* Windows do not overlap. BOS replaces the first token of each window, as in llama.cpp. */
 static int score_windows(struct session *s, const struct ids *ids, int window,
                          struct window_tally *t, struct err *e)
 {

@@ -1,4 +1,4 @@
-/* pull.c - quoth pull: download a model by its name. Its path is printed. A terminal shows the rate
+/* pull.c - quoth pull: download a model by its name, and print its path. A terminal shows the rate
  * and the remaining time. Ctrl-C leaves a partial file, which the next pull continues. */
 #include "pull.h"
 #include "cli.h"
@@ -20,7 +20,7 @@ static bool as_json;
 static const struct option options[] = {
     INT_OPTION("connections", "N", &n_connection, 1, 64,
                "parallel connections for a file (default 8)"),
-    FLAG_OPTION("json", &as_json, "one JSON object: name, path, size, commit"),
+    FLAG_OPTION("json", &as_json, "print a JSON object: name, path, size, commit"),
     OPTIONS_END,
 };
 
@@ -29,7 +29,7 @@ static const struct option options[] = {
 /* State of a pull's progress. */
 struct shown {
     int64_t begin_us;
-    uint64_t n_begin; /* bytes that the disk had at the first report */
+    uint64_t n_begin; /* bytes that were on the disk at the first report */
     bool began;
 };
 
@@ -61,7 +61,7 @@ int pull_shown(struct hub_model *out, const struct hub_name *n, int n_conn, stru
     return rc;
 }
 
-/* ---- texts that other commands use ---- */
+/* ---- sizes and questions, also for other commands ---- */
 
 const char *size_text(char out[static 24], uint64_t n_byte)
 {
@@ -125,11 +125,11 @@ const struct command command_pull = {
     .detail =
         "NAME is hf:ORG/REPO[:QUANT][@REVISION] or ollama:[[HOST/]NAMESPACE/]NAME[:TAG]. Files of "
         "hf: are in the cache of huggingface_hub (HF_HUB_CACHE, HF_HOME), files of ollama: in "
-        "Ollama's store (OLLAMA_MODELS), and these programs use them too. Of a repository with "
+        "Ollama's store (OLLAMA_MODELS), so these programs can also use them. In a repository with "
         "GGUF files, QUANT selects the number format (default: Q4_K_M, else Q4_K_S, Q4_0, Q5_K_M, "
-        "Q6_K, Q8_0, F16, BF16 or F32). Without QUANT a folder of safetensors is preferred. The "
-        "path of the model is printed. A pull that was stopped continues where it was. HF_TOKEN, "
-        "HF_ENDPOINT and HF_HUB_OFFLINE have their usual meaning.",
+        "Q6_K, Q8_0, F16, BF16 or F32). Without QUANT a folder of safetensors has precedence. The "
+        "command prints the path of the model. An interrupted pull resumes. HF_TOKEN, HF_ENDPOINT "
+        "and HF_HUB_OFFLINE have their usual meaning.",
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -1,4 +1,4 @@
-/* pull.h - what the commands for models of a hub share. Main thread only. */
+/* pull.h - functions that the commands for models of a hub share. Main thread only. */
 #ifndef QUOTH_CLI_PULL_H
 #define QUOTH_CLI_PULL_H
 
@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-/* Download a model and show the progress. n_connection: connections for a file. Errors as of
+/* Download a model and show the progress. n_connection: connections for a file. Errors: those of
  * hub_pull. */
 int pull_shown(struct hub_model *out, const struct hub_name *n, int n_connection, struct err *e);
 /* Write a number of bytes as "1.2 GB" to out. */

@@ -8,7 +8,7 @@
 static bool yes;
 
 static const struct option options[] = {
-    FLAG_OPTION("yes", &yes, "remove it without a question", .letter = 'y'),
+    FLAG_OPTION("yes", &yes, "remove the model without a question", .letter = 'y'),
     OPTIONS_END,
 };
 
@@ -34,7 +34,7 @@ static int run(int n_arg, char **arg)
     if (rc == 0 && !agreed(&m))
         rc = err_set(&e, ERR_ARG,
                      isatty(STDIN_FILENO) ? "nothing was removed"
-                                          : "standard input is no terminal; use --yes");
+                                          : "standard input is not a terminal; use --yes");
     hub_model_deinit(&m);
     if (rc == 0) rc = hub_remove(&n, &n_byte, &e);
     if (rc == 0) fprintf(stderr, "%s freed\n", size_text(size, n_byte));
@@ -45,7 +45,8 @@ const struct command command_rm = {
     .name = "rm",
     .summary = "remove a model of quoth list",
     .usage = "NAME [OPTIONS]",
-    .detail = "Files that another model uses are kept. Names of the same commit share its files.",
+    .detail = "Files that another model uses are kept. Names of one commit share the files of the "
+              "commit.",
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -16,7 +16,7 @@ static bool raw, as_json, quiet;
 
 static const struct option options[] = {
     FLAG_OPTION("raw", &raw, "complete the prompt unchanged, without a chat template"),
-    FLAG_OPTION("json", &as_json, "print one JSON object with text, tokens, timings"),
+    FLAG_OPTION("json", &as_json, "print a JSON object with text, tokens and timings"),
     FLAG_OPTION("quiet", &quiet, "no speed report", .letter = 'q'),
     OPTIONS_OF(constraint_options),
     OPTIONS_OF(answer_options),
@@ -30,7 +30,9 @@ static const struct option options[] = {
 static int run_once(struct dialog *d, const char *prompt, size_t n)
 {
     if (n == 0 && !raw)
-        return fprintf(stderr, "quoth run: the prompt is empty; --raw generates without one\n"), 2;
+        return fprintf(stderr,
+                       "quoth run: the prompt is empty; --raw generates without a prompt\n"),
+               2;
     struct answer a = {0};
     struct err e = {0};
     answer_catch_interrupt();
@@ -58,7 +60,7 @@ static int run_stdin(struct dialog *d)
     return status;
 }
 
-/* Report a constraint that cannot be enforced before the first message. */
+/* Before the first message, report a constraint that cannot be enforced. */
 static int check_constraint(const struct session *s)
 {
     struct err e = {0};
@@ -77,8 +79,8 @@ static int run_talk(struct dialog *d)
     return talk(d, quiet || as_json);
 }
 
-/* Chat, or answer a prompt. A chat needs a terminal for input and one for output. Standard error is
- * enough if standard output is redirected. */
+/* Chat, or answer a prompt. A chat needs a terminal for input and for output. Standard error is the
+ * terminal for output if standard output is redirected. */
 static int talk_or_answer(struct dialog *d, const char *prompt)
 {
     bool screen = isatty(STDIN_FILENO) && (isatty(STDOUT_FILENO) || isatty(STDERR_FILENO));
@@ -129,7 +131,7 @@ static const char *near_command(const char *word)
     return NULL;
 }
 
-/* Report that a single word is the prompt, because it may be meant as a model or a command. */
+/* Report that a single word is the prompt, because the user may have meant a model or a command. */
 static void note_word(const struct session *s, const char *word)
 {
     if (quiet || as_json || session_flags.shape || !*word || strpbrk(word, " \t\n")) return;
@@ -165,10 +167,11 @@ const struct command command_run = {
     .name = "run",
     .summary = "complete a prompt, or chat with a model at the terminal",
     .usage = "[MODEL] [PROMPT] [OPTIONS]",
-    .detail = "Without MODEL, the model that is packed into this program is used. MODEL is a .gguf "
-              "file, a Hugging Face folder or a llama2.c .bin file. Without PROMPT the prompt is "
-              "read from standard input. At a terminal a chat begins instead (/help lists its "
-              "commands). A model without a chat template completes the prompt unchanged.",
+    .detail = "Without MODEL, the command uses the model that is packed into this program. MODEL "
+              "is a .gguf file, a Hugging Face folder or a llama2.c .bin file. Without PROMPT the "
+              "prompt is read from standard input. At a terminal, a chat begins instead (/help "
+              "lists its commands). A model without a chat template completes the prompt "
+              "unchanged.",
     .options = options,
     .arg_max = 2,
     .run = run,

@@ -1,10 +1,10 @@
 /* sampling.c - the sampling flags of quoth run: numbers (option/sampling.c) and lists. The value of
- * a missing flag is that of the model's generation_config, or the default if that has none.
+ *a missing flag is that of the model's generation_config, or else the default.
  *
  *    flag       "--logit-bias 5:-100" --bias_form--> list of texts --read_bias--> sample_params
  *
- * The forms check values while the command line is parsed. Lists are converted for each request,
- * because they are in the request's arena and bad words need the tokenizer. */
+ * The forms check values while the command line is parsed. Each request converts the lists, because
+ * they are in its arena and bad words need the tokenizer. */
 #include "answer.h"
 
 #include "base/log.h"
@@ -60,7 +60,7 @@ const struct option sample_options[] = {
     LIST_OPTION("bad-word", "TEXT", &bad_word,
                 "text whose usual tokens are never generated (may be repeated)"),
     LIST_OPTION("allowed-token-id", "ID", &allowed_id,
-                "token that may be generated; others may not (may be repeated)", .form = id_form),
+                "allowed token; all other tokens are forbidden (may be repeated)", .form = id_form),
     FLAG_OPTION("show-special", &keep_special, "print special tokens too"),
     OPTIONS_END,
 };
@@ -115,7 +115,8 @@ int sample_show(const struct session *s, FILE *out)
     return 0;
 }
 
-/* Flags override generation_config. 0.8 is the temperature of quoth run if neither gives one. */
+/* Flags override generation_config. The temperature of quoth run is 0.8 if neither source gives a
+ * temperature. */
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
                        struct err *e)
 {
@@ -129,7 +130,7 @@ int sample_params_read(struct sample_params *p, const struct session *s, struct 
     return rc;
 }
 
-/* There are no stop texts if memory runs out. */
+/* Return the reply options. There are no stop texts if memory runs out. */
 struct reply_options reply_options_read(const struct session *s, struct arena *a)
 {
     struct text_span *stop = arena_push0(a, stop_text.n, sizeof *stop);

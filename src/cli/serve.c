@@ -21,7 +21,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* host, port: NULL and -1 if they are not given (set_address) */
+/* host and port of the flags; NULL and -1 if not given (set_address) */
 static const char *model_flag, *host, *store_dir, *uds, *cert, *cert_key, *key_file,
     *access_log = "-", *proxies, *log_format = "text", *pooling = "auto";
 static int64_t port = -1, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
@@ -38,37 +38,38 @@ static const struct option options[] = {
                 "address to listen on, 0.0.0.0 or :: for every interface (default 127.0.0.1)"),
     INT_OPTION("port", "N", &port, 0, 65535, "port to listen on; 0: any free one (default 8000)"),
     FLAG_OPTION("ollama", &ollama,
-                "listen where Ollama's clients connect: OLLAMA_HOST, or 127.0.0.1:11434"),
-    TEXT_OPTION("uds", "PATH", &uds, "listen on a unix socket instead"),
-    TEXT_OPTION("ssl-certfile", "FILE", &cert, "TLS: certificate with its chain, PEM"),
-    TEXT_OPTION("ssl-keyfile", "FILE", &cert_key, "TLS: private key of the certificate, PEM"),
+                "listen on the address of Ollama's clients: OLLAMA_HOST, or 127.0.0.1:11434"),
+    TEXT_OPTION("uds", "PATH", &uds, "listen on a unix socket instead of a port"),
+    TEXT_OPTION("ssl-certfile", "FILE", &cert, "certificate for TLS with its chain, PEM"),
+    TEXT_OPTION("ssl-keyfile", "FILE", &cert_key, "private key of the certificate for TLS, PEM"),
     LIST_OPTION("api-key", "KEY", &keys,
                 "required key of requests, visible to other users of the machine (may be repeated)",
                 .secret = true, .form = net_key_form),
-    TEXT_OPTION(
-        "api-key-file", "FILE", &key_file,
-        "a key per line: KEY [name=TEXT] [rate=REQUESTS PER MINUTE] [share=WEIGHT] [role=admin]"),
+    TEXT_OPTION("api-key-file", "FILE", &key_file,
+                "file of keys, one per line: KEY [name=TEXT] [rate=PER_MINUTE] [share=WEIGHT] "
+                "[role=admin]"),
     FLAG_OPTION("separate-caches", &separate,
                 "do not share cached prefixes between keys, whose response times could reveal "
                 "other prompts"),
     WORDS_OPTION("served-model-name", "NAME...", &names,
                  "name of the model for clients; *: any name (default: the model's own name)"),
     NAME_OPTION("pooling", "KIND", &pooling, session_pooling_names,
-                "pooling of /v1/embeddings: mean, last, first or auto: the model's own, else "
-                "mean or last (default auto)"),
+                "pooling of /v1/embeddings: mean, last, first or auto (the model's own, else mean "
+                "or last) (default auto)"),
     LIST_OPTION("allowed-origins", "ORIGIN", &origins,
-                "origin of web pages that may use the server, besides this machine's; *: all",
-                .json = true, .form = net_origin_form),
+                "additional origin of web pages that may use the server; *: all", .json = true,
+                .form = net_origin_form),
     LIST_OPTION("allowed-hosts", "NAME", &hosts,
                 "additional name of this machine, for a proxy in front of a server on loopback"),
     FORM_OPTION(
         "forwarded-allow-ips", "ADDRESSES", &proxies, net_proxies_form,
         "proxies (addresses, networks, unix; *: all) whose X-Forwarded-For contains the client"),
     INT_OPTION("max-queued-requests", "N", &n_queue, 0, 1 << 20,
-               "maximum number of waiting requests; more get 429 (default 0: 1024)"),
-    INT_OPTION("max-connections", "N", &n_conn, 0, 1 << 20,
-               "maximum number of connections; more close the oldest idle one, or get 503 (default "
-               "0: 1024)"),
+               "maximum number of waiting requests; further requests get 429 (default 0: 1024)"),
+    INT_OPTION(
+        "max-connections", "N", &n_conn, 0, 1 << 20,
+        "maximum number of connections; a further one closes an idle one or gets 503 (default 0: "
+        "1024)"),
     INT_OPTION("max-body-size", "MIB", &body_mib, 1, 4096,
                "maximum size of a request body (default 32)"),
     INT_OPTION("h11-max-incomplete-event-size", "KIB", &head_kib, 1, 1024,
@@ -87,21 +88,23 @@ static const struct option options[] = {
                "seconds for responses in flight to finish after SIGTERM (default 30)"),
     INT_OPTION(
         "handler-threads", "N", &n_handler, 1, 256,
-        "threads for JSON, templates and tokenization of one client's short requests (default 2)"),
+        "threads for JSON, templates and tokenization of short requests of a client (default 2)"),
     TEXT_OPTION("access-log", "FILE", &access_log,
-                "file with a line per answer; -: standard error (default -)"),
+                "file of the access log, a line per answer; -: standard error (default -)"),
     FLAG_OPTION("disable-access-log", &no_access_log, "do not log answers"),
     TEXT_OPTION("store", "FOLDER", &store_dir,
                 "folder for stored responses, files and batches (default: in memory)"),
     INT_OPTION("store-size", "MIB", &store_mib, 0, 1 << 20,
-               "maximum size of what is stored; 0: nothing (default 128, with --store 4096)"),
-    INT_OPTION("store-size-per-key", "MIB", &store_key_mib, 0, 1 << 20,
-               "part of that size for one API key; 0: half of it if there are several (default 0)"),
+               "maximum size of all records; 0: store nothing (default 128, with --store 4096)"),
+    INT_OPTION(
+        "store-size-per-key", "MIB", &store_key_mib, 0, 1 << 20,
+        "maximum size for one API key; 0: half of --store-size with several keys (default 0)"),
     INT_OPTION("store-ttl", "HOURS", &store_hours, 0, 1 << 20,
-               "drop what is not used for HOURS; 0: never (default 720)"),
+               "delete records that were not used for HOURS; 0: never (default 720)"),
     FLAG_OPTION("no-peaks", &no_peaks,
                 "do not measure the machine's peaks, the basis of utilization in /metrics"),
-    NAME_OPTION("log-format", "FORMAT", &log_format, log_formats, "text or json (default text)"),
+    NAME_OPTION("log-format", "FORMAT", &log_format, log_formats,
+                "format of the log: text or json (default text)"),
     FLAG_OPTION(
         "check", &check_only,
         "print the current configuration as a file for --config, check its files, and exit"),
@@ -119,8 +122,8 @@ static const struct option options[] = {
 /* descriptor of an eventfd, written by on_stop, read by wait_for_stop */
 static int stop_fd = -1;
 
-/* Handle a signal. The first one wakes the main thread, the second one ends the process. Only
- * functions that are safe in signal handlers are called. */
+/* Handle a signal. The first signal wakes the main thread, and the second signal ends the process.
+ * The handler calls only functions that are safe in signal handlers. */
 static void on_stop(int sig)
 {
     static volatile sig_atomic_t n_stop;
@@ -149,14 +152,14 @@ static int catch_stop(struct err *e)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     struct sigaction before;
-    /* nohup ignores SIGHUP */
+    /* under nohup the process ignores SIGHUP */
     bool ignored = sigaction(SIGHUP, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
     /* the system sends SIGHUP after the terminal was closed */
     if (!ignored) sigaction(SIGHUP, &action, NULL);
     return 0;
 }
 
-/* Wait with poll, because a signal always interrupts it. The thread sanitizer runs handlers only
+/* Wait for the stop. A signal always interrupts poll; the thread sanitizer runs handlers only
  * between calls. */
 static void wait_for_stop(void)
 {
@@ -188,7 +191,8 @@ static size_t body_total(void)
     return all > one ? all : one;
 }
 
-/* Return the server's options, which borrow the flags. server_open sets routes and errors. */
+/* Return the server's options, which borrow the flags. server_open sets the fields for routes and
+ * errors. */
 static struct net_options net_flags(struct net_keys *k)
 {
     return (struct net_options){
@@ -216,7 +220,7 @@ static struct net_options net_flags(struct net_keys *k)
     };
 }
 
-/* maximum delay by a slow reader of the log */
+/* maximum delay by a slow reader of the log, in ms */
 enum { LOG_END_MS = 1000, LOG_READY_MS = 500 };
 
 /* Log a line at any log level. */
@@ -228,7 +232,7 @@ static void announce(const char *line)
     log_level_max = level;
 }
 
-/* Log the stop. The number of responses in flight explains the delay of the program's end. */
+/* Log the stop, with the number of responses in flight, which delay the end of the program. */
 static void announce_stop(const struct net *n)
 {
     char line[160];
@@ -251,7 +255,7 @@ static void serve(struct server *s, const char *name)
     announce(line);
     log_flush(
         LOG_READY_MS); /* log the address before systemd starts units that depend on this unit */
-    /* the socket listens already, so a unit that starts now can connect */
+    /* the socket already listens, so a unit that starts now can connect */
     net_notify("READY=1");
     wait_for_stop();
     announce_stop(n);
@@ -259,8 +263,8 @@ static void serve(struct server *s, const char *name)
     server_drain(s, (int)drain_s * 1000);
 }
 
-/* Open the store; *out is NULL if nothing is stored. One of several keys has at most half of the
- * store. */
+/* Open the store; *out is NULL if --store-size is 0. With several keys, each key has at most half
+ * of the store. */
 static int open_store(struct store **out, const struct net_keys *k, struct err *e)
 {
     const int64_t mib = 1 << 20,
@@ -349,8 +353,8 @@ static int serve_api(struct api *api, const char *model, struct net_keys *k, str
     return rc;
 }
 
-/* Return the last word of --served-model-name if that word is a file; NULL otherwise. The flag
- * takes all words up to the next flag, like vLLM's. So the flag also takes MODEL in
+/* Return the last word of --served-model-name if it is a file; NULL otherwise. The flag takes all
+ * words up to the next flag, like vLLM's flag. It therefore also takes MODEL in
  * "--served-model-name NAME MODEL". */
 static const char *model_after_names(void)
 {
@@ -372,7 +376,8 @@ static void take_star(void)
     names.n = n;
 }
 
-/* Call this function before the first log line, so that all lines have equal formats. */
+/* Set the format of the log. It must be set before the first log line, so that all lines have equal
+ * formats. */
 static void prepare(void)
 {
     log_as_json = strcmp(log_format, "json") == 0;
@@ -395,7 +400,7 @@ static int check_files(struct err *e)
     return net_check(&o, e);
 }
 
-/* Check the flags of several models, and limit the memory of the process for all of them. */
+/* Check the flags of several models, and limit the memory of the process for all models. */
 static int begin_many(const char *model, struct err *e)
 {
     const int64_t limit = session_bytes(session_flags.memory_limit);
@@ -474,7 +479,7 @@ static int serve_one(const char *model, struct net_keys *k, struct err *e)
 }
 
 /* Run the command. Keys and files are checked before the model is loaded, because loading may take
- * minutes. A server has many clients, so the scheduler "auto" means "fair" here. */
+ * minutes. The scheduler "auto" means "fair" for a server, because a server has many clients. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};
@@ -513,7 +518,7 @@ static const char detail[] = "Endpoints: "
 #include "api/routes.def"
 #undef ROUTE
 #undef DIALECT
-                             "and HEAD for each GET. On SIGTERM the server finishes requests in "
+                             "and HEAD for each GET. On SIGTERM the server completes requests in "
                              "flight.";
 
 const struct command command_serve = {

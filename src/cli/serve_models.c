@@ -1,13 +1,13 @@
-/* serve_models.c - several models of quoth serve: their list, and how one is opened.
+/* serve_models.c - several models of quoth serve: the list of models, and the opening of a model.
  *
  *   --models-dir     each .gguf and each folder of Hugging Face below it   --.
  *   --models-preset  sections of an INI file, as of llama.cpp's router     --+--> entries
  *
  *   entry --measure--> bytes of its plan --load--> session, engine, chat --> struct api
  *
- * The plan of a model has a part of the memory, so that --models-max models fit, but at least the
- * weights and a quarter of them. A plan that is too small is doubled. So the plan, and the context
- * that it permits, do not depend on the other models in memory. All models share one pool. */
+ * The plan of a model has 1/--models-max of the memory, but at least the weights and a quarter of
+ * their size. A plan that is too small is doubled. The plan and the context of a model therefore do
+ * not depend on the other models in memory. All models share one pool. */
 #include "serve_models.h"
 
 #include "answer.h"
@@ -29,7 +29,8 @@ enum {
     DEPTH_MAX = 8, /* folders below --models-dir */
     N_MODEL_MAX = 4096,
     PRESET_BYTES_MAX = 1 << 20,
-    N_SHARE = 4, /* default of --models-max; also number of parts of the memory without a limit */
+    /* default of --models-max; with --models-max 0 also the number of parts of the memory */
+    N_SHARE = 4,
 };
 /* smallest part of a plan beyond the weights */
 static const int64_t REST_BYTES = 64 << 20;
@@ -45,9 +46,9 @@ const struct option serve_models_options[] = {
     TEXT_OPTION("models-preset", "FILE", &preset,
                 "serve the models of an INI file: a section per model with its options"),
     INT_OPTION("models-max", "N", &n_loaded_max, 0, 1 << 20,
-               "maximum number of loaded models; 0: as many as fit (default 4)"),
+               "maximum number of loaded models; 0: limited by memory only (default 4)"),
     WORDS_OPTION("models-pinned", "NAME...", &pinned,
-                 "models that are loaded at the start and never unloaded for others"),
+                 "models that are loaded at the start and never unloaded for other models"),
     INT_OPTION("sleep-idle-seconds", "S", &idle_s, -1, 1 << 30,
                "unload a model that is not used for S seconds; -1: never (default -1)"),
     FLAG_OPTION("models-autoload", &autoload,
@@ -81,7 +82,7 @@ struct entry {
     const char *const *names; /* names for its spec [n_name], borrowed; NULL: name_list */
     int n_name;
     struct session_options o;        /* texts are valid until the program ends */
-    struct sampling_flags *sampling; /* defaults of its requests, owned */
+    struct sampling_flags *sampling; /* defaults of the model's requests, owned */
     bool pinned, loads;
     int64_t n_byte, modified_us; /* of its files */
     /* the open model */
@@ -92,7 +93,7 @@ struct entry {
 struct serve_models {
     VEC(struct entry) entry;
     struct served_spec *spec; /* owned [entry.n] */
-    struct session host;      /* owner of the backend whose pool all models share */
+    struct session host;      /* opener of the backend whose pool all models share, owned */
     struct api common;
     const char *pooling; /* borrowed */
     int n_queue;
@@ -231,13 +232,13 @@ struct line {
     char *section, *key, *value;
 };
 
-/* targets of the keys that are no options of a session */
+/* targets of the keys that are not options of a session */
 static const char *key_model;
 static bool key_pinned, key_loads;
 static const struct option keys[] = {
     TEXT_OPTION("model", "PATH", &key_model, "file, folder or name of a hub"),
-    FLAG_OPTION("pinned", &key_pinned, "never unload it for others"),
-    FLAG_OPTION("load-on-startup", &key_loads, "load it at the start"),
+    FLAG_OPTION("pinned", &key_pinned, "never unload the model for other models"),
+    FLAG_OPTION("load-on-startup", &key_loads, "load the model at the start"),
     OPTIONS_OF(chat_options),
     OPTIONS_OF(chat_parser_options),
     OPTIONS_OF(model_options),
@@ -283,8 +284,8 @@ static int apply(struct serve_models *m, const char *section, struct err *e)
     return rc ? err_prefix(e, rc, "%s [%s]", preset, section) : 0;
 }
 
-/* Set the options of an entry: those of the command line, of the section [*], and its own. The
- * options of all models have the same variables, so they are set one after the other. */
+/* Set the options of an entry: those of the command line, of the section [*], and of its own
+ * section. The options of all models share variables, so entries are read one after the other. */
 static int set_options(struct serve_models *m, struct entry *n, struct err *e)
 {
     const struct session_options common = session_flags;
@@ -326,7 +327,7 @@ static int set_options(struct serve_models *m, struct entry *n, struct err *e)
 
 /* ---- the list ---- */
 
-/* Add the size of a file, and note the time of its change. */
+/* Add the size of a file, and record the time of its last change. */
 static void add_file(struct entry *n, const char *path)
 {
     struct stat file;
@@ -363,7 +364,7 @@ static int set_pinned(struct serve_models *m, struct err *e)
     return 0;
 }
 
-/* Reject flags that are for one model. */
+/* Reject flags that apply to one model only. */
 static int check_flags(struct err *e)
 {
     const bool several = serve_models_given();
@@ -383,8 +384,8 @@ static int check_flags(struct err *e)
     return 0;
 }
 
-/* Add the only model. Without names it has its own name. A damaged file is found before the server
- * opens. */
+/* Add the only model. If no names are given, the model has its own name. A damaged file is detected
+ * before the server opens. */
 static int add_only(struct serve_models *m, const struct serve_models_options *o, struct err *e)
 {
     struct checkpoint *c = NULL;
@@ -425,7 +426,7 @@ static int64_t plan_bytes(const struct serve_models *m, int64_t weights, int att
     int64_t least = weights + weights / 4 + REST_BYTES, plan = m->bytes_max / n;
     if (plan < least) plan = least;
     for (int i = 0; i < attempt && plan < m->bytes_max; i++) plan *= 2;
-    /* a model whose weights fit may have all the memory */
+    /* a model whose weights fit may get all memory */
     return plan > m->bytes_max && weights < m->bytes_max ? m->bytes_max : plan;
 }
 
@@ -450,7 +451,7 @@ static int open_entry(const struct serve_models *m, struct entry *n, struct api 
     int rc = session_open_as(&n->session, n->path, &n->o, &session_many, e);
     if (rc == 0) rc = session_start(&n->session, &n->o, n->name, m->n_queue, e);
     if (rc == 0) rc = chat_open(&n->chat, &n->session, &n->o, e);
-    sampling_flags_set(n->sampling); /* no other thread uses these flags now */
+    sampling_flags_set(n->sampling); /* no other thread uses these flags at this time */
     if (rc == 0) rc = request_defaults(&a->defaults, n->session.checkpoint, e);
     if (rc == 0) rc = session_pooling(&a->pooling, &n->session, m->pooling, e);
     return rc;
@@ -486,9 +487,9 @@ static int load(void *models, int i, int64_t n_byte, struct api *out, struct err
     return rc;
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
-/* Set the memory of all plans: the limit, less the memory of the process and of bodies. */
+/* Set the memory of all plans: the limit without the memory of the process and of bodies. */
 static int set_memory(struct serve_models *m, size_t body_bytes, struct err *e)
 {
     const int64_t flag = session_bytes(session_flags.memory_limit), own = os_memory_own();

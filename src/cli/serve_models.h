@@ -1,5 +1,5 @@
-/* serve_models.h - private to cli: the models of quoth serve, if it serves several. The main thread
- * opens and closes them. */
+/* serve_models.h - private to cli: the models of a quoth serve with several models. The main thread
+ * opens and closes this object. */
 #ifndef QUOTH_CLI_SERVE_MODELS_H
 #define QUOTH_CLI_SERVE_MODELS_H
 
@@ -8,17 +8,18 @@
 
 /* --models-dir, --models-preset, --models-max ... */
 extern const struct option serve_models_options[];
-/* Return true if the flags name models in place of MODEL. */
+/* Return true if the flags give models in place of MODEL. */
 bool serve_models_given(void);
-/* Return true if models are loaded while the server runs: several, or one that may sleep. */
+/* Return true if models are loaded while the server runs: several models, or one model that may
+ * sleep. */
 bool serve_models_needed(void);
-/* Return ERR_ARG if the flags need several models, and there is only one. */
+/* Return ERR_ARG if a flag needs several models, but there is only one model. */
 int serve_models_check(struct err *e);
 
 struct serve_models; /* opaque */
 struct serve_models_options {
-    /* the only model, borrowed, and its names [n_name], borrowed until the end; NULL: those of the
-     * flags. n_name 0: the model's own name */
+    /* the only model, borrowed, and its names [n_name], borrowed until the end; NULL: the names of
+     * the flags. n_name 0: the model's own name */
     const char *model;
     const char *const *name;
     int n_name;
@@ -32,8 +33,9 @@ struct serve_models_options {
  * ERR_IO or ERR_FORMAT for a file, ERR_MISSING if there is no model, ERR_LIMIT, ERR_MEMORY. */
 int serve_models_open(struct serve_models **out, const struct serve_models_options *o,
                       struct err *e);
-/* Set *out to the options of the registry of these models, which borrows m. */
+/* Set *out to the options of a registry with these models. The registry borrows m. */
 void serve_models_registry(struct models_options *out, struct serve_models *m);
-void serve_models_close(struct serve_models *m); /* NULL is allowed; no model is open */
+/* free m after all models were closed; NULL is allowed */
+void serve_models_close(struct serve_models *m);
 
 #endif

@@ -1,4 +1,4 @@
-/* show.c - quoth show: where a model of quoth list is, its files, and its main properties. */
+/* show.c - quoth show: the path, the files and the main properties of a model of quoth list. */
 #include "cli.h"
 #include "pull.h"
 
@@ -22,7 +22,7 @@ struct properties {
     int64_t n_param;
 };
 
-/* Read the properties. A model that quoth cannot open has none. */
+/* Read the properties. All fields are empty if quoth cannot open the model. */
 static struct properties read_properties(struct checkpoint **c, const char *path)
 {
     struct properties p = {0};

@@ -1,6 +1,6 @@
-/* structured.c - settings for the JSON that constraints produce. They are flags of quoth run and of
- * a server. In a server they apply to all requests. vLLM's --structured-outputs-config is an object
- * with the same settings.
+/* structured.c - settings for the JSON that constraints produce. The settings are flags of quoth
+ * run and of a server. In a server they apply to all requests. vLLM's --structured-outputs-config
+ * is an object with the same settings.
  *
  * The server reads the flags once (structured_read). A constraint of a request can only make its
  * own JSON stricter than these settings. */
@@ -19,9 +19,9 @@ static int config_form(const char *text, struct err *e);
 
 const struct option structured_options[] = {
     FLAG_OPTION("disable-any-whitespace", &compact,
-                "no white space between JSON tokens of constrained answers, which saves tokens"),
+                "omit white space between JSON tokens of constrained answers, which saves tokens"),
     FLAG_OPTION("disable-additional-properties", &closed,
-                "objects of a schema have only its members, unless it allows others"),
+                "allow only the members of a schema in objects, unless the schema allows others"),
     OPTIONS_END,
 };
 
@@ -42,8 +42,8 @@ static int config_flag(bool *out, const char *name, const struct json *value, st
     return 0;
 }
 
-/* Accept the members of vLLM's object. Some have no effect here, because quoth has one backend and
- * no fallback. */
+/* Accept the members of vLLM's object. Members for backends have no effect, because quoth has one
+ * backend and no fallback. */
 static int config_member(const char *name, const struct json *value, struct err *e)
 {
     bool ignored = false;
@@ -68,8 +68,8 @@ static int config_member(const char *name, const struct json *value, struct err 
     return 0;
 }
 
-/* Parse the object and store its members. The flag's form is its reader, because the values set
- * other flags. A null member is not set. */
+/* Parse the object and store its members. This form of the flag also stores the values, because
+ * they set other flags. A null member is not set. */
 static int config_form(const char *text, struct err *e)
 {
     json_drop(config_read);
@@ -84,12 +84,14 @@ static int config_form(const char *text, struct err *e)
     return rc;
 }
 
-/* The name of another engine's backend is logged, because it has no effect. */
+/* Log the name of another engine's backend, because it has no effect. */
 void structured_read(struct api *a)
 {
     const char *backend = json_text(json_field(config_read, "backend"), NULL);
     a->no_white_space = compact;
     a->no_additional = closed;
     a->constrain_reasoning = in_reasoning;
-    if (backend) log_info("backend %s of --structured-outputs-config: quoth has its own", backend);
+    if (backend)
+        log_info("backend %s of --structured-outputs-config has no effect: quoth has one backend",
+                 backend);
 }

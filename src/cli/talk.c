@@ -2,7 +2,8 @@
  *
  * A line that begins with / is a command, and every other line is a message to the model. Each
  * message is completed as a separate prompt if there is no chat template. The prompt, the output of
- * commands and reports are written to standard error. So standard output contains only the answers.
+ * commands and reports are written to standard error. Standard output therefore contains only the
+ * answers.
  *
  *    line_read --"/word arg"--> command --> verbs[].run --> dialog_...
  *              --any other----> send_message --> dialog_send --> view (view.c), report
@@ -29,9 +30,9 @@ struct talk {
 /* columns of the texts of /help and of the values of /set */
 enum { HELP_COLUMN = 27, VALUE_COLUMN = 31 };
 
-/* A command. help: NULL for other names of a command, which are last. needs_template: the command
- * concerns a conversation. run: arg is the text after the name, without blanks around it. The
- * function may modify it. */
+/* A command. help: NULL for a second name of a command; such rows are last. needs_template: the
+ * command concerns a conversation. run: arg is the text after the name, without blanks around it.
+ * The function may modify it. */
 struct verb {
     const char *name, *arg, *help; /* static */
     bool needs_template;
@@ -149,12 +150,12 @@ static int do_undo(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;
     int rc = dialog_undo(t->dialog, NULL, false, e);
-    if (rc == 0) view_note(0, "Your last message and its answer are taken back.\n");
+    if (rc == 0) view_note(0, "Your last message and its answer were removed.\n");
     return rc;
 }
 
-/* Edit the last message. It and its answer remain until the new message is sent. So Ctrl-C leaves
- * the conversation unchanged. */
+/* Edit the last message. The old message and its answer remain until the new message is sent, so
+ * Ctrl-C leaves the conversation unchanged. */
 static int do_edit(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;
@@ -178,9 +179,9 @@ static const struct verb verbs[] = {
     {"system", "TEXT", "set the system prompt (\"\": none; without TEXT: show it)", true,
      do_system},
     {"clear", "", "begin a new conversation", true, do_clear},
-    {"regenerate", "", "answer the last message again", true, do_regenerate},
+    {"regenerate", "", "generate another answer to the last message", true, do_regenerate},
     {"edit", "", "change the last message and send it again", true, do_edit},
-    {"undo", "", "take back the last message and its answer", true, do_undo},
+    {"undo", "", "remove the last message and its answer", true, do_undo},
     {"save", "FILE", "write the conversation as JSON messages", true, do_save},
     {"load", "FILE", "continue a saved conversation", true, do_load},
     {"set", "NAME VALUE", "change a sampling option (without NAME: show the current values)", false,
@@ -206,7 +207,7 @@ static int do_help(struct talk *t, char *arg, struct err *e)
     return 0;
 }
 
-/* Set *v to the command of that name. ERR_ARG with a suggestion if there is none. */
+/* Set *v to the command with the name. ERR_ARG with a suggestion if there is no such command. */
 static int find_verb(const struct verb **v, const char *name, struct err *e)
 {
     const char *names[N_VERB];
@@ -269,20 +270,20 @@ static void send_message(struct talk *t, const struct buf *message)
     fflush(stdout);
     /* ERR_LIMIT: the conversation, or the message without a template, is longer than the context */
     if (rc != 0)
-        view_note(0, "%s%s%s\n", e.text,
-                  rc == ERR_LIMIT && e.text[strlen(e.text) - 1] != '.' ? "." : "",
-                  rc != ERR_LIMIT     ? ""
-                  : t->dialog->chat.t ? " /clear begins a new conversation"
-                                      : " Each message is completed by itself; send a shorter one");
+        view_note(
+            0, "%s%s%s\n", e.text, rc == ERR_LIMIT && e.text[strlen(e.text) - 1] != '.' ? "." : "",
+            rc != ERR_LIMIT     ? ""
+            : t->dialog->chat.t ? " /clear begins a new conversation"
+                                : " Each message is completed separately; send a shorter message");
     if (rc == 0 && a.reply.finish == FINISH_ABORT)
         view_note(0, a.text.n  ? "[stopped]\n"
-                     : message ? "[stopped before it began; your message is taken back]\n"
-                               : "[stopped before it began; the answer stays]\n");
+                     : message ? "[stopped before the answer began; your message was removed]\n"
+                               : "[stopped before the answer began; the old answer stays]\n");
     if (rc == 0 && !t->quiet) answer_report(&a, t->dialog->s, t->dialog->chat.t != NULL);
     answer_deinit(&a);
 }
 
-/* Regenerate the last answer. dialog_undo with keep only checks that there is a message. */
+/* Regenerate the last answer. With keep, dialog_undo only checks that there is a message. */
 static int do_regenerate(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;
@@ -300,10 +301,10 @@ static bool is_command(const struct buf *m)
 
 static void print_banner(const struct dialog *d)
 {
-    view_note(0, "%s. %s /help lists commands, Ctrl-C stops an answer, Ctrl-D leaves.\n",
+    view_note(0, "%s. %s /help lists commands, Ctrl-C stops an answer, Ctrl-D ends the chat.\n",
               model_info(d->s->model)->name,
               d->chat.t ? "Talk to it."
-                        : "Without a chat template, each message is completed by itself.");
+                        : "Without a chat template, each message is completed separately.");
 }
 
 /* Return the exit status. The status is also 0 after failed answers, because their errors were

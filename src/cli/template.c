@@ -1,7 +1,8 @@
 /* template.c - quoth template: render a conversation as the model's prompt, byte for byte.
  *
  * The output has no newline at its end, so it can be compared with the prompt of another program.
- * The reader and the template are those of requests, so the result is the prompt of a server. */
+ * The command uses the reader and the template of requests, so the result is the prompt of a
+ * server. */
 #include "answer.h"
 
 #include "base/os.h"
@@ -15,7 +16,8 @@ enum { CONVERSATION_BYTES_MAX = 64 << 20 };
 static bool no_generation_prompt;
 
 static const struct option options[] = {
-    FLAG_OPTION("no-generation-prompt", &no_generation_prompt, "do not open the assistant's turn"),
+    FLAG_OPTION("no-generation-prompt", &no_generation_prompt,
+                "end the prompt without the beginning of the assistant's turn"),
     OPTIONS_OF(chat_options),
     OPTIONS_END,
 };
@@ -41,7 +43,7 @@ struct template_source {
     struct template *template;
 };
 
-/* Open a template's source. The caller calls source_close in any case. */
+/* Open a template's source. The caller calls source_close also after an error. */
 static int source_open(struct template_source *s, const char *path, struct err *e)
 {
     *s = (struct template_source){0};
@@ -88,8 +90,8 @@ static int with_system(struct json **root, const struct json *messages, struct e
     return rc;
 }
 
-/* Read a list of messages, or an object like the body of a request. The object's members precede
- * the flags. *messages and *kwargs are owned by the caller; NULL if not needed. */
+/* Read a list of messages, or an object like the body of a request. The object's members have
+ * precedence over the flags. The caller owns *messages and *kwargs; NULL if not needed. */
 static int conversation_read(struct conversation *c, const struct json *root,
                              struct json **messages, struct json **kwargs, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* term.c - the whole screen of a terminal. It uses the alternate buffer, so that the previous
- * contents return; see term.h.
+/* term.c - the whole screen of a terminal; see term.h. The alternate buffer preserves the previous
+ *contents.
  *
  *   term_begin --> term_show, term_wait ... --> term_end
  *                     ^    Ctrl-Z: restored, stopped, and taken over again
@@ -54,7 +54,7 @@ static void on_end(int sig)
     raise(sig);
 }
 
-/* Take the terminal over: raw keys without signals, and the alternate screen. Output modes are not
+/* Acquire the terminal: raw keys without signals, and the alternate screen. Output modes are not
  * changed. */
 static void acquire_screen(void)
 {
@@ -78,8 +78,8 @@ bool term_utf8(void)
     return strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-/* SIGWINCH remains blocked except in term_wait. So a resize between the drawing and the wait is not
- * missed. */
+/* SIGWINCH remains blocked except in term_wait, so that a resize between the drawing and the wait
+ * is not missed. */
 bool term_begin(void)
 {
     static const int ends[] = {SIGTERM, SIGHUP, SIGINT, SIGQUIT};
@@ -139,8 +139,8 @@ static void suspend(void)
     acquire_screen();
 }
 
-/* Return a key, 0 after an event of fd, a timeout or a resize, or CTRL_D at the end of the
- * input. */
+/* Return a key, or CTRL_D at the end of the input. Return 0 after an event of fd, a timeout or a
+ * resize. */
 int term_wait(int fd, int wait_ms)
 {
     enum { CTRL_D = 4, CTRL_Z = 26 };

@@ -23,13 +23,13 @@ static const char *hint;
 
 static const struct option options[] = {
     FLAG_OPTION("jsonl", &by_line,
-                "one JSON string per line of input (with --decode: one list of ids)"),
+                "read one JSON string per line (with --decode: one list of ids)"),
     FLAG_OPTION("decode", &decode, "convert ids on standard input to text"),
     FLAG_OPTION("no-special", &no_special,
-                "add no BOS or EOS, and read special tokens in the text as text"),
+                "add neither BOS nor EOS, and read special tokens in the text as text"),
     FORM_OPTION("family", "NAME", &hint, tokenizer_family_form,
                 "pre-tokenizer of a .tiktoken file: llama-3, qwen2, o200k, cl100k, ..."),
-    FLAG_OPTION("json", &as_json, "one JSON list of ids (and pieces)"),
+    FLAG_OPTION("json", &as_json, "print a JSON list of ids (and pieces)"),
     OPTIONS_END,
 };
 
@@ -42,8 +42,8 @@ static void print_ids(const struct ids *ids)
     printf(list ? "]\n" : "\n");
 }
 
-/* Print the ids of a text. By default they are those of a prompt: with BOS, and with special tokens
- * parsed. */
+/* Print the ids of a text. By default the ids are those of a prompt: with BOS, and with special
+ * tokens parsed. */
 static int encode_one(const struct tokenizer *t, const char *text, size_t n, struct err *e)
 {
     struct ids ids = {0};
@@ -79,8 +79,8 @@ static int check_ids(const struct tokenizer *t, const struct ids *ids, struct er
     return 0;
 }
 
-/* Print the text of ids byte for byte. With --jsonl it is a JSON string, because a text may contain
- * newlines. */
+/* Print the text of ids byte for byte. With --jsonl, print the text as a JSON string, because a
+ * text may contain newlines. */
 static int decode_one(const struct tokenizer *t, const char *text, struct err *e)
 {
     struct ids ids = {0};
@@ -101,8 +101,8 @@ static int decode_one(const struct tokenizer *t, const char *text, struct err *e
     return rc;
 }
 
-/* Print the ids of a JSON string. A string can contain newlines and NULs, in contrast to a plain
- * line. */
+/* Print the ids of a JSON string. In contrast to a plain line, a JSON string can contain newlines
+ * and NULs. */
 static int encode_line(const struct tokenizer *t, const char *line, struct err *e)
 {
     struct json *j;

@@ -34,7 +34,8 @@ static const struct option options[] = {
     FLAG_OPTION("json", &as_json, "print the report of --once as a JSON object"),
     TEXT_OPTION("api-key", "KEY", &api_key, "API key of the server (default: $OPENAI_API_KEY)"),
     TEXT_OPTION("uds", "PATH", &uds, "unix socket of the server"),
-    TEXT_OPTION("ca-cert", "FILE", &ca_file, "trusted certificates, PEM (default: the system's)"),
+    TEXT_OPTION("ca-cert", "FILE", &ca_file,
+                "file of trusted certificates, PEM (default: the system's certificates)"),
     FLAG_OPTION("insecure", &insecure, "accept any certificate", .letter = 'k'),
     OPTIONS_END,
 };
@@ -70,7 +71,7 @@ static int find_target(struct top_target *t, const char *url, struct err *e)
     return 0;
 }
 
-/* Take one reading. The error contains the reason for a failure. */
+/* Request one page of metrics. The error contains the reason for a failure. */
 static int read_sample(const struct top_target *t, struct top_sample *s, struct err *e)
 {
     struct buf page = {0};
@@ -118,7 +119,7 @@ static int report(const struct top_target *t, struct top *top, struct err *e)
 
 /* ---- the live screen ---- */
 
-/* A message of the reader. s is valid if rc is 0, and e if not. */
+/* A message of the reader. s is valid if rc is 0, else e is valid. */
 struct top_reading {
     int rc;
     struct err e;
@@ -159,7 +160,8 @@ static void *read_on(void *arg)
     return NULL;
 }
 
-/* Open the queues and the event. The caller closes them also after a failure. */
+/* Open the queues and the event. The caller closes the queues and the event also after a
+ * failure. */
 static int reader_open(struct top_reader *r, struct err *e)
 {
     r->quit = queue_open(1, 1);
@@ -180,7 +182,7 @@ static void show(const struct top *top, bool utf8, bool colour)
     buf_deinit(&out);
 }
 
-/* Take all waiting readings. The event counts them, and one read resets it. */
+/* Receive all waiting readings. The event counts readings, and one read resets the count. */
 static void take_readings(struct top_reader *r, struct top *top, struct top_reading *one)
 {
     uint64_t n;
@@ -242,10 +244,11 @@ const struct command command_top = {
     .name = "top",
     .summary = "watch a running server",
     .usage = "[URL] [OPTIONS]",
-    .detail = "Show queues, tokens per second, KV pages, cache hits and latencies of the server at "
-              "URL (default http://127.0.0.1:8000). It may be any server whose /metrics have "
-              "vLLM's names. Latencies before the bar are of the last seconds, those after it of "
-              "all time. q quits.",
+    .detail =
+        "Show queues, tokens per second, KV pages, cache hits and latencies of the server at URL "
+        "(default http://127.0.0.1:8000). The server may be any server whose /metrics have vLLM's "
+        "names. Latencies before the vertical bar are of the last seconds, latencies after the bar "
+        "since the start of the server. q quits.",
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -5,9 +5,9 @@
  *                                                                   v
  *   a screen, or a JSON object <--top_page, top_json-- struct top_figures
  *
- * Names are vLLM's, so servers of vLLM can also be read. Values that a server does not report are
- * NAN, and are shown as a dash. Any thread may call top_sample_read. Only the main thread calls the
- * other functions. */
+ * Names are those of vLLM, so top_sample_read can also read pages of vLLM's servers. Values that a
+ * server does not report are NAN, and are shown as a dash. Any thread may call top_sample_read.
+ * Only the main thread calls the other functions. */
 #ifndef QUOTH_CLI_TOP_H
 #define QUOTH_CLI_TOP_H
 
@@ -70,7 +70,7 @@ struct top_figures {
      * invalid */
     const struct top_sample *now;
     double seconds;          /* length of the window; 0 if there is only one reading */
-    double per_s[TOP_COUNT]; /* rates over the window; NAN without a window */
+    double per_s[TOP_COUNT]; /* rates of counters over the window; NAN without a window */
     double hit_rate, accept_rate, rows_per_step, cpu;
     double forward, sample; /* shares of the steps' time */
     /* times of the window, or since the server's start if there is no window */

@@ -79,7 +79,8 @@ static void put_label(struct screen *p, const char *label)
 
 /* ---- figures ---- */
 
-/* Write a count in at most 6 columns. NAN, a figure that the server does not report, is "-". */
+/* Write a count in at most 6 columns. Write "-" for NAN, a figure that the server does not
+ * report. */
 static const char *count_text(double x, char out[24])
 {
     if (isnan(x))
@@ -104,7 +105,7 @@ static const char *percent_text(double x, char out[24])
     return out;
 }
 
-/* Write a time with three digits, in the unit that fits. */
+/* Write a time with three digits, in µs, ms, s or longer units. */
 static const char *time_text(double us, char out[24])
 {
     if (us < 1000)
@@ -300,7 +301,7 @@ static void put_ends(struct screen *p)
     end_row(p);
     put_label(p, "HTTP");
     put_count(p, "requests/s", p->f.per_s[TOP_answers]);
-    /* a counter with labels is absent before its first event, so absence means 0 here */
+    /* a counter with labels is absent before its first event, so absence means 0 */
     put_count(p, "4xx", isnan(v[TOP_refusals]) && v[TOP_answers] >= 0 ? 0 : v[TOP_refusals]);
     put_count(p, "5xx", isnan(v[TOP_faults]) && v[TOP_answers] >= 0 ? 0 : v[TOP_faults]);
     put_count(p, "hang-ups", v[TOP_hangups]);
@@ -317,7 +318,7 @@ static void put_ends(struct screen *p)
     end_row(p);
 }
 
-/* Append a share of the machine's peak. Append nothing if the server does not report it. */
+/* Append a share of the machine's peak. Append nothing if the server does not report the share. */
 static void put_use(struct screen *p, const char *label, double x)
 {
     char text[24];
@@ -343,7 +344,7 @@ static void put_machine(struct screen *p)
     end_row(p);
 }
 
-/* Before the first reading there are only the title and the error. */
+/* Before the first reading, the page consists of the title and the error. */
 void top_page(const struct top *t, const struct top_look *look, struct buf *out)
 {
     struct screen p = {.t = t, .look = look, .out = out};

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Names in order of preference. quoth's histograms have finer buckets. The last name is that of an
- * older vLLM. */
+/* Names of histograms, in order of preference. quoth's histograms have finer buckets. The last name
+ * is that of an older version of vLLM. */
 enum { N_NAME = 3 };
 static const char *const times_name[TOP_TIMES][N_NAME] = {
     [TOP_TTFT] = {"vllm:time_to_first_token_seconds"},
@@ -51,8 +51,8 @@ int top_sample_read(struct top_sample *s, const char *page, size_t n, struct err
 
 /* ---- the last minutes ---- */
 
-/* Return true if the server was restarted: a counter decreased, or its start differs. A clock may
- * be adjusted by 2 s. */
+/* Return true if the server was restarted: a counter decreased, or the time of the start differs. A
+ * difference up to 2 s is allowed, because a clock may be adjusted. */
 static bool began_anew(const struct top_sample *a, const struct top_sample *b)
 {
     return b->v[TOP_generation] < a->v[TOP_generation] || b->v[TOP_prompt] < a->v[TOP_prompt] ||
@@ -70,7 +70,7 @@ static double share(double part, double whole)
     return whole > 0 ? part / whole : NAN;
 }
 
-/* Append a point to the curves, and drop the oldest one if they are full. */
+/* Append a point to the curves. Drop the oldest point if the curves are full. */
 static void add_point(struct top *t, const float *point)
 {
     if (t->n_point == TOP_POINTS)
@@ -78,7 +78,7 @@ static void add_point(struct top *t, const float *point)
     memcpy(t->point[t->n_point++], point, sizeof t->point[0]);
 }
 
-/* Add a point to each curve. Curves of rates have none without an earlier reading. */
+/* Add a point to each curve. Without an earlier reading, curves of rates get no point. */
 static void plot_sample(struct top *t, const struct top_sample *before, const struct top_sample *s)
 {
     float p[TOP_CURVES] = {[TOP_CURVE_GENERATION] = NAN,

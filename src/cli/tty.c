@@ -3,9 +3,9 @@
  *   el_wgets --read_key--> wait_key --no key pending--> draw_show --> ppoll
  *                             ^---- draw_resize <---- SIGWINCH ----|
  *
- * libedit's own signal handling (EL_SIGNAL) is off. libedit's handling redraws inside signal
- * handlers and resends signals to the whole process group. The handlers of this file set a flag
- * that read_key checks.
+ * libedit's own signal handling (EL_SIGNAL) is disabled, because it redraws inside signal handlers
+ * and resends signals to the whole process group. The handlers of this file set a flag that
+ * read_key checks.
  *
  *   editing          raw; Ctrl-C and Ctrl-Z are keys
  *   everything else  Ctrl-C is a signal; keys are not echoed and not collected into lines; keys
@@ -32,7 +32,7 @@ enum { RESIZE_PAUSE_MS = 300 };
 
 static const char paste_on[] = "\033[?2004h", paste_off[] = "\033[?2004l";
 
-/* modes at the start, restored outside */
+/* modes at the start, which are restored in state "outside" */
 static struct termios found;
 static struct draw *line; /* drawing of the current line */
 static pthread_t typist;  /* thread of el_wgets */
@@ -47,7 +47,7 @@ static void on_resize(int sig)
     if (!pthread_equal(pthread_self(), typist)) pthread_kill(typist, sig);
 }
 
-/* Only functions that are safe in signal handlers are called. */
+/* Handle a signal. The handler calls only functions that are safe in signal handlers. */
 static void on_end(int sig)
 {
     tcsetattr(STDIN_FILENO, TCSANOW, &found);
@@ -83,9 +83,10 @@ void tty_show(EditLine *el)
               (size_t)(now->cursor - now->buffer));
 }
 
-/* Handle a resize after the size is stable. A window that is dragged has many sizes. Output for one
- * size must not reach a terminal that has already folded its rows for the next size. tmux reports a
- * size up to 250 ms late. The terminal's own folding is readable during the wait. */
+/* Handle a resize after the size is stable. While a user drags a window, it has many sizes. Output
+ * for one size must not reach a terminal that has already folded its rows for the next size. tmux
+ * reports a size up to 250 ms late. During the wait, the terminal's own folding keeps the text
+ * readable. */
 static void follow_resize(const sigset_t *open)
 {
     const struct timespec pause = {.tv_nsec = RESIZE_PAUSE_MS * 1000000L};
@@ -105,8 +106,8 @@ static void request_identity(void)
     requested = true;
 }
 
-/* Read the rest of the answer "ESC [ > 41 ; 354 ; 0 c" after its beginning, which is bound as a
- * key. */
+/* Read the rest of the answer "ESC [ > 41 ; 354 ; 0 c" after its beginning. A binding of this
+ * beginning calls this function. */
 static unsigned char on_identity(EditLine *el, wint_t key)
 {
     static const struct {
@@ -140,8 +141,8 @@ static unsigned char on_clear_key(EditLine *el, wint_t key)
 
 enum wait { WAIT_KEY, WAIT_INTERRUPT, WAIT_END };
 
-/* Wait for a key. Signals are blocked except during the wait, so that none is missed, for example a
- * Ctrl-C before libedit changed modes. */
+/* Wait for a key. Signals are blocked except during the wait, so that no signal is missed. An
+ * example is a Ctrl-C before libedit changed the modes. */
 static enum wait wait_key(EditLine *el)
 {
     struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -191,8 +192,8 @@ static int read_key(EditLine *el, wchar_t *key)
     }
 }
 
-/* Suspend the process after Ctrl-Z. The line is finished first, because the shell writes below it.
- * raise returns after the process continues. The size may have changed. */
+/* Suspend the process after Ctrl-Z. The line is finished first, because the shell writes below the
+ * line. raise returns after the process continues. The size of the window may then differ. */
 static unsigned char on_suspend_key(EditLine *el, wint_t key)
 {
     (void)key;
@@ -209,7 +210,7 @@ static unsigned char on_suspend_key(EditLine *el, wint_t key)
     return CC_NORM;
 }
 
-/* Bind the keys of this file, and those of xterm's and the Linux console's cursor blocks. */
+/* Bind the keys of this file, and the cursor keys of xterm and the Linux console. */
 static void bind_keys(EditLine *el)
 {
     static const wchar_t *const key[][2] = {

@@ -18,7 +18,7 @@ void tty_attach(EditLine *el, struct draw *on_screen);
 
 struct screen_size tty_size(void);
 
-/* Begin the next line with this text, with the cursor at its end. Takes ownership. */
+/* Begin the next line with this text, with the cursor at its end. Take ownership of the text. */
 void tty_begin_with(wchar_t *take_text);
 
 void tty_show(EditLine *el); /* show the text typed so far */

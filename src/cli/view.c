@@ -4,7 +4,7 @@
  * and a tool call is shown as name(arguments). Standard output receives only content and calls if
  * it is not a terminal. Reasoning is then written to standard error. A model's text is untrusted on
  * a terminal. Control characters, which could for example move the cursor, are shown as their
- * pictures (U+2400 ...). Texts of the program itself are wrapped too (view_note). */
+ * pictures (U+2400 ...). Messages of the program are also wrapped (view_note). */
 #include "answer.h"
 
 #include "base/utf8.h"
@@ -55,7 +55,7 @@ static uint32_t control_picture(uint32_t control)
     return control == 0x7F ? 0x2421 : 0xFFFD;
 }
 
-/* Write UTF-8, which struct reply guarantees. Invalid bytes are dropped. */
+/* Write UTF-8. struct reply guarantees valid UTF-8; invalid bytes are dropped. */
 static void put_safely(FILE *out, const char *text, size_t n)
 {
     for (size_t i = 0; i < n;) {
@@ -132,7 +132,7 @@ static void begin_kind(struct view *v, const struct chat_delta *d)
     if (d->kind == CHAT_REASONING && v->dim) fputs("\033[2m", v->out);
 }
 
-/* Pause for a reader on a terminal, in the demo only. */
+/* Pause on a terminal, so that people can read the text. Only the demo has pauses. */
 static void wait_pace(const struct view *v)
 {
     if (v->terminal && view_pace_us) usleep((useconds_t)view_pace_us);
@@ -167,7 +167,7 @@ void view_text(void *view, const char *text, size_t n)
  * hang. */
 void view_note(int hang, const char *fmt, ...)
 {
-    enum { TEXT_COLUMNS = 20, NARROW_HANG = 4 }; /* least width of a text next to its margin */
+    enum { TEXT_COLUMNS = 20, NARROW_HANG = 4 }; /* minimum width of a text next to its margin */
     struct paint p = {.out = stderr, .width = terminal_width(stderr)};
     char *text = NULL;
     va_list args;

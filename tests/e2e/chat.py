@@ -485,7 +485,7 @@ def test_regenerate_undo_and_edit():
     c.until(rb"Nothing was changed")
     c.prompt()
     check(c.conversation() == edited, "a given-up edit changed the conversation")
-    check("taken back" in c.command("/undo"), "/undo")
+    check("removed" in c.command("/undo"), "/undo")
     check(c.conversation() == before[:2], "undone")
     c.send("two\\\r")
     c.until(rb"\. ")
@@ -697,7 +697,7 @@ def test_raw_lines_without_template():
 
 
 def test_a_line_longer_than_the_context():
-    for flags, words in (([], "/clear begins"), (["--raw"], "Each message is completed by itself")):
+    for flags, words in (([], "/clear begins"), (["--raw"], "Each message is completed separately")):
         c = chat(*flags, context=64)
         text = c.command("word " * 100)
         check(words in " ".join(text.split()), "%s: %s" % (flags, text))

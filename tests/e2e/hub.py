@@ -209,8 +209,8 @@ def test_ollama():
     sent = hub.n_sent
     check(p.pull(name2) == path and hub.n_sent - sent == len(b"You are."), hub.n_sent - sent)
     status, _, err = p.quoth("run", name, "The sea", "-n", "2", env={"HF_HUB_OFFLINE": "1"})
-    check(status == 0 and "layers that are not applied: params;" in err, err)
-    check("layers that are not applied: system;" in p.quoth("tokenize", name2)[2])
+    check(status == 0 and "ignored layers of the model: params;" in err, err)
+    check("ignored layers of the model: system;" in p.quoth("tokenize", name2)[2])
     listed = json.loads(p.quoth("list", "--json")[1])
     check([m["name"] for m in listed] == [name + ":latest", name2] and listed[0]["path"] == path, listed)
     shown = json.loads(p.quoth("show", name2, "--json")[1])
