@@ -151,8 +151,8 @@ static uint32_t alt_first(const struct cfg *g, uint32_t alt)
     return alt == 0 ? 0 : g->end.v[alt - 1];
 }
 
-/* Return true if an alternative has a text; with `empty`, if it has the empty text. Use the current
- * values of `productive` and `nullable`. */
+/* Return true if an alternative has a text or, if `empty`, the empty text. Use the current values
+ * of `productive` and `nullable`. */
 static bool alt_has(const struct cfg *g, uint32_t alt, bool empty)
 {
     for (uint32_t k = alt_first(g, alt); k < g->end.v[alt]; k++) {
@@ -167,7 +167,8 @@ static bool alt_has(const struct cfg *g, uint32_t alt, bool empty)
 }
 
 /* Set `productive` and `nullable` of all rules to their least fixed points. Every second pass
- * visits the rules backwards. So a long chain of rules takes two passes in either order. */
+ * visits the rules in reverse order, so that a long chain of rules takes two passes in either
+ * order. */
 static void find_texts(struct cfg *g)
 {
     bool backwards = true;
@@ -195,7 +196,7 @@ struct rule_place {
     uint32_t rule, alt, sym; /* alt: index into the rule's alternatives */
 };
 
-/* Return the next rule that a rule may begin with, from place p on, and move p past it. UINT32_MAX
+/* Return the next rule with which a rule may begin, from place p on, and move p past it. UINT32_MAX
  * if no such rule is left. */
 static uint32_t next_beginning(const struct cfg *g, struct rule_place *p)
 {
@@ -215,8 +216,8 @@ static uint32_t next_beginning(const struct cfg *g, struct rule_place *p)
     return UINT32_MAX;
 }
 
-/* Return true if a left-recursive rule is reached from `start` by beginnings of rules. The search
- * is depth-first. A rule that is reached while it is open is left-recursive. */
+/* Return true if beginnings of rules lead from `start` to a left-recursive rule. The search is
+ * depth-first. A rule that is reached while it is open is left-recursive. */
 static bool has_left_recursion(struct cfg *g, uint32_t start)
 {
     enum { NEW, OPEN, DONE };

@@ -2,9 +2,9 @@
  * machine.
  *
  * A piece of a rule is an expression if possible. Examples are literals, classes, their
- * repetitions, and rules that do not refer to themselves. So most of a grammar runs as automata.
- * Only nesting uses the stack. Any thread; the rules belong to one thread at a time, like their
- * machine. */
+ * repetitions, and rules that do not refer to themselves. Most of a grammar therefore runs as
+ * automata, and only nesting uses the stack. Any thread; the rules belong to one thread at a time,
+ * like their machine. */
 #ifndef QUOTH_GRAMMAR_CFG_H
 #define QUOTH_GRAMMAR_CFG_H
 
@@ -47,7 +47,7 @@ struct cfg_rule {
     uint32_t graft, graft_rule;
 };
 
-/* Open an empty cfg. Return false if memory is exhausted. Call cfg_close in any case. */
+/* Open an empty cfg. Return false if memory is exhausted. Call cfg_close also after a failure. */
 bool cfg_open(struct cfg *g, struct expr_limits x, struct machine_limits limits);
 void cfg_close(struct cfg *g); /* free the memory; a zeroed struct is allowed */
 
@@ -57,8 +57,8 @@ uint32_t cfg_rule_new(struct cfg *g); /* make a rule without a name; return its 
 /* Add an alternative of n parts to a rule. */
 bool cfg_add(struct cfg *g, uint32_t rule, const struct cfg_item *part, size_t n);
 
-/* Combine parts into an expression if all of them are expressions, else into a new rule. A failure
- * is permanent (m.x.failed). */
+/* Combine parts into an expression if all of them are expressions, otherwise into a new rule. A
+ * failure is permanent (m.x.failed). */
 struct cfg_item cfg_sequence(struct cfg *g, const struct cfg_item *part, size_t n);
 /* Return a part that matches any of the n parts. */
 struct cfg_item cfg_either(struct cfg *g, const struct cfg_item *part, size_t n);
@@ -66,14 +66,15 @@ struct cfg_item cfg_either(struct cfg *g, const struct cfg_item *part, size_t n)
 struct cfg_item cfg_repeat(struct cfg *g, struct cfg_item p, uint32_t min, uint32_t max);
 
 /* Check the rules and prepare the machine. Return ERR_FORMAT and the name of the rule if a rule is
- * not defined. Remove left recursion, and drop alternatives without a text. Then
- * machine_begin(&g->m, 0) starts a text. Other errors: those of cfg_remove_left. */
+ * not defined. Remove left recursion, and drop alternatives without a text. After success,
+ * machine_begin(&g->m, 0) starts a text. Other errors are those of cfg_remove_left. */
 int cfg_finish(struct cfg *g, struct err *e);
 
 /* Return the spelling of an expression of a graft, for example with JSON's escapes. */
 typedef uint32_t cfg_spell_fn(struct exprs *x, uint32_t e);
 /* Make a part from a rule of another machine, which its front end has opened. `owned` is closed
- * with the cfg, or immediately on failure. spell: change of all its expressions; NULL: none. */
+ * with the cfg, or immediately on failure. spell: function that changes each expression; NULL: no
+ * change. */
 struct cfg_item cfg_graft(struct cfg *g, struct machine *from, uint32_t root, void *owned,
                           void (*close)(void *owned), cfg_spell_fn *spell);
 

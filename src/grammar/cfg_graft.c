@@ -1,8 +1,8 @@
-/* cfg_graft.c - rules of the machine of another front end (a JSON Schema) as rules of a cfg.
+/* cfg_graft.c - use rules of the machine of another front end (a JSON Schema) as rules of a cfg.
  *
- * The other machine does not run. The cfg expands a rule of the machine at its first visit. Then it
- * copies the alternatives: it adds their expressions to its own, and gives rules and choices new
- * numbers. So rules that no text reaches are not copied. */
+ * The other machine does not run. The cfg expands a rule of the machine at its first visit. The cfg
+ * then copies the alternatives: it adds their expressions to its own, and gives rules and choices
+ * new numbers. Rules that no text reaches are not copied. */
 #include "cfg.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct cfg_graft {
     struct machine *from; /* borrowed: a part of `owned` */
     void *owned;          /* owned, released by `close` */
     void (*close)(void *owned);
-    cfg_spell_fn *spell; /* change of each expression; NULL: none */
+    cfg_spell_fn *spell; /* function that changes each expression; NULL: none */
     /* owned; [cap]: number of the copy of each expression of `from`, + 1; 0: no copy yet */
     uint32_t *copy;
     uint32_t cap;
@@ -105,7 +105,7 @@ static uint32_t copy_new(struct cfg *g, struct cfg_graft *t, uint32_t e, int dep
     case EX_SCIENTIFIC_INTEGER:
         if (it.a == 0) return expr_scientific_integer(x);
         break;
-    case EX_ESCAPE: /* these are states after a first byte, which no rule contains */
+    case EX_ESCAPE: /* states after a first byte, which no rule contains */
     case EX_HEX:
         break;
     }
@@ -125,7 +125,7 @@ static uint32_t copy_expr(struct cfg *g, struct cfg_graft *t, uint32_t e, int de
 
 /* ---- rules ---- */
 
-/* Return the cfg's rule for a rule of a graft. Make it if it is new. */
+/* Return the cfg's rule for a rule of a graft. Make the rule if it is new. */
 static uint32_t rule_of(struct cfg *g, uint32_t graft, uint32_t rule)
 {
     struct cfg_graft *t = g->graft.v[graft];

@@ -5,14 +5,14 @@
  * parsing").
  *
  * Rules that begin with each other form a group S. A non-empty text of A in S begins with a base:
- * symbols that begin a B in S and are outside of S. A complete B precedes tail(A, B), which is the
- * rest of A:
+ * symbols outside of S that begin a B in S. The text after a complete B is tail(A, B), the rest of
+ * A:
  *
  *   full(A)     -> base of B  tail(A, B)
  *   tail(A, B)  -> nothing, if B is A
  *   tail(A, B)  -> rest tail(A, D), for each D -> B rest
  *
- * After a symbol with an empty text, the next symbol may also begin the production. So each
+ * After a symbol with an empty text, the next symbol may also begin the production. Therefore each
  * production is split by its first symbol that is not empty, and full(A) is A without its empty
  * text. A complete B is also a complete D if the rest may be empty (`unit`). */
 #include "cfg.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* The transform may make a rule for each pair of left-recursive rules. RULES_MAX limits the rules
- * that it reads. MADE_MAX limits the rules that it makes, and so its work. */
+ * that it reads. MADE_MAX limits the rules that it makes, and thereby its work. */
 enum { RULES_MAX = 3000, MADE_MAX = 60000 };
 
 /* A rule made by the transform: full(a), or tail(a, b) if is_tail. */
@@ -93,8 +93,8 @@ static bool mark_reach(struct left *l, uint32_t from)
 
 /* ---- rules to be made ---- */
 
-/* Return full(a), or tail(a, b) if is_tail. Make the rule at its first use. It gets its
- * alternatives later. */
+/* Return full(a), or tail(a, b) if is_tail. Make the rule at its first use. The alternatives are
+ * added later. */
 static uint32_t make_rule(struct left *l, uint32_t a, uint32_t b, bool is_tail)
 {
     expr_spend(&l->g->m.x, l->job.n / 8);

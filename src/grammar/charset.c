@@ -16,7 +16,7 @@ void charset_deinit(struct charset *s)
 void charset_add(struct charset *s, uint32_t lo, uint32_t hi)
 {
     if (lo > hi || s->failed) return;
-    /* callers mostly add ascending ranges, so merging with the last one keeps the list short */
+    /* callers mostly add ascending ranges, so merging with the last range keeps the list short */
     if (s->n > 0 && lo >= s->v[s->n - 1].lo && lo <= s->v[s->n - 1].hi + 1) {
         if (hi > s->v[s->n - 1].hi) s->v[s->n - 1].hi = hi;
         return;

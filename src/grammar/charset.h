@@ -15,8 +15,8 @@ struct charset {
     bool failed; /* true after memory is exhausted; never cleared */
 };
 
-/* Code points of each general category of Unicode, found in one search at the first use. Zeroed:
- * not searched yet. */
+/* Code points of each general category of Unicode, found in one search at the first use. The struct
+ * is zeroed before the search. */
 struct categories {
     struct charset of[30]; /* sets of code points by utf8proc_category_t */
     bool known;

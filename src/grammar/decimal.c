@@ -1,9 +1,9 @@
 /* decimal.c - exact decimal numbers, and the languages of the numbers above or below one; see
  * decimal.h.
  *
- * The numbers above a bound are a regular language. Such numbers have more digits before the point
- * than the bound, or as many digits and a greater digit at the first difference. Negative numbers
- * mirror positive ones. */
+ * The numbers above a bound are a regular language. These numbers have more digits before the point
+ * than the bound, or as many digits and a greater digit at the first difference. The order of
+ * negative numbers is the reverse of that of positive numbers. */
 #include "decimal.h"
 
 #include <stdio.h>
@@ -264,7 +264,7 @@ uint32_t number_above(struct exprs *x, const struct decimal *d, bool or_equal, b
         bool is_zero = d->n_digit + d->n_fraction == 0;
         return is_zero && or_equal ? expr_or(x, e, minus(x, zero(x))) : e;
     }
-    /* above a negative d are all numbers without a sign, and negative numbers nearer to zero */
+    /* all numbers without a sign, and negative numbers nearer to zero, are above a negative d */
     uint32_t any = all_above(x, &nothing, true, scientific);
     uint32_t below = expr_and(x, any, expr_not(x, all_above(x, d, !or_equal, scientific)));
     return expr_or(x, any, minus(x, below));

@@ -18,8 +18,8 @@ struct decimal {
 /* Read a number in JSON's spelling. Return false if the number has too many digits. */
 bool decimal_read(struct decimal *d, const char *text, size_t n);
 
-/* Two spellings of numbers: without an exponent and, if requested, in scientific notation (one
- * digit before the point). */
+/* Numbers have two spellings: without an exponent and, if requested, in scientific notation with
+ * one digit before the point. */
 uint32_t number_any(struct exprs *x); /* return all numbers without an exponent */
 /* Return the numbers in scientific notation. */
 uint32_t number_scientific(struct exprs *x);

@@ -6,8 +6,8 @@
  *   (2) EXPR_EMPTY and EXPR_EPSILON are never operands of CAT. EXPR_EMPTY is never an operand of
  *       OR. The expression of all texts is never an operand of AND.
  *   (3) The first operand of a CAT is not a CAT.
- *   (4) Operand lists ascend without repetition. So union and intersection are commutative and
- *       idempotent by construction.
+ *   (4) Operand lists ascend without repetition. Union and intersection are therefore commutative
+ *       and idempotent by construction.
  *   (5) No two operands of an OR begin with the same byte set, down to FACTOR_DEPTH_MAX bytes.
  * These identities make the number of derivatives finite, and small for usual expressions. */
 #include "expr.h"
@@ -119,7 +119,7 @@ static bool grow_exprs(struct exprs *x)
 }
 
 /* Return the number of e. Make a new number if e is new. The list of an OR or AND must be the last
- * list of x->list. Remove that list if the expression exists. */
+ * list of x->list. Remove the list if the expression exists. */
 uint32_t expr_make(struct exprs *x, struct expr e)
 {
     if (!expr_spend(x, has_list(&e) ? 1 + e.b / 4 : 1)) return EXPR_EMPTY;
@@ -355,8 +355,8 @@ static uint32_t join_rests(struct exprs *x, const struct headed *v, size_t n)
     return e;
 }
 
-/* Join the alternatives of work[mark..] that begin with the same byte set. So a list of names or
- * values becomes a tree. The derivative of the tree examines only the possible bytes, not every
+/* Join the alternatives of work[mark..] that begin with the same byte set, so that a list of names
+ * or values becomes a tree. The derivative of the tree examines only the possible bytes, not every
  * name. */
 static void factor(struct exprs *x, size_t mark)
 {

@@ -2,13 +2,13 @@
  *
  * An expression is a number. Equal expressions have equal numbers, so a number is also a state of a
  * lazy DFA. The transition function of the DFA is expr_next, by Brzozowski's derivatives. See
- * Owens, Reppy, Turon 2009, "Regular-expression derivatives re-examined". Intersection and
- * complement cost only the states that a text reaches.
+ * Owens, Reppy, Turon 2009, "Regular-expression derivatives re-examined". Only the states that a
+ * text reaches are computed, also for intersection and complement.
  *
  *   regex.c, schema*.c ... -> expr_or, expr_cat ... -> number
  *   number -> expr_next(byte) -> number -> machine.c
  *
- * Operators in addition to the usual ones:
+ * Operators in addition to the usual operators:
  *
  *   STRING(a)  the JSON spellings (raw, \n, \u00e9 ...) of the texts of a, and a quote
  *   MULTIPLE   digits whose value is a multiple of a number
@@ -117,7 +117,7 @@ struct exprs {
     VEC(struct divisor) divisor;
     VEC(uint32_t) work;  /* operands under construction, a stack */
     VEC(uint32_t) reach; /* lists of tags: their number, then the tags */
-    /* Owned; [cap]: derivatives by the current byte, valid if memo_of is the current generation. */
+    /* owned; [cap]: derivatives by the current byte, valid if memo_of is the current generation */
     uint32_t *memo, *memo_of;
     uint32_t memo_now;
     /* owned; [cap]: generation of the search of mask.c that reached the expression */
@@ -154,29 +154,29 @@ void exprs_close(struct exprs *x); /* free the memory; a zeroed struct is allowe
 /* ---- limits (expr_limit.c) ---- */
 
 /* The order in which states are computed changes their cost by much less than 1/WORK_SLACK. A piece
- * of work fails if it exceeds work_max by that part. */
+ * of work fails if it exceeds work_max by 1/WORK_SLACK. */
 enum { WORK_SLACK = 16 };
 
 /* Begin a new piece of work, limited to limit.us_max and limit.work_max. A failed set remains
  * failed. */
 void exprs_resume(struct exprs *x);
-/* Begin the piece of work again that was interrupted last. Finished tasks still count. */
+/* Begin the last interrupted piece of work again. Finished tasks still count. */
 void exprs_repeat(struct exprs *x);
 
-/* A part of the work whose result is cached, so that it counts once: a row, a search. Its owner
- * keeps it on its stack between exprs_begin and exprs_end. */
+/* A part of the work whose result is cached, so that it counts once: a row, a search. The struct is
+ * on its owner's stack between exprs_begin and exprs_end. */
 struct expr_task {
-    struct expr_task *up; /* borrowed: task that contains this one; NULL if none */
+    struct expr_task *up; /* borrowed: task that contains this task; NULL if none */
     int64_t n;            /* steps of the task itself, without the tasks that it contains */
 };
 void exprs_begin(struct exprs *x, struct expr_task *t); /* charge further steps to t */
-/* End t. kept: its result is cached; false: its steps do not count. */
+/* End t. kept: true if its result is cached; false: its steps do not count. */
 void exprs_end(struct exprs *x, struct expr_task *t, bool kept);
-/* Return the steps of this piece of work: its own, and those of the tasks that it has finished. */
+/* Return the number of steps of this piece of work, including the tasks that it has finished. */
 int64_t exprs_spent(struct exprs *x);
 /* Return at least the number of steps that this piece of work would need without cached results of
- * earlier pieces since exprs_forget. The number includes its own steps and those of all tasks
- * since. */
+ * earlier pieces since exprs_forget. The number includes the steps of all tasks since
+ * exprs_forget. */
 int64_t exprs_spent_by_all(struct exprs *x);
 void exprs_forget(struct exprs *x); /* do not count the tasks so far in exprs_spent_by_all */
 
@@ -195,8 +195,8 @@ static inline bool expr_spend(struct exprs *x, size_t n)
     return true;
 }
 /* Return the remaining limits of x, for temporary expressions in `other`. The limits have no
- * `grow`. exprs_adopt then adds the bytes of `other` to those of x, and restores its time limit.
- * `other` remains the caller's. */
+ * `grow`. exprs_adopt later adds the bytes of `other` to those of x, and restores the time limit.
+ * The caller still owns `other`. */
 struct expr_limits exprs_left(struct exprs *x);
 /* Add the bytes of `other` to those of x, and restore the time limit of `other`. */
 void exprs_adopt(struct exprs *x, struct exprs *other);
@@ -243,7 +243,7 @@ bool expr_is_string_part(const struct expr *e); /* return true for a state of ex
 /* Return the spellings of the texts of a, with the escapes of the STRING e. */
 uint32_t expr_string_like(struct exprs *x, const struct expr *e, uint32_t a);
 /* Return the plain JSON spelling of each text of a, and the closing quote. EXPR_EMPTY if `a` has
- * other operators than single bytes, sequences and alternatives. */
+ * operators other than single bytes, sequences and alternatives. */
 uint32_t expr_literal(struct exprs *x, uint32_t a);
 /* Return digits, or digits . digits, whose value is a multiple of m / 10^scale. */
 uint32_t expr_multiple(struct exprs *x, struct divisor d);
@@ -266,7 +266,7 @@ uint32_t expr_any_char(struct exprs *x);
 /* Return true if e matches the empty text. */
 bool expr_nullable(const struct exprs *x, uint32_t e);
 /* Return the derivative of e by a byte: the rest of each text that begins with this byte.
- * EXPR_EMPTY if there is none, or after a failure. */
+ * EXPR_EMPTY if no text begins with the byte, or after a failure. */
 uint32_t expr_next(struct exprs *x, uint32_t e, uint8_t byte);
 /* Return the row [256] of e; NULL after a failure. */
 const uint32_t *expr_row(struct exprs *x, uint32_t e);
@@ -283,20 +283,20 @@ struct tags {
  * false if memory is exhausted. */
 bool expr_tags(const struct exprs *x, uint32_t e, struct tags *out);
 
-/* Return the ascending tags that texts of e report. reach[0] is their number, and reach[1] the
- * first of them. NULL after a failure. The pointer is valid until the next call of expr_reach. A
+/* Return the ascending tags that texts of e report. reach[0] is the number of tags, and reach[1] is
+ * the first tag. NULL after a failure. The pointer is valid until the next call of expr_reach. A
  * tag must be last in its alternative, and not below AND, NOT or REP. */
 const uint32_t *expr_reach(struct exprs *x, uint32_t e);
 
 /* ---- private to expr*.c ---- */
 /* Record a failure. Return EXPR_EMPTY. */
 uint32_t expr_fail(struct exprs *x, enum expr_failure why);
-/* Return the number of e, a new one if e is new. The list of an OR or AND must be the last list of
- * x->list. */
+/* Return the number of e. Make a new number if e is new. The list of an OR or AND must be the last
+ * list of x->list. */
 uint32_t expr_make(struct exprs *x, struct expr e);
 uint32_t expr_least(const struct exprs *x, const struct expr *e);  /* return e->least */
 uint16_t expr_weight(const struct exprs *x, const struct expr *e); /* return e->weight */
-/* Return true if digits follow the state e of a multiple that complete it (expr_next.c). */
+/* Return true if further digits can complete the multiple in state e (expr_next.c). */
 bool multiple_alive(const struct exprs *x, const struct expr *e);
 /* Return the derivative of e by a byte, without rows. */
 uint32_t expr_derive(struct exprs *x, uint32_t e, uint8_t byte);

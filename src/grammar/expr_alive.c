@@ -1,16 +1,16 @@
 /* expr_alive.c - the states from which a text is accepted.
  *
- * For most operators, the operands give the result. Intersections and complements need a search of
- * their states:
+ * For most operators, the results of the operands determine the result. Intersections and
+ * complements need a search of their states:
  *
- *   descends  follow the state with the lowest estimate of remaining bytes; nearly always enough
+ *   descends  follow the state with the lowest estimate of remaining bytes; usually sufficient
  *   search    visit all states, lowest estimate first, until one of them descends
  *
  * Results are cached by state. The states that a result needs, and their number, depend only on the
  * expression, never on other cached results. A grammar's work has one limit, and a text must exceed
- * it in every order of requests (docs/design.md 5). So a search does not use the
- * results of other searches, and `descends` uses only results of its kind. They equal the
- * results that it would compute, because the estimate decreases along its path. */
+ * it in every order of requests (docs/design.md 5). Therefore a search does not use the results of
+ * other searches. `descends` uses only cached results of `descends`, which equal the results that
+ * it would compute, because the estimate decreases along its path. */
 #include "expr.h"
 
 #include "base/hash.h"
@@ -36,7 +36,7 @@ static uint32_t times(uint32_t a, uint32_t b)
 }
 
 /* Return the estimate of an alternation, the minimum of its operands. Return the sum for an
- * intersection, because each operand must get nearer to its end. */
+ * intersection, because each operand must approach its end. */
 static uint32_t least_of_list(const struct exprs *x, const struct expr *e)
 {
     uint32_t all = e->op == EX_OR ? UINT32_MAX : 0;
@@ -73,15 +73,15 @@ uint32_t expr_least(const struct exprs *x, const struct expr *e)
 
 /* ---- searches ---- */
 
-/* Return true if the operands alone do not show that e matches a text, or that it matches none. */
+/* Return true if the operands do not determine whether e matches a text. */
 static bool is_searched(const struct expr *e)
 {
     return !e->nullable && (e->op == EX_AND || e->op == EX_NOT);
 }
 
-/* Examine the states after one byte. Return true if the operands of one of them show that it
- * matches a text. After false, *best is the first state with the lowest estimate among those that
- * need a search; EXPR_EMPTY if none. */
+/* Examine the states after one byte. Return true if the operands of one state show that it matches
+ * a text. If the result is false, *best is the first state with the lowest estimate among the
+ * states that need a search; EXPR_EMPTY if none. */
 static bool look(struct exprs *x, uint32_t e, uint32_t *best)
 {
     const uint32_t *row = expr_row(x, e);
@@ -100,8 +100,9 @@ static bool look(struct exprs *x, uint32_t e, uint32_t *best)
 }
 
 /* Return true if a text is found by following the lowest estimates, which must decrease every few
- * bytes. After false, e may still accept a text. The result is that of the first state with a lower
- * estimate, so all states with the lowest estimate so far have one result. */
+ * bytes. If the result is false, e may still accept a text. The result is the result of the first
+ * state with a lower estimate, so all states with the lowest estimate so far have the same
+ * result. */
 static bool descends(struct exprs *x, uint32_t e)
 {
     VEC(uint32_t) path = {0};
@@ -124,8 +125,8 @@ static bool descends(struct exprs *x, uint32_t e)
     return found && !x->failed;
 }
 
-/* A search of states. `due` is a heap. The lowest estimate is first, and the newest of equal
- * ones. */
+/* State of a search. `due` is a heap: the state with the lowest estimate is first, or the newest
+ * state if estimates are equal. */
 struct state_search {
     struct due {
         uint32_t least, order, e;
@@ -221,7 +222,7 @@ static bool search(struct exprs *x, uint32_t e)
 /* ---- operators ---- */
 
 /* Return true if all operands of a concatenation match a text. Also store the results of its tails.
- * The function is a loop, because a chain may be long. */
+ * The function has a loop instead of recursion, because a chain may be long. */
 static bool alive_cat(struct exprs *x, uint32_t e)
 {
     VEC(uint32_t) tail = {0};
@@ -237,15 +238,15 @@ static bool alive_cat(struct exprs *x, uint32_t e)
     return alive;
 }
 
-/* Return the order in which the operands of an alternation are examined. It must not depend on
- * their numbers, which depend on the order of requests. */
+/* Return the order in which the operands of an alternation are examined. The order must not depend
+ * on the operands' numbers, which depend on the order of requests. */
 static uint64_t order_of(const struct expr *e)
 {
     return (uint64_t)e->least << 16 | e->weight;
 }
 
 /* Return true if an operand of an alternation matches a text. Examine all operands of equal order,
- * until one of them does. */
+ * until one of them matches. */
 static bool alive_or(struct exprs *x, const struct expr *e)
 {
     for (uint32_t i = 0; i < e->b; i++)

@@ -1,8 +1,8 @@
 /* expr_leap.c - LEAP: times of day with the second 60 as in RFC 3339: HH:MM:60, a fraction, the
  * offset.
  *
- * A leap second is the last second of a day in UTC. So the local time determines the offset. There
- * are 1,440 pairs of time and offset, and a text reaches one of them.
+ * A leap second is the last second of a day in UTC, so the local time determines the offset. There
+ * are 1,440 pairs of time and offset; each text contains one pair.
  *   a  number of bytes read of HH:MM:60, then the stage of the fraction (AT_*)
  *   b  the digits of HHMM read so far, as a decimal number */
 #include "expr.h"

@@ -5,9 +5,10 @@
  * the clock. Work is counted in these steps, so a limit of work has the same result on every
  * machine.
  *
- * The results of tasks are cached. A piece of work with a warm cache costs less than with a cold
- * one. exprs_spent_by_all bounds its cost with a cold cache, because it needs only results of
- * completed tasks. A derivative is cheaper if a part of it has a row. `saved` is the difference. */
+ * The results of tasks are cached. A piece of work costs less with a warm cache than with a cold
+ * cache. exprs_spent_by_all bounds the cost of the piece with a cold cache, because the piece needs
+ * only results of completed tasks. A derivative is cheaper if a part of it has a row; `saved` is
+ * the difference. */
 #include "expr.h"
 
 #include "base/cancel.h"
@@ -22,7 +23,7 @@ static int64_t thread_us(void)
     return time_thread_ns() / 1000;
 }
 
-/* x->n_step is 0 after a failure, so the last steps may be lost. */
+/* The result may lack the last steps after a failure, because x->n_step is then 0. */
 int64_t exprs_work(const struct exprs *x)
 {
     return x->n_work + (x->n_step && x->n_step < STEPS ? STEPS - (int64_t)x->n_step : 0);

@@ -2,9 +2,9 @@
  * enum.
  *
  * STRING(a) accepts every spelling of a text (expr_string.c), but a model needs only one. The bytes
- * of a constant are forced if it has one spelling. So no letter is written as \u006b.
+ * of a constant are forced if it has only one spelling, so that no letter is written as \u006b.
  *
- * Bytes are spelled one by one. So the spelling of an expression of single bytes, concatenations
+ * Bytes are spelled one by one, so the spelling of an expression of single bytes, concatenations
  * and alternations is an expression of the same operators. */
 #include "expr.h"
 
@@ -14,7 +14,7 @@
 
 enum { DEPTH_MAX = 200 };
 
-/* Return the spelling of one byte of a text: itself, or the escape that JSON requires. */
+/* Return the spelling of one byte of a text: the byte, or the escape that JSON requires. */
 static uint32_t spell_byte(struct exprs *x, uint8_t byte)
 {
     static const char escaped[] = "\"\\\b\f\n\r\t", letter[] = "\"\\bfnrt";
@@ -56,7 +56,7 @@ static uint32_t spell_or(struct exprs *x, struct expr it, int depth)
 }
 
 /* Return the concatenation of the spellings; EXPR_EMPTY if an operand has no plain spelling. The
- * function is a loop, because a concatenation may be as long as a schema. */
+ * function has a loop instead of recursion, because a concatenation may be as long as a schema. */
 static uint32_t spell_cat(struct exprs *x, uint32_t e, int depth)
 {
     VEC(uint32_t) v = {0};

@@ -1,8 +1,8 @@
 /* expr_next.c - the lazy automaton of an expression: derivatives, rows of transitions, tags.
  *
  * A row has the transitions of all 256 bytes, which are computed together. Bytes that no operator
- * distinguishes form a class (Owens, Reppy, Turon 2009, section 4.2). One derivative serves a whole
- * class. */
+ * distinguishes form a class (Owens, Reppy, Turon 2009, section 4.2). All bytes of a class have the
+ * same derivative. */
 #include "expr.h"
 
 #include <stdlib.h>
@@ -15,8 +15,9 @@ bool expr_nullable(const struct exprs *x, uint32_t e)
 
 /* ---- derivatives ---- */
 
-/* Return the derivative of a concatenation p q. The derivative is p' q, or also q' if p accepts the
- * empty text. The function is a loop, because a chain of concatenations may be long. */
+/* Return the derivative of a concatenation p q. The derivative is p' q, or p' q | q' if p accepts
+ * the empty text. The function has a loop instead of recursion, because a chain of concatenations
+ * may be long. */
 static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
 {
     size_t mark = x->work.n;
@@ -42,8 +43,8 @@ static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
     return d;
 }
 
-/* Return the derivative of an alternation or intersection: its operator over the derivatives of its
- * operands. */
+/* Return the derivative of an alternation or intersection, which combines the derivatives of the
+ * operands by the same operator. */
 static uint32_t derive_list(struct exprs *x, uint32_t e, uint8_t byte)
 {
     enum expr_op op = x->e[e].op;
@@ -82,8 +83,9 @@ static bool is_multiple(const struct divisor *d, uint64_t r, uint32_t n_digit)
     return r % d->m == 0;
 }
 
-/* x digits make a number of remainder r a multiple if r 10^x + k is one for a k below 10^x. The
- * number of digits before the point has no limit, so a multiple always follows there. */
+/* x further digits make a multiple of a number with remainder r if r 10^x + k is a multiple for
+ * some k below 10^x. Before the point, a multiple is always reachable, because the number of digits
+ * has no limit. */
 bool multiple_alive(const struct exprs *x, const struct expr *e)
 {
     const struct divisor *d = &x->divisor.v[e->a];
@@ -293,8 +295,8 @@ static void classify(struct exprs *x, uint32_t e, struct classes *c)
     }
 }
 
-/* Set *c to the classes of bytes of e. The cost of the splits is charged at the end, so it does not
- * depend on the order of operands. */
+/* Set *c to the classes of bytes of e. The cost of the splits is charged at the end, so that it
+ * does not depend on the order of operands. */
 static void classes_of(struct exprs *x, uint32_t e, struct classes *c)
 {
     c->v[0] = (struct byteset){{~0ull, ~0ull, ~0ull, ~0ull}};
@@ -304,8 +306,8 @@ static void classes_of(struct exprs *x, uint32_t e, struct classes *c)
     expr_spend(x, c->n_node * (size_t)c->n / 8);
 }
 
-/* Return the derivative of e by the bytes of class k. Raise *cost to its steps with a cold cache,
- * in which no row is computed before that of its user. */
+/* Return the derivative of e by the bytes of class k. Raise *cost to the number of steps with a
+ * cold cache, in which a row is not computed before the row of its user. */
 static uint32_t derive_class(struct exprs *x, uint32_t e, const struct classes *c, int k,
                              uint32_t *cost)
 {
@@ -347,7 +349,7 @@ static const uint32_t *keep_row(struct exprs *x, uint32_t e, const struct classe
     return x->e[e].row = row;
 }
 
-/* Return true if e repeats any character, as the limit of a string's length does. */
+/* Return true if e is a repetition of any character, such as the limit of a string's length. */
 static bool is_length(const struct exprs *x, uint32_t e)
 {
     return x->e[e].op == EX_REP && x->e[e].a == x->any_char;
@@ -355,7 +357,8 @@ static bool is_length(const struct exprs *x, uint32_t e)
 
 /* Return the expression whose row serves the row of e: the text of a string, or the pattern of a
  * string of limited length. EXPR_EMPTY if none. The states of a string with a limit differ after
- * each character, but those of the pattern do not. So a row of the pattern serves many of them. */
+ * each character, but the states of the pattern do not. A row of the pattern therefore serves many
+ * states of the string. */
 static uint32_t served_by(const struct exprs *x, uint32_t e)
 {
     if (x->e[e].op == EX_CAT) e = x->e[e].a;
@@ -439,8 +442,8 @@ static bool add_reach(struct exprs *x, uint32_t e, struct tags *out);
 
 /* Add the tags of the texts `head rest`, whose first character an ESCAPE or HEX `state` is
  * spelling. Each alternative of `rest` is checked alone, because the digits read so far may exclude
- * its first character. Factoring (expr.c) can put alternatives within a character. So the
- * character's first n_head bytes, at most 3, move to `head`. */
+ * its first character. Factoring (expr.c) can put alternatives within a character. Therefore the
+ * first n_head bytes of the character, at most 3, are moved to `head`. */
 static bool reach_escaped(struct exprs *x, const struct expr *state, uint32_t head, uint32_t rest,
                           int n_head, struct tags *out)
 {

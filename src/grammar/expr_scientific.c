@@ -1,9 +1,9 @@
-/* expr_scientific.c - numbers in scientific notation, as programs write them (1e-06, 2.5E+20): one
- * digit except 0, a fraction, an exponent.
+/* expr_scientific.c - numbers in the scientific notation of programs (1e-06, 2.5E+20): one digit
+ * except 0, a fraction, an exponent.
  *
  *   INTEGER: d . ddd e k with an integer value
  *
- * The state within a mantissa is the number of fractional digits and of zeros at their end. Both
+ * The state within a mantissa is the number of fractional digits and of zeros at their end. The two
  * numbers determine the minimum exponent of an integer. There are few states, because the number of
  * digits is limited.
  *   a  stage
@@ -33,7 +33,8 @@ static uint32_t at_least(struct exprs *x, int lo)
     int n = lo >= 100 ? 3 : lo >= 10 ? 2 : 1;
     uint32_t e = EXPR_EPSILON;
     for (int i = 0; i < n;
-         /* begin with the last digit: the number is equal before this digit, or greater at it */
+         /* begin with the last digit: the digits before it are equal, and the digit itself is
+          * greater */
          i++, lo /= 10) {
         int d = '0' + lo % 10;
         e = expr_cat(x, byte(x, (char)d), e);

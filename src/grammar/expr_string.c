@@ -5,8 +5,8 @@
  *                                       | high surrogate: \ u and four more digits
  *
  * RFC 8259, section 7. A lone surrogate is not a character and is rejected. HEX(a) is dropped if it
- * cannot become a character of a. This test searches the automaton of a for the range of characters
- * that the digits allow. So the search does not try all 65,536 spellings. */
+ * cannot become a character of a. The test searches the automaton of a for the range of characters
+ * that the digits allow, instead of trying all 65,536 spellings. */
 #include "expr.h"
 
 #include "base/text.h"
@@ -14,8 +14,8 @@
 
 #include <stdlib.h>
 
-/* Stages of HEX, in the upper half of b. The digits of the first \u are counted first. The \, the u
- * and the digits of the second \u follow. */
+/* Stages of HEX, in the upper half of b. The first stages count the digits of the first \u. The
+ * stages for the \, the u and the digits of the second \u follow. */
 enum { STAGE_BACKSLASH = 4, STAGE_U = 5, STAGE_LOW = 6 };
 
 /* Flags in c of all states. NO_SOLIDUS: the escape \/ is not permitted. OPEN: the text has no

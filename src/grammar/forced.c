@@ -2,10 +2,10 @@
  * see grammar.h.
  *
  * A later text X can change the last tokens of a forced span F. At most one token of F X crosses
- * the end of F. That token begins at an offset s such that F[s..] is a prefix of a token of the
- * vocabulary. s is |F| if no token crosses. Text before a token boundary is encoded like the text
- * alone. So the tokens before s are those of F[0, s). No later text can change the common prefix of
- * all these encodings. */
+ * the end of F. The token begins at an offset s such that F[s..] is a prefix of a token of the
+ * vocabulary. If no token crosses the end, s is |F|. Text before a token boundary is encoded in the
+ * same way as the text alone, so the tokens before s are the tokens of F[0, s). No later text can
+ * change the common prefix of the encodings for all possible s. */
 #include "grammar_in.h"
 
 #include "base/pool.h"
@@ -15,8 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* SPAN_BYTES_MAX: maximum length of a span. The rest of a longer text is the next span. TOKENS_MAX:
- * maximum number of cached tokens of all spans (4 MB). */
+/* SPAN_BYTES_MAX: maximum length of a span. The rest of a longer text becomes the next span.
+ * TOKENS_MAX: maximum number of cached tokens of all spans (4 MB). */
 enum { SPAN_BYTES_MAX = 512, TOKENS_MAX = 1 << 20 };
 
 /* ---- bytes ---- */
@@ -63,7 +63,7 @@ static size_t whole_characters(const char *s, size_t n)
     return at;
 }
 
-/* Return true if the tokens have exactly this text. Their text may differ if the tokenizer
+/* Return true if the tokens have exactly this text. The texts may differ if the tokenizer
  * normalizes. */
 static bool spells_text(const struct tokenizer *t, const struct ids *ids, const char *s, size_t n)
 {
@@ -102,8 +102,8 @@ static int count_settled(const struct grammar_vocab *v, const char *s, size_t n,
     return rc;
 }
 
-/* Return the number of first tokens that the grammar accepts as text. The result is n unless the
- * vocabulary of masks lacks one of the tokens. */
+/* Return the number of first tokens that the grammar accepts as text. The result is n unless a
+ * token is missing from the vocabulary of masks. */
 static size_t count_taken(struct grammar *g, uint32_t state, const int32_t *id, size_t n)
 {
     size_t i = 0;
@@ -146,15 +146,16 @@ static bool reserve(struct grammar *g, uint32_t state)
     return true;
 }
 
-/* Set the grammar's failure if memory is exhausted. Return rc. Without this failure, the engine
- * would report a limit instead of exhausted memory. */
+/* Set the grammar's failure if memory is exhausted. Return rc. Otherwise the engine would report a
+ * limit instead of exhausted memory. */
 static int fail_if_memory(struct grammar *g, int rc)
 {
     if (rc == ERR_MEMORY) expr_fail(&g->m->x, EXPR_NO_MEMORY);
     return rc;
 }
 
-/* Compute and cache the forced tokens at a state. Cache no tokens if the machine is late. */
+/* Compute and cache the forced tokens at a state. Cache no tokens if the work was interrupted
+ * (m->late). */
 static int find_tokens(struct grammar *g, uint32_t state, struct err *e)
 {
     struct buf b = {0};

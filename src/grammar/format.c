@@ -2,8 +2,9 @@
  *
  * Each pattern is the grammar of the RFC that JSON Schema 2020-12 (Validation, section 7.3) names
  * for the format. DATE has the days of each month, with leap years. A host name has at most 253
- * characters (RFC 1123, 2.1). An email address has at most 254 (RFC 5321, 4.5.3.1.3, without the
- * brackets of a path). Leap seconds are not in the patterns. expr_leap adds them. */
+ * characters (RFC 1123, 2.1). An email address has at most 254 characters (RFC 5321, 4.5.3.1.3,
+ * without the brackets of a path). The patterns do not include leap seconds, which expr_leap
+ * adds. */
 #include "format.h"
 
 #include <stddef.h>

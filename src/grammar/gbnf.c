@@ -6,8 +6,8 @@
  *   part     "text"  [class]  .  name  (either)  <token>  <[id]>  !<token>
  *            each with * + ? {n} {n,} {n,m}
  *
- * A rule ends before a name and ::=, which begin the next rule. Between parts a line end is white
- * space. # begins a comment up to the end of the line. */
+ * A rule ends before a name and ::=, which begin the next rule. A line end between parts is white
+ * space. A # begins a comment up to the end of the line. */
 #include "gbnf.h"
 
 #include "base/text.h"
@@ -20,7 +20,8 @@
 #include <string.h>
 
 /* DEPTH_MAX limits the parser's use of the stack. REPEAT_MAX limits a repetition of characters,
- * an expression with a counter. A repetition of rules is expanded, so its limit is lower. */
+ * which is an expression with a counter. The limit for a repetition of rules is lower, because it
+ * is expanded. */
 enum { DEPTH_MAX = 200, REPEAT_MAX = 10000, RULE_REPEAT_MAX = 2000 };
 
 /* Pointers are borrowed. */
@@ -83,7 +84,7 @@ static void skip_space(struct gbnf_parser *p, bool lines)
     }
 }
 
-/* Read a text and return true if it is next. */
+/* Skip the text and return true if it is next. */
 static bool accept_text(struct gbnf_parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -282,7 +283,7 @@ static int parse_repeated(struct gbnf_parser *p, struct cfg_item *out)
     return rc;
 }
 
-/* Return true if a name and ::= follow, because a rule begins there. */
+/* Return true if a name and ::= follow, which begin a rule. */
 static bool at_rule(const struct gbnf_parser *p)
 {
     size_t i = p->at;

@@ -13,13 +13,13 @@ typedef int32_t token_id_fn(const void *arg, const char *text, size_t n);
 enum { TOKEN_MARK = 0xff };
 
 /* Parse a GBNF text into an open cfg. The start is the rule `root`. The text and `arg` are borrowed
- * for the call. The errors ERR_FORMAT, ERR_UNSUPPORTED and ERR_LIMIT contain the line. Other
- * errors: those of exprs_error and cfg_finish. */
+ * for the call. The errors ERR_FORMAT, ERR_UNSUPPORTED and ERR_LIMIT contain the line. Other errors
+ * are those of exprs_error and cfg_finish. */
 int gbnf_parse(struct cfg *g, const char *text, size_t n, token_id_fn *token, const void *arg,
                struct err *e);
 
 /* Parse a GBNF text as a part of a larger cfg, which the caller finishes. Set *root to its rule
- * `root`. Names of rules are local to the text. Errors: those of gbnf_parse. ERR_FORMAT contains
+ * `root`. Names of rules are local to the text. Errors are those of gbnf_parse. ERR_FORMAT contains
  * the name of a rule that is not defined. */
 int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, const void *arg,
               uint32_t *root, struct err *e);

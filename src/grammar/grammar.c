@@ -1,4 +1,5 @@
-/* grammar.c - the interface to the front ends and the machine, and a cache of masks; see grammar.h.
+/* grammar.c - the functions of grammar.h: calls of the front ends and the machine, and a cache of
+ * masks.
  *
  * A schema has its own front end (schema.h). Every other kind is parsed into rules (cfg.h). A state
  * is the number of a machine's config. */
@@ -15,8 +16,9 @@
 #include <string.h>
 
 /* Limits of an automaton. A grammar can need more configs, threads in a config or nested rules than
- * any memory holds. A text that would exceed a limit is not allowed. MASK_BYTES_MAX: size of the
- * cached masks, 1,600 of 160,000 tokens. grammar.h explains the limits that options may change. */
+ * fit into memory. A text that would exceed a limit is not allowed. MASK_BYTES_MAX: maximum size of
+ * the cached masks, or 1,600 masks of 160,000 tokens. grammar.h describes the limits that options
+ * can change. */
 enum { CONFIGS_MAX = 1000000, THREADS_MAX = 2000, STACK_MAX = 2000, MASK_BYTES_MAX = 32 << 20 };
 static const struct grammar_limits GRAMMAR_LIMITS = {.text_max = 4 << 20,
                                                      .bytes_max = 256 << 20,
@@ -184,7 +186,7 @@ int grammar_open(struct grammar **out, enum grammar_kind kind, const char *text,
     /* exhausted memory takes precedence, because it causes errors of the parser */
     if (rc != 0 && g->m && g->m->x.failed == EXPR_NO_MEMORY) rc = exprs_error(&g->m->x, e);
     if (rc == 0) {
-        /* limit the number of steps instead, which is equal on every machine */
+        /* from now on, limit only the number of steps, which is equal on every machine */
         g->m->x.limit.us_max = 0;
         g->m->x.limit.work_max = limit.work_max;
         *out = g;
@@ -237,7 +239,7 @@ uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, siz
 }
 
 /* Begin a piece of work on a state: its mask, or a token after it. The piece has one limit of work,
- * for any number of calls. Interrupt it after n_work more steps; 0: never. */
+ * for any number of calls. Interrupt the piece after n_work more steps; 0: never. */
 static void begin_work(struct grammar *g, uint32_t state, int32_t token, int64_t n_work)
 {
     if (state == g->late_state && token == g->late_token)
@@ -268,7 +270,7 @@ static uint32_t accept_mark(struct grammar *g, uint32_t state, int32_t token)
     return state;
 }
 
-/* Return the state after a token. It is invalid if the work was interrupted. */
+/* Return the state after a token. The result is invalid if the work was interrupted. */
 static uint32_t accept_token(struct grammar *g, uint32_t state, int32_t token)
 {
     uint32_t as_text = mask_accept(g->m, &g->vocab->v, state, token);

@@ -8,13 +8,13 @@
  * A state is a number. A fork of a sequence copies the number, and a rollback uses an older number.
  * A grammar caches computed states and masks for its next caller.
  *
- * A grammar is enforced exactly, or grammar_open rejects it with the place of the problem. No state
- * leads into a dead end. Some text completes every state except GRAMMAR_DEAD.
+ * A grammar is enforced exactly, or grammar_open rejects it with the place of the problem. Every
+ * state except GRAMMAR_DEAD can be completed to a text.
  *
- * A sequence repeats these steps: mask, pick, grammar_accept_token. It keeps the states of tokens
- * that a rollback may remove. A grammar has no data per sequence. So any number of sequences and
- * requests share a
- * grammar with its states and masks. All masks are dropped if they exceed 32 MiB.
+ * A sequence repeats these steps: mask, pick, grammar_accept_token. The sequence keeps the states
+ * of tokens that a rollback may remove. A grammar has no data per sequence, so that any number of
+ * sequences and requests can share a grammar with its states and masks. All masks are dropped if
+ * they exceed 32 MiB.
  *
  * Threads: a grammar belongs to one thread at a time, because every call except grammar_ends may
  * write its caches. Different grammars are independent. A grammar_vocab is
@@ -46,9 +46,9 @@ enum grammar_kind {
 typedef int grammar_import_fn(const void *arg, const char *path, char **text, size_t *n,
                               struct err *e);
 
-/* Limits of one grammar; 0: the default of GRAMMAR_LIMITS. Beyond a limit, the compilation or the
- * run (grammar_failure) fails with ERR_LIMIT and the limit's name. It fails with ERR_BUSY if the
- * flag of base/cancel.h is set. */
+/* Limits of one grammar; 0: the default of GRAMMAR_LIMITS. The compilation or the run
+ * (grammar_failure) fails with ERR_LIMIT and the limit's name if a limit is exceeded, and with
+ * ERR_BUSY if the flag of base/cancel.h is set. */
 struct grammar_limits {
     size_t text_max;  /* maximum bytes of the constraint */
     size_t bytes_max; /* maximum bytes of the grammar, without its cached masks */
@@ -58,8 +58,9 @@ struct grammar_limits {
     /* maximum number of steps of work for each later mask, token or text, about 60 million per
      * second. The work ends with a failure if it exceeds the maximum by a sixteenth. */
     int64_t work_max;
-    /* Callback for the size of the grammar in bytes, without its cached masks. It is called
-     * regularly. The grammar fails with ERR_BUSY if `grow` returns false. NULL: never called. */
+    /* Callback for the size of the grammar in bytes, without its cached masks. The callback is
+     * called regularly. The grammar fails with ERR_BUSY if `grow` returns false. NULL: no
+     * callback. */
     bool (*grow)(void *arg, size_t n_byte);
     void *grow_arg; /* borrowed until grammar_close: argument of grow */
 };
@@ -73,8 +74,8 @@ struct grammar_options {
      * blanks, tabs and ends of lines are generated. NULL: the usual white space */
     const char *white_space;
     bool no_additional; /* true: additionalProperties is false if it is absent */
-    /* true: JSON in its usual spelling if there is a choice. Integers have no point. Numbers have
-     * at most 19 + 17 digits. Names and constant strings have no needless escapes. */
+    /* true: JSON must have its usual spelling if a value has one. Integers have no point. Numbers
+     * have at most 19 + 17 digits. Names and constant strings have no needless escapes. */
     bool plain;
     struct grammar_limits limits;
     /* vocabulary for masks and for token names in grammars, borrowed until grammar_close; NULL:
@@ -98,22 +99,22 @@ void grammar_close(struct grammar *g); /* free g; NULL is allowed */
 /* Return the state before the first byte, or GRAMMAR_DEAD after a failure. */
 uint32_t grammar_begin(struct grammar *g);
 /* Return the state after n bytes, or GRAMMAR_DEAD. Set *n_used, which may be NULL, to the number of
- * bytes that begin some text of the grammar. */
+ * first bytes that are the beginning of a text of the grammar. */
 uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, size_t n,
                         size_t *n_used);
 /* Return the state after a token, or GRAMMAR_DEAD if the token must not follow. */
 uint32_t grammar_accept_token(struct grammar *g, uint32_t state, int32_t token);
-/* Return true if the mask of the state is cached and has the token. */
+/* Return true if the mask of the state is cached and contains the token. */
 bool grammar_allows(const struct grammar *g, uint32_t state, int32_t token);
 /* Return true if the text may end in this state. */
 bool grammar_ends(const struct grammar *g, uint32_t state);
 /* Set the bits of tokens that may follow; mask [(n_vocab + 63) / 64]. Tokens without bytes (special
- * ones) are set only if a rule names them. For the end of the text use grammar_ends. */
+ * tokens) are set only if a rule names them. Use grammar_ends for the end of the text. */
 bool grammar_mask(struct grammar *g, uint32_t state, uint64_t *mask);
 enum grammar_made { GRAMMAR_FAILED, GRAMMAR_MADE, GRAMMAR_LATER };
 /* Fill the mask as grammar_mask does, in at most about n_work steps of work (0: only a cached
- * mask). GRAMMAR_LATER: these steps do not suffice. The mask is then undefined, and another call
- * needs fewer steps, because computed states are cached. A mask does not depend on n_work. */
+ * mask). Return GRAMMAR_LATER if n_work steps do not suffice. The mask is then undefined. Another
+ * call needs fewer steps, because computed states are cached. A mask does not depend on n_work. */
 enum grammar_made grammar_mask_within(struct grammar *g, uint32_t state, uint64_t *mask,
                                       int64_t n_work);
 /* Set *next to the result of grammar_accept_token, in at most about n_work steps (0: only with
@@ -126,16 +127,17 @@ int64_t grammar_work(const struct grammar *g);
 
 /* ---- limits that do not depend on cached states ----
  *
- * Cached states make masks and tokens cheaper. But a limit must end a text at the same token with
- * every state of the caches. A new grammar that has accepted only the tokens of the text gives the
- * result for its next mask. These functions compare other grammars of the same constraint with it.
- * "The last piece" is the last mask or token that was not cached. */
+ * Cached states make masks and tokens cheaper, but a limit must end a text at the same token for
+ * every content of the caches. The result for the next mask of a text is that of a new grammar that
+ * has accepted only the tokens of the text. The functions of this section compare other grammars of
+ * the same constraint with the new grammar. "The last piece" is the last mask or token that was not
+ * cached. */
 
-/* Return true if the last piece needed more than work_max. A new grammar has fewer cached states,
- * so the piece would also exceed work_max there. */
+/* Return true if the last piece needed more than work_max. The piece would also exceed work_max in
+ * a new grammar, which has fewer cached states. */
 bool grammar_exceeds(struct grammar *g);
 /* Return true if the last piece and all states since grammar_forget needed more than 15/16 of
- * work_max. The piece might then need more than work_max in a new grammar. */
+ * work_max. If the result is true, the piece might need more than work_max in a new grammar. */
 bool grammar_spent(struct grammar *g);
 bool grammar_full(const struct grammar *g); /* return true if g has more than bytes_max bytes */
 void grammar_forget(struct grammar *g); /* do not count the states made so far in grammar_spent */
@@ -157,7 +159,7 @@ enum grammar_made grammar_forced_within(struct grammar *g, uint32_t state, int64
 int grammar_failure(const struct grammar *g, struct err *e);
 size_t grammar_bytes(const struct grammar *g); /* return the number of bytes that g holds */
 /* Return true if g failed, or used more than half of its memory, states, configs, stack cells or
- * work (grammar_spent). A new text should then use a new grammar. */
+ * work (grammar_spent). A new text should use a new grammar if the result is true. */
 bool grammar_worn(struct grammar *g);
 
 /* Open a vocabulary for masks from the tokens of t, which is borrowed. NULL if memory is

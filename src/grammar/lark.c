@@ -3,10 +3,10 @@
  *
  *   text --scan--> definitions (name, range of the body) --build--> rules of a cfg
  *
- * Building begins with the start rule. A body is parsed at the first use of its name. The body of a
- * terminal is parsed immediately. The body of a rule is parsed later, from a queue. The body of a
- * template is parsed once per list of arguments. So an unused definition costs nothing, and may
- * contain unsupported constructs. */
+ * The build begins with the start rule. A body is parsed at the first use of its name. The body of
+ * a terminal is parsed immediately. The body of a rule is parsed later, from a queue. The body of a
+ * template is parsed once per list of arguments. An unused definition is therefore not parsed, and
+ * may contain unsupported constructs. */
 #include "lark.h"
 
 #include "base/text.h"
@@ -19,8 +19,8 @@
 #include <string.h>
 
 /* DEPTH_MAX limits the parser's use of the stack. A repetition is expanded to rules, so REPEAT_MAX
- * limits the work of one number, and RULES_MAX the total. Modules (%import) and parameters of a
- * template are in arrays of fixed size. */
+ * limits the work for one number, and RULES_MAX limits the total work. Modules (%import) and
+ * parameters of a template are in arrays of fixed size. */
 enum { DEPTH_MAX = 200, REPEAT_MAX = 2000, MODULES_MAX = 32, RULES_MAX = 100000, PARAMS_MAX = 16 };
 
 struct text_range {
@@ -59,7 +59,7 @@ struct argument {
     struct cfg_item part;
 };
 
-/* A rule that is in use, and whose body has not been parsed yet. */
+/* A rule in use, whose body is not parsed yet. */
 struct lark_job {
     uint32_t rule, module, def, n_bound;
     struct argument *bound; /* arguments of the parameters, in the cfg's arena */
@@ -90,8 +90,8 @@ struct lark_parser {
     struct err *e;
 };
 
-/* Lark's modules `common` and `unicode`. The regular expressions differ from Lark's, but match the
- * same texts. */
+/* Lark's modules `common` and `unicode`. The regular expressions differ from those of Lark, but
+ * match the same texts. */
 static const char COMMON[] = "DIGIT: /[0-9]/\nHEXDIGIT: /[a-fA-F0-9]/\nINT: /[0-9]+/\n"
                              "SIGNED_INT: /[+-]?[0-9]+/\nDECIMAL: /[0-9]+\\.[0-9]*|\\.[0-9]+/\n"
                              "_EXP: /[eE][+-]?[0-9]+/\nFLOAT: INT _EXP | DECIMAL _EXP?\n"
@@ -152,7 +152,7 @@ static char peek(struct lark_parser *p)
     return p->in.at < p->in.end ? here(p)->s[p->in.at] : 0;
 }
 
-/* Read a text and return true if it is next. */
+/* Skip the text and return true if it is next. */
 static bool accept_text(struct lark_parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -166,7 +166,7 @@ static void skip_line(struct lark_parser *p)
     while (p->in.at < p->in.end && peek(p) != '\n') p->in.at++;
 }
 
-/* Skip white space and comments; skip line ends only if `lines`. */
+/* Skip white space and comments. Skip line ends only if `lines`. */
 static void skip_space(struct lark_parser *p, bool lines)
 {
     for (;;) {
@@ -195,8 +195,8 @@ static struct text_range take_word(struct lark_parser *p)
     return w;
 }
 
-/* Return true if a name is that of a terminal. The first character of such a name, except _, is a
- * capital letter. */
+/* Return true if the name is a terminal's name. The first character of a terminal's name, except _,
+ * is a capital letter. */
 static bool is_terminal_name(const char *s, size_t n)
 {
     size_t i = 0;
@@ -221,7 +221,7 @@ static int skip_quoted(struct lark_parser *p, char quote)
 }
 
 /* Skip a body, up to a line end that is outside of brackets and not followed by |. Set *end to the
- * offset of that line end, or of the end of the text. */
+ * offset of the line end, or of the end of the text. */
 static int skip_body(struct lark_parser *p, size_t *end)
 {
     int depth = 0, rc = 0;
@@ -499,7 +499,8 @@ struct text {
     bool fold;
 };
 
-/* Read a literal and its flag i. An i before a word character begins a name and is not a flag. */
+/* Read a literal and its flag i. An i before a word character is not a flag but the beginning of a
+ * name. */
 static int read_text(struct lark_parser *p, struct text *t)
 {
     int rc = accept_text(p, "\"") ? 0 : expected(p, "a literal");
@@ -773,8 +774,8 @@ static int parse_repeated(struct lark_parser *p, struct cfg_item *out)
     return rc;
 }
 
-/* Return true if an item of a sequence follows, and move to that item. After false, the position is
- * at most at a "-", which begins an alias. */
+/* Return true if an item of a sequence follows, and move to that item. If the result is false, the
+ * position is not past a "-" that begins an alias. */
 static bool at_item(struct lark_parser *p)
 {
     size_t before = p->in.at;
@@ -824,8 +825,8 @@ static int parse_either(struct lark_parser *p, struct cfg_item *out)
 
 /* ---- the grammar ---- */
 
-/* Set p->ignore to any number of texts of %ignore. No text of %ignore may follow the terminals in
- * these texts. */
+/* Set p->ignore to any number of texts of %ignore. The terminals in texts of %ignore are not
+ * followed by texts of %ignore. */
 static int build_ignored(struct lark_parser *p)
 {
     struct exprs *x = &p->g->m.x;
@@ -870,7 +871,8 @@ static int build_rules(struct lark_parser *p)
 }
 
 /* Set *def to the definition of the start. The start is the definition that the option names, or
- * `start`. Without both, it is the first rule, or the first definition if there is no rule. */
+ * `start`. If neither exists, the start is the first rule, or the first definition if there is no
+ * rule. */
 static int find_start(struct lark_parser *p, uint32_t *def)
 {
     const char *name = p->o->start ? p->o->start : "start";

@@ -1,10 +1,10 @@
 /* machine.c - threads, stacks and configs; see machine.h.
  *
  * Invariants:
- *   (1) The expression of every thread is alive (machine_alive). So every config but CONFIG_DEAD
- *       has a thread or accepts. Its stack can be completed, because the front end adds no
- *       alternative without a text.
- *   (2) The threads of a config ascend by expression and stack, without repetition. */
+ *   (1) The expression of every thread is alive (machine_alive). Therefore every config except
+ *       CONFIG_DEAD has a thread or accepts. A thread's stack can be completed, because the front
+ *       end adds no alternative without a text.
+ *   (2) The threads of a config are sorted by expression and stack, without repetition. */
 #include "machine.h"
 
 #include "base/hash.h"
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* first size of the tables of configs, in slots of 4 bytes: a page of memory. The tables double. */
+/* initial size of the tables of configs, in slots of 4 bytes: a page of memory. A full table is
+ * doubled. */
 enum { N_SLOT = 1024 };
 
 bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits limit,
@@ -240,7 +241,8 @@ static bool add_thread(struct machine *m, struct thread t)
 }
 
 /* Process scheduled stacks until none is left. Return false after a failure, or if the config is
- * crowded. The cost of the look-ups is charged at the end, so it does not depend on their order. */
+ * crowded. The cost of the look-ups is charged at the end, so that it does not depend on their
+ * order. */
 static bool close_over(struct machine *m)
 {
     while (m->due.n > 0)
@@ -302,8 +304,7 @@ static bool grow_config_slots(struct machine *m)
 }
 
 /* Return the number of the config under construction. An equal config has the same number. A
- * crowded config is dead. The result does not depend on the order in which its threads were
- * found. */
+ * crowded config is dead. The result does not depend on the order in which threads were found. */
 static uint32_t end_config(struct machine *m)
 {
     if (m->crowded || !close_over(m) || m->x.failed) return CONFIG_DEAD;

@@ -4,20 +4,21 @@
  * A text is matched by rules. A rule is a list of alternatives. An alternative is a list of
  * symbols. A symbol is an expression (expr.h), a rule or a choice. A choice is an expression whose
  * tags select the following rule. A front end may make rules while the machine runs (`expand`), so
- * that states that no text reaches cost nothing.
+ * that states that no text reaches are not computed.
  *
  *   front end --expand--> alternatives --push--> stacks --closure--> config
  *   config --byte--> config --> mask
  *
  * A stack is a hash-consed list of symbols (equal stacks have equal numbers). A thread is an
- * expression in progress on a stack. A config is a hash-consed set of threads. So a config's number
- * is the whole state of a match. A fork copies the number, and a rollback uses an old number. Every
- * request that reaches a config uses its computed data (next configs, masks).
+ * expression in progress on a stack. A config is a hash-consed set of threads. A config's number is
+ * therefore the complete state of a match. A fork copies the number, and a rollback uses an old
+ * number. Every request that reaches a config uses the config's computed data (next configs,
+ * masks).
  *
  * The limits of depth and of threads are parts of the language. No text reaches a stack deeper than
- * depth_max, or a config with more threads than thread_max. So a text that reaches a limit ends.
- * Other texts of the machine continue. An alternative that could not end within depth_max is not
- * offered (machine_need.c). The other limits are failures, which are permanent (x.failed).
+ * depth_max, or a config with more threads than thread_max. Therefore a text that reaches a limit
+ * ends, and other texts of the machine continue. An alternative that cannot end within depth_max is
+ * not offered (machine_need.c). The other limits are failures, which are permanent (x.failed).
  *
  * The front end must remove left recursion. One thread at a time. */
 #ifndef QUOTH_GRAMMAR_MACHINE_H
@@ -43,12 +44,12 @@ struct alts {
 
 struct machine;
 /* Add the alternatives of a rule to `out`. After a failure, set m->x.failed and return false. The
- * machine calls it once per rule, at the rule's first visit. */
+ * machine calls the function once per rule, at the rule's first visit. */
 typedef bool expand_fn(void *front, struct machine *m, uint32_t rule, struct alts *out);
 
-/* Return the rule after a choice's expression that has reported `tag`; NO_RULE if this tag is not
- * allowed here. So places that exclude different alternatives, such as the names of an object's
- * members, share one expression and its automaton. */
+/* Return the rule after a choice's expression that has reported `tag`; NO_RULE if the tag is not
+ * allowed at this place. Places that exclude different alternatives, such as the names of an
+ * object's members, can therefore share one expression and its automaton. */
 typedef uint32_t choose_fn(void *front, uint32_t arg, uint32_t tag);
 enum { NO_RULE = UINT32_MAX };
 
@@ -121,7 +122,7 @@ struct rule_span {
 
 /* One possible match of the text so far, like a thread of Pike's matcher of regular expressions. */
 struct thread {
-    /* numbers of the thread's expression and stack. A choice is itself on top of the stack. */
+    /* numbers of the thread's expression and stack. A choice itself is on top of the stack. */
     uint32_t expr, stack;
     bool choice;
 };
@@ -132,8 +133,8 @@ struct stack_cell {
 };
 
 struct machine_config {
-    uint32_t thread, n_thread; /* machine.thread[thread ..] */
-    bool accepts;              /* true if the text may end here */
+    uint32_t thread, n_thread; /* range of the config's threads: machine.thread[thread ..] */
+    bool accepts;              /* true if the text may end in this config */
     /* arena [256]: next configs, CONFIG_UNKNOWN if not computed; NULL if none is computed */
     uint32_t *row;
 };
@@ -145,14 +146,16 @@ void machine_close(struct machine *m); /* free the memory; a zeroed struct is al
 /* Return the config before the first byte of a text of `rule`. CONFIG_DEAD if there is no such
  * text, or after a failure. */
 uint32_t machine_begin(struct machine *m, uint32_t rule);
-/* Return the config after a byte; CONFIG_DEAD if no text continues so, or after a failure. */
+/* Return the config after a byte; CONFIG_DEAD if no text continues with the byte, or after a
+ * failure. */
 uint32_t machine_next(struct machine *m, uint32_t config, uint8_t byte);
 /* Return true if a text continues from a thread. The text of a choice must have an allowed tag. */
 bool machine_alive(struct machine *m, struct thread t);
 /* Return the config of a thread, and of its continuation if its expression matches the empty
  * text. */
 uint32_t machine_config(struct machine *m, struct thread t);
-/* Return the config with the threads of both configs, so that either may continue. */
+/* Return the config with the threads of configs a and b, so that a text of either config may
+ * continue. */
 uint32_t machine_union(struct machine *m, uint32_t a, uint32_t b);
 static inline bool machine_accepts(const struct machine *m, uint32_t config)
 {

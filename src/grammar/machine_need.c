@@ -2,18 +2,18 @@
  *
  * The need of an alternative is the minimum number of cells above its stack over all its texts. The
  * need of a rule is the minimum of its alternatives. Needs are the least fixed point over the
- * reachable rules. Needs are computed after a stack is first deeper than half of
- * depth_max, which no usual text reaches.
+ * reachable rules. Needs are computed after a stack is first deeper than half of depth_max, which
+ * usual texts do not reach.
  *
  * The result depends on the rules alone. Only a rule's own alternatives are considered if it
- * reaches more than RULES_MAX rules. A text may then reach a place at which no byte may follow, and
- * ends there. */
+ * reaches more than RULES_MAX rules. In this case a text may reach a place at which no byte may
+ * follow, and ends at this place. */
 #include "machine.h"
 
 #include <stdlib.h>
 
-/* RULES_MAX: maximum number of reached rules, because the work is its square. NEED_NONE: the need
- * of a rule without an end, above all sums of needs. */
+/* RULES_MAX: maximum number of reached rules; the work grows with its square. NEED_NONE: need of a
+ * rule without an end, greater than all sums of needs. */
 enum { RULES_MAX = 1024, NEED_NONE = 1 << 30 };
 
 typedef VEC(uint32_t) rules;

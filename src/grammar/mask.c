@@ -5,22 +5,22 @@
  * accepts. Configs with several threads are walked as configs.
  *
  * The bound is the look-ups of a walk over the trie, 2 ns each from the L2 cache. The o200k
- * vocabulary has up to 200,000 tokens. Most masks do not walk: the mask of a visited state is
+ * vocabulary has up to 200,000 tokens. Most masks need no walk: the mask of a visited state is
  * copied. Measured with 866 JSON schemas (docs/measurements.md, "Schemas and masks"): the median is
- * 1.9 us, the mean 22.9 us and the 99th percentile 248 us. These times are 0.17, 0.64 and 0.53 of
- * those of llguidance 1.9.1. In the earlier version strings with a limited length or a pattern
- * walked all tokens at every character, and the mean was 53 us.
+ * 1.9 us, the mean 22.9 us and the 99th percentile 248 us. These times are 0.17, 0.64 and 0.53
+ * times those of llguidance 1.9.1. The earlier version walked over all tokens at every character of
+ * a string with a limited length or a pattern, and its mean was 53 us.
  *
- * A plain character is one that a JSON string contains unescaped. The tokens of vocab.h's classes
- * are set together if a state allows any plain characters. */
+ * A plain character is a character that a JSON string contains unescaped. The tokens of vocab.h's
+ * classes are set together if a state allows any plain characters. */
 #include "mask.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    DEPTH_MAX = 1024,   /* maximum bytes of a token, as ADDED_BYTES_MAX; longer ones never match */
-    WORD_STEPS_MAX = 4, /* a label of a host name has two states before its loop */
+    DEPTH_MAX = 1024,     /* maximum bytes of a token, like ADDED_BYTES_MAX */
+    WORD_STEPS_MAX = 4,   /* a label of a host name has two states before its loop */
     SHORT_MASKS_MAX = 64, /* cached masks of short tokens: 25 kB each with the o200k vocabulary */
     /* WALK_NODES look-ups count as WALK_STEPS steps of work: at 17 ns per step
      * (CONSTRAINT_STEP_WORK), 2 ns per look-up, an access to the L2 cache. */
@@ -40,7 +40,8 @@ static void or_mask(uint64_t *mask, const uint64_t *more, int n_word)
 
 /* ---- places: an expression of the walked thread, or a config ---- */
 
-/* State of a walk. id is a config if is_config, or an expression that does not accept if not. */
+/* State of a walk. If is_config, id is a config; otherwise id is an expression that does not
+ * accept. */
 struct walk_place {
     uint32_t id;
     bool is_config;
@@ -92,7 +93,8 @@ static struct walk_place place_at(const struct walker *w, uint32_t e)
     return to == WALK_INSIDE ? (struct walk_place){e, false} : (struct walk_place){to, true};
 }
 
-/* Return the place after a byte; DEAD if there is none, or if the machine is late. */
+/* Return the place after a byte; DEAD if the byte is not allowed, or if the work was interrupted
+ * (m->late). */
 static struct walk_place step(const struct walker *w, struct walk_place p, uint8_t byte)
 {
     struct machine *m = w->m;
@@ -158,7 +160,8 @@ static void walk(const struct walker *w, const struct vocab_trie *t, struct walk
 }
 /* ---- limited numbers of plain characters ---- */
 
-/* Return the place after a plain ASCII character if all of them lead to one place; else DEAD. */
+/* Return the place after a plain ASCII character if all plain ASCII characters lead to one place;
+ * otherwise DEAD. */
 static struct walk_place after_plain(const struct walker *w, struct walk_place p)
 {
     struct walk_place next = step(w, p, 'a');
@@ -235,7 +238,8 @@ static uint32_t clamped(struct machine *m, const struct text_shape *s, enum clam
     return expr_string_like(&m->x, &m->x.e[s->string], p);
 }
 
-/* Return the place after a letter or digit if all of them lead to one place; else DEAD. */
+/* Return the place after a letter or digit if all letters and digits lead to one place; otherwise
+ * DEAD. */
 static struct walk_place after_letter(const struct walker *w, struct walk_place p)
 {
     struct walk_place next = step(w, p, 'a');
@@ -247,8 +251,8 @@ static struct walk_place after_letter(const struct walker *w, struct walk_place 
     return next;
 }
 
-/* Return true if all words may follow a place: after a few letters, each letter and digit leads
- * back to one place. */
+/* Return true if all words may follow a place: after at most WORD_STEPS_MAX letters, each letter
+ * and digit leads back to one place. */
 static bool words_follow(const struct walker *w, struct walk_place p)
 {
     for (int i = 0; i < WORD_STEPS_MAX && !is_dead(p); i++) {
@@ -266,7 +270,7 @@ static void drop_short_masks(struct machine *m)
 }
 
 /* Return the mask of the short tokens at a clamped string, cached. NULL after a failure, or if
- * machine_late interrupted the work. These tokens have no quote, so they do not leave the
+ * machine_late interrupted the work. The short tokens have no quote, so they do not leave the
  * string. */
 static const uint64_t *short_mask_of(const struct walker *w, const struct vocab *v, uint32_t string)
 {
@@ -325,8 +329,8 @@ static bool fill_clamped(const struct walker *w, const struct vocab *v, const st
  * follow, unless the string has counts. Other tokens are set without a walk in three cases:
  *   open   any plain characters may follow: all plain tokens
  *   room   n_char plain characters may follow: plain tokens of at most n_char characters
- *   same   any number may follow, each leads back, and a quote leads to one place: closing
- *          tokens by their rests alone */
+ *   same   any number of plain characters may follow, each leads back, and a quote leads to one
+ *          place: closing tokens, by their rests alone */
 bool mask_fill(struct machine *m, const struct vocab *v, uint32_t config, uint64_t *mask)
 {
     memset(mask, 0, (size_t)v->n_word * sizeof *mask);

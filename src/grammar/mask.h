@@ -33,7 +33,7 @@ struct text_shape {
     uint32_t pattern;  /* EXPR_EMPTY if none */
     uint32_t min, max; /* limits of the number of characters; max may be EXPR_INF */
 };
-/* Set *out to the shape of e. Return false for other states. */
+/* Set *out to the shape of e. Return false for states without a shape. */
 bool mask_shape(const struct machine *m, uint32_t e, struct text_shape *out);
 
 enum { CHAIN_MAX = 64 }; /* characters in a row; the longest class of vocab.h begins at 17 */
@@ -49,8 +49,8 @@ struct room {
 bool mask_room(struct machine *m, const struct text_shape *s, struct room *out);
 
 /* Return an expression with the same beginnings of at most n_char characters, in which counts above
- * n_char have no maximum. EXPR_EMPTY if e has other operators than bytes, concatenations,
- * alternations and repetitions, or after a failure. n_char is that of earlier calls with the same
+ * n_char have no maximum. EXPR_EMPTY if e has operators other than bytes, concatenations,
+ * alternations and repetitions, or after a failure. n_char must be the same in all calls with one
  * range. */
 uint32_t mask_clamp(struct machine *m, uint32_t e, enum clamp_range range, uint32_t n_char);
 /* Return an upper bound of the bytes that complete a beginning of a text of e, for every beginning.

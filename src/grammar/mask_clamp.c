@@ -1,14 +1,15 @@
 /* mask_clamp.c - counts that tokens cannot reach. For example, the states of a host name differ
- * after each character, because its labels and the name have limited lengths. Far from a limit,
- * their masks are equal, so one state represents them.
+ * after each character, because its labels and the name have limited lengths. The masks of states
+ * far from a limit are equal, so one state represents all of them.
  *
  *   [a-z]{3,61}\\.x  with n = 16 -->  [a-z]{3,}\\.x
  *
- * A repetition of at most c > n operands becomes one without a maximum if each operand begins with
- * the first byte of a character. After at most n characters of a text, at least one operand may
- * still follow in both. So both accept the same beginnings of n characters, and end after the same
- * ones. Minimums do not change. This is true for expressions of bytes, concatenations, alternations
- * and repetitions, in which every derivative but EXPR_EMPTY matches a text. */
+ * A repetition of at most c > n operands is replaced by a repetition without a maximum if each
+ * operand begins with the first byte of a character. After at most n characters of a text, at least
+ * one more operand may follow in both repetitions. Therefore the repetitions accept the same
+ * beginnings of n characters, and end after the same beginnings. Minimums do not change. The
+ * replacement is valid for expressions of bytes, concatenations, alternations and repetitions, in
+ * which every derivative except EXPR_EMPTY matches a text. */
 #include "mask.h"
 
 #include <stdlib.h>
@@ -169,7 +170,7 @@ static uint32_t peak_new(struct machine *m, uint32_t e)
     return plus(mask_peak(m, it.a), others < UINT32_MAX ? (uint32_t)others : UINT32_MAX);
 }
 
-/* The depth is limited, because the clamp that made e had the same depth. */
+/* The recursion is limited, because the clamp that made e had the same depth. */
 uint32_t mask_peak(struct machine *m, uint32_t e)
 {
     if (!clamp_room(m)) return UINT32_MAX;

@@ -1,14 +1,15 @@
 /* mask_plain.c - the plain characters that may follow a state of a string; see mask.h.
  *
- * A plain character is one that a JSON string contains unescaped. The results depend only on the
- * expression, so they are cached by expression. */
+ * A plain character is a character that a JSON string contains unescaped. The results depend only
+ * on the expression, so they are cached by expression. */
 #include "mask.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    /* each takes at least a step of work: 7 % of CONSTRAINT_STEP_WORK in all */
+    /* maximum number of states; each takes at least a step of work: 7 % of CONSTRAINT_STEP_WORK in
+     * total */
     OPEN_STATES_MAX = 4096,
     OPEN_TAGS_MAX = 4,
     ROOM_STATES_MAX = 256,
@@ -123,8 +124,8 @@ static bool open_put(struct machine *m, uint64_t key, bool value)
     return true;
 }
 
-/* Return true if the repetition of one character reaches a state that it does not leave. After
- * false, the number of characters is limited, and a search of all states would exceed its
+/* Return true if the repetition of one character reaches a state that it does not leave. If the
+ * result is false, the number of characters is limited, and a search of all states would exceed its
  * limits. */
 static bool has_loop(struct machine *m, uint32_t e)
 {
@@ -151,7 +152,7 @@ static bool search_open(struct machine *m, uint32_t e, uint32_t tag, uint64_t ke
     return open && !m->x.failed;
 }
 
-/* Return true if a text continues from e after any plain characters. That text must report the tag,
+/* Return true if a text continues from e after any plain characters. The text must report the tag,
  * unless `tag` is NO_TAG. The result depends only on e and the tag, so it is cached by both. */
 static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
 {
@@ -264,7 +265,7 @@ static bool room_of_pattern(struct machine *m, uint32_t e, struct room *out)
     return true;
 }
 
-/* Set *out to the shape of e. Return false for other states. */
+/* Set *out to the shape of e. Return false for states without a shape. */
 bool mask_shape(const struct machine *m, uint32_t e, struct text_shape *out)
 {
     const struct exprs *x = &m->x;

@@ -3,7 +3,7 @@
  *
  * The result of each part is a piece (regex_piece.h) with the conditions of its assertions.
  * Classes, the dot and \xHH match bytes under (?-u), as in Rust. Texts that are not valid UTF-8 are
- * still rejected. */
+ * rejected even under (?-u). */
 #include "regex.h"
 
 #include "base/text.h"
@@ -17,9 +17,8 @@
 #include <string.h>
 
 /* DEPTH_MAX limits the parser's use of the stack. REPEAT_MAX is 100 times RE2's, because patterns
- * of schemas limit lengths of texts. N_SET_KEPT: number of kept sets of characters, because an
- * expression repeats few classes. SCAN_STEPS: work charged for folding a set, which scans all
- * characters. */
+ * of schemas limit lengths of texts. N_SET_KEPT: number of kept sets of characters; an expression
+ * repeats few classes. SCAN_STEPS: work charged for folding a set, which scans all characters. */
 enum { DEPTH_MAX = 200, REPEAT_MAX = 100000, N_SET_KEPT = 16, SCAN_STEPS = 100000 };
 
 struct flags {
@@ -38,7 +37,7 @@ struct regex_parser {
     bool any_bytes; /* true if the pattern has a (?-u) */
     /* kind of word characters of assertions; WORD_UNKNOWN: no assertion so far */
     enum { WORD_UNKNOWN, WORD_ASCII, WORD_UNICODE } word;
-    bool lazy, greedy;         /* true if there is a lazy repetition, and true for a greedy one */
+    bool lazy, greedy;         /* true if there is a lazy (greedy) repetition so far */
     struct charset unicode[3]; /* Unicode's \d, \w, \s; empty before their first use */
     struct categories categories;
     struct kept_set {
@@ -85,7 +84,7 @@ static bool more(const struct regex_parser *p)
     return p->at < p->n;
 }
 
-/* Read a text and return true if it is next. */
+/* Skip the text and return true if it is next. */
 static bool next_is(struct regex_parser *p, const char *text)
 {
     size_t n = strlen(text);
@@ -254,7 +253,7 @@ static void fold(struct regex_parser *p, struct charset *s)
 }
 
 /* Read a class such as [:alpha:], which Rust's syntax has inside classes. Read nothing and return
- * false if there is no such class. */
+ * false if there is no class of this form. */
 static bool posix_class(struct regex_parser *p, struct charset *s)
 {
     static const struct {
@@ -338,8 +337,8 @@ static int class_member(struct regex_parser *p, struct charset *s)
     return 0;
 }
 
-/* Reject the operators of sets in Rust's syntax that are not supported. They are characters at the
- * beginning of a class and in ECMA's syntax. */
+/* Reject the operators of sets in Rust's syntax that are not supported. The operators are ordinary
+ * characters at the beginning of a class and in ECMA's syntax. */
 static int check_set_operator(const struct regex_parser *p)
 {
     const char *at = p->s + p->at;
@@ -416,8 +415,8 @@ static uint32_t set_expr(struct regex_parser *p, struct charset *s)
     return e;
 }
 
-/* Set *out to the piece of a set, and free the set. rc: result of reading the set, which is
- * returned if it is not 0. */
+/* Set *out to the piece of a set, and free the set. Return rc, the result of reading the set, if rc
+ * is not 0. */
 static int set_piece(struct regex_parser *p, struct charset *s, int rc, struct regex_piece *out)
 {
     if (rc == 0 && p->flags.fold) fold(p, s);
@@ -452,8 +451,8 @@ static int need_contexts(struct regex_parser *p, bool ascii)
     return 0;
 }
 
-/* Parse a word boundary after its backslash. The table has one or two alternatives: the contexts
- * before and after the place. ECMA has only the table's last two rows. */
+/* Parse a word boundary after its backslash. A row of the table has one or two alternatives: the
+ * contexts before and after the place. ECMA's syntax has only the last two rows. */
 static int parse_border(struct regex_parser *p, struct regex_piece *out)
 {
     enum { NOT_WORD = CTX_ANY & ~CTX_WORD };
@@ -537,7 +536,7 @@ static int parse_escape(struct regex_parser *p, struct regex_piece *out)
     return rc ? rc : literal(p, cp, out);
 }
 
-/* Read flags after (?, up to a ) or :, which is not read. Flags after a - are cleared. */
+/* Read flags after (?, up to a ) or :, which remains unread. Flags after a - are cleared. */
 static int parse_flags(struct regex_parser *p, struct flags *f)
 {
     bool on = true, any = false;
@@ -640,8 +639,8 @@ static bool read_number(struct regex_parser *p, uint32_t *x)
     return p->at > from;
 }
 
-/* Read {n}, {n,} or {n,m}. Read nothing and return false if there are no counts. The { is then a
- * character. */
+/* Read {n}, {n,} or {n,m}. Read nothing and return false if there are no counts; the { is an
+ * ordinary character in that case. */
 static bool read_counts(struct regex_parser *p, uint32_t *min, uint32_t *max)
 {
     size_t from = p->at;

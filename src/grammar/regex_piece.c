@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* STATES_MAX: maximum number of states of a piece with \b, ^ or $ inside. The elimination of states
- * takes the cube of this number. UNROLL_MAX: maximum number of copies of a repeated piece. */
+/* STATES_MAX: maximum number of states of a piece with \b, ^ or $ inside. The time to eliminate
+ * states grows with the cube of this number. UNROLL_MAX: maximum number of copies of a repeated
+ * piece. */
 enum { STATES_MAX = 32, UNROLL_MAX = 64, CTX_CHAR = CTX_ANY & ~CTX_EDGE };
 
 bool piece_is_plain(const struct regex_piece *a)
@@ -85,8 +86,8 @@ static uint32_t ending(struct pieces *p, uint32_t e, uint8_t contexts)
     return expr_and(p->x, e, expr_cat(p->x, all_texts(p), chars_of(p, contexts)));
 }
 
-/* Add the concatenation of two items. The conditions on both sides of an empty text apply to the
- * same place. So the empty texts of a and of b are separate cases. */
+/* Add the concatenation of two items. The empty texts of a and of b are separate cases, because the
+ * conditions on both sides of an empty text apply to the same place. */
 static void join_items(struct pieces *p, const struct piece_item *a, const struct piece_item *b,
                        struct regex_piece *out)
 {
@@ -114,8 +115,8 @@ struct regex_piece piece_join(struct pieces *p, const struct regex_piece *a,
 
 /* ---- repetition ---- */
 
-/* Rounds of a repetition as a graph. A state has the context of the last character, and the
- * contexts that may follow that character. An edge has the texts of rounds from one state to
+/* Rounds of a repetition as a graph. A state consists of the context of the last character and the
+ * contexts that may follow the character. An edge has the texts of rounds from one state to
  * another. The first N_CONTEXT states are before the first round. */
 struct rounds {
     struct pieces *p; /* borrowed */
@@ -138,7 +139,7 @@ static uint32_t state_of(struct rounds *r, uint8_t at, uint8_t right)
 }
 
 /* Add the texts of e to the edge to a state. Do nothing if e has no text, or if no context may
- * follow it. */
+ * follow e. */
 static void add_edge(struct rounds *r, uint32_t from, uint8_t at, uint8_t right, uint32_t e)
 {
     if (e == EXPR_EMPTY || !right || !expr_alive(r->p->x, e)) return;
@@ -146,7 +147,7 @@ static void add_edge(struct rounds *r, uint32_t from, uint8_t at, uint8_t right,
     r->edge[from][to] = expr_or(r->p->x, r->edge[from][to], e);
 }
 
-/* Add the edges of one more round with an item, from a state whose context the item allows. */
+/* Add the edges of one more round with an item, from each state whose context the item allows. */
 static void add_round(struct rounds *r, uint32_t from, const struct piece_item *it)
 {
     uint8_t at = r->state[from].at, right = r->state[from].right;

@@ -1,12 +1,12 @@
 /* regex_piece.h - private to grammar: the texts of a part of a regular expression, and their
  * contexts.
  *
- * An assertion (^, $, \b, their multi-line forms) tests the characters before and after a place. So
- * a piece is a list of items: a language, the contexts that may precede it and those that may
- * follow it. There are four contexts: the text's edge, a line feed, a word character, any other
- * character. Concatenation turns the conditions of two pieces on each other into intersections. So
- * no assertion remains: (^a|b)c\b is one expression. Any thread; the expressions belong to one
- * thread at a time. */
+ * An assertion (^, $, \b, their multi-line forms) tests the characters before and after a place.
+ * Therefore a piece is a list of items. An item is a language with the contexts that may precede
+ * and follow it. There are four contexts: the text's edge, a line feed, a word character, any other
+ * character. A concatenation of two pieces replaces their conditions on each other by
+ * intersections, so that no assertion remains: (^a|b)c\b is one expression. Any thread; the
+ * expressions belong to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_REGEX_PIECE_H
 #define QUOTH_GRAMMAR_REGEX_PIECE_H
 
@@ -26,8 +26,8 @@ struct regex_piece {
     uint32_t n;
     struct piece_item {
         uint8_t left,
-            /* CTX_*: contexts allowed before and after the item. For the empty text, both apply to
-             * one place. */
+            /* CTX_*: contexts allowed before and after the item. Both fields apply to the same
+             * place if the text is empty. */
             right;
         uint32_t e;
     } v[PIECE_ITEMS_MAX];

@@ -1,8 +1,8 @@
 /* schema.h - private to grammar: JSON Schema, drafts 4 to 2020-12, as rules of a machine.
  *
  * The conditions on a value are a set of literals: "is valid by subschema s" or "is not valid by
- * s". Sets are interned, so a set is a number. The rule that matches the JSON texts of its values
- * is also a number:
+ * s". Sets are interned, so a set is a number. The rule that matches the JSON texts of the values
+ * of a set is also a number:
  *
  *   literals --schema_scalar.c--> one expression for null, true, false, numbers and strings:
  *                                 boolean combinations are and, or, not
@@ -11,9 +11,9 @@
  *            --schema_rule.c----> states of an array or object (index, names found ...), made at a
  *                                 text's first visit
  *
- * A negated literal is also a literal, so not, oneOf, if and dependencies have no special cost. A
- * recursive $ref is a set that occurs a second time. An alternative without a value
- * (schema_plan.c) is never offered, so a mask never leads into a dead end.
+ * A negated literal is also a literal, so not, oneOf, if and dependencies need no special code. A
+ * recursive $ref is a set that occurs a second time. An alternative without a value (schema_plan.c)
+ * is never offered, so every state can be completed.
  *
  * schema_open rejects keywords that it cannot enforce exactly. The error contains the keyword's
  * JSON pointer. Any thread; a grammar belongs to one thread at a time. */
@@ -36,7 +36,7 @@ struct sub {
     uint32_t resource;    /* index of the enclosing schema resource ($id) */
     bool is_const;        /* true: `v` is a required value instead of a schema */
     uint32_t lang[4];     /* languages by scalar type; NONE until computed */
-    /* true during the computation; a second visit means that a $ref leads to itself */
+    /* true during the computation; a second visit then means that a $ref leads back to itself */
     bool busy[6];
 };
 
@@ -56,7 +56,7 @@ struct count_atom {
 struct name_atom {
     uint32_t name; /* number of one name; NONE: the names in lang */
     uint32_t lang; /* language of decoded names; the keys of `except` are excluded */
-    /* literal that all such members satisfy; for a witness, at least one of them */
+    /* literal that all these members satisfy or, for a witness, at least one of them */
     uint32_t lit;
     /* borrowed from the document: object with the excluded keys; NULL: no exceptions */
     const struct json *except;
@@ -68,7 +68,7 @@ struct schema_form {
     VEC(struct items_atom) item;
     VEC(struct count_atom) count;
     uint32_t unique;        /* subschema that requires unique items; NONE if none */
-    VEC(uint32_t) required; /* numbers of the required names */
+    VEC(uint32_t) required; /* numbers of the names of required members */
     VEC(struct name_atom) member;
     VEC(struct name_atom) witness;
     /* evaluated items and members, for unevaluatedItems and unevaluatedProperties */
@@ -81,7 +81,7 @@ struct forms {
     size_t n, cap;
 };
 
-/* Notation of the value (schema_notation.c). PYTHON and BARE are for the arguments of a call. The
+/* Notation of the value (schema_notation.c). PYTHON and BARE are for the arguments of a call: the
  * value is an object without braces around its members. */
 enum notation {
     NOTATION_JSON,
@@ -102,9 +102,9 @@ struct schema_options {
     bool any_order;
     /* true: JSON without white space between tokens; false: with the usual white space */
     bool no_white_space;
-    const char *white_space; /* expression of the white space; NULL: the usual one (grammar.h) */
+    const char *white_space; /* expression of the white space; NULL: the default (grammar.h) */
     bool no_additional;      /* true: additionalProperties is false if it is absent */
-    bool plain;              /* true: values in their usual spelling if there is a choice */
+    bool plain;              /* true: values must have their usual spelling, if any */
     bool check_format;       /* true: `format` is an assertion for the supported formats */
     enum draft draft;        /* draft of a document without $schema */
 };
@@ -169,9 +169,9 @@ enum { SAT_UNKNOWN, SAT_BUSY, SAT_NO, SAT_YES };
 
 /* Compile n bytes of a schema, which are borrowed for the call. After success, machine_begin(&s->m,
  * schema_root(s)) begins a text, and *s must not move. After an error, *s is closed. ERR_FORMAT for
- * a malformed schema or one without a valid value. ERR_UNSUPPORTED for a keyword or reference that
- * cannot be enforced. Both errors contain the JSON pointer. Also the errors of json_parse and
- * exprs_error. */
+ * a malformed schema or a schema without a valid value. ERR_UNSUPPORTED for a keyword or reference
+ * that cannot be enforced. Both errors contain the JSON pointer. Other errors are those of
+ * json_parse and exprs_error. */
 int schema_open(struct schema *s, const char *text, size_t n, const struct schema_options *opt,
                 struct expr_limits x, struct machine_limits limits, struct err *e);
 void schema_close(struct schema *s); /* free the memory; a zeroed struct is allowed */
@@ -179,7 +179,7 @@ void schema_close(struct schema *s); /* free the memory; a zeroed struct is allo
 uint32_t schema_root(const struct schema *s);
 
 /* ---- private to schema*.c ---- */
-/* Record a failure at a subschema's keyword (NULL: at the subschema itself). Return false. */
+/* Record a failure at a keyword of a subschema (NULL: at the subschema). Return false. */
 bool schema_fail(struct schema *s, int code, uint32_t sub, const char *keyword, const char *fmt,
                  ...) __attribute__((format(printf, 5, 6)));
 /* Record that memory is exhausted. Return false. */
@@ -243,10 +243,10 @@ struct form_plan {
     VEC(uint32_t) name_set; /* conditions on the members of these names */
     VEC(bool) name_required;
     VEC(struct name_class) other; /* classes of all other names, by their languages */
-    /* index of the first item of those with equal conditions */
+    /* index from which all items have equal conditions */
     uint32_t n_item;
-    /* expressions of all names with their tags, in a JSON string. plain: only those of `name`, in
-     * their plain spelling. NONE: not made yet */
+    /* expressions of all names with their tags, in a JSON string. plain: only the names of `name`,
+     * in their plain spelling. NONE: not made yet */
     uint32_t names, plain_names;
     bool top; /* true: the object may be the outermost one */
     /* notations without JSON: expression of the outermost object's names, NONE before its first
@@ -264,16 +264,17 @@ static inline uint32_t member_tag(uint32_t index, uint32_t some)
 {
     return index << 4 | some;
 }
-/* A state has a bit for each name of an object, up to NAMES_MAX. WITNESSES_MAX: a table has
- * 2^WITNESSES_MAX rows. */
+/* NAMES_MAX: maximum number of names of an object, each of which has a bit in a state.
+ * WITNESSES_MAX: maximum number of witnesses; a table has 2^WITNESSES_MAX rows. */
 enum { NAMES_MAX = 512, STATE_WORDS = NAMES_MAX / 64, WITNESSES_MAX = 4, COUNTS_MAX = STATE_WORDS };
 
 /* State inside an array or object. */
 struct state {
     uint32_t form;
-    /* number of items or members so far, clamped to the number above which all counts are equal */
+    /* number of items or members so far, clamped to the number from which all counts are
+     * equivalent */
     uint32_t n;
-    /* members: set of the present names. items: numbers of counted items by count_atom. */
+    /* members: set of the present names. items: number of counted items of each count_atom. */
     uint64_t seen[STATE_WORDS];
     uint32_t met;  /* bits of form.witness that are satisfied */
     uint32_t next; /* index of the first name that is still allowed */
@@ -290,8 +291,8 @@ bool state_complete(const struct schema *s, uint32_t state);
 bool state_sat(struct schema *s, uint32_t state);
 /* Return true if some value satisfies the set; false after a failure. */
 bool set_sat(struct schema *s, uint32_t set);
-/* Return true if types or scalars show that a set has no value. The result is cached. In contrast
- * to set_sat, it visits no other set (schema_prune.c). */
+/* Return true if types or scalars show that a set has no value. The result is cached. set_clashes
+ * visits no other set, in contrast to set_sat (schema_prune.c). */
 bool set_clashes(struct schema *s, uint32_t set);
 bool set_forms(struct schema *s, uint32_t set); /* fill in form, n_form and scalar of a set */
 
@@ -316,8 +317,8 @@ struct moves {
 };
 /* Append the moves from a state. Return false after a failure. */
 bool state_moves(struct schema *s, uint32_t state, struct moves *out);
-/* Return the expression of the names of a form. known_only: no name of a class is possible. Every
- * name is then a constant if opt.plain is set. */
+/* Return the expression of the names of a form. known_only: true if no name of a class is possible,
+ * so that every name is a constant if opt.plain is set. */
 uint32_t form_names(struct schema *s, uint32_t form, bool known_only);
 /* Return the expression of the names in another notation than JSON, up to the value. top: names of
  * the outermost object. */
@@ -335,7 +336,7 @@ uint32_t notation_constant(struct schema *s, uint32_t e);
 uint32_t notation_number(struct schema *s, uint32_t e);
 /* Return the names of a class that the notation can write. */
 uint32_t notation_class(struct schema *s, uint32_t lang, bool top);
-/* Return true if the notation can write this name. Record a failure if not. */
+/* Return true if the notation can write this name. Otherwise record a failure. */
 bool notation_allows_name(struct schema *s, uint32_t name, bool top);
 /* Return the spelling of a name, or of a class of names with its tags. A nested name of PYTHON has
  * no colon. */

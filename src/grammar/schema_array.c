@@ -24,7 +24,7 @@ static bool add_count(struct schema *s, struct forms *out, uint32_t from, uint32
 }
 
 /* Take the condition that items [from, to) are valid by a subschema. `to` is from + 1 or NONE. The
- * negation is that at least one of these subschemas is invalid. */
+ * negation is that at least one of these items is invalid. */
 static bool some_items(struct schema_work *w, uint32_t from, uint32_t to, uint32_t sub)
 {
     struct forms f = {0};
@@ -48,7 +48,8 @@ static bool items(struct schema_work *w)
                       *rest = sub_field(s, w->sub, "additionalItems");
     const struct json *first = s->draft >= DRAFT_2020 ? sub_field(s, w->sub, "prefixItems") : NULL;
     const char *rest_key = "additionalItems", *first_key = "items";
-    /* a list is no schema since 2020-12, but without $schema it is read as in older drafts */
+    /* since 2020-12 a list is not a schema, but a document without $schema is read as an older
+     * draft */
     bool older = !first && !s->draft_named && json_kind(all) == JK_LIST;
     if (s->draft >= DRAFT_2020 && !older)
         rest = all, rest_key = "items", first_key = "prefixItems";
@@ -63,8 +64,8 @@ static bool items(struct schema_work *w)
     return ok && (!rest || some_items(w, n, NONE, sub_of(s, rest, w->sub, rest_key)));
 }
 
-/* Take contains, minContains and maxContains, as a count. The negation is that the items are too
- * few or too many. */
+/* Take contains, minContains and maxContains, as a count. The negation is that the number of these
+ * items is too small or too large. */
 static bool contains(struct schema_work *w)
 {
     struct schema *s = w->s;
@@ -103,8 +104,8 @@ static const struct json *few_values(struct schema *s, uint32_t sub)
     return NULL;
 }
 
-/* Take uniqueItems. Use a count of at most one per value if items have only a few permitted values.
- * Set form.unique if not. plan_array then rejects a form that allows two items. */
+/* Take uniqueItems. Use a count of at most one per value if items have at most COUNTS_MAX permitted
+ * values. Otherwise set form.unique. plan_array then rejects a form that allows two items. */
 static bool unique_items(struct schema_work *w)
 {
     struct schema *s = w->s;

@@ -3,9 +3,9 @@
  *
  * The condition of a literal on one type of value is a sum of forms, its disjunctive normal form.
  * For a positive literal, the forms of all keywords are multiplied. For a negative literal, the
- * forms of their negations are added. This operation is called taking a keyword (work_take). It
- * changes w->all. This file has the algebra. The keywords are in schema_logic.c, schema_array.c and
- * schema_object.c. */
+ * forms of their negations are added. To take a keyword (work_take) is to combine its forms with
+ * w->all. This file has the algebra of forms. The keywords are in schema_logic.c, schema_array.c
+ * and schema_object.c. */
 #include "schema_work.h"
 
 #include <stdlib.h>
@@ -88,7 +88,7 @@ bool forms_true(struct schema *s, struct forms *out, unsigned type)
     return forms_push(s, out, form_any(type));
 }
 
-/* Append the elements of `from` that `to` lacks. `ok` becomes false if memory is exhausted. */
+/* Append the elements of `from` that are not in `to`. `ok` becomes false if memory is exhausted. */
 #define APPEND(to, from)                                                                           \
     do {                                                                                           \
         for (size_t i_ = 0, k_; ok && i_ < (from).n; i_++) {                                       \
@@ -124,8 +124,8 @@ static bool conjoin(struct schema *s, struct schema_form *a, const struct schema
 }
 
 /* Append the product of f and g (NULL: f alone) to `out` as one form. Drop a product with a minimum
- * above its maximum. With `prune`, also drop a product without a value. `prune` also removes a form
- * that implies another form of `out`, except in an unevaluated keyword. */
+ * above its maximum. If `prune`, also drop a product without a value, and remove a form that
+ * implies another form of `out`, except in an unevaluated keyword. */
 static bool add_product(struct schema *s, struct forms *out, const struct schema_form *f,
                         const struct schema_form *g, bool prune)
 {
@@ -245,8 +245,8 @@ bool work_bounds(struct schema_work *w, const char *min_key, const char *max_key
     return ok && schema_ok(w->s);
 }
 
-/* Take the condition that a value equals v, or its negation. A v of another type than w->type
- * equals no value of this type. */
+/* Take the condition that a value equals v, or its negation. If the type of v is not w->type, v
+ * equals no value of w->type. */
 static bool const_forms(struct schema_work *w, const struct json *v)
 {
     enum json_kind kind = w->type == JT_LIST ? JK_LIST : JK_OBJECT;
@@ -276,7 +276,7 @@ bool forms_of_lit(struct schema *s, uint32_t lit, unsigned type, struct forms *o
     bool ok = s->sub.v[sub].is_const ? const_forms(&w, j) : work_schema(&w);
     s->sub.v[sub].busy[k] = false;
     s->at = above;
-    /* a subschema that is not valid evaluates nothing */
+    /* a subschema that is not valid evaluates no items or members */
     for (size_t i = 0; negated && i < w.all.n; i++)
         w.all.v[i].evaluated = EXPR_EMPTY, w.all.v[i].n_evaluated = 0;
     return forms_sum(s, out, &w.all) && ok;

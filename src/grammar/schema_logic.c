@@ -1,7 +1,7 @@
 /* schema_logic.c - keywords of every type, as forms of arrays or objects; see schema_form.c.
  *
- * unevaluatedItems and unevaluatedProperties depend on the set of valid subschemas. So anyOf is
- * split by the set of its valid subschemas below these keywords (s->exact > 0). The forms of one
+ * unevaluatedItems and unevaluatedProperties depend on the set of valid subschemas. Therefore anyOf
+ * is split by the set of its valid subschemas below these keywords (s->exact > 0). The forms of one
  * set require that all other subschemas are not valid. */
 #include "schema_work.h"
 
@@ -35,7 +35,7 @@ static bool product_of(struct schema *s, const struct json *list, uint32_t sub, 
 
 /* Append the forms of the condition that the valid subschemas of `list` are exactly those with a
  * set bit. The positive literals are multiplied first, because they imply most of the negative
- * ones. */
+ * literals. */
 static bool add_subset(struct schema *s, const struct json *list, uint32_t sub, const char *key,
                        uint32_t bits, unsigned type, struct forms *out)
 {
@@ -73,8 +73,8 @@ static bool any_of(struct schema_work *w)
     return work_take(w, &f, ok);
 }
 
-/* Take oneOf: one alternative for each subschema, with the negations of all others. The negation is
- * that no subschema is valid, or that two are. */
+/* Take oneOf: one alternative for each subschema, with the negations of all other subschemas. The
+ * negation is that no subschema is valid, or that two subschemas are valid. */
 static bool one_of(struct schema_work *w)
 {
     struct schema *s = w->s;
@@ -139,7 +139,8 @@ static bool all_of(struct schema_work *w)
     return work_take(w, &f, ok);
 }
 
-/* Take const or enum: a sum of its values. The negation is the product of their negations. */
+/* Take const or enum: a sum of its values. The negation is the product of the negations of all
+ * values. */
 static bool values(struct schema_work *w, const char *key)
 {
     const struct json *v = sub_field(w->s, w->sub, key);
@@ -157,7 +158,7 @@ static bool values(struct schema_work *w, const char *key)
 
 /* ---- a whole schema ---- */
 
-/* Take all keywords of w->sub except `type` and the unevaluated ones. */
+/* Take all keywords of w->sub except `type` and the unevaluated keywords. */
 static bool keywords(struct schema_work *w)
 {
     struct schema *s = w->s;
@@ -173,8 +174,8 @@ static bool keywords(struct schema_work *w)
 }
 
 /* Take the unevaluated keyword of the type. All other keywords are first multiplied into exact
- * forms. Each form then gets a condition on the items or members that it does not evaluate. These
- * forms replace w->all. The forms of a negated keyword are added to it instead. */
+ * forms. Each exact form then gets a condition on the items or members that it does not evaluate.
+ * The resulting forms replace w->all, or are added to w->all if the keyword is negated. */
 static bool unevaluated(struct schema_work *w, const char *key)
 {
     struct schema *s = w->s;

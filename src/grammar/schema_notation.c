@@ -6,7 +6,7 @@
  *
  * A schema has the same sets, forms and states in each notation. Only names, scalars and the marks
  * of the outermost object differ. The parser of the calls (chat/tool_literal.c) must read each text
- * as the value that the schema accepts. So some spellings of JSON are excluded:
+ * as the value that the schema accepts. Therefore some spellings of JSON are excluded:
  *
  *   - numbers beyond a double, or longer than 64 bytes
  *   - the escape \/, which is two characters in Python
@@ -55,7 +55,7 @@ static bool is_argument(const char *name, size_t n)
 
 /* ---- strings ---- */
 
-/* Return the texts without the excluded one: the quote of BARE, or opt.without. */
+/* Return the texts that do not contain the excluded text: the quote of BARE, or opt.without. */
 static uint32_t permitted(struct schema *s, uint32_t text)
 {
     struct exprs *x = &s->m.x;
@@ -66,7 +66,7 @@ static uint32_t permitted(struct schema *s, uint32_t text)
     return expr_and(x, text, expr_not(x, within));
 }
 
-/* Return the quote of BARE: its text or its token. */
+/* Return the expression of BARE's quote, a text or a token. */
 static uint32_t quote(struct schema *s)
 {
     if (s->opt.quote_is_token) return gbnf_token_expr(&s->m.x, s->opt.quote_token, false);

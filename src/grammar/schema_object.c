@@ -21,7 +21,8 @@ static bool add_member(struct schema *s, struct forms *out, bool required, uint3
 }
 
 /* Take the condition that all members with a name in lang satisfy lit, except the keys of `except`
- * (NULL: none). witness: take the condition that at least one such member satisfies it. */
+ * (NULL: none). If `witness`, take the condition that at least one of these members satisfies
+ * lit. */
 static bool take_members(struct schema_work *w, bool witness, uint32_t lang,
                          const struct json *except, uint32_t lit)
 {
@@ -32,7 +33,7 @@ static bool take_members(struct schema_work *w, bool witness, uint32_t lang,
 }
 
 /* Take the condition that no member has a name in lang, except the keys of `except`. The negation
- * is that some member has such a name. */
+ * is that some member has a name in lang. */
 static bool take_no_members(struct schema_work *w, uint32_t lang, const struct json *except)
 {
     return take_members(w, w->negated, lang, except, w->negated ? LIT_TRUE : LIT_FALSE);
@@ -67,7 +68,7 @@ static uint32_t without_pattern(struct schema *s, uint32_t sub)
 }
 
 /* Return true if a name is required and has a schema in `properties` that is not `true`. The
- * negations of both conditions are then one form, because an absent member is also invalid. */
+ * negations of the two conditions are then one form, because an absent member is also invalid. */
 static bool is_due(const struct schema *s, uint32_t sub, const char *name, size_t n)
 {
     const struct json *list = sub_field(s, sub, "required"),
@@ -130,7 +131,7 @@ static bool properties(struct schema_work *w)
         if (w->negated) {
             ok = lit == LIT_FALSE || add_member(s, &f, !is_due(s, w->sub, key, n), name, lit);
             ok = work_take(w, &f, ok);
-        } else { /* keep an atom of LIT_TRUE, because it gives the order of names */
+        } else { /* keep an atom of LIT_TRUE, because the atoms define the order of names */
             ok = vec_push(&all.member, ((struct name_atom){name, NONE, lit, NULL}));
             all.evaluated = expr_or(&s->m.x, all.evaluated, expr_bytes(&s->m.x, key, n));
         }
@@ -140,7 +141,7 @@ static bool properties(struct schema_work *w)
     return ok;
 }
 
-/* Take patternProperties and additionalProperties. opt.no_additional: an absent
+/* Take patternProperties and additionalProperties. If opt.no_additional is set, an absent
  * additionalProperties is `false` if `properties` is present. */
 static bool more_members(struct schema_work *w)
 {
@@ -176,7 +177,7 @@ static bool property_names(struct schema_work *w)
 }
 
 /* Take a dependency: the condition `on` is true if the member `name` is present. `on` is a list of
- * required names, or a schema of the object. key: the keyword. */
+ * required names, or a schema of the object. key: name of the keyword. */
 static bool depends(struct schema_work *w, const char *key, const char *name, size_t n,
                     const struct json *on)
 {

@@ -1,10 +1,10 @@
 /* schema_plan.c - states of arrays and objects, the moves between them, and a test for states that
  * lead to a value; see schema.h.
  *
- * A state is offered only if some text completes it, so no mask leads into a dead end. "has a
- * value" is a least fixed point if the schema is recursive. The search assumes that a set or state
- * has no value if it visits the set or state again. Such assumptions are counted (n_assumed). A
- * negative result that depends on one is not cached. */
+ * A state is offered only if some text completes it. "has a value" is a least fixed point if the
+ * schema is recursive. The search assumes that a set or state has no value if it visits the set or
+ * state again. Such assumptions are counted (n_assumed). A negative result that depends on an
+ * assumption is not cached. */
 #include "schema.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@
  * depth of recursion of state_sat and set_sat. */
 enum { CLASSES_MAX = 6, STATES_MAX = 200000, NESTED_MAX = 1000 };
 
-/* LISTED_MAX: maximum number of names of classes that a form counts separately. LISTED_BYTES: their
- * maximum length. */
+/* LISTED_MAX: maximum number of names of classes that a form counts separately. LISTED_BYTES:
+ * maximum length of these names. */
 enum { LISTED_MAX = 256, LISTED_BYTES = 128 };
 
 /* ---- plans ---- */
@@ -29,7 +29,8 @@ static uint32_t index_of_name(const struct form_plan *p, uint32_t name)
     return i;
 }
 
-/* Add a name to the plan if it is absent. The name is required if one call has `required`. */
+/* Add a name to the plan if it is absent. The name is required if `required` is true in at least
+ * one call. */
 static bool plan_name(struct schema *s, struct form_plan *p, uint32_t name, bool required)
 {
     uint32_t i = index_of_name(p, name);
@@ -55,7 +56,8 @@ bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name)
     return a->lang == lang_universe(s, JT_TEXT) || expr_matches(&s->m.x, a->lang, text, n);
 }
 
-/* Set the condition on each name's member to the literals of all atoms that apply to the name. */
+/* Set the condition on the member of each name to the literals of all atoms that apply to the
+ * name. */
 static void plan_sets(struct schema *s, const struct schema_form *f, struct form_plan *p)
 {
     for (uint32_t i = 0; i < p->name.n; i++)
@@ -66,8 +68,8 @@ static void plan_sets(struct schema *s, const struct schema_form *f, struct form
         }
 }
 
-/* Fill lang with the *n languages that divide the other names. The language of all names is not one
- * of them. Return false if there are more than CLASSES_MAX. */
+/* Fill lang with the *n languages that divide the other names. The language of all names is not
+ * included. Return false if there are more than CLASSES_MAX languages. */
 static bool distinct_langs(struct schema *s, const struct schema_form *f,
                            uint32_t lang[CLASSES_MAX], int *n)
 {
@@ -129,8 +131,8 @@ static bool plan_others(struct schema *s, const struct schema_form *f, struct fo
     return schema_ok(s);
 }
 
-/* Add the keys of `except` to the plan. `except` then contains no other name, so in_class can
- * ignore it. */
+/* Add the keys of `except` to the plan. in_class can then ignore `except`, which contains no other
+ * name. */
 static bool plan_except(struct schema *s, struct form_plan *p, const struct json *except)
 {
     bool ok = true;
@@ -144,9 +146,9 @@ static bool plan_except(struct schema *s, struct form_plan *p, const struct json
 
 /* ---- distinct names ----
  *
- * A state has a bit for each name of the plan, so such a name occurs once. Names of a class have no
- * bit, so they may repeat. A repeated name is no further member, so it must not count towards
- * minProperties. */
+ * A state has a bit for each name of the plan, so each of these names occurs at most once. Names of
+ * a class have no bit and may be repeated. A repeated name is not another member, so it must not
+ * count for minProperties. */
 
 struct listing {
     struct schema *s;    /* borrowed */
@@ -174,7 +176,7 @@ static bool list_names(struct listing *l, uint32_t e, size_t n)
     return schema_ok(l->s);
 }
 
-/* Return true if a member of a class is the only one that minProperties needs beyond the required
+/* Return true if minProperties needs at most one member of a class in addition to the required
  * members. */
 static bool one_suffices(const struct schema_form *f, const struct form_plan *p)
 {
@@ -221,7 +223,8 @@ static bool plan_object(struct schema *s, const struct schema_form *f, struct fo
     return ok && plan_others(s, f, p) && list_classes(s, f, p);
 }
 
-/* Set n_item. Items from this index on have equal conditions, so a state counts only up to it. */
+/* Set n_item. Items from this index on have equal conditions, so a state counts only up to the
+ * index. */
 static bool plan_array(struct schema *s, const struct schema_form *f, struct form_plan *p)
 {
     if (f->count.n > COUNTS_MAX)
@@ -332,8 +335,8 @@ static bool add_members(struct schema *s, struct moves *out, uint32_t index, uin
     }
 }
 
-/* Return the number of members after another member. The number is clamped to the maximum or,
- * without a maximum, to the minimum. Further members do not change the conditions. */
+/* Return the number of members after another member. The number is clamped to the maximum or, if
+ * there is no maximum, to the minimum, because further members do not change the conditions. */
 static uint32_t step_count(const struct schema_form *f, uint32_t n)
 {
     uint32_t max = f->max == NONE ? f->min : f->max;
@@ -341,7 +344,7 @@ static uint32_t step_count(const struct schema_form *f, uint32_t n)
 }
 
 /* Append the moves by a member. Names are in the order of `properties`, unless opt.any_order is
- * set. A required name cannot be skipped, and other names come last. */
+ * set. A required name cannot be skipped, and names outside of `properties` are last. */
 static bool member_moves(struct schema *s, const struct state *from, struct moves *out)
 {
     /* these are copies, because add_move may reallocate */
@@ -370,7 +373,7 @@ static bool member_moves(struct schema *s, const struct state *from, struct move
 }
 
 /* Append the move by an item that is counted by the count_atoms in `bits`. An atom with a maximum
- * counts every item that satisfies it. So the item must not satisfy an atom without a bit. */
+ * counts every item that satisfies it, so the item must not satisfy an atom without a bit. */
 static bool add_item(struct schema *s, const struct state *from, const struct schema_form *f,
                      uint32_t set, uint32_t bits, struct moves *out)
 {
@@ -392,7 +395,7 @@ static bool add_item(struct schema *s, const struct state *from, const struct sc
     return add_move(s, out, (struct move){0, set, state_number(s, &t)});
 }
 
-/* Append the moves by an item, one for each subset of the count_atoms. */
+/* Append the moves by an item: one move for each subset of the count_atoms. */
 static bool item_moves(struct schema *s, const struct state *from, struct moves *out)
 {
     const struct schema_form f = s->form.v[from->form];
@@ -414,7 +417,7 @@ bool state_moves(struct schema *s, uint32_t state, struct moves *out)
     return f->is_object ? member_moves(s, &from, out) : item_moves(s, &from, out);
 }
 
-/* Return the tags of a name or class: an alternation over the subsets of `bits`, its witnesses. */
+/* Return the tags of a name or class: an alternation over the subsets of its witnesses `bits`. */
 static uint32_t all_tags(struct schema *s, uint32_t index, uint32_t bits)
 {
     uint32_t e = EXPR_EMPTY;
@@ -484,14 +487,14 @@ static uint32_t possible_members(struct schema *s, const struct state *t, uint32
     return n;
 }
 
-/* Minimum number of members, beyond the required ones, for each set of witnesses; NONE if no
+/* Minimum number of members, in addition to required members, for each set of witnesses; NONE if no
  * members satisfy the set. */
 struct cover {
     uint32_t n[1u << WITNESSES_MAX];
 };
 
 /* Lower the numbers by a member with a value of `set`, which can satisfy any of `bits`. The member
- * is counted n times. again: several such members are possible. */
+ * is counted n times. again: true if several of these members are possible. */
 static void cover_by(struct schema *s, struct cover *c, const struct schema_form *f, uint32_t set,
                      uint32_t bits, uint32_t n, bool again)
 {
@@ -508,8 +511,8 @@ static void cover_by(struct schema *s, struct cover *c, const struct schema_form
     }
 }
 
-/* Return the minimum number of members, beyond the required ones, that satisfy all remaining
- * witnesses; NONE if no members do. */
+/* Return the minimum number of members, in addition to required members, that satisfy all remaining
+ * witnesses; NONE if none. */
 static uint32_t more_for_witnesses(struct schema *s, const struct state *t,
                                    const struct schema_form *f)
 {
@@ -539,8 +542,8 @@ static bool go_deeper(struct schema *s)
 }
 
 /* Return true if the object can be completed. Each missing required member must have a value. Each
- * witness must have a member. All of them must fit into the maximum. A required member may be the
- * witness of several conditions. */
+ * witness must have a member. The number of all members must not exceed the maximum. A required
+ * member may be the witness of several conditions. */
 static bool object_sat(struct schema *s, const struct state *t)
 {
     const struct schema_form f = s->form.v[t->form];
@@ -576,8 +579,8 @@ static bool items_sat(struct schema *s, const struct state *t, const struct sche
     return t->n <= f->max;
 }
 
-/* Return true if the array can be completed. Some move must lead to a value if there are
- * count_atoms. */
+/* Return true if the array can be completed. If there are count_atoms, some move must lead to a
+ * value. */
 static bool array_sat(struct schema *s, uint32_t state)
 {
     if (state_complete(s, state)) return true;

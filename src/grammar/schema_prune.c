@@ -1,16 +1,15 @@
 /* schema_prune.c - removal of redundant forms from a product; see schema_form.c.
  *
- * `oneOf` of n objects has n alternatives, each with the negations of all others. A negation has a
- * form for every keyword, so without pruning the number of forms is exponential in n. The following
- * forms are removed, which does not change the set of values.
+ * `oneOf` of n objects has n alternatives, each with the negations of all other alternatives. A
+ * negation has a form for every keyword, so without pruning the number of forms is exponential in
+ * n. The following forms are removed, which does not change the set of values.
  *
  *   a form without a value, because a required member has no value
- *   a factor that the form implies: the form itself is the product
- *   a form that implies another form of the sum
+ *   a factor that the form implies, because the product equals the form a form that implies another
+ *   form of the sum
  *
- * These tests must need little work and must terminate. So they compare only the types and scalars
- * of
- * literals, and do not search forms. */
+ * These tests must need little work and must terminate. Therefore they compare only the types and
+ * scalars of literals, and do not search forms. */
 #include "schema_work.h"
 
 #include <string.h>
@@ -25,7 +24,7 @@ enum { CLASH_UNKNOWN, CLASH_NO, CLASH_YES };
 static unsigned types_of(struct schema *s, uint32_t sub, int depth);
 
 /* Return a superset of the types that a list of subschemas allows. A type must be allowed by every
- * subschema if `all`, else by one of them. JT_ALL if there is no list. */
+ * subschema if `all`, otherwise by at least one subschema. JT_ALL if there is no list. */
 static unsigned types_of_list(struct schema *s, uint32_t sub, const char *key, bool all, int depth)
 {
     const struct json *list = sub_field(s, sub, key);

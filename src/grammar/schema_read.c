@@ -1,7 +1,7 @@
 /* schema_read.c - the document: its subschemas, their JSON pointers, and the targets of references;
  * see schema.h.
  *
- * The walk over the document uses the table KEYWORD of all keywords with subschemas. A keyword
+ * The search for subschemas uses the table KEYWORD of all keywords with subschemas. A keyword
  * outside of the table is an annotation or unknown, unless other code reads it. JSON Schema
  * requires that such keywords are ignored. RFC 3986 defines URIs, and RFC 6901 defines JSON
  * pointers. */
@@ -201,8 +201,8 @@ static bool add_anchor(struct schema *s, uint32_t resource, const char *name, ui
     return ok || schema_no_memory(s);
 }
 
-/* Register a subschema's $id and anchors. An $id that is a URI begins a resource with the subschema
- * as its root. An $id "#name" is an anchor. A $ref hides $id in drafts before 2019. */
+/* Register a subschema's $id and anchors. If $id is a URI, the subschema is the root of a resource.
+ * An $id "#name" is an anchor. A $ref hides $id in drafts before 2019. */
 static bool note_names(struct schema *s, uint32_t i)
 {
     const struct json *j = s->sub.v[i].j;
@@ -226,7 +226,7 @@ static bool note_names(struct schema *s, uint32_t i)
 static bool register_schemas(struct schema *s, const struct json *j, const char *path,
                              uint32_t resource);
 
-/* Walk the values of an object. A value that is not an object (a list of `dependencies`) is not
+/* Register the values of an object. A value that is not an object (a list of `dependencies`) is not
  * registered. */
 static bool walk_members(struct schema *s, const struct json *j, const char *path,
                          uint32_t resource)
@@ -280,7 +280,7 @@ static bool register_schemas(struct schema *s, const struct json *j, const char 
 }
 
 /* Set *draft to the draft that $schema names if the draft is known. Return false if the URI is not
- * from json-schema.org. Vocabularies of other URIs are unknown. uri: NULL if absent. */
+ * from json-schema.org, because its vocabularies are unknown. uri: NULL if absent. */
 static bool draft_of(const char *uri, enum draft *draft)
 {
     static const struct {
@@ -329,7 +329,7 @@ uint32_t sub_of(struct schema *s, const struct json *j, uint32_t parent, const c
                     json_kind_name(json_kind(j)));
         return 0;
     }
-    /* it is `false`, or a subschema that the walk did not reach, because a $ref may point below any
+    /* j is `false`, or a subschema that is not registered yet, because a $ref may point below any
      * keyword */
     const char *path = keyword ? join_path(s, s->sub.v[parent].path, keyword, strlen(keyword))
                                : s->sub.v[parent].path;
@@ -396,8 +396,8 @@ static void unescape(char *t)
 }
 
 /* Return the subschema at a JSON pointer below `sub`. NONE if the target does not exist or is not a
- * schema. The target's parent is the last subschema on the way, because a resource may begin
- * there. */
+ * schema. The target's parent is the last subschema of the path, because a resource may begin at
+ * the parent. */
 static uint32_t follow_pointer(struct schema *s, uint32_t sub, const char *pointer)
 {
     const struct json *j = s->sub.v[sub].j;
@@ -437,7 +437,8 @@ static uint32_t find_resource(const struct schema *s, const char *uri)
     return NONE;
 }
 
-/* Return the subschema that a reference of `sub` refers to. NONE if it is not in the document. */
+/* Return the subschema that a reference of `sub` refers to. NONE if the target is not in the
+ * document. */
 static uint32_t find_target(struct schema *s, uint32_t sub, const char *ref)
 {
     const char *fragment = strchr(ref, '#');

@@ -7,8 +7,8 @@
  *   members --> } | , "name" member
  *   member  --> : value members
  *
- * The first item or member has no comma. White space is omitted here. Each rule of items or members
- * belongs to a state (schema_plan.c). */
+ * The first item or member has no comma. The rules above omit white space. Each rule of items or
+ * members belongs to a state (schema_plan.c). */
 #include "regex.h"
 #include "schema.h"
 
@@ -26,8 +26,8 @@ enum rule_kind {
 };
 /* Rule of the machine. RULE_VALUE: a is a set. RULE_ITEMS, RULE_MEMBERS: a is a state, and b is 1
  * before the first item or member, 0 after it. RULE_MEMBER, after a name: a is the state after the
- * member, and b is the set of its value. RULE_TEXT: a and b are 0. RULE_ARGUMENTS and RULE_ARGUMENT
- * are RULE_MEMBERS and RULE_MEMBER of an outermost object without braces. */
+ * member, and b is the set of the member's value. RULE_TEXT: a and b are 0. RULE_ARGUMENTS and
+ * RULE_ARGUMENT are RULE_MEMBERS and RULE_MEMBER of an outermost object without braces. */
 struct rule {
     uint32_t kind, a,
         /* a: a set or state, by `kind`. b: 1 before the first item or member, or the set of a
@@ -270,7 +270,7 @@ bool schema_expand(void *front, struct machine *m, uint32_t rule, struct alts *o
 
 /* Return the white space that is allowed between tokens: up to two spaces, or one or two line ends
  * and an indentation. White space is bounded, so that a model cannot repeat blanks without end.
- * `plain` is for generated text, and bounds the indentation more tightly. */
+ * `plain` is for generated text, and has a lower bound of the indentation. */
 static uint32_t white_space(struct exprs *x, bool plain)
 {
     uint32_t blank = expr_or(x, expr_range(x, ' ', ' '), expr_range(x, '\t', '\t'));
@@ -281,7 +281,8 @@ static uint32_t white_space(struct exprs *x, bool plain)
 }
 
 /* Set s->ws to the white space of JSON that opt.white_space matches. Generated text (opt.plain) has
- * at most BLANK_MAX bytes of it, so that a model cannot repeat blanks without end. */
+ * at most BLANK_MAX bytes of white space at a place, so that a model cannot repeat blanks without
+ * end. */
 static bool given_white_space(struct schema *s, struct err *e)
 {
     enum { BLANK_MAX = 64 };
@@ -315,7 +316,7 @@ static bool set_white_space(struct schema *s, struct err *e)
 }
 
 /* Check every keyword of every subschema, so that schema_open rejects keywords that cannot be
- * enforced. The check ends at 5000 sets. */
+ * enforced. The check ends after 5000 sets. */
 static bool check_all(struct schema *s)
 {
     uint32_t root = s->sub.n > 1 ? 1 : sub_of(s, s->root, 0, NULL);
@@ -330,8 +331,9 @@ static bool check_all(struct schema *s)
     return schema_ok(s);
 }
 
-/* Return the error code of the schema if it has one; *s->e has its text. Return the error code of
- * the expressions and set *s->e if not. Exhausted memory of the expressions takes precedence. */
+/* Return the error code of the schema if it has failed; *s->e has the text. Otherwise return the
+ * error code of the expressions and set *s->e. Exhausted memory of the expressions takes
+ * precedence. */
 static int failure(struct schema *s)
 {
     struct err why;

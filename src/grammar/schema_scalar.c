@@ -1,9 +1,9 @@
 /* schema_scalar.c - a schema's conditions on null, booleans, numbers and strings as regular
  * languages; see schema.h.
  *
- * Each scalar type has a universe, the language of all its values. Its strings are decoded. The
- * numbers have no exponent or, if s->scientific, one digit before the point and an exponent
- * (decimal.h). "Not valid" is the complement within the universe. */
+ * Each scalar type has a universe, the language of all its values. Strings of a universe are
+ * decoded. Its numbers have no exponent or, if s->scientific, one digit before the point and an
+ * exponent (decimal.h). "Not valid" is the complement within the universe. */
 #include "decimal.h"
 #include "format.h"
 #include "regex.h"
@@ -35,16 +35,16 @@ uint32_t lang_universe(struct schema *s, unsigned type)
     return *u;
 }
 
-/* Return the intersection of two languages of a type. The universe is neutral, so it never becomes
- * an operand of AND. */
+/* Return the intersection of two languages of a type. The universe is the neutral element, so it
+ * never becomes an operand of AND. */
 static uint32_t both(struct schema *s, unsigned type, uint32_t a, uint32_t b)
 {
     uint32_t all = lang_universe(s, type);
     return a == all ? b : b == all ? a : expr_and(&s->m.x, a, b);
 }
 
-/* Return the universe without e. Return the operand of e if e is such a complement, so that double
- * negations do not grow. */
+/* Return the universe without e. Return the operand of e if e is a complement of this form, so that
+ * double negations do not grow. */
 static uint32_t complement(struct schema *s, unsigned type, uint32_t e)
 {
     struct exprs *x = &s->m.x;
@@ -60,8 +60,8 @@ static uint32_t complement(struct schema *s, unsigned type, uint32_t e)
 
 /* ---- values ---- */
 
-/* Read a number of the schema in the spelling of its text, because an int64 or a double may be too
- * small for it. Return false if the number has too many digits, or after a failure. */
+/* Read a number of the schema in the spelling of its text, because int64 and double cannot
+ * represent every number. Return false if the number has too many digits, or after a failure. */
 static bool schema_decimal(struct schema *s, const struct json *j, struct decimal *d)
 {
     const uint32_t *known = strmap_get(&s->number_of, (const char *)&j, sizeof j);
@@ -395,7 +395,7 @@ static uint32_t lang_set(struct schema *s, uint32_t set, unsigned type)
 
 enum { INTEGER_DEPTH_MAX = 4 };
 
-/* Return true if a subschema allows no number but integers, as far as its types state that. */
+/* Return true if the types of a subschema show that integers are the only allowed numbers. */
 static bool sub_is_integer(struct schema *s, uint32_t sub, int depth)
 {
     static const char *const lists[] = {"allOf", "anyOf", "oneOf"};
@@ -416,8 +416,8 @@ static bool sub_is_integer(struct schema *s, uint32_t sub, int depth)
     return false;
 }
 
-/* Return true if a schema of the set allows no number but integers. No number then has a fraction.
- * A search that proves this would take milliseconds. */
+/* Return true if a schema of the set allows only integers as numbers, so that no number has a
+ * fraction. A search for a number with a fraction would take milliseconds. */
 static bool has_integers_only(struct schema *s, uint32_t set)
 {
     for (uint32_t i = 0; i < s->set.v[set].n; i++) {
@@ -428,9 +428,9 @@ static bool has_integers_only(struct schema *s, uint32_t set)
 }
 
 /* Return e, the numbers of a set, restricted to their usual spelling. Return e unchanged if no
- * number has one. The restriction bounds the zeros of a model that repeats itself. The result has
- * the numbers of e with few digits (`small`) if e has a number with a fraction (`broken`). It has
- * the integers without a point (`whole`) if e has no such number. */
+ * number has a usual spelling. The restriction limits the zeros that a model can repeat. If e has a
+ * number with a fraction (`broken`), the result has the numbers of e with few digits (`small`).
+ * Otherwise the result has the integers without a point (`whole`). */
 static uint32_t plain_number(struct schema *s, uint32_t set, uint32_t e)
 {
     static const char whole[] = "-?(?:0|[1-9][0-9]{0,18})",

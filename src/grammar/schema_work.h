@@ -47,14 +47,14 @@ bool forms_and_lit(struct schema *s, struct forms *a, uint32_t lit, unsigned typ
 /* Return true if a form has no value, because of the scalars of its required members
  * (schema_prune.c). */
 bool form_fails(struct schema *s, const struct schema_form *f);
-/* Return true if every value of f satisfies g. Only for the form of one negated keyword. False if
- * unknown. */
+/* Return true if every value of f satisfies g. f must be the form of one negated keyword. Return
+ * false if unknown. */
 bool form_implies(struct schema *s, const struct schema_form *f, const struct schema_form *g);
-/* Drop the forms that imply f. Return true if f implies another form. Not for use below an
+/* Drop the forms that imply f. Return true if f implies another form. Do not use it below an
  * unevaluated keyword. */
 bool forms_absorb(struct forms *all, const struct schema_form *f);
 
-/* Take all keywords of w->sub, `type` included (schema_logic.c). */
+/* Take all keywords of w->sub, including `type` (schema_logic.c). */
 bool work_schema(struct schema_work *w);
 /* schema_array.c */
 bool array_keywords(struct schema_work *w);

@@ -1,8 +1,8 @@
 /* tag.c - a recursive descent over the formats of a structural tag; see tag.h.
  *
  * `ends` has the end strings of the tag if a format is the tag's last part. Otherwise `ends` is
- * EXPR_EMPTY. Free text must not contain these strings. `rc` is 0 or an error code, and the
- * functions return it. */
+ * EXPR_EMPTY. Free text must not contain the end strings. Each function returns 0 or an error
+ * code. */
 #include "tag.h"
 
 #include "regex.h"
@@ -48,7 +48,7 @@ static int tag_up(struct tag_parser *p, size_t n, int rc)
     return rc;
 }
 
-/* Reject keys that are not in `known`, a list of words with a space after each. */
+/* Reject keys that are not in `known`, a list of words that each end with a space. */
 static int check_keys(struct tag_parser *p, const struct json *j, const char *known)
 {
     for (void *it = json_first(j); it; it = json_next(j, it)) {
@@ -78,7 +78,7 @@ static struct cfg_item text_part(struct tag_parser *p, const char *text, size_t 
 }
 
 /* Read the strings of a list, or one string, as an alternation. Set *out to EXPR_EMPTY if there are
- * none. Omit empty strings, and count them in *n_empty. */
+ * no strings. Omit empty strings, and count them in *n_empty. */
 static int read_strings(struct tag_parser *p, const struct json *list, const char *key,
                         uint32_t *out, int *n_empty)
 {
@@ -133,7 +133,7 @@ uint32_t tag_text_without(struct exprs *x, uint32_t strings)
 }
 
 /* Return the texts that end with `stop` and contain no string of `excluded`. No string of `stops`
- * ends earlier in them. */
+ * ends earlier in these texts. */
 static uint32_t text_up_to(struct exprs *x, uint32_t stop, uint32_t stops, uint32_t excluded)
 {
     uint32_t all = expr_not(x, EXPR_EMPTY), more = expr_rep(x, expr_range(x, 0, 255), 1, EXPR_INF);
@@ -153,8 +153,8 @@ static uint32_t text_from(struct exprs *x, const char *first)
                     expr_cat(x, expr_bytes(x, first, strlen(first)), expr_not(x, EXPR_EMPTY)));
 }
 
-/* Parse any text. first_not (not of xgrammar): the text does not begin with this string after
- * blanks. */
+/* Parse any text. first_not, an extension of xgrammar's format: string with which the text must not
+ * begin after blanks. */
 static int parse_any_text(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct cfg_item *out)
 {
@@ -273,8 +273,8 @@ static int dispatch_begin(struct tag_parser *p, const struct json *j, uint32_t e
     return read_strings(p, json_field(j, "excludes"), "excludes", &d->excluded, &n_empty);
 }
 
-/* Parse the tags that begin with a trigger, without its n bytes, as an alternation. Parse all tags
- * if n is 0. */
+/* Parse the tags that begin with a trigger, without the trigger's n bytes, as an alternation. Parse
+ * all tags if n is 0. */
 static int tags_after(struct tag_parser *p, const struct json *j, const char *trigger, size_t n,
                       struct cfg_item *out)
 {
@@ -316,8 +316,8 @@ static int check_triggers(struct tag_parser *p, const struct json *j)
     return 0;
 }
 
-/* Parse triggered tags: a dispatch whose strings are the triggers. With at_least_one, a tag comes
- * first. */
+/* Parse triggered tags: a dispatch whose strings are the triggers. If at_least_one is true, the
+ * text begins with a tag. */
 static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t ends,
                            struct cfg_item *out)
 {
@@ -349,7 +349,7 @@ static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t 
 }
 
 /* Parse a dispatch. In contrast to the free text of triggered tags, the free text of a dispatch may
- * contain the end of its tag. `excludes` can prevent this, as in xgrammar. */
+ * contain the end of its tag. `excludes` can exclude the end, as in xgrammar. */
 static int parse_dispatch(struct tag_parser *p, const struct json *j, uint32_t ends,
                           struct cfg_item *out)
 {
@@ -514,7 +514,7 @@ static int parse_token(struct tag_parser *p, const struct json *j, struct cfg_it
     return rc ? rc : token_mark(p, j, out);
 }
 
-/* Parse one token or one character, except the listed tokens. */
+/* Parse a format of one token or one character, except the listed tokens. */
 static int parse_exclude_token(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     const struct json *list = json_field(j, "exclude_tokens");
@@ -557,7 +557,8 @@ static int parse_list(struct tag_parser *p, const struct json *j, bool either, u
     return tag_up(p, at, rc);
 }
 
-/* Parse a repetition of `content`. min -1: read both bounds from j. max -1: no maximum. */
+/* Parse a repetition of `content`. If min is -1, read both bounds from j. If max is -1, there is no
+ * maximum. */
 static int parse_repeat(struct tag_parser *p, const struct json *j, int64_t min, int64_t max,
                         uint32_t ends, struct cfg_item *out)
 {
@@ -607,7 +608,7 @@ static int parse_type(struct tag_parser *p, const struct json *j, const char *ty
         /* a format whose end depends on the text after it */
         int (*open)(struct tag_parser *p, const struct json *j, uint32_t ends,
                     struct cfg_item *out);
-        int64_t min, max; /* a repetition, if there is no function */
+        int64_t min, max; /* bounds of a repetition; used if there is no function */
     } types[] = {
         {"const_string", .closed = parse_const},
         {"json_schema", .closed = parse_schema},
@@ -674,7 +675,7 @@ static int put_schema(struct tag_parser *p, const struct json *schema, size_t i,
     return 0;
 }
 
-/* Parse the old form, {structures, triggers}: write it as triggered tags and parse these. */
+/* Parse the old form, {structures, triggers}, by conversion to triggered tags. */
 static int parse_old(struct tag_parser *p, const struct json *j, struct cfg_item *out)
 {
     const struct json *list = json_field(j, "structures");

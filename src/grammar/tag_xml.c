@@ -6,8 +6,9 @@
  * allowed between members and around JSON values.
  *
  * In a nested style, lists and objects are also members between marks. The parser searches for the
- * first closing mark of a name. So a value is JSON if its members would need the name of an
- * enclosing member. It is also JSON if its members are optional, or if their types are unknown. */
+ * first closing mark of a name. Therefore a value is JSON if its members would need the name of an
+ * enclosing member. A value is also JSON if its members are optional, or if their types are
+ * unknown. */
 #include "tag.h"
 
 #include "regex.h"
@@ -15,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DEPTH_MAX: maximum depth of nested members. NAME_BYTES_MAX: maximum length of their names.
- * ITEM_MAX: maximum of minItems and maxItems. MEMBER_MAX: maximum number of members, because
- * references may multiply them. */
+/* DEPTH_MAX: maximum depth of nested members. NAME_BYTES_MAX: maximum length of the names of
+ * members. ITEM_MAX: maximum of minItems and maxItems. MEMBER_MAX: maximum number of members;
+ * references may multiply members. */
 enum { DEPTH_MAX = 8, NAME_BYTES_MAX = 256, ITEM_MAX = 2000, MEMBER_MAX = 4000 };
 
 /* Maximum length of white space in bytes, and of white space in generated text (opt.plain). */
@@ -25,12 +26,13 @@ enum { SPACE_MAX = 200, SPACE_PLAIN_MAX = 8 };
 
 /* Marks of a style. The mark after a name depends on the type of the value, string or JSON. */
 static const struct style {
-    /* static; behind_name_json: mark if the value is not a string; NULL: behind_name */
+    /* static; behind_name_json: mark after a name if the value is not a string; NULL:
+     * behind_name */
     const char *name, *open, *behind_name, *behind_name_json, *close;
     const char *verbatim[2]; /* optional marks around a string, static; NULL if none */
-    bool lines;          /* true: a line break after and before the marks is no part of a string */
-    bool nested;         /* true: the name and ">" follow `close` */
-    const char *without; /* text that no string contains, static; NULL: `close` */
+    bool lines;              /* true: a line break next to a mark is not part of a string */
+    bool nested;             /* true: the name and ">" follow `close` */
+    const char *without;     /* text that no string contains, static; NULL: `close` */
 } STYLES[] = {
     {.name = "qwen_xml", .open = "<parameter=", .behind_name = ">", .close = "</parameter>"},
     {.name = "qwen3_coder_xml",
@@ -92,7 +94,7 @@ static uint32_t mark_expr(struct xml *x, const char *mark)
     return expr_cat(&x->p->g->m.x, x->token_expr, text_expr(x, mark + n));
 }
 
-/* Return the text that ends a value, so that no string contains it. */
+/* Return the text that ends a value, which no string may contain. */
 static const char *ends_value(const struct style *s)
 {
     return s->without ? s->without : s->close;
@@ -112,8 +114,8 @@ static const struct json *resolve_ref(struct xml *x, const struct json *sub)
     return ref ? NULL : sub;
 }
 
-/* Return 1 if all values of this schema are strings, 0 if no value is one. -1 if some values are
- * strings, or if the type is unknown. */
+/* Return 1 if all values of this schema are strings, and 0 if no value is a string. Return -1 if
+ * some values are strings, or if the type is unknown. */
 static int is_string(const struct json *sub)
 {
     const struct json *type = json_field(sub, "type"), *list = json_field(sub, "enum"),
@@ -206,7 +208,7 @@ static int string_value(struct xml *x, const struct json *sub, uint32_t *out)
     return 0;
 }
 
-/* Get a value that is not a string: JSON by its own schema, with the definitions of the whole
+/* Get a value that is not a string: JSON by its schema, with the definitions of the whole
  * schema. */
 static int json_value(struct xml *x, const struct json *sub, struct cfg_item *out)
 {
@@ -370,7 +372,7 @@ static bool may_nest(struct xml *x, const char *key, const struct json *sub)
     return ok;
 }
 
-/* Return true if a value with this schema is an object of nested members, at least one. */
+/* Return true if a value with this schema is an object of at least one nested member. */
 static bool is_nested_object(struct xml *x, const struct json *what)
 {
     const struct json *properties = json_field(what, "properties");
@@ -449,7 +451,7 @@ int tag_xml(struct tag_parser *p, const struct json *schema, const char *style, 
                         json_kind_name(json_kind(schema)));
     struct byteset space = {{0}};
     for (const char *c = " \t\r\n"; *c; c++) byteset_add(&space, (uint8_t)*c);
-    /* bounded, so that a model cannot repeat blanks without end */
+    /* the white space is bounded, so that a model cannot repeat blanks without end */
     x.space = expr_rep(&p->g->m.x, expr_set(&p->g->m.x, &space), 0,
                        p->o->schema.plain ? SPACE_PLAIN_MAX : SPACE_MAX);
     int64_t id = token && p->o->token ? p->o->token(p->o->token_arg, token, strlen(token)) : -1;

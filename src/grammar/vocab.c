@@ -64,7 +64,7 @@ static bool add_siblings(struct builder *b, size_t from, size_t to, uint32_t dep
     return true;
 }
 
-/* Return true if the n nodes from `at` on are those of words. */
+/* Return true if the n nodes from `at` on are nodes of words. */
 static bool are_words(const struct vocab_trie *t, uint32_t at, uint32_t n)
 {
     bool all = true;
@@ -73,12 +73,12 @@ static bool are_words(const struct vocab_trie *t, uint32_t at, uint32_t n)
 }
 
 /* Add the nodes below the sorted entries [from, to), which share their first `depth` bytes. word:
- * these bytes are letters or digits. Set *n to the number of these nodes without a parent among
- * them. The recursion is at most as deep as the longest token. */
+ * these bytes are letters or digits. Set *n to the number of the added nodes whose parent is not an
+ * added node. The recursion is at most as deep as the longest token. */
 static bool add_nodes(struct builder *b, size_t from, size_t to, uint32_t depth, bool word,
                       uint32_t *n)
 {
-    /* an entry without further bytes is a value of the parent */
+    /* an entry without further bytes is a value of its parent */
     while (from < to && b->v[from].n == depth) from++;
     uint32_t at = b->t->n, n_child;
     if (!add_siblings(b, from, to, depth, n)) return false;
@@ -171,8 +171,8 @@ static int more(int a, int b)
     return a > b ? a : b;
 }
 
-/* Add a token to its class. Classes remain sorted if tokens are added in the order of s->all. The
- * rests do not remain sorted. Return false if memory is exhausted. */
+/* Add a token to its class. Classes remain sorted if tokens are added in the order of s->all, but
+ * the rests do not. Return false if memory is exhausted. */
 static bool sort_token(struct vocab *v, struct sorted *s, struct entry e)
 {
     const size_t n = e.n;

@@ -1,17 +1,18 @@
 /* vocab.h - private to grammar: the byte strings of a tokenizer's tokens, ordered for masks. The
  * vocabulary is made once per tokenizer and is immutable.
  *
- * Most masks are needed inside JSON strings, which allow nearly every token. So tokens are divided
- * by their effect in a JSON string:
+ * Most masks are needed inside JSON strings, which allow nearly every token. Therefore tokens are
+ * divided by their effect in a JSON string:
  *
- *   plain    whole characters that are unescaped in a JSON string; by their number of characters
- *   closing  plain characters, a quote, then any bytes; there are few different rests after the
- *            quote
+ *   plain    whole characters that are unescaped in a JSON string; divided by the number of
+ *            characters
+ *   closing  plain characters, a quote, then any bytes; the number of different rests after the
+ *            quote is small
  *   other    backslashes, control characters, pieces of characters
  *
- * A state that accepts any plain character accepts all plain tokens together (a bit set). Only the
- * rests of closing tokens are walked. The idea is from llguidance's slices. The division at the
- * quote is new. Any thread. */
+ * A state that accepts any plain character accepts all plain tokens together (a bit set). The walk
+ * then visits only the rests of closing tokens. The division into classes is derived from
+ * llguidance's slices, which do not divide tokens at the quote. Any thread. */
 #ifndef QUOTH_GRAMMAR_VOCAB_H
 #define QUOTH_GRAMMAR_VOCAB_H
 
@@ -19,15 +20,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The children of a node are adjacent, because a walk examines all of them and most are dead. In
- * depth-first order each sibling would be a cache miss. Blocks of siblings are in depth-first
- * order. */
+/* The children of a node are adjacent, because a walk examines all of them and most are dead. If
+ * nodes were in depth-first order, each sibling would be a cache miss. Blocks of siblings are in
+ * depth-first order. */
 struct vocab_trie {
     struct trie_node {
         /* children trie.node[child, child + n_child), and byte of the edge to the node */
         uint32_t child : 24, byte : 8;
-        /* n_child: number of children. word: true if the node's values and those below it are
-         * words. n: number of values, trie.value[first, first + n). */
+        /* n_child: number of children. word: true if the values of the node and of all nodes below
+         * it are words. n: number of values, trie.value[first, first + n). */
         uint32_t n_child : 9, word : 1, n : 22;
         uint32_t first;
     } * node; /* owned; nodes; the first n_root nodes have no parent */
