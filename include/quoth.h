@@ -19,12 +19,12 @@
  *
  * Threads. Several threads may use a quoth_model concurrently. Only one thread at a time may use a
  * quoth_queue. Different queues of one model are independent. Any thread may call quoth_cancel, and
- * the functions without a model. A process that has opened a model must not use it in a forked
- * child.
+ * functions without a quoth_model argument. A process that has opened a model must not use it in a
+ * forked child.
  *
- * Ownership. Memory returned through char ** or int32_t ** is owned by the caller and freed with
- * quoth_free. Pointers in an event are valid until the next quoth_poll or quoth_queue_close of its
- * queue. All arguments are borrowed for the call.
+ * Ownership. The caller owns memory that is returned through char ** or int32_t **, and frees it
+ * with quoth_free. Pointers in an event are valid until the next quoth_poll or quoth_queue_close of
+ * its queue. All arguments are borrowed for the call.
  *
  * Errors. A function that can fail returns 0 or a negative quoth_status, and writes a sentence to
  * error[0, n_error). The sentence is NUL-terminated, and truncated if it does not fit. error NULL
@@ -72,20 +72,21 @@ QUOTH_API const char *quoth_version(void);
 
 QUOTH_API void quoth_free(void *p); /* free memory of the library; p may be NULL */
 
-/* Return the name of the field that caused the last failure on this thread. It is an option, a
- * parameter or a member of a conversation, "" if none. Valid until the next call on this thread. */
+/* Return the name of the field that caused the last failure on this thread. The field is an option,
+ * a parameter or a member of a conversation; "" if none. The text is valid until the next call on
+ * this thread. */
 QUOTH_API const char *quoth_error_field(void);
 
 /* Return the sampling parameters as a JSON list of objects, owned by the caller, for quoth_free;
  * NULL if memory ran out. Each object has name, type (JSON Schema's), default (null: no default)
- * and description. An object of a number may also have range (a text such as "in (0, 1]"), minimum
- * or exclusiveMinimum, and maximum. `also` is another legal value, outside the range. */
+ * and description. The object of a number may also have range (a text such as "in (0, 1]"), minimum
+ * or exclusiveMinimum, and maximum. The member `also` is another legal value, outside the range. */
 QUOTH_API char *quoth_params(void);
 
 /* ---- models ---- */
 
-/* An option, with its name and value as on the command line. Names have `-` or `_`, such as
- * "max-model-len" or "kv_cache_dtype". `quoth help batch` lists all options. */
+/* An option, with the name and the value of a flag of the command line. Names have `-` or `_`, such
+ * as "max-model-len" or "kv_cache_dtype". `quoth help batch` lists all options. */
 typedef struct quoth_option {
     const char *key, *value;
 } quoth_option;
@@ -93,11 +94,12 @@ typedef struct quoth_option {
 /* Open a model: a .gguf file, a Hugging Face folder, or a llama2.c .bin file. The caller owns *out,
  * for quoth_close; NULL after a failure. After a success, the model is ready for requests.
  *   options   [n_option]; a later option replaces an earlier option of the same key
- * QUOTH_ERR_ARG for an unknown option, a value out of range, or another kind of file.
- * QUOTH_ERR_MISSING if a file, tensor or key is absent. QUOTH_ERR_FORMAT if a file violates its
- * format. QUOTH_ERR_UNSUPPORTED for an architecture, number format or device that is not supported.
- * QUOTH_ERR_LIMIT if the model or its KV pages do not fit in memory. QUOTH_ERR_IO,
- * QUOTH_ERR_MEMORY. Any thread; concurrent calls may plan for the same free memory. */
+ * Return QUOTH_ERR_ARG for an unknown option, a value out of range, or another kind of file.
+ * Return QUOTH_ERR_MISSING if a file, tensor or key is absent, or QUOTH_ERR_FORMAT if a file
+ * violates its format. Return QUOTH_ERR_UNSUPPORTED for an architecture, number format or device
+ * that is not supported. Return QUOTH_ERR_LIMIT if the model or its KV pages do not fit in memory.
+ * Other errors are QUOTH_ERR_IO and QUOTH_ERR_MEMORY. Any thread; concurrent calls may plan for the
+ * same free memory. */
 QUOTH_API int quoth_open(quoth_model **out, const char *path, const quoth_option *options,
                          size_t n_option, char *error, size_t n_error);
 
@@ -113,8 +115,8 @@ QUOTH_API char *quoth_info(const quoth_model *m);
  * memory ran out. Any thread. */
 QUOTH_API char *quoth_stats(const quoth_model *m);
 
-/* Return the engine's statistics in Prometheus' text format, under vLLM's names. The text is owned
- * by the caller, for quoth_free; NULL if memory ran out. Any thread. */
+/* Return the engine's statistics in Prometheus' text format, under vLLM's names. The caller owns
+ * the text and frees it by quoth_free; NULL if memory ran out. Any thread. */
 QUOTH_API char *quoth_metrics(const quoth_model *m);
 
 /* Remove the cached prefixes, so later requests recompute their prompts. Running requests are not
@@ -162,9 +164,9 @@ QUOTH_API int quoth_apply_chat_template(const quoth_model *m, const char *chat, 
 /* Compute a body of an endpoint that generates no text, and wait for the answer.
  *   url     "/v1/score", "/v1/rerank", "/classify", "/pooling", "/v1/embeddings"
  *   body    JSON, as a client sends it to `quoth serve`
- *   *text   the answer's JSON, for quoth_free; NULL after a failure
- * Any thread. QUOTH_ERR_MISSING for another url, QUOTH_ERR_BUSY if too many requests wait;
- * otherwise the errors of the endpoint. */
+ *   *text   the answer's JSON, owned by the caller, for quoth_free; NULL after a failure
+ * Any thread. Return QUOTH_ERR_MISSING for another url, QUOTH_ERR_BUSY if too many requests wait,
+ * or the errors of the endpoint. */
 QUOTH_API int quoth_pool(const quoth_model *m, const char *url, const char *body, char **text,
                          size_t *n_text, char *error, size_t n_error);
 
@@ -178,41 +180,43 @@ typedef struct quoth_request {
     const int32_t *prompt_ids; /* token ids to continue [n_prompt_id] */
     size_t n_prompt_id;
     const char *chat; /* conversation as for quoth_apply_chat_template */
-    /* JSON object of parameters; NULL: no parameters. Names and defaults are vLLM's, except for
-     * defaults that the model's authors recommend. Unknown names are an error; null means absent.
-     * The object may have the sampling parameters of quoth_params, and:
+    /* JSON object of parameters; NULL: no parameters. Names and defaults are the same as in vLLM,
+     * except for defaults that the model's authors recommend. Unknown names are an error. A value
+     * of null has the effect of an absent member. The object may have the sampling parameters of
+     * quoth_params, and:
      *   n (default 1), best_of, use_beam_search, length_penalty
      *   max_tokens (default 16), stop, skip_special_tokens, include_stop_str_in_output
      *   logprobs, prompt_logprobs [0, 20]
-     *   timeout: seconds; the answer then ends with the tokens generated so far
+     *   timeout: seconds after which the answer ends with the tokens generated so far
      *   one of response_format, structured_outputs ({"json": SCHEMA}, regex, choice, grammar or
      *   json_object), json_schema and grammar, which constrains answers; quoth_submit compiles
-     * it */
+     *   it */
     const char *params;
     /* Pooling method of an embedding request; NULL: the request generates tokens. params of an
-     * embedding request may contain no sampling. The embedding is the pooled final hidden states.
-     * Methods are "mean", "last", "first" and "auto" (the model file's pooling, otherwise last). */
+     * embedding request may contain no sampling parameters. The embedding is the pooled final
+     * hidden states. Methods are "mean", "last", "first" and "auto" (the model file's pooling,
+     * otherwise last). */
     const char *pooling;
 } quoth_request;
 
 /* Return a queue, for quoth_queue_close; NULL if memory ran out. Any thread. */
 QUOTH_API quoth_queue *quoth_queue_open(quoth_model *m);
-/* Cancel the queue's requests, wait until they have ended, for at most one step, and free q. q may
- * be NULL. The queue's thread. */
+/* Cancel the queue's requests, wait at most one step until the requests have ended, and free q. q
+ * may be NULL. The queue's thread. */
 QUOTH_API void quoth_queue_close(quoth_queue *q);
 
 /* Submit r, which is copied. A submitted request gets exactly one QUOTH_EVENT_DONE, except if the
- * queue is closed first. *id identifies the request in events. It is set on success only. id may be
- * NULL. QUOTH_ERR_BUSY if too many requests wait, or requests or grammars hold too much memory:
- * poll, then retry. QUOTH_ERR_LIMIT if the request can never fit, such as a prompt longer than the
- * context. QUOTH_ERR_ARG for an invalid field or parameter. QUOTH_ERR_FORMAT for a malformed JSON
- * or grammar. QUOTH_ERR_UNSUPPORTED for parameters that are not supported, or not together.
- * QUOTH_ERR_MEMORY. The queue's thread. */
+ * queue is closed first. *id identifies the request in events. *id is set on success only. id may
+ * be NULL. Return QUOTH_ERR_BUSY if too many requests wait, or requests or grammars hold too much
+ * memory: poll, then retry. Return QUOTH_ERR_LIMIT if the request can never fit, such as a prompt
+ * longer than the context. Return QUOTH_ERR_ARG for an invalid field or parameter, or
+ * QUOTH_ERR_FORMAT for a malformed JSON or grammar. Return QUOTH_ERR_UNSUPPORTED for parameters or
+ * combinations that are not supported, or QUOTH_ERR_MEMORY. The queue's thread. */
 QUOTH_API int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *error,
                            size_t n_error);
 
-/* End a request early. Its QUOTH_EVENT_DONE then has finish_reason "abort". Finished and unknown
- * ids are ignored. Any thread. */
+/* End a request early. The QUOTH_EVENT_DONE of the request has finish_reason "abort". Finished and
+ * unknown ids are ignored. Any thread. */
 QUOTH_API void quoth_cancel(quoth_model *m, uint64_t id);
 
 enum quoth_event_kind {
@@ -256,18 +260,18 @@ typedef struct quoth_event {
      * token has no TOKEN event, but n_output_token includes it. */
     int32_t end_token;
     double queue_s, prefill_s, decode_s;
-    /* embedding, [n_embedding], normalized to length 1. Only for DONE with finish_reason "length"
-     * of a request with `pooling`; otherwise NULL */
+    /* embedding, [n_embedding], normalized to length 1. Set only for DONE with finish_reason
+     * "length" of a request with `pooling`; otherwise NULL */
     const float *embedding;
     size_t n_embedding;
 } quoth_event;
 
-/* Return the next event of any request of this queue, valid until the next quoth_poll. NULL if no
- * event arrived within timeout_ms (0: do not wait, < 0: no limit), if no request is pending, or
- * after quoth_wake. The queue's thread. */
+/* Return the next event of any request of this queue, valid until the next quoth_poll. Return NULL
+ * if no event arrived within timeout_ms (0: do not wait, < 0: no limit), if no request is pending,
+ * or after quoth_wake. The queue's thread. */
 QUOTH_API const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms);
 
-/* Let the waiting call of quoth_poll return NULL, or the next call that would wait. Any thread. */
+/* Make the waiting call of quoth_poll return NULL, or the next call that would wait. Any thread. */
 QUOTH_API void quoth_wake(quoth_queue *q);
 
 /* Return the number of requests without QUOTH_EVENT_DONE. The queue's thread. */

@@ -1,15 +1,15 @@
 /* adaptive.c - adaptive-p: prefer tokens whose probability is near a target (MrJackSpade; llama.cpp
  * pull request 17927).
  *
- *   target  t = 2 * adaptive_target - mean, in [0, 1]; mean is that of the probabilities of earlier
- *           tokens, in which each older token weighs adaptive_decay times the next one
+ *   target  t = 2 * adaptive_target - mean, in [0, 1]; mean is the mean probability of earlier
+ *           tokens, in which each token has adaptive_decay times the weight of the next token
  *   change  with p the probability of a candidate and d = |p - t| / 0.3:
  *           its weight becomes exp(-10 d^2 / (1 + d))
- *   learn   the mean receives the probability p of the accepted token; it begins as the target with
- *           the weight 1 / (1 - adaptive_decay)
+ *   learn   the mean receives the probability p of the accepted token; the initial mean is the
+ *           target, with the weight 1 / (1 - adaptive_decay)
  *
- * The stage is the last one, because its weights are no function of the logits. The mean changes at
- * the acceptance of the picked token, as in mirostat.c. */
+ * The stage is the last stage, because its weights are not a function of the logits. The mean
+ * changes when the picked token is accepted, as in mirostat.c. */
 #include "sample_impl.h"
 #include "sample_math.h"
 

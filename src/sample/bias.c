@@ -2,9 +2,9 @@
  *
  *   logit_bias  (OpenAI API) logit += bias; -100 forbids
  *   bad_words   (vLLM; Hugging Face's NoBadWordsLogitsProcessor) the last token of a word is
- *               forbidden if the history, with the prompt, ends with all the others
+ *               forbidden if the history (prompt included) ends with all its other tokens
  *   allowed     (vLLM's allowed_token_ids) all other tokens are forbidden
- *   min_tokens  (vLLM) before that many tokens, end-of-generation and stop tokens are forbidden
+ *   min_tokens  (vLLM) end-of-generation and stop tokens are forbidden before min_tokens tokens
  *
  * ignore_eos (vLLM) forbids no token. An end-of-generation token may be picked, and the engine
  * continues. The stages edit only the logits of tokens in the samplers' shared lists (lists.c). */

@@ -1,13 +1,13 @@
 /* cand.c - the scratch of a pick: a row of logits, then candidates and their weights.
  *
- * The passes over all tokens determine the speed, because a cut usually leaves some dozens of 150 k
- * tokens. The survey computes maxima of blocks of 64 logits, at memory speed. Only the few blocks
- * that reach a cut's floor are read if the floor is known in advance (greedy, top-k, min-p). Other
- * cuts need the total of the whole distribution: top-p, typical-p, mirostat, or no cut. Such cuts
- * compute exp of all logits, at four times the cost. Even then, only the remaining tokens are
- * copied.
+ * The passes over all tokens determine the speed, because a cut usually leaves fewer than 100 of
+ * 150 k tokens. The survey computes maxima of blocks of 64 logits, at memory speed. Only the few
+ * blocks that reach a cut's floor are read if the floor is known in advance (greedy, top-k, min-p).
+ * Other cuts need the total of the whole distribution: top-p, typical-p, mirostat, or no cut. These
+ * cuts compute exp of all logits, which takes four times as long. Also with these cuts, only the
+ * remaining tokens are copied.
  *
- * Written order of the sums: row_exp's (kern.h), over the tokens of the row or of the list. */
+ * row_exp (kern.h) defines the order of the sums over the tokens of the row or of the list. */
 #include "sample_impl.h"
 
 #include "base/check.h"
@@ -141,7 +141,8 @@ void cand_keep_cut(struct sample_work *w, const float *key, struct cut cut)
     list_keep(w, key, cut.floor, cut.n_tie);
 }
 
-/* Both cuts are prefixes of the candidates in one order, so the longer one contains the other. */
+/* The two cuts are prefixes of the candidates in the same order, so the longer prefix contains the
+ * shorter one. */
 struct cut cand_cut_at_least(struct sample_work *w, const float *key, struct cut cut, int n_min)
 {
     if (n_min <= 1) return cut;

@@ -2,14 +2,14 @@
  *
  * A sampler is made once per sequence, with only the stages that its parameters need. A plain
  * greedy sampler has no stages. The pick of a greedy sampler is one pass over the logits.
- * stages.def lists the stages in order. struct stage is in sample_impl.h. A request may have
- * another order (order.c). The weights are exp((logit - max) / temperature). So no logit overflows,
- * and stages before the cuts process raw logits. The stage of the temperature only sets the value
- * for the stages after it. Without an order, all cuts have the request's temperature.
+ * stages.def lists the stages in order. sample_impl.h has struct stage. A request may have another
+ * order (order.c). The weights are exp((logit - max) / temperature). With this formula no logit
+ * overflows, and stages before the cuts process raw logits. The stage of the temperature only sets
+ * the value for later stages. Without an order, all cuts have the request's temperature.
  *
- * Random numbers are Philox of (seed, choice, position, draw). race.c draws a token. The position
- * is the number of accepted output tokens. So other sequences of the batch, or a repeated pick, do
- * not change a token. */
+ * Random numbers are values of the generator Philox for (seed, choice, position, draw). race.c
+ * draws a token. The position is the number of accepted output tokens. Therefore other sequences of
+ * the batch, or a repeated pick, do not change a token. */
 #include "sample_impl.h"
 
 #include "base/check.h"
@@ -46,8 +46,8 @@ static bool add_if_wanted(struct sampler *s, const struct stage *st)
     return !stage_serves(st, &s->p) || link_add(s, st);
 }
 
-/* Add the stages that an order does not place and that edit, then those of the order, then the
- * others. Mirostat replaces the cuts of an order. */
+/* Add the edit stages that are not part of an order, then the stages of the order, then all other
+ * stages. Mirostat replaces the cuts of an order. */
 static bool chain_build(struct sampler *s)
 {
     bool ok = true, ordered = s->p.n_order >= 0;
@@ -200,7 +200,8 @@ unsigned sampler_forbidding(const struct sampler *s, struct sample_work *w, cons
     return found;
 }
 
-/* Compute logprobs of the distribution after all stages. That of a greedy pick has one token. */
+/* Compute logprobs of the distribution after all stages. The distribution of a greedy pick has one
+ * token. */
 static void post_logprobs(const struct sampler *s, struct sample_work *w, int32_t id,
                           struct pick *out)
 {

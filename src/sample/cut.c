@@ -1,11 +1,12 @@
-/* cut.c - the cuts that keep the best part of the distribution.
+/* cut.c - the cuts that keep the most likely part of the distribution.
  *
  * p is the softmax of logit / temperature over the candidates of the earlier cuts. Each cut keeps
- * at least one candidate, and the last three at least min_keep. Ties go to the lower ids.
+ * at least one candidate, and the last three at least min_keep. Lower ids go first in ties.
  *
  *   top_n_sigma  (Tang et al. 2024) logit >= max - n * sigma; sigma is the standard deviation
- *                (population) of the logits that are not forbidden. Independent of temperature.
- *   top_k        (Fan et al. 2018) the k most likely
+ *                (population) of the logits that are not forbidden. The result does not depend on
+ *                the temperature.
+ *   top_k        (Fan et al. 2018) the k most likely tokens
  *   typical_p    (Meister et al. 2022) in ascending order of |-ln p - entropy|, computed in float:
  *                the shortest prefix whose probabilities sum to at least typical_p
  *   top_p        (Holtzman et al. 2019) in descending order of p: the shortest prefix that sums to
@@ -65,8 +66,9 @@ static bool typical_p_wanted(const struct sample_params *p)
 }
 
 /* Compute the keys of the order. With x = logit / temperature and p = e^x / Z: -ln p - entropy =
- * (ln Z - x) - (ln Z - E[x]) = E[x] - x. So a key needs neither a logarithm nor a division by the
- * temperature. The loop processes whole blocks, for SIMD. The arrays have room for whole blocks. */
+ * (ln Z - x) - (ln Z - E[x]) = E[x] - x. Therefore a key needs neither a logarithm nor a division
+ * by the temperature. The loop processes whole blocks, for SIMD. The arrays have room for whole
+ * blocks. */
 static void typical_keys(struct sample_work *w)
 {
     double expected = w->kern.row_product(w->logit, w->max, w->weight, 0, w->n) / w->total;
@@ -96,8 +98,8 @@ static bool top_p_wanted(const struct sample_params *p)
 }
 
 /* Gather the tokens of the row with the highest weights until they reach the target. First gather
- * the tokens within 4 temperatures of the best logit (e^-4 of its weight), then within 8, then 16,
- * and so on. Only hundreds of 150 k tokens must then be searched. */
+ * the tokens within 4 temperatures of the highest logit (e^-4 of its weight), then within 8, then
+ * 16, and so on. With this method, the search processes only hundreds of 150 k tokens. */
 static void gather_mass(struct sample_work *w, const struct sampler *s, double target)
 {
     const float *row = w->row;

@@ -1,16 +1,16 @@
 /* dry.c - DRY, "don't repeat yourself": penalize the token that would continue a repetition.
  *
- * The formula is p-e-w's (text-generation-webui, pull request 5677), as generalized in llama.cpp.
- * The window is the last dry_penalty_last_n tokens of the history. The token after an earlier
- * occurrence of the last L tokens of the window would lengthen the repetition. The penalty of the
- * largest such L, if it is at least dry_allowed_length:
+ * The formula is by p-e-w (text-generation-webui, pull request 5677), in the generalized form of
+ * llama.cpp. The window is the last dry_penalty_last_n tokens of the history. If the last L tokens
+ * of the window occurred earlier, the token after that occurrence would lengthen the repetition.
+ * The penalty of the largest such L, if it is at least dry_allowed_length:
  *
  *     logit(token) -= multiplier * base^(L - allowed_length)
  *
  * A repetition never extends back across a sequence breaker (default newline, colon, quote, star).
  * A token that contains a whole breaker is never penalized. Breakers are matched in the bytes of
- * the history as they arrive. So a breaker that spans several tokens takes effect after the last of
- * them.
+ * the history as they arrive. Therefore a breaker that spans several tokens takes effect after the
+ * last of these tokens.
  *
  * All values of L are the Z-function of the reversed window. The Z-function takes linear time for
  * every text. */
@@ -116,7 +116,7 @@ static void repeat_lengths(int32_t *length, const int32_t *last, int n)
     }
 }
 
-/* Return base^exponent by plain multiplications. It may be infinite. */
+/* Return base^exponent by plain multiplications. The result may be infinite. */
 static double power(double base, int exponent)
 {
     double y = 1;
@@ -144,8 +144,8 @@ static int32_t continuing(const struct sampler *s, int k)
 
 /* Penalize each token that continues a repetition of at least `allowed` tokens, by the length of
  * its longest repetition. Clamp lengths to `length_max`, because longer repetitions would cross a
- * breaker. longest[] is uninitialized scratch. longest[id] is the length plus 1, and 0 after the
- * token is processed. */
+ * breaker. longest[] is uninitialized scratch. longest[id] is the length of the longest repetition
+ * plus 1, and 0 after the token is processed. */
 static void penalize_all(const struct dry *d, const struct sampler *s, struct sample_work *w, int n,
                          int length_max)
 {

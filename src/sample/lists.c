@@ -4,8 +4,8 @@
  *   sample_params --sample_lists_open: copied--> lists <--references-- samplers of choices, prompts
  *
  * A body of a megabyte may contain 128 choices or 2,048 prompts. Memory per sampler and time per
- * pick must not grow with the lists. So bad words are sorted by their second-to-last token. A pick
- * reads only the words whose second-to-last token is the history's last token.
+ * pick must not grow with the lists. Therefore bad words are sorted by their second-to-last token.
+ * A pick reads only the words whose second-to-last token is the history's last token.
  *
  * The lists are immutable after sample_lists_open, so any thread may read them. */
 #include "sample_impl.h"
@@ -18,8 +18,8 @@ static int compare_words(const void *a, const void *b)
     return x->before < y->before ? -1 : x->before > y->before;
 }
 
-/* Copy the bad words. Single tokens are always forbidden. Longer words are sorted by their token
- * before the last, so that a pick searches only words that may end now. */
+/* Copy the bad words. Single tokens are always forbidden. Longer words are sorted by their
+ * second-to-last token, so that a pick searches only words that may end at this position. */
 static bool copy_words(struct sample_lists *l, const struct sample_params *p)
 {
     size_t n = (size_t)p->n_bad_word;
@@ -109,7 +109,7 @@ static bool copy_all(struct sample_lists *l, const struct sample_params *p,
 
 /* ---- check that a token is permitted ---- */
 
-/* Remove a token from the set. Return 1 if the token was in the set, else 0. */
+/* Remove a token from the set. Return 1 if the token was in the set, otherwise 0. */
 static int take_out(uint32_t *set, int32_t id)
 {
     uint32_t bit = (uint32_t)1 << id % 32;

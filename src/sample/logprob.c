@@ -1,10 +1,10 @@
 /* logprob.c - log probabilities of the model's own distribution.
  *
- * The result is the log-softmax of the raw logits, before any stage, mask or temperature. This is
- * the definition of the OpenAI API and the default of vLLM. Rank 1 is the most likely token. Ties
- * are ranked by id, so that ranks agree with top[]. Tokens whose logit is -inf or NaN have logprob
- * -inf and are never in top[], unless the request names them (logprob_token_ids). With post_logprob
- * the result is the distribution after all stages. */
+ * The result is the log-softmax of the raw logits, before any stage, mask or temperature. The
+ * OpenAI API defines logprobs in this way, and vLLM does so by default. Rank 1 is the most likely
+ * token. Ties are ranked by id, so that ranks agree with top[]. Tokens whose logit is -inf or NaN
+ * have logprob -inf and are never in top[], unless the request names them (logprob_token_ids). With
+ * post_logprob, the result is for the distribution after all stages. */
 #include "sample_impl.h"
 
 #include "base/check.h"
@@ -53,7 +53,7 @@ static int top_sort(const struct sample_work *w, struct logprob *top, double log
     return w->n;
 }
 
-/* Insert a logprob into top[n] in descending order. Equal ones keep their order. */
+/* Insert a logprob into top[n] in descending order. Equal logprobs keep their order. */
 static void insert(struct logprob *top, int n, struct logprob one)
 {
     int at = n;
@@ -113,8 +113,9 @@ static void rank_draw(const struct sample_work *w, int at, struct pick *out)
     for (int i = 0; i < out->n_top; i++) out->top[i].rank = i + 1;
 }
 
-/* The candidates are gathered after the draw, because the sums of a list may differ from those of
- * the row. A stage that changes weights has left a list with them. */
+/* The candidates are gathered after the draw, because the sums of a list may differ from the sums
+ * of the row. After a stage that changes weights, the candidates are already a list with these
+ * weights. */
 void logprobs_of_draw(struct sample_work *w, int32_t id, int n_logprob, struct pick *out)
 {
     if (w->row) {

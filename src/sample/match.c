@@ -2,8 +2,8 @@
  * one by one.
  *
  * Stop strings (stop.c) and DRY's sequence breakers (dry.c) use the automaton. Stop strings and
- * breakers may extend over any number of tokens. One automaton per string is smaller and simpler
- * than a joint automaton, because a list of stop strings is short. */
+ * breakers may extend over any number of tokens. Lists of stop strings are short, so one automaton
+ * per string is smaller and simpler than a common automaton. */
 #include "sample_impl.h"
 
 static void match_advance(struct match *m, char c)

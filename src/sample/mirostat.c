@@ -1,13 +1,14 @@
-/* mirostat.c - keep the surprise (-log2 p) of the picked tokens at tau bits. It is mirostat 2 (Basu
- * et al. 2021, "Mirostat: a neural text decoding algorithm that directly controls perplexity").
+/* mirostat.c - keep the surprise (-log2 p) of the picked tokens at tau bits. The algorithm is
+ * mirostat 2 (Basu et al. 2021, "Mirostat: a neural text decoding algorithm that directly controls
+ * perplexity").
  *
  *   cut    remove candidates with a surprise above mu, except the most likely candidate
  *   draw   draw from the remaining candidates; s = surprise of the picked token, with p
  *          renormalized over the remaining candidates (as in llama.cpp)
  *   learn  mu -= eta * (s - tau), from mu = 2 tau
  *
- * mu changes at the acceptance of the picked token, not at the pick. So a repeated pick, or a pick
- * whose token is replaced, has no effect. */
+ * mu changes when the picked token is accepted, not at the pick. Therefore a repeated pick, or a
+ * pick whose token is replaced, has no effect. */
 #include "sample_impl.h"
 #include "sample_math.h"
 
@@ -39,15 +40,15 @@ static int heaviest(const struct sample_work *w)
     return best;
 }
 
-/* Remove candidates with surprise > mu, i.e. p < 2^-mu. Only the best candidate remains if mu is
- * below 0 (eta is too large for tau). */
+/* Remove candidates with surprise > mu, i.e. p < 2^-mu. If mu is below 0 (eta is too large for
+ * tau), only the most likely candidate remains. */
 static void mirostat_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
     const struct mirostat *m = state;
     (void)s;
     cand_weigh(w, w->temperature_inverse);
     double floor = w->total * (m->mu > 0 ? sample_exp(-m->mu * ln_2) : 1);
-    /* gather only the row's tokens that may have that weight, with a margin for rounding */
+    /* gather only the row's tokens that may have this weight, with a margin for rounding */
     cand_gather(w, w->max + (sample_log(floor < 1 ? floor : 1) - 0.01) * w->temperature);
     cand_weigh(w, w->temperature_inverse);
     int best = heaviest(w);

@@ -1,10 +1,10 @@
-/* order.c - the order of the stages that a request gives, by llama.cpp's names of samplers.
+/* order.c - the order of stages in a request, by llama.cpp's names of samplers.
  *
  *   "penalties" "dry" ... | "top_k" "temperature" "top_p" ... "adaptive_p"
  *
  * Samplers that are not named are off. A sampler may be named several times. The penalties change
- * the logits of all tokens, so they precede the cuts. adaptive_p is always last. Stages without
- * such a name (bias, permitted tokens, mirostat) are not affected. */
+ * the logits of all tokens, so they precede the cuts. adaptive_p is always last. The order does not
+ * affect stages without a name of llama.cpp (bias, permitted tokens, mirostat). */
 #include "sample_impl.h"
 
 static const struct {

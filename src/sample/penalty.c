@@ -2,21 +2,23 @@
  *
  *   repetition  (Keskar et al. 2019, CTRL, in Hugging Face's and vLLM's form) for a token in the
  *               prompt or the output: a positive logit is divided by the penalty, any other logit
- *               is multiplied by it
+ *               is multiplied by the penalty
  *   frequency   (OpenAI API) logit -= penalty * number of occurrences in the output
  *   presence    (OpenAI API) logit -= penalty if the token occurs in the output
  *
- * The penalties are applied in this order, each in float. Only the last repeat_last_n tokens of the
- * history are considered if repeat_last_n > 0.
+ * The penalties are applied in this order, in float arithmetic. Only the last repeat_last_n tokens
+ * of the history are considered if repeat_last_n > 0.
  *
  * Memory is a dense index by token and a list of the tokens in the history. A pick accesses only
  * the tokens of the list. The index has 4 bytes per token of the vocabulary: 0.6 MB for 152 k
- * tokens, and 39 MB for 64 sequences with penalties. Sequences without penalties need no index. KV
- * pages need gigabytes. A hash table would need as much memory for a context of 32 k or more. */
+ * tokens, and 39 MB for 64 sequences with penalties. Sequences without penalties need no index. The
+ * index is small in comparison with KV pages, which need gigabytes. A hash table would need as much
+ * memory for a context of 32 k or more. */
 #include "sample_impl.h"
 
 struct occurrence {
-    /* token id; numbers of its occurrences in the prompt and in the output, within the window */
+    /* token id; numbers of the token's occurrences in the prompt and in the output, within the
+     * window */
     int32_t id, n_prompt, n_out;
 };
 

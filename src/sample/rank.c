@@ -1,25 +1,25 @@
-/* rank.c - find the end of a distribution's best part without sorting.
+/* rank.c - find the end of the most likely part of a distribution without sorting.
  *
  * Top-k, top-p and typical-p need the shortest prefix, best first, whose weights reach a target.
  * The weight of all keys above a floor (row_mass: one pass in vectors) never grows with the floor.
- * So bisection finds the floor. One floor reaches the target, a higher one does not. Bisection ends
- * as soon as the keys between both are few enough to sort:
+ * Therefore bisection finds the floor. A low floor reaches the target, and a higher floor does not.
+ * Bisection ends as soon as the keys between these two floors are few enough to sort:
  *
  *      top ....... hi ....... lo ....... lowest
  *      |- above -->|  few    |
  *         falls short         |  keys >= lo reach the target
  *
- * Cuts start from some hundreds of candidates and leave some dozens. They make 3 or 4 passes. */
+ * Cuts usually start from hundreds of candidates, leave fewer than 100, and make 3 or 4 passes. */
 #include "sample_impl.h"
 
 /* FEW: number of candidates to sort, which saves passes over the row (docs/measurements.md,
- * "Constants"). BY_VALUE_STEPS: number of halvings by value before the middle of representable
- * floats. 24 suffice for the significand's bits in one binade. */
+ * "Constants"). BY_VALUE_STEPS: number of halvings by value before halvings by representable
+ * floats. 24 halvings suffice for the bits of a significand. */
 enum { FEW = 32, BY_VALUE_STEPS = 48 };
 
 /* State of rank_cut. key and weight are borrowed for the call. */
 struct rank_search {
-    const float *key, *weight; /* f32 [n]; weight NULL: 1 each */
+    const float *key, *weight; /* f32 [n]; weight NULL: each weight is 1 */
     int n;
     double target;
     float top;      /* highest key */
@@ -46,8 +46,9 @@ static float value_of_rank(uint32_t rank)
 }
 
 /* Return the next floor to try; lo if no float is between lo and hi. The first floors are below the
- * top, at doubling distance, until one reaches the target. The next floors are the middle by value.
- * Then the middle of the representable floats ends a longer search in 32 steps. */
+ * top, at doubling distance, until one reaches the target. The next floors are the middle between
+ * lo and hi by value. If the search continues, the middle of the representable floats ends it
+ * within 32 steps. */
 static float search_floor(const struct rank_search *s)
 {
     float floor = s->lo;

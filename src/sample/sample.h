@@ -9,8 +9,8 @@
  * A request may choose another order from the penalties on (sample_params.order).
  * Random numbers depend only on (seed, choice, position, token id), so tokens do not depend on
  * other sequences. The position is the number of accepted output tokens. A pick changes no state.
- * Accepting a token does. All results are deterministic: float operations have one defined order
- * (kern.h), and ties go to the lower id.
+ * The acceptance of a token changes the state. All results are deterministic: float operations have
+ * one defined order (kern.h), and the lower id has precedence in ties.
  *
  * Any thread may call these functions. One thread at a time uses a sampler, a scratch or a search
  * for stop strings. Lists are immutable and their references atomic, so threads share them. */
@@ -52,7 +52,8 @@ struct sample_params {
     int n_allowed;
     const struct ids *bad_word; /* token sequences that an answer never completes [n_bad_word] */
     int n_bad_word;
-    const int32_t *stop_id; /* stop tokens in addition to the model's own, i32 [n_stop_id] */
+    const int32_t *stop_id; /* stop tokens in addition to the end tokens of the model, i32
+                             * [n_stop_id] */
     int n_stop_id;
     /* indices of stages in stages.def, from the penalties on; n_order -1: the default order. Stages
      * that are not in the order are off. */
@@ -60,30 +61,30 @@ struct sample_params {
     int8_t n_order;
     uint64_t seed;
     bool seeded; /* false: the engine chooses a seed */
-    /* number of logprobs in addition to the picked token's, at most 20 in the API and 100 here; -1:
-     * no logprobs */
+    /* number of logprobs in addition to the picked token's, at most 100 (20 in the API); -1: no
+     * logprobs */
     int32_t n_logprob;
-    /* true: the logprobs are those of the distribution that the token is drawn from, after all
-     * stages */
+    /* true: the logprobs are of the distribution after all stages, from which the token is drawn */
     bool post_logprob;
-    /* tokens whose logprobs are returned instead of the most likely ones; i32 [n_logprob_id], then
-     * n_logprob is n_logprob_id. n_logprob_id 0: none */
+    /* tokens whose logprobs are returned instead of the most likely tokens, i32 [n_logprob_id];
+     * n_logprob is then equal to n_logprob_id. n_logprob_id 0: none */
     const int32_t *logprob_id;
     int n_logprob_id;
-    /* Prepared lists, borrowed; NULL if none. With lists, all parameters are valid. The object then
-     * contains the lists from bias to bad_word, stop_id, dry_breaker and logprob_id, and samplers
-     * do not read these fields. */
+    /* Prepared lists, borrowed; NULL if none. With lists, all parameters are valid. The object
+     * contains the lists from bias to bad_word, stop_id, dry_breaker and logprob_id. Samplers do
+     * not read the fields of these lists. */
     struct sample_lists *lists;
 };
 
 extern const struct sample_params sample_params_default;
 
-/* Set the order of p by llama.cpp's names (stages.def) text[n]. ERR_ARG with the field `samplers`
- * for an unknown name or a penalty after a cut, ERR_LIMIT for more than SAMPLER_MAX names. */
+/* Set the order of p by llama.cpp's names (stages.def) text[n]. Return ERR_ARG with the field
+ * `samplers` for an unknown name or a penalty after a cut. Return ERR_LIMIT for more than
+ * SAMPLER_MAX names. */
 int sample_params_order(struct sample_params *p, const struct text_span *text, int n,
                         struct err *e);
-/* Return llama.cpp's name of item i of the order of p, or of the default order; NULL after the
- * last. Static. */
+/* Return llama.cpp's name of item i of the order of p, or of the default order; NULL after the last
+ * item. The text is static. */
 const char *sample_params_sampler(const struct sample_params *p, int i);
 
 /* A row of params.def. All texts are static. */
@@ -135,8 +136,8 @@ struct sample_vocab {
 
 struct sample_work; /* scratch of one thread for n_vocab tokens; opaque */
 /* Open scratch. cpu_level is a level of kern_open; NULL: the best level. The level never changes a
- * token. The caller owns *out, which is NULL after an error. ERR_ARG if n_vocab < 1 or the level is
- * unknown, ERR_MEMORY. */
+ * token. The caller owns *out, which is NULL after an error. Return ERR_ARG if n_vocab < 1 or the
+ * level is unknown, or ERR_MEMORY. */
 int sample_work_open(struct sample_work **out, int n_vocab, const char *cpu_level, struct err *e);
 /* Return the bytes of the scratch for n_vocab tokens. */
 int64_t sample_work_bytes(int n_vocab);
@@ -144,14 +145,14 @@ int64_t sample_work_bytes(int n_vocab);
 void sample_work_close(struct sample_work *w);
 
 /* Copy the lists of p once for all samplers that use them. p must have passed sample_params_check.
- * Samplers may have a lower min_tokens than p, but it must be 0 if it is 0 in p. The caller owns
- * the reference *out, for sample_lists_drop; NULL after an error. ERR_ARG if the lists permit no
- * token, ERR_MEMORY. */
+ * Samplers may have a lower min_tokens than p. If min_tokens is 0 in p, it must be 0 in the
+ * samplers. The caller owns the reference *out and drops it by sample_lists_drop. *out is NULL
+ * after an error. Return ERR_ARG if the lists permit no token, or ERR_MEMORY. */
 int sample_lists_open(struct sample_lists **out, const struct sample_params *p,
                       const struct sample_vocab *v, struct err *e);
 /* Add a reference and return l; NULL is allowed. */
 struct sample_lists *sample_lists_ref(struct sample_lists *l);
-/* Drop a reference. The last one frees l; NULL is allowed. */
+/* Drop a reference. The last drop frees l; NULL is allowed. */
 void sample_lists_drop(struct sample_lists *l);
 /* Return the number of bytes of l; l may be NULL. */
 int64_t sample_lists_bytes(const struct sample_lists *l);
@@ -163,8 +164,8 @@ bool sample_lists_forbid(const struct sample_lists *l);
  *   v            its data is borrowed until sampler_close
  *   choice       index of the choice, part of the key of its random numbers
  *   context_max  maximum number of tokens of the sequence, prompt and output
- * The caller owns *out, which is NULL after an error. ERR_ARG if p->lists is NULL and p is invalid,
- * ERR_MEMORY. */
+ * The caller owns *out, which is NULL after an error. Return ERR_ARG if p->lists is NULL and p is
+ * invalid, or ERR_MEMORY. */
 int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,
                  uint32_t choice, int context_max, struct err *e);
 void sampler_close(struct sampler *s); /* close s; s may be NULL */
@@ -195,7 +196,7 @@ struct pick {
 };
 
 /* Pick a token from logits f32 [n_vocab]. mask u32 [ceil(n_vocab / 32)] has bit i set if token i is
- * permitted; NULL: no mask. Does not allocate. */
+ * permitted; NULL: no mask. The function does not allocate. */
 void sampler_pick(struct sampler *s, struct sample_work *w, const float *logits,
                   const uint32_t *mask, struct pick *out);
 
@@ -207,12 +208,12 @@ enum {
     FORBIDS_ENDS = 8,    /* min_tokens */
 };
 /* Return the fields of s that forbid a token with a logit that the mask permits: bits FORBIDS_*.
- * Arguments are those of sampler_pick. */
+ * The arguments are the arguments of sampler_pick. */
 unsigned sampler_forbidding(const struct sampler *s, struct sample_work *w, const float *logits,
                             const uint32_t *mask);
 
 /* Compute the log-softmax of the raw logits f32 [n_vocab] for `id` and the top n_logprob tokens,
- * without sampling. It is for prompt logprobs and beams. Only permitted tokens, mask u32
+ * without sampling. Prompt logprobs and beams use this function. Only permitted tokens, mask u32
  * [ceil(n_vocab / 32)], can be top tokens; NULL: all tokens. */
 void sample_logprobs(struct sample_work *w, const float *logits, int n_vocab, const uint32_t *mask,
                      int32_t id, int n_logprob, struct pick *out);
@@ -221,16 +222,17 @@ void sample_logprobs(struct sample_work *w, const float *logits, int n_vocab, co
  * pending. */
 struct stop_match; /* opaque */
 /* Open a search for n_stop stop strings, which are copied. The caller owns *out, which is NULL
- * after an error. ERR_ARG if a string is empty, ERR_LIMIT if all together exceed 1 MiB,
- * ERR_MEMORY. */
+ * after an error. Return ERR_ARG if a string is empty, ERR_LIMIT if the sum of the lengths exceeds
+ * 1 MiB, or ERR_MEMORY. */
 int stop_match_open(struct stop_match **out, const struct text_span *stop, int n_stop,
                     struct err *e);
 /* Free the matcher; NULL is allowed. */
 void stop_match_close(struct stop_match *m);
 /* Process new text and append to `out` the part that cannot belong to a stop string. Return the
- * index of the completed stop string; -1 if none. The string that is completed first is used, or
- * the longest if several are completed together. The text of the stop string is emitted only if
- * `include`. Later pushes emit no text and return the same index. Allocate only in `out`. */
+ * index of the completed stop string; -1 if none. The string that is completed first ends the
+ * search; if several strings are completed together, the longest string counts. The text of the
+ * stop string is emitted only if `include`. Later pushes emit no text and return the same index.
+ * The function allocates only in `out`. */
 int stop_match_push(struct stop_match *m, const char *text, size_t n, bool include,
                     struct buf *out);
 /* Emit the pending text of a generation that did not end at a stop string. */

@@ -6,12 +6,13 @@
  *
  * (1) At first every token of the row is a candidate, and nothing is copied. The first cut gathers
  *     the tokens that reach its floor into a list. The list stays in ascending id order, and later
- *     cuts filter it in that order. So every sum has one defined order, and ties go to the lower id
- *     without sorting.
+ *     cuts filter it in that order. Therefore every sum has one defined order, and the lower id has
+ *     precedence in ties without sorting.
  * (2) A forbidden token has the logit -inf (or NaN). A forbidden token has weight 0, and is never
  * in the list.
  *     An edit that lowers a logit never forbids the token: the minimum is -FLT_MAX.
- * (3) A pick changes no state that the next pick uses. Only accepting a token changes it.
+ * (3) A pick changes no state that the next pick uses. Only the acceptance of a token changes this
+ *     state.
  *
  * All passes over the vocabulary are kernels (kern.h) in f32, with one defined order and equal bits
  * on every level. */
@@ -52,10 +53,10 @@ struct sample_work {
     bool weighed;
     float scale;  /* 1 / temperature of the last cand_weigh */
     double total; /* sum of the weights of the last cand_weigh */
-    /* highest logit of the row; reference of the weights: the same, or the highest logit of the
+    /* highest logit of the row; reference of the weights: the highest logit of the row or of the
      * candidates (cand_raise) */
     float row_max, max;
-    /* temperature of the next stage, and 1 / temperature; infinite for 0 */
+    /* temperature of the next stage, and 1 / temperature (infinite if the temperature is 0) */
     double temperature, temperature_inverse;
 };
 
@@ -86,7 +87,7 @@ float cand_float_at_least(double x); /* return the lowest f32 >= x */
 /* Keep the candidates with logit >= floor, in a list. */
 void cand_gather(struct sample_work *w, double floor);
 /* Return a floor that at least k tokens of the row reach. The floor depends only on the block
- * maxima, because each of the k highest blocks contains such a token. */
+ * maxima, because each of the k highest blocks contains a token that reaches it. */
 float cand_floor_of_k(struct sample_work *w, int k);
 /* Compute the sums of the weights, and the weights if the candidates are a list. */
 void cand_weigh(struct sample_work *w, double temperature_inverse);
@@ -94,12 +95,12 @@ static inline int32_t cand_id(const struct sample_work *w, int at)
 {
     return w->row ? at : w->id[at];
 }
-/* Keep the k highest candidates. Ties go to the lower id. */
+/* Keep the k highest candidates. The lower id has precedence in ties. */
 void cand_keep_top(struct sample_work *w, int k);
 /* Return a cut that also keeps the n_min first candidates of a list, in the order of key
  * f32 [w->n]. */
 struct cut cand_cut_at_least(struct sample_work *w, const float *key, struct cut cut, int n_min);
-/* Keep those candidates of a list that the cut selects by key f32 [w->n]. */
+/* Keep the candidates of a list that the cut selects by key f32 [w->n]. */
 void cand_keep_cut(struct sample_work *w, const float *key, struct cut cut);
 /* Keep the candidates with weight >= floor. */
 void cand_keep_weight(struct sample_work *w, double floor);
@@ -117,8 +118,8 @@ static inline void logit_set(float *logit, float edited)
 /* ---- positions of cuts: rank.c -------------------------------------------------------------- */
 
 /* Find the shortest prefix of key f32 [n] whose weights (f32 [n]; NULL: 1 each) sum to at least
- * target > 0. The order is highest first, ties by ascending index. Find the shortest prefix with
- * the sum of all weights if rounding makes that sum less than target. Overwrite w->block_sum,
+ * target > 0. The order is highest first, ties by ascending index. If rounding makes the sum of all
+ * weights less than target, find the shortest prefix with this sum. Overwrite w->block_sum,
  * w->index and w->found. key may be w->block_max. Only finite keys are considered. */
 struct cut rank_cut(struct sample_work *w, const float *key, const float *weight, int n,
                     double target);
@@ -128,7 +129,7 @@ struct cut rank_cut(struct sample_work *w, const float *key, const float *weight
 enum stage_kind {
     STAGE_EDIT,  /* edits w->edited[n_vocab] in place */
     STAGE_CUT,   /* removes candidates, but never all of them */
-    STAGE_SCALE, /* sets the temperature of the stages after it */
+    STAGE_SCALE, /* sets the temperature of later stages */
     STAGE_STEER, /* replaces the cuts and adapts to the picked tokens */
 };
 
@@ -182,7 +183,7 @@ struct bad_word {
 };
 struct match;
 /* Prepared lists of a request. The arrays are in the arena `mem`, NULL if the list is empty.
- * Immutable; the last sample_lists_drop frees them. */
+ * The lists are immutable, and the last sample_lists_drop frees them. */
 struct sample_lists {
     atomic_int n_ref;
     struct arena mem;
@@ -218,12 +219,12 @@ struct sampler {
 };
 
 /* Run all stages before the draw. logits are f32 [n_vocab]. mask is u32 [ceil(n_vocab / 32)]; NULL:
- * no mask. w then has the candidates, as a list or as the whole row. Return false if no candidate
- * is left. */
+ * no mask. After the call, w has the candidates, as a list or as the whole row. Return false if no
+ * candidate is left. */
 bool chain_candidates(const struct sampler *s, struct sample_work *w, const float *logits,
                       const uint32_t *mask);
 /* Apply the edit stages and the mask u32 [ceil(n_vocab / 32)] (NULL: no mask). Return the edited
- * logits f32 [n_vocab], or `logits` itself if there is nothing to edit. */
+ * logits f32 [n_vocab], or `logits` itself if no stage edits. */
 const float *chain_edit(const struct sampler *s, struct sample_work *w, const float *logits,
                         const uint32_t *mask);
 

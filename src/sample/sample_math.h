@@ -18,8 +18,8 @@
 #define SAMPLE_LN2_LO 0x1.a39ef35793c76p-33
 
 /* Return e^x for x <= 709; 0 for x <= -708 and for NaN. exp(0) is exactly 1. x = n ln2 + r with |r|
- * <= ln2 / 2. e^r is its series to r^8. Adding 1.5 * 2^52 rounds to the integer n and puts n in the
- * low bits. A shift then moves n to the exponent. */
+ * <= ln2 / 2. e^r is computed by its series up to r^8. Adding 1.5 * 2^52 rounds to the integer n
+ * and puts n in the low bits. A shift then moves n to the exponent. */
 static inline double sample_exp(double x)
 {
     if (!(x > -708)) return 0;
@@ -38,8 +38,9 @@ static inline double sample_exp(double x)
     return f64_of_bits(bits_of_f64(p) + (bits_of_f64(t) << 52));
 }
 
-/* Return ln x for a normal x > 0, or -inf for 0. e and m are those of x = 2^e m, with m in [1/sqrt
- * 2, sqrt 2). ln m is 2 atanh s with s = (m - 1) / (m + 1), by its series to s^17. */
+/* Return ln x for a normal x > 0, or -inf for 0. e and m are defined by x = 2^e m, with m in
+ * [1/sqrt 2, sqrt 2). ln m is 2 atanh s with s = (m - 1) / (m + 1), computed by its series up to
+ * s^17. */
 static inline double sample_log(double x)
 {
     if (x <= 0) return -INFINITY;

@@ -1,4 +1,4 @@
-/* temperature.c - the temperature of the stages after it, and its choice by the entropy.
+/* temperature.c - the temperature of later stages, and its choice by the entropy.
  *
  *   temperature      the weights are exp((logit - max) / temperature)
  *   dynatemp_range   (llama.cpp's dynamic temperature) with r the range: the temperature is
@@ -7,8 +7,8 @@
  *                    high = temperature + r, and h the entropy of the candidates at temperature 1,
  *                    divided by its maximum, the logarithm of their number
  *
- * Without an order, the stage is first, and all cuts use its temperature. Without a dynamic
- * temperature, that stage is not needed. */
+ * Without an order, this stage is the first stage after the edits, and all cuts use its
+ * temperature. Without a dynamic temperature, the stage is not needed in this case. */
 #include "sample_impl.h"
 #include "sample_math.h"
 

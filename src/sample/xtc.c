@@ -1,9 +1,9 @@
 /* xtc.c - XTC, "exclude top choices" (p-e-w, text-generation-webui pull request 6335). The stage
- * acts with probability xtc_probability. It then removes the candidates with p >= xtc_threshold,
- * except the least likely of these. XTC thus favors a good but less usual token. The highest id of
- * equal candidates is kept, which is the last in order. A single such candidate is kept. The stage
- * removes none if fewer than min_keep would remain. The stage is off if the threshold is above 0.5,
- * because there cannot be two such candidates. */
+ * acts with probability xtc_probability. In this case it removes the candidates with p >=
+ * xtc_threshold, except the least likely of these. XTC prefers a good but less usual token. Of
+ * equal candidates, the last in order is kept, which has the highest id. A single candidate above
+ * the threshold is kept. The stage removes no candidate if fewer than min_keep would remain. The
+ * stage is off if the threshold is above 0.5, because two candidates cannot reach it. */
 #include "sample_impl.h"
 
 static bool xtc_wanted(const struct sample_params *p)

@@ -4,7 +4,8 @@
  *    --chat-template, or the model's tokenizer.chat_template --template_open--> chat.t
  *    --tool-call-parser, --reasoning-parser, or those that fit the template ----> names of parsers
  *
- * A chat without a template has t NULL. Such a chat has only the parsers of the options. */
+ * A chat without a template has t NULL. A chat without a template has only the parsers of the
+ * options. */
 #include "session.h"
 
 #include "base/os.h"
@@ -16,7 +17,7 @@ enum { TEMPLATE_BYTES_MAX = 1 << 20 };
 
 static const char key_default[] = "tokenizer.chat_template";
 
-/* Check a value of the option `now` by parsing it. */
+/* Check a value of the option `now`, which must be a date. */
 int session_date_form(const char *text, struct err *e)
 {
     int64_t now;
@@ -51,8 +52,8 @@ int chat_template_file(struct template **t, const char *path, struct err *e)
     return rc;
 }
 
-/* Report an unknown --chat-template with the names of the model's templates. Their keys are
- * tokenizer.chat_template.NAME. */
+/* Report an unknown --chat-template with the names of the model's templates. The keys of these
+ * templates are tokenizer.chat_template.NAME. */
 static int unknown_template(const struct checkpoint *c, const char *name, struct err *e)
 {
     struct buf names = {0};
@@ -94,7 +95,7 @@ int chat_template(struct template **t, const struct checkpoint *c, const char *n
 
 /* ---- texts of special tokens ---- */
 
-/* Copy a token's text to out. NULL if the tokenizer has no such token. */
+/* Copy a token's text to out. Return NULL if the tokenizer lacks the token. */
 static const char *special_text(char *out, size_t n_out, const struct tokenizer *t, int32_t id)
 {
     size_t n = 0;

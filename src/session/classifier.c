@@ -1,12 +1,13 @@
 /* classifier.c - classifiers whose labels are tokens of a language model, such as Qwen3-Reranker.
- * config.json or --hf-overrides gives the tokens, in vLLM's fields:
+ * config.json or --hf-overrides has the tokens, in vLLM's fields:
  *
  *   {"classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": true}
  *   {"classifier_from_token": ["0", "1"], "method": "from_2_way_softmax"}
  *   {"classifier_from_token": ["Yes"], "method": "no_post_processing"}
  *
- * from_2_way_softmax is the softmax of both tokens' logits at the second token: the sigmoid of the
- * difference of the logits. Qwen3-Reranker uses it. no_post_processing has a label per token. */
+ * from_2_way_softmax is the probability of the second token in the softmax of both logits: the
+ * sigmoid of the difference of the logits. Qwen3-Reranker uses this method. no_post_processing has
+ * a label per token. */
 #include "session.h"
 
 #include <stdio.h>
@@ -19,7 +20,7 @@ bool session_config_true(const struct session *s, const char *field)
     return meta_bool(checkpoint_meta(s->checkpoint, key), false);
 }
 
-/* Set *difference by the name of the method. */
+/* Set *difference by the name of the method: true for from_2_way_softmax. */
 static int read_method(bool *difference, const struct checkpoint *c, bool original, int n_token,
                        struct err *e)
 {
@@ -52,7 +53,7 @@ int session_class_tokens(struct model_options *mo, const struct checkpoint *c,
         mo->class_token[i] = tokenizer_find(t, piece, n_piece);
         if (mo->class_token[i] < 0)
             return err_field(e, ERR_ARG, "classifier_from_token",
-                             "[%zu]: \"%.*s\" is no token of the model", i,
+                             "[%zu]: \"%.*s\" is not a token of the model", i,
                              n_piece > 60 ? 60 : (int)n_piece, piece);
     }
     mo->n_class_token = (int)n;

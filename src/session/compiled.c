@@ -1,21 +1,22 @@
-/* compiled.c - the cache of compiled grammars; see compiled.h.
+/* compiled.c - the cache of compiled grammars. compiled.h describes the interface.
  *
  *   PENDING --compiled--> READY, in the cache until it is the least recently used
  *      |----too large---> FAILED, in the cache for REFUSED_US; further requests get the same error
  *      '----rejected----> FAILED, not in the cache; waiting requests get the same error
  *
- * A grammar that is too large may take all its processor time to fail, so repeated requests must
- * not compile it again. The error is kept for a limited time only, because the processor may have
- * been slow.
+ * The compilation of a grammar that is too large may take all the permitted processor time, so
+ * repeated requests must not compile the grammar again. The error is kept for a limited time only,
+ * because the processor may have been slow.
  *
  * The cache counts the memory of a grammar while it is compiled and while it runs. The cache evicts
  * grammars without a user if all grammars together exceed bytes_max. The largest grammar of the
- * holder with the most bytes fails if the total is still too large. So a holder that uses at most
- * its share keeps its grammars. A single grammar has only the limits of its options.
+ * holder with the most bytes fails if the total is still too large. Therefore a holder that uses at
+ * most its share keeps its grammars. A single grammar has only the limits of its options.
  *
- * Grammars are freed without the lock. A thread of low priority frees a grammar if its last user is
- * the engine. The first request starts this thread, so that a step of the engine starts no thread.
- * The next request frees the grammar and starts the thread again after a failed start.
+ * Grammars are freed without the lock. If the last user of a grammar is the engine, a thread of low
+ * priority frees the grammar. The first request starts this thread, so that a step of the engine
+ * starts no thread. If the start fails, the next request frees the grammar and tries the start
+ * again.
  *
  * The lock protects the lists and the stages. The lock is released while a grammar is compiled. */
 #include "compiled.h"
@@ -30,14 +31,15 @@
 #include <string.h>
 #include <time.h>
 
-/* WAIT_NS: time between two checks for a client that has disconnected. These 50 checks a second
- * take a few microseconds each, less than 0.1 % of a core. A compilation takes up to seconds.
- * SHARE: the default cache has an eighth of the memory, within these bounds. BYTES_MIN has room for
- * one grammar of the maximum size (grammar.c), BYTES_MAX for eight. */
+/* WAIT_NS: time between two checks for a client that has disconnected. 50 checks per second, with a
+ * few microseconds each, take less than 0.1 % of a core. A compilation takes up to seconds. SHARE:
+ * the default cache has an eighth of the memory, within these bounds. BYTES_MIN has room for one
+ * grammar of the maximum size (grammar.c), BYTES_MAX for eight. */
 enum { WAIT_NS = 20 * 1000 * 1000 };
-/* REFUSED_US: time in which repetitions of a grammar that is too large take no work */
+/* REFUSED_US: time in which a grammar that is too large is not compiled again */
 static const int64_t REFUSED_US = 60ll * 1000 * 1000;
-static const int64_t RENEW_US = 3600ll * 1000 * 1000; /* no limit for a grammar of a second */
+static const int64_t RENEW_US = 3600ll * 1000 * 1000; /* no limit for a grammar that compiles within
+                                                       * a second */
 static const int64_t BYTES_MIN = 256ll << 20, BYTES_MAX = 2048ll << 20, SHARE = 8;
 
 struct compiled_cache {
@@ -68,8 +70,8 @@ static void destroy(struct compiled *g)
     free(g);
 }
 
-/* Free the grammars in `grave`. The caller holds the lock. The function releases the lock while it
- * frees. */
+/* Free the grammars in `grave`. The caller holds the lock, which is released while grammars are
+ * freed. */
 static void free_graves(struct compiled_cache *c)
 {
     struct compiled *g = c->grave, *next;
@@ -96,7 +98,7 @@ static void *freer_main(void *arg)
     return NULL;
 }
 
-/* Drop a use of g. Move g to `grave` if it was the last use, and drop its use of its successor. The
+/* Drop a use of g. After the last use, move g to `grave`, and drop its use of its successor. The
  * caller holds the lock. */
 static void drop_use(struct compiled_cache *c, struct compiled *g)
 {
@@ -118,7 +120,7 @@ static void start_freer(struct compiled_cache *c)
     if (!c->started) c->started = os_thread_start(&c->freer, freer_main, c);
 }
 
-/* Wake the thread that frees grammars if there are any. The caller holds the lock. */
+/* Wake the thread that frees grammars if `grave` has a grammar. The caller holds the lock. */
 static void wake_freer(struct compiled_cache *c)
 {
     if (c->grave) pthread_cond_signal(&c->dropped);
@@ -223,7 +225,7 @@ static bool is_for(const struct compiled *g, const struct compiled_key *k)
 
 /* ---- entries ---- */
 
-/* Return a pending entry with copies of the key's texts, and one user. NULL if memory is exhausted.
+/* Return a pending entry with copies of the key's texts, and one user; NULL if memory is exhausted.
  * The caller holds the lock. */
 static struct compiled *entry_new(struct compiled_cache *c, uint64_t holder,
                                   const struct compiled_key *k, int n_mask)
@@ -259,8 +261,8 @@ static void to_front(struct compiled_cache *c, int i)
     c->entry[0] = g;
 }
 
-/* Remove entry i from the list and return it. The caller then owns the cache's use of the
- * grammar. */
+/* Remove entry i from the list and return it. After the call, the caller owns the cache's use of
+ * the grammar. */
 static struct compiled *take_out(struct compiled_cache *c, int i)
 {
     struct compiled *g = c->entry[i];
@@ -289,7 +291,7 @@ static bool evict(struct compiled_cache *c, bool idle)
     return false;
 }
 
-/* Add an entry to the front. Omit the entry from the cache if all other entries are pending. */
+/* Add an entry to the front. If all other entries are pending, the entry is not cached. */
 static void insert(struct compiled_cache *c, struct compiled *g)
 {
     if (c->n == c->n_max && !evict(c, true) && !evict(c, false)) return;
@@ -314,8 +316,8 @@ static bool wait_for(struct compiled_cache *c, const struct compiled *g)
 
 /* ---- memory ---- */
 
-/* Return the number of bytes of the live grammars that have not failed. holder NULL: count those of
- * all holders. Set *n to the number of these grammars. */
+/* Return the number of bytes of the live grammars that have not failed. holder NULL: count the
+ * grammars of all holders. Set *n to the number of these grammars. */
 static int64_t staying(const struct compiled_cache *c, const uint64_t *holder, int *n)
 {
     int64_t sum = 0;
@@ -352,8 +354,8 @@ static void fail(struct compiled *g)
 }
 
 /* Release memory for a new grammar of `holder`. First evict grammars without a user until the total
- * fits. Then fail grammars of holders with more bytes than `holder`. Return false if the total
- * still does not fit. */
+ * is within the limit. Then fail grammars of holders with more bytes than `holder`. Return false if
+ * the total still exceeds the limit. */
 static bool make_room(struct compiled_cache *c, uint64_t holder)
 {
     int n;
@@ -367,8 +369,8 @@ static bool make_room(struct compiled_cache *c, uint64_t holder)
     return true;
 }
 
-/* Evict or fail grammars until the remaining grammars fit in bytes_max. Keep at least one grammar.
- * A holder's compilation fails before its grammars in use. */
+/* Evict or fail grammars until the remaining grammars have at most bytes_max. Keep at least one
+ * grammar. A holder's compilation fails before its grammars in use. */
 static void shrink(struct compiled_cache *c, struct compiled *grown)
 {
     int n;
@@ -395,7 +397,7 @@ static bool grown_to(struct compiled *g, long long now)
     return !atomic_load(&g->over);
 }
 
-/* Count n bytes of a grammar at work (grammar_limits.grow). */
+/* Count n more bytes of a grammar in use (grammar_limits.grow). */
 static bool grow(void *arg, size_t n)
 {
     struct compiled *g = arg;
@@ -411,14 +413,14 @@ void compiled_count(struct compiled *g)
 
 /* ---- compiling ---- */
 
-static const char CROWDED[] = "the grammars in use hold more than %lld MiB; retry later";
+static const char CROWDED[] = "the grammars in use hold more than %lld MiB; try again later";
 
 static long long mib(const struct compiled_cache *c)
 {
     return c->bytes_max >> 20;
 }
 
-/* Compile a grammar, and cache its first mask if it has a vocabulary and is not renewed. */
+/* Compile a grammar. Cache its first mask if the grammar has a vocabulary and is not renewed. */
 static int compile(struct compiled *g, struct err *e)
 {
     struct grammar_options o = g->key.o;
@@ -466,8 +468,8 @@ static int compile_unlocked(struct compiled_cache *c, struct compiled *g, struct
     return rc ? err_set(e, rc, "%s", why.text) : 0;
 }
 
-/* Make an entry for k and compile it. Set *out to the entry, with one use. ERR_BUSY if the grammars
- * in use exceed bytes_max. */
+/* Make an entry for k and compile it. Set *out to the entry, with one use. Return ERR_BUSY if the
+ * grammars in use exceed bytes_max. */
 static int make_entry(struct compiled **out, struct compiled_cache *c, uint64_t holder,
                       const struct compiled_key *k, int n_mask, struct err *e)
 {
@@ -483,7 +485,7 @@ static int make_entry(struct compiled **out, struct compiled_cache *c, uint64_t 
 }
 
 /* Wait for entry i and share it. Set *out on success, or *rc on an error. Return false if the entry
- * failed with ERR_BUSY or ERR_MEMORY. Such a failure belongs to the request that compiled the
+ * failed with ERR_BUSY or ERR_MEMORY. These failures concern only the request that compiled the
  * entry, so the caller retries. */
 static bool share_entry(struct compiled **out, struct compiled_cache *c, int i, int *rc,
                         struct err *e)

@@ -5,8 +5,7 @@
  *       --> check_written --> rename        until then the result is OUT.part-PID
  *
  * The written file or folder is opened and compared with the source before it gets its name: the
- * config (model_same_config) and each token. A result that differs in meaning is never
- * published. */
+ * config (model_same_config) and each token. A result with another meaning never gets the name. */
 #include "session.h"
 
 #include "base/json.h"
@@ -26,8 +25,8 @@ struct tokenizers {
     struct err *e;
 };
 
-/* Compare the bytes and attributes (special, end of a text) of all tokens of both files. Ids
- * without a piece are unused in a GGUF. BERT's files have no BOS and EOS. */
+/* Compare the bytes and attributes (special, end of a text) of all tokens of both files. In a GGUF,
+ * ids without a piece are unused. Files of BERT have no BOS and EOS. */
 static int check_tokens(const struct tokenizers *x)
 {
     const struct tokenizer *want = x->want, *got = x->got;
@@ -86,14 +85,15 @@ static int check_text(const struct tokenizers *x, const struct buf *text)
     int32_t id;
     const int rc =
         same_ids(x, (const char *[2]){text->data, NULL}, (size_t[2]){text->n, 0}, &same, &id);
-    return rc || same ? rc
-                      : err_set(x->e, ERR_UNSUPPORTED,
-                                "%s: a text of its own tokens gets other ids from the result, for "
-                                "example instead of %d",
-                                x->path, (int)id);
+    return rc || same
+               ? rc
+               : err_set(x->e, ERR_UNSUPPORTED,
+                         "%s: the result encodes a text of the source's tokens to other ids, for "
+                         "example instead of %d",
+                         x->path, (int)id);
 }
 
-/* Compare the ids of texts that consist of the tokens in the order of their ids. Such texts detect
+/* Compare the ids of texts that consist of the tokens in the order of their ids. These texts detect
  * merges whose order by a GGUF's scores differs from the folder's list. Words are joined with
  * spaces. */
 static int check_encoding(const struct tokenizers *x)
@@ -106,7 +106,7 @@ static int check_encoding(const struct tokenizers *x)
     for (int32_t id = 0; id < n && rc == 0; id++) {
         size_t n_byte;
         const char *p = tokenizer_bytes(x->want, id, &n_byte);
-        /* the space that the tokenizer adds replaces this one */
+        /* the space that the tokenizer adds replaces this space */
         if (text.n == 0 && n_byte > 0 && *p == ' ') p++, n_byte--;
         const bool plain = n_byte > 1 || (n_byte == 1 && *p > 0);
         if (plain && !tokenizer_is_special(x->want, id) && id != tokenizer_unk(x->want)) {
@@ -124,7 +124,8 @@ static int check_encoding(const struct tokenizers *x)
 }
 
 /* Check some texts for normalizers and rules of white space that the result cannot express. Log the
- * first rare text with other ids. Other ids for the first text, which is plain, are an error. */
+ * first rare text with other ids. If the first text, which is plain, has other ids, the result is
+ * an error. */
 static int warn_texts(const struct tokenizers *x)
 {
     static const char *const texts[][2] = {{"a b", NULL},
@@ -147,13 +148,13 @@ static int warn_texts(const struct tokenizers *x)
         rc = same_ids(x, text, (size_t[2]){strlen(text[0]), text[1] ? strlen(text[1]) : 0}, &same,
                       &id);
         if (rc == 0 && !same && i == 0)
-            rc = err_set(x->e, ERR_UNSUPPORTED, "%s: plain text gets other ids from the result",
+            rc = err_set(x->e, ERR_UNSUPPORTED, "%s: the result encodes plain text to other ids",
                          x->path);
         else if (rc == 0 && !same) {
             struct buf quoted = {0};
             json_put_text(&quoted, text[0], strlen(text[0]));
-            log_warn("%s: rules of white space or of characters have no place in the result; for "
-                     "example, %s%s gets other ids",
+            log_warn("%s: the result cannot express all rules of white space or of characters; for "
+                     "example, it encodes %s%s to other ids",
                      x->path, text[1] ? "a pair with " : "", quoted.failed ? "" : quoted.data);
             buf_deinit(&quoted);
         }
@@ -304,8 +305,8 @@ static int write_once(const char *dir, const char *name, struct buf *text, struc
     return rc;
 }
 
-/* Write the list of modules, and the maximum length of a text: the file's, or the model's if the
- * file has none. */
+/* Write the list of modules, and the maximum length of a text from the file, or from the model if
+ * the file has none. */
 static int write_list(const char *dir, const struct checkpoint *c, struct err *e)
 {
     struct buf modules = {0}, length = {0};
@@ -498,8 +499,8 @@ static int check_free(const struct convert_options *o, bool folder, struct err *
     return err_set(e, ERR_ARG, "%s: cannot create: it exists; --force replaces it", o->out);
 }
 
-/* Copy the path of the result without slashes at its end. With a slash, the unfinished result would
- * be inside of the folder. */
+/* Copy the path of the result without slashes at its end. With a slash at the end, the unfinished
+ * result would be inside the folder. */
 static int out_path(char out[PATH_BYTES], const struct convert_options *o, struct err *e)
 {
     size_t n = strlen(o->out);

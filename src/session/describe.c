@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Lists of at most SHORT_MAX items are written always. */
+/* Lists of at most SHORT_MAX items are always written. */
 enum { SHORT_MAX = 5 };
 
 /* Return the type with the most bytes of the tensors. */
@@ -34,8 +34,8 @@ static const char *type_name(const struct session *s)
     return mixture ? mixture : qtype_info[main_type(s->checkpoint)].name;
 }
 
-/* Set the digest to 64 hexadecimal digits of the key of the files, or of the path if there are
- * none. */
+/* Set the digest to 64 hexadecimal digits of the key of the files, or of the path if there are no
+ * files. */
 static void digest(char out[static SESSION_DIGEST + 1], const struct checkpoint *c)
 {
     const char *path = checkpoint_path(c);

@@ -1,5 +1,5 @@
 /* grammar_constraint.c - grammars as constraints: forced tokens, masks, their work per step and
- * their limits. See grammar_constraint.h. */
+ * their limits. grammar_constraint.h describes the interface. */
 #include "grammar_constraint.h"
 
 #include "compiled.h"
@@ -61,7 +61,7 @@ void constraint_vocab_close(struct constraint_vocab *cv)
     free(cv);
 }
 
-/* Return the vocabulary for masks. Make it on the first call. NULL if memory is exhausted. Any
+/* Return the vocabulary for masks, which the first call makes. NULL if memory is exhausted. Any
  * thread. */
 static const struct grammar_vocab *vocab_of(struct constraint_vocab *cv)
 {
@@ -78,7 +78,7 @@ static const struct grammar_vocab *vocab_of(struct constraint_vocab *cv)
 struct grammar_place {
     uint32_t state; /* state of the grammar */
     uint32_t span;  /* state in which the current forced span began */
-    int n;          /* number of accepted tokens of that span; 0 outside of spans */
+    int n;          /* number of accepted tokens of the current forced span; 0 outside spans */
 };
 
 enum { RECENT_MAX = 2 * CONSTRAINT_BACK_MAX };
@@ -92,7 +92,8 @@ struct grammar_constraint {
     struct grammar_place
         past[CONSTRAINT_BACK_MAX]; /* ring buffer of the places before settled tokens */
     int32_t recent[RECENT_MAX];    /* ring buffer of the last accepted tokens */
-    unsigned n, n_settled; /* numbers of accepted tokens, and of those that the grammar has taken */
+    unsigned n, n_settled;         /* numbers of accepted tokens, and of tokens that the grammar has
+                            * processed */
     /* number of the text so far: copies have equal numbers, and each change gives a new number */
     uint64_t text_no;
     uint64_t moved; /* number of the text that moved to another grammar last; 0: none */
@@ -161,10 +162,10 @@ static enum grammar_made forced_within(const struct grammar_constraint *gc,
  *
  * Several answers use a grammar, whose totals of memory, states and work are limited. After a total
  * is reached, each answer moves to a new grammar at its next mask or token, and replays its tokens
- * there. The answers share the new grammar. The answer gets a separate grammar if the new one also
- * reaches a limit for this text. A grammar whose only work was for one text is `alone`. Only the
- * limits of such a grammar end the answer. So the end depends only on the answer's tokens, neither
- * on other answers nor on cached states (see grammar_exceeds). */
+ * in the new grammar. The answers share the new grammar. If the new grammar also reaches a limit
+ * for this text, the answer gets a separate grammar. A grammar whose only work was for one text is
+ * `alone`. Only the limits of a grammar that is `alone` end the answer. Therefore the end depends
+ * only on the answer's tokens, neither on other answers nor on cached states (grammar_exceeds). */
 
 static bool is_alone(const struct grammar_constraint *gc)
 {
@@ -206,7 +207,7 @@ static int32_t token_at(const struct grammar_constraint *gc, unsigned i)
     return recent ? gc->recent[i % RECENT_MAX] : gc->base.text[i];
 }
 
-/* Return a usable grammar among those that have replaced g; NULL if none. */
+/* Return a usable grammar among the grammars that have replaced g; NULL if none. */
 static struct compiled *successor_of(const struct compiled *g)
 {
     struct compiled *next = g->successor;
@@ -221,7 +222,7 @@ static void set_successor(struct compiled *g, struct compiled *next)
     g->successor = compiled_ref(next);
 }
 
-/* Compile a grammar for the text alone. Return the reason of a failure in gc->failure. */
+/* Compile a separate grammar for the text. Set gc->failure to the reason of a failure. */
 static struct compiled *renew(struct grammar_constraint *gc)
 {
     struct compiled *next;
@@ -231,8 +232,8 @@ static struct compiled *renew(struct grammar_constraint *gc)
     return next;
 }
 
-/* Move the answer to another grammar, in which its tokens must be settled again. Return LATER in a
- * step, or if n_work steps do not suffice to compile a grammar. */
+/* Move the answer to another grammar, in which its tokens must be settled again. Return LATER
+ * during a step of the engine, or if n_work steps do not suffice to compile a grammar. */
 static enum grammar_made move(struct grammar_constraint *gc, int64_t n_work)
 {
     const bool again = gc->moved == gc->text_no;
@@ -280,7 +281,7 @@ static enum grammar_made advance(const struct grammar_constraint *gc, struct gra
     return GRAMMAR_MADE;
 }
 
-/* Pass the grammar the tokens that it has not taken yet, in at most about n_work steps. */
+/* Pass to the grammar the tokens that it has not processed, in at most about n_work steps. */
 static enum grammar_made settle(struct grammar_constraint *gc, int64_t n_work)
 {
     const int64_t end = grammar_work(gc->of->g) + n_work;
@@ -290,20 +291,22 @@ static enum grammar_made settle(struct grammar_constraint *gc, int64_t n_work)
         enum grammar_made made = advance(gc, &p, token_at(gc, gc->n_settled), left);
         if (made == GRAMMAR_MADE && !check_limits(gc)) made = GRAMMAR_FAILED;
         if (made != GRAMMAR_MADE) return made;
-        if (is_alone(gc)) grammar_forget(gc->of->g); /* limit each token, not the text */
+        if (is_alone(gc))
+            grammar_forget(gc->of->g); /* the limit applies to each token, not to the
+                                                      * text */
         gc->past[gc->n_settled++ % CONSTRAINT_BACK_MAX] = gc->place;
         gc->place = p;
     }
     return GRAMMAR_MADE;
 }
 
-static const int64_t ALL_WORK = INT64_MAX / 4; /* no limit; sums do not overflow */
+static const int64_t ALL_WORK = INT64_MAX / 4; /* no limit; sums with this value do not overflow */
 
-/* Work in the constraint's grammar, which has taken all tokens. */
+/* Work in the constraint's grammar, which has processed all tokens. */
 typedef enum grammar_made work_fn(struct grammar_constraint *gc, void *arg, int64_t n_work);
 
-/* Settle the text and call `work`, in at most about n_work steps each. Repeat both in another
- * grammar if this one reaches a limit, unless the answer ends. */
+/* Settle the text and call `work`, in at most about n_work steps each. If the grammar reaches a
+ * limit, repeat these steps in another grammar, unless the answer ends. */
 static enum grammar_made run(struct grammar_constraint *gc, work_fn *work, void *arg,
                              int64_t n_work)
 {
@@ -324,8 +327,8 @@ static enum grammar_made run(struct grammar_constraint *gc, work_fn *work, void 
 
 /* ---- work in a step ----
  *
- * `owed` is the work that a grammar did in steps, less PAID_WORK for each call. The grammar makes
- * no mask in a step if `owed` is above 0. Without this limit, steps would be long if the masks of
+ * `owed` is the work that a grammar did in steps, minus PAID_WORK for each call. If `owed` is above
+ * 0, the grammar makes no mask in a step. Without this limit, steps would be long if the masks of
  * many sequences need much work. */
 
 enum { PAID_WORK = CONSTRAINT_STEP_WORK / 2 };
@@ -375,8 +378,8 @@ static void set(uint64_t *mask, int32_t id, bool on)
     mask[id / 64] = on ? mask[id / 64] | bit : mask[id / 64] & ~bit;
 }
 
-/* Allow end tokens if the text is complete. A rule of GBNF may contain an end token. Allow such a
- * token only if the text is complete after it. */
+/* Allow end tokens if the text is complete. A rule of GBNF may contain an end token. Allow an end
+ * token of a rule only if the text is complete after this token. */
 static void mask_ends(const struct grammar_constraint *gc, uint64_t *mask)
 {
     struct grammar *g = gc->of->g;
@@ -438,8 +441,8 @@ static enum constraint_made made_of(enum grammar_made made)
                                    : CONSTRAINT_FAILED;
 }
 
-/* Fill the mask within n_work. A call with n_work of at most CONSTRAINT_STEP_WORK is in a step. Add
- * the work of such a call to `owed`. */
+/* Fill the mask within n_work. A call with n_work of at most CONSTRAINT_STEP_WORK is part of a
+ * step. Add the work of a call in a step to `owed`. */
 static enum constraint_made op_mask_within(struct constraint *c, uint32_t *mask, int64_t n_work)
 {
     struct grammar_constraint *gc = (struct grammar_constraint *)c;
@@ -501,8 +504,8 @@ static bool is_known(const struct grammar_constraint *gc, int32_t token)
     return forced >= 0 ? token == forced : grammar_allows(gc->of->g, gc->place.state, token);
 }
 
-/* Accept a picked token. The mask before it is cached. The grammar accepts it now if its
- * transitions are cached. Otherwise the next mask does this work, in parts. */
+/* Accept a picked token. The mask before the token is cached. If the transitions of the token are
+ * cached, the grammar accepts it now. Otherwise the next mask does this work, in parts. */
 static bool op_accept(struct constraint *c, int32_t token)
 {
     struct grammar_constraint *gc = (struct grammar_constraint *)c;
@@ -554,7 +557,7 @@ int grammar_constraint_open(struct constraint **out, struct constraint_vocab *cv
     *out = NULL;
     if (cv->n_eog == 0)
         return err_set(e, ERR_UNSUPPORTED,
-                       "a constraint needs a token that ends answers; this model has none");
+                       "a constraint needs a token that ends answers; this model has no end token");
     if (tokenizer_joins(cv->t))
         return err_set(e, ERR_UNSUPPORTED,
                        "constraints: not supported yet for tokens that are words joined by spaces");

@@ -39,7 +39,7 @@ const char *session_act_names(int i)
     return name[i];
 }
 
-/* vLLM's "auto" and "fp8" are aliases of two of the types. */
+/* vLLM's "auto" and "fp8" are aliases of two types. */
 const char *session_kv_names(int i)
 {
     static const char *const other[] = {"auto", "fp8"};
@@ -140,8 +140,8 @@ static const struct key {
 };
 enum { N_KEY = sizeof keys / sizeof keys[0] };
 
-/* Return true if the names are equal. '_' in the typed name matches '-', as in Python's
- * keywords. */
+/* Return true if the names are equal. '_' in the given name matches '-', because Python's keywords
+ * contain '_'. */
 static bool same_name(const char *typed, const char *name)
 {
     for (; *typed && *name; typed++, name++)
@@ -149,8 +149,7 @@ static bool same_name(const char *typed, const char *name)
     return *typed == *name;
 }
 
-/* Return the row of a key; NULL if none. A linear search is enough for a few dozen
- * keys. */
+/* Return the row of a key; NULL if none. A linear search is sufficient for less than 100 keys. */
 static const struct key *find_key(const char *name)
 {
     for (int i = 0; i < N_KEY; i++)
@@ -158,7 +157,7 @@ static const struct key *find_key(const char *name)
     return NULL;
 }
 
-/* Set a number. errno detects a number beyond the type, x != x a NaN. */
+/* Set a number. errno detects a number that exceeds the type, and x != x detects a NaN. */
 static int set_number(char *field, const struct key *k, const char *value, struct err *e)
 {
     char *end;
@@ -190,7 +189,7 @@ static int set_flag(bool *field, const struct key *k, const char *value, struct 
 }
 
 /* A text is borrowed, so value must outlive the options. The form of an option is checked first, so
- * that its message names the option. */
+ * that the message contains the option's name. */
 int session_option_set(struct session_options *o, const char *key, const char *value, struct err *e)
 {
     const struct key *k = find_key(key);

@@ -6,9 +6,9 @@
  *
  * A slice takes some milliseconds and uses all cores. A request that arrives during a slice waits
  * for that slice only. The result is the rate of the fastest round, because other programs can only
- * reduce rates. The file's name contains the processor, the level of the kernels and the number of
- * threads, because the rates depend on them. The file contains a hash of its text. So the peaks are
- * measured again if a power failure truncated the file. */
+ * decrease rates. The file's name contains the processor, the level of the kernels and the number
+ * of threads, because the rates depend on them. The file contains a hash of its text. Therefore the
+ * peaks are measured again if a power failure truncated the file. */
 #include "session.h"
 
 #include "base/cpu.h"
@@ -114,7 +114,7 @@ static bool load_file(const struct peaks *p, struct machine_peaks *m)
            is_sane(ops[ARITH_INT8]) && is_sane(ops[ARITH_BF16]) && is_sane(ops[ARITH_F32]);
 }
 
-/* Write the rates to their file. A failure is only logged. The next start measures the rates
+/* Write the rates to their file. A failure is only logged, and the next start measures the rates
  * again. */
 static void save_file(const struct peaks *p)
 {
@@ -146,7 +146,7 @@ static bool stopped(struct peaks *p, int64_t wait_us)
     return queue_pop(p->stop, &byte, wait_us);
 }
 
-/* Return true if the engine is idle, has made no step since j->n_step, and the thread need not
+/* Return true if the engine is idle and has made no step since j->n_step, and the thread need not
  * stop. */
 static bool is_idle(const struct peaks_job *j)
 {
@@ -168,8 +168,8 @@ static bool wait_idle(struct peaks_job *j)
     }
 }
 
-/* Allocate the memory that a round reads: eight times the size of the caches. Allocate an eighth of
- * the free memory instead if that is less. Set j->data to NULL if the result is below twice the
+/* Allocate the memory that a round reads: the minimum of eight times the size of the caches and an
+ * eighth of the free memory. Set j->data to NULL if this size is less than twice the size of the
  * caches. */
 static bool open_data(struct peaks_job *j)
 {
@@ -225,8 +225,8 @@ static bool measure(struct peaks_job *j, struct machine_peaks *m)
     return ok;
 }
 
-/* Measure the peaks on their thread. `known` is stored after `measured`, so peaks_get never reads a
- * partial result. */
+/* Measure the peaks on a separate thread. `known` is stored after `measured`, so peaks_get never
+ * reads a partial result. */
 static void *run(void *peaks)
 {
     struct peaks *p = peaks;

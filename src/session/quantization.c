@@ -1,13 +1,13 @@
 /* quantization.c - --quantization: names of number formats, and of other engines' methods.
  *
  *   a format or a mixture (Q4_K_M)   float weights become these formats while they are packed
- *   a method of vLLM or TGI          the weights of the checkpoint must have that form; float
+ *   a method of vLLM or TGI          the weights of the checkpoint must have this form; float
  *                                    weights get its precision in a format of quoth, with a log
  *                                    line
  *
- * NF4 and FP4 are those of bitsandbytes, without a second quantization of their scales. FP8 has
- * more scales than in other engines. INT8 becomes Q8_0, which has about its size and a lower error
- * (docs/measurements.md). */
+ * NF4 and FP4 are the formats of bitsandbytes, without a second quantization of the scales. FP8 has
+ * more scales than in other engines. INT8 becomes Q8_0, which has about the same size and a lower
+ * error (docs/measurements.md). */
 #include "session.h"
 
 #include "base/log.h"
@@ -16,13 +16,14 @@
 #include <string.h>
 #include <strings.h>
 
-/* Methods of other engines. Those with a form of the model are in form.def. All texts are
+/* Methods of other engines. form.def has the methods with a form of the model. All texts are
  * static. */
 static const struct method {
     const char *name;
     const char *form; /* quant_method of config.json that has this form; NULL: none */
-    const char *type; /* format of float weights in its place; NULL: none */
-    const char *why;  /* reason for the type, for the log; NULL: the type is that of the method */
+    const char *type; /* format of float weights for this method; NULL: none */
+    const char *why;  /* reason for the type, for the log; NULL: the type is the type of the
+                       * method */
 } methods[] = {{"auto", NULL, NULL, NULL},
                {"none", NULL, NULL, NULL},
                {"gguf", "gguf", NULL, NULL},
@@ -50,7 +51,8 @@ const char *session_quantization_names(int i)
     return i < N_METHOD ? methods[i].name : NULL;
 }
 
-/* Return the form of a checkpoint's weights, as quant_method names it; NULL if they are plain. */
+/* Return the form of a checkpoint's weights by its name in quant_method; NULL if the weights are
+ * plain. */
 static const char *form_of(const struct checkpoint *c)
 {
     const char *form =
@@ -58,7 +60,7 @@ static const char *form_of(const struct checkpoint *c)
     return form ? form : checkpoint_kind(c) == CKPT_GGUF ? "gguf" : NULL;
 }
 
-/* Return the type of a method for the checkpoint. NULL if its weights keep their formats, or after
+/* Return the type of a method for the checkpoint; NULL if its weights keep their formats, or after
  * an error. */
 static const char *type_of(const struct method *m, const struct checkpoint *c, int *rc,
                            struct err *e)
@@ -75,7 +77,7 @@ static const char *type_of(const struct method *m, const struct checkpoint *c, i
                       checkpoint_path(c), form);
     else
         *rc = err_set(e, ERR_ARG,
-                      "--quantization %s: %s has plain weights; load a checkpoint of that form, or "
+                      "--quantization %s: %s has plain weights; load a checkpoint of this form, or "
                       "quantize with a number format such as Q4_K_M",
                       m->name, checkpoint_path(c));
     return NULL;

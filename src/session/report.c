@@ -1,8 +1,8 @@
-/* report.c - print an open session's properties and memory plan; see session.h.
+/* report.c - print an open session's properties and memory plan.
  *
  * The report is on stderr, because stdout belongs to answers and to JSON of measurements. Lines of
- * the memory plan have one column of MiB. "together" is their sum, without the file's weights,
- * because only the packed form remains in memory. */
+ * the memory plan have one column of MiB. "together" is the sum of the lines, without the file's
+ * weights, because only the packed form remains in memory. */
 #include "session.h"
 
 #include "base/os.h"

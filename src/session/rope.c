@@ -1,10 +1,11 @@
-/* rope.c - the options of rope -> values in place of those of the model (checkpoint_changes).
+/* rope.c - conversion of the options of rope to values that replace values of the model
+ * (checkpoint_changes).
  *
  *   vLLM        --rope-scaling '{"rope_type": "yarn", "factor": 4, ...}' --rope-theta BASE
  *   llama.cpp   --rope-scaling yarn --rope-scale 4 --yarn-orig-ctx N ... --rope-freq-base BASE
  *
- * Options of the second form become an object of the first form. The model's own type without
- * parameters has no effect. Options of the other form, or of another type, are errors. */
+ * Options of llama.cpp become an object of vLLM's form. The type of the model has no effect if it
+ * has no parameters. Options of the other form, or of another type, are errors. */
 #include "session.h"
 
 #include "base/json.h"
@@ -25,14 +26,14 @@ int session_rope_form(const char *text, struct err *e)
                                      text);
 }
 
-/* A parameter of the second form. */
+/* A parameter of llama.cpp's form. */
 struct parameter {
     const char *flag, *field; /* static; field of rope_scaling */
-    double value;             /* 0: not given */
-    bool yarn;                /* true: of YaRN only */
+    double value;             /* value; 0: not given */
+    bool yarn;                /* true: the parameter belongs to YaRN only */
 };
 
-/* Set p to the parameters. Return the first given one; NULL if none. */
+/* Set p to the parameters. Return the first given parameter; NULL if none. */
 static const struct parameter *parameters(struct parameter p[5], const struct session_options *o)
 {
     const double share = o->rope_freq_scale;

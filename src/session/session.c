@@ -3,12 +3,12 @@
  *    checkpoint -> tokenizer -> adapters -> backend -> model -> constraints      session_open_as
  *                                                         '--> engine            session_start
  *
- * A part borrows the parts before it, so session_close closes them in the reverse order. Any part
+ * A part borrows earlier parts, so session_close closes the parts in the reverse order. Any part
  * may be NULL after a failed opening.
  *
  * --memory-limit is enforced in two steps. begin_limit reserves the weights at their size in the
- * file, so that the plan of the model divides the rest. end_limit then counts the memory of the
- * model. It fails if less than a sixteenth of the limit remains for requests. */
+ * file, so that the plan of the model divides the rest. Then end_limit counts the memory of the
+ * model, and fails if less than a sixteenth of the limit remains for requests. */
 #include "session.h"
 
 #include "adapter/adapter.h"
@@ -23,10 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* sizes for many concurrent requests: a server, a batch, the library */
+/* sizes for many concurrent requests, in a server, a batch or the library */
 const struct session_size session_many = {.n_seq = 64, .n_out = 128, .n_longest = 64};
 
-/* Set *act by a name of --activation-dtype. The order of the names is that of enum act_choice. */
+/* Set *act by a name of --activation-dtype. The names have the order of enum act_choice. */
 static int choose_act(enum act_choice *act, const char *text, struct err *e)
 {
     const char *name;
@@ -75,7 +75,8 @@ int session_open_backend(struct session *s, const struct session_options *o, str
     return rc;
 }
 
-/* vLLM's notation: capital suffixes are powers of 1024, small ones powers of 1000. */
+/* vLLM's notation: capital suffixes are powers of 1024, and lower-case suffixes are powers of
+ * 1000. */
 int64_t session_bytes(const char *text)
 {
     static const char small[] = "kmgt", large[] = "KMGT";
@@ -121,8 +122,7 @@ static int begin_limit(int64_t *limit, const struct session *s, const struct ses
     return 0;
 }
 
-/* Check the memory that the open model's plan uses and the memory that it must leave for
- * requests. */
+/* Check the memory that the open model's plan uses, and the remaining memory for requests. */
 static int end_limit(int64_t limit, int64_t own, const struct session *s, struct err *e)
 {
     const struct model_info *i = s->info;
@@ -136,7 +136,7 @@ static int end_limit(int64_t limit, int64_t own, const struct session *s, struct
         return err_set(e, ERR_LIMIT,
                        "--memory-limit: weights of %.1f MiB, KV pages of %.1f, swap space of %.1f "
                        "and %.1f for the rest leave "
-                       "no sixteenth of %.1f MiB for requests; lower --kv-cache-memory, "
+                       "less than a sixteenth of %.1f MiB for requests; lower --kv-cache-memory, "
                        "--max-model-len or --swap-space",
                        (double)i->weights.n_byte * mib, (double)i->kv_bytes * mib,
                        (double)i->swap_bytes * mib, (double)rest * mib, (double)limit * mib);
@@ -198,7 +198,7 @@ static void warn_of_options(const struct session *s, const struct session_option
     }
     if (n_float > 0 && strcmp(o->activation_dtype, "int8") == 0)
         log_warn("--activation-dtype int8: %d of %d matrices are not in a block format; they take "
-                 "bf16 activations if they are BF16 or FP8 with scales, else f32",
+                 "bf16 activations if they are BF16 or FP8 with scales, otherwise f32",
                  n_float, n);
 }
 
@@ -213,7 +213,7 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     *s = (struct session){0};
     int64_t start = time_us();
     int rc = session_checkpoint(&s->checkpoint, path, o, false, e);
-    /* an unknown architecture is a better reason than a missing tokenizer */
+    /* an unknown architecture is a more useful error than a missing tokenizer */
     if (rc == 0) rc = model_check_arch(s->checkpoint, e);
     if (rc == 0) rc = session_quantization(&s->quantization, o, s->checkpoint, e);
     if (rc == 0) rc = session_tokenizer(&s->tokenizer, s->checkpoint, e);
@@ -229,12 +229,12 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     return rc;
 }
 
-/* ITL_UNNOTICED_MS: default inter-token target. People read a tenth of its 100 tokens per second.
- * ITL_MULTIPLE_MAX: maximum multiple of a step without prompts. */
+/* ITL_UNNOTICED_MS: default inter-token target. People read at a tenth of the 100 tokens per second
+ * of this target. ITL_MULTIPLE_MAX: maximum multiple of a step without prompts. */
 enum { ITL_UNNOTICED_MS = 10, ITL_MULTIPLE_MAX = 4 };
 
-/* Parse an inter-token target. "120" is in milliseconds. "4x" is a multiple of a step without
- * prompts and sets *times. Return 0 if the text has neither form. */
+/* Parse an inter-token target. "120" is a number of milliseconds. "4x" is a multiple of a step
+ * without prompts and sets *times. Return 0 if the text has neither form. */
 static double target_of(const char *text, bool *times)
 {
     char *end;
@@ -248,7 +248,7 @@ int session_itl_form(const char *text, struct err *e)
     bool times, word = strcmp(text, "auto") == 0 || strcmp(text, "none") == 0;
     if (word || target_of(text, &times) > 0) return 0;
     return form_wrong(
-        e, "milliseconds (120), a multiple of the step without prompts (2x), none or auto", text);
+        e, "milliseconds (120), a multiple of a step without prompts (2x), none or auto", text);
 }
 
 /* Set the inter-token target. With "none", prompts may use a whole step. */
@@ -338,7 +338,8 @@ bool session_same_name(const char *a, const char *b)
     return n == name_bytes(b) && strncmp(a, b, n) == 0;
 }
 
-/* Return the number of an adapter; 0 for any other name, which is the model itself. */
+/* Return the number of an adapter; 0 for any other name, which selects the model without an
+ * adapter. */
 int session_adapter(const struct session *s, const char *name)
 {
     for (int i = 1; i < s->additions.n_set; i++)
@@ -362,7 +363,7 @@ const char *session_packed(void)
     return checkpoint_packed(os_self_path()) ? os_self_path() : NULL;
 }
 
-/* Return the pooling that the model file names, by GGUF's numbers. */
+/* Return the pooling of the model file, by GGUF's numbers. */
 static enum pooling own_pooling(const struct session *s)
 {
     enum { MEAN = 1, CLS = 2 };
@@ -419,8 +420,8 @@ const char *session_label(const struct session *s, int i, size_t *n)
     return model_label(s->model, i, n);
 }
 
-/* Values of the model's generation_config replace those of params.def. The temperature is a default
- * of the caller. */
+/* Values of the model's generation_config replace defaults of params.def. The caller gives the
+ * default of the temperature. */
 struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature)
 {
     struct sample_params p = sample_params_default;

@@ -6,7 +6,8 @@
  *      --chat_open--------> the template for conversations
  *
  * Commands, the library and the server open their models with this interface. One thread opens and
- * closes a session. Any thread may read it, and call the functions without a session. */
+ * closes a session. Any thread may read a session, and may call the functions that have no session
+ * argument. */
 #ifndef QUOTH_SESSION_H
 #define QUOTH_SESSION_H
 
@@ -44,7 +45,7 @@ struct session_options {
 #undef SESSION_WORDS
     /* true: no inter-token target by default, because no client waits for single tokens */
     bool offline;
-    struct pool *pool;     /* threads to compute with, shared, borrowed; NULL: own threads */
+    struct pool *pool;     /* compute threads, shared, borrowed; NULL: own threads */
     progress_fn *progress; /* callback for the progress of packing weights; NULL if none */
     void *progress_ctx;    /* borrowed; argument of `progress` */
 };
@@ -63,7 +64,8 @@ const char *session_kv_names(int i);
 const char *session_scheduler_names(int i);
 /* Return legal value i of --load-format, from 0. NULL after the last value. */
 const char *session_load_names(int i);
-const char *session_pooling_names(int i); /* return a value of serve's --pooling, static */
+const char *session_pooling_names(int i); /* Return legal value i of serve's --pooling, static. NULL
+                                           * after the last value. */
 /* Return legal value i of --tool-call-parser, from 0. NULL after the last value. The text is
  * static. */
 const char *session_tool_parser_names(int i);
@@ -75,22 +77,23 @@ const char *session_shape_names(int i);
 const char *session_quant_names(int i);
 /* Return legal value i of --quantization, from 0. NULL after the last value. */
 const char *session_quantization_names(int i);
-/* Check a number of bytes, such as "8G" or "512M". ERR_ARG if the text has another form. */
+/* Check a number of bytes, such as "8G" or "512M". Return ERR_ARG if the text has another form. */
 int session_bytes_form(const char *text, struct err *e);
-/* Return the number of bytes of such a text; -1 for another form. */
+/* Return the number of bytes that a text such as "8G" gives; -1 for another form. */
 int64_t session_bytes(const char *text);
-/* Check a value of --lora-modules: NAME=PATH, or the beginning of a JSON object. ERR_ARG. */
+/* Check a value of --lora-modules: NAME=PATH, or the beginning of a JSON object. Return ERR_ARG for
+ * another text. */
 int session_lora_form(const char *text, struct err *e);
 /* Check the value of --itl-target-ms: milliseconds, a multiple such as "2x", "auto" or "none".
- * ERR_ARG if the text has another form. */
+ * Return ERR_ARG if the text has another form. */
 int session_itl_form(const char *text, struct err *e);
-/* Check the value of --now, a date. ERR_ARG if the text has another form. */
+/* Check the value of --now, a date. Return ERR_ARG if the text has another form. */
 int session_date_form(const char *text, struct err *e);
-/* Check the value of --rope-scaling: the name of a type, or a JSON object. ERR_ARG for another
- * text. */
+/* Check the value of --rope-scaling: the name of a type, or a JSON object. Return ERR_ARG for
+ * another text. */
 int session_rope_form(const char *text, struct err *e);
-/* Check that a number is a power of two. ERR_ARG for any other text. A text that is not a number is
- * accepted, because the reader of the number rejects it. */
+/* Check that a number is a power of two. Return ERR_ARG for another number. A text that is not a
+ * number is accepted, because the reader of the number rejects it. */
 int session_power_form(const char *text, struct err *e);
 
 /* Set the option named `key` ("max-model-len", "max_model_len") from a text, as on the command
@@ -114,7 +117,7 @@ struct session {
     int64_t open_us; /* duration of opening, in microseconds */
 };
 
-/* Sizes that the caller needs, per step and in memory, unless an option overrides them. */
+/* Sizes that the caller needs, per step and in memory. Options override these sizes. */
 struct session_size {
     int n_seq, n_out; /* maximum sequences and outputs of a step                          */
     int context;      /* upper limit of the context, in tokens; 0: no limit */
@@ -128,8 +131,8 @@ struct session_size {
 extern const struct session_size session_many;
 
 /* Open everything except the engine. No part remains open after a failure. path, o and size are
- * borrowed for the call. Errors: those of checkpoint_open, session_tokenizer, session_open_backend,
- * session_open_adapters and model_open. */
+ * borrowed for the call. Return the errors of checkpoint_open, session_tokenizer,
+ * session_open_backend, session_open_adapters and model_open. */
 int session_open_as(struct session *s, const char *path, const struct session_options *o,
                     const struct session_size *size, struct err *e);
 /* Return a bytes_max for an engine with untrusted clients. A request may contain many long
@@ -138,9 +141,9 @@ int64_t session_request_bytes(void);
 
 /* Start the engine on its own thread. name: the model's name in statistics, which must outlive the
  * session; NULL: the name in its file. queue_max: maximum number of waiting requests; 0: the
- * engine's default. ERR_ARG for a wrong option, ERR_LIMIT if the pages or states exceed the memory
- * limit, ERR_IO if the trace file cannot be written, ERR_MEMORY. The caller closes the session
- * after a failure. */
+ * engine's default. Return ERR_ARG for a wrong option, or ERR_LIMIT if the pages or states exceed
+ * the memory limit. Return ERR_IO if the trace file cannot be written, or ERR_MEMORY. The caller
+ * closes the session after a failure. */
 int session_start(struct session *s, const struct session_options *o, const char *name,
                   int queue_max, struct err *e);
 /* Set *eo to the engine options of session_start, for callers that change some of them. */
@@ -151,7 +154,7 @@ void session_close(struct session *s); /* free the memory; a zeroed session is a
 /* Return true if both names are equal without the tag ":latest", which Ollama's clients append. Any
  * thread. */
 bool session_same_name(const char *a, const char *b);
-/* Return the number of the adapter of that name, for request.adapter; 0 if none. Any thread. */
+/* Return the number of the adapter of a name, for request.adapter; 0 if none. Any thread. */
 int session_adapter(const struct session *s, const char *name);
 
 /* ---- describe.c: facts about the files, for listings of models. Any thread. ---- */
@@ -166,8 +169,8 @@ struct session_files {
     int64_t modified_us; /* time of the last change, since 1970; 0 if unknown */
 };
 void session_describe(struct session_files *out, const struct session *s); /* set *out */
-/* Append the metadata of the files as a JSON object, without the chat template. whole: true: also
- * the items of long lists, which are empty otherwise. */
+/* Append the metadata of the files as a JSON object, without the chat template. If `whole` is
+ * false, long lists are empty. */
 void session_put_metadata(struct buf *b, const struct session *s, bool whole);
 /* Return the license that the files name, borrowed from s; NULL if none. */
 const char *session_license(const struct session *s);
@@ -178,44 +181,45 @@ void session_report(const struct session *s);
 const char *session_device(const struct session *s);
 /* Return the KV type's name, static: "float16". */
 const char *session_kv_name(const struct session *s);
-/* Return the path of this program, static, if a model is packed into it; else NULL. */
+/* Return the path of this program, static, if a model is packed into it; otherwise NULL. */
 const char *session_packed(void);
 
 /* Open parts of a session. The checkpoint may be opened without the data of random weights. The
- * backend may be opened without a model; s->checkpoint (NULL: none) then gives the number of bytes
- * to read. The caller owns *out. session_checkpoint has the errors of checkpoint_open and
- * checkpoint_open_dummy. */
+ * backend may be opened without a model; in this case s->checkpoint (NULL: none) gives the number
+ * of bytes to read. The caller owns *out. session_checkpoint returns the errors of checkpoint_open
+ * and checkpoint_open_dummy. */
 int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
                        bool no_data, struct err *e);
 /* Set *type to the format of --quantization for the checkpoint's float weights, borrowed from o or
- * static; NULL if they stay. ERR_ARG if the weights have another quantized form than the
- * option's. */
+ * static; NULL if these weights keep their formats. Return ERR_ARG if the weights have a quantized
+ * form that differs from the option. */
 int session_quantization(const char **type, const struct session_options *o,
                          const struct checkpoint *c, struct err *e);
-/* Return the number of bytes of the weights in the file's formats, or in those of s->quantization.
- * 0 without a checkpoint. */
+/* Return the number of bytes of the weights in the formats of the file, or in the formats of
+ * s->quantization; 0 without a checkpoint. */
 int64_t session_weight_bytes(const struct session *s);
-/* Return the format of a tensor, in its own order of values, with weights quantized to `type`;
- * NULL: its format in the file. */
+/* Return the format of a tensor, in its own order of values, with weights quantized to `type`.
+ * NULL: the format in the file. */
 enum qtype session_type(const char *type, const struct checkpoint *c, const struct tensor_info *t);
 enum { SESSION_ROPE_BYTES = 320 };
-/* Set the rope's values of changes by the options. out: memory for a text of *changes. ERR_ARG for
- * options that contradict each other. ERR_MEMORY. */
+/* Set the rope's values of changes by the options. out: memory for a text of *changes. Return
+ * ERR_ARG for options that contradict each other, or ERR_MEMORY. */
 int session_rope(struct checkpoint_changes *changes, char out[SESSION_ROPE_BYTES],
                  const struct session_options *o, struct err *e);
 /* Open the checkpoint's tokenizer. Use the folder's tokenizer if the weights are random and a
- * folder gives their shape. The caller owns *out. ERR_MISSING if there is none, ERR_FORMAT for a
- * damaged one, ERR_UNSUPPORTED for an unknown kind, ERR_IO, ERR_LIMIT, ERR_MEMORY. */
+ * folder gives their shape. The caller owns *out. Return ERR_MISSING if there is no tokenizer,
+ * ERR_FORMAT if it is damaged, or ERR_UNSUPPORTED for an unknown kind. Other errors are ERR_IO,
+ * ERR_LIMIT and ERR_MEMORY. */
 int session_tokenizer(struct tokenizer **out, const struct checkpoint *c, struct err *e);
 /* Return a value of --device, such as "cpu", static. */
 const char *session_device_name(const struct session_options *o);
-/* Open s->backend. ERR_ARG for a wrong --cpu, --device or number of threads, ERR_UNSUPPORTED if the
- * machine lacks the device or the instructions, ERR_MEMORY. */
+/* Open s->backend. Return ERR_ARG for a wrong --cpu, --device or number of threads. Return
+ * ERR_UNSUPPORTED if the machine lacks the device or the instructions, or ERR_MEMORY. */
 int session_open_backend(struct session *s, const struct session_options *o, struct err *e);
-/* Read the configurations of the adapters and open their files. ERR_ARG for a name without a path
- * or with two, and the errors of checkpoint_open, with the adapter's name. */
+/* Read the configurations of the adapters and open their files. Return ERR_ARG for a name without a
+ * path or with two paths, or the errors of checkpoint_open with the adapter's name. */
 int session_open_adapters(struct session *s, const struct session_options *o, struct err *e);
-/* Set *t to the type that --kv-cache-dtype names. ERR_ARG for another name. */
+/* Set *t to the type that --kv-cache-dtype selects. Return ERR_ARG for an unknown name. */
 int session_kv_type(enum kv_type *t, const struct session_options *o, struct err *e);
 /* Return the number of running threads. It may be less than requested. */
 int session_n_thread(const struct session *s);
@@ -225,24 +229,24 @@ struct weights_options session_weights(const struct session_options *o, struct f
 const char *pack_cache_dir(void); /* return the path of the cache folder; NULL if none */
 
 /* Set *out to the pooling of embeddings by its name: "mean", "last", "first" or "cls". "auto" is
- * the model's own pooling. For a model without a pooling, "auto" is "mean" for an encoder, else
- * "last". ERR_ARG for another name. */
+ * the model's own pooling. For a model without a pooling, "auto" is "mean" for an encoder,
+ * otherwise "last". Return ERR_ARG for another name. */
 int session_pooling(enum pooling *out, const struct session *s, const char *name, struct err *e);
 
 /* Return the text that precedes the texts of an embedding (sentence-transformers' prompts),
- * borrowed from s, and its length. name: name of the prompt; NULL: the model's default. NULL if
- * there is no such prompt. Any thread. */
+ * borrowed from s, and its length. name: name of the prompt; NULL: the model's default. NULL if the
+ * model does not have the prompt. Any thread. */
 const char *session_prompt(const struct session *s, const char *name, size_t *n);
 /* Return true if the model has a default prompt. Any thread. */
 bool session_has_default_prompt(const struct session *s);
 /* Return true if config.json, or --hf-overrides, has the field with the value true. Any thread. */
 bool session_config_true(const struct session *s, const char *field);
 /* Set the tokens of a classifier that config.json or --hf-overrides gives (classifier_from_token).
- * ERR_ARG for an unknown token or method, ERR_LIMIT for too many tokens. */
+ * Return ERR_ARG for an unknown token or method, or ERR_LIMIT for too many tokens. */
 int session_class_tokens(struct model_options *mo, const struct checkpoint *c,
                          const struct tokenizer *t, struct err *e);
-/* Return the name of a classifier's label i, borrowed from s, and its length. NULL if it has no
- * name. Any thread. */
+/* Return the name of a classifier's label i, borrowed from s, and its length. NULL if the label has
+ * no name. Any thread. */
 const char *session_label(const struct session *s, int i, size_t *n);
 
 /* Return quoth's defaults, overridden by the recommendations of the model's authors
@@ -269,11 +273,12 @@ struct machine_peaks {
 struct peaks;
 /* Thread that measures the peaks once, while the engine is idle. The thread stores the peaks in the
  * cache folder for later starts with equal processor, level and number of threads. The session and
- * its engine are borrowed and must outlive it. The caller owns *out. ERR_MEMORY; a damaged or
- * unwritable cache is no error. */
+ * its engine are borrowed and must outlive the thread. The caller owns *out. Return 0 or
+ * ERR_MEMORY. A damaged or unwritable cache is not an error. */
 int peaks_open(struct peaks **out, const struct session *s, const struct session_options *o,
                struct err *e);
-void peaks_close(struct peaks *p); /* free p, within about 20 ms; p may be NULL */
+void peaks_close(struct peaks *p); /* stop the thread within about 20 ms and free p; p may be
+                                    * NULL */
 /* Set *out to the peaks. Return false before they are measured, or if p is NULL. Any thread. */
 bool peaks_get(const struct peaks *p, struct machine_peaks *out);
 
@@ -301,28 +306,29 @@ struct chat {
     const char *system;
 };
 /* Open the template and its variables by the options. o->system and the parsers' names are borrowed
- * until chat_close. Errors: those of chat_template, chat_kwargs, chat_now and chat_parsers. No part
- * remains open after a failure. */
+ * until chat_close. Return the errors of chat_template, chat_kwargs, chat_now and chat_parsers. No
+ * part remains open after a failure. */
 int chat_open(struct chat *c, const struct session *s, const struct session_options *o,
               struct err *e);
 void chat_close(struct chat *c); /* free the memory; a zeroed chat is allowed */
 
 /* Open the template `name`: a file, or the name of a template of the checkpoint; NULL: the
  * checkpoint's default template. Set *t to NULL if there is no template. c may be NULL: no
- * checkpoint. The caller owns *t. ERR_ARG if neither a file nor a template has the name, ERR_FORMAT
- * for a syntax error, with its line, ERR_IO, ERR_LIMIT, ERR_MEMORY. */
+ * checkpoint. The caller owns *t. Return ERR_ARG if neither a file nor a template has the name.
+ * Return ERR_FORMAT, with the line, for a syntax error. Other errors are ERR_IO, ERR_LIMIT and
+ * ERR_MEMORY. */
 int chat_template(struct template **t, const struct checkpoint *c, const char *name, struct err *e);
-/* Read a template from a file. "-" is standard input. The caller owns *t. Errors: those of
+/* Read a template from a file. "-" is standard input. The caller owns *t. Return the errors of
  * chat_template. */
 int chat_template_file(struct template **t, const char *path, struct err *e);
 /* Set *kwargs to the variables of default_chat_template_kwargs, owned by the caller; NULL if none.
- * ERR_ARG or ERR_FORMAT if the option is no JSON object, ERR_LIMIT, ERR_MEMORY. */
+ * Return ERR_ARG or ERR_FORMAT if the option is not a JSON object, ERR_LIMIT, or ERR_MEMORY. */
 int chat_kwargs(struct json **kwargs, const struct session_options *o, struct err *e);
-/* Set *now to the time of the option `now`, in seconds since 1970; 0 if none. ERR_ARG for a text
- * that is no date. */
+/* Set *now to the time of the option `now`, in seconds since 1970; 0 if none. Return ERR_ARG for a
+ * text that is not a date. */
 int chat_now(int64_t *now, const struct session_options *o, struct err *e);
-/* Set the names of the parsers from the options or c->t, which may be NULL. ERR_ARG if a name is
- * unknown. */
+/* Set the names of the parsers from the options or c->t, which may be NULL. Return ERR_ARG if a
+ * name is unknown. */
 int chat_parsers(struct chat *c, const struct session_options *o, struct err *e);
 
 /* ---- convert.c ---- */
@@ -331,16 +337,17 @@ int chat_parsers(struct chat *c, const struct session_options *o, struct err *e)
 struct convert_options {
     struct backend *backend; /* device, on which nothing is computed; borrowed */
     const char *out;         /* path of the result */
-    const char *type;      /* number format or mixture of the matrices; NULL: those of the files */
-    bool replaces;         /* true: an existing file is replaced */
-    progress_fn *progress; /* callback with ctx, called by this thread; NULL: none */
+    const char *type;        /* number format or mixture of the matrices; NULL: the formats of the
+                            * files */
+    bool replaces;           /* true: an existing file is replaced */
+    progress_fn *progress;   /* callback with ctx, called by this thread; NULL: none */
     void *ctx;
     const volatile int *stop; /* nonzero: the conversion ends with ERR_BUSY; NULL: none */
 };
 /* Convert the Hugging Face directory `path` to a GGUF, or a GGUF to a directory. The result is read
- * and compared with its source before it gets its name. No part remains after a failure.
- * ERR_UNSUPPORTED if the result cannot express a part, ERR_ARG if a file exists, ERR_BUSY after
- * *stop. Also the errors of checkpoint_open, model_open, tokenizer_open and
+ * and compared with its source before it gets its name. No part remains after a failure. Return
+ * ERR_UNSUPPORTED if the result cannot express a part, ERR_ARG if a file exists, or ERR_BUSY after
+ * *stop. Other errors are the errors of checkpoint_open, model_open, tokenizer_open and
  * checkpoint_write_gguf. */
 int session_convert(const char *path, const struct convert_options *o, struct err *e);
 

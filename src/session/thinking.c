@@ -1,16 +1,17 @@
-/* thinking.c - see thinking.h. A sequence is in one of these states:
+/* thinking.c - a maximum number of tokens of reasoning (thinking.h). A sequence is in one of these
+ * states:
  *
- *   FREE   the mask is that of the inner constraint, or all tokens
+ *   FREE   the mask is the mask of the inner constraint, or all tokens
  *      --the reasoning has `budget` tokens-->
  *   DUE    at the next mask or token: CLOSE if the closing mark may follow, FREE if not
  *   CLOSE  the mask is the next token of the closing mark
  *      --its last token--> FREE, after the reasoning
  *
  * The closing mark may not follow in the middle of a character, or if the inner constraint rejects
- * it. A copy of the inner constraint tries the mark, so that no rollback is lost. Its work is
- * limited like that of a mask. A grammar rejects the mark only in the middle of a character.
- * Reasoning is then longer by the tokens up to the first that ends with a whole character. Without
- * a grammar it is at most WAIT_MAX tokens longer. */
+ * it. A copy of the inner constraint tries the mark, so that no rollback is lost. The work of the
+ * copy is limited like the work of a mask. A grammar rejects the mark only in the middle of a
+ * character. In this case, reasoning continues up to the first token that ends with a whole
+ * character. Without a grammar, reasoning exceeds the budget by at most WAIT_MAX tokens. */
 #include "thinking.h"
 
 #include <stdlib.h>
@@ -253,8 +254,9 @@ static enum constraint_made op_mask_within(struct constraint *constraint, uint32
     return inner->op->mask(inner, mask) ? CONSTRAINT_MADE : CONSTRAINT_FAILED;
 }
 
-/* Get up to n forced tokens. Before the end of the reasoning the inner constraint's forced tokens
- * would have to be counted one by one. Without forced tokens, the masks allow the same tokens. */
+/* Get up to n forced tokens. Before the end of the reasoning, only the closing mark gives forced
+ * tokens, because forced tokens of the inner constraint would have to be counted one by one. The
+ * masks allow the same tokens. */
 static int op_forced(struct constraint *constraint, int32_t *token, int n, int64_t *n_work)
 {
     struct thinking *c = (struct thinking *)constraint;

@@ -2,7 +2,7 @@
  *
  *   tokens inside the reasoning --as many as the budget--> tokens of its closing mark, forced
  *
- * The constraint contains another one, for example a grammar, which applies to all tokens.
+ * The constraint contains an inner constraint, for example a grammar, which applies to all tokens.
  * Reasoning is found in the text (chat_track), so a mark may consist of any tokens. */
 #ifndef QUOTH_SESSION_THINKING_H
 #define QUOTH_SESSION_THINKING_H
@@ -19,8 +19,8 @@ struct thinking_options {
 };
 
 /* Limit the reasoning of a request's answers. take_inner: constraint of all tokens; NULL: none. The
- * caller owns *out. take_inner is closed after an error. ERR_UNSUPPORTED if the model's vocabulary
- * cannot write the closing mark; ERR_MEMORY. Any thread. */
+ * caller owns *out. take_inner is closed after an error. Return ERR_UNSUPPORTED if the model's
+ * vocabulary cannot express the closing mark, or ERR_MEMORY. Any thread. */
 int thinking_open(struct constraint **out, const struct thinking_options *o,
                   struct constraint *take_inner, struct err *e);
 

@@ -4,7 +4,7 @@
  * for measurements and for tests that do not depend on the model's output.
  *
  * The packed form is kept in a folder of the cache, so that the next start maps it instead of
- * packing. --no-pack-cache disables this. */
+ * packing. --no-pack-cache disables the cache. */
 #include "session.h"
 
 #include "base/filecache.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Minimum number of bytes of weights that are kept packed. Smaller weights are packed in a few
- * milliseconds, and most such models are tests. */
+ * milliseconds, and most of these models belong to tests. */
 enum { PACKED_BYTES_MIN = 16 << 20 };
 
 static int check(const struct session_options *o, const char *path, bool *dummy, struct err *e)
@@ -29,7 +29,7 @@ static int check(const struct session_options *o, const char *path, bool *dummy,
     if (*dummy && o->quantization)
         return err_set(
             e, ERR_ARG,
-            "--quantization: must not come with random weights, whose format is --quant");
+            "--quantization: must not come with random weights; --quant gives their format");
     if (*dummy && (o->rope_scaling || o->rope_theta > 0))
         return err_set(e, ERR_ARG, "--%s: must not come with random weights",
                        o->rope_scaling ? "rope-scaling" : "rope-theta");
