@@ -107,7 +107,7 @@ QUOTH_API int quoth_open(quoth_model **out, const char *path, const quoth_option
 QUOTH_API void quoth_close(quoth_model *m);
 
 /* Return a description of the model as a JSON object, owned by the caller, for quoth_free; NULL if
- * memory ran out. Its members are name, arch, context_max, n_vocab, n_param, weight_bytes,
+ * memory ran out. The object's members are name, arch, context_max, n_vocab, n_param, weight_bytes,
  * kv_bytes, bos_token_id, eos_token_id, chat_template, warnings (the warnings of quoth_open) and
  * others. Any thread. */
 QUOTH_API char *quoth_info(const quoth_model *m);
@@ -256,8 +256,8 @@ typedef struct quoth_event {
     /* DONE (all choices), CHOICE: numbers of tokens, and consecutive times in seconds. queue_s ends
      * at the first rows, prefill_s at the first token, decode_s at the last token. */
     int32_t n_prompt_token, n_cached_token, n_output_token;
-    /* DONE, CHOICE: token that ended the answer, such as the model's end token; -1 if none. This
-     * token has no TOKEN event, but n_output_token includes it. */
+    /* DONE, CHOICE: token that ended the answer, such as the model's end token; -1 if none. The
+     * token that ended the answer has no TOKEN event, but n_output_token includes it. */
     int32_t end_token;
     double queue_s, prefill_s, decode_s;
     /* embedding, [n_embedding], normalized to length 1. Set only for DONE with finish_reason

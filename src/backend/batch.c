@@ -1,4 +1,4 @@
-/* batch.c - memory and validation of struct batch; see batch.h.
+/* batch.c - memory and validation of struct batch (batch.h).
  *
  * All arrays are in one allocation, each at a multiple of 64 bytes. batch.def lists the arrays with
  * their sizes, their bounds and the part that batch_clear sets to 0. A copy of the memory is also a
@@ -145,7 +145,8 @@ static const char *check_values(const struct batch *b, int n_vocab, int n_page, 
     return NULL;
 }
 
-/* Check rules (2) to (5) for sequence s. Return a text for the violated rule; NULL if none. */
+/* Check rules (2) to (5) of batch_check for sequence s. Return a text for the violated rule; NULL
+ * if none. */
 static const char *check_seq(const struct batch *b, int s, int n_page, int page_rows)
 {
     int r0 = b->row0[s], r1 = b->row0[s + 1], len = b->kv_len[s];
@@ -166,15 +167,17 @@ static const char *check_seq(const struct batch *b, int s, int n_page, int page_
     return NULL;
 }
 
-/* Check rule (8) for sequence s. Return a text for the violated rule; NULL if none. */
+/* Check rule (8) of batch_check for sequence s. Return a text for the violated rule; NULL if
+ * none. */
 static const char *check_rope(const struct batch *b, int s)
 {
     const int n_short = b->limits.n_short, r0 = b->row0[s];
     const int first = b->angle[r0] - b->pos[r0];
     if (first != 0 && first != n_short) return "angle differs from pos";
-    if (first == 0 && b->kv_len[s] > n_short) return "a text is too long for its rope";
+    if (first == 0 && b->kv_len[s] > n_short) return "a text is too long for its list of divisors";
     for (int r = r0; r < b->row0[s + 1]; r++)
-        if (b->angle[r] - b->pos[r] != first) return "rows of a sequence have different ropes";
+        if (b->angle[r] - b->pos[r] != first)
+            return "rows of a sequence have different lists of divisors";
     return NULL;
 }
 
@@ -198,28 +201,29 @@ static bool state_is_shared(const struct batch *b, int s, int r, int32_t slot)
     return false;
 }
 
-/* Check rule (7) for sequence s. Return a text for the violated rule; NULL if none. */
+/* Check rule (7) of batch_check for sequence s. Return a text for the violated rule; NULL if
+ * none. */
 static const char *check_state(const struct batch *b, int s)
 {
     const int r0 = b->row0[s], r1 = b->row0[s + 1];
     if ((b->state_in[s] < 0) != (b->pos[r0] == 0))
-        return "a sequence goes on from no state, or begins with one";
-    if (b->state_out[r1 - 1] < 0) return "the state after a sequence's last row is not kept";
+        return "a sequence continues without a state, or begins with a state";
+    if (b->state_out[r1 - 1] < 0) return "no slot receives the state after a sequence's last row";
     for (int r = r0; r < r1; r++) {
         const int32_t slot = b->state_out[r];
         if (slot >= 0 && state_is_shared(b, s, r, slot))
-            return "a state is written that others read or write";
+            return "a written slot has a second reader or writer";
     }
     return NULL;
 }
 
-/* Check rule (9) for sequence s. n_target: number of sequences whose rows follow their source.
- * Return a text for the violated rule; NULL if none. */
+/* Check rule (9) of batch_check for sequence s. n_target: number of sequences whose rows follow
+ * their source. Return a text for the violated rule; NULL if none. */
 static const char *check_source(const struct batch *b, int s, int n_target)
 {
     const int r0 = b->row0[s], n = b->source[s];
     if (n == 0) return "a sequence without a source";
-    if (s < n_target && b->pos[r0] < n) return "a source comes before a target";
+    if (s < n_target && b->pos[r0] < n) return "a source must be after all targets";
     if (s >= n_target && (b->pos[r0] > 0 || b->kv_len[s] != n)) return "a source is divided";
     for (int r = r0; r < b->row0[s + 1]; r++)
         if (b->place[r] != b->pos[r] - (b->pos[r] < n ? 0 : n)) return "place differs from pos";
@@ -250,13 +254,13 @@ static int n_logits(const struct batch *b)
  * (8) With n_short, all rows of a sequence have the same list of divisors: angle - pos is 0 or
  *     n_short. The difference is n_short if kv_len is above n_short.
  * (9) With n_source, a sequence's rows are its whole source, or follow the source. Sequences with a
- *     source come last and have no outputs. */
+ *     source are after all other sequences and have no outputs. */
 const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page_rows)
 {
     const struct batch_limits *l = &b->limits;
     if (b->n_row > l->n_row || b->n_seq > l->n_seq || b->n_out > b->n_row ||
         b->n_copy > l->n_copy || n_logits(b) > l->n_out)
-        return "more than the batch has room for";
+        return "a count exceeds the limits of the batch";
     if (b->row0[0] != 0 || b->row0[b->n_seq] != b->n_row) return "rows and sequences do not match";
     const char *wrong = check_values(b, n_vocab, n_page, page_rows);
     const int n_target = wrong ? 0 : batch_source0(b);
@@ -267,7 +271,7 @@ const char *batch_check(const struct batch *b, int n_vocab, int n_page, int page
         if (!wrong && l->n_source > 0) wrong = check_source(b, s, n_target);
     }
     for (int i = 0; i < b->n_out && !wrong; i++)
-        if (b->out_row[i] >= b->row0[n_target]) wrong = "an output of a source";
+        if (b->out_row[i] >= b->row0[n_target]) wrong = "a row of a source has an output";
     for (int i = 0; i < b->n_copy && !wrong; i++)
         if (copy_out_of_range(&b->copy[i], n_page, l->n_state)) wrong = "copy out of range";
     return wrong;

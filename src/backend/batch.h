@@ -68,7 +68,7 @@ static inline bool batch_is_long(const struct batch_limits *l, int n)
 void batch_rope(struct batch *b, int s, bool is_long);
 
 /* Return b with its arrays in `memory`, a copy of the n_byte bytes at b->memory. The counts are
- * those of b. The result borrows b and memory. */
+ * equal to the counts of b. The result borrows b and memory. */
 struct batch batch_at(const struct batch *b, void *memory);
 
 /* Return sequences [s0, s1) of b with their rows, which are numbered from 0. `host` is the same

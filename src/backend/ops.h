@@ -83,7 +83,7 @@ struct kv_layer {
 };
 
 struct rope_spec {
-    /* even number of rotated values of a head. Later values are unchanged. */
+    /* even number of rotated values of a head. Values after d_rot are unchanged. */
     int d_rot;
     bool neox;              /* true: pairs (i, i + d_rot/2); false: (2i, 2i+1) */
     int pos_max;            /* number of rows of the tables                       */

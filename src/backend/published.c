@@ -6,7 +6,7 @@
  *   zeros [n_out, groups], packed    --published_rows--> rows of that format
  *
  * The conversion is exact. Blocks of GGUF have 32 values, one f16 scale and no zero. A matrix is
- * converted to a format of GGUF only if its groups, scales and zeros fit. Otherwise its values
+ * converted to a format of GGUF only if its groups, scales and zeros fit. Values of other matrices
  * become f32. */
 #include "published.h"
 
@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-/* values converted at a time: the smallest block of the target formats */
+/* number of values of one conversion: the smallest block of the target formats */
 enum { CHUNK = 32 };
 
 /* ---- codes ---- */
@@ -190,9 +190,9 @@ static enum qtype scaled_type(const struct published *p, int64_t k)
 }
 
 /* Return the format of integer codes. Ternary codes in groups of a multiple of 128 become I2_128,
- * which has f32 scales. Other codes of up to 4 bits in such groups become U4_128, which has their
- * zeros. Otherwise lo and hi are the range of code - zero. Variable zeros widen this range to
- * [-top, top], which needs one more bit. */
+ * which has f32 scales. Other codes of up to 4 bits in groups of a multiple of 128 become U4_128,
+ * which stores the zeros. For all other codes, lo and hi are the range of code - zero. Variable
+ * zeros widen this range to [-top, top], which needs one more bit. */
 enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
 {
     const int64_t n_group = (k + p->block_k - 1) / p->block_k;

@@ -110,7 +110,8 @@ static inline const uint8_t *published_data(const struct published *p)
  * k]. QT_f32 represents every value. The function reads the zeros, and the scales of formats wider
  * than f16. */
 enum qtype published_type(const struct published *p, int64_t n_out, int64_t k);
-/* Return a format that represents the values of a and of b. Both are results of published_type. */
+/* Return a format that represents the values of a and of b. a and b are results of
+ * published_type. */
 enum qtype published_wider(enum qtype a, enum qtype b);
 
 /* Write rows [row, row + n) of p, not FORM_ROWS, with k inputs. The format is the format of the

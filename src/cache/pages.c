@@ -20,10 +20,11 @@
  *
  * The free list is a stack: the page that was freed last is taken first, because it may still be in
  * the processor's caches. The page that is evicted first is a leaf of the tree. A holder of a page
- * holds its parents (4) and drops its pages from the last to the first. Therefore a child loses its
- * last holder before its parent, and is older in the LRU. If all layers have a window, parents
- * before the window are dropped first. In this case a prefix is found by its last pages alone. The
- * output of a sequence never depends on the choice of its pages (docs/design.md 5). */
+ * holds its parents (4) and drops its pages from the last to the first. Therefore the last holder
+ * of a child drops the child before its parent, so the child is older in the LRU. If all layers
+ * have a window, parents before the window are dropped first. In this case a prefix is found by its
+ * last pages alone. The output of a sequence never depends on the choice of its pages
+ * (docs/design.md 5). */
 #include "cache.h"
 
 #include "base/check.h"
@@ -50,7 +51,7 @@ struct pages {
     uint64_t root;      /* parent name of first pages */
     struct page *page;  /* [n_page] state of each page */
     int32_t *token;     /* [n_page, page_rows] of named pages */
-    int32_t *free_list; /* [n_page], of which the first n_free are free */
+    int32_t *free_list; /* [n_page] list of free pages; the first n_free entries are valid */
     int32_t newest, oldest;
     int32_t *slot;   /* [n_slot] open-addressing table name -> page; NONE = empty */
     uint32_t n_slot; /* a power of two, at least 2 * n_page */
@@ -157,7 +158,7 @@ static uint32_t slot_of(const struct pages *p, uint64_t name)
     return i;
 }
 
-/* Empty the slot of a page. Later entries that would become unreachable are moved. */
+/* Empty the slot of a page. Later entries of the table that would become unreachable are moved. */
 static void unname(struct pages *p, int32_t page)
 {
     if (!p->page[page].named) return;

@@ -4,11 +4,11 @@
  *   rows of all beams --beam_pick--> each beam's best continuations
  *        --beam_advance, when all have theirs--> finished ones, and the beams of the next token
  *
- * The rules for keeping, finishing and stopping are those of transformers (generation/utils.py,
- * _beam_search), over the model's own distribution. max(2, 1 + stop tokens) x width continuations
- * are considered. Therefore `width` continuations remain even if all other continuations stop. A
- * continuation among the first `width` that stops is finished. The rank of a continuation is the
- * sum of its logprobs / length ^ length_penalty.
+ * The rules for keeping, finishing and stopping are the same as in transformers
+ * (generation/utils.py, _beam_search), with the model's own distribution. max(2, 1 + stop tokens) x
+ * width continuations are considered. Therefore `width` continuations remain even if all other
+ * continuations stop. A continuation among the first `width` that stops is finished. The rank of a
+ * continuation is the sum of its logprobs / length ^ length_penalty.
  *
  * Beams are scheduled one by one, like other sequences. A beam with continuations waits for the
  * other beams, and may be preempted. A continuation stays in its parent's sequence. Further

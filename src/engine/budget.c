@@ -10,10 +10,10 @@
  *
  * The weights are a least squares fit of relative errors over the last steps. Coordinate descent
  * starts from the last weights, so a direction without information stays unchanged. The weights of
- * three kinds of steps decay separately. Otherwise an hour of decoding would erase the cost of
- * prompts. A sudden change of the machine, such as another process, changes `speed` within a few
- * steps. A sudden change does not change the weights, because a step's weight in the fit falls with
- * its distance from its estimate. For `speed` the ratio is clamped to [0.5, 2].
+ * three kinds of steps decay separately. With a common decay, an hour of decoding would erase the
+ * cost of prompts. A sudden change of the machine, such as another process, changes `speed` within
+ * a few steps. A sudden change does not change the weights, because a step's weight in the fit
+ * falls with its distance from its estimate. For `speed` the ratio is clamped to [0.5, 2].
  *
  * If all steps mix prompts and decodes, steps without prompts are not observed. Therefore one step
  * in 64 gets no prompts, or one step in 16 if the sequences that decode have changed since the last
@@ -190,7 +190,7 @@ static bool differs(double a, double b)
     return a > 1.5 * b || b > 1.5 * a;
 }
 
-/* Return true if the load of decodes differs from that of the last step without prompts. */
+/* Return true if the load of decodes differs from the load of the last step without prompts. */
 static bool changed_since_idle(const struct budget *b, const struct step_load *l)
 {
     struct step_load now = decodes_of(l);
@@ -285,7 +285,7 @@ static void solve_weights(struct budget *b)
 static void update_speed(struct budget *b, int kind, double ratio)
 {
     b->speed *= pow(clip(ratio, 0.5, 2), quick);
-    /* over many steps, the weights take over the slowdown */
+    /* over many steps, the weights adapt to the slowdown */
     b->speed = clip(pow(b->speed, to_one), 1e-3, 1e3);
     if (kind == MIXED)
         b->margin =

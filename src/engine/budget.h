@@ -60,8 +60,8 @@ void budget_init(struct budget *b, const struct budget_options *o);
  * 16. */
 int budget_rows(const struct budget *b, const struct step_load *l, int pos, int row_min,
                 int row_max);
-/* Set the numbers of sequences that will decode and of those that still have prompt tokens, for the
- * coming steps. */
+/* Set the number of sequences that will decode, and the number of sequences with remaining prompt
+ * tokens, for the next steps. */
 void budget_share(struct budget *b, int n_decode, int n_prompt);
 /* Set `contended` to true if other requests arrive. In this case, a step of prompts only must also
  * be short. */

@@ -66,9 +66,10 @@ static const char *check_seq(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages);
     if (s->n_kv > s->n_token || s->n_token > s->token_max || s->n_token < s->n_prompt)
-        return "a sequence's counts are out of order";
+        return "a sequence's counts have a wrong order";
     if (s->n_sealed * rows > s->n_kv) return "a page is sealed before it is full";
-    if (s->n_hole > s->n_page || s->n_page > s->page_max) return "a page table is out of order";
+    if (s->n_hole > s->n_page || s->n_page > s->page_max)
+        return "the counts of a page table have a wrong order";
     if (s->state == SEQ_RUNNING && s->n_page * rows < s->n_kv)
         return "a running sequence lacks pages";
     if (s->state == SEQ_RUNNING && s->n_page > s->n_hole && (s->n_page - 1) * rows >= s->n_kv)

@@ -8,7 +8,7 @@
  *   CONSTRAINT_FAILED  the constraint failed: the sequence fails at its next pick
  *
  * The thread of deferred.c computes a mask that needs more work, and its sequence waits.
- * Constraints with the same `shared` are never used by two threads at a time.
+ * Two threads never use constraints with the same `shared` concurrently.
  *
  * CONSTRAINT_STEP_WORK is 1 ms. A step of 32 rows of llama-1b takes 70 ms (docs/measurements.md),
  * so a mask delays the step by at most 1.5 %. CONSTRAINT_BACK_MAX states of a grammar take 384

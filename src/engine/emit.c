@@ -2,8 +2,8 @@
  *
  * A sequence gets rows only while its reply queue has room for their events (plan.c) and for the
  * ends of the request and its choices. Only the engine pushes into the reply queue, so a push of
- * this file never fails. Ranked groups keep their tokens until their end. Then they emit the tokens
- * while the queue has room. */
+ * this file never fails. Ranked groups keep their tokens until their end. After their end, ranked
+ * groups emit the tokens while the queue has room. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -34,8 +34,8 @@ int emit_events(const struct seq *s, int n_prompt_out, int n_pick)
     return n_prompt_out + (g->ranked ? 0 : n_pick * (g->forked ? 1 : g->n_seq));
 }
 
-/* Divide the room equally among live sequences, so that no sequence takes the room for a token of
- * another. */
+/* Divide the room equally among live sequences, so that no sequence uses the room for a token of
+ * another sequence. */
 int emit_part(const struct seq *s)
 {
     return emit_room(s->group) / s->group->n_live;

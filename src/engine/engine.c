@@ -12,7 +12,7 @@
 /* default number of waiting requests */
 enum { QUEUE_MAX = 1024 };
 /* Rows per microsecond of prompts until the first measurement: a sixth of llama-1b's 590 tokens/s
- * (docs/measurements.md). This rate only determines the kind of preemption. */
+ * (docs/measurements.md). The rate only determines the kind of preemption. */
 static const double PREFILL_RATE = 1e-4;
 
 int64_t engine_now(const struct engine *en)
@@ -248,8 +248,8 @@ static bool keeps_prefixes(const struct engine_options *o)
     return !o->no_prefix_cache && !o->executor.whole && o->executor.n_start == 0;
 }
 
-/* Open the parts in the order of their dependencies. Statistics watch the pages, records need the
- * batch's limits, and the door's masks need the inbox. engine_close accepts an engine of which only
+/* Open the parts in the order of their dependencies. Statistics observe the pages, records need the
+ * batch's limits, and deferred masks need the inbox. engine_close accepts an engine of which only
  * some parts are open. */
 int engine_open(struct engine **out, const struct engine_options *o, struct err *e)
 {

@@ -1,8 +1,8 @@
 /* engine.h - many requests, one model: requests become batches, logits become events.
  *
- *   client threads   handlers of the server and threads of the library's callers. They build a
- *                    request, compile its constraint, submit it, read its events and detokenize
- *                    them (struct reply). Client threads use no seqs and no pages.
+ *   client threads   handlers of the server and threads of the library's callers. Client threads
+ *                    build a request, compile its constraint, submit it, read its events and
+ *                    detokenize them (struct reply). Client threads use no seqs and no pages.
  *   engine thread    scheduler, pages, batch, forward, sampler: engine_step in a loop. This thread
  *                    never uses a socket and never waits for a client.
  *   worker threads   slices of one op (base/pool.h), and masks of constraints. One worker fills

@@ -74,7 +74,7 @@ enum stall {
 /* Rows and results of a sequence in one step. plan_clear zeroes the struct: no rows. */
 struct seq_plan {
     int n_row;            /* number of rows, rows of a draft included */
-    int n_draft;          /* number of rows of a draft, which are the last ones */
+    int n_draft;          /* number of rows of a draft, which are the last rows */
     int n_out;            /* number of results */
     int n_logits;         /* number of results that are logits */
     int n_pick;           /* number of logits that pick a token */
@@ -300,8 +300,8 @@ struct engine {
         struct submission recent[2];
         double per_position; /* cost of one position for a row that attends to it */
     } portions;
-    /* Owned arrays [limits.n_seq] of borrowed sequences: the running ones in rank order, scratch of
-     * planning, and scratch of sampling. */
+    /* Owned arrays [limits.n_seq] of borrowed sequences: the running sequences in rank order,
+     * scratch of planning, and scratch of sampling. */
     struct seq **running, **order, **constrained;
     int64_t forced_work;  /* remaining work of this step for forced tokens */
     uint64_t n_row_given; /* number of rows given to sequences that decode */
@@ -423,7 +423,7 @@ void rank_running(struct engine *en);
 /* Clear the planned rows of s, and the events reserved for them. */
 void plan_clear(struct seq *s);
 void plan_undo(struct engine *en, struct seq *s); /* remove the rows of s from the step */
-/* Plan the rows of sequences that decode. This may preempt sequences ranked after them. */
+/* Plan the rows of sequences that decode. The plan may preempt sequences of a worse rank. */
 void plan_decodes(struct engine *en);
 /* Compute the load of the planned decodes. */
 void plan_load(struct engine *en);

@@ -8,7 +8,7 @@
 static struct model_out forward(void *ctx, const struct batch *b)
 {
     struct pool *pool = model_pool(ctx);
-    pool_begin(pool); /* models that share their threads compute in turns of a step */
+    pool_begin(pool); /* models that share their threads compute alternately, one step each */
     struct model_out out = model_forward(ctx, b);
     pool_end(pool);
     return out;
@@ -26,7 +26,7 @@ static void head(void *ctx, enum head h, const float *x, float *y)
 }
 
 /* Bytes per microsecond between pages and host memory: 4 GB/s, the rate of memcpy on one thread
- * while other threads compute. This rate only determines the kind of preemption. */
+ * while other threads compute. The rate only determines the kind of preemption. */
 static const double copy_rate = 4000;
 
 struct executor executor_of_model(struct model *m)

@@ -140,7 +140,7 @@ void group_submit(struct engine *en, struct group *take_g)
     seq_wait(en, &take_g->seq[0]);
 }
 
-/* End all live sequences of the group for one reason. */
+/* End all live sequences of the group for the same reason. */
 void group_end(struct engine *en, struct group *g, enum finish f)
 {
     g->ended = f;
@@ -247,7 +247,7 @@ static void rank_answers(struct group *g)
 
 /* ---- the end ---- */
 
-/* Emit those last events of the group for which the queue has room. Return false if events are left
+/* Emit the last events of the group for which the queue has room. Return false if events are left
  * for the next step. */
 static bool emit_end(struct engine *en, struct group *g)
 {

@@ -54,7 +54,7 @@ static int32_t look_up(const struct engine *en, const struct seq *s, int i)
 }
 
 /* Return the number of leading pages of s that may come from the cache. Pages with wanted results
- * must not come from it, and at least one token must be left to compute. */
+ * must not come from the cache, and at least one token must be left to compute. */
 static int found_max(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), max = (s->n_token - 1) / rows;

@@ -10,8 +10,8 @@
  * prompts that have the rank of the first prompt.
  *
  * A text that must be computed whole (an encoder's) gets all its rows or none. A step has room for
- * the longest such text next to the decodes. The first such text of a step ignores the limits of
- * time and of holders. Therefore the text that ranks first never waits.
+ * the longest such text next to the decodes. The first whole text of a step is not subject to the
+ * limits of time and of holders. Therefore the text that ranks first never waits.
  *
  * A sequence acquires pages for its rows as it grows. The running sequence that ranks last is
  * preempted if no page is free (hold.c). Therefore the sequence that ranks first always makes
@@ -195,7 +195,7 @@ static int decode_max(const struct engine *en)
     return en->executor.n_start > 0 ? (l->n_row - l->n_source) / l->n_seq : INT_MAX;
 }
 
-/* Plan the rows of sequences that decode. This may preempt sequences ranked after them. */
+/* Plan the rows of sequences that decode. The function may preempt sequences of a worse rank. */
 void plan_decodes(struct engine *en)
 {
     int n = 0;

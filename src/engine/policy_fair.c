@@ -1,6 +1,6 @@
 /* policy_fair.c - weighted fair sharing among holders by a virtual token counter. See Sheng et al.,
- * "Fairness in Serving Large Language Models", OSDI 2024. This is start-time fair queueing (Goyal,
- * Vin, Cheng, 1996) for jobs of unknown length. This policy charges time, not tokens.
+ * "Fairness in Serving Large Language Models", OSDI 2024. The policy is start-time fair queueing
+ * (Goyal, Vin, Cheng, 1996) for jobs of unknown length. It charges time, not tokens.
  *
  *   virtual time   of a holder: microseconds of machine time that the holder had, divided by its
  *                  weight. A step's time is divided by rows. The holder with the least virtual time
@@ -11,9 +11,9 @@
  *   admission      A prompt is charged in advance, at the recent price of rows. The steps of the
  *                  prompt are not charged until they have consumed this charge. Otherwise all
  *                  waiting entities of a key would be admitted before its first step was charged.
- *                  The advance charge orders waiting entities only. It is not part of the virtual
- *                  time, because a prompt may be cancelled, or found in the cache. In that case, a
- *                  holder that arrived meanwhile would start with a disadvantage.
+ *                  The advance charge orders waiting entities only. The advance charge is not part
+ *                  of the virtual time, because a prompt may be cancelled, or found in the cache.
+ *                  In that case, a holder that arrived meanwhile would start with a disadvantage.
  *   displacing     A waiting entity displaces a running entity whose holder is ahead by more than
  *                  SLACK_US. Therefore a key with many requests delays another key by at most
  *                  SLACK_US. A displaced entity displaces another entity only if its disadvantage

@@ -10,8 +10,8 @@
  * done. Finished sequences are padding: they take a row of each step without effect and end
  * together. Padding ends earlier if another sequence needs its pages.
  *
- * (1) The batch has the planned rows of each running sequence, in rank order with sources last. It
- *     has one entry of out_row for each of a sequence's n_out results.
+ * (1) The batch has the planned rows of each running sequence, in rank order with sources last. The
+ *     batch has one entry of out_row for each of a sequence's n_out results.
  * (2) After sched_commit no sequence has planned rows, and no running sequence except padding has a
  *     finish. */
 #include "engine_impl.h"
@@ -67,7 +67,8 @@ static void add_rows(struct engine *en, struct seq *s)
     state_rows(en, s, iseq);
 }
 
-/* Add the planned rows of sources, or the planned rows of all other sequences, which come first. */
+/* Add the planned rows of sources, or the planned rows of all other sequences, which are before the
+ * sources. */
 static void add_planned(struct engine *en, bool sources)
 {
     for (int i = 0; i < en->n_running; i++) {

@@ -1,6 +1,7 @@
-/* score.c - the logits of a given text, without an engine: perplexity, golden tests. One sequence
- * with pages 0, 1, 2 ... The text is processed in chunks of the batch's limits. Each chunk attends
- * to all earlier chunks. The source of a model of encoder and decoder is the first chunk. */
+/* score.c - the logits of a given text, without an engine: perplexity, golden tests. The batch has
+ * one sequence with pages 0, 1, 2 ... The text is processed in chunks of the batch's limits. Each
+ * chunk attends to all earlier chunks. The source of a model of encoder and decoder is the first
+ * chunk. */
 #include "engine.h"
 
 #include "base/cpu.h"

@@ -8,7 +8,7 @@
  *     times. A figure is at most one step old. Refusals and times before submission (TIMES_body to
  *     _tokenize) are exceptions, which are counted immediately.
  * (2) The writer never waits, allocates or makes a system call. A reader repeats its copy if a step
- *     ended meanwhile (some kB, a microsecond).
+ *     ended meanwhile. The copy has some kB and takes a microsecond.
  *
  * One thread opens and closes the statistics. stats.def lists the figures. This file is part of the
  * engine's public header (engine.h includes it). */

@@ -3,8 +3,8 @@
  *
  * The bias of a key at a distance (its position minus the row's position) is constant beyond a
  * reach, as in T5's buckets (arXiv 1910.10683). Number i of a table is the bias of the distance
- * i - reach - 15, clamped to [-reach, reach]. The repeated ends let kernels load 16 biases at
- * once. */
+ * i - reach - 15, clamped to [-reach, reach]. With the repeated ends, kernels can load 16 biases
+ * together. */
 #ifndef QUOTH_KERN_BIAS_H
 #define QUOTH_KERN_BIAS_H
 

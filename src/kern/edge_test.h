@@ -1,5 +1,5 @@
-/* edge_test.h - memory that ends at an inaccessible page. A kernel that accesses memory past its
- * end crashes. A kernel that writes before its beginning changes the canary. The test's thread
+/* edge_test.h - memory that ends at an inaccessible page. A kernel that accesses memory past the
+ * end crashes. A kernel that writes before the beginning changes the canary. The test's thread
  * only. */
 #ifndef QUOTH_KERN_EDGE_TEST_H
 #define QUOTH_KERN_EDGE_TEST_H

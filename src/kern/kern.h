@@ -127,8 +127,8 @@ typedef void linear_fn(const struct linear_out *out, const struct panels *w, int
  * Query rows that share a KV head are some rows of the batch, each with the heads of its group.
  * The rows use K and V of the head in blocks of four sub-tiles of 16 positions. Each row has its
  * own state, so the rows of a block do not affect each other. k and v are the stored values as f32
- * (KV_Q8: the integers without their scales). A row sees the positions [from, to) of a block. The
- * state of a row is unchanged if the row sees no position. Per row and block:
+ * (KV_Q8: the integers without their scales). A row attends to the positions [from, to) of a block.
+ * The state of a row is unchanged if the row attends to no position. Per row and block:
  *
  *   s[i] = fma chain over d ascending from 0 of q[d], k[d][i]
  *   KV_Q8:    s[i] = s[i] * k_scale[i]
@@ -144,8 +144,8 @@ typedef void linear_fn(const struct linear_out *out, const struct panels *w, int
  * In these formulas 2^(x - m) is 2^x if m is -inf, and 2^x of x < -100 is 0 (exp2_weight of
  * kern_impl.h). Scores are in units of ln 2. q is multiplied in advance by f32(scale * ATTN_UNIT),
  * and softcap, slopes and sinks by ATTN_UNIT. Scores then need no multiplication. K and V of
- * positions that a row does not see never affect it. A row with a NaN score has NaN outputs. After
- * 512 positions, the span's l and o are merged into the row's total (attn_merge). */
+ * positions to which a row does not attend never affect the row. A row with a NaN score has NaN
+ * outputs. After 512 positions, the span's l and o are merged into the row's total (attn_merge). */
 enum {
     ATTN_TILE = 16, /* positions of a sub-tile */
     ATTN_TILES = 4,
@@ -174,13 +174,13 @@ struct attn_kv {
     const void *k_ahead[ATTN_TILES], *v_ahead[ATTN_TILES];
 };
 
-/* Query rows with their state within a span. All arrays are 64-byte aligned. They are borrowed for
- * the call. */
+/* Query rows with their state within a span. All arrays are 64-byte aligned. The arrays are
+ * borrowed for the call. */
 struct attn_rows {
     int n_row, d_k, d_v;
     float softcap;            /* softcap in units of ln 2; 0: no softcap */
     const float *q;           /* scaled; f32 [ceil(n_row / attn_tile_rows), d_k, attn_tile_rows] */
-    const int32_t *from, *to; /* [n_row] the row sees positions [from, to) */
+    const int32_t *from, *to; /* [n_row] the row attends to positions [from, to) */
     const int32_t *pos;       /* [n_row] position of the row; read only with slope or bias */
     const float *slope;       /* [n_row] ALiBi in units of ln 2, or NULL                         */
     float *m;                 /* [n_row, rounded up to 16] running maximum, initially -inf */
@@ -272,8 +272,8 @@ struct kern {
     double (*row_mass)(const float *w, const float *x, int n, float floor, int *n_above);
 
     /* Return the sum of (a - p) * (b - q) of a and b f32 [n], by fma in the lanes of row_exp.
-     * Return the sum of a - p if b is NULL. Both differences are clamped to +-2^60 to prevent
-     * overflow. No difference is NaN. */
+     * Return the sum of a - p if b is NULL. The differences a - p and b - q are clamped to +-2^60
+     * to prevent overflow. No difference is NaN. */
     double (*row_product)(const float *a, float p, const float *b, float q, int n);
 
     /* Compute one block: positions [pos0, pos0 + 64). pos0 is a multiple of 64. */

@@ -49,8 +49,8 @@ static inline float flush_subnormal(float x)
 }
 
 /* Return fma with subnormal operands as 0. A result below 2^-126 after rounding to 24 bits becomes
- * 0. Near 2^-126 the sum is exact in double. The result is that of tdpbf16ps, and of vfmadd with
- * FTZ and DAZ. */
+ * 0. Near 2^-126 the sum is exact in double. The result is equal to the result of tdpbf16ps, and of
+ * vfmadd with FTZ and DAZ. */
 static inline float fma_flush(float x, float y, float sum)
 {
     x = flush_subnormal(x), y = flush_subnormal(y), sum = flush_subnormal(sum);

@@ -2,9 +2,9 @@
  * and the selection of the number of threads use the rates. The loops of a level are in its
  * peak.c.
  *
- * A rate is measured on all threads at once, because clock and memory are shared. Arithmetic loops
- * have no memory accesses, and reading loops have no arithmetic. Therefore each loop gives one
- * bound of the roofline model. */
+ * A rate is measured on all threads together, because the threads share the clock and the memory.
+ * Arithmetic loops have no memory accesses, and reading loops have no arithmetic. Therefore each
+ * loop gives one bound of the roofline model. */
 #include "kern_impl.h"
 
 #include "base/check.h"

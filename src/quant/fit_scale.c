@@ -5,7 +5,8 @@
  * (1) For each sub-block alone, try several starting steps. Alternate between the nearest integers
  * for a step and the best step for these integers. Keep the step with the least error.
  *
- * (2) Find one d whose admissible multiples are close to all those steps. The error of d is the sum
+ * (2) Find one d whose admissible multiples are close to all steps of (1). The error of d is the
+ *     sum
  * of the parabolas of the steps' errors near their minimums.
  *
  * (3) With d rounded to f16, try each scale and its neighbours on the values. Then solve d again

@@ -5,8 +5,8 @@
  *
  * A format file defines the mapping of its bytes to integers and selects the fit that chooses the
  * integers. unpack and pack are inverses on an encoder's output. BLOCK_OPS makes the qtype_ops from
- * these functions. The loops are inline with a constant `format`, so the compiler knows all
- * lengths. Any thread. */
+ * these functions. The loops are inline with a constant `format`, so all lengths are constants for
+ * the compiler. Any thread. */
 #ifndef QUOTH_QUANT_IMPL_H
 #define QUOTH_QUANT_IMPL_H
 
@@ -215,8 +215,8 @@ float step_error(const int8_t *q, const float *x, const float *w, int n, float s
 /* Encoding of a sub-block's values as integers, and the steps that fit_scale.c tries. All pointers
  * are static. */
 struct coder {
-    /* Write the admissible integers for x f32 [n] to q i8 [n]: those with the least sum w (x - step
-     * q)^2, w f32 [n]. If step is 0, any integers are correct. */
+    /* Write to q i8 [n] the admissible integers for x f32 [n] with the least sum w (x - step q)^2,
+     * w f32 [n]. If step is 0, any integers are correct. */
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
     /* Range of q. Positive and negative steps are tried if lo != -hi. fit_line and fit_lines use

@@ -1,9 +1,9 @@
 /* race.c - the draw: an exponential race (Daliri, Musco and Suresh 2024, arXiv 2408.07978).
  *
  * Each entrant has a time E / weight, with an exponential random number E of mean 1. The entrant
- * with the lowest time wins. The probability of this is weight / total. Each E depends on (seed,
- * choice, position, entrant). Therefore two similar distributions at the same position usually pick
- * the same token. Speculation with a seed needs this property.
+ * with the lowest time wins. The probability of an entrant to win is weight / total. Each E depends
+ * on (seed, choice, position, entrant). Therefore two similar distributions at the same position
+ * usually pick the same token. Speculation with a seed needs this property.
  *
  *   race of blocks of 64 ids  ->  race of the tokens of the winning block
  *
@@ -14,8 +14,8 @@
  * changes no number.
  *
  * E = -ln(1 - v) for v uniform in [0, 1) with 53 bits. Four neighbours share one call of Philox for
- * the first 32 bits of their v. For most entrants, these bits are sufficient to detect that they
- * lose, because E >= v. Only the remaining entrants need the other bits and a logarithm. */
+ * the first 32 bits of their v. For most entrants, these bits are sufficient to exclude a lowest
+ * time, because E >= v. Only the remaining entrants need the other bits and a logarithm. */
 #include "sample_impl.h"
 #include "sample_math.h"
 

@@ -3,8 +3,8 @@
  *
  * These functions compute the few values of a pick that are not weights: thresholds and the
  * logarithm of the total. Weights use exp_f32, in the kernels. Results of libm differ between
- * versions and processors by an ulp. Such a difference can change the picked token. Relative error:
- * exp 3e-10, log 1e-13. Any thread. */
+ * versions and processors by an ulp. A difference of an ulp can change the picked token. Relative
+ * error: exp 3e-10, log 1e-13. Any thread. */
 #ifndef QUOTH_SAMPLE_MATH_H
 #define QUOTH_SAMPLE_MATH_H
 

@@ -505,7 +505,8 @@ static bool is_known(const struct grammar_constraint *gc, int32_t token)
 }
 
 /* Accept a picked token. The mask before the token is cached. If the transitions of the token are
- * cached, the grammar accepts it now. Otherwise the next mask does this work, in parts. */
+ * cached, the grammar accepts it now. Otherwise the next mask does the work of the transitions, in
+ * parts. */
 static bool op_accept(struct constraint *c, int32_t token)
 {
     struct grammar_constraint *gc = (struct grammar_constraint *)c;

@@ -221,7 +221,7 @@ int session_open_backend(struct session *s, const struct session_options *o, str
 int session_open_adapters(struct session *s, const struct session_options *o, struct err *e);
 /* Set *t to the type that --kv-cache-dtype selects. Return ERR_ARG for an unknown name. */
 int session_kv_type(enum kv_type *t, const struct session_options *o, struct err *e);
-/* Return the number of running threads. It may be less than requested. */
+/* Return the number of running threads. The number may be less than requested. */
 int session_n_thread(const struct session *s);
 
 /* Return the place of packed weights. *cache is the caller's memory and must outlive the result. */

@@ -2,7 +2,7 @@
  * positions.
  *
  * A chunk of work is a piece of the plan and some KV heads. A chunk multiplies some rows, with the
- * query heads of their groups, by K and V of some spans, 64 positions at a time. With many rows,
+ * query heads of their groups, by K and V of some spans, in blocks of 64 positions. With many rows,
  * each block of K and V is widened to f32 once for all rows. With few rows, all heads of a block
  * are computed before the next block, in page order. In this order, memory is read in runs of whole
  * pages instead of pieces of 4 kB. In a test that only reads memory, two threads reached 31 GB/s

@@ -224,7 +224,7 @@ struct list_job {
 };
 
 /* Return the panels of a chunk, from the bytes of a panel and the rows of the op. The number is
- * even, because the kernels of AMX compute two panels at a time. */
+ * even, because the kernels of AMX compute panels in pairs. */
 static int panels_per_chunk(int64_t stride, const struct act *x)
 {
     const int least = x->type == ACT_BF16 && x->n_row > PANEL ? BF16_PANELS : 2;
@@ -232,7 +232,7 @@ static int panels_per_chunk(int64_t stride, const struct act *x)
     return n < least ? least : n;
 }
 
-/* Append a layer. The chunks of the layer follow those of the previous layers. */
+/* Append a layer. The chunks of the layer follow the chunks of the previous layers. */
 static void list_add(struct list_job *j, const struct linear *l, float *y, bool add)
 {
     struct list_layer *p = &j->part[j->n_part++];

@@ -9,11 +9,11 @@
  * compares the hashes of the pieces. These hashes are also compared if a power failure may have
  * damaged the file (filecache.h).
  *
- * Pieces are packed in a thread's scratch and written from there. This method is twice as fast as
- * packing into a map of the file. Packing with hashes takes 0.27 s of processor time per GB instead
- * of 0.5 s (Linux 6.18, ext4). A full disk causes an error number instead of a signal. Whole pieces
- * are written, so the file's pages are large. Reading the weights from large pages of a file is as
- * fast as from huge pages. */
+ * Pieces are packed in a thread's scratch and written from there. Packing in scratch is twice as
+ * fast as packing into a map of the file. Packing with hashes takes 0.27 s of processor time per GB
+ * instead of 0.5 s (Linux 6.18, ext4). A full disk causes an error number instead of a signal.
+ * Whole pieces are written, so the file's pages are large. Reading the weights from large pages of
+ * a file is as fast as from huge pages. */
 #include "cpu_impl.h"
 
 #include "base/hash.h"

@@ -153,8 +153,8 @@ static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight
     }
 }
 
-/* Pack a piece. It may begin in one matrix and end in the next, for experts that are smaller than a
- * piece. */
+/* Pack a piece. If experts are smaller than a piece, the piece may begin in one matrix and end in
+ * the next. */
 void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker)
 {
     const int per = panel_count(p->place->to.n_out);

@@ -27,10 +27,10 @@ static int step_of(enum qtype t)
 }
 
 /* Numbers of rows below which AVX-512 is faster: REST_MIN for the rows after full tiles, rows_min
- * for all rows. Both constants were measured with weights in memory (docs/measurements.md). AMX
- * needs more rows for weights in memory than for weights in the caches, because the tiles' loads,
- * stores and prefetches compete for buffers. Byte codes need no unpacking. 16 spans cost twice as
- * much as 8 spans. Two planes of levels take AVX-512 twice as long, but not AMX.
+ * for all rows. REST_MIN and rows_min were measured with weights in memory (docs/measurements.md).
+ * AMX needs more rows for weights in memory than for weights in the caches, because the tiles'
+ * loads, stores and prefetches compete for buffers. Byte codes need no unpacking. 16 spans cost
+ * twice as much as 8 spans. Two planes of levels take AVX-512 twice as long, but not AMX.
  *
  * REST_MIN: the full tiles before the rest have already unpacked the codes. A further tile of Q4_0
  * then takes at least 270 cycles, and AVX-512 takes 749 / 16 = 47 cycles per row. A tile is faster

@@ -32,8 +32,8 @@ struct tile_config {
 };
 
 /* Configure the tiles. Tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. `low` is the
- * number of rows of tile 4, `high` that of tile 5. Sums 0 and 1 have `low` rows. Sums 2 and 3 have
- * the rows of tile 5, or `low` if only tile 4 has rows. */
+ * number of rows of tile 4, and `high` the number of rows of tile 5. Sums 0 and 1 have `low` rows.
+ * Sums 2 and 3 have the rows of tile 5, or `low` if only tile 4 has rows. */
 static void tiles_open(int low, int high)
 {
     struct tile_config t = {.palette = 1};

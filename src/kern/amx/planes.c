@@ -2,7 +2,7 @@
  * 256 k of a group are one sum.
  *
  * value * scale has up to 15 bits. The product is written as 128 a + b, with b in [0, 127] and a
- * signed byte a. This gives two planes of weights. The planes are made once for all rows. Then
+ * signed byte a. a and b give two planes of weights. The planes are made once for all rows. Then
  *
  *     I = 128 (A x activations) + (B x activations)
  *

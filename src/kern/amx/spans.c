@@ -18,8 +18,9 @@
  * took 749 (docs/measurements.md, "AMX"). */
 #include "tile.h"
 
-/* SLOTS: tiles in flight. A result is ready after 52 cycles, and an instruction starts every 16. So
- * 52 / 16 + 1 = 4 instructions keep the tile unit busy. SPANS_MAX: 256 k in spans of 16. */
+/* SLOTS: tiles in flight. A result is ready after 52 cycles, and an instruction starts every 16.
+ * Therefore 52 / 16 + 1 = 4 instructions in flight use the tile unit fully. SPANS_MAX: 256 k in
+ * spans of 16. */
 enum { SLOTS = 4, SPANS_MAX = 16 };
 
 /* Return the number of k values per instruction (step_of) or per scale (span_of). */

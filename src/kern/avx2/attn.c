@@ -1,4 +1,4 @@
-/* attn.c - attention in AVX2; see ../tmpl/attn.h and ../tmpl/kv.h. */
+/* attn.c - attention in AVX2, from ../tmpl/attn.h and ../tmpl/kv.h. */
 #include "avx2.h"
 #include "vec.h"
 

@@ -1,4 +1,4 @@
-/* attn.c - attention in AVX-512; see ../tmpl/attn.h and ../tmpl/kv.h. */
+/* attn.c - attention in AVX-512, from ../tmpl/attn.h and ../tmpl/kv.h. */
 #include "avx512.h"
 #include "vec.h"
 

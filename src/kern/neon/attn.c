@@ -1,4 +1,4 @@
-/* attn.c - attention in ASIMD; see ../tmpl/attn.h and ../tmpl/kv.h. Not measured: no Arm machine
+/* attn.c - attention in ASIMD, from ../tmpl/attn.h and ../tmpl/kv.h. Not measured: no Arm machine
  * was available. */
 #include "neon.h"
 #include "vec.h"

@@ -55,8 +55,8 @@ static float put_q8(void *y, const float *x, int n)
     return !finite ? NAN : zero ? 0 : scale;
 }
 
-/* Convert n values to E4M3. 448 is the largest number of E4M3, and 57344 that of E5M2. Larger
- * values are clamped, because E4M3 has no infinity. */
+/* Convert n values to E4M3. The largest number of E4M3 is 448, and the largest number of E5M2 is
+ * 57344. Larger values are clamped, because E4M3 has no infinity. */
 static float put_e4m3(void *y, const float *x, int n)
 {
     for (int i = 0; i < n; i++)

@@ -1,5 +1,5 @@
-/* linear.c - the reference of the linear layers. It computes one output of one row at a time, in
- * the order of kern.h.
+/* linear.c - the reference of the linear layers. This file computes each output of each row
+ * separately, in the order of kern.h.
  *
  *   y [n_row, n_out] = x [n_row, k] * w [n_out, k]^T
  *

@@ -1,5 +1,5 @@
-/* ops.c - the reference of the elementwise ops, norms and rope. It computes one value at a time, in
- * the orders of kern.h. tmpl/ops.h gives the same bits in vectors. */
+/* ops.c - the reference of the elementwise ops, norms and rope. This file computes each value
+ * separately, in the orders of kern.h. tmpl/ops.h gives the same bits in vectors. */
 #include "ref.h"
 
 /* Return the sum of squares of x. fma adds the squares in 16 lanes (i mod 16), then the tree adds

@@ -1,11 +1,11 @@
 /* attn.h - attention over blocks of 64 positions, written with the names of vec.h. A level's attn.c
  * includes its vec.h and this file, and fills its slots by attn_slots().
  *
- * Query rows are processed 64 at a time. Each step processes all 64 rows before the next step. Two
- * sub-tiles of K (16 kB, heads of 128) stay in the L1 cache for the scores. Two vectors of each row
- * of V also stay in the L1 cache. q and o are read and written once per step. The scores are in 16
- * kB of stack, with positions as lanes. The weights p overwrite the scores. The products q k and p
- * v use one loop with up to RB rows x 2 vectors of sums in registers. The loop broadcasts one
+ * Query rows are processed in groups of 64. Each step processes all 64 rows before the next step.
+ * Two sub-tiles of K (16 kB, heads of 128) stay in the L1 cache for the scores. Two vectors of each
+ * row of V also stay in the L1 cache. q and o are read and written once per step. The scores are in
+ * 16 kB of stack, with positions as lanes. The weights p overwrite the scores. The products q k and
+ * p v use one loop with up to RB rows x 2 vectors of sums in registers. The loop broadcasts one
  * element of the left factor per row. All rows share each load of the right factor. Each sum is a
  * single chain, as kern.h requires. The 2 RB chains hide the latency of the fma.
  *
@@ -130,8 +130,8 @@ struct value_of {
     int stride; /* distance between rows of b and of y, in values */
 };
 
-/* Rows that see the same positions [lo, hi) of the block. The product sets y to y * c + p v, or to
- * y + p v if c is NULL. Pointers are borrowed. */
+/* Rows that attend to the same positions [lo, hi) of the block. The product sets y to y * c + p v,
+ * or to y + p v if c is NULL. Pointers are borrowed. */
 struct row_run {
     float *y;       /* [n, stride] results of the rows */
     const float *a; /* p [n, 64]   */
@@ -225,9 +225,10 @@ struct row_group {
     const struct attn_kv *kv;
     const struct products *product;
     int row0, n, pos0;
-    /* `seen` is true if a row sees a position, `full` if every row sees the whole block. */
+    /* `seen` is true if a row attends to a position. `full` is true if every row attends to the
+     * whole block. */
     bool seen, full;
-    /* positions [lo, hi) of the block that each row sees; unused if full */
+    /* positions [lo, hi) of the block to which each row attends; unused if full */
     int lo[GROUP], hi[GROUP];
     _Alignas(64) float s[GROUP * ATTN_BLOCK];
     float m[GROUP]; /* maximum so far; 0 if that is -inf */
@@ -280,7 +281,7 @@ static struct score_of score_of(const struct row_group *g, int i)
     return o;
 }
 
-/* Return true if any of rows [r, r + n) sees a position in [i, end) of the block. */
+/* Return true if any of rows [r, r + n) attends to a position in [i, end) of the block. */
 static bool any_row_attends(const struct row_group *g, int r, int n, int i, int end)
 {
     bool some = g->full;
@@ -405,7 +406,7 @@ static void group_exp(struct row_group *g)
     }
 }
 
-/* Find runs of up to RB rows that see the same positions. Return the number of runs. */
+/* Find runs of up to RB rows that attend to the same positions. Return the number of runs. */
 static int find_runs(struct row_run *run, const struct row_group *g)
 {
     const int stride = attn_stride(g->a->d_v);

@@ -1,8 +1,8 @@
 /* linear_bf16.h - linear layers of BF16 weights with bf16 activations: ref/linear.c bit for bit.
  * vec.h must be for a processor whose fma flushes denormals to zero, as tdpbf16ps does.
  *
- * An output takes two chains of 16 fma per 32 k, for even and for odd k. So a tile of two strips x
- * up to BF16_ROWS rows keeps 4 x rows chains in registers. Weights are converted to f32 in
+ * An output takes two chains of 16 fma per 32 k, for even and for odd k. Therefore a tile of two
+ * strips x up to BF16_ROWS rows keeps 4 x rows chains in registers. Weights are converted to f32 in
  * registers by a shift and a mask. The rows of a tile are converted once per group of 256 k, in the
  * L1 cache. The panels' group also stays in the L1 cache for all rows.
  *
@@ -12,7 +12,7 @@
  * "Shares of the other kernels"). 2 rows reach 0.63 of the fma peak, 4 to 64 rows 0.48 to 0.52. The
  * reference in C, which this file replaces, reaches 0.005 of the peak.
  *
- * Requires besides vec.h:
+ * This file requires vec.h and these names:
  *     TILES_BF16(X)         X(1) X(2) ... up to the rows of the largest tile
  *     flush_begin()         flush subnormal operands and results to 0 from here; flush_end(former)
  *     flush_strayed()       true if a result may have become 0 that tdpbf16ps rounds up to 2^-126,
@@ -221,9 +221,9 @@ static void linear_bf16(const struct linear_out *out, const struct panels *w, in
  * C). Up to BF16_ROWS rows use the codes directly. For more rows, a block's codes are converted
  * once to f32 in the L1 cache. These values and the copy of the activations have the even k of each
  * 32 before the odd k. Therefore the tiles of f32 activations can compute the even chain and then
- * the odd chain. With f32 values, a tile has 2 strips x up to 12 rows (AVX2: 6). With codes, it has
- * up to 6 rows (AVX2: 2). On a Xeon with AMX, 64 rows reach 0.64 (AVX-512) and 0.71 (AVX2) of the
- * fma peak. With codes they reached 0.58 and 0.46. */
+ * the odd chain. With f32 values, a tile has 2 strips x up to 12 rows (AVX2: 6). With codes, a tile
+ * has up to 6 rows (AVX2: 2). On a Xeon with AMX, 64 rows reach 0.64 (AVX-512) and 0.71 (AVX2) of
+ * the fma peak. With codes, 64 rows reached 0.58 and 0.46. */
 
 enum { E4M3_RUN = 128, E4M3_BLOCKS = E4M3_RUN / BF16_BLOCK, HALF = BF16_BLOCK / 2 };
 

@@ -21,7 +21,7 @@
  *              E4M3         0.95         0.60        0.70
  *     AVX2     F16          0.98         0.80        0.84
  *
- * Requires besides vec.h and the requirements of unit.h:
+ * This file requires vec.h, the requirements of unit.h, and these names:
  *     TILES(X)              X(1) X(2) ... up to the rows of the largest tile
  *     DIRECTS(X)            X(1) X(2) ... up to the rows of the largest direct kernel */
 #ifndef QUOTH_KERN_TMPL_LINEAR_FLOAT_H
@@ -73,8 +73,8 @@ ALWAYS vf value(enum qtype t, const uint8_t *p)
     }
 }
 
-/* Return a strip's values of an even k and of the next k, at p. Values of SCALED types are those of
- * the codes. */
+/* Return a strip's values of an even k and of the next k, at p. For SCALED types, the values are
+ * the values of the codes. */
 ALWAYS void value2(enum qtype t, vf w[2], const uint8_t *p)
 {
     if (t == QT_f8_e4m3 || t == QT_e4m3_128) {
@@ -363,7 +363,7 @@ ALWAYS int direct_strips(int n_row)
 
 /* Prefetch weights. Memory bandwidth limits one or two rows. For one or two rows, far data are
  * prefetched to the L2 cache and near data to the L1 cache. This method is 8 % (F32) or 3 % (F16)
- * faster than prefetches of far data to the L1 cache. For more rows it is 3 % slower. */
+ * faster than prefetches of far data to the L1 cache. For more rows the method is 3 % slower. */
 ALWAYS void fetch_ahead(const uint8_t *far, const uint8_t *here, const int n_row)
 {
     if (n_row > 2) {

@@ -22,7 +22,7 @@
  * to 25.4 GB/s as twice four rows ("Eight rows"). On Zen 5 with AVX2, eight rows reach these shares
  * of the peak of vpmaddubsw: Q4_0 and Q4_K 0.87, Q6_K 0.67, Q8_0 0.54.
  *
- * Requires besides vec.h (dot.h of the level):
+ * This file requires vec.h and these names of the level's dot.h:
  *     STRIPS                1 or 2
  *     WIDE_FILE             1: 32 registers of 64 bytes: sums of several rows are computed together
  *     WIDE_SIGNED           1: dot_step takes bytes above 127 as signed bytes, less 128
@@ -47,7 +47,7 @@
 
 /* ---- one unit against all rows ---- */
 
-/* ROWS_WIDE: rows of a pass over a unit. Their sums fill half of the 32 registers. */
+/* ROWS_WIDE: rows of a pass over a unit. The sums of these rows fill half of the 32 registers. */
 enum { ROWS_WIDE = 8 };
 
 /* Rows of x in one group. Pointers are borrowed from the struct act. */
@@ -213,8 +213,8 @@ ALWAYS void unit_pair_order(struct unit *u)
     pair_order(&u->w4, &u->w5), pair_order(&u->w6, &u->w7);
 }
 
-/* Return true if sums fit into 16 bits. One instruction then multiplies and adds, instead of four
- * instructions. */
+/* Return true if sums fit into 16 bits. For these sums, one instruction multiplies and adds,
+ * instead of four instructions. */
 ALWAYS bool is_narrow(const struct panel_format *f)
 {
     const int max = panel_bytes_max(f) > 2 * f->zero ? panel_bytes_max(f) - f->zero : f->zero;

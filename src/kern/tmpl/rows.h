@@ -94,9 +94,9 @@ static inline vi block_exponents(vf t[ROW_VECS], const float *x, int n, float ma
     return far;
 }
 
-/* Replace t by exp(t) if t > -105, otherwise by 0. exp(-105) is also 0, but its last product
- * underflows, which takes over 100 cycles. Therefore lanes with t <= -105 compute exp(0)
- * instead. */
+/* Replace t by exp(t) if t > -105, otherwise by 0. The f32 value of exp(-105) is also 0, but its
+ * last product underflows, which takes over 100 cycles. Therefore lanes with t <= -105 compute
+ * exp(0) instead. */
 static inline void block_exp_some(vf t[ROW_VECS])
 {
     const vf end = vf_set1(-105.0f);
