@@ -1,8 +1,8 @@
-"""build_wheel.py - make the wheel of the package's files and the libquoth.so that `make` built.
+"""build_wheel.py - make the wheel from the package's files and the libquoth.so that `make` built.
 `pip wheel python/` calls this file as a build backend (PEP 517). `python3 build_wheel.py FOLDER`
-makes the same wheel without pip, and needs no other package.
+makes the same wheel without pip, and requires no other package.
 
-The library is $QUOTH_LIBRARY, or ../build/libquoth.so, which is built if it is missing."""
+The library is $QUOTH_LIBRARY, or ../build/libquoth.so. That file is built if it is missing."""
 import base64
 import hashlib
 import os
@@ -35,7 +35,7 @@ def metadata():
 
 
 def contents(tag):
-    """Return name in the wheel -> bytes."""
+    """Return a dict of file names in the wheel and their bytes, and the name of the info folder."""
     files = {}
     package = os.path.join(HERE, "quoth")
     for name in sorted(os.listdir(package)):
@@ -67,7 +67,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     name = f"quoth-{version()}-{tag}.whl"
     with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, data in files.items():
-            entry = zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0))  # equal files give equal bytes
+            entry = zipfile.ZipInfo(path, (2020, 1, 1, 0, 0, 0))  # constant, so that equal files give equal wheels
             entry.external_attr = (0o755 if path.endswith(".so") else 0o644) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             wheel.writestr(entry, data)

@@ -6,8 +6,9 @@
         for output in llm.generate(["Once upon a time", "One day"], SamplingParams(temperature=0.8, max_tokens=64)):
             print(output.prompt, output.outputs[0].text)
 
-Names and meanings are those of vLLM's offline API. AsyncLLM is the version for programs on asyncio.
-A request's tokens and logprobs are always the same bits. They do not depend on other requests."""
+Names and meanings are those of vLLM's offline API. AsyncLLM is the class for programs that use
+asyncio. A request's tokens and logprobs are reproducible bit by bit and do not depend on other
+requests."""
 from ._lib import ParameterError, QuothError, version
 from .async_llm import AsyncLLM
 from .llm import LLM

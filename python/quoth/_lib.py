@@ -1,4 +1,5 @@
-"""_lib.py - libquoth through ctypes: the structs and functions of include/quoth.h, and errors as exceptions."""
+"""_lib.py - calls of libquoth by ctypes: the structs and functions of include/quoth.h. Errors become
+exceptions."""
 import ctypes
 import json
 import os
@@ -13,13 +14,13 @@ ADD_SPECIAL, PARSE_SPECIAL = 1, 2
 
 
 class QuothError(RuntimeError):
-    """Error for a model that cannot be opened or used. The error for an invalid parameter is a
-    ValueError with the field."""
+    """Error for a model that cannot be opened or used. An invalid parameter causes a ValueError with
+    the name of the field instead."""
 
 
 class ParameterError(ValueError):
-    """Error for a parameter that the library rejects. `field` is the parameter's name, "" if
-    none."""
+    """Error for a parameter that the library rejects. `field` is the parameter's name; ""
+    if none."""
 
     def __init__(self, sentence: str, field: str) -> None:
         super().__init__(sentence)
@@ -132,7 +133,7 @@ def sampling_params() -> List[Dict[str, Any]]:
 
 
 def in_python(sentence: str) -> str:
-    """Return a sentence of the library with Python's names instead of the command line's
+    """Return a sentence of the library with Python's names in place of flags of the command line
     (max_model_len for --max-model-len). Flags of the command `hf download` are not changed."""
     return re.sub(r"(hf download \S+ )?--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)",
                   lambda m: m.group(0) if m.group(1) else m.group(2).replace("-", "_"), sentence)
@@ -181,8 +182,8 @@ def owned_text(pointer: Any, n: Optional[int] = None) -> str:
 
 
 def open_model(path: str, options: Mapping[str, str], names: Mapping[str, str]) -> c_void_p:
-    """Open a quoth_model *. Raise ValueError for an invalid option, with its name in `names`, or
-    QuothError for the model."""
+    """Open a quoth_model *. Raise ValueError for an invalid option, with its name in `names`. Raise
+    QuothError if the model cannot be opened."""
     model, why = c_void_p(), Error()
     array = (Option * max(len(options), 1))(*[Option(k.encode(), v.encode()) for k, v in options.items()])
     why.check(lib.quoth_open(byref(model), os.fsencode(path), array, len(options), *why.room), names)
@@ -225,7 +226,7 @@ def pool(model: c_void_p, url: str, body: Mapping[str, Any]) -> Optional[Dict[st
 
 
 class Queue:
-    """A queue of events of some requests. Only one thread may use a queue, except for wake."""
+    """A queue of the events of requests. Only one thread may use a queue; any thread may call wake."""
 
     def __init__(self, model: c_void_p) -> None:
         self.handle: Optional[int] = lib.quoth_queue_open(model)
@@ -256,7 +257,7 @@ class Queue:
         return event.contents if event else None
 
     def wake(self) -> None:
-        """Let a waiting poll return None. Any thread may call it while the queue is open."""
+        """Make a waiting poll return None. Any thread may call wake while the queue is open."""
         lib.quoth_wake(self.handle)
 
     def n_open(self) -> int:

@@ -1,5 +1,5 @@
-"""_progress.py - a progress bar on standard error: tqdm's if tqdm is installed, else a simple
-line."""
+"""_progress.py - a progress bar on standard error: the bar of tqdm if tqdm is installed, otherwise
+a simple line."""
 import contextlib
 import importlib
 import sys
@@ -33,7 +33,7 @@ class _Bar:
 @contextlib.contextmanager
 def progress(total: int, wanted: UseTqdm) -> Iterator[Done]:
     """Yield done(n_prompt_token, n_output_token), which the caller calls for each request. There is
-    no progress bar if wanted is False. A function replaces tqdm."""
+    no progress bar if wanted is False. If wanted is a function, it is called instead of tqdm."""
     if not wanted:
         yield lambda n_prompt, n_output: None
         return

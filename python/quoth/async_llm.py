@@ -1,11 +1,11 @@
-"""async_llm.py - AsyncLLM: answers as asynchronous generators, for programs that run on asyncio.
+"""async_llm.py - AsyncLLM: answers as asynchronous generators, for programs that use asyncio.
 
     generate() --_commands--> worker thread: submit, poll --> Answer --call_soon_threadsafe--> generate() yields
 
-One thread with the library's queue serves all requests without a constraint. A request is an
-asyncio.Event and an Answer that the thread fills. A slow reader gets all text since its last output
-in one output. So outputs do not accumulate. A constraint is compiled at submission, which may take
-a second. So up to _HELD_MAX further threads serve requests with a constraint."""
+One thread with the library's queue serves all requests without a constraint. A request has
+an asyncio.Event and an Answer that the thread fills. A slow reader gets all text since its last
+output in one output, so that outputs do not accumulate. A constraint is compiled at submission,
+which may take a second. Therefore up to _HELD_MAX other threads serve requests with a constraint."""
 import asyncio
 import collections
 import copy
@@ -31,8 +31,8 @@ _LONG_TEXT = 20000  # maximum length of a prompt that is tokenized on the loop's
 
 
 class _Stream:
-    """One request, shared by its reader (a loop's thread) and the worker. The worker owns `answer`
-    while it holds `lock`."""
+    """A request, which its reader (the thread of a loop) and the worker share. The worker owns
+    `answer` while it holds `lock`."""
 
     def __init__(self, model: Model, job: Job, request_id: str) -> None:
         self.job, self.answer = job, Answer(model, job, request_id)
@@ -50,7 +50,7 @@ class _Stream:
         with self.lock:
             try:
                 self.answer.take(event)
-            except BaseException as e:  # pass every exception to the reader
+            except BaseException as e:  # the reader raises every exception
                 self.error = e
             self.done |= event.kind == _lib.EVENT_DONE
         self.notify()
@@ -139,8 +139,8 @@ class _Worker(threading.Thread):
             self._wake()
 
     def cancel(self, stream: _Stream, discard: bool) -> None:
-        """End a request. discard: True if nothing reads the request's events. False: the reader
-        receives an end."""
+        """End a request. discard: True if the request's events are not read. False: the reader
+        receives the end of the request."""
         stream.cancelled |= discard
         with self._change:
             if self._closing:
@@ -163,7 +163,7 @@ class _Worker(threading.Thread):
         end: BaseException = _lib.QuothError("the model is closed")
         try:
             self._serve(waiting, flying)
-        except BaseException as e:  # end all waits of readers
+        except BaseException as e:  # the error ends the wait of every reader
             end = e
         with self._change:
             self._closing = True
@@ -206,7 +206,7 @@ class _Worker(threading.Thread):
                 continue
             try:
                 stream.number = stream.job.submit(self._queue)
-            except Exception as e:  # the error concerns this request only
+            except Exception as e:  # the error ends only this request
                 stream.fail(e)
                 waiting.popleft()
                 continue
@@ -228,11 +228,11 @@ class _Worker(threading.Thread):
 
 
 class AsyncLLM(Model):
-    """A model for programs on asyncio. Arguments and errors are those of LLM. Tokens of running
-    answers do not wait long for new prompts (itl_target_ms "auto").
+    """A model for programs that use asyncio. Arguments and errors are those of LLM. The delay of
+    running answers by new prompts is limited (itl_target_ms "auto").
 
-    Any number of tasks may generate concurrently, on any loops. One thread serves all tasks. A task
-    that is cancelled, or that leaves a generator (aclose), cancels its request."""
+    Any number of tasks may generate concurrently, on any loops. One thread serves all tasks.
+    Cancelling a task, or closing a generator (aclose), cancels the request."""
 
     _ITL_TARGET_MS = "auto"
 
@@ -270,8 +270,8 @@ class AsyncLLM(Model):
     # ---- requests ----
 
     def _worker_for(self, job: Job) -> _Worker:
-        """Return the thread for a request. It is the one with the fewest requests if there is a
-        constraint."""
+        """Return the thread for a request. A request with a constraint gets the thread with the
+        fewest requests of this kind."""
         with self._lock:
             if self._worker is None:
                 raise _lib.QuothError("the model is closed")
@@ -317,10 +317,10 @@ class AsyncLLM(Model):
                        request_id: Optional[str] = None, *, lora_request: None = None,
                        priority: int = 0) -> AsyncGenerator[RequestOutput, None]:
         """Complete a prompt and yield outputs as they arrive. Arguments are those of LLM.generate
-        for one prompt. The last output has finished True. sampling_params.output_kind selects the
-        content of each output: the answer so far, the new part, or only the complete answer.
-        request_id: for abort, unique among requests in flight. priority: lower values are first,
-        with scheduler="priority"."""
+        for one prompt. `finished` is True in the last output. sampling_params.output_kind selects
+        the content of each output: the answer so far, the new part, or only the complete answer.
+        request_id: name of the request for abort, unique among requests in flight. priority:
+        requests with lower values are first if scheduler is "priority"."""
         refuse_lora(lora_request)
         if sampling_params is not None and not isinstance(sampling_params, SamplingParams):
             raise ValueError(f"sampling_params: expected SamplingParams, found {type(sampling_params).__name__}")
@@ -339,7 +339,7 @@ class AsyncLLM(Model):
                    request_id: Optional[str] = None, *, add_generation_prompt: bool = True,
                    continue_final_message: bool = False, tools: Optional[Sequence[Any]] = None,
                    chat_template_kwargs: Optional[Mapping[str, Any]] = None) -> AsyncGenerator[RequestOutput, None]:
-        """Answer a conversation (a list of messages in OpenAI's form), with outputs as in generate."""
+        """Answer a conversation (a list of messages in OpenAI's form). Outputs are those of generate."""
         if not isinstance(messages, (list, tuple)) or not messages:
             raise ValueError("messages: expected a list of messages")
         prompt = self._chat_prompt(messages, add_generation_prompt, continue_final_message, tools, chat_template_kwargs)
@@ -352,7 +352,7 @@ class AsyncLLM(Model):
 
     async def embed(self, prompt: Prompt, pooling_params: Optional[PoolingParams] = None,
                     request_id: Optional[str] = None) -> EmbeddingRequestOutput:
-        """Return the prompt's vector, of length 1."""
+        """Return the prompt's vector, which has length 1."""
         if pooling_params is not None and not isinstance(pooling_params, PoolingParams):
             raise ValueError(f"pooling_params: expected PoolingParams, found {type(pooling_params).__name__}")
         stream = await self._open(prompt, pooling_params or PoolingParams(), request_id)
@@ -364,8 +364,8 @@ class AsyncLLM(Model):
             self._leave(stream)
 
     async def abort(self, request_id: str) -> None:
-        """End a request early. Its generator's last output has finish_reason "abort". An unknown
-        request is ignored."""
+        """End a request early. The last output of the request's generator has finish_reason "abort".
+        An unknown request is ignored."""
         stream = self._streams.get(request_id)
         if stream is not None and stream.worker is not None:
             stream.worker.cancel(stream, discard=False)

@@ -2,9 +2,9 @@
 
     prompts --_jobs--> Job --_events: submit, poll--> events --Answer--> RequestOutput
 
-Each call has a separate queue, so several threads may generate with one LLM. An early end of a call
-cancels its requests in flight. Examples are an exception, Ctrl-C, and a stream that is not read to
-its end."""
+Each call has a separate queue, so several threads may generate with one LLM. If a call ends early,
+its requests in flight are cancelled. Causes are an exception, Ctrl-C, or a stream that is not read
+to its end."""
 import time
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
@@ -27,7 +27,7 @@ Conversations = Union[Sequence[Message], Sequence[Sequence[Message]]]
 
 _IN_FLIGHT = 512
 _POLL_MS = 100  # interval of checks for signals if no event arrives
-_PORTION = 32  # texts of one call of the library, which signals do not interrupt
+_PORTION = 32  # number of texts per call of the library, because signals do not interrupt a call
 _FULL_S = 0.01  # delay of the next attempt if the engine is full
 
 
@@ -37,10 +37,11 @@ class LLM(Model):
     options are those of the command line with _ for - (max_model_len, max_num_seqs, threads,
     kv_cache_dtype, chat_template, ...), and the supported options of vLLM. seed: seed of requests
     without a seed (None: random seeds). Prompts are computed as fast as possible, which delays the
-    tokens of other answers. itl_target_ms="auto" bounds that delay.
+    tokens of running answers. itl_target_ms="auto" limits the delay.
 
     Several threads may use one LLM concurrently. QuothError: the model cannot be opened or used.
-    ValueError: an option or an argument is invalid. The sentence begins with its name."""
+    ValueError: an option or an argument is invalid. The error's sentence begins with the name
+    of the option or argument."""
 
     def __init__(self, model: str, seed: Optional[int] = 0, **options: "Unpack[Options]") -> None:
         super().__init__(model, seed, options)
@@ -95,11 +96,11 @@ class LLM(Model):
     def generate(self, prompts: Prompts, sampling_params: Params = None, use_tqdm: UseTqdm = True, *,
                  lora_request: None = None, priority: Optional[Sequence[int]] = None) -> List[RequestOutput]:
         """Complete many prompts concurrently. Outputs are in the prompts' order. A prompt is a
-        text, a list of token ids, or a dict with prompt or prompt_token_ids. sampling_params: one
-        for all prompts, or one for each; None: the values that the model's authors recommend.
-        use_tqdm: True for a progress bar on standard error, or a function that makes one. priority:
-        one for each prompt. Lower values are first, with scheduler="priority". A ValueError
-        contains the invalid argument."""
+        text, a list of token ids, or a dict with prompt or prompt_token_ids. sampling_params:
+        parameters for all prompts, or a list with parameters for each prompt; None: the values that
+        the model's authors recommend. use_tqdm: True for a progress bar on standard error, or a
+        function that makes a progress bar. priority: a number for each prompt; lower values are
+        first if scheduler is "priority". A ValueError contains the name of the invalid argument."""
         refuse_lora(lora_request)
         jobs = self._jobs(prompts, sampling_params, SamplingParams, "sampling_params")
         if priority is not None and len(priority) != len(jobs):
@@ -122,14 +123,14 @@ class LLM(Model):
              lora_request: None = None) -> List[RequestOutput]:
         """Answer a conversation (a list of messages in OpenAI's form), or a list of conversations.
         The answer is the text that the model wrote, including reasoning and tool calls.
-        continue_final_message: the answer continues the last message, which must be the
-        assistant's."""
+        continue_final_message: True if the answer continues the last message, which must be a
+        message of the assistant."""
         prompts = self._chat_prompts(messages, add_generation_prompt, continue_final_message, tools,
                                      chat_template_kwargs)
         return self.generate(prompts, sampling_params, use_tqdm, lora_request=lora_request)
 
     def stream(self, prompts: Prompts, sampling_params: Params = None) -> Iterator[StreamOutput]:
-        """Complete one prompt or several, and yield pieces as they arrive. piece.index: number of
+        """Complete one or more prompts, and yield pieces as they arrive. piece.index is the number of
         the piece's prompt."""
         jobs = self._jobs(prompts, sampling_params, SamplingParams, "sampling_params")
         return self._pieces(jobs)
@@ -177,7 +178,7 @@ class LLM(Model):
 
     def _pool(self, url: str, body: Mapping[str, Any], lists: Mapping[str, Sequence[Any]],
               use_tqdm: UseTqdm) -> List[Dict[str, Any]]:
-        """Return the items of the answer to a body, whose lists are computed in portions."""
+        """Return the items of the answer to a body. The lists of the body are computed in portions."""
         n, found = len(next(iter(lists.values()))), []  # type: int, List[Dict[str, Any]]
         with progress(n, use_tqdm) as advance:
             for at in range(0, n, _PORTION):
@@ -211,7 +212,7 @@ class LLM(Model):
     def classify(self, prompts: Prompts, *, use_tqdm: UseTqdm = True, pooling_params: Optional[PoolingParams] = None,
                  lora_request: None = None) -> List[ClassificationRequestOutput]:
         """Return the probabilities of a classifier's labels for each prompt, in the prompts' order.
-        ValueError: the model is no classifier."""
+        ValueError: the model is not a classifier."""
         refuse_lora(lora_request)
         found = self._pool_prompts("/classify", self._pool_body(pooling_params), prompts, use_tqdm)
         return [ClassificationRequestOutput(str(i), ClassificationOutput(item["probs"]), ids)
@@ -221,7 +222,7 @@ class LLM(Model):
                lora_request: None = None, pooling_task: Optional[str] = None) -> List[PoolingRequestOutput]:
         """Return the result of a pooling task for each prompt, in the prompts' order. pooling_task:
         "embed", "classify", "score" or "token_embed" (a vector per token); None: "classify" if the
-        model is a classifier, else "embed"."""
+        model is a classifier, otherwise "embed"."""
         refuse_lora(lora_request)
         body = self._pool_body(pooling_params)
         if pooling_task is not None:
@@ -233,9 +234,10 @@ class LLM(Model):
               truncate_prompt_tokens: Optional[int] = None, use_tqdm: UseTqdm = True,
               pooling_params: Optional[PoolingParams] = None,
               lora_request: None = None) -> List[ScoringRequestOutput]:
-        """Return the scores of pairs of texts: one to one, or one data_1 to all of data_2. A
-        classifier of one label reads each pair as one text. A model of embeddings gives the cosine
-        of two vectors. ValueError: the model has no scores."""
+        """Return the scores of pairs of texts: of each data_1 with its data_2, or of one data_1 with
+        all texts of data_2. A classifier with one label computes each pair as one text. For a model
+        of embeddings, a score is the cosine of two vectors. ValueError: the model cannot compute
+        scores."""
         refuse_lora(lora_request)
         first, second = ([x] if isinstance(x, str) else list(x) for x in (data_1, data_2))
         if len(first) == 1:

@@ -1,5 +1,5 @@
-"""model.py - the common part of LLM and AsyncLLM: an open model, prompts as token ids, events as
-outputs.
+"""model.py - the common part of LLM and AsyncLLM: opens a model, converts prompts to token ids, and
+converts events to outputs.
 
     prompt --tokenize--> Job --submit--> events --Answer--> RequestOutput"""
 import itertools
@@ -26,8 +26,8 @@ _PROMPT_FORMS = "a text, token ids, or a dict with prompt or prompt_token_ids"
 
 
 class Tokenizer:
-    """Text and token ids of a model. bos_token_id and eos_token_id are None if the model has none.
-    chat_template is the Jinja source, or None."""
+    """Converter between text and token ids of a model. bos_token_id and eos_token_id are None if the
+    model has no BOS or EOS. chat_template is the Jinja source, or None."""
 
     def __init__(self, model: "Model") -> None:
         self._model = model
@@ -39,13 +39,13 @@ class Tokenizer:
 
     def encode(self, text: str, add_special_tokens: bool = True) -> List[int]:
         """Return the token ids of a text. Special tokens in the text become their ids.
-        add_special_tokens: add the tokens that this tokenizer puts around a text."""
+        add_special_tokens: True to add the tokens that this tokenizer puts around a text."""
         flags = _lib.PARSE_SPECIAL | (_lib.ADD_SPECIAL if add_special_tokens else 0)
         return _lib.tokenize(self._model._handle(), text, flags)
 
     def decode(self, token_ids: Union[int, Sequence[int]], skip_special_tokens: bool = False) -> str:
         """Return the text of token ids, with U+FFFD for an incomplete character at the end.
-        ValueError: an id outside the vocabulary."""
+        ValueError: an id is outside the vocabulary."""
         ids = [token_ids] if isinstance(token_ids, int) else list(token_ids)
         return _lib.detokenize(self._model._handle(), ids, skip_special_tokens)
 
@@ -65,7 +65,7 @@ class Tokenizer:
                             documents: Optional[Sequence[Any]] = None, add_generation_prompt: bool = False,
                             continue_final_message: bool = False, tokenize: bool = True,
                             **kwargs: Any) -> Union[str, List[int]]:
-        """Return the prompt of a conversation, like render_chat. tokenize: return token ids."""
+        """Return the prompt of a conversation, like render_chat. tokenize: True to return token ids."""
         text = self.render_chat(conversation, tools, documents, add_generation_prompt, continue_final_message, **kwargs)
         return self.encode(text) if tokenize else text
 
@@ -84,7 +84,7 @@ class Job:
             self.ids = self.ids[-params.truncate_prompt_tokens:]
 
     def rank(self, priority: int) -> None:
-        """Set the priority. Lower values are first, with scheduler="priority"."""
+        """Set the priority. Requests with lower values are first if scheduler is "priority"."""
         if not isinstance(priority, int) or isinstance(priority, bool) or not -2**31 <= priority < 2**31:
             raise ValueError(f"priority: expected an integer of 32 bits, found {priority!r}")
         self.json = json.dumps({**json.loads(self.json), "priority": priority}).encode()
@@ -107,7 +107,7 @@ class Answer:
         self.embedding: Optional[List[float]] = None
 
     def completion(self, index: int) -> CompletionOutput:
-        """Return an answer of the request."""
+        """Return the answer of the request with this index."""
         if index not in self.choice:
             has_logprobs = self.job.sampling is not None and self.job.sampling.logprobs is not None
             self.choice[index] = CompletionOutput(index, cumulative_logprob=0.0 if has_logprobs else None,
@@ -204,7 +204,7 @@ class Model:
         for line in self.info()["warnings"]:
             warnings.warn(_lib.in_python(line), stacklevel=3)
 
-    # ---- life ----
+    # ---- the open model ----
 
     def close(self) -> None:
         """Release the model and its memory. Requests in flight are cancelled. A second call has no
@@ -277,13 +277,13 @@ class Model:
 
     def _jobs(self, prompts: Any, params: Any, kind: Type[P], name: str) -> List[Job]:
         if not isinstance(prompts, (str, dict)) and not hasattr(prompts, "__iter__"):
-            raise ValueError(f"prompts: expected {_PROMPT_FORMS}, or a list of such, found {type(prompts).__name__}")
+            raise ValueError(f"prompts: expected {_PROMPT_FORMS}, or a list of prompts, found {type(prompts).__name__}")
         listed = [prompts] if isinstance(prompts, (str, dict)) else list(prompts)
         if listed and isinstance(listed[0], int):
             listed = [listed]
         every: List[Any] = [params] * len(listed) if params is None or isinstance(params, kind) else params
         if not isinstance(every, (list, tuple)):
-            raise ValueError(f"{name}: expected {kind.__name__} or a list of such, found {type(every).__name__}")
+            raise ValueError(f"{name}: expected {kind.__name__} or a list of them, found {type(every).__name__}")
         if len(every) != len(listed):
             raise ValueError(f"{name}: {len(every)} for {len(listed)} prompts")
         jobs = []

@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Typ
 
 
 class Options(TypedDict, total=False):
-    """Keywords of LLM and AsyncLLM. `quoth help batch` describes the first part. The second part
-    has vLLM's keywords."""
+    """Keywords of LLM and AsyncLLM. `quoth help batch` describes the keywords of quoth, which are
+    first. The keywords of vLLM follow."""
     threads: Optional[int]
     device: Optional[str]
     cpu: Optional[str]
@@ -60,7 +60,7 @@ class Options(TypedDict, total=False):
     pack_cache_size: Optional[float]
     mmap: Optional[bool]
     lora: Optional[str]
-    # vLLM's
+    # keywords of vLLM
     dtype: Optional[str]
     enable_chunked_prefill: Optional[bool]
     task: Optional[str]
@@ -119,20 +119,20 @@ def _only(*values: Any, reason: str) -> _Rule:
 
 _NOT_YET = "not supported yet"
 _ONE_MACHINE = "not supported yet: a model runs on one machine's CPU"
-_NO_HUB = "nothing is downloaded: model is a file or a folder"
+_NO_HUB = "nothing is downloaded: model must be a file or a folder"
 
 _VLLM: Dict[str, _Rule] = {
     "dtype": _only("auto", "half", "float16", "bfloat16", "float32", "float",
                    reason='expected "auto", "float16", "bfloat16" or "float32"'),
-    # prompts are always computed in chunks, which do not change answers
+    # prompts are always computed in chunks; the chunks do not change answers
     "enable_chunked_prefill": _anything(),
     "task": _only("auto", "generate", "pooling", "embed", "embedding", reason='expected "auto", "generate" or "embed"'),
     "runner": _only("auto", "generate", "pooling", reason='expected "auto", "generate" or "pooling"'),
     "convert": _only("auto", "none", "embed", reason='expected "auto", "none" or "embed"'),
-    "generation_config": _only("auto", reason='expected "auto": what generation_config.json recommends holds for requests '
-                                              "without SamplingParams"),
+    "generation_config": _only("auto", reason='expected "auto": requests without SamplingParams use the values of '
+                                              "generation_config.json"),
     "override_generation_config": _only({}, reason=f"{_NOT_YET}: pass SamplingParams"),
-    "cpu_offload_gb": _only(0, reason="expected 0: weights are in this machine's memory anyway"),
+    "cpu_offload_gb": _only(0, reason="expected 0: weights are always in this machine's memory"),
     "enable_lora": _only(False, reason=_NOT_YET),
     "limit_mm_per_prompt": _anything(),  # prompts are text
     "mm_processor_kwargs": _anything(),
@@ -164,13 +164,13 @@ _VLLM: Dict[str, _Rule] = {
     "logits_processors": _only([], reason=_NOT_YET),
     "enable_sleep_mode": _only(False, reason=_NOT_YET),
 }
-# vLLM's dtype is the type of tensors that enter a layer; weights keep their format
+# dtype of vLLM is the type of the inputs of a layer; weights keep their format
 _DTYPE = {"bfloat16": "bf16", "float32": "f32", "float": "f32"}
 _RENAMED = {"kv_cache_memory_bytes": "kv_cache_memory", "scheduling_policy": "scheduler"}
 
 
 def names_given(options: Mapping[str, Any]) -> Dict[str, str]:
-    """Return the caller's names of the library's options, which are spelled with dashes there."""
+    """Return a dict: name of an option in the library, with dashes -> name that the caller used."""
     names = {_RENAMED[name].replace("_", "-"): name for name in _RENAMED if name in options}
     names.update({name.replace("_", "-"): name for name in options if name not in _RENAMED})
     return names
@@ -190,8 +190,8 @@ def _text(name: str, value: object) -> str:
 
 def library_options(model: str, options: Mapping[str, Any], itl_target_ms: str) -> Dict[str, str]:
     """Convert keywords to the library's keys and texts. A ValueError contains an unsupported
-    keyword. The library rejects an unknown keyword. itl_target_ms: default of the option of that
-    name."""
+    keyword. The library rejects an unknown keyword. itl_target_ms: default of the option
+    itl_target_ms."""
     texts: Dict[str, str] = {"itl_target_ms": itl_target_ms}
     for name, value in options.items():
         rule = _VLLM.get(name)

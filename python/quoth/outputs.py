@@ -5,7 +5,7 @@ from typing import Dict, Iterator, List, Mapping, Optional, Union
 
 @dataclass
 class Logprob:
-    """A token at one place of a text."""
+    """A token at one position of a text, with its probability."""
     logprob: float  #: natural logarithm of the token's probability
     rank: int  #: rank of the token; 1: the most likely token
     decoded_token: str  #: text of the token; U+FFFD for a part of a character
@@ -47,13 +47,13 @@ class CompletionOutput:
     """One answer to a prompt."""
     index: int  #: number of the answer among the request's n answers, from 0
     text: str = ""  #: text of the answer, without the prompt
-    token_ids: List[int] = field(default_factory=list)  #: with the model's end token
-    #: sum over the tokens; None: no logprobs were requested
+    token_ids: List[int] = field(default_factory=list)  #: ids of the answer's tokens, including the model's end token
+    #: sum of the logprobs of all tokens; None: no logprobs were requested
     cumulative_logprob: Optional[float] = None
     #: one dict per token, with the token and the most likely tokens
     logprobs: Optional[List[Dict[int, Logprob]]] = None
     finish_reason: Optional[str] = None  #: "stop", "length", "timeout", "repetition", "abort"; None: not finished
-    #: item of stop_token_ids or of stop that ended the answer; None: the model's end token
+    #: item of stop_token_ids or of stop that ended the answer; None: the model's end token ended it
     stop_reason: Union[None, int, str] = None
 
     def finished(self) -> bool:
@@ -65,9 +65,9 @@ class CompletionOutput:
 class RequestOutput:
     """A prompt and its answers."""
     request_id: str
-    prompt: Optional[str]  #: None: the prompt was token ids
+    prompt: Optional[str]  #: text of the prompt; None: the prompt was token ids
     prompt_token_ids: List[int]
-    outputs: List[CompletionOutput]  #: n, by index; best_of, beams: the best answer first
+    outputs: List[CompletionOutput]  #: n answers, by index; for best_of and beams, the best answer is first
     #: one item per token of the prompt, None for the first token; None: not requested
     prompt_logprobs: Optional[List[Optional[Dict[int, Logprob]]]] = None
     finished: bool = False
@@ -77,7 +77,7 @@ class RequestOutput:
 
 @dataclass
 class StreamOutput:
-    """A piece of an answer, on arrival: new text and tokens."""
+    """A piece of an answer: the text and the tokens that are new."""
     index: int  #: number of the prompt
     request_id: str
     text: str
@@ -85,7 +85,7 @@ class StreamOutput:
     logprobs: Optional[List[Dict[int, Logprob]]] = None
     choice: int = 0  #: number of the answer among the prompt's n answers
     finished: bool = False
-    finish_reason: Optional[str] = None  #: as in CompletionOutput
+    finish_reason: Optional[str] = None  #: finish_reason of the CompletionOutput
     stop_reason: Union[None, int, str] = None
 
 
@@ -167,7 +167,7 @@ class PoolingRequestOutput:
 class BeamSearchSequence:
     """One of the best continuations of a prompt."""
     tokens: List[int]  #: tokens of the prompt and of the continuation
-    cum_logprob: float  #: sum over the continuation's tokens
+    cum_logprob: float  #: sum of the logprobs of the continuation's tokens
     text: str  #: text of all tokens
     finish_reason: Optional[str] = None
     stop_reason: Union[None, int, str] = None
@@ -181,7 +181,8 @@ class BeamSearchOutput:
 
 @dataclass
 class Metric:
-    """A figure of the engine: its name in Prometheus' format (vllm:num_requests_running) and its labels."""
+    """A figure of the engine, with its labels and its name in Prometheus' format
+    (vllm:num_requests_running)."""
     name: str
     labels: Dict[str, str]
 

@@ -13,7 +13,7 @@ LOGPROBS_MAX = 20
 
 # The library's sampling parameters: types, ranges, defaults.
 _LISTED = {p["name"]: p for p in sampling_params()}
-# Further integers of a request: (low, high)
+# ranges (low, high) of other integers of a request
 _INTS = {
     "n": (1, 128), "best_of": (1, 128), "max_tokens": (0, 2**31 - 1), "logprobs": (0, LOGPROBS_MAX),
     "prompt_logprobs": (0, LOGPROBS_MAX), "seed": (-2**63, 2**63 - 1), "truncate_prompt_tokens": (1, 2**31 - 1),
@@ -24,7 +24,7 @@ _FLAGS = ("use_beam_search", "skip_special_tokens", "spaces_between_special_toke
 # fields that the engine does not use
 _HERE_ALONE = ("detokenize", "spaces_between_special_tokens", "truncate_prompt_tokens", "output_kind")
 _STRUCTURED = ("structured_outputs", "guided_decoding")
-_IDS = ("logprob_token_ids",)  # lists of token ids that are no sampling parameters
+_IDS = ("logprob_token_ids",)  # lists of token ids that are not sampling parameters
 # fields of vLLM, accepted if None or empty
 _NOT_YET = ("logits_processors", "extra_args")
 
@@ -65,18 +65,18 @@ def _check_listed(name: str, listed: Dict[str, Any], value: Any) -> None:
 
 class RequestOutputKind(enum.Enum):
     """Content of each output of AsyncLLM.generate."""
-    CUMULATIVE = 0  #: the answer so far
+    CUMULATIVE = 0  #: the whole answer so far
     DELTA = 1  #: the new part since the previous output
     FINAL_ONLY = 2  #: a single output, the complete answer
 
 
 @dataclass
 class RepetitionDetectionParams:
-    """The end of an answer whose last tokens are a pattern of min_pattern_size to max_pattern_size
-    tokens (0: off), min_count times in succession. finish_reason is then "repetition". Ranges are
-    checked at the submission of a request."""
+    """Condition that ends an answer with finish_reason "repetition": its last tokens repeat a pattern
+    of min_pattern_size to max_pattern_size tokens (0: off), min_count times in succession. Ranges
+    are checked at the submission of a request."""
     max_pattern_size: int = 0
-    min_pattern_size: int = 0  #: 0: 1
+    min_pattern_size: int = 0  #: minimum length of the pattern; 0: 1 token
     min_count: int = 0
 
     def __post_init__(self) -> None:
@@ -89,19 +89,19 @@ class RepetitionDetectionParams:
 class StructuredOutputsParams:
     """A constraint on an answer. Exactly one of the first six fields is set. A complete answer
     satisfies the constraint with any sampling parameters. An answer that max_tokens truncates is
-    the beginning of such an answer.
+    the beginning of an answer that satisfies it.
 
     json: a JSON Schema, as a dict, a bool or its text. regex: an expression for the whole answer.
-    choice: texts of which the answer is one. grammar: GBNF or Lark. json_object: any JSON object.
-    structural_tag: xgrammar's, as a dict or its text.
+    choice: list of texts; the answer is one of them. grammar: GBNF or Lark. json_object: any JSON
+    object. structural_tag: structural tag of xgrammar, as a dict or its text.
 
     All other fields are for JSON. whitespace_pattern: an expression for the white space between
     JSON tokens. disable_any_whitespace: no white space. disable_additional_properties: objects have
-    only members of the schema, unless the schema allows further members. disable_fallback is vLLM's
-    and has no effect.
+    only members of the schema, unless the schema allows further members. disable_fallback is a
+    field of vLLM without effect.
 
-    ValueError: none or several of the first six, or a value of the wrong type. A constraint that
-    cannot be enforced exactly causes a ValueError of the generation, which names the place."""
+    ValueError: none or several of the first six fields are set, or a value has the wrong type. The
+    generation raises ValueError, with the place, for a constraint that cannot be enforced exactly."""
     json: Union[None, str, bool, Dict[str, Any]] = None
     regex: Optional[str] = None
     choice: Optional[List[str]] = None
@@ -139,7 +139,7 @@ class StructuredOutputsParams:
         body = {f.name: getattr(self, f.name) for f in fields(self)}
         for name in ("json", "structural_tag"):
             if body[name] is not None and not isinstance(body[name], str):
-                # text keeps numbers of any length
+                # JSON text preserves numbers of any length
                 body[name] = json.dumps(body[name])
         return {name: value for name, value in body.items() if value is not None and value is not False}
 
@@ -147,7 +147,7 @@ class StructuredOutputsParams:
 @dataclass
 class GuidedDecodingParams(StructuredOutputsParams):
     """vLLM's older name of StructuredOutputsParams, for SamplingParams(guided_decoding=...)."""
-    backend: Optional[str] = None  #: vLLM's field, without effect
+    backend: Optional[str] = None  #: field of vLLM, without effect
 
     def to_body(self) -> Dict[str, Any]:
         """Return the field structured_outputs of a request."""
@@ -159,21 +159,21 @@ class GuidedDecodingParams(StructuredOutputsParams):
 @dataclass
 class SamplingParams:
     """Parameters of the answers to a prompt. There are n answers of at most max_tokens tokens each.
-    A token is picked at `temperature` (0: always the most likely token). The candidates are the
-    top_k most likely tokens (-1: all) that together reach top_p of the probability. Each is at
-    least min_p times as likely as the most likely token.
+    A token is picked at `temperature` (0: always the most likely token). The candidates are at
+    most top_k of the most likely tokens (-1: all), up to the total probability top_p. A candidate
+    is at least min_p times as likely as the most likely token.
 
     An answer ends at the model's end token (unless ignore_eos), at a text of `stop`, or at a token
-    of stop_token_ids, but not before min_tokens. logprobs, prompt_logprobs: log probabilities of
-    each token and of this many most likely tokens. max_tokens None: up to the end of the context.
-    seed None: a seed from the LLM's seed and the request's number. truncate_prompt_tokens: use only
-    this many last tokens of the prompt. Penalties have vLLM's meaning. The usual tokens of
-    bad_words are never generated, but other tokens may spell the same text. Only allowed_token_ids
-    are generated if that is set. timeout: seconds after which the answer ends with the tokens so
-    far.
+    of stop_token_ids, but not before min_tokens. logprobs, prompt_logprobs: number of
+    most likely tokens to return with their log probabilities, in addition to each token. max_tokens
+    None: up to the end of the context. seed None: a seed from the LLM's seed and the request's
+    number. truncate_prompt_tokens: number of last tokens of the prompt that are used. Penalties
+    have vLLM's meaning. The usual tokens of bad_words are never generated, but other tokens may
+    spell the same text. If allowed_token_ids is set, only these tokens are generated. timeout:
+    seconds after which the answer ends with the tokens so far.
 
-    ValueError: a value of the wrong type or outside its range. The sentence begins with the field's
-    name."""
+    ValueError: a value has the wrong type or is outside its range. The error's sentence begins with
+    the field's name."""
     n: int = 1
     best_of: Optional[int] = None
     presence_penalty: float = 0.0
@@ -199,12 +199,12 @@ class SamplingParams:
     truncate_prompt_tokens: Optional[int] = None
     logit_bias: Optional[Dict[int, float]] = None
     allowed_token_ids: Optional[List[int]] = None
-    # n (or best_of) beams, of which the n best are returned, by the sum of logprobs / length **
-    # length_penalty
+    # search with n (or best_of) beams; the n best beams are returned, ordered by
+    # (sum of logprobs) / length ** length_penalty
     use_beam_search: bool = False
     length_penalty: float = 1.0
     early_stopping: Union[bool, str] = False
-    # beyond vLLM
+    # parameters that vLLM does not have
     typical_p: float = 1.0
     top_n_sigma: float = -1.0
     xtc_probability: float = 0.0
@@ -219,13 +219,13 @@ class SamplingParams:
     dynatemp_exponent: float = 1.0
     adaptive_target: float = -1.0
     adaptive_decay: float = 0.9
-    samplers: Optional[List[str]] = None  # their order, by llama.cpp's names; absent ones are off
+    samplers: Optional[List[str]] = None  # order of the samplers, by llama.cpp's names; all other samplers are off
     mirostat: int = 0
     mirostat_tau: float = 5.0
     mirostat_eta: float = 0.1
     repeat_last_n: int = -1
     timeout: Optional[float] = None  # seconds after which the answer ends with the tokens so far
-    # vLLM's; output_kind is for AsyncLLM, because LLM gives complete answers
+    # parameters of vLLM; output_kind is for AsyncLLM, because LLM returns complete answers
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
     structured_outputs: Optional[StructuredOutputsParams] = None  # constraint on the answer
     guided_decoding: Optional[StructuredOutputsParams] = None  # older name of structured_outputs
@@ -233,7 +233,7 @@ class SamplingParams:
     extra_args: Optional[Dict[str, Any]] = None
     thinking_token_budget: Optional[int] = None  # maximum number of tokens inside the reasoning, which then ends
     repetition_detection: Optional[RepetitionDetectionParams] = None
-    logprob_token_ids: Optional[List[int]] = None  # tokens in place of the most likely ones; needs logprobs
+    logprob_token_ids: Optional[List[int]] = None  # tokens to report in place of the most likely tokens; needs logprobs
 
     def __post_init__(self) -> None:
         for name in _NOT_YET:
@@ -290,12 +290,12 @@ class SamplingParams:
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             raise ValueError(f"min_tokens: {self.min_tokens} is above max_tokens, {self.max_tokens}")
         if self.structured_outputs is not None and self.guided_decoding is not None:
-            raise ValueError("guided_decoding: it is the same as structured_outputs, which is given too")
+            raise ValueError("guided_decoding: must not come with structured_outputs")
         if self.early_stopping not in (True, False, "never"):
             raise ValueError(f'early_stopping: expected True, False or "never", got {self.early_stopping!r}')
 
     def clone(self) -> "SamplingParams":
-        """Return a copy that shares no objects."""
+        """Return a deep copy."""
         return copy.deepcopy(self)
 
     def to_json(self, seed: Optional[int] = None) -> bytes:
@@ -318,14 +318,14 @@ class SamplingParams:
 
 @dataclass
 class BeamSearchParams:
-    """Beam search for the beam_width best continuations of max_tokens tokens or up to the model's
-    end, by the sum of their logprobs / length ** length_penalty. A ValueError names an invalid
-    field.
-    """
+    """Parameters of a beam search for the beam_width best continuations. A continuation ends after
+    max_tokens tokens or at the model's end token. Continuations are ordered by
+    (sum of logprobs) / length ** length_penalty. ValueError, with the field's name, for an invalid
+    field."""
     beam_width: int  #: [1, 128]
     max_tokens: int
     ignore_eos: bool = False
-    temperature: float = 0.0  #: vLLM's field; only 0, because beams are not sampled
+    temperature: float = 0.0  #: field of vLLM; must be 0, because beams are not sampled
     length_penalty: float = 1.0
     include_stop_str_in_output: bool = False
 
@@ -345,12 +345,12 @@ class BeamSearchParams:
 
 @dataclass
 class PoolingParams:
-    """Parameters of the vector of a prompt. dimensions: use only this many first numbers,
-    normalized to length 1 again (None: all). pooling: the final hidden states to use, "mean",
-    "last" or "first" ("auto": the model's method, else last)."""
+    """Parameters of the vector of a prompt. dimensions: number of first components that
+    are used and normalized to length 1 again (None: all). pooling: method for the final hidden
+    states, "mean", "last" or "first" ("auto": the model's method, or "last" if it has none)."""
     dimensions: Optional[int] = None
     pooling: str = "auto"
-    normalize: Optional[bool] = None  #: vLLM's field; vectors always have length 1
+    normalize: Optional[bool] = None  #: field of vLLM; vectors always have length 1
     truncate_prompt_tokens: Optional[int] = None
     #: False: logits of a classifier instead of probabilities; None: probabilities
     use_activation: Optional[bool] = None
