@@ -22,14 +22,14 @@ import time
 from badclients import STORY, Client, beside_healthy, crowd, half_closed, hang_ups, in_threads, malformed, pieces, post
 from server import FEW, LONG, PATIENCE, SLOW, TMP, Failed, Server, certificate, check, run
 
-N_MALFORMED = 100000 if LONG else 400 if FEW else 1600  # TLS has a fifth of the requests
+N_MALFORMED = 100000 if LONG else 400 if FEW else 1600  # over TLS, the crowd sends a fifth of the requests
 N_LEAVING = 50 if LONG else 2 if FEW else 3
 N_LONG = 4000 if FEW else 16000  # tokens of a long prompt
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 N_CONNECTION = min(1000, hard - 300)
 resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 2048)), hard))
 
-# few pages, so that the first round touches all of them
+# few pages, so that the first round uses all pages
 OPTIONS = ("--disable-access-log", "--num-gpu-blocks-override", "128", "--timeout-write", "5", "--max-connections", "1200")
 servers = {}
 
@@ -40,7 +40,8 @@ def tls_options():
 
 
 def round_of(server, n_malformed, scale):
-    """Run the whole crowd once. Return the number of healthy answers in that time."""
+    """Run the whole crowd once. Return the number of correct answers to healthy clients during the
+    run."""
     with beside_healthy(server) as healthy:
         in_threads(lambda i: malformed(server, n_malformed // 4, 10 * scale + i))
         in_threads(lambda i: hang_ups(server, 10 if FEW else 20, 10 * scale + i))
@@ -51,7 +52,7 @@ def round_of(server, n_malformed, scale):
 
 def abuse(server, n_malformed):
     fd0 = server.n_fd()
-    round_of(server, min(n_malformed, 2000) // 4, 1)  # memory grows to the crowd's need
+    round_of(server, min(n_malformed, 2000) // 4, 1)  # the memory grows to the size that the crowd needs
     _, first, _ = server.still()
     healthy = round_of(server, n_malformed, 2)
     fd, rss, kv = server.still()
@@ -149,8 +150,8 @@ def slow_loris():
 # ---- clients that disconnect early ----
 
 def long_model():
-    """Make random weights with a context for a long prompt. The model is a quarter as large in a
-    build that takes 30 times as long."""
+    """Make random weights with a context for a long prompt. A build that is 30 times as slow gets a
+    quarter of the model's size."""
     n = 1 if SLOW and LONG else 2
     folder = os.path.join(TMP, "long")
     os.makedirs(folder, exist_ok=True)
@@ -225,7 +226,7 @@ class Leaving:
     def in_stream(self, count):
         start = self.server.metric("vllm:generation_tokens_total")
         for _ in range(count):
-            c = self.ask(True, 18000, 100)  # this time suffices for a busy client to disconnect
+            c = self.ask(True, 18000, 100)  # a busy client disconnects within this time
             c.hear(self.rng.randrange(400, 20000))
             self.gone(c)
         done = self.server.metric("vllm:generation_tokens_total") - start
@@ -239,7 +240,7 @@ def leaving_on(*options):
         leaving.in_queue(4)
         leaving.in_stream(N_LEAVING)
         hangups = leaving.server.metric("quoth:http_hangups_total")
-        check(hangups >= N_LEAVING + 4, hangups)  # some may have received their whole answer
+        check(hangups >= N_LEAVING + 4, hangups)  # some clients may have received their whole answer
     finally:
         leaving.server.stop()
     return f"{most:.0f} steps of {n_step:.0f}"
@@ -288,7 +289,7 @@ def quietly(f, *args):
 
 def under_load():
     """SIGTERM under the load of all bad clients: responses in flight are completed, and the exit
-    status is right"""
+    status is correct"""
     for server in servers.values():
         stopped_under_load(server)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Goal: a server with LoRA adapters answers each request with the adapter that its `model` names,
-as if it was alone. Method: random adapters in PEFT's format for the bundled model and for a golden
-model, whose merged weights give the expected answers.
+as without other requests. Method: random adapters in PEFT's format for the bundled model and for a
+golden model, whose merged weights give the expected answers.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME" or "FAIL
 NAME: why" per test. Arguments are filters for test names."""
@@ -180,7 +180,8 @@ def equals_merged():
 
 
 def batch():
-    """A line of a batch file selects its adapter, which vLLM's JSON may name"""
+    """A line of a batch file selects its adapter, also if a flag in vLLM's JSON form gives the
+    adapter"""
     one, lines, out = adapter("b-one", TINY, 6, seed=10, size=0.1)[0], os.path.join(TMP, "in.jsonl"), os.path.join(TMP, "out.jsonl")
     with open(lines, "w") as f:
         for i, model in enumerate(("one", "other", "one", "quoth-tiny")):

@@ -3,9 +3,9 @@
 model gets a fixed list of requests (answers_requests.py). Status, kind and body of each answer are
 compared with answers.json. Streams are compared by the content of their events and by the names in
 events. Ids and times are replaced first. Only the code, type and param of an error are compared.
---record writes answers.json again after an intended change of answers. The diff of the file then
-shows the changed answers. Environment: QUOTH the program, QUOTH_ROOT the repository. The script
-prints "ok NAME" or "FAIL NAME: why" per group of requests."""
+After an intended change of answers, --record writes answers.json again. The diff of this file shows
+the changed answers. Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints
+"ok NAME" or "FAIL NAME: why" per group of requests."""
 import hashlib
 import http.client
 import json
@@ -47,8 +47,8 @@ def ask(method, path, body):
 
 def names(x, path="", key=""):
     """Return the structure of an event without its values: each name with its path, and its
-    possible values. The division of names among events depends on time, so names are compared one
-    by one."""
+    possible values. The division of names among events depends on time, so single names are
+    compared."""
     if key in ENDS:
         return {f"{path} word or null"}
     if isinstance(x, dict) and key != "top_logprobs":
@@ -155,7 +155,7 @@ def group(name, requests):
 
 
 def stops():
-    """the server exits with the right status"""
+    """the server exits with the correct status"""
     main.stop()
 
 

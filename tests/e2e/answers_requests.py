@@ -1,6 +1,6 @@
 """The requests of answers.py: GROUPS, name -> [(method, path, body)]. A body that is not an object
-is sent unchanged. Requests that sample have a seed. No request depends on time. Not a test by
-itself."""
+is sent unchanged. Requests with sampling have a seed. No request depends on time. This module
+contains no tests."""
 
 ONCE = "Once upon a time"
 TALK = [{"role": "system", "content": "You are kind."}, {"role": "user", "content": "Tell me a story."}]

@@ -1,5 +1,5 @@
 """Parts of the tests of bad clients: raw connections, malformed requests of every kind, bad
-clients, and healthy clients with a comparison of every answer. Not a test by itself."""
+clients, and healthy clients with a comparison of every answer. This module contains no tests."""
 import contextlib
 import json
 import random
@@ -15,8 +15,8 @@ TALK = {"messages": [{"role": "user", "content": "Tell me a story."}], "max_toke
 
 
 class Client:
-    """A connection to a server, over TLS if the server uses it. ended: how its last reading
-    ended."""
+    """A connection to a server, over TLS if the server uses it. `ended`: the reason for the end of
+    the last reading."""
 
     def __init__(self, server, timeout=60 * PATIENCE):
         self.start, self.ended = time.monotonic(), "nothing was read"
@@ -142,8 +142,8 @@ class Healthy(threading.Thread):
 
 @contextlib.contextmanager
 def beside_healthy(server):
-    """Run the block next to a healthy client. The value is the client. Raise the block's exception
-    together with the client's."""
+    """Run the block next to a healthy client. The value of the context is the client. Raise the
+    block's exception together with the client's exception."""
     healthy, why = Healthy(server), []
     try:
         yield healthy
@@ -242,13 +242,13 @@ KINDS = (nested, wrong_types, wrong_types, wrong_types, bad_text, truncated, ove
 
 
 def malformed(server, count, seed):
-    """Send `count` bad requests, one after the other. Each must get a valid HTTP answer or none.
-    One in a hundred is huge."""
+    """Send `count` bad requests, one after the other. Each request must get a valid HTTP answer or
+    no answer. One request in a hundred is huge."""
     rng = random.Random(seed)
     for i in range(count):
         c = Client(server, timeout=30 * PATIENCE)
         c.say((huge if i % 100 == 50 else rng.choice(KINDS))(rng))
-        c.half_close()  # the server must answer half a request with a close
+        c.half_close()  # the server must close the connection of an incomplete request
         answer = c.hear()
         c.close()
         check(not answer or answer.startswith((b"HTTP/1.1 2", b"HTTP/1.1 4", b"HTTP/1.1 1", b"HTTP/1.1 503")), answer[:200])

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Goal: quoth batch answers every line of a file once, through all interruptions. Method: run
-OpenAI batch files with the bundled model. Kill runs at random moments, stop them, truncate their
-output, and give them other files. Compare their output with that of an undisturbed run.
+"""Goal: quoth batch answers every line of a file once, in spite of all interruptions. Method: run
+OpenAI batch files with the bundled model. Kill or stop runs at random moments, truncate their
+output, and give other files to later runs. Compare the output with that of a run without
+interruptions.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for many more kills. The
 script prints "ok NAME" or "FAIL NAME: why" per test."""
@@ -58,8 +59,8 @@ def answers(name):
 
 
 def requests(n):
-    """Make completions and chats, greedy and random, with seeds and without, and a few that are
-    rejected."""
+    """Make completions and chats, greedy and random, with and without seeds, and some invalid
+    requests."""
     rows = []
     for i in range(n):
         if i % 23 == 7:

@@ -108,7 +108,7 @@ def endpoints():
         good, bad = ({"custom_id": c, "method": "POST", "url": url, "body": x} for c, x in (("a", body), ("b", {**body, "model": 3})))
         b = wait(main, create(main, upload(main, json.dumps(good) + "\n" + json.dumps(bad)), url))
         n = {"total": 2, "completed": 1, "failed": 1}
-        if url == "/generate":  # its bodies have no model
+        if url == "/generate":  # bodies for this path have no field model
             n = None
         check(b["status"] == "completed" and (n is None or b["request_counts"] == n), (url, b))
         check(content(main, b["output_file_id"])[0]["custom_id"] == "a", url)
@@ -118,7 +118,7 @@ def endpoints():
 
 
 def invalid_lines():
-    """a file with an invalid line fails as a whole, with the lines at fault"""
+    """a batch with an invalid line fails, and its errors list the invalid lines"""
     for text, code, number in (("{", "invalid_json_line", 1), (line(1) + line(1), "duplicate_custom_id", 2),
                                (line(1) + "\n" + line(2, url="/v1/completions"), "invalid_url", 3), ("", "empty_file", None),
                                ("\n \n", "empty_file", None), ('{"custom_id":"a","method":"GET"}', "invalid_request", 1),
@@ -214,7 +214,8 @@ def yields():
 
 
 def kills():
-    """after kills at random moments everything acknowledged is there, and each line has one answer"""
+    """after kills at random moments, no acknowledged record is lost, and each line has one
+    answer"""
     n_line, n_kill = (10000, 100) if LONG else (300, 4)
     folder = os.path.join(TMP, "store")
     options = ("--store", folder, "--max-body-size", "64")
@@ -244,7 +245,7 @@ def kills():
 
 
 def owners():
-    """a key reads nothing of another key's, by known, guessed and permuted ids"""
+    """a key cannot read another key's records, by known, guessed or permuted ids"""
     keys = os.path.join(TMP, "keys")
     with open(keys, "w") as f:
         f.write("sk-one name=one\nsk-two name=two\n")
@@ -306,7 +307,7 @@ def owners():
 
 
 def turns():
-    """batches of several keys take turns, those of one key are answered one after the other"""
+    """batches of several keys take turns; batches of one key are answered one after the other"""
     keys = os.path.join(TMP, "turns")
     with open(keys, "w") as f:
         f.write("sk-one\nsk-two\n")
@@ -326,7 +327,7 @@ def turns():
 
 
 def several_models():
-    """lines name models, which are loaded in turn; an unknown one is the line's error"""
+    """lines select models, which are loaded in turn; an unknown model is an error of the line"""
     path = os.path.join(TMP, "models.ini")
     with open(path, "w") as f:
         f.write("version = 1\n[*]\nmax-model-len = 256\nmemory-limit = 150M\n")
@@ -344,7 +345,7 @@ def several_models():
 
 
 def quota():
-    """what does not fit is refused, and the store stays usable"""
+    """a record that does not fit is rejected, and the store continues to work"""
     s = Server("--store-size", "1", "--max-body-size", "4")
     body, kind = form([("purpose", None, b"batch"), ("file", "a", b"x" * 1500000)])
     status, _, answer = s.ask("POST", "/v1/files", body, kind)

@@ -1,5 +1,5 @@
-"""A program of the official anthropic package for batches.py: every method of message batches, right
-and wrong. Argument: url. Not a test by itself."""
+"""A program of the official anthropic package for batches.py: every method of message batches, with
+valid and invalid arguments. Argument: url. This module contains no tests."""
 import asyncio
 import sys
 import time

@@ -1,5 +1,5 @@
-"""A program of the official openai package for batches.py: every method of files and batches, right
-and wrong. Arguments: url. Not a test by itself."""
+"""A program of the official openai package for batches.py: every method of files and batches, with
+valid and invalid arguments. Argument: url. This module contains no tests."""
 import asyncio
 import json
 import sys

@@ -2,9 +2,9 @@
 # alone: it measures time
 """Goal: the report of quoth bench serve is correct. Method: a server with given delays before each
 token records the time of each send. Every figure must be within 2 % of the figure computed from
-these delays. It is computed from the record if the machine was busy, so that the record differs
-from the delays by more than 1 %. Then quoth serve itself is measured, over TCP, TLS and a unix
-socket.
+these delays. If the record differs from the delays by more than 1 %, because the machine was busy,
+the expected figures are computed from the record. Then quoth serve is measured, over TCP, TLS and a
+unix socket.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
 or "FAIL NAME: why" per test."""
@@ -31,8 +31,8 @@ def size(word):
 
 class Delays:
     """A server with known delays, in a thread. behave(i, request) returns the answer to request i.
-    It gives the delays before each event and the tokens of an event, or a status, or a truncated
-    stream."""
+    The answer gives the delays before each event and the tokens of an event, or a status, or a
+    truncated stream."""
 
     def __init__(self, behave=None, meta=None, text="prompt", marks=True, peaks=None):
         self.behave = behave or (lambda i, request: {})
@@ -208,8 +208,8 @@ def figures(seen, n_input, slo=None):
 def compare(got, planned, noted):
     """Check that every key is within 2 % of the plan, or within 1 ms for latencies and their
     spreads. Compare with the server's record if the server could not keep its plan. Extreme
-    percentiles then also include the waits of threads for a processor. So their limit is 10 % or 10
-    ms."""
+    percentiles then also include the waits of threads for a processor. The limit of these
+    percentiles is therefore 10 % or 10 ms."""
     wrong = []
     for key, want in planned.items():
         small, share = 1.0 if key.endswith("_ms") else 0, 0.02
@@ -258,7 +258,7 @@ class Probe:
 
 def steady(test):
     """Repeat a measurement up to three times, because other programs disturb it. Fail after two
-    failures while threads wake in time. The test has no result if threads wake late."""
+    failures while threads wake in time. If threads wake late, the test has no result."""
     def tried():
         n_failed, late = 0, 0
         for _ in range(3):
@@ -334,7 +334,7 @@ def closed_loop():
 
 
 def open_loop():
-    """requests at random times arrive at those times, and are answered without waiting"""
+    """requests with random send times arrive at their times, and are answered without waiting"""
     server = Delays()
     got = bench(server, "--num-prompts", "60", "--request-rate", "30", "--burstiness", "0.5", "--random-input-len", "7",
                 "--random-output-len", "6", "--peak-tflops", "1", "--peak-gbs", "10", "--goodput", "ttft:200", "e2el:1000")
@@ -363,7 +363,7 @@ def tokens_together():
     want = figures(noted(server), 7)
     planned = {**want, **{k: v for k, v in figures(seen, 7).items() if k.endswith("_ms")}}
     compare(got, unlimited(planned), want)
-    for k in ("mean", "median", "p90", "p99.5"):  # sent earlier than read
+    for k in ("mean", "median", "p90", "p99.5"):  # requests are sent earlier than read
         key = f"{k}_client_queue_time_ms"
         in_time(0 <= got[key] <= want[key] + 1, (key, got[key], want[key]))
     both = got["mean_e2el_ms"] + got["mean_client_queue_time_ms"]
@@ -377,7 +377,7 @@ def tokens_together():
 
 
 def failures():
-    """failures are counted and named, and missed objectives give exit status 1"""
+    """failures are counted and reported by name, and missed objectives cause exit status 1"""
     server = Delays(lambda i, request: {"first": 0.02, "gaps": (0.005,), "status": 429 if i % 4 == 1 else 200, "cut": i % 4 == 3})
     got = bench(server, "--num-prompts", "16", "--random-input-len", "7", "--random-output-len", "5", "--goodput", "ttft:5000",
                 "--goodput-share", "0.9", status=1)
@@ -397,7 +397,8 @@ def failures():
 
 
 def hostile():
-    """a server with impossible figures gets prompts of words, and its text moves no cursor"""
+    """a server with impossible figures gets prompts of words, and its text cannot move the
+    cursor"""
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             self.say(200, json.dumps({"data": [{"id": "m", "max_model_len": wrong, "meta": {"n_vocab": wrong}}]}))
@@ -461,7 +462,8 @@ def datasets():
 
 
 def lengths():
-    """prompts have the requested length by any counter, and a word is a token without one"""
+    """prompts have the requested length by any counter, and a word counts as a token without a
+    counter"""
     server = Delays(lambda i, request: {"first": 0.01, "gaps": (0.002,)}, text=None)
     options = ["--num-prompts", "4", "--random-input-len", "33", "--random-output-len", "2"]
     bench(server, *options)
@@ -508,8 +510,8 @@ def reports():
 
 
 def against_itself():
-    """quoth serve is measured: the counts are those of its own metrics, over TCP, a unix socket and
-    TLS"""
+    """quoth serve is measured: the counts equal those of the server's metrics, over TCP, a unix
+    socket and TLS"""
     main = Server()
     options = ["--num-prompts", "24", "--random-input-len", "60", "--random-output-len", "12", "--max-concurrency", "8"]
     got = bench(main.url, *options, "--random-prefix-len", "64")
@@ -572,7 +574,7 @@ def high_water():
 
 
 def built():
-    """this quoth has an HTTP client"""
+    """this build of quoth has an HTTP client"""
     out = subprocess.run([QUOTH, "bench", "serve", "--base-url", "http://127.0.0.1:9"], capture_output=True, text=True, timeout=60)
     return "built without libcurl" if "without libcurl" in out.stderr else None
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Goal: the computation, the screen, the files and the end of a chat in a terminal are correct.
 Method: run `quoth run` on a tiny random model in a pseudo-terminal. Send the keys of a person, or
-of a terminal that pastes. pyte is the screen if it can be installed. It truncates rows if it
-becomes narrower. tmux is another terminal, if it is installed, and folds rows. Pipes test --raw,
-usage and exit codes.
+of a terminal that pastes. If pyte can be installed, it emulates a screen that truncates rows when
+it becomes narrower. If tmux is installed, it is a second terminal, which folds rows. Pipes test
+--raw, usage and exit codes.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names.
 The script prints "ok NAME", "FAIL NAME: why" or "skip NAME (why)" per test."""
@@ -32,7 +32,7 @@ TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 MODEL = os.path.join(TESTS, "golden", "qwen3", "model.gguf")
 # the window has 16 tokens, so long prompts cost little
 WINDOWED = os.path.join(TESTS, "golden", "mistral", "model.gguf")
-STORIES = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")  # writes words
+STORIES = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")  # this model writes words
 PAGE = 32
 TMP = tempfile.mkdtemp(prefix="quoth-chat-")
 CHATML = os.path.join(TMP, "chatml.jinja")
@@ -210,7 +210,7 @@ class Tmux:
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(cols), "-y", str(rows), "env", "LANG=C.UTF-8",
                   "XDG_STATE_HOME=" + os.path.join(TMP, "state"), *run)
         self.tmux("set", "-g", "window-size", "manual")
-        # the line must be at the bottom, because tmux scrolls the rows that it folds further up
+        # the line must be at the bottom, because tmux scrolls the rows when it folds earlier rows
         self.send("/help\r" * 3)
         self.shows("a prompt", lambda lines: lines[-1] == ">" and "> /help" in lines)
 
@@ -438,7 +438,7 @@ def test_screen_after_resize_interrupt_and_wide_characters():
     if not PYTE:
         return "no pyte"
     c = chat(n=4, rows=20, cols=60)
-    c.send("宽" * 40)  # 80 columns: wraps
+    c.send("宽" * 40)  # the line is wrapped at 80 columns
     c.shows("40 wide characters", lambda lines: "".join(lines).count("宽") == 40)
     c.resize(20, 100)
     c.send("z")
@@ -642,7 +642,7 @@ def resized_in_tmux(case):
 
 def resized_where_rows_are_cut(case):
     c = chat(n=4, rows=30, cols=60)
-    c.send("\x1b[>41;380;0c")  # "I am xterm"
+    c.send("\x1b[>41;380;0c")  # the answer of xterm
     type_and_resize(c, *case)
     c.send("\x03")
     c.until(rb"\^C")

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # alone: it measures time
-"""Goal: the server's latencies are those of its clients. Latencies begin at the completion of a
-request's body. So latencies include tokenization and the wait for a thread, and exclude a slow
-upload. Method: one thread reads many streams over non-blocking sockets. It records the times of the
+"""Goal: the server's latencies equal those that clients measure. Latencies begin at the completion
+of a request's body. They include tokenization and the wait for a thread, and exclude a slow upload.
+Method: one thread reads many streams over non-blocking sockets. The thread records the times of the
 last byte sent, of the first token and of the end of each stream. The sums are compared with those
 of /metrics. With QUOTH_LONG, on an idle machine, they must agree within 2 % + 2 ms in the mean of
-500 requests. Otherwise the test checks an order of events that no scheduling can reverse. It also
-checks a factor of two for large bodies that take seconds.
+500 requests. Without QUOTH_LONG, the test checks an order of events that no scheduling can reverse.
+The test also checks that times of large bodies, which take seconds, agree within a factor of two.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for the exact comparison.
 The script prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
@@ -103,7 +103,7 @@ def since(before, after):
 
 
 def clocks():
-    """clients' clocks and the server's latencies agree, large bodies in between"""
+    """clients' clocks and the server's latencies agree, also next to large bodies"""
     s = Server()
     try:
         def request(prompt):
@@ -139,7 +139,7 @@ def slow_upload():
         stream.socket.setblocking(True)
         stream.socket.sendall(stream.out[:-20])
         time.sleep(pause)
-        sent = time.monotonic()  # before the call, because others may run after it
+        sent = time.monotonic()  # read the time before the call, because other threads may run after it
         stream.socket.sendall(stream.out[-20:])
         while not stream.read():
             pass

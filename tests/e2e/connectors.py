@@ -1,8 +1,8 @@
 """Run a client library against the server at argv[2]; argv[1] names the client. Run by
 tests/connectors.
 
-A row is a call of the client's users. A row that waits for an issue must fail. The success of such
-a row is a failure of the test, so that the row's mark is removed. The script prints "ok CALL",
+A row is a call of the client's users. A row that waits for an issue must fail. If the call of this
+row succeeds, the test fails, as a reminder to remove the row's mark. The script prints "ok CALL",
 "wait CALL (ISSUE)" or "FAIL CALL: why" per row."""
 import asyncio
 import inspect
@@ -627,7 +627,7 @@ def autogen():
 
 
 def lm_eval():
-    """Small tasks, defined here so that no task is fetched."""
+    """Small tasks, defined in this file so that no task is downloaded."""
     home = tempfile.mkdtemp()
     data = os.path.join(home, "data.jsonl")
     with open(data, "w") as f:

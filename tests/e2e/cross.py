@@ -151,7 +151,7 @@ def commands():
 
 
 def crowd():
-    """many requests on few pages give the answers of each alone"""
+    """many requests on few pages give the answers of single requests"""
     cases = golden("mt5")
     texts = [c["text"] for c in cases] * 8
     for more in (["--num-gpu-blocks-override", "12"], ["--num-gpu-blocks-override", "12", "--swap-space", "0.01"]):
@@ -179,7 +179,7 @@ def make_adapter(name, seed):
 
 
 def adapters():
-    """requests with different adapters in one step get the answers of each alone"""
+    """requests with different adapters in one step get the answers of single requests"""
     modules = [f"{name}={make_adapter(name, seed)}" for seed, name in enumerate(("one", "two"))]
     texts = [c["text"] for c in golden("t5")]
     asked = [(m, t) for t in texts for m in (None, "one", "two")]

@@ -183,7 +183,8 @@ def units_are_well_formed():
 
 
 def unit_starts():
-    """ExecStart of the unit, with the shipped configuration and under its confinement, is ready, answers and drains"""
+    """ExecStart of the unit becomes ready, answers and drains, with the installed configuration and
+    confinement"""
     config(port=0, model=for_all(MODEL))
     command, env = exec_start()
     os.makedirs(env["XDG_CACHE_HOME"])
@@ -254,8 +255,8 @@ def socket_unit():
 
 
 def nginx_program():
-    """Return an installed nginx, or Debian's, unpacked under build/ (nothing is installed, and no
-    service started), or None."""
+    """Return the path of an installed nginx, or of Debian's package unpacked under build/, or None.
+    No package is installed, and no service is started."""
     folder = os.path.join(ROOT, "build", "nginx")
     places = [shutil.which("nginx"), "/usr/sbin/nginx", os.path.join(folder, "usr", "sbin", "nginx")]
     found = [p for p in places if p and os.path.exists(p)]
@@ -322,7 +323,7 @@ class Nginx:
     def ask(self, *what, **how):
         """Send a request. Return (status, head, body)."""
         c = self.say(*what, **how)
-        # do not wait for its end, because nginx lingers after a rejection
+        # do not wait for the end of the connection, because nginx delays it after a rejection
         with c, c.makefile("rb") as f:
             head = b"".join(iter(f.readline, b"\r\n"))
             body = f.read(int(re.search(rb"content-length: (\d+)", head.lower()).group(1)))

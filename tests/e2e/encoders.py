@@ -2,7 +2,7 @@
 """Goal: the endpoints of encoders and rerankers give the vectors of sentence-transformers and the
 scores of its CrossEncoder. They reject requests that a model cannot compute. Method: serve the
 golden encoders (tests/golden/encoders.py) with f32 arithmetic, and compare with their
-expected.json. These bodies have equal answers through `quoth batch`. Bounds: 1e-4 of the largest
+expected.json. The bodies have equal answers through `quoth batch`. The limit is 1e-4 of the largest
 value."""
 import base64
 import json

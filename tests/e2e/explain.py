@@ -57,7 +57,8 @@ def copy(name, fields=None, tensors=None):
 
 
 def fields():
-    """each field of config.json is used or ignored with a reason, and a warned one is unknown"""
+    """each field of config.json is used, or ignored with a reason; a field with a warning is
+    unknown"""
     folder = copy("llama3", {"new_field": 7})
     answer, keys, _ = explained(folder)
     with open(os.path.join(folder, "config.json")) as f:
@@ -90,7 +91,7 @@ def gguf_keys():
 
 
 def refused_keys():
-    """a refused key has the reason, also if the file lacks the key, and the exit status is 1"""
+    """a rejected key has the reason, also if the file lacks the key, and the exit status is 1"""
     answer, keys, tensors = explained(copy("qwen3", {"hidden_act": "mish"}), status=1)
     check(not answer["loads"] and "hidden_act" in answer["error"])
     check(keys["hidden_act"]["use"] == "refused" and '"mish"' in keys["hidden_act"]["by"])
@@ -145,7 +146,7 @@ def tensors_quantized_at_load():
 
 
 def tensors_of_quantized_folders():
-    """codes become a matrix, their scales belong to it, and experts are counted each"""
+    """codes become a matrix, to which their scales belong; each expert is counted"""
     _, _, tensors = explained(os.path.join(GOLDEN, "forms", "gptq"))
     check(tensors["model.layers.0.mlp.up_proj.qweight"]["form"] == "matrix blk.0.ffn_up, from codes and scales")
     for suffix in ("scales", "qzeros", "g_idx"):
@@ -157,7 +158,7 @@ def tensors_of_quantized_folders():
 
 
 def tensors_left_out():
-    """a tensor that is left out has the reason, and one without a use is refused"""
+    """an ignored tensor has the reason, and a tensor without a use is rejected"""
     table = "model.layers.0.self_attn.rotary_emb.inv_freq"
     _, _, tensors = explained(copy("llama3", tensors={table: [8]}))
     check(tensors[table]["use"] == "ignored" and "RoPE" in tensors[table]["by"], str(tensors[table]))

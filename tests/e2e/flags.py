@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Goal: every flag of users of vLLM, llama.cpp, SGLang, TGI and others is accepted, mapped or
-rejected as intended. Method: `quoth serve MODEL FLAG --check`, which prints the effective
+rejected as intended. Method: run `quoth serve MODEL FLAG --check`, which prints the effective
 configuration, for each line of tests/flags.txt. Each spelling of src/option/aliases.def must have a
-line there. Enumerated flags of every command are tested with wrong values. The flags that change
-answers are tested with a server and batch files.
+line in tests/flags.txt. Enumerated flags of every command are tested with wrong values. The flags
+that change answers are tested with a server and batch files.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names."""
 import json

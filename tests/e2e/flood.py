@@ -8,18 +8,18 @@ measured on the same server before and after each pattern. The test runs once wi
 once without keys from two addresses (127.0.0.1, 127.0.0.2).
 
 With QUOTH_LONG=1 a pattern runs for 60 s. No request may be rejected or fail. The p99 of the first
-token must be at most 3 times that during the streams. The p99 of /health must be at most 50 ms. It
-must also be at most 3 times that of an idle control server at the same time. Without QUOTH_LONG a
-pattern runs for 2 s, every second pattern with keys, the other patterns without. This gives too few
-samples for a p99. No request may be rejected or fail. The medians must be within the same limits,
-in one of up to three measurements. The first token's median is compared only if the server had its
-two processors during the streams. Otherwise requests queue, and times are not comparable
-(engine/crowd_test.c counts steps instead). The test prints a line for each pattern, with its times
-and the ratios of its median and p99 to those during the streams. PATTERN=a,b in the environment
-selects patterns by their functions' names. FLOOD_SECONDS=n sets the time of each pattern. The flood
-is a separate process at a low priority, so that its work is not measured. A new pattern is a
-function in PATTERNS. The function starts its threads and returns. The pattern's process is killed
-at the end of the time.
+token must be at most 3 times that during the streams. The p99 of /health must be at most 50 ms. The
+p99 of /health must also be at most 3 times that of an idle control server at the same time. Without
+QUOTH_LONG a pattern runs for 2 s. Every second pattern runs with keys, and the other patterns run
+without keys. A time of 2 s gives too few samples for a p99. No request may be rejected or fail. The
+medians must be within the limits for a p99, in one of up to three measurements. The first token's
+median is compared only if the server had its two processors during the streams. Otherwise requests
+queue, and times are not comparable (engine/crowd_test.c counts steps instead). The test prints a
+line for each pattern, with its times and the ratios of its median and p99 to those during the
+streams. PATTERN=a,b in the environment selects patterns by their functions' names. FLOOD_SECONDS=n
+sets the time of each pattern. The flood is a separate process at a low priority, so that its work
+is not measured. A new pattern is a function in PATTERNS. The function starts its threads and
+returns. The pattern's process is killed at the end of the time.
 
 Environment: like abuse.py. The script prints "ok NAME", "skip NAME" or "FAIL NAME: why" per
 test."""
@@ -47,7 +47,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 8192)), hard))
 
 
 class Flood:
-    """The client that floods: its server and its identity."""
+    """The flooding client: its server and its identity."""
 
     def __init__(self, port, key):
         self.port, self.key = port, key
@@ -283,7 +283,8 @@ def flood(pattern, port, key):
 # ---- the other client ----
 
 def control(listener):
-    """A control server without work. The time of its answer is the overhead of the machine."""
+    """A control server without other work. The time of its answers is the overhead of the
+    machine."""
     while True:
         s, _ = listener.accept()
         with s:
@@ -408,7 +409,8 @@ def streams(case):
 
 
 def judge(pattern, p, around):
-    """Return the figures that are too slow. around: the streams before and after the pattern."""
+    """Return the figures that exceed their limit. around: the streams before and after the
+    pattern."""
     base = around[0].first + around[1].first
     alone = min(s.cores for s in around) >= 1.5
     half, last = (rank(p.first, at) / rank(base, at) for at in (0.5, 0.99))

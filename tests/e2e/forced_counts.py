@@ -3,7 +3,7 @@
 valid arguments, and the template can print them again. Answers of constrained requests parse and
 validate. Forced tokens save steps. Method: serve the bundled model with each template of
 ../shared/data, and the bundled model and random weights with schemas of ../shared/data. The last
-lines of output are the counts. Environment: QUOTH the program, QUOTH_DATA the real data,
+lines of the output are the counts. Environment: QUOTH the program, QUOTH_DATA the real data,
 QUOTH_LONG=1 for all stated counts. PART=I/N selects every N-th template, from the I-th. COUNTS=N
 sets the number of generations, FROM=K their first seed, VARIANTS=A,B their variants. Arguments
 select tests by their names."""
@@ -21,7 +21,7 @@ import server as rig
 from server import DATA, FEW, LONG, TMP, check, first_server, run, Server
 
 decimal.DefaultContext.prec = 2400  # digits of numbers such as 1e999, in every thread
-rig.PATIENCE = 10  # a busy machine is no fault of these answers
+rig.PATIENCE = 10  # a busy machine must not cause failures of this test
 
 TEMPLATES = os.path.join(DATA, "chat", "templates-and-cases", "templates")
 BFCL = os.path.join(DATA, "chat", "tool-schemas", "BFCL_v4_simple_python.json")
@@ -100,7 +100,7 @@ def forced_once(server, tools, choice, seed, counts, **more):
     message, finish = got["choices"][0]["message"], got["choices"][0]["finish_reason"]
     check(finish in ("tool_calls", "length"), got)
     calls = message.get("tool_calls") or []
-    if finish == "length":  # all calls but the last are complete
+    if finish == "length":  # all calls except the last are complete
         for call in calls[:-1]:
             check_call(call, schemas)
         counts["calls before a truncation"] += len(calls[:-1])

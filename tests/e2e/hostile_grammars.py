@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Goal: every constraint is compiled or rejected by name, within bounds of time and memory. The
-cost of running a compiled constraint is also bounded. Method: compile about a hundred hostile
+"""Goal: every constraint is compiled or rejected by name, within limits of time and memory. The
+cost of running a compiled constraint is also limited. Method: compile about a hundred hostile
 constraints (huge, deep, exponential, malformed). A separate process gets each constraint with a
 text to match. The processor time, memory and answer of that process are measured. Builds with
 sanitizers test every fourth constraint."""
@@ -13,7 +13,7 @@ import sys
 from hostile import cases
 
 QUOTH = os.environ["QUOTH"]
-# time and memory of a build with sanitizers are not meaningful
+# limits of time and memory are not for builds with sanitizers
 SLOW = "-" in os.path.basename(os.path.dirname(QUOTH))
 CPU_S = 300 if SLOW else 2 if os.environ.get("QUOTH_LONG") == "1" else 8  # 1.2 s on an idle machine
 BYTES = 8 << 30 if SLOW else 600 << 20

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Goal: a model is downloaded byte for byte or refused in one sentence, the token reaches the hub
-alone, and other programs read the stores that quoth pull fills."""
+"""Goal: a model is downloaded byte for byte or rejected with one sentence, only the hub receives
+the token, and other programs can read the stores of quoth pull."""
 import hashlib
 import json
 import os
@@ -33,7 +33,7 @@ BIG = rng.randbytes(5 * CHUNK + 12345)
 
 
 class Place:
-    """Empty stores, and the environment that names them."""
+    """Empty stores, and the environment variables with their paths."""
 
     n = 0
 
@@ -81,14 +81,14 @@ class Place:
 
 
 def fresh(files, name="org/repo", **more):
-    """Return an empty place, with one repository in the hub."""
+    """Return empty stores. The hub has one repository."""
     hub.reset()
     hub.repos.clear()
     hub.add_repo(name, files)
     return Place(**more)
 
 
-# ---- what is downloaded ----
+# ---- files of a download ----
 
 def test_gguf():
     """A GGUF of a repository is downloaded, and used without the network."""
@@ -110,7 +110,7 @@ def test_gguf():
 
 
 def test_choice():
-    """The number format selects the file; a wrong or ambiguous one is refused with the list."""
+    """The number format selects the file; a wrong or ambiguous format is rejected with the list."""
     parts = {f"Q4_0/m-Q4_0-0000{i}-of-00003.gguf": rng.randbytes(2000 + i) for i in (1, 2, 3)}
     p = fresh({**parts, "m-Q5_K_M.gguf": b"5" * 2000, "m-IQ4_XS.gguf": b"i" * 2000, "m-BF16.gguf": b"b" * 2000, "other-BF16.gguf": b"o" * 2000})
     path = p.pull("hf:org/repo:Q4_0")
@@ -216,7 +216,7 @@ def test_ollama():
     shown = json.loads(p.quoth("show", name2, "--json")[1])
     check(shown["architecture"] == "llama" or shown["architecture"], shown)
     check([f["path"].rpartition(".")[2] for f in shown["files"]][:2] == ["model", "system"], shown)
-    # the GGUF stays while another manifest has it
+    # the GGUF stays while another manifest contains it
     check(p.quoth("rm", name, "--yes")[0] == 0 and os.path.exists(path))
     check(not os.path.exists(os.path.join(p.store, "blobs", f"sha256-{sha256(b'MIT')}")))
     check(p.quoth("rm", name2, "-y")[0] == 0 and os.listdir(os.path.join(p.store, "blobs")) == [])
@@ -225,10 +225,10 @@ def test_ollama():
     p.refused("pull", f"ollama:{hub.host}/library/none", has=["not found on"])
 
 
-# ---- names and answers that are hostile ----
+# ---- hostile names and answers ----
 
 def test_names():
-    """Names that could leave the store are refused without a request."""
+    """Names with paths outside of the store are rejected without a request."""
     p = fresh({"a-Q4_0.gguf": SMALL})
     bad = ["hf:", "hf:../x", "hf:org/..", "hf:org/repo/x", "hf:/etc/passwd", "hf:org//repo", "hf:org/repo@../../x", "hf:org/repo@/x",
            "hf:org/repo@a/../b", "hf:org/repo:../x", "hf:org/repo:a/b", "hf:org/re\npo", "hf:org/re po", "hf:org/repo@", "hf:org/repo:",
@@ -241,7 +241,7 @@ def test_names():
 
 
 def test_hostile_lists():
-    """A list of files cannot write outside of the cache, and a damaged one is refused."""
+    """A list of files cannot cause writes outside of the cache, and a damaged list is rejected."""
     p = fresh({"a-Q4_0.gguf": SMALL})
     entry = {"type": "file", "oid": "0" * 40, "size": 3, "path": "a-Q4_0.gguf"}
     bad = [{"path": x} for x in ("../a.gguf", "/tmp/a.gguf", "a/../../b.gguf", "a//b.gguf", "./a.gguf", "a\\b.gguf", "a\nb.gguf", "", "x" * 300 + ".gguf",
@@ -257,7 +257,7 @@ def test_hostile_lists():
 
 
 def test_token():
-    """The token is sent to the hub only."""
+    """Only the hub receives the token."""
     p = fresh({"a-Q8_0.gguf": TINY, "b-Q4_0.gguf": SMALL})
     hub.token = "hf_secret"
     p.refused("pull", "hf:org/repo", has=["denies access (status 401)", "HF_TOKEN"])
@@ -280,7 +280,7 @@ def test_token():
 # ---- faults ----
 
 def test_cuts():
-    """A download that is cut after any byte is continued, with and without ranges."""
+    """A download resumes after an interruption at any byte, with and without ranges."""
     n = 20 if SLOW and not LONG else 200
     for ranges in (True, False):
         p = fresh({"a-Q8_0.gguf": TINY})
@@ -294,7 +294,7 @@ def test_cuts():
 
 
 def test_statuses():
-    """Failures that may pass are retried, after the time that the server requires."""
+    """Temporary failures are retried, after the time that the server requires."""
     p = fresh({"a-Q8_0.gguf": BIG})
     hub.failures, hub.hub_failures = [(503, {})], [(500, {}), (408, {})]
     check(bytes_of(p.pull("hf:org/repo")) == BIG)
@@ -322,7 +322,7 @@ def test_statuses():
 
 
 def test_wrong_bytes():
-    """A file with a wrong hash or size is refused and removed. The next pull is right."""
+    """A file with a wrong hash or size is rejected and removed. The next pull succeeds."""
     p = fresh({"a-Q8_0.gguf": TINY, "b-Q4_0.gguf": SMALL})
     for change in (TINY[:-1] + bytes([TINY[-1] ^ 1]), b"?" + TINY[1:]):
         hub.changes = {sha256(TINY): change}
@@ -342,7 +342,7 @@ def test_wrong_bytes():
 
 
 def test_damaged_partial():
-    """A partial file that was changed between two pulls is downloaded again where it differs."""
+    """The changed chunks of a partial file are downloaded again."""
     for at, ranges in ((100, True), (100, False), (CHUNK + 5, False)):
         p = fresh({"a-Q8_0.gguf": BIG})
         hub.pause = 0.01
@@ -356,7 +356,7 @@ def test_damaged_partial():
 
 
 def test_full_disk():
-    """A full disk is one sentence. The download continues when there is room."""
+    """A full disk causes an error of one sentence. The download continues after space is free."""
     p = fresh({"a-Q8_0.gguf": BIG})
     def limit():
         resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))
@@ -377,7 +377,7 @@ def test_full_disk():
 
 
 def test_two_pullers():
-    """Two pulls of one model download it once."""
+    """Two simultaneous pulls of one model download it once."""
     p = fresh({"a-Q8_0.gguf": BIG})
     hub.pause = 0.01
     both = [p.start("pull", "hf:org/repo") for _ in range(2)]
@@ -400,7 +400,7 @@ def kill_at(p, n_sent):
 
 
 def test_kills():
-    """A download that is killed at any moment is continued."""
+    """A download resumes after a kill at any moment."""
     n, n_killed, n_sent = 50 if LONG else 4, 0, 0
     for i in range(n):
         p = fresh({"a-Q8_0.gguf": BIG})
@@ -411,7 +411,7 @@ def test_kills():
         check(not any("quoth." in f for f in p.files()), p.files())
         n_sent += hub.n_sent
     check(n_killed >= n // 2, n_killed)
-    # a kill repeats the chunks in flight only
+    # after a kill, only the chunks in flight are repeated
     p = fresh({"a-Q8_0.gguf": BIG})
     hub.pause = 0.02
     check(kill_at(p, 4 * CHUNK))
@@ -464,7 +464,8 @@ def at_terminal(p, answer, *words):
 
 
 def test_missing_models():
-    """A missing MODEL is downloaded with --pull, or after a question; else its command is printed."""
+    """A missing MODEL is downloaded with --pull, or after a question. Otherwise the error has the
+    command."""
     p = fresh({"a-Q8_0.gguf": TINY})
     for words in (["run", "hf:org/repo", "hi"], ["tokenize", "hf:org/repo"], ["inspect", "hf:org/repo"], ["serve", "hf:org/repo"],
                   ["grammar", "check", "--tokenizer", "hf:org/repo", "--regex", "a"]):

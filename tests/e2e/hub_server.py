@@ -1,5 +1,5 @@
 """A hub of models for tests: the interface of Hugging Face, a container registry as Ollama's, and a
-second server that has the files. Faults are attributes. Not a test by itself."""
+second server that has the files. Attributes set the faults. This module contains no tests."""
 import hashlib
 import http.server
 import json
@@ -80,7 +80,7 @@ class Site(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.hub, self.answer = hub, answer
         self.port = self.server_address[1]
-        self.handle_error = lambda *args: None  # clients that were killed
+        self.handle_error = lambda *args: None  # the client was killed
         threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
 
@@ -104,7 +104,7 @@ class Hub:
         self.ranges = True
         self.cuts = []  # numbers of bytes after which answers with a file end, one per answer
         self.failures = []  # (status, headers) of answers of the second server, before others
-        self.hub_failures = []  # the same for the first server
+        self.hub_failures = []  # (status, headers) of answers of the first server, before others
         self.changes = {}  # hash -> bytes that are sent in its place
         self.token = None  # token that private repositories need
         self.pause = 0  # seconds before each 64 KiB of a file
@@ -237,7 +237,7 @@ class Hub:
         self.send_bytes(h, memoryview(data)[begin:end], cut)
 
     def send_bytes(self, h, data, cut):
-        """Send the bytes, or `cut` of them. Then the connection ends."""
+        """Send the bytes, or `cut` of them. Then close the connection."""
         n_piece = 1 << 16 if self.pause else 1 << 20
         sent, n = 0, len(data) if cut is None else min(cut, len(data))
         while sent < n:

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Goal: a command with a failed allocation reports an error and gives no answer, or gives the usual
 answer. Method: a preloaded library lets allocation n of the process fail, alone or with all later
-allocations. QUOTH_LONG=1: each n; otherwise every tenth (with all later allocations: every
-fiftieth). The unit tests of tests/memory sweep a server and a session faster and completely."""
+allocations. With QUOTH_LONG=1, n is every number; otherwise every tenth (with all later
+allocations, every fiftieth). The unit tests of tests/memory sweep a server and a session faster and
+completely."""
 import concurrent.futures
 import json
 import os

@@ -45,7 +45,7 @@ def failed(answer, status, kind, word=""):
 
 
 def event_names():
-    """events have the names and the order of Anthropic's"""
+    """events have the names and the order of Anthropic's events"""
     got = events({})
     names = [n for n, _ in got]
     n = names.count("content_block_delta")
@@ -120,7 +120,8 @@ def keys():
 
 
 def anthropic_client():
-    """the official anthropic client: every method, whole and streamed, errors as its exceptions"""
+    """the official anthropic client: every method, complete and streamed; errors are its
+    exceptions"""
     python, why = python_with("anthropic-for-tests", {"anthropic": "anthropic"})
     if not python:
         return why

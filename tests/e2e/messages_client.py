@@ -35,7 +35,7 @@ def blocks(message):
 
 
 def both(**more):
-    """Return the whole answer, which must equal the streamed one."""
+    """Return the complete answer, which must equal the streamed answer."""
     whole = create(**more)
     streamed, kinds = stream(**more)
     assert blocks(whole) == blocks(streamed), (whole, streamed)
@@ -101,7 +101,7 @@ assert all(b.type == "text" for b in none.content), none
 strict = both(messages=WEATHER, tools=[{**TOOL, "strict": True}])
 assert strict.content, strict
 
-# thinking, whose blocks may be sent back
+# thinking, whose blocks the client may send back
 thought = both(thinking={"type": "enabled", "budget_tokens": 6}, max_tokens=60)
 assert thought.content[0].type == "thinking" and thought.content[0].thinking and thought.content[0].signature, thought
 assert both(thinking={"type": "enabled", "budget_tokens": 6, "display": "omitted"}, max_tokens=60).content[0].thinking == ""

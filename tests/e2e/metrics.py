@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Goal: tools that monitor vLLM can monitor quoth serve. Metrics have vLLM's names, types, labels
-and bounds. The metrics agree with the access log for every answer. Prometheus reads them,
+and bounds. The metrics agree with the access log for every answer. Prometheus can read the metrics,
 dashboards find their series, and load balancers get their report. Method: compare with the list of
 vLLM's metrics from its source. Send thousands of requests of every kind, and compare with the log's
-lines. promtool and a real Prometheus are used if they are installed. With CI or QUOTH_LONG Debian's
-package is unpacked under build/ if it is available.
+lines. promtool and a real Prometheus are used if they are installed. With CI or QUOTH_LONG, the
+test unpacks Debian's package under build/ if the package is available.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for 10,000 requests instead
 of some hundred. The script prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
@@ -188,8 +188,8 @@ def high_water():
 
 
 def peaks():
-    """the machine's peaks are measured once, while nothing runs, and kept; utilization is a share
-    of these peaks"""
+    """the server measures the machine's peaks once, while it is idle, and keeps them; utilization
+    is a share of these peaks"""
     folder = os.path.join(TMP, "cache")
     names_of = ["quoth:peak_flops", "quoth:peak_read_bytes_per_second", "quoth:model_flops_utilization",
                 "quoth:memory_bandwidth_utilization"]
@@ -253,7 +253,7 @@ def served_name():
 
 
 def load_report():
-    """the head of an answer has a load report if the client requests one (ORCA)"""
+    """the head of an answer has a load report (ORCA) if the client requests the report"""
     name = "endpoint-load-metrics"
     ask = {"endpoint-load-metrics-format": "JSON"}
     fields = {"application_utilization", "cpu_utilization", "mem_utilization", "rps_fractional", "eps"}
@@ -499,7 +499,7 @@ def dashboard_names():
     """dashboards of quoth and vLLM query only metrics that exist"""
     main.ask("POST", "/v1/completions", STORY)
     main.ask("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1})
-    until = time.monotonic() + 120  # the machine's peaks are measured while nothing runs
+    until = time.monotonic() + 120  # the server measures the machine's peaks while it is idle
     while not (page := page_of(main)).samples["quoth:peak_flops"] and time.monotonic() < until:
         time.sleep(0.1)
     # this memory is small compared with the caches

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Goal: a server of several models answers as servers of one model each, within its memory, and
-loses no request when models are swapped, clients hang up or a file is damaged."""
+"""Goal: a server of several models gives the answers of servers with one model, within its memory.
+It loses no request if models are swapped, clients disconnect or a file is damaged."""
 import json
 import os
 import random
@@ -15,7 +15,7 @@ from server import LONG, MODEL, QUOTH, SLOW, TMP, Server, check, first_server, r
 DRAFT = os.path.join(os.path.dirname(MODEL), "quoth-tiny-draft-q8_0.gguf")
 FOLDER = os.path.join(TMP, "models")
 N_REQUEST = 2000 if LONG else 60 if SLOW else 200
-PLAN, LIMIT = 150, 320  # MiB of a model, and of all: bodies and the program need about 90
+PLAN, LIMIT = 150, 320  # MiB of a model, and of the server; bodies and the program need about 90
 COMMON = {"max-model-len": "512", "max-num-seqs": "8"}
 # name: file, options beyond COMMON
 MODELS = {
@@ -40,7 +40,7 @@ def preset(name, models, common, more=""):
 
 
 def open_files():
-    """Make the models' files: two good ones, a damaged one and others that are no models."""
+    """Make the models' files: two valid models, a damaged model, and files that are not models."""
     os.makedirs(os.path.join(FOLDER, "below", "split"))
     os.makedirs(os.path.join(FOLDER, "hf", "org", "broken"))
     shutil.copy(MODEL, os.path.join(FOLDER, "plain.gguf"))
@@ -82,7 +82,7 @@ N_BODY = 12
 
 
 def reference(name):
-    """Return the answers of a server of this model alone."""
+    """Return the answers of a server with only this model."""
     file, options = MODELS[name]
     flags = [word for key, value in {**COMMON, **options}.items() for word in (f"--{key}", value)]
     s = Server(*flags, "--served-model-name", name, "--no-pack-cache", model=file)
@@ -120,8 +120,8 @@ def hang_up(s, rng, path, body):
 
 
 def crowd(s, want, n, n_thread=6, seed=1):
-    """Send n random requests of random models. Return the number of whole answers; some clients
-    hang up."""
+    """Send n random requests of random models. Return the number of complete answers. Some clients
+    disconnect."""
     names, lock, wrong, done = list(want), threading.Lock(), [], [0, 0]
 
     def client(k):
@@ -158,7 +158,7 @@ references = {}
 
 
 def all_references():
-    """Return the answers of each model alone, computed once."""
+    """Return the answers of servers with one model, computed once."""
     for name in MODELS:
         if name not in references:
             references[name] = reference(name)
@@ -166,7 +166,8 @@ def all_references():
 
 
 def test_together():
-    """three models in memory share the threads: every answer is that of the model alone"""
+    """three models in memory share the threads: every answer equals that of a server with one
+    model"""
     want = all_references()
     s = Server("--models-preset", preset("all.ini", MODELS, COMMON), "--no-pack-cache", model=None)
     try:
@@ -177,7 +178,8 @@ def test_together():
 
 
 def test_swaps():
-    """three models in the memory of one and a half: every answer is that of the model alone"""
+    """three models in memory for one and a half: every answer equals that of a server with one
+    model"""
     want = all_references()
     check(len({json.dumps([a["choices"] for a in v]) for v in want.values()}) == 3, "two models have equal answers")
     path = preset("swaps.ini", {n: (f, {**o, "memory-limit": f"{PLAN}M"}) for n, (f, o) in MODELS.items()}, COMMON)
@@ -199,7 +201,7 @@ def test_swaps():
 
 
 def test_large_swaps():
-    """models of 140 MB in a memory for one and a half fill it and stay within it"""
+    """models of 140 MB use the memory for one and a half models, but not more"""
     if not LONG:
         return "QUOTH_LONG=1 runs it"
     shape = {"quant": "Q8_0", "max-model-len": "2048"}
@@ -222,7 +224,7 @@ def test_large_swaps():
         s.stop()
 
 
-# ---- one server for the rest ----
+# ---- one server for the remaining tests ----
 
 server = None
 
@@ -271,7 +273,7 @@ def test_list():
     """every file and folder below --models-dir is a model, by its name"""
     names = [m["id"] for m in server.ask("GET", "/v1/models")[2]["data"]]
     here = ["below/split/d", "cut", "hf/org/broken", "hub/org/my-repo/q8", "plain"]
-    # the loop of symbolic links ends
+    # the server must not follow the loop of symbolic links endlessly
     check([n for n in names if "loop" not in n and n != "extra"] == here and "extra" in names, names)
     check(server.ask("GET", "/v1/models/plain")[0] == 200 and server.ask("GET", "/models/below/split/d")[0] == 200)
     check(status_of("plain")["value"] in ("loaded", "unloaded"))
@@ -297,7 +299,7 @@ def test_names():
 
 
 def test_failures():
-    """a damaged file gets an error that names the model, and the other models answer"""
+    """the error for a damaged file contains the model's name, and the other models answer"""
     for name in ("cut", "hf/org/broken"):
         for _ in range(2):
             status, _, reply = ask(name)
@@ -308,12 +310,12 @@ def test_failures():
 
 
 def test_drain():
-    """a model that is unloaded completes its answers, and waits for none of its own"""
+    """a model completes its answers before it is unloaded"""
     whole = ask("plain", max_tokens=300, ignore_eos=True)[2]["choices"][0]["text"]
     stream = Stream("plain", 300)
     check(stream.begun.wait(20))
     check(server.ask("POST", "/models/unload", {"model": "plain"})[2] == {"success": True})
-    later = ask("plain")  # waits until the model is loaded again
+    later = ask("plain")  # this request waits until the model is loaded again
     check(later[0] == 200, later)
     stream.join(30)
     events = [json.loads(line[6:]) for line in stream.text.decode().splitlines() if line.startswith("data: {")]
@@ -332,7 +334,7 @@ def test_unload():
 
 
 def test_leave():
-    """a client that leaves while its model is not loaded causes no load"""
+    """a client that disconnects while its model is not loaded causes no load"""
     for name in ("plain", "extra", "below/split/d", "hub/org/my-repo/q8"):
         server.ask("POST", "/models/unload", {"model": name})
     check(until(lambda: server.metric("quoth:model_loaded") == 0))
@@ -369,7 +371,7 @@ def test_keep_alive():
 
 
 def test_sleep():
-    """/sleep drops all weights, and /wake_up loads what was loaded"""
+    """/sleep drops all weights, and /wake_up loads the same models again"""
     check(ask("plain")[0] == 200)
     check(server.ask("GET", "/is_sleeping")[2] == {"is_sleeping": False})
     check(server.ask("POST", "/sleep?level=3")[0] == 400 and server.ask("POST", "/sleep?mode=abort")[0] == 400)
@@ -471,7 +473,7 @@ def test_dialects():
 
 
 def test_flags():
-    """wrong flags and presets are refused before the server opens"""
+    """wrong flags and presets are rejected before the server opens"""
     bad = {"x.ini": "[a]\nmodel = x\nno-such-key = 1\n", "y.ini": "[a]\n", "z.ini": "model = x\n", "w.ini": "[a]\nmodel = x\nmax-model-len = many\n",
            "v.ini": "[a\n", "u.ini": "", "t.ini": "[a]\nmodel=x\n[a:latest]\nmodel=y\nlora-modules = a=b\n"}
     for name, text in bad.items():
@@ -490,7 +492,8 @@ def test_flags():
 
 
 def test_pinned():
-    """pinned models are loaded at the start and stay; idle ones go; --no-models-autoload waits for a load"""
+    """pinned models are loaded at the start and stay; idle models are unloaded;
+    --no-models-autoload waits for a load"""
     s = Server("--models-dir", FOLDER, "--models-pinned", "plain", "--models-max", "2", "--sleep-idle-seconds", "0", model=None)
     try:
         check(until(lambda: s.metric('quoth:model_loaded{model_name="plain"}') == 1))
@@ -529,7 +532,7 @@ def test_stop():
 
 
 def test_stop_early():
-    """a server whose time to stop is over rejects requests that wait for a model"""
+    """after its time to stop, a server rejects requests that wait for a model"""
     s = Server("--models-dir", FOLDER, "--models-preset", os.path.join(TMP, "extra.ini"), "--models-max", "2", "--shutdown-timeout", "0",
                model=None)
     streams, waits = waiting_beside(400, s)

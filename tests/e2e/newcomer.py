@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Goal: an error of a new user gets one sentence with the next step, and the right exit status. A
-packed program runs its model. Method: run the command lines of a review by new users. Each has
-words that the output must contain.
+packed program runs its model. Method: run the command lines of a review by new users. Each command
+line has words that its output must contain.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. Arguments are filters for test names."""
 import fcntl

@@ -36,7 +36,7 @@ def no_libcurl():
 
 
 class Busy:
-    """A with block that keeps a server busy."""
+    """A context manager that keeps a server busy."""
 
     def __init__(self, server, n=4):
         self.server, self.over = server, False
@@ -88,13 +88,13 @@ class Terminal:
             self.data += piece
 
     def frames(self):
-        """Return every complete drawing so far, as rows without colours."""
+        """Return every complete frame so far, as rows without colours."""
         plain = re.sub(r"\x1b\[[0-9;]*m", "", self.data.decode("utf-8", "replace"))
         return [[row.replace("\x1b[K", "").rstrip("\r") for row in frame.split("\x1b[J")[0].split("\r\n")]
                 for frame in plain.split("\x1b[H")[1:] if "\x1b[J" in frame]
 
     def wait_for(self, what, seconds=30):
-        """Return the first new drawing that contains the text `what`, or for which the function
+        """Return the first new frame that contains the text `what`, or for which the function
         `what` is true."""
         before, until = len(self.frames()), time.monotonic() + seconds
         while time.monotonic() < until:

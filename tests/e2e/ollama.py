@@ -44,7 +44,7 @@ def head(path):
 
 
 def line_members():
-    """lines have the members and the order of Ollama's"""
+    """lines have the members and the order of Ollama's lines"""
     got = lines("/api/chat", ASK)
     check(all(list(x) == ["model", "created_at", "message", "done"] and not x["done"] for x in got[:-1]), got)
     check(list(got[-1]) == END and got[-1]["done"] and got[-1]["message"] == {"role": "assistant", "content": ""}, got[-1])
@@ -73,7 +73,8 @@ def rejections():
 
 
 def store():
-    """requests to change a store of models are refused by name, except a pull of the served model"""
+    """requests to change a store of models are rejected by name, except a pull of the served
+    model"""
     for method, path, body in STORE:
         failed(main.ask(method, path, body), 501, "no store of models")
     for method, path, body in STORE[1:3] + STORE[4:5]:
@@ -109,7 +110,7 @@ def show():
 
 
 def keys():
-    """keys are required, and those of administrators for changes"""
+    """requests need keys, and changes need keys of administrators"""
     path = os.path.join(TMP, "keys")
     with open(path, "w") as f:
         f.write("sk-one name=one\nsk-admin name=admin role=admin\nsk-slow name=slow rate=1\n")
@@ -131,7 +132,8 @@ def keys():
 
 
 def address():
-    """--ollama listens at OLLAMA_HOST, and its / is a text for clients and the page for browsers"""
+    """--ollama listens at OLLAMA_HOST, and GET / returns a text to clients and the page to
+    browsers"""
     port = free_port()
     os.environ["OLLAMA_HOST"] = f"http://127.0.0.1:{port}/"
     try:
@@ -162,7 +164,7 @@ def address():
 
 
 def ollama_client():
-    """the official ollama client: every method, whole and streamed, errors as its exceptions"""
+    """the official ollama client: every method, complete and streamed; errors are its exceptions"""
     python, why = python_with("ollama-for-tests", {"ollama": "ollama"})
     if not python:
         return why

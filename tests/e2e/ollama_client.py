@@ -13,8 +13,8 @@ COLD = {"temperature": 0, "num_predict": 40}
 
 
 def joined(pieces):
-    """Return the answer of a stream in the form of a whole one: its text, thinking, calls and log
-    probabilities, and its last piece."""
+    """Return the answer of a stream in the form of a complete answer: its text, thinking, calls and
+    log probabilities, and its last piece."""
     text, thinking, calls, logs, last = "", "", [], [], None
     for last in pieces:
         at = last.message if isinstance(last, ollama.ChatResponse) else last
@@ -26,7 +26,7 @@ def joined(pieces):
 
 
 def both(call, **more):
-    """Return the whole answer, which must equal the streamed one."""
+    """Return the complete answer, which must equal the streamed answer."""
     whole = call(**more)
     text, thinking, calls, logs, last = joined(call(stream=True, **more))
     at = whole.message if isinstance(whole, ollama.ChatResponse) else whole

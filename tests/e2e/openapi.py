@@ -1,6 +1,6 @@
 """For the tests of quoth serve: every answer to a client is validated against OpenAI's API
 description (../shared/data/api/openapi_subset.json, not part of the repository). This module needs
-openai's httpx, and jsonschema. Not a test by itself."""
+openai's httpx, and jsonschema. It contains no tests."""
 import base64
 import json
 import os

@@ -3,15 +3,15 @@
 """Goal: the cost of the server, with and without TLS, is small compared with probes that alternate
 with it. Method: measure the whole server with the bundled model. quoth:http_cpu_seconds_total is
 the time of all its threads except the engine's and the workers'. These threads handle sockets,
-HTTP, keys, JSON, templates and tokenization. So the time of the model need not be subtracted.
+HTTP, keys, JSON, templates and tokenization. The measured time therefore excludes the model.
 
-A completion or a chat costs at most REQUEST times the cost of /tokenize of the same text. This path
-also uses sockets, head, key, JSON and tokenizer, but not the engine. A streamed token costs at most
-TOKEN times a GET of /health. Both bounds are ratios of two successive figures, so a slow or busy
-machine changes both. The ratios depend on the placement of engine, server and client on hardware
-threads. The bars allow for this. The system reports the numbers of wake-ups. The figures in
-microseconds are printed and never fail the test. An idle machine has at most 200 per request and 20
-per frame.
+A completion or a chat costs at most REQUEST times the cost of /tokenize of the same text. The path
+/tokenize also uses sockets, head, key, JSON and tokenizer, but not the engine. A streamed token
+costs at most TOKEN times a GET of /health. REQUEST and TOKEN are limits of ratios of two successive
+figures, because a slow or busy machine changes both figures. The ratios depend on the placement of
+engine, server and client on hardware threads. The limits include this variation. The kernel reports
+the numbers of wake-ups. The test prints the figures in microseconds, which never fail the test. On
+an idle machine a request costs at most 200 microseconds, and a frame 20.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
 or "FAIL NAME: why" per test."""
@@ -56,7 +56,7 @@ def wakeups(s):
 
 
 def per_request(s, method, path, body=None):
-    """Return the microseconds of a whole answer, and its wake-ups, on a kept connection."""
+    """Return the microseconds of a whole answer, and its wake-ups, on a persistent connection."""
     c = http.client.HTTPConnection("127.0.0.1", s.port)
     c.sock = s.connect()
     data = json.dumps(body) if body else None
@@ -96,8 +96,8 @@ def per_token(s, path, body):
 
 
 def median_below(cost, bar):
-    """Run rounds of cost(), a tuple that begins with a ratio, until the median ratio is below the
-    bar or there are N_ROUND."""
+    """Run rounds of cost(), a tuple that begins with a ratio, until the median ratio is at most
+    `bar` or there are N_ROUND rounds."""
     rounds = []
     while len(rounds) < N_ROUND:
         rounds.append(cost())

@@ -45,7 +45,8 @@ def placed(server):
 
 
 def probe(c):
-    """Read a whole answer. Before its last byte the connection counts as busy, not as idle."""
+    """Read a whole answer. Before the answer's last byte the connection counts as busy, not as
+    idle."""
     c.say(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     r = http.client.HTTPResponse(c.s)
     r.begin()
@@ -108,8 +109,8 @@ def descriptors():
 # ---- keys that compete ----
 
 class Rival:
-    """A key with many concurrent requests, whose connections are opened before. n_done: answers
-    that are complete."""
+    """A key with many concurrent requests, whose connections are opened before the requests.
+    n_done: number of complete answers."""
 
     def __init__(self, server, name, count, max_tokens):
         self.n_done, self.wrong = 0, []
@@ -181,8 +182,8 @@ def fair_shares():
         a, b = compete(s, n)
         b.join()
         share = a.n_done / n
-        # the share is 1/3 without the other key's head start; first come, first served gives 0,
-        # equal weights 1
+        # the expected share is 1/3 without the other key's earlier start; it is 0 for first come,
+        # first served, and 1 for equal weights
         check(0.15 < share < 0.55,
               f"a key of weight 3 has had all of {n}, one of weight 1 {a.n_done}")
         a.join()
@@ -229,7 +230,7 @@ def of_hash(h):
     back = pow(FACTOR, -1, 2**64)
     h = (h ^ h >> 28 ^ h >> 56) * back & MASK
     h = (h ^ (h >> 35) + 8) * back & MASK
-    for _ in range(63):  # 64 repetitions change nothing
+    for _ in range(63):  # 64 repetitions do not change the hash
         h = spread(h)
     text = (h ^ FLIP).to_bytes(8, "little")
     return text[4:] + text[:4]
@@ -313,7 +314,7 @@ class Most(threading.Thread):
 
 
 def much_memory():
-    """bodies that would need much memory are rejected before that allocation"""
+    """bodies that would need much memory are rejected before its allocation"""
     s = Server("--disable-access-log")
     watch = Most(s)
     try:
@@ -329,8 +330,8 @@ def much_memory():
 
 
 def longest_gap(s, n, most):
-    """Return the longest gap in seconds between pieces of two clients' streams. Meanwhile another
-    client's whole answer of n x most tokens is made and written."""
+    """Return the longest gap in seconds between pieces of two clients' streams. During this time,
+    the server generates and writes another client's answer of n x most tokens."""
     gaps, over = [], threading.Event()
 
     def streams(i):
@@ -435,8 +436,8 @@ def long_bodies():
 # ---- files ----
 
 def shrinking_file():
-    """a model's file that shrinks changes no answer, and at worst ends the server with an error
-    message; with --no-mmap it is not mapped"""
+    """a truncated model file changes no answer; it may end the server with an error message. With
+    --no-mmap the file is not mapped"""
     path = os.path.join(TMP, "model.gguf")
     asked = {"prompt": "A dog and a cat went home to see", "max_tokens": 30, "temperature": 0, "logprobs": 3}
     shutil.copy(MODEL, path)

@@ -2,8 +2,8 @@
 """Goal: the web page at "/" works by mouse and by keyboard, wide and narrow, in light and dark.
 Texts of models and files are never code. Long streams are smooth. Method: page_acts.py drives
 Chromium (QUOTH_CHROMIUM: another program) with scripted answers of page_stub.py. QUOTH_SHOTS: a
-folder for screenshots. QUOTH_LONG=1: every width by both, and all texts. Without Chromium only the
-files and their headers are checked."""
+folder for screenshots. QUOTH_LONG=1: every width by mouse and by keyboard, and all texts. Without
+Chromium, the test only checks the files and their headers."""
 import gzip
 import os
 import re
@@ -40,7 +40,7 @@ def files():
 
 
 def keys():
-    """the page needs no key, its requests to the API do"""
+    """reading the page needs no key, but its requests to the API need a key"""
     s = Server("--api-key", "sk-one")
     try:
         check(s.ask("GET", "/")[0] == 200 and s.ask("GET", "/page/app.js")[0] == 200, "the page")

@@ -1,7 +1,8 @@
-"""Test the web page of the quoth server at port argv[1] with Chromium (argv[2]). Each act is done
-by mouse and by keyboard alone, wide and narrow. Other parts are hostile texts, a long stream and
-accessibility. The folder argv[3] gets screenshots ("": none). argv[4]: 1 for all combinations.
-Prints "ok NAME" or "FAIL NAME: why" per part. Run by page.py."""
+"""Test the web page of the quoth server at port argv[1] with Chromium (argv[2]). The script
+performs each act by mouse and by keyboard only, in a wide and a narrow window. Other parts are
+hostile texts, a long stream and accessibility. The script writes screenshots to the folder argv[3]
+("": none). argv[4]: 1 for all combinations. Prints "ok NAME" or "FAIL NAME: why" per part. Run by
+page.py."""
 import json
 import os
 import random
@@ -39,7 +40,7 @@ TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": 
 
 
 class Browser:
-    """A page of one width, whose acts are done by mouse or by keyboard alone."""
+    """A page of one width. Acts are done by mouse only or by keyboard only."""
 
     def __init__(self, browser, stub, width, keyboard):
         self.stub, self.keyboard, self.narrow = stub, keyboard, width < 700
@@ -329,7 +330,7 @@ def accessible(b):
 
 
 def hostile(b, step):
-    """hostile texts as output and as names do nothing"""
+    """hostile texts as output and as names have no effect"""
     p = b.page
     for i, text in list(enumerate(PAYLOADS))[::step]:
         b.stub.payloads[i] = text

@@ -1,5 +1,5 @@
-"""A server with scripted answers for the tests of the web page, which gets all other paths from
-quoth. The last user message selects the answer. Not a test by itself."""
+"""A server with scripted answers for the tests of the web page. It forwards all other paths to
+quoth. The last user message selects the answer. This module contains no tests."""
 import http.client
 import http.server
 import json

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Goal: a regular expression allows exactly the texts that it matches completely, or it is rejected
 by name. Method: use the test files of Rust's regex crate (with Fowler's) in ../shared/data. Each
-case gives two results. The first is a match of the whole haystack: yes if a match spans it, no if
-there is none. The second is a match within the haystack (the expression with any text before and
-after).
+case gives two results. The first result is for the whole haystack: yes if a match spans the
+haystack, no if there is no match. The second result is for a match within the haystack (the
+expression with any text before and after).
 
 Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_LONG=1 for all cases instead of a
 sample. The script prints "ok NAME", "skip NAME" or "FAIL NAME: why" per test."""
@@ -28,7 +28,8 @@ def unescape(text):
 
 
 def spans(case):
-    """Return (start, end) of each match. A match is a span, its captures, or either with an id."""
+    """Return (start, end) of each match. A match is a span or a list of captures, and may have an
+    id."""
     for m in case["matches"]:
         if isinstance(m, dict):
             m = m.get("span", m.get("spans"))

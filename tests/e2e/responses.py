@@ -37,7 +37,7 @@ def events(body):
 
 
 def event_names():
-    """events have the names and the order of OpenAI's"""
+    """events have the names and the order of OpenAI's events"""
     got = events({})
     names = [e["type"].removeprefix("response.") for e in got]
     n = names.count("output_text.delta")
@@ -81,7 +81,7 @@ def rejections():
 
 
 def openai_client():
-    """the official openai client: every method, whole and streamed, errors as its exceptions"""
+    """the official openai client: every method, complete and streamed; errors are its exceptions"""
     python, why = python_with("openai-for-tests", {"openai": "openai", "jsonschema": "jsonschema"})
     if not python:
         return why
@@ -128,7 +128,7 @@ def chain_in_a_folder():
     s.stop()
     size = os.path.getsize(os.path.join(folder, "quoth.db"))
     check(before > 0 and size < 300000, size)
-    # the same with a conversation
+    # repeat the test with a conversation
     shutil.rmtree(folder)
     s = Server("--store", folder, "--max-model-len", "1024")
     conversation = s.ask("POST", "/v1/conversations", {})[2]["id"]

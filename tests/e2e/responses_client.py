@@ -37,7 +37,7 @@ def stream(**more):
 
 
 def both(**more):
-    """Return the whole response, which must equal the streamed one."""
+    """Return the complete response, which must equal the streamed response."""
     whole = create(**more)
     streamed, kinds = stream(**more)
     strip = [[{k: v for k, v in i.items() if k != "parsed_arguments"} for i in items(r)] for r in (whole, streamed)]
@@ -203,7 +203,7 @@ def background():
 
 
 def resumed():
-    """a stream in the background that is cut after any event continues after it"""
+    """a stream in the background continues after an interruption at any event"""
     random.seed(7)
     whole = create(background=True, stream=True, input="Tell me a story.", max_output_tokens=200)
     events = [e.to_dict() for e in whole]
@@ -215,7 +215,7 @@ def resumed():
         rest = [e.to_dict() for e in client.responses.retrieve(id, stream=True, starting_after=n)]
         assert rest == events[n + 1:], n
     assert [e.to_dict() for e in client.responses.retrieve(id, stream=True)] == events
-    for _ in range(6):  # cut while the response is generated
+    for _ in range(6):  # interrupt the stream while the response is generated
         cut = create(background=True, stream=True, input="Tell me a story.", max_output_tokens=800, extra_body={"ignore_eos": True})
         first = []
         stop = random.randrange(1, 12)
@@ -278,7 +278,7 @@ def conversations():
 
 
 def owners():
-    """a key reads nothing of another key's, by known, guessed and permuted ids"""
+    """a key cannot read another key's records, by known, guessed or permuted ids"""
     a, b = (openai.OpenAI(base_url=sys.argv[2] + "/v1", api_key=k, max_retries=0, http_client=http) for k in ("sk-one", "sk-two"))
     r = a.responses.create(model=model, input=SUM, temperature=0)
     assert a.responses.retrieve(r.id) == r

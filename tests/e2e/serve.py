@@ -80,7 +80,7 @@ def as_llama_cpp():
 
 
 def invocations():
-    """one path for all bodies, as SageMaker requires"""
+    """one path accepts all bodies, as SageMaker requires"""
     talk = {"messages": [{"role": "user", "content": "Hello?"}], "max_tokens": 2, "temperature": 0}
     for body, url in ((STORY, "/v1/completions"), (talk, "/v1/chat/completions"), ({"input": "a"}, "/v1/embeddings")):
         got, want = (main.ask("POST", path, body)[2] for path in ("/invocations", url))
@@ -90,7 +90,7 @@ def invocations():
 
 
 def tokenizer_info():
-    """evaluation harnesses get the data about the tokenizer"""
+    """evaluation harnesses get data about the tokenizer"""
     info = main.ask("GET", "/tokenizer_info")[2]
     check(info["model_max_length"] == 1024 and info["chat_template"] and "pad_token" in info and "bos_token" in info, info)
     eos = main.ask("POST", "/tokenize", {"prompt": info["eos_token"], "add_special_tokens": False})[2]["tokens"]
@@ -98,7 +98,7 @@ def tokenizer_info():
 
 
 def content_types():
-    """forms and plain texts are rejected, the media type of `curl -d` is not"""
+    """forms and plain texts are rejected, but the media type of `curl -d` is accepted"""
     body = json.dumps(STORY)
     for kind, want in (("multipart/form-data; boundary=a", 415), ("text/plain;charset=UTF-8", 415), ("Text/html", 415),
                        ("application/x-www-form-urlencoded", 200), ("application/json; charset=utf-8", 200),
@@ -220,7 +220,7 @@ def refusals():
 
 
 def tools():
-    """a tool call is returned as a call, whole and in pieces"""
+    """a tool call is returned as a call, complete and in pieces"""
     tool = {"type": "function", "function": {"name": "get_weather", "description": "The weather in a city.", "parameters":
             {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
     body = {"messages": [{"role": "user", "content": "What is the weather in Paris?"}], "tools": [tool], "temperature": 0}
@@ -383,7 +383,7 @@ def drain_that_takes_too_long():
     check(got[True][0] == 200 and len(events) > 2 and "[DONE]" not in got[True][2].decode(), events[-3:])
     check(json.loads(events[-2].removeprefix("data: "))["error"]["code"] == "overloaded", events[-2:])
     log = s.text()
-    check("stopping: finishing 2 responses, at most 1 s; SIGINT or a second SIGTERM stops now" in log, log)  # without /load's
+    check("stopping: finishing 2 responses, at most 1 s; SIGINT or a second SIGTERM stops now" in log, log)  # the count excludes the request of /load
     check(len(re.findall(r'"POST /v1/completions" 503 ', log)) == 2 and '" 499 ' not in log, log)
 
 
@@ -413,7 +413,7 @@ def systemd():
     port = passed.getsockname()[1]
 
     start = ("import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ['LISTEN_PID'] = str(os.getpid()); "
-             "os.execv(sys.argv[2], sys.argv[2:])")  # as systemd: the socket is number 3
+             "os.execv(sys.argv[2], sys.argv[2:])")  # as in systemd, the socket has the descriptor 3
     env = {**os.environ, "LISTEN_FDS": "1", "NOTIFY_SOCKET": os.path.join(TMP, "notify")}
     with open(os.path.join(TMP, "systemd-log"), "w") as log:
         p = subprocess.Popen([sys.executable, "-c", start, str(passed.fileno()), QUOTH, "serve", MODEL, "--log-format", "json"],
@@ -531,7 +531,7 @@ def reset_prefix_cache():
 
 def with_pooling_type(number):
     """Make the model's file with one more key, <architecture>.pooling_type. The key is appended to
-    the header, so that all other bytes only move."""
+    the header, so that all other bytes are only shifted."""
     with open(MODEL, "rb") as f:
         data = f.read()
     n_tensor, n_key = struct.unpack_from("<QQ", data, 8)
@@ -598,7 +598,7 @@ def embeddings():
         check([d["embedding"] for d in s.ask("POST", "/v1/embeddings", ask)[2]["data"]] == got["mean"], "the file says mean")
     finally:
         s.stop()
-    s = Server("--max-queued-requests", "4")  # there are more inputs than requests may wait
+    s = Server("--max-queued-requests", "4")  # there are more inputs than the maximum number of waiting requests
     try:
         status, _, answer = s.ask("POST", "/v1/embeddings", {"input": [f"Once {i}" for i in range(300)] + ["Once upon a time"]})
         check(status == 200 and len(answer["data"]) == 301 and answer["data"][300]["embedding"] == got["last"][0], (status, str(answer)[:300]))

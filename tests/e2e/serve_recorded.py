@@ -1,6 +1,6 @@
 """Send recorded requests of a real client to OpenAI (../shared/data/api/recorded) unchanged to the
 server at argv[1]. A request to a supported endpoint gets an answer that matches OpenAI's
-description. All other requests get a 404 in OpenAI's format. Run by serve.py."""
+description. Each other request gets a 404 in OpenAI's format. Run by serve.py."""
 import glob
 import json
 import os

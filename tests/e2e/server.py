@@ -1,5 +1,5 @@
 """Common parts of tests in Python: paths, a server of the bundled model, its requests, and the
-runner of tests. Not a test by itself."""
+runner of tests. This module contains no tests."""
 import contextlib
 import http.client
 import json
@@ -21,7 +21,7 @@ QUOTH = os.environ.get("QUOTH") or os.path.join(ROOT, "build", "quoth")
 DATA = os.environ.get("QUOTH_DATA") or os.path.join(ROOT, "..", "shared", "data")
 MODEL = os.path.join(ROOT, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf")
 LONG = os.environ.get("QUOTH_LONG") == "1"
-SLOW = "-" in os.path.basename(os.path.dirname(QUOTH))  # a build with sanitizers
+SLOW = "-" in os.path.basename(os.path.dirname(QUOTH))  # true for a build with sanitizers
 FEW = SLOW and not LONG  # smaller counts
 PATIENCE = 10 if LONG and SLOW else 1  # factor of the time limits of answers
 TMP = tempfile.mkdtemp(prefix="quoth-serve-")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Goal: compare/servers sends the same requests to all servers, measures them, and prints the right
-ratios. Method: compare quoth serve with programs that answer like llama-server, with known delays.
-These record the real time of each send, because a busy machine may wake them late.
+"""Goal: compare/servers sends the same requests to all servers, measures them, and prints the
+correct ratios. Method: compare quoth serve with programs that answer like llama-server, with known
+delays. These programs record the real time of each send, because a busy machine may wake a program
+late.
 
 Environment: QUOTH the program, QUOTH_ROOT the repository. The script prints "ok NAME", "skip NAME"
 or "FAIL NAME: why" per test."""

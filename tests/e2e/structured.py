@@ -2,8 +2,8 @@
 """Goal: an answer satisfies its constraint with any sampling parameters and in any form. A
 constraint that cannot be enforced is rejected. The answer to a request without a constraint does
 not change. Method: generate with the bundled model and a model of random weights at temperatures 0
-to 2, streamed and whole. Answers that ended by themselves are parsed and matched. The jsonschema
-package validates them if it is available. Schemas are handwritten, or real schemas from
+to 2, streamed and whole. Answers that were not truncated are parsed and matched. The jsonschema
+package validates these answers if it is available. Schemas are handwritten, or real schemas from
 ../shared/data. Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real data,
 QUOTH_LONG=1: more real data."""
 import json
@@ -33,7 +33,7 @@ with open(os.path.join(random_folder, "config.json"), "w", encoding="utf-8") as 
                "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 400, "max_position_embeddings": 1024, "rms_norm_eps": 1e-06,
                "rope_theta": 10000.0, "tie_word_embeddings": True}, f)
 noise = Server("--load-format", "dummy", model=random_folder)
-to_validate = []  # (schema, text) of answers that ended by themselves
+to_validate = []  # (schema, text) of answers that were not truncated
 
 
 def body(chat, **more):
@@ -73,7 +73,7 @@ def same_streamed(server, chat, **more):
 
 
 def holds(answers, judge, least_ended=0):
-    """Check answers that ended by themselves. Truncated answers must have the finish reason
+    """Check the answers that were not truncated. Truncated answers must have the finish reason
     "length"."""
     n = 0
     for text, finish in answers:
@@ -159,7 +159,7 @@ def random_weights():
 
 
 def schemas():
-    """schemas at temperatures 0 to 2: answers that end by themselves parse"""
+    """schemas at temperatures 0 to 2: answers that are not truncated can be parsed"""
     n, asked = 0, 0
     for i, schema in enumerate(OWN):
         for temperature in (0, 0.7, 1, 2):
@@ -264,7 +264,7 @@ def jump_forward():
 
 
 def neighbours():
-    """requests without a constraint have the same bits next to constrained ones"""
+    """requests without a constraint have the same bits next to constrained requests"""
     free = {"max_tokens": 60, "temperature": 1, "logprobs": 1}
     alone = [ask(tiny, False, seed=s, **free) for s in range(4)]
     got, failures = [None] * 12, []
@@ -410,7 +410,7 @@ def budgets():
 
 
 def in_reasoning():
-    """enable_in_reasoning: a constraint applies from the first token, whatever the prompt has begun"""
+    """enable_in_reasoning: a constraint applies from the first token, for every prompt"""
     server = Server("--structured-outputs-config", '{"enable_in_reasoning": true}')
     (reasoning, content, finish, _), = thoughts(server, guided_regex="hm{1,3}</think>[0-9]{2}")[0]
     check(re.fullmatch("hm{1,3}", reasoning) and re.fullmatch("[0-9]{2}", content) and finish == "stop", (reasoning, content))

@@ -56,7 +56,7 @@ def texts():
         check([t["logprob"] for t in details["tokens"]] == want["logprobs"]["token_logprobs"], (given, details, want))
         reason = "length" if want["finish_reason"] == "length" else "stop_sequence" if "stop" in given else "eos_token"
         check(details["finish_reason"] == reason and details["seed"] == given.get("seed"), (given, details, want["finish_reason"]))
-        n = len(details["tokens"]) + (reason == "eos_token")  # the end token counts, too
+        n = len(details["tokens"]) + (reason == "eos_token")  # the end token is also counted
         check(details["generated_tokens"] == n, (given, details))
     check(list(generate({})) == ["generated_text"])
     check(generate({"return_full_text": True, "max_new_tokens": 3})["generated_text"].startswith(ASK))
@@ -70,7 +70,7 @@ def detail_lists():
 
 
 def stream():
-    """a stream has an event per token, and the whole text in the last one"""
+    """a stream has an event per token; the last event has the whole text"""
     for given in ({"max_new_tokens": 6}, {"stop": ["e"], "max_new_tokens": 30}, {"do_sample": True, "seed": 3, "max_new_tokens": 100},
                   {"top_n_tokens": 1, "max_new_tokens": 2}):
         got, whole = events(given), generate({**given, "details": True})

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Goal: a forced answer consists of calls with arguments that match their schema, with any sampling
-parameters and in any form. Free text with strict tools has only such calls. A schema that cannot be
-enforced is rejected with its place. Method: generate with the bundled model at temperatures 0 to 2,
-streamed and whole. The arguments of all answers that ended are validated with the jsonschema
-package if it is available. Schemas are handwritten, or functions of BFCL in ../shared/data.
-Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real data, QUOTH_LONG=1:
-more real data."""
+parameters and in any form. Calls in free text with strict tools also match their schema. A schema
+that cannot be enforced is rejected with its place. Method: generate with the bundled model at
+temperatures 0 to 2, streamed and whole. The arguments of all answers that ended are validated with
+the jsonschema package if it is available. Schemas are handwritten, or functions of BFCL in
+../shared/data. Environment: QUOTH the program, QUOTH_ROOT the repository, QUOTH_DATA the real data,
+QUOTH_LONG=1: more real data."""
 import json
 import os
 import re
@@ -130,7 +130,7 @@ def strict():
 
 
 def beside():
-    """response_format with tools: calls, or JSON of that schema; required: calls"""
+    """response_format with tools: calls, or JSON of the schema; required: calls"""
     form = {"type": "json_schema", "json_schema": {"name": "color", "schema": COLOR}}
     seen = set()
     for temperature in (0, 1, 2):
@@ -147,7 +147,7 @@ def beside():
 
 
 def reasoning():
-    """reasoning is free, and calls or JSON follow it"""
+    """reasoning is not constrained, and calls or JSON follow the reasoning"""
     n = 0
     for seed in range(4 if FEW else 20):
         more = {"temperature": 1, "seed": seed, "max_tokens": 400, "chat_template_kwargs": {"enable_thinking": True}}
@@ -239,7 +239,7 @@ def custom():
 
 
 def special_marks():
-    """marks that are special tokens, which have no bytes in a grammar"""
+    """calls whose marks are special tokens, which have no bytes in a grammar"""
     global tiny
     root = os.environ.get("QUOTH_ROOT") or os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     with open(os.path.join(root, "models", "quoth-tiny", "quoth-tiny-q8_0.gguf"), "rb") as f:

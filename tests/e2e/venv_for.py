@@ -1,5 +1,6 @@
 """Python packages that are not part of the repository, for the tests of clients. The packages are
-in virtual environments under build/ (QUOTH_VENVS: another folder). Not a test by itself."""
+in virtual environments under build/ (QUOTH_VENVS: another folder). This module contains no
+tests."""
 import fcntl
 import os
 import subprocess
