@@ -366,7 +366,7 @@ TEST(golden_folders_converted_to_gguf)
         {"cohere", true},   {"ministral3", false},   {"apertus", true},    {"gpt2", true},
         {"gpt_neox", true}, {"falcon", true},        {"bloom", true},      {"mpt", true},
         {"gemma4", true},   {"gemma4-moe", true},    {"gemma3n", true},    {"minicpm3", false},
-        {"cross/t5", true}, {"cross/mt5", true}};
+        {"cross/t5", true}, {"cross/mt5", true},     {"qwen2_5_vl", true}, {"qwen3_vl", true}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");

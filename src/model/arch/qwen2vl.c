@@ -91,4 +91,5 @@ const struct arch arch_qwen2vl = {
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .config = config,
+    .convert = &qwen_sections_convert,
 };

@@ -50,4 +50,5 @@ const struct arch arch_qwen3vl = {
     .gguf_key = gguf_key,
     .gguf_neox = true,
     .config = qwen3vl_config,
+    .convert = &qwen_sections_convert,
 };

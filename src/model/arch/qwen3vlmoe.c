@@ -54,4 +54,5 @@ const struct arch arch_qwen3vlmoe = {
     .config = config,
     .bind = qwen3moe_bind,
     .layer = qwen3moe_layer,
+    .convert = &qwen_sections_convert,
 };

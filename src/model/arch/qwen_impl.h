@@ -28,5 +28,7 @@ void qwen3moe_bind(struct binder *b, void *layer, int il);
 void qwen3moe_layer(struct fwd *f, const void *layer);
 /* Check the sections of Qwen3-VL. */
 void qwen3vl_config(struct config *c, struct binder *b);
+/* conversion of the sections (qwen_convert.c) */
+extern const struct arch_convert qwen_sections_convert;
 
 #endif
