@@ -297,7 +297,8 @@ struct backend_ops {
     void (*experts)(struct backend *b, float *y, const struct linear *l, const float *x,
                     const struct route *r, bool by_entry, int n_row);
     /* Compute y f32 [n_row, n], the sum of weight * x f32 [n_row * n_used, n] over a row's entries.
-     * The sum begins at 0 and adds experts by fma, ascending. If `add`, the sum is added to y. */
+     * The sum begins at 0 and adds experts by fma, ascending. The sum is added to y if `add` is
+     * true. */
     void (*combine)(struct backend *b, float *y, const float *x, const struct route *r, int n_row,
                     int64_t n, bool add);
     /* Set row i of y f32 [n_out, d] to row row[i] of x f32 [n_row, d]; row i32 [n_out]. */

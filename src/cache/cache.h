@@ -43,7 +43,7 @@ uint64_t page_name(const struct pages *p, uint64_t parent, const int32_t *tokens
 
 /* Seal a full and computed page with tokens i32 [page_rows]: page_find can find it, and it must not
  * be written again. Return the page that the caller holds after the call. The result is this page,
- * or an earlier page of the same name. If the result is an earlier page, this page is dropped. */
+ * or an earlier page of the same name. This page is dropped if the result is an earlier page. */
 int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *tokens);
 
 /* Find the page with that name and tokens i32 [page_rows], and hold it once more for the caller.

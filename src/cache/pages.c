@@ -13,16 +13,16 @@
  *     of its parents. Therefore names depend on a random number of the pool. Otherwise an attacker
  *     could construct tokens with the name of another user's page and find the pages after that
  *     page.
- * (4) A name belongs to at most one page. If a second page of the same name is computed at the same
- * time, it is dropped when it is sealed. The holder of the dropped page continues with the first
+ * (4) A name belongs to at most one page. A second page of the same name, computed at the same
+ *     time, is dropped when it is sealed. The holder of the dropped page continues with the first
  * page, which has
  *     the same bits.
  *
  * The free list is a stack: the page that was freed last is taken first, because it may still be in
  * the processor's caches. The page that is evicted first is a leaf of the tree. A holder of a page
  * holds its parents (4) and drops its pages from the last to the first. Therefore the last holder
- * of a child drops the child before its parent, so the child is older in the LRU. If all layers
- * have a window, parents before the window are dropped first. In this case a prefix is found by its
+ * of a child drops the child before its parent, so the child is older in the LRU. Parents before
+ * the window are dropped first if all layers have a window. In this case a prefix is found by its
  * last pages alone. The output of a sequence never depends on the choice of its pages
  * (docs/design.md 5). */
 #include "cache.h"

@@ -77,8 +77,8 @@ static bool may_displace(const struct engine *en, const struct seq *s, const str
 }
 
 /* Return the sequence to displace if s lacks only a place: the permitted sequence with the least
- * cost of return; NULL if none. If the holder of s has all its places, the result is a sequence of
- * this holder. */
+ * cost of return; NULL if none. The result is a sequence of the holder of s if this holder has all
+ * its places. */
 static struct seq *cheapest_victim(struct engine *en, const struct seq *s)
 {
     struct seq *best = NULL;
@@ -187,11 +187,11 @@ static bool can_continue(const struct engine *en, int i)
     return false;
 }
 
-/* Set plan.idle if no running sequence can continue. In this state, running beams wait for waiting
- * beams of their groups, and no sequence continues until the waiting beams have room. Groups get
- * room in the order of arrival, under every policy, so that one group gets all its beams. Any other
- * order can deadlock, if two groups have beams of equal rank or no sequence can join the batch. A
- * sequence may also lack a page while beams rank before it. */
+/* Set plan.idle if no running sequence can continue. If the engine is idle, running beams wait for
+ * waiting beams of their groups until these have room. Groups get room in the order of arrival,
+ * under every policy, so that one group gets all its beams. Any other order can deadlock, if two
+ * groups have beams of equal rank or no sequence can join the batch. A sequence may also lack a
+ * page while beams rank before it. */
 static void find_idle(struct engine *en)
 {
     int n = en->n_running;

@@ -15,7 +15,7 @@
  * a few steps. A sudden change does not change the weights, because a step's weight in the fit
  * falls with its distance from its estimate. For `speed` the ratio is clamped to [0.5, 2].
  *
- * If all steps mix prompts and decodes, steps without prompts are not observed. Therefore one step
+ * Steps without prompts are not observed if all steps mix prompts and decodes. Therefore one step
  * in 64 gets no prompts, or one step in 16 if the sequences that decode have changed since the last
  * step without prompts. A step without prompts has its full weight, even if its time is far from
  * the estimate. The estimate of a count's cost is unreliable if the count is almost equal in all
@@ -34,9 +34,10 @@
  * gets at most three quarters of the time. For a model whose steps take a millisecond, us_min is
  * the target, because 2 ms are stricter than needed.
  *
- * Half of the time for prompts is unfair if many requests arrive together: 31 requests would wait
- * for their first token so that one request has its next tokens sooner. Therefore time is shared
- * per sequence, 1 + prompts / decodes, and `multiple_max` limits the delay of the decodes. */
+ * Half of the time for prompts is unfair if many requests arrive together. For example, 31 requests
+ * would wait for their first token, and one request would get its next tokens sooner. Therefore
+ * time is shared per sequence, 1 + prompts / decodes, and `multiple_max` limits the delay of the
+ * decodes. */
 #include "budget.h"
 
 #include "base/check.h"

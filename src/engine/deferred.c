@@ -16,7 +16,7 @@
  * the shared data. A job ends after the call in progress if its sequence ends. Sequences wait for
  * the end of a job if there are too many jobs.
  *
- * If a caller steps the engine by hand, there is no mask thread, and each step makes one call.
+ * Each step makes one call if there is no mask thread, because a caller steps the engine by hand.
  *
  * A step allocates nothing. The client's thread opens the job of a constrained sequence at its
  * submission. The job has a fork of the constraint, a mask, and room for the sequence's output. The

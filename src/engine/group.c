@@ -148,8 +148,8 @@ void group_end(struct engine *en, struct group *g, enum finish f)
         if (g->seq[i].state != SEQ_DONE) seq_end(en, &g->seq[i], f);
 }
 
-/* Cancel a choice; -1: the whole request. If the group is ranked, all its choices end, because they
- * have a common result. */
+/* Cancel a choice; -1: the whole request. All choices end if the group is ranked, because they have
+ * a common result. */
 void group_cancel(struct engine *en, uint64_t request_id, int choice)
 {
     struct group *g = en->groups;

@@ -82,8 +82,8 @@ static int rows_in_room(const struct engine *en, struct seq *s, int n)
     return n;
 }
 
-/* Adopt pages for s. If s has not computed any of these pages before, count the pages as found at
- * admission. */
+/* Adopt pages for s. Count the pages as found at admission if s has computed none of them
+ * before. */
 static void catch_up(struct engine *en, struct seq *s)
 {
     bool fresh = s->n_kv >= s->n_reached;
@@ -210,8 +210,8 @@ void plan_decodes(struct engine *en)
     }
 }
 
-/* Compute the load of the decodes. If a prompt preempts one of the decodes later, the step is
- * shorter than planned. */
+/* Compute the load of the decodes. The step is shorter than planned if a prompt preempts one of the
+ * decodes later. */
 void plan_load(struct engine *en)
 {
     int n_prompt = 0;

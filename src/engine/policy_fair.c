@@ -27,16 +27,16 @@
  *                  holder would go before all other entities.
  *
  * Holders are in a fixed table. An idle holder leaves the table if its place is needed. The least
- * advanced holder leaves first, because it has the least history. If all holders of the table are
- * active, a new holder joins holder 0. */
+ * advanced holder leaves first, because it has the least history. A new holder joins holder 0 if
+ * all holders of the table are active. */
 #include "policy_impl.h"
 
 #include <stdlib.h>
 
 /* N_HOLDER: maximum number of holders of one server that are active within minutes of each other.
  * The table takes 40 kB. SLACK_US: unfairness that equals the cost of a displacement, which is a
- * copy or a recomputation of a prompt. N_PROBE: number of places in which a holder may be. If half
- * of the table is taken, all 16 places are taken with a probability of about 2^-16. */
+ * copy or a recomputation of a prompt. N_PROBE: number of places in which a holder may be. All 16
+ * places are taken with a probability of about 2^-16 if half of the table is taken. */
 enum { N_HOLDER = 1024, N_PROBE = 16, SLACK_US = 1000 * 1000 };
 /* Share of a step's price in the running mean, which covers about 20 steps. Shares of 0.01 and 0.25
  * give the same times on Azure's trace (docs/measurements.md, "Constants"). */
@@ -89,8 +89,8 @@ static void lower(double *least, bool *any, const struct fair_holder *x)
     *any = true;
 }
 
-/* Return the virtual time of the least served active holder. If no holder is active, return the
- * virtual time of the holder that became idle last. */
+/* Return the virtual time of the least served active holder. Return the virtual time of the holder
+ * that became idle last if no holder is active. */
 static double least_us(const struct fair_holders *s)
 {
     double least = s->idle_us;

@@ -11,8 +11,8 @@
  *
  *   rows    worth half of the places (at least WORTH_MIN). The cost of a decoded row is 1 plus the
  *           cost of its positions, in multiply-adds. Therefore long sequences have higher costs.
- *           The holder has more rows if the budget expects the step to take at most LITTLE_US. If
- *           there are prompts, decodes have half of the rows. Sequences that decode take turns.
+ *           The holder has more rows if the budget expects the step to take at most LITTLE_US.
+ *           Decodes have half of the rows if there are prompts. Sequences that decode take turns.
  *   places  all except an eighth, so that a new holder gets a place without a preemption.
  *
  * The budget does not divide prompts of up to ROWS_FREE rows: each holder may have ROWS_FREE rows

@@ -300,8 +300,8 @@ struct kern {
     void (*kv_get[KV_TYPE_COUNT])(float *y, const void *x, int n, int d, const void *ahead);
     /* Convert x f32 [n] to y of the type, rounded as in quant.h. FP8 saturates. Return the scale,
      * which is 1 except for KV_Q8. The scale of KV_Q8 is amax / 127, and y is rint(x * (1 /
-     * scale)). If amax < 2^-120, y and the scale are 0. If x has a NaN or infinity, y is 0 and the
-     * scale is NaN. */
+     * scale)). y and the scale are 0 if amax < 2^-120. y is 0 and the scale is NaN if x has a NaN
+     * or infinity. */
     float (*kv_put[KV_TYPE_COUNT])(void *y, const float *x, int n);
 };
 

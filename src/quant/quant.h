@@ -1,4 +1,5 @@
-/* quant.h - number formats: the meaning of their bytes. Pure functions, any thread, no allocation.
+/* quant.h - number formats: the meaning of their bytes. All functions are pure and allocate no
+ * memory. Any thread may call them.
  *
  * A tensor row of n values in a format of blocks is n / block consecutive blocks. n is always a
  * multiple of the block. Blocks are little-endian as published, and unaligned, so memcpy reads
@@ -42,9 +43,9 @@ struct qtype_ops {
      * zero in block formats. The pointer is NULL if the type cannot be encoded. */
     void (*encode)(void *y, const float *x, int64_t n, const float *importance);
 
-    /* Return the integer dot product of docs/design.md 5. w has n values, which begin at a multiple
-     * of 256 in their row. n <= 256 is a multiple of the block. a is int8 [n]. The result is the
-     * group's
+    /* Return the integer dot product that docs/design.md, section 5, defines. w has n values, which
+     * begin at a multiple of 256 in their row. n <= 256 is a multiple of the block. a is int8 [n].
+     * The result is the group's
      *     T = 0;  per weight block ascending: T = fmaf((float)isum, w_scale, T)
      * Each format file's head defines isum, w_scale and the terms of minimums. The pointer is NULL
      * for float formats, which are computed in floating point (kern.h). */

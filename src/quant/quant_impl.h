@@ -216,7 +216,7 @@ float step_error(const int8_t *q, const float *x, const float *w, int n, float s
  * are static. */
 struct coder {
     /* Write to q i8 [n] the admissible integers for x f32 [n] with the least sum w (x - step q)^2,
-     * w f32 [n]. If step is 0, any integers are correct. */
+     * w f32 [n]. Any integers are correct if step is 0. */
     void (*nearest)(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                     float step);
     /* Range of q. Positive and negative steps are tried if lo != -hi. fit_line and fit_lines use
@@ -302,8 +302,8 @@ struct grid_cost {
     float extra[8][8]; /* additional cost of the wrong sign of value i at level l */
 };
 
-/* Find the point with the least cost. Write its levels to q i8 [dim] and return its cost. If
- * `flip`, exactly one value has the wrong sign: the value with the least additional cost. The
+/* Find the point with the least cost. Write its levels to q i8 [dim] and return its cost. Exactly
+ * one value has the wrong sign if `flip` is true: the value with the least additional cost. The
  * result includes this cost. */
 float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q);
 

@@ -81,7 +81,7 @@ void cand_raise(struct sample_work *w)
 
 int32_t cand_best(struct sample_work *w)
 {
-    CHECK(w->row, "%d candidates are not a whole row", w->n);
+    CHECK(w->row, "the %d candidates are a list, not a row", w->n);
     w->kern.row_find(w->id, w->logit, w->row, w->block_max, w->n, w->max, INFINITY);
     return w->id[0];
 }
@@ -106,7 +106,7 @@ float cand_float_at_least(double x)
 /* Keep the list entries with key > floor, and the first n_tie entries with key == floor. */
 static void list_keep(struct sample_work *w, const float *key, float floor, int n_tie)
 {
-    CHECK(!w->row, "%d candidates are a whole row", w->n);
+    CHECK(!w->row, "the %d candidates are a row, not a list", w->n);
     w->kern.row_max(w->block_sum, key, w->n);
     int n = w->kern.row_find(w->index, w->key, key, w->block_sum, w->n, floor, INFINITY);
     int32_t *id = w->id;

@@ -40,8 +40,8 @@ static int heaviest(const struct sample_work *w)
     return best;
 }
 
-/* Remove candidates with surprise > mu, i.e. p < 2^-mu. If mu is below 0 (eta is too large for
- * tau), only the most likely candidate remains. */
+/* Remove candidates with surprise > mu, i.e. p < 2^-mu. Only the most likely candidate remains if
+ * mu is below 0, because eta is too large for tau. */
 static void mirostat_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
     const struct mirostat *m = state;

@@ -47,8 +47,8 @@ static float value_of_rank(uint32_t rank)
 
 /* Return the next floor to try; lo if no float is between lo and hi. The first floors are below the
  * top, at doubling distance, until one reaches the target. The next floors are the middle between
- * lo and hi by value. If the search continues, the middle of the representable floats ends it
- * within 32 steps. */
+ * lo and hi by value. The middle of the representable floats ends a longer search within 32
+ * steps. */
 static float search_floor(const struct rank_search *s)
 {
     float floor = s->lo;

@@ -145,9 +145,9 @@ int64_t sample_work_bytes(int n_vocab);
 void sample_work_close(struct sample_work *w);
 
 /* Copy the lists of p once for all samplers that use them. p must have passed sample_params_check.
- * Samplers may have a lower min_tokens than p. If min_tokens is 0 in p, it must be 0 in the
- * samplers. The caller owns the reference *out and drops it by sample_lists_drop. *out is NULL
- * after an error. Return ERR_ARG if the lists permit no token, or ERR_MEMORY. */
+ * Samplers may have a lower min_tokens than p. min_tokens of the samplers must be 0 if it is 0 in
+ * p. The caller owns the reference *out and drops it by sample_lists_drop. *out is NULL after an
+ * error. Return ERR_ARG if the lists permit no token, or ERR_MEMORY. */
 int sample_lists_open(struct sample_lists **out, const struct sample_params *p,
                       const struct sample_vocab *v, struct err *e);
 /* Add a reference and return l; NULL is allowed. */

@@ -118,8 +118,8 @@ static inline void logit_set(float *logit, float edited)
 /* ---- positions of cuts: rank.c -------------------------------------------------------------- */
 
 /* Find the shortest prefix of key f32 [n] whose weights (f32 [n]; NULL: 1 each) sum to at least
- * target > 0. The order is highest first, ties by ascending index. If rounding makes the sum of all
- * weights less than target, find the shortest prefix with this sum. Overwrite w->block_sum,
+ * target > 0. The order is highest first, ties by ascending index. Find the shortest prefix with
+ * the sum of all weights if rounding makes this sum less than target. Overwrite w->block_sum,
  * w->index and w->found. key may be w->block_max. Only finite keys are considered. */
 struct cut rank_cut(struct sample_work *w, const float *key, const float *weight, int n,
                     double target);

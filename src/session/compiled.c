@@ -13,10 +13,9 @@
  * holder with the most bytes fails if the total is still too large. Therefore a holder that uses at
  * most its share keeps its grammars. A single grammar has only the limits of its options.
  *
- * Grammars are freed without the lock. If the last user of a grammar is the engine, a thread of low
- * priority frees the grammar. The first request starts this thread, so that a step of the engine
- * starts no thread. If the start fails, the next request frees the grammar and tries the start
- * again.
+ * Grammars are freed without the lock. A thread of low priority frees a grammar if its last user is
+ * the engine. The first request starts this thread, so that a step of the engine starts no thread.
+ * The next request frees the grammar and tries the start again if the start failed.
  *
  * The lock protects the lists and the stages. The lock is released while a grammar is compiled. */
 #include "compiled.h"
@@ -291,7 +290,7 @@ static bool evict(struct compiled_cache *c, bool idle)
     return false;
 }
 
-/* Add an entry to the front. If all other entries are pending, the entry is not cached. */
+/* Add an entry to the front. The entry is not cached if all other entries are pending. */
 static void insert(struct compiled_cache *c, struct compiled *g)
 {
     if (c->n == c->n_max && !evict(c, true) && !evict(c, false)) return;

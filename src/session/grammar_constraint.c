@@ -150,7 +150,7 @@ static int32_t forced_at(const struct grammar_constraint *gc, const struct gramm
     return p->n < n && token[p->n] < gc->vocab->n_vocab ? token[p->n] : NOT_FORCED;
 }
 
-/* Compute the forced tokens of p's span in at most about n_work steps. */
+/* Compute the forced tokens of p's span in about n_work steps at most. */
 static enum grammar_made forced_within(const struct grammar_constraint *gc,
                                        const struct grammar_place *p, int64_t n_work)
 {
@@ -162,8 +162,8 @@ static enum grammar_made forced_within(const struct grammar_constraint *gc,
  *
  * Several answers use a grammar, whose totals of memory, states and work are limited. After a total
  * is reached, each answer moves to a new grammar at its next mask or token, and replays its tokens
- * in the new grammar. The answers share the new grammar. If the new grammar also reaches a limit
- * for this text, the answer gets a separate grammar. A grammar whose only work was for one text is
+ * in the new grammar. The answers share the new grammar. The answer gets a separate grammar if the
+ * new grammar also reaches a limit for this text. A grammar whose only work was for one text is
  * `alone`. Only the limits of a grammar that is `alone` end the answer. Therefore the end depends
  * only on the answer's tokens, neither on other answers nor on cached states (grammar_exceeds). */
 
@@ -262,7 +262,7 @@ static enum grammar_made move(struct grammar_constraint *gc, int64_t n_work)
 
 /* ---- tokens ---- */
 
-/* Move p past a token in at most about n_work steps. Return FAILED if the token is not allowed, or
+/* Move p past a token in about n_work steps at most. Return FAILED if the token is not allowed, or
  * after a failure. p is unchanged unless the result is MADE. */
 static enum grammar_made advance(const struct grammar_constraint *gc, struct grammar_place *p,
                                  int32_t token, int64_t n_work)
@@ -281,7 +281,7 @@ static enum grammar_made advance(const struct grammar_constraint *gc, struct gra
     return GRAMMAR_MADE;
 }
 
-/* Pass to the grammar the tokens that it has not processed, in at most about n_work steps. */
+/* Pass to the grammar the tokens that it has not processed, in about n_work steps at most. */
 static enum grammar_made settle(struct grammar_constraint *gc, int64_t n_work)
 {
     const int64_t end = grammar_work(gc->of->g) + n_work;
@@ -305,8 +305,8 @@ static const int64_t ALL_WORK = INT64_MAX / 4; /* no limit; sums with this value
 /* Work in the constraint's grammar, which has processed all tokens. */
 typedef enum grammar_made work_fn(struct grammar_constraint *gc, void *arg, int64_t n_work);
 
-/* Settle the text and call `work`, in at most about n_work steps each. If the grammar reaches a
- * limit, repeat these steps in another grammar, unless the answer ends. */
+/* Settle the text and call `work`, in about n_work steps at most for each. Repeat these steps in
+ * another grammar if the grammar reaches a limit, unless the answer ends. */
 static enum grammar_made run(struct grammar_constraint *gc, work_fn *work, void *arg,
                              int64_t n_work)
 {
@@ -327,8 +327,8 @@ static enum grammar_made run(struct grammar_constraint *gc, work_fn *work, void 
 
 /* ---- work in a step ----
  *
- * `owed` is the work that a grammar did in steps, minus PAID_WORK for each call. If `owed` is above
- * 0, the grammar makes no mask in a step. Without this limit, steps would be long if the masks of
+ * `owed` is the work that a grammar did in steps, minus PAID_WORK for each call. The grammar makes
+ * no mask in a step if `owed` is above 0. Without this limit, steps would be long if the masks of
  * many sequences need much work. */
 
 enum { PAID_WORK = CONSTRAINT_STEP_WORK / 2 };
@@ -419,7 +419,7 @@ static bool forced_mask(const struct grammar_constraint *gc, uint32_t *mask)
     return true;
 }
 
-/* Fill the mask of the current place in at most about n_work steps. */
+/* Fill the mask of the current place in about n_work steps at most. */
 static enum grammar_made make_mask(struct grammar_constraint *gc, void *mask, int64_t n_work)
 {
     enum grammar_made made = forced_within(gc, &gc->place, n_work);
@@ -504,9 +504,9 @@ static bool is_known(const struct grammar_constraint *gc, int32_t token)
     return forced >= 0 ? token == forced : grammar_allows(gc->of->g, gc->place.state, token);
 }
 
-/* Accept a picked token. The mask before the token is cached. If the transitions of the token are
- * cached, the grammar accepts it now. Otherwise the next mask does the work of the transitions, in
- * parts. */
+/* Accept a picked token. The mask before the token is cached. The grammar accepts the token now if
+ * the transitions of the token are cached. Otherwise the next mask does the work of the
+ * transitions, in parts. */
 static bool op_accept(struct constraint *c, int32_t token)
 {
     struct grammar_constraint *gc = (struct grammar_constraint *)c;

@@ -169,8 +169,8 @@ struct session_files {
     int64_t modified_us; /* time of the last change, since 1970; 0 if unknown */
 };
 void session_describe(struct session_files *out, const struct session *s); /* set *out */
-/* Append the metadata of the files as a JSON object, without the chat template. If `whole` is
- * false, long lists are empty. */
+/* Append the metadata of the files as a JSON object, without the chat template. Long lists are
+ * empty if `whole` is false. */
 void session_put_metadata(struct buf *b, const struct session *s, bool whole);
 /* Return the license that the files name, borrowed from s; NULL if none. */
 const char *session_license(const struct session *s);

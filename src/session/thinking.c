@@ -255,8 +255,8 @@ static enum constraint_made op_mask_within(struct constraint *constraint, uint32
 }
 
 /* Get up to n forced tokens. Before the end of the reasoning, only the closing mark gives forced
- * tokens, because forced tokens of the inner constraint would have to be counted one by one. The
- * masks allow the same tokens. */
+ * tokens, because forced tokens of the inner constraint would need a count. The masks allow the
+ * same tokens. */
 static int op_forced(struct constraint *constraint, int32_t *token, int n, int64_t *n_work)
 {
     struct thinking *c = (struct thinking *)constraint;

@@ -266,8 +266,8 @@ static void slot_put(float *slot, float m, const float *l, int n_lane, const flo
     memcpy(slot + 2 * ATTN_TILE, o, (size_t)n * sizeof *o);
 }
 
-/* Merge the span into the rows' totals. If another piece has earlier spans, store the span in slots
- * instead. */
+/* Merge the span into the rows' totals. Store the span in slots instead if another piece has
+ * earlier spans. */
 static void span_end(const struct attn_job *j, const struct attn_piece *x, struct attn_work *w,
                      int i, int span)
 {

@@ -417,8 +417,8 @@ static const struct backend_ops cpu_ops = {
     .rope_put = cpu_rope_put,
 };
 
-/* Open the pool and the kernels. If the caller gives no number of threads, the size of the weights
- * determines it (threads.c). With `cores`, threads run on these cores only. */
+/* Open the pool and the kernels. The size of the weights determines the number of threads if the
+ * caller gives none (threads.c). With `cores`, threads run on these cores only. */
 int backend_open_cpu(struct backend **out, const struct backend_options *o, struct err *e)
 {
     struct cpu_backend *c = calloc(1, sizeof *c);

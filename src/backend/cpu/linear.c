@@ -381,7 +381,7 @@ static void to_tile(const struct glu_job *j, float *tile, const struct linear *l
 }
 
 /* Compute a group of 256 outputs of gate and up for a tile of rows, and combine them while they are
- * in the L1 cache. If `down` follows, the result becomes the activations of `down`, so it never
+ * in the L1 cache. The result becomes the activations of `down` if `down` follows, so it never
  * reaches memory as f32. */
 static void glu_chunk(void *ctx, int chunk, int worker)
 {
@@ -409,8 +409,8 @@ static void glu_chunk(void *ctx, int chunk, int worker)
 /*   quant      glu_chunk converts its outputs to activations of `down`
  *   not quant  glu_chunk writes f32 to g->a, which is converted afterwards
  *
- * The activations of `down` are also converted afterwards if `down` has an order. If gate and up
- * have different activations, the plain ops are used. */
+ * The activations of `down` are also converted afterwards if `down` has an order. The plain ops are
+ * used if gate and up have different activations. */
 void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct input *in, int n_row)
 {
     struct cpu_backend *c = cpu_of(b);

@@ -23,8 +23,8 @@
  * reads of these bytes at 20 GB/s. */
 enum { PROBE_BYTES = 64 << 20, PROBE_US = 6000 };
 
-/* List the numbers of threads to try, largest first. Set *cores to the index of the number of
- * cores. Return the number of candidates. */
+/* List the numbers of threads to try, largest first. Set *cores to the index of the candidate that
+ * is the number of cores. Return the number of candidates. */
 static int candidates(int out[4], int *cores, const struct cores *c)
 {
     int n_core = c->n_core < c->n_quota ? c->n_core : c->n_quota;
@@ -63,8 +63,8 @@ int cpu_threads_probe(const struct cores *c)
     }
     os_free(data, PROBE_BYTES);
     /* 5 % is the limit of a tie: repeated reads in docs/measurements.md ("Reading weights") differ
-     * by 3 %. In a tie, the number of cores is preferred to a larger number of threads. If the
-     * number of cores is not in the tie, the largest number in the tie is chosen. */
+     * by 3 %. In a tie, the number of cores is preferred to a larger number of threads. The largest
+     * number in the tie is chosen if the number of cores is not in the tie. */
     int chosen = cores;
     while (chosen < best && rate[chosen] < 0.95 * rate[best]) chosen++;
     if (best < cores && rate[best] > 1.05 * rate[cores]) chosen = best;

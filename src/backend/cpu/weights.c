@@ -153,8 +153,8 @@ static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight
     }
 }
 
-/* Pack a piece. If experts are smaller than a piece, the piece may begin in one matrix and end in
- * the next. */
+/* Pack a piece. The piece may begin in one matrix and end in the next if experts are smaller than a
+ * piece. */
 void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker)
 {
     const int per = panel_count(p->place->to.n_out);

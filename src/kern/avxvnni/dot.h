@@ -2,10 +2,10 @@
  *
  * One vpdpbusd replaces AVX2's vpmaddubsw, vpmaddwd and vpaddd. The bound for many rows is the rate
  * of vpdpbusd: two instructions of 32 products per cycle. The bound for one row is the bytes of the
- * weights. One thread of a Zen 5 was measured at 32 rows (docs/measurements.md, "AVX-VNNI"). The
- * share of the peak is 0.66 with Q4_0, 0.60 with Q4_K, 0.59 with Q6_K and Q8_0. The ratio to AVX2
- * is 1.17 with Q4_0, 1.11 with Q4_K, 1.25 with Q6_K and 1.62 with Q8_0. Any thread: kernels change
- * only the memory of their arguments. */
+ * weights. On one thread of a Zen 5, 32 rows reach 0.66 (Q4_0), 0.60 (Q4_K) and 0.59 (Q6_K, Q8_0)
+ * of the peak. The ratio to the rate of AVX2 is 1.17 (Q4_0), 1.11 (Q4_K), 1.25 (Q6_K) and 1.62
+ * (Q8_0). docs/measurements.md, "AVX-VNNI", has the measurements. Any thread: kernels change only
+ * the memory of their arguments. */
 #ifndef QUOTH_KERN_AVXVNNI_DOT_H
 #define QUOTH_KERN_AVXVNNI_DOT_H
 

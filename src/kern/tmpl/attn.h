@@ -30,8 +30,8 @@
  *     prompt of 8 k, of the f32 peak              63 to 67 %         55 %
  *
  * On one thread, 2^x instead of exp improved 1024 rows after 7168 from 69 to 72 % of the peak to 74
- * to 75 %. In an older measurement, decoding at 32 k used 57 % of the bandwidth with prefetches in
- * order of use, and 71 to 77 % with prefetches in order of addresses. */
+ * to 75 %. An older measurement compared two orders of prefetches for decoding at 32 k. The order
+ * of use reached 57 % of the bandwidth, and the order of addresses 71 to 77 %. */
 #ifndef QUOTH_KERN_TMPL_ATTN_H
 #define QUOTH_KERN_TMPL_ATTN_H
 

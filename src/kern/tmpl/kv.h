@@ -6,11 +6,10 @@
  * share the widened values. Meanwhile the bytes of a later panel are prefetched in software. Pages
  * are scattered, and no hardware prefetcher follows a page table. On machine A, attention by attn.h
  * with 32/8 heads of 64 in f16 at 32 k positions used 81 to 86 % of the read bandwidth. The
- * previous version used 63 %. In an older measurement, prefetches in the order of use gave 57 % of
- * the bandwidth, and prefetches in the order of addresses 71 to 77 %. On one thread, int8 pages
- * reach 58 % of the bandwidth, and heads of 128 in f16 reach 100 % (docs/measurements.md,
- * "Comparison with other engines"). Any thread: kernels change only the memory of their
- * arguments. */
+ * previous version used 63 %. In an older measurement, prefetches reached 57 % of the bandwidth in
+ * the order of use, and 71 to 77 % in the order of addresses. On one thread, int8 pages reach 58 %
+ * of the bandwidth, and heads of 128 in f16 reach 100 % (docs/measurements.md, "Comparison with
+ * other engines"). Any thread: kernels change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_KV_H
 #define QUOTH_KERN_TMPL_KV_H
 

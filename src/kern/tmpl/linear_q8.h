@@ -131,8 +131,8 @@ ALWAYS void starts_of(struct starts *st, const struct panel_format *f, const str
     }
 }
 
-/* Sums of one row with each strip over 32 k. If sub is 16, lo and hi are the sums over the two
- * halves of the 32 k. */
+/* Sums of one row with each strip over 32 k. lo and hi are the sums over the two halves of the 32 k
+ * if sub is 16. */
 struct sums {
     vi lo[STRIPS], hi[STRIPS];
 };
