@@ -135,7 +135,7 @@ enum quoth_encode {
  *   flags   bits of quoth_encode; 0: none
  *   *ids    i32 [*n_id], owned by the caller, for quoth_free; not NULL if *n_id is 0; NULL after a
  *           failure
- * QUOTH_ERR_LIMIT if n > 2^31 - 1, QUOTH_ERR_MEMORY. Any thread. */
+ * Return QUOTH_ERR_LIMIT if n > 2^31 - 1, or QUOTH_ERR_MEMORY. Any thread. */
 QUOTH_API int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned flags,
                              int32_t **ids, size_t *n_id, char *error, size_t n_error);
 
@@ -152,10 +152,10 @@ QUOTH_API int quoth_detokenize(const quoth_model *m, const int32_t *ids, size_t 
  *   chat    JSON: {"messages": [...]} in OpenAI's form. Other members may be tools, documents,
  *           chat_template_kwargs, add_generation_prompt and continue_final_message.
  *   *text   [*n_text] bytes, owned by the caller, for quoth_free; NULL after a failure
- * QUOTH_ERR_FORMAT if `chat` is not JSON. QUOTH_ERR_ARG for an unknown member, a wrong type, or a
- * conversation that the template rejects. QUOTH_ERR_UNSUPPORTED if the model has no template, or
- * its template does not support a part of a message. QUOTH_ERR_LIMIT beyond a limit of JSON or of
- * the rendering. QUOTH_ERR_MEMORY. Any thread. */
+ * Return QUOTH_ERR_FORMAT if `chat` is not JSON. Return QUOTH_ERR_ARG for an unknown member, a
+ * wrong type, or a conversation that the template rejects. Return QUOTH_ERR_UNSUPPORTED if the
+ * model has no template, or its template does not support a part of a message. Return
+ * QUOTH_ERR_LIMIT beyond a limit of JSON or of the rendering, or QUOTH_ERR_MEMORY. Any thread. */
 QUOTH_API int quoth_apply_chat_template(const quoth_model *m, const char *chat, char **text,
                                         size_t *n_text, char *error, size_t n_error);
 
@@ -179,7 +179,7 @@ typedef struct quoth_request {
     size_t n_prompt;
     const int32_t *prompt_ids; /* token ids to continue [n_prompt_id] */
     size_t n_prompt_id;
-    const char *chat; /* conversation as for quoth_apply_chat_template */
+    const char *chat; /* conversation in the form of quoth_apply_chat_template */
     /* JSON object of parameters; NULL: no parameters. Names and defaults are the same as in vLLM,
      * except for defaults that the model's authors recommend. Unknown names are an error. A value
      * of null has the effect of an absent member. The object may have the sampling parameters of

@@ -249,8 +249,8 @@ static int n_logits(const struct batch *b)
  * (6) Every array's values are within the bounds of batch.def: tokens below n_vocab, adapters at
  *     most limits.n_adapter. Copied pages are below n_page.
  * (7) With recurrent state, a sequence at position 0 reads no state, and every other sequence reads
- *     one. The state after its last row is kept. A written slot has no second reader or writer in
- *     the step.
+ *     one. A slot receives the state after a sequence's last row. A written slot has no second
+ *     reader or writer in the step.
  * (8) With n_short, all rows of a sequence have the same list of divisors: angle - pos is 0 or
  *     n_short. The difference is n_short if kv_len is above n_short.
  * (9) With n_source, a sequence's rows are its whole source, or follow the source. Sequences with a

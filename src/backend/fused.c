@@ -31,8 +31,8 @@ struct input backend_normed(struct backend *b, const struct input *in, int64_t k
     return (struct input){.x = in->h};
 }
 
-/* Use op->linears also for a single layer, because it can include the norm. A norm is fused only in
- * a call of op->linears. */
+/* Use op->linears also for a single layer, because op->linears can include the norm. A norm is
+ * fused only in a call of op->linears. */
 void backend_linears(struct backend *b, const struct output *out, int n, const struct input *in,
                      int n_row)
 {
@@ -90,7 +90,8 @@ void backend_glu(struct backend *b, float *y, const struct glu *g, const struct 
     b->op->glu(b, y, g, &x, n_row);
 }
 
-/* Normalize each head as a row of d_k values, then rotate it. Qwen3 and Gemma 3 have this order. */
+/* Normalize each head as a row of d_k values, then rotate it. Qwen3 and Gemma 3 also normalize
+ * before the rotation. */
 static void heads(struct backend *b, const struct rope_put *r, float *x, const float *norm,
                   int n_head, int n_row)
 {

@@ -27,8 +27,8 @@ struct tensor {
     enum qtype type;
     int64_t n_out, k;
     int n_expert; /* number of matrices of a mixture; 0: one matrix */
-    /* [n_expert or 1] published form of each matrix, borrowed. Only op->weights reads it. NULL: all
-     * rows are contiguous at data. Otherwise data is part 0 of the first matrix. */
+    /* [n_expert or 1] published form of each matrix, borrowed. Only op->weights reads the published
+     * form. NULL: all rows are contiguous at data. Otherwise data is part 0 of the first matrix. */
     const struct published *from;
     /* rows of the checkpoint, borrowed; op->weights replaces them by the device's form */
     const uint8_t *data;
@@ -215,11 +215,11 @@ struct backend_ops {
     /* Touch memory that is needed soon. The pointer is NULL if memory is present from the start. */
     void (*populate)(struct backend *b, void *p, size_t n_byte);
 
-    /* Convert the tensors to the device's form. data then points to device memory, and ops may use
-     * the tensors. Tensors that share data still share the device's form. The op is slow if the
-     * form is not cached. o and info may be NULL. The caller owns *out, also after ERR_MEMORY, and
-     * calls weights_close after the last op on the tensors. w may be NULL. A cache that cannot be
-     * used is not an error. */
+    /* Convert the tensors to the device's form. After the call, data points to device memory, and
+     * ops may use the tensors. Tensors that share data still share the device's form. The op is
+     * slow if the form is not cached. o and info may be NULL. The caller owns *out, also after
+     * ERR_MEMORY, and calls weights_close after the last op on the tensors. w may be NULL. A cache
+     * that cannot be used is not an error. */
     int (*weights)(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
                    const struct weights_options *o, struct weights_info *info, struct err *e);
     /* Compare the cached form with a new packing. Fill verdict [n]. Remove the cache file if a
@@ -243,9 +243,9 @@ struct backend_ops {
     /* Copy memory without overlap. */
     void (*copy)(struct backend *b, void *to, const void *from, size_t n_byte);
 
-    /* Transfer a batch. Return it with arrays for ops: pos, slot, token, out_row and attn's batch.
-     * `batch` is on the host. The caller must not change it before a read that follows the step's
-     * last op. The result is valid until the next begin. */
+    /* Transfer a batch. Return the batch with arrays for ops: pos, slot, token, out_row and attn's
+     * batch. `batch` is on the host. The caller must not change `batch` before a read that follows
+     * the step's last op. The result is valid until the next begin. */
     const struct batch *(*begin)(struct backend *b, const struct batch *batch);
 
     /* Set row i of y f32 [n_row, w->k] to row token[i] of w; token i32 [n_row]. The row is zero if
@@ -262,7 +262,7 @@ struct backend_ops {
     void (*linear)(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
     /* Rotate x f32 [n_row, n_head, d_head] in place, by rows pos i32 [n_row] of the tables. x may
      * be the address of a later value of the first head. In this case each head is rotated from
-     * that value on. */
+     * this value on. */
     void (*rope)(struct backend *b, float *x, int n_head, int d_head, const int32_t *pos, int n_row,
                  const struct rope_spec *spec);
     /* Store k f32 [n_row, n_head_kv, d_k] and v f32 [n_row, n_head_kv, d_v] at slot i32 [n_row]. */
@@ -329,8 +329,8 @@ struct backend_ops {
      * times its standard deviation. A NaN stays. */
     void (*cut)(struct backend *b, float *y, int n_row, int64_t n, float by);
 
-    /* Fused ops, called by the functions of fused.c, which respect `plain`. The shapes are the
-     * shapes of these functions (backend.h). NULL: fusion not supported. */
+    /* Fused ops, called by the functions of fused.c, which respect `plain`. The shapes are the same
+     * as in backend.h. NULL: fusion not supported. */
     void (*linears)(struct backend *b, const struct output *out, int n, const struct input *in,
                     int n_row);
     void (*linear_add)(struct backend *b, float *y, const struct linear *l, const float *x,

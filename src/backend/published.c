@@ -20,8 +20,8 @@ enum { CHUNK = 32 };
 
 /* ---- codes ---- */
 
-/* Return the word at any alignment. GPTQ stores zero - 1; `plus` undoes this for all codes of a
- * word. */
+/* Return the word at any alignment. GPTQ stores zero - 1; the addition of `plus` restores all zeros
+ * of a word. */
 static uint32_t word_at(const struct codes *c, const uint8_t *at)
 {
     uint32_t w = at[0];
@@ -192,7 +192,7 @@ static enum qtype scaled_type(const struct published *p, int64_t k)
 /* Return the format of integer codes. Ternary codes in groups of a multiple of 128 become I2_128,
  * which has f32 scales. Other codes of up to 4 bits in groups of a multiple of 128 become U4_128,
  * which stores the zeros. For all other codes, lo and hi are the range of code - zero. Variable
- * zeros widen this range to [-top, top], which needs one more bit. */
+ * zeros widen the range of codes to [-top, top], which needs one more bit. */
 enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
 {
     const int64_t n_group = (k + p->block_k - 1) / p->block_k;
@@ -377,8 +377,8 @@ static void put_placed(uint8_t *to, const struct published *p, enum qtype type, 
         }
 }
 
-/* Copy n values of a row, beginning with input c, to contiguous bytes. Return their address, which
- * is in the file if the inputs of a row follow each other. */
+/* Copy n values of a row, beginning with input c, to contiguous bytes. Return the address of the
+ * values, which is in the file if the inputs of a row follow each other. */
 static const uint8_t *take_values(uint8_t *copy, const struct published *p, int64_t row, int64_t c,
                                   int n)
 {

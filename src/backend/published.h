@@ -82,7 +82,8 @@ struct placed {
     int64_t step; /* distance of the inputs of a row; 0: they follow each other */
 };
 
-/* A matrix [n_out, k] as published. All pointers are borrowed from its files or its loader. */
+/* A matrix [n_out, k] as published. All pointers are borrowed from the model's files or its
+ * loader. */
 struct published {
     enum published_form form;
     const uint8_t *rows; /* FORM_ROWS: the rows, contiguous; FORM_PLACED, _ENCODED: first value */

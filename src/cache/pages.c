@@ -8,11 +8,11 @@
  * (2) refs(page) = the number of tables that contain it. A page with refs > 1 is never written: the
  *     writer copies it first.
  * (3) Only full pages are sealed. A name covers the parent's name, the page's tokens and all other
- *     data that change its content. Therefore a chain of pages is a path of a radix tree whose
- *     edges are whole pages. A hit also compares the page's tokens, but cannot compare the tokens
- *     of its parents. Therefore names depend on a random number of the pool. Otherwise an attacker
- *     could construct tokens with the name of another user's page and find the pages after that
- *     page.
+ *     data that change the page's content. Therefore a chain of pages is a path of a radix tree
+ *     whose edges are whole pages. A hit also compares the page's tokens, but cannot compare the
+ *     tokens of its parents. Therefore names depend on a random number of the pool. Otherwise an
+ *     attacker could construct tokens with the name of another user's page and find the pages after
+ *     that page.
  * (4) A name belongs to at most one page. A second page of the same name, computed at the same
  *     time, is dropped when it is sealed. The holder of the dropped page continues with the first
  * page, which has

@@ -119,7 +119,7 @@ static bool make_room(struct engine *en, const struct seq *s)
 }
 
 /* Displace sequences for s. One batch copies s in, and copies the other sequences out. The copies
- * of s are reserved, because its pages would otherwise keep the K and V of another sequence. A
+ * of s are reserved, because the pages of s would otherwise keep the K and V of another sequence. A
  * displaced sequence without a copy is recomputed. */
 static bool displace(struct engine *en, const struct seq *s)
 {
@@ -150,8 +150,9 @@ static struct seq *first_waiting(struct engine *en, int64_t *oldest_us)
     return best;
 }
 
-/* Move a sequence from waiting to running. The figures of its wait and of the cache are recorded
- * only at its first admission. Therefore preempted sequences are not counted twice. */
+/* Move a sequence from waiting to running. The figures of the wait and of the cache are recorded
+ * only at the first admission of a sequence. Therefore preempted sequences are not counted
+ * twice. */
 static void admit_seq(struct engine *en, struct seq *s)
 {
     bool first = atomic_load(&s->group->door.state) != DOOR_INSIDE;
@@ -188,10 +189,10 @@ static bool can_continue(const struct engine *en, int i)
 }
 
 /* Set plan.idle if no running sequence can continue. If the engine is idle, running beams wait for
- * waiting beams of their groups until these have room. Groups get room in the order of arrival,
- * under every policy, so that one group gets all its beams. Any other order can deadlock, if two
- * groups have beams of equal rank or no sequence can join the batch. A sequence may also lack a
- * page while beams rank before it. */
+ * waiting beams of their groups until the waiting beams have room. Groups get room in the order of
+ * arrival, under every policy, so that one group gets all its beams. Any other order can deadlock,
+ * if two groups have beams of equal rank or no sequence can join the batch. A sequence may also
+ * lack a page while beams rank before it. */
 static void find_idle(struct engine *en)
 {
     int n = en->n_running;

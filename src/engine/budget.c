@@ -12,8 +12,8 @@
  * starts from the last weights, so a direction without information stays unchanged. The weights of
  * three kinds of steps decay separately. With a common decay, an hour of decoding would erase the
  * cost of prompts. A sudden change of the machine, such as another process, changes `speed` within
- * a few steps. A sudden change does not change the weights, because a step's weight in the fit
- * falls with its distance from its estimate. For `speed` the ratio is clamped to [0.5, 2].
+ * a few steps. A sudden change does not change the weights, because a step has a lower weight in
+ * the fit if its time is far from the estimate. For `speed` the ratio is clamped to [0.5, 2].
  *
  * Steps without prompts are not observed if all steps mix prompts and decodes. Therefore one step
  * in 64 gets no prompts, or one step in 16 if the sequences that decode have changed since the last

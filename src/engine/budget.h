@@ -56,15 +56,15 @@ void budget_init(struct budget *b, const struct budget_options *o);
  * (all decodes included). The result is in [row_min, row_max]. The result is at least 1 in a step
  * without a prompt row, so that no target stops prompts. Return row_max if no sequence decodes or
  * there is no target. Return 0 for every prompt in one step of 64, so that the time of steps
- * without prompts stays known. After a change of the sequences that decode, this is one step of
- * 16. */
+ * without prompts stays known. After a change of the sequences that decode, the result is 0 in one
+ * step of 16. */
 int budget_rows(const struct budget *b, const struct step_load *l, int pos, int row_min,
                 int row_max);
 /* Set the number of sequences that will decode, and the number of sequences with remaining prompt
  * tokens, for the next steps. */
 void budget_share(struct budget *b, int n_decode, int n_prompt);
-/* Set `contended` to true if other requests arrive. In this case, a step of prompts only must also
- * be short. */
+/* Set `contended` to true if other requests arrive. If other requests arrive, a step of prompts
+ * only must also be short. */
 void budget_contended(struct budget *b, bool contended);
 /* Record that a step with load l took us microseconds. */
 void budget_observe(struct budget *b, const struct step_load *l, int64_t us);

@@ -55,14 +55,14 @@ struct constraint_ops {
      * the work of a step. */
     enum constraint_made (*accept_within)(struct constraint *c, int32_t token, int64_t n_work);
     /* Return true if the constraint failed because memory is exhausted. The pointer is NULL if the
-     * constraint never fails for this reason. */
+     * constraint never fails for lack of memory. */
     bool (*no_memory)(const struct constraint *c);
     /* Undo the last n accepted tokens, n <= CONSTRAINT_BACK_MAX. The function cannot fail. */
     void (*rollback)(struct constraint *c, int n);
-    /* Write up to n tokens that must come next to token i32 [n], without accepting them: the mask
-     * before each allows only that token. Return the number of tokens; 0 if no forced token was
-     * found. The pointer is NULL if the constraint never forces tokens. *n_work is the maximum
-     * work, and the function subtracts the work done. */
+    /* Write up to n tokens that must come next to token i32 [n], without accepting the tokens: the
+     * mask before each of these tokens allows only this token. Return the number of tokens; 0 if no
+     * forced token was found. The pointer is NULL if the constraint never forces tokens. *n_work is
+     * the maximum work, and the function subtracts the work done. */
     int (*forced)(struct constraint *c, int32_t *token, int n, int64_t *n_work);
 };
 enum {

@@ -67,7 +67,8 @@ struct deferred {
     struct mask_job *all;      /* list of the jobs in use, owned; engine thread only */
     int n, n_max;
     /* jobs to make, and the turns of their holders: owned [2 n_max], [n_turn] used. The mask thread
-     * uses these three fields if it is started. Otherwise the engine thread uses these fields. */
+     * uses these three fields if it is started. Without the mask thread, the engine thread uses
+     * these fields. */
     struct mask_job *list;
     struct mask_turn *turn;
     int n_turn;
@@ -162,7 +163,7 @@ static double floor_of(const struct deferred *w)
 }
 
 /* Remove the turns of holders without jobs whose work is at most floor_of. A holder that returns
- * begins with this work anyway. */
+ * begins with at least floor_of. */
 static void drop_turns(struct deferred *w)
 {
     double least = floor_of(w);

@@ -73,7 +73,8 @@ static void fill_logprobs(struct event *ev, const struct pick *p)
     memcpy(ev->top, p->top, (size_t)ev->n_top * sizeof *ev->top);
 }
 
-/* Emit the logprob of prompt token `pos`. The logits of the previous position give this logprob. */
+/* Emit the logprob of prompt token `pos`. The logits of the previous position determine the
+ * logprob. */
 static void emit_prompt(struct engine *en, struct seq *s, int pos, const float *logits)
 {
     struct pick p;
@@ -128,7 +129,8 @@ void emit_count(struct engine *en, struct seq *s)
     s->last_us = now;
 }
 
-/* End a sequence with an error. The statistics count it as corrupted if the model is the cause. */
+/* End a sequence with an error. The statistics count the answer as corrupted if the model is the
+ * cause. */
 static void fail(struct engine *en, struct seq *s, enum cause cause)
 {
     s->finish = FINISH_ERROR;

@@ -591,7 +591,7 @@ bool constraint_defers(const struct seq *s, int i);
 const uint32_t *constraint_mask(const struct seq *s, int i);
 /* Return a mask of token alone, u32 [s->n_mask_word], in the memory of mask 0. */
 const uint32_t *constraint_mask_of(const struct seq *s, int32_t token);
-/* Set token i32 [n] to the tokens that must come next. Return their number, in [0, n]. */
+/* Set token i32 [n] to the tokens that must come next. Return the number of tokens, in [0, n]. */
 int constraint_forced(struct engine *en, const struct seq *s, int32_t *token, int n);
 /* Return the number of leading tokens of token i32 [n] that are allowed one after the other. */
 int constraint_allows(struct seq *s, const int32_t *token, int n);
@@ -603,12 +603,12 @@ struct mask_job;
  * deferred_close, which the caller calls also after ERR_MEMORY. */
 int deferred_open(struct deferred **out, int n_max, struct queue *inbox, struct err *e);
 void deferred_close(struct deferred *w); /* close w; NULL is allowed */
-/* Start the mask thread. Return false with errno if it cannot start. The thread that steps the
- * engine, or the thread of engine_start, calls this function. */
+/* Start the mask thread. Return false with errno if the thread cannot start. The thread that steps
+ * the engine, or the thread of engine_start, calls this function. */
 bool deferred_start(struct deferred *w);
 /* Open a job for a sequence, with a fork of c, a mask of n_mask_word words and room for an output
- * of n_text_max tokens. Add its bytes to *n_byte. The caller owns *out, also after ERR_MEMORY. Any
- * thread. */
+ * of n_text_max tokens. Add the bytes of the job to *n_byte. The caller owns *out, also after
+ * ERR_MEMORY. Any thread. */
 int deferred_job_open(struct mask_job **out, const struct constraint *c, size_t n_mask_word,
                       size_t n_text_max, int64_t *n_byte, struct err *e);
 void deferred_job_close(struct mask_job *j); /* close an idle job; NULL is allowed */
@@ -686,7 +686,7 @@ void pooling_row(const struct engine *en, struct seq *s, int pos, const float *h
 
 /* ---- beam.c ---- */
 
-/* Validate the beam search of r. Return ERR_LIMIT if its beams do not fit together. Any thread. */
+/* Validate the beam search of r. Return ERR_LIMIT if the beams do not fit together. Any thread. */
 int beam_check(const struct engine *en, const struct request *r, struct err *e);
 /* Open the beam search of g. Return false if memory is exhausted. */
 bool beam_open(struct group *g, const struct engine *en);

@@ -4,9 +4,9 @@
  *
  * A request has n choices, which are emitted as they are generated. With best_of, more choices are
  * computed, and the n choices with the highest mean logprob are emitted at the end. The first
- * sequence computes the prompt once. All choices pick from its first logits, each with a separate
- * random stream, and continue from its pages. The first choice that writes into the open page
- * copies it (hold.c).
+ * sequence computes the prompt once. All choices pick from the first logits of this sequence, each
+ * with a separate random stream, and continue from its pages. The first choice that writes into the
+ * open page copies it (hold.c).
  *
  * (1) engine.ended has the groups without live sequences, each once.
  * (2) Only group_reap_all frees groups. group_reap_all is never called inside a loop over a list of
@@ -259,8 +259,8 @@ static bool emit_end(struct engine *en, struct group *g)
     return true;
 }
 
-/* End groups whose sequences are all done. Return true if the queues had room for some of their
- * events. */
+/* End groups whose sequences are all done. Return true if the queues had room for some events of
+ * the groups. */
 bool group_reap_all(struct engine *en)
 {
     bool emitted = false;

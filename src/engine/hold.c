@@ -87,8 +87,8 @@ static int n_found(const struct engine *en, const struct seq *s)
     return 0;
 }
 
-/* Return an estimate of the number of cached tokens. Start from the last estimate, because every
- * step calls this function for every waiting sequence. */
+/* Return an estimate of the number of cached tokens. Start from the last estimate to save time,
+ * because every step calls this function for every waiting sequence. */
 int hold_cached(const struct engine *en, const struct seq *s)
 {
     int rows = pages_rows(en->pages), n = s->entity.n_cached / rows, max = (s->n_token - 1) / rows;

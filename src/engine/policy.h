@@ -14,8 +14,8 @@
 
 struct fair_holder; /* private to policy_fair.c */
 
-/* Fields of a sequence that policies use; part of struct seq. The scheduler fills it in before
- * policy_arrive and keeps n_left and n_cached up to date. */
+/* Fields of a sequence that policies use; part of struct seq. The scheduler fills in the struct
+ * before policy_arrive and updates n_left and n_cached. */
 struct sched_entity {
     uint64_t arrival;     /* unique, ascending number of arrival; the lower number wins a tie */
     int64_t submit_us;    /* time of submission */
@@ -93,7 +93,7 @@ void policy_leave(struct policy *p, struct sched_entity *se);
  * entity starves only if its holder has no running entity, because a holder with many requests must
  * not gain by waiting. */
 int64_t policy_rank(const struct policy *p, const struct sched_entity *se, int64_t now_us);
-/* Return true if a waiting entity may displace a running one that ranks after it. */
+/* Return true if a waiting entity may displace a running entity of a worse rank. */
 bool policy_preempts(const struct policy *p);
 /* Return true if a running entity must immediately yield to a waiting entity, even if it has run
  * for a short time. The condition is that its holder would still run as many entities per weight as

@@ -9,11 +9,12 @@
  *                  holder, so absence earns nothing. A holder that left ahead of other holders
  *                  returns with its old virtual time.
  *   admission      A prompt is charged in advance, at the recent price of rows. The steps of the
- *                  prompt are not charged until they have consumed this charge. Otherwise all
- *                  waiting entities of a key would be admitted before its first step was charged.
- *                  The advance charge orders waiting entities only. The advance charge is not part
- *                  of the virtual time, because a prompt may be cancelled, or found in the cache.
- *                  In that case, a holder that arrived meanwhile would start with a disadvantage.
+ *                  prompt are not charged until they have consumed the advance charge. Without an
+ *                  advance charge, all waiting entities of a key would be admitted before the first
+ *                  step was charged. The advance charge orders waiting entities only. The advance
+ *                  charge is not part of the virtual time, because a prompt may be cancelled, or
+ *                  found in the cache. In that case, a holder that arrived meanwhile would start
+ *                  with a disadvantage.
  *   displacing     A waiting entity displaces a running entity whose holder is ahead by more than
  *                  SLACK_US. Therefore a key with many requests delays another key by at most
  *                  SLACK_US. A displaced entity displaces another entity only if its disadvantage
@@ -26,9 +27,9 @@
  *                  if its holder has no running entity. Otherwise many overdue entities of one
  *                  holder would go before all other entities.
  *
- * Holders are in a fixed table. An idle holder leaves the table if its place is needed. The least
- * advanced holder leaves first, because it has the least history. A new holder joins holder 0 if
- * all holders of the table are active. */
+ * Holders are in a fixed table. An idle holder leaves the table if its place is needed. The holder
+ * with the least virtual time leaves first, because it has the least history. A new holder joins
+ * holder 0 if all holders of the table are active. */
 #include "policy_impl.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* policy_lpm.c - longest cached prefix first. See Zheng et al., "SGLang: Efficient Execution of
  * Structured Language Model Programs", 2024, section 3. A depth-first traversal of the radix tree
- * is the order with the most hits, and longest match first is its online form. With this order,
- * prefixes are used while they are cached, before an unrelated prompt evicts them. */
+ * is the order with the most hits, and longest match first is its online form. With longest match
+ * first, prefixes are used while they are cached, before an unrelated prompt evicts them. */
 #include "policy_impl.h"
 
 static int64_t rank(const struct policy *p, const struct sched_entity *se)

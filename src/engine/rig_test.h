@@ -47,7 +47,7 @@ struct rig_options {
 enum { N_GOLDEN = 6 };
 extern const char *const golden_models[N_GOLDEN];
 
-/* Open the rig. The caller closes it, also after a failure. */
+/* Open the rig. The caller closes the rig, also after a failure. */
 int golden_open(struct rig *r, const struct rig_options *o, struct err *e);
 void golden_close(struct rig *r);
 
@@ -78,8 +78,8 @@ int slow_open_how(struct slow_rig *r, int n_page, int n_row, int n_seq,
 void slow_close(struct slow_rig *r);
 /* Make request i, with n_prompt tokens that differ from other requests, and n_output requested
  * tokens. */
-/* Make a greedy request that answers to queue[i], before its submission. Return NULL if memory ran
- * out. */
+/* Make a greedy request with the reply queue queue[i]. Do not submit the request. Return NULL if
+ * memory ran out. */
 struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 int slow_submit(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 void slow_run(struct slow_rig *r); /* run steps until no group is left; set r->view */

@@ -195,8 +195,8 @@ void seq_wait(struct engine *en, struct seq *s)
     list_push(&en->waiting, s);
 }
 
-/* Remove s from the running sequences. Keep the order of the others, because it is the rank
- * order. */
+/* Remove s from the running sequences. Keep the order of the other sequences, because it is the
+ * rank order. */
 static void leave_running(struct engine *en, struct seq *s)
 {
     int i = 0;
@@ -231,7 +231,7 @@ void seq_run(struct engine *en, struct seq *s)
     rank_insert(en, s);
 }
 
-/* Preempt s. A padding sequence ends instead, because its answer is complete. */
+/* Preempt s. End s instead if it is padding, because its answer is complete. */
 void seq_preempt(struct engine *en, struct seq *s)
 {
     CHECK(s->state == SEQ_RUNNING, "state %d", (int)s->state);

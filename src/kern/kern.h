@@ -60,8 +60,8 @@ struct panels {
     const uint8_t *data; /* [ceil(n_out / 16)] panels, 64-byte aligned */
 };
 
-/* Version of the panels' layouts. Raise it with every change of panel_pack's output, because packed
- * weights are stored on disk. */
+/* Version of the panels' layouts. Raise the version with every change of panel_pack's output,
+ * because packed weights are stored on disk. */
 enum { PANEL_LAYOUT = 2 };
 
 /* Return the number of bytes of one panel with k columns. */
@@ -343,8 +343,8 @@ peak_fn *arith_peak(const struct peak *p, enum arith k);
 /* Return the loop of the fastest level up to `level`; NULL if no level has the instructions. */
 peak_fn *peak_fastest(const char *level, enum arith k);
 
-/* List the peak loops that this machine supports, slowest first. Return their number, at most
- * n_max. The structs are static. */
+/* List the peak loops that this machine supports, slowest first. Return the number of loops, at
+ * most n_max. The structs are static. */
 int peak_list(const struct peak **out, int n_max);
 
 /* Return the number of operations per second of all threads of the pool together, measured for `us`

@@ -87,7 +87,7 @@ static struct line line_solve(const int8_t *q, const float *x, const float *w, i
     return l;
 }
 
-/* Improve l in place by some alternations. Return its error with the nearest integers. */
+/* Improve l in place by some alternations. Return the error of l with the nearest integers. */
 static float line_improve(struct line *l, const float *x, const float *w, int n, int hi,
                           bool low_positive)
 {

@@ -50,8 +50,8 @@ struct target {
     float step, curve;
 };
 
-/* Find the integers for the given step, then the best step for them. Return the part of sum w x^2
- * that the integers explain. */
+/* Find the integers for the given step, then the best step for these integers. Return the part of
+ * sum w x^2 that the integers explain. */
 static float step_improve(const struct coder *c, struct target *s, const float *x, const float *w,
                           int n)
 {

@@ -302,9 +302,9 @@ struct grid_cost {
     float extra[8][8]; /* additional cost of the wrong sign of value i at level l */
 };
 
-/* Find the point with the least cost. Write its levels to q i8 [dim] and return its cost. Exactly
- * one value has the wrong sign if `flip` is true: the value with the least additional cost. The
- * result includes this cost. */
+/* Find the point with the least cost. Write the levels of the point to q i8 [dim] and return the
+ * cost of the point. Exactly one value has the wrong sign if `flip` is true: the value with the
+ * least additional cost. The result includes this cost. */
 float grid_search(const struct grid *g, const struct grid_cost *c, bool flip, int8_t *q);
 
 /* Set q i8 [n] to the points of c->grid, with a sign per value, that are nearest to x / step. x and

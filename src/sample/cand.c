@@ -4,8 +4,8 @@
  * 150 k tokens. The survey computes maxima of blocks of 64 logits, at memory speed. Only the few
  * blocks that reach a cut's floor are read if the floor is known in advance (greedy, top-k, min-p).
  * Other cuts need the total of the whole distribution: top-p, typical-p, mirostat, or no cut. These
- * cuts compute exp of all logits, which takes four times as long. Also with these cuts, only the
- * remaining tokens are copied.
+ * cuts compute exp of all logits, which takes four times as long. Every cut copies only the
+ * remaining tokens.
  *
  * row_exp (kern.h) defines the order of the sums over the tokens of the row or of the list. */
 #include "sample_impl.h"

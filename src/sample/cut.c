@@ -99,7 +99,7 @@ static bool top_p_wanted(const struct sample_params *p)
 
 /* Gather the tokens of the row with the highest weights until they reach the target. First gather
  * the tokens within 4 temperatures of the highest logit (e^-4 of its weight), then within 8, then
- * 16, and so on. With this method, the search processes only hundreds of 150 k tokens. */
+ * 16, and so on. The search then processes only hundreds of 150 k tokens. */
 static void gather_mass(struct sample_work *w, const struct sampler *s, double target)
 {
     const float *row = w->row;

@@ -6,8 +6,9 @@
  *   frequency   (OpenAI API) logit -= penalty * number of occurrences in the output
  *   presence    (OpenAI API) logit -= penalty if the token occurs in the output
  *
- * The penalties are applied in this order, in float arithmetic. Only the last repeat_last_n tokens
- * of the history are considered if repeat_last_n > 0.
+ * The repetition penalty is applied first, then the frequency penalty, then the presence penalty,
+ * in float arithmetic. Only the last repeat_last_n tokens of the history are considered if
+ * repeat_last_n > 0.
  *
  * Memory is a dense index by token and a list of the tokens in the history. A pick accesses only
  * the tokens of the list. The index has 4 bytes per token of the vocabulary: 0.6 MB for 152 k

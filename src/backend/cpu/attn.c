@@ -4,7 +4,7 @@
  * A chunk of work is a piece of the plan and some KV heads. A chunk multiplies some rows, with the
  * query heads of their groups, by K and V of some spans, in blocks of 64 positions. With many rows,
  * each block of K and V is widened to f32 once for all rows. With few rows, all heads of a block
- * are computed before the next block, in page order. In this order, memory is read in runs of whole
+ * are computed before the next block, in page order. In page order, memory is read in runs of whole
  * pages instead of pieces of 4 kB. In a test that only reads memory, two threads reached 31 GB/s
  * instead of 27 GB/s. The rows of a chunk do not affect each other. Each row and head has its own
  * state, and processes its positions in the same order (kern.h). A row's states are stored in slots
@@ -60,7 +60,7 @@ struct attn {
 
 /* ---- memory ---- */
 
-/* Place the arrays of `w` in memory, in sequence. Return their size in floats. */
+/* Place the arrays of `w` in memory, in sequence. Return the size of the arrays in floats. */
 static int64_t work_layout(struct attn_work *w, float *memory, int n_row, int d)
 {
     const int64_t rows = attn_head_rows(n_row), wide = attn_stride(d);

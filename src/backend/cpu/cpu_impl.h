@@ -106,7 +106,8 @@ struct pack_piece {
 };
 /* Return piece i of [0, n_piece). */
 struct pack_piece layout_piece(const struct layout *l, int i);
-/* Pack the panels of a piece to its place. Workers call it concurrently for different pieces. */
+/* Pack the panels of a piece to its place. Workers call this function concurrently for different
+ * pieces. */
 void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker);
 /* Run fn for the pieces [0, n_piece) on the pool. Report the progress to o->progress. */
 void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
@@ -114,12 +115,12 @@ void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void
 
 /* ---- packed.c: panels in a file of o->cache ---- */
 
-/* Map the file of these panels. Set *region to their start. Return ERR_MISSING if there is no
- * file, ERR_FORMAT if the file was invalid. An invalid file is removed. */
+/* Map the file of the layout's panels. Set *region to the start of the panels. Return ERR_MISSING
+ * if there is no file, ERR_FORMAT if the file was invalid. An invalid file is removed. */
 int packed_open(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
-/* Pack into a new file and map it. Return the errors of filecache_begin and filecache_keep, ERR_IO
- * if a write fails, or ERR_MEMORY. */
+/* Pack the panels into a new file and map the file. Return the errors of filecache_begin and
+ * filecache_keep, ERR_IO if a write fails, or ERR_MEMORY. */
 int packed_make(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
 /* Repack the weights and compare the file with the result. Fill verdict [n_place]. Return the

@@ -198,7 +198,7 @@ static struct row_tiles row_tiles(const struct cpu_backend *c, const struct act 
     return (struct row_tiles){n_row, n_tile, (n_row + n_tile - 1) / n_tile};
 }
 
-/* Return the first row of tile i. Set *n to its number of rows. */
+/* Return the first row of tile i. Set *n to the number of rows of the tile. */
 static int tile_row(const struct row_tiles *t, int i, int *n)
 {
     CHECK(i >= 0 && i < t->n_tile, "tile %d of %d", i, t->n_tile);

@@ -1,11 +1,11 @@
 /* threads.c - the number of threads without --threads.
  *
  * The default is one thread per core that the process may use and its control group permits.
- * Prefill uses all these threads. Decoding reads all weights for each token. On some machines the
- * second hyperthread of a core makes decoding faster. On other machines (many cores, few memory
- * channels) too many threads delay each other. Therefore, for a large model, read bandwidth is
- * measured with several numbers of threads. Cores that decoding does not need are still used,
- * because they make prefill faster. Hyperthreads are used only if they are faster.
+ * Prefill uses all threads. Decoding reads all weights for each token. On some machines the second
+ * hyperthread of a core makes decoding faster. On other machines (many cores, few memory channels)
+ * too many threads delay each other. Therefore, for a large model, read bandwidth is measured with
+ * several numbers of threads. Cores that decoding does not need are still used, because they make
+ * prefill faster. Hyperthreads are used only if they are faster.
  *
  * The trial reads 64 MB in chunks, as decoding does. A trial of two numbers took 20 to 25 ms on a
  * 2-core virtual machine (140 ms once, with other programs running). The first caller runs the
@@ -20,7 +20,7 @@
 #include <string.h>
 
 /* PROBE_BYTES exceeds the last-level cache of one core complex (32 MB). PROBE_US is the time of two
- * reads of these bytes at 20 GB/s. */
+ * reads of PROBE_BYTES at 20 GB/s. */
 enum { PROBE_BYTES = 64 << 20, PROBE_US = 6000 };
 
 /* List the numbers of threads to try, largest first. Set *cores to the index of the candidate that
@@ -74,8 +74,8 @@ int cpu_threads_probe(const struct cores *c)
 int cpu_threads(int64_t weight_bytes)
 {
     static _Atomic int probed;
-    /* Reading these weights takes 13 ms at 20 GB/s. A trial takes as long as two tokens of a model
-     * with these weights. Smaller weights stay in part in the caches of large servers. */
+    /* Reading weights of this size takes 13 ms at 20 GB/s. A trial takes as long as two tokens of a
+     * model of this size. Smaller weights stay in part in the caches of large servers. */
     enum { WORTH_A_TRIAL = 256 << 20 };
     if (weight_bytes < WORTH_A_TRIAL) return cores_usable();
     int n = atomic_load(&probed);

@@ -257,8 +257,8 @@ static int copy_into_memory(struct weights *w, enum weights_how *how, struct cpu
     return 0;
 }
 
-/* Get the panels from the cache, or pack them. Models below n_byte_min are not cached: each start
- * packs them. */
+/* Get the panels from the cache, or pack the weights. Models below n_byte_min are not cached: each
+ * start packs them. */
 static int open_weights(struct weights *w, enum weights_how *how, struct cpu_backend *c,
                         const struct layout *l, const struct weights_options *o, struct err *e)
 {

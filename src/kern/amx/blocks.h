@@ -8,7 +8,8 @@
 #include "tile.h"
 
 /* Return the group after the current group. The group belongs to the next panel, or to the first
- * panel if the current panel is the last. `from` of the result is NULL if no such group exists. */
+ * panel if the current panel is the last. `from` of the result is NULL if there is no next
+ * group. */
 ALWAYS struct tile_opening opening_of(const struct panel_format *f, const struct panel_block *b,
                                       int p, int k, int k_end, int64_t at, struct k_group *g)
 {

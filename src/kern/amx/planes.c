@@ -132,8 +132,8 @@ ALWAYS void group_open(const struct panel_format *f, const struct tile_opening *
         }                                                                                          \
     } while (0)
 
-/* Start one pair of tiles. The tile unit computes it while the vector unit finishes the other
- * pair. */
+/* Start one pair of tiles. The tile unit computes this pair while the vector unit finishes the
+ * other pair. */
 ALWAYS void dots(const struct panel_format *f, const struct k_group *g, int n_step, const int8_t *q,
                  int64_t q_step, int pair)
 {

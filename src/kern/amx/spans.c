@@ -9,8 +9,8 @@
  * scale, T). The operand B of these tiles has 2 x 256 k.
  *
  * Meanwhile the tile unit computes three later spans, because its latency is 52 cycles. With two
- * planes, it computes one or two later spans. During the first 16 rows, the vector unit also
- * unpacks a unit of the next group.
+ * planes, the tile unit computes one or two later spans. During the first 16 rows, the vector unit
+ * also unpacks a unit of the next group.
  *
  * Bound: 16 cycles of the tile unit, 16 of tile stores and 16 of the vector unit per 8192
  * multiply-adds. The three parts overlap in the best case. On machine A, 16 rows x 16 outputs x 256

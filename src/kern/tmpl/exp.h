@@ -1,7 +1,7 @@
 /* exp.h - exp of a vector: the operations of exp_f32 (kern_math.h), written with the names of
  * vec.h.
  *
- * The other templates include it after the level's vec.h. exp takes about 14 instructions,
+ * The other templates include exp.h after the level's vec.h. exp takes about 14 instructions,
  * attention's 2^x takes 10. The throughput of exp limits softmax and activations. Calls on
  * independent vectors hide the latency of about 50 cycles. Any thread; pure functions. */
 #ifndef QUOTH_KERN_TMPL_EXP_H

@@ -124,7 +124,7 @@ static void bf16_tile_plain(int n_row, float *c, const uint8_t *const w[TILE_STR
         }
 }
 
-/* Compute bf16_tile. Recompute it value by value if flushing may have differed. */
+/* Compute bf16_tile. Recompute the tile value by value if flushing may have differed. */
 static void bf16_tile_exact(int n_row, float *c, const uint8_t *const w[TILE_STRIPS],
                             const float *x, int n_block, const uint8_t *const ahead[TILE_STRIPS])
 {
@@ -350,8 +350,8 @@ static void e4m3_plain(float *c, const struct e4m3_block *b, const float *x)
     }
 }
 
-/* Add a block to c for up to TILE_ROWS rows. Recompute it value by value if flushing may have
- * differed. */
+/* Add a block to c for up to TILE_ROWS rows. Recompute the block value by value if flushing may
+ * have differed. */
 static void e4m3_rows(float *c, const struct e4m3_block *b, const uint16_t *x, int n_row,
                       const uint8_t *const next[TILE_STRIPS])
 {

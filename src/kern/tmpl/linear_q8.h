@@ -63,8 +63,8 @@ struct rows {
 /* Prefetch distances in bytes. Hardware prefetchers stop at each 4 kB page and fill only the L2
  * cache. FAR prefetches also load into the L2 cache, so they do not occupy the L1 cache's few fill
  * buffers for the latency of memory. NEAR prefetches then move the lines to the L1 cache. With NEAR
- * prefetches alone, the kernel was 2 to 10 % slower. With FAR prefetches (4 kB) alone, it was 10 to
- * 15 % slower. After the end of a panel, the strips' next panels are prefetched. */
+ * prefetches alone, the kernel was 2 to 10 % slower. With FAR prefetches (4 kB) alone, the kernel
+ * was 10 to 15 % slower. After the end of a panel, the strips' next panels are prefetched. */
 enum { FAR = 2048, NEAR = 1024, PANELS_AT_ONCE = STRIPS * VL / PANEL };
 
 struct ahead {
@@ -260,7 +260,7 @@ ALWAYS void min_scale(const struct panel_format *f, float *t, const struct unit_
     if (f->scales == PANEL_F16_MIN) vf_store(t, vf_fma(vf_set1(sum), c->m, vf_load(t)));
 }
 
-/* Add a row's sums to its T or I. */
+/* Add a row's sums to the row's T or I. */
 ALWAYS void row_scale(const struct panel_format *f, float *t, vi lo, vi hi,
                       const struct unit_scales *c, float sum)
 {

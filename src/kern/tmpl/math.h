@@ -1,10 +1,11 @@
 /* math.h - log, tanh, erf and the activations of a vector: the operations of kern_math.h, written
  * with the names of vec.h.
  *
- * The other templates include it after the level's vec.h. Each function has these instructions in
- * addition to those of exp: silu 3 (one of them a division), tanh 14, expm1 15, erf 21, log 25. The
- * number of instructions limits the ops that use these functions. docs/measurements.md, "AVX-VNNI,
- * and shares of small ops", has the share of each op in a step. Any thread; pure functions. */
+ * The other templates include math.h after the level's vec.h. Each function has these instructions
+ * in addition to the instructions of exp: silu 3 (one of them a division), tanh 14, expm1 15, erf
+ * 21, log 25. The number of instructions limits the ops that use these functions.
+ * docs/measurements.md, "AVX-VNNI, and shares of small ops", has the share of each op in a step.
+ * Any thread; pure functions. */
 #ifndef QUOTH_KERN_TMPL_MATH_H
 #define QUOTH_KERN_TMPL_MATH_H
 
