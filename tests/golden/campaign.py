@@ -1,7 +1,7 @@
 """campaign.py - parts of fields.py and keys.py: programs that print logits, verdicts, a report.
 
-Verdicts: = equal, r as far as rounding explains, R refused by name, w a warning names the field, x
-refused by the reference, ! silently different."""
+Verdicts: = equal, r equal except for rounding, R rejected by name, w a warning contains the field,
+x rejected by the reference, ! silently different."""
 import os
 import pathlib
 import subprocess
@@ -42,7 +42,8 @@ class Campaign:
         return path
 
     def program(self, program, path, n, n_source=0):
-        """Return logits [n - n_source, vocabulary], or [1, classes], and None; or None and the error message."""
+        """Return (logits [n - n_source, vocabulary] or [1, classes], None), or (None, the error
+        message)."""
         out = self.folder / "out.f32"
         out.unlink(missing_ok=True)
         more = ["128", "0", str(n_source)] if n_source else []
@@ -54,7 +55,7 @@ class Campaign:
         n -= n_source
         return got.reshape(n if got.size % n == 0 else 1, -1), said
 
-    why = ""  # last refusal of the reference
+    why = ""  # last error of the reference
 
     def verdict(self, label, name, want, got, said, limit):
         leaf = name.split(" (")[0].split(".")[-1]

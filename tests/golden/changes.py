@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compare values of the caller with transformers: tests/golden/changes.py [WORD...]
 
-Each row below is a folder of this directory, flags of quoth (--hf-overrides, --rope-scaling ...),
-and the same change of config.json. quoth computes the logits of a text's windows with the flags
-(`quoth perplexity --logits`, the program in build/). transformers computes them in float64 from a
-folder with the changed config.json and the same weights. They must be equal within 1e-4
-(max|d| / max|reference|). A row with the expected text of an error is a change that quoth rejects.
-Words select rows whose name contains one. The exit status is 1 if any row differs. The script needs
-the packages of make.py."""
+Each row of the table is a folder of this directory, flags of quoth (--hf-overrides, --rope-scaling
+...), and the same change of config.json. quoth computes the logits of a text's windows with the
+flags (`quoth perplexity --logits`, the program in build/). transformers computes them in float64
+from a folder with the changed config.json and the same weights. The logits must be equal within
+1e-4 (max|d| / max|reference|). For a row with the expected text of an error, quoth must reject the
+change. Words select the rows whose names contain one of them. The exit status is 1 if any row
+differs. The script needs the packages of make.py."""
 import json
 import os
 import pathlib
@@ -112,11 +112,12 @@ ROWS = [
 ]
 
 
-OWN = dict(rotary_pct="partial_rotary_factor")  # older fields that the files below have in rope_parameters
+OWN = dict(rotary_pct="partial_rotary_factor")  # older fields, in place of which these folders have rope_parameters
 
 
 def change(config, fields):
-    """Apply a change as the flags do. A scaling replaces the file's, its base remains."""
+    """Apply a change like the flags. A scaling replaces the file's scaling, and keeps the file's
+    base."""
     out = {k: v for k, v in config.items()}
     was = out.get("rope_parameters") or {}
     for key, value in fields.items():
@@ -183,7 +184,7 @@ def main():
                 continue
             path = str(HERE / folder)
             config = json.load(open(path + "/config.json"))
-            if what is None:  # the lists of a class that has LongRoPE alone
+            if what is None:  # lists of divisors, for a class that supports only LongRoPE
                 half = len((config.get("rope_scaling") or config["rope_parameters"])["long_factor"])
                 lists = dict(short_factor=[1.0 + i / 8 for i in range(half)], long_factor=[2.0 + i / 4 for i in range(half)])
                 what = rope(scaling("longrope", **lists))

@@ -5,10 +5,9 @@
 
 For each folder (by default all): quoth convert writes a GGUF. The gguf package reads it. quoth
 converts the GGUF to a folder. transformers loads that folder, without a message on missing or
-unused weights. Its logits or hidden states must equal the golden ones. Its tokenizer must give the
-ids of the golden folder's tokenizer. The script prints a line per folder: the difference, or
-quoth's error. Needs torch, transformers, safetensors and gguf.
-"""
+unused weights. Its logits or hidden states must equal the golden results. Its tokenizer must give
+the ids of the golden folder's tokenizer. The script prints a line per folder: the difference, or
+quoth's error. The script needs torch, transformers, safetensors and gguf. """
 import json
 import os
 import pathlib
@@ -94,7 +93,7 @@ def compare_tokens(folder, back):
 
 
 def with_tokenizer(folder, root):
-    """Return the folder, or a copy with a tokenizer of one without."""
+    """Return the folder. If it has no tokenizer, return a copy with a tokenizer."""
     if (folder / "tokenizer.json").exists():
         return folder
     copy = root / folder.name
@@ -129,7 +128,7 @@ def main(args):
         for name in names:
             try:
                 line = run(name, pathlib.Path(root))
-            except Exception as e:  # a failure must not hide those of other folders
+            except Exception as e:  # a failure must not hide failures of other folders
                 line = f"{type(e).__name__}: {str(e)[:300]}  FAIL"
             failed += line.endswith("FAIL")
             print(f"{name:28} {line}", flush=True)

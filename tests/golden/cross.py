@@ -74,13 +74,13 @@ def t5_tokenizer(out):
     return pieces
 
 
-# seed: of the weights; gguf: true if llama.cpp has the architecture; without: a change of the
+# seed: seed of the weights; gguf: true if llama.cpp has the architecture; without: a change of the
 # configuration that changes the logits
 MODELS = {
     # version 1.0: ReLU without a gate, and the embedding as the head, with a factor
     "t5": dict(cls=transformers.T5ForConditionalGeneration, seed=56, gguf=True, config=dict(T5, feed_forward_proj="relu"),
                without=dict(relative_attention_max_distance=20)),
-    # as version 1.1 of T5: GeGLU, a separate head
+    # like version 1.1 of T5: GeGLU, a separate head
     "mt5": dict(cls=transformers.MT5ForConditionalGeneration, seed=4, gguf=True, untied=True, config=dict(T5, feed_forward_proj="gated-gelu"),
                 without=dict(relative_attention_num_buckets=6)),
     # norms after the sums, positions, a vector added to the logits, other heads and widths of the
@@ -99,7 +99,7 @@ def make_model(spec, n_vocab, seed, **overrides):
     config._attn_implementation = "eager"
     config.dtype = torch.float32
     model = spec["cls"](config).eval()
-    if spec.get("untied"):  # as in the published files, whose head differs from the embedding
+    if spec.get("untied"):  # like the published files, whose head differs from the embedding
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
     rng = np.random.RandomState(seed)
     with torch.no_grad():

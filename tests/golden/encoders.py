@@ -10,14 +10,13 @@ Each folder has:
 - model.gguf (some), with the keys and names of llama.cpp's converter;
 - published.json (nomic-bert): the model's config.json in the spelling of the published files; -
 tokens.i32 [40], hidden.f32 [40, d]: random ids, and the final hidden states of transformers. If the
-  model has several segments, the second one begins at token 25;
+model has several segments, the second segment begins at token 25;
 - expected.json: texts with the vectors of sentence-transformers, or pairs of texts with the scores
   of its CrossEncoder.
 
 Weights come from numpy's frozen RandomState. References are computed in float64 if the library
-permits it. It needs torch, transformers 5, sentence-transformers, gguf and numpy, which make.py
-explains.
-"""
+supports it. The script needs torch, transformers 5, sentence-transformers, gguf and numpy, which
+make.py explains. """
 import copy
 import json
 import os
@@ -69,7 +68,7 @@ def modern_tokenizer(out, cls=None):
 
 
 def byte_level_tokenizer(out, cls=None, template=None):
-    """Write a byte-level BPE tokenizer with RoBERTa's template, or with one for pairs."""
+    """Write a byte-level BPE tokenizer with RoBERTa's template, or with a template for pairs."""
     vocab, merges = byte_level_vocab()
     t = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocab, merges=merges))
     t.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -117,13 +116,10 @@ def reranker_tokenizer(out, cls=None):
 
 
 # cls: class of transformers.
-# config: its configuration.
-# pooling: of sentence-transformers.
-# dense: further layers (size, activation, bias).
-# normalize: a last module.
-# score: a classifier, whose number of labels is num_labels in config.
-# norm_add: number that the class adds to weights of norms.
-# dtype: type of the file (default bfloat16).
+# config: configuration of the model. pooling: of sentence-transformers. dense: further layers
+# (size, activation, bias). normalize: a last module. score: a classifier, whose number of labels is
+# num_labels in config. norm_add: number that the class adds to weights of norms. dtype: type of the
+# file (default bfloat16).
 BERT = dict(SMALL, max_position_embeddings=64, type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0)
 ROBERTA = dict(SMALL, max_position_embeddings=66, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2)
 DISTIL = dict(dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=64, pad_token_id=0)
@@ -273,8 +269,8 @@ FRAME = ('<|im_start|>system\nJudge whether the Document meets the requirements 
 
 def expected_yes_no(model, out):
     """Return the scores by the program in Qwen3-Reranker's description: the probability of "yes"
-    among "yes" and "no" at the last token. Scores 1 have another instruction, scores 2 have 40
-    tokens of each pair."""
+    among "yes" and "no" at the last token. Scores 1 are for another instruction. Scores 2 are for
+    pairs truncated to 40 tokens."""
     t = transformers.AutoTokenizer.from_pretrained(out)
     yes, no = t.convert_tokens_to_ids("yes"), t.convert_tokens_to_ids("no")
     head, tail = (t.encode(x, add_special_tokens=False) for x in FRAME)
@@ -336,8 +332,8 @@ def gguf_nomic(w, spec, c):
 
 
 def gguf_modern(w, spec, c):
-    """The converter copies norm_eps. It also copies layer_norm_eps, which published files have in
-    addition."""
+    """The converter copies norm_eps. It also copies layer_norm_eps, which published files also
+    have."""
     w.add_layer_norm_rms_eps(c.norm_eps)
     w.add_layer_norm_eps(c.norm_eps)
     w.add_causal_attention(False)
@@ -361,7 +357,7 @@ def gguf_gemma(w, spec, c):
     w.add_value_length(c.head_dim)
     w.add_rope_freq_base(c.rope_parameters["full_attention"]["rope_theta"])
     w.add_rope_freq_base_swa(c.rope_parameters["sliding_attention"]["rope_theta"])
-    w.add_sliding_window(spec["config"]["sliding_window"])  # the class halves its own
+    w.add_sliding_window(spec["config"]["sliding_window"])  # the class halves its own window
     for i, (m, _) in enumerate(dense_layers(spec, c.hidden_size)):
         w.add_dense_features_dims(f"dense_{i + 2}", m.shape[1], m.shape[0])
         w.add_tensor(f"dense_{i + 2}.weight", m)

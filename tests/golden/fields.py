@@ -1,5 +1,5 @@
-"""fields.py - check that every field of a model's configuration changes quoth's logits as it
-changes the reference's.
+"""fields.py - check that a field of a model's configuration changes quoth's logits like the
+reference's logits, for every field.
 
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
     gemma3_text, gemma3n_text, gemma4_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
@@ -61,7 +61,7 @@ BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=
           "bart": dict(max_position_embeddings=96, encoder_ffn_dim=48, decoder_ffn_dim=40, decoder_layers=2, decoder_attention_heads=2)}
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
 SCALES = {"gemma4_text": {"q_norm": 0.3}, "gemma3n_text": {"q_norm": 0.05, "modality_router": 0.01, "_coefs": 0.03, "altup_": 0.3},
-          "t5": {"Attention.q.": 0.15}, "mt5": {"Attention.q.": 0.15}}  # streams that grow amplify rounding
+          "t5": {"Attention.q.": 0.15}, "mt5": {"Attention.q.": 0.15}}  # growing residual streams amplify rounding
 NESTED = ("gemma3n_text", "gemma4_text")  # classes whose rope_parameters have an object per layer type
 
 CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.MistralForCausalLM,
@@ -271,7 +271,7 @@ class ConfigCampaign(Campaign):
         if arch == "qwen3_moe":
             config.update(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24)
         config.update({k: v for k, v in setting.items() if k not in ("small", "n_token")})
-        for usual, own in CLASSES[arch].config_class.attribute_map.items():  # two names of one value
+        for usual, own in CLASSES[arch].config_class.attribute_map.items():  # two names of a value
             if own in setting:
                 config[usual] = ABSENT
         config = {k: v for k, v in config.items() if v is not ABSENT}
@@ -290,9 +290,9 @@ class ConfigCampaign(Campaign):
         (self.folder / "config.json").write_text(json.dumps(config))
         try:
             want = self.reference(arch, config, n)
-        except Exception as e:  # any rejection by the reference
+        except Exception as e:  # every exception of the reference is a rejection
             want, self.why = None, f"{type(e).__name__}: {e}".splitlines()[0][:100]
-        (self.folder / "config.json").write_text(json.dumps(config))  # the reference may have written its own
+        (self.folder / "config.json").write_text(json.dumps(config))  # the reference may have written its own config.json
         got, said = self.program(self.quoth, self.folder, n, N_SOURCE if arch in CROSS else 0)
         if want is not None and got is not None and got.size == want.size:
             got = got.reshape(want.shape)  # a classifier has one row of results
@@ -366,7 +366,7 @@ def main(make, args):
                     continue
                 c.top_level(arch)
                 c.rope(arch)
-                if arch not in CROSS:  # the field of these classes has another meaning
+                if arch not in CROSS:  # in these classes the field has another meaning
                     c.weights_twice(arch)
             if archs:
                 good &= report(c, f"config.json against transformers {transformers.__version__}")

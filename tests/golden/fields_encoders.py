@@ -10,8 +10,8 @@ fields.py. Texts contain no padding, because transformers gives padding tokens w
 positions.
 
 Published checkpoints of nomic_bert have the fields of their own program. `published` compares each
-of these fields with the model of transformers' class that it describes. Fields that this class
-lacks must be rejected by name."""
+of these fields with an equivalent model of transformers' class. quoth must reject fields that this
+class lacks by name."""
 import copy
 import dataclasses
 import json
@@ -51,7 +51,7 @@ CLASSES = {
 WITH_ROPE = ("nomic_bert", "modernbert")
 BY_LAYER_TYPE = ("modernbert",)  # classes with an object of rope parameters per type of layer
 
-# The published files of nomic_bert: fields of their program, and the same fields of the class.
+# The published files of nomic_bert: fields of their program, and the equal fields of the class.
 PUBLISHED = dict(n_embd=32, n_head=4, n_layer=3, n_inner=48, n_positions=256, layer_norm_epsilon=1e-12, activation_function="swiglu",
                  rotary_emb_fraction=1.0, rotary_emb_base=1000, rotary_emb_interleaved=False, rotary_emb_scale_base=None,
                  rotary_scaling_factor=None, qkv_proj_bias=False, mlp_fc1_bias=False, mlp_fc2_bias=False, prenorm=False, causal=False,
@@ -64,7 +64,7 @@ SAME = dict(n_embd="hidden_size", n_head="num_attention_heads", n_layer="num_hid
 GATES = {"swiglu": "silu", "geglu": "gelu"}
 PUBLISHED_DEFAULTS = dict(activation_function="swiglu", n_embd=768, n_head=12, n_layer=12, n_positions=1024, layer_norm_epsilon=1e-5, rotary_emb_base=10000,
                           type_vocab_size=2, vocab_size=50257)
-# values that no model of the class has
+# values that the class does not support
 OTHER = dict(activation_function=("gelu", "gelu_new", "glu"), rotary_emb_fraction=(0.5, 0.0), rotary_emb_interleaved=(True,), rotary_emb_scale_base=(512,),
              rotary_scaling_factor=(2.0,), qkv_proj_bias=(True,), mlp_fc1_bias=(True,), mlp_fc2_bias=(True,), prenorm=(True,),
              n_inner=(None,), rotary_head_dim=(True,), num_heads_kv=(2,), moe_every_n_layers=(2,))
@@ -147,7 +147,7 @@ class EncoderCampaign(ConfigCampaign):
 
     def rope(self, arch):
         """Check the parameters of each kind of scaling. quoth rejects every scaling of sliding
-        layers by its type, so their other parameters are checked without one."""
+        layers by its type, so other parameters of sliding layers are checked without a scaling."""
         if arch not in WITH_ROPE:
             return
         plain_part = dict(rope_type="default", rope_theta=1000.0)
@@ -182,8 +182,8 @@ class EncoderCampaign(ConfigCampaign):
     # ---- published files of nomic_bert ----
 
     def compare_published(self, arch, setting):
-        """Compare a published file with the model of the class that it describes. quoth must reject
-        the file if there is none. The reference is then a result that no model has."""
+        """Compare a published file with an equivalent model of the class. If there is no such
+        model, quoth must reject the file, and the reference is a result that no model has."""
         file = {k: v for k, v in dict(PUBLISHED, **setting).items() if v is not ABSENT and k != "small"}
         want = np.ones((1, 1))
         self.small = setting.get("small", False)

@@ -3,8 +3,9 @@
     tests/golden/make.py --fields parts:KIND...  KIND: a model_type of wrappers.py, or parts: for all
     SHARE=N                                      every N-th field, other ones for each KIND
 
-Each field of all classes is omitted and set at both levels of config.json, next to text_config and
-in it. The ids of gemma3n's other parts are in the texts, and the fields that describe them change."""
+Each field of all classes is omitted and set at two levels of config.json: next to text_config and
+inside of text_config. The texts contain ids of gemma3n's other parts, and the fields for these ids
+change."""
 import dataclasses
 import os
 import zlib
@@ -16,7 +17,7 @@ import transformers
 import wrappers
 from campaign import ABSENT
 
-PLAIN = object()  # no change of the field
+PLAIN = object()  # the field does not change
 KINDS = tuple(wrappers.WRAPPERS)
 # the ids of the texts are in [0, 60)
 IDS = {"gemma3n": dict(vision_config=dict(vocab_offset=40, vocab_size=12), audio_config=dict(vocab_offset=50, vocab_size=90))}
@@ -40,7 +41,8 @@ def text_class(kind):
 
 
 class PartsCampaign(fields.ConfigCampaign):
-    """Settings have the keys (level, field), next to those of the text: level "" is the top level, "text_config" the text part."""
+    """Settings also have keys (level, field): the level "" is the top level, and "text_config" is
+    the text part."""
     values = VALUES
 
     def text_of(self, kind, setting):

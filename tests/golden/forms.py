@@ -5,14 +5,13 @@
 
 Each folder is a tiny llama with quantized linear layers. Libraries write compressed-tensors,
 bitsandbytes, BitNet's, AutoRound's, HQQ's and Quanto's layers (pip install --no-deps compressed-tensors bitsandbytes
-loguru; auto-round py-cpuinfo datasets; hqq termcolor; optimum-quanto). The
-code here writes GPTQ and AWQ, from the description of the formats. logits.f32 is transformers'
-result with the dequantized weights, in float64, for every fifth of the 24 tokens. values.txt has,
-for each quantized matrix, the 64-bit FNV-1a hash of its values as f32, contiguous rows, with -0 as
+loguru; auto-round py-cpuinfo datasets; hqq termcolor; optimum-quanto). This script itself writes
+GPTQ and AWQ, from the description of the formats. logits.f32 is transformers' result with the
+dequantized weights, in float64, for every fifth of the 24 tokens. values.txt has, for each
+quantized matrix, the 64-bit FNV-1a hash of its values as f32, contiguous rows, with -0 as
 0. The libraries compute these values, with scales in f32.
 
-A folder has several kinds of one form if the form permits this (dynamic, config_groups).
-"""
+A folder has several kinds of a form if the form supports this (dynamic, config_groups). """
 import copy
 import json
 import os
@@ -389,7 +388,7 @@ def make_form(name, root):
     (out / "values.txt").write_text("".join(lines))
     model.config.save_pretrained(out)
     config = json.loads((out / "config.json").read_text())
-    if name == "quanto":  # optimum-quanto has a file of its own
+    if name == "quanto":  # optimum-quanto writes a separate file
         make.write_json(out / "quanto_qmap.json", quantization)
     else:
         config["quantization_config"] = quantization

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""keys.py - check that every metadata key of a GGUF changes quoth's logits as it changes llama.cpp's.
+"""keys.py - check that a metadata key of a GGUF changes quoth's logits like llama.cpp's logits, for
+every key.
 
     tests/golden/keys.py PROGRAM [ARCH...]      ARCH: a row of ARCHS
 
@@ -10,9 +11,9 @@ architectures. Each key is omitted, and set to legal values, in a setting in whi
 effect. Examples are a text beyond window and trained context, small activations for the epsilon,
 and new weights if shapes change. quoth's logits (build/logits, f32) must equal llama.cpp's (max|d|
 / max|reference| <= 1e-3). Otherwise quoth must reject the model with the name of the key. Files of
-mistral and internlm3 have the architecture llama, those of olmo3 olmo2, those of roberta and
-distilbert bert. The script needs numpy and gguf, not torch. QUOTH_LOGITS is another build of
-build/logits.
+mistral and internlm3 have the architecture llama. Files of olmo3 have the architecture olmo2, and
+files of roberta and distilbert the architecture bert. The script needs numpy and gguf, not torch.
+QUOTH_LOGITS is another build of build/logits.
 
 All files are made in a temporary folder. The script prints a line per key with the verdicts of
 campaign.py, a line per architecture, and then the keys that never changed llama.cpp's logits. The
@@ -32,7 +33,7 @@ from campaign import ABSENT, N_TOKEN, Campaign, distance, quoth_logits, report
 N_VOCAB, N_SEGMENT, LIMIT = 96, 2, 1e-3
 # The class has GELU by erf, which llama.cpp approximates by tanh. With 8 heads this changes mpt by
 # 1.2e-3, and quoth with tanh differs by at most 2.8e-6.
-# Files of modern-bert name the activation, so the other keys are compared with tanh.
+# Files of modern-bert contain the activation, so the other keys are compared with tanh.
 ERF, ERF_LIMIT = ("mpt", ("modern-bert", "hidden_activation")), 2e-3
 BOTH = (True, False)
 BASE = {"context_length": 128, "embedding_length": 32, "block_count": 5, "feed_forward_length": 48, "attention.head_count": 2,
@@ -69,16 +70,16 @@ ARCHS = ("llama", "qwen2", "qwen3", "smollm3", "olmo2", "qwen3moe", "gemma3", "c
          "stablelm", "nemotron", "arcee", "olmo", "gemma", "gemma2", "granite", "chatglm", "glm4", "ernie4_5", "exaone4", "seed_oss",
          "gpt2", "gptneox", "falcon", "bloom", "mpt", "apertus", "hunyuan-dense", "mistral3", "minicpm3", "gemma4", "gemma-embedding",
          "bert", "nomic-bert", "modern-bert")
-# Architectures by the parts that their tensors show.
+# Architectures by parts, which their tensors determine.
 BERTS = ("bert", "nomic-bert")  # norms after the sums, segments, no norm before the head
 ENCODERS = BERTS + ("gemma-embedding", "modern-bert")  # no head
 TIED = ("gemma", "gemma2", "gemma3", "gemma4", "command-r", "cohere2", "gpt2", "bloom", "mpt")  # no separate head
 GPTS = ("gpt2", "gptneox", "bloom")  # biases everywhere, q, k and v in one matrix
 BIASED_NORMS = ("starcoder2", "phi2", "stablelm", "nemotron", "falcon") + GPTS + BERTS
 QKV_BIAS = ("qwen2", "starcoder2", "phi2", "chatglm", "glm4", "seed_oss", "bert") + GPTS
-BIASES = ("starcoder2", "phi2", "bert") + GPTS  # of the output of attention and of the feed-forward block
+BIASES = ("starcoder2", "phi2", "bert") + GPTS  # norms of the output of attention and of the feed-forward block
 NO_PRE_NORMS = ("olmo2", "exaone4", "olmo") + BERTS
-NO_FFN_NORM = ("command-r", "cohere2", "phi2", "seed_oss", "falcon")  # parallel blocks, or another name
+NO_FFN_NORM = ("command-r", "cohere2", "phi2", "seed_oss", "falcon")  # parallel blocks, or another name of a tensor
 POST_NORMS = ("olmo2", "gemma2", "gemma3", "gemma4", "glm4", "exaone4", "gemma-embedding")
 HEAD_NORMS = ("qwen3", "qwen3moe", "gemma3", "gemma4", "exaone4", "apertus", "hunyuan-dense", "gemma-embedding")
 NO_GATE = ("starcoder2", "phi2", "nemotron", "arcee", "falcon", "mpt", "apertus", "bert") + GPTS
@@ -105,8 +106,8 @@ SIZES = {"exaone4": {" (64 layers)": {"block_count": 64, "attention.sliding_wind
 PER_LAYER = ("xielu.", "attention.sliding_window_pattern", "deepstack_mapping")  # lists of these keys have a value per layer
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32}
 LINEAR = {"rope.scaling.factor": 4.0}
-# Settings of the keys of the rope alone. phi3 and minicpm3 have divisors for short and for long
-# contexts. quoth rejects every scaling of modern-bert and gemma4.
+# Settings of the rope's keys only. phi3 and minicpm3 have divisors for short and for long contexts.
+# quoth rejects every scaling of modern-bert and gemma4.
 ROPES = {a: {" (yarn)": YARN, " (linear)": LINEAR} for a in ARCHS if a not in NO_ROPE + ("modern-bert", "gemma4")}
 DIVISORS = ("llama", "apertus")
 for _a in DIVISORS:
@@ -254,7 +255,7 @@ def values(arch, name, shape, small):
     changes no weight."""
     rng = np.random.RandomState(zlib.crc32(f"{name} {shape}".encode()))
     if "norm" in name:
-        w = rng.uniform(0.5, 1.5, shape) * (0.3 if arch == "gemma4" and "attn_q_norm" in name else 1)  # its scores have no factor
+        w = rng.uniform(0.5, 1.5, shape) * (0.3 if arch == "gemma4" and "attn_q_norm" in name else 1)  # the scores of this architecture have no factor
     elif name.endswith(".scale") or "output_scale" in name:
         w = rng.uniform(0.5, 1.5, shape)
     elif name.startswith("rope_"):

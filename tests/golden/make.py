@@ -6,12 +6,11 @@
     tests/golden/make.py --sweep N     compares N random configurations of each class with transformers: odd.py
     tests/golden/make.py --fields      compares the effect of every field of a config.json with transformers: fields.py
 
-README.md describes the files. The tables below define all of them. Weights come from numpy's frozen
-RandomState, not from a library's initialization, so a newer transformers makes the same
-checkpoints. The script creates a virtual environment outside the repository if the packages are
-missing (QUOTH_VENV, or quoth/golden-venv in the user's cache folder). It installs the packages
-there and runs itself in that environment.
-"""
+README.md describes the files. The tables of this script define all checkpoints. Weights come from
+numpy's frozen RandomState, not from a library's initialization, so a newer transformers makes the
+same checkpoints. The script creates a virtual environment outside the repository if the packages
+are missing (QUOTH_VENV, or quoth/golden-venv in the user's cache folder). It installs the packages
+there and runs itself in that environment. """
 import contextlib
 import importlib.util
 import json
@@ -97,7 +96,7 @@ MODELS = {
                   "dynamic": dict(rope_type="dynamic", rope_theta=10000.0, factor=3.0, max_position_embeddings=32),
                   "longrope": dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=64,
                                    short_factor=[1.0] * 8, long_factor=[1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0]),
-                  "mrope": dict(rope_type="default", rope_theta=10000.0),  # as for text
+                  "mrope": dict(rope_type="default", rope_theta=10000.0),  # the sections of a text
                   "theta": dict(rope_type="llama3", rope_theta=500.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                                 original_max_position_embeddings=64)},
         config=dict(num_hidden_layers=3, hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2,
@@ -247,7 +246,7 @@ MODELS = {
         cls=transformers.OlmoForCausalLM, arch="olmo", swap=True, seed=4, eps="layer_norm_eps", keys={"attention.clamp_kqv": 1.0},
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, clip_qkv=1.0,
                     tie_word_embeddings=False, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
-    # a llama with squared ReLU and without a gate
+    # llama with squared ReLU and without a gate
     "arcee": dict(
         cls=transformers.ArceeForCausalLM, arch="arcee", swap=True, seed=6,
         config=dict(hidden_size=32, intermediate_size=64, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=False,
@@ -376,8 +375,8 @@ MODELS = {
                     rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=10000.0),
                                          sliding_attention=dict(rope_type="default", rope_theta=1000.0)))),
     # latent attention; LongRoPE in a part of each head; factors of embeddings, residuals and logits,
-    # which llama.cpp has as constants. The class does not compute a text again that outgrows the
-    # short list, so the reference generates without a cache.
+    # which llama.cpp has as constants. The class does not recompute a text that becomes too long
+    # for the short list, so the reference generates without a cache.
     "minicpm3": dict(
         cls=transformers.MiniCPM3ForCausalLM, arch="minicpm3", swap=False, seed=2, short=24, cache=False, embed=0.05,
         keys={"attention.q_lora_rank": 24, "attention.kv_lora_rank": 20, "attention.key_length": 20, "rope.dimension_count": 8,
@@ -579,9 +578,9 @@ def published(model):
 
 
 def to_fp8(model, block, dtype=torch.float32):
-    """Convert linear layers of the blocks to 8-bit floats with a scale for each block[0] x block[1]
-    values, as in published checkpoints. Return the tensors of the file. Other tensors have the type
-    dtype. The model then computes with their values."""
+    """Convert linear layers of the blocks to 8-bit floats, with a scale for each block[0] x
+    block[1] values like published checkpoints. Return the tensors of the file. Other tensors have
+    the type dtype. The model then computes with their values."""
     out = {}
 
     def convert(raw, w):
@@ -683,7 +682,7 @@ def write_gguf(path, spec, model, kind=None):
     w.add_sampling_temp(model.generation_config.temperature)
     w.add_sampling_top_k(model.generation_config.top_k)
     w.add_sampling_top_p(model.generation_config.top_p)
-    w.add_name("golden")  # transformers guesses from names that contain "mistral"
+    w.add_name("golden")  # transformers derives the class from names that contain "mistral"
     w.add_block_count(c.num_hidden_layers)
     w.add_context_length(getattr(c, "max_position_embeddings", getattr(c, "max_seq_len", 256)))
     w.add_embedding_length(c.hidden_size)
@@ -844,8 +843,8 @@ def verify(name, spec, out, model, tokens, logits, greedy):
     back.config._experts_implementation = "eager"
     assert distance(logits_of(back, tokens), logits) < 1e-7, f"{name}: safetensors give other logits"
     assert distance(logits_of(make_model(spec).float(), tokens), logits) < 2e-5, f"{name}: f32 is far from f64"
-    # Transformers reads the weights of some GGUF files, too, mistral's as a llama without the
-    # window.
+    # Transformers also reads the weights of some GGUF files. It reads mistral's as a llama without
+    # a window.
     if importlib.util.find_spec("accelerate") and name in ("llama3", "llama-untied", "mistral", "qwen2", "qwen3"):
         plain = name == "mistral"
         cls = transformers.LlamaForCausalLM if plain else spec["cls"]
@@ -874,7 +873,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
         assert d > 0.01, f"{name}: {without} changes the logits by {d} only"
-    # a greedy choice must not depend on the last bits
+    # a greedy choice must not depend on rounding
     whole = np.concatenate([tokens[:N_PROMPT], greedy])
     every = logits_of(model, whole)[N_PROMPT - 1:-1]
     if "short" in spec:  # rows depend on the length of the text

@@ -31,7 +31,7 @@ def run(model, tokens, stops, case):
     width, n, most, penalty, early, n_prompt = case
     prompt = torch.tensor([tokens[:n_prompt]])
     with torch.no_grad():
-        # the default mask would hide tokens of the prompt that equal the padding token
+        # the default mask would exclude tokens of the prompt that equal the padding token
         out = model.generate(
             prompt, attention_mask=torch.ones_like(prompt), num_beams=width, num_return_sequences=n, max_new_tokens=most,
             length_penalty=penalty, early_stopping=EARLY[early], do_sample=False, eos_token_id=stops,

@@ -2,7 +2,7 @@
 """Compare quoth with transformers on odd configurations: tests/golden/odd.py [NAME...] [--count N]
 [--first SEED]
 
-For each architecture below, N (20) configurations are drawn from seeds. The sizes of a
+For each architecture, N (default 20) configurations are drawn from seeds. The sizes of a
 configuration are not powers of two, and its windows and trained context are shorter than the text.
 The configurations have groups of heads, ropes, biases and caps of every kind. Weights are drawn
 from the seed as well, and written by save_pretrained. The text is 64 random tokens and the 64
@@ -16,10 +16,10 @@ and int8 activations, the steps must give equal bits. The GGUF that `quoth conve
 writes must give equal logits, unless GGUF has no form for the configuration, so that quoth rejects
 it.
 A model of encoder and decoder has the random tokens as its source. With LongRoPE, three beginnings
-of the text are compared, too. They are the longest with the short list of divisors, the shortest
-with the long list, and a shorter one. The script prints a line per configuration, then the worst
-and the median result and the number of omitted positions. The exit status is 1 if any configuration
-differs. The script needs the packages of make.py. """
+of the text are compared, too. These beginnings are the longest text with the short list of
+divisors, the shortest text with the long list, and a shorter text. The script prints a line per
+configuration, then the worst and the median result and the number of omitted positions. The exit
+status is 1 if any configuration differs. The script needs the packages of make.py. """
 import json
 import os
 import pathlib
@@ -162,7 +162,7 @@ def gemma4(r):
         kinds = ["full_attention" if (i + 1) % 6 == 0 or i == n - 1 else "sliding_attention" for i in range(n)]
     if r.random() < 0.4:
         c["num_global_key_value_heads"] = r.choice([k for k in (1, 2, 3) if c["num_attention_heads"] % k == 0])
-    if c["hidden_size_per_layer_input"]:  # the class needs own inputs for layers that reuse keys and values
+    if c["hidden_size_per_layer_input"]:  # the class needs separate inputs for layers that reuse keys and values
         fits = [k for k in range(1, n) if set(kinds[:n - k]) == set(kinds)]
         c["num_kv_shared_layers"] = r.choice([0, *fits])
     if r.random() < 0.4:
@@ -376,7 +376,7 @@ def nemotron(r):
     c = with_head_dim(r, c)
     rope = c["rope_parameters"]
     if int(c.get("head_dim", 16) * rope.get("partial_rotary_factor", 1)) % 2:
-        rope["partial_rotary_factor"] = 1.0  # the class rounds an odd number of lanes up, which quoth refuses
+        rope["partial_rotary_factor"] = 1.0  # the class rounds an odd number of lanes up; quoth rejects such a number
     return c
 
 
@@ -589,7 +589,7 @@ def gemma4_padded(r):
     return dict(c, pad_token_id=r.randrange(9))
 
 
-# functions above that draw the fields of a text part, by its model_type
+# functions that draw the fields of a text part, by its model_type
 TEXTS = {"qwen2_vl_text": qwen2vl, "qwen2_5_vl_text": qwen2vl, "qwen3_vl_text": qwen3vl, "qwen3_vl_moe_text": qwen3vlmoe, "ministral3": ministral3,
          "qwen3_moe": qwen3moe, "gemma3_text": gemma3, "gemma4_text": gemma4_padded, "gemma3n_text": gemma3n, "glm4v_text": glm4v, "granite4_vision_text": granite}
 for kind, w in wrappers.WRAPPERS.items():
@@ -684,8 +684,9 @@ def same_bits(quoth, folder, tokens, shape, n_source):
 
 
 def same_in_gguf(name, tokens, n_vocab):
-    """Return the number of tokens before the first one that a GGUF reads otherwise: tokens in place of an image of Gemma 4, whose padding
-    has no key, and tokens of other parts of Gemma 3n, whose embeddings it lacks."""
+    """Return the number of tokens before the first token with another meaning in a GGUF. These
+    tokens are the places of images of Gemma 4, whose padding has no key, and tokens of Gemma 3n's
+    other parts, whose embeddings are missing."""
     if MODELS[name].get("parts") == "gemma3n":
         return max(1, int(np.argmax(np.append(tokens >= n_vocab - wrappers.GEMMA3N_VISION, True))))
     if MODELS[name].get("text") != "gemma4_text":
@@ -715,7 +716,7 @@ def compare(name, seed, folder, quoth):
     worst, wrong, left_out, gguf = 0.0, 0, 0, ""
     for n, context in [(len(tokens), 0)] + [(n, CONTEXT) for n in lengths(fields)]:
         want = results_of(model, tokens[:n])
-        # a choice may depend on the last bits if two logits are almost equal
+        # if two logits are almost equal, the choice may depend on rounding
         top = np.sort(want, axis=1)
         clear = top[:, -1] - top[:, -2] > LEAD * np.abs(want).max()
         left_out += 0 if encoder else int((~clear[n_source:]).sum())

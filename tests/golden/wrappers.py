@@ -1,5 +1,5 @@
 """wrappers.py - transformers' classes of models with several parts, for odd.py, fields.py and
-make.py. Each has a tiny part for images, whose values have no effect on texts.
+make.py. Each model has a tiny part for images, whose values have no effect on texts.
 
     WRAPPERS   model_type -> class, model_types of the text part (the first is the class's default),
                other fields of the config
@@ -30,7 +30,7 @@ def glm_vision(text):
                 patch_size=8)
 
 
-GEMMA3N_VISION, GEMMA3N_AUDIO = 12, 7  # the parts' ids are the last of the text's vocabulary; first id, from its end
+GEMMA3N_VISION, GEMMA3N_AUDIO = 12, 7  # ids of the parts are the last ids of the text's vocabulary; value: first id, counted from the end
 
 
 def gemma3n_vision(text):
