@@ -116,10 +116,13 @@ def reranker_tokenizer(out, cls=None):
 
 
 # cls: class of transformers.
-# config: configuration of the model. pooling: of sentence-transformers. dense: further layers
-# (size, activation, bias). normalize: a last module. score: a classifier, whose number of labels is
-# num_labels in config. norm_add: number that the class adds to weights of norms. dtype: type of the
-# file (default bfloat16).
+# config: configuration of the model.
+# pooling: pooling of sentence-transformers.
+# dense: Dense layers after the pooling (size, activation, bias).
+# normalize: true if the last module is Normalize.
+# score: true for a classifier; num_labels in config is its number of labels.
+# norm_add: number that the class adds to weights of norms.
+# dtype: number format of the file's tensors (default bfloat16).
 BERT = dict(SMALL, max_position_embeddings=64, type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0)
 ROBERTA = dict(SMALL, max_position_embeddings=66, type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2)
 DISTIL = dict(dim=32, hidden_dim=48, n_layers=2, n_heads=4, max_position_embeddings=64, pad_token_id=0)
