@@ -7,8 +7,8 @@
 #include <stddef.h>
 
 /* Catch SIGBUS. A SIGBUS in a registered map ends the program with status 1 and a message on
- * standard error. A SIGBUS elsewhere has the default effect. For programs, not for libraries. Main
- * thread. */
+ * standard error. A SIGBUS outside of registered maps has the default effect. For programs, not for
+ * libraries. Main thread. */
 void bus_catch(void);
 
 /* Register a map of n_byte bytes, with the path of its file for the message. The path is copied.

@@ -60,8 +60,8 @@ static uint64_t droppable(const char *folder, bool v2)
     return n;
 }
 
-/* Lower m's limit and room to those of one folder. The text "max" in memory.max means that there is
- * no limit. */
+/* Lower the limit and the room of m to the values of one folder. The text "max" in memory.max means
+ * that there is no limit. */
 static void see_memory(void *ctx, const char *folder, bool v2)
 {
     struct cgroup_memory *m = ctx;

@@ -18,9 +18,9 @@
 _Noreturn void check_failed(const char *file, int line, const char *cond, const char *fmt, ...)
     __attribute__((format(printf, 4, 5), cold));
 
-/* true in builds with DEBUG=1 or SAN=.... batch_check, pages_check, door_check and engine_check
- * then check whole structures after every step. conn_check and lane_check then run after each round
- * of the server's loop. A queue then checks its invariants at every call. */
+/* true in builds with DEBUG=1 or SAN=.... In these builds, batch_check, pages_check, door_check and
+ * engine_check check whole structures after every step. conn_check and lane_check run after each
+ * round of the server's loop. A queue checks its invariants at every call. */
 extern const bool check_steps;
 
 #endif

@@ -1,7 +1,7 @@
 /* cores.c - see cores.h. The sources are sched_getaffinity, sysfs and the control groups, v2 or v1.
  *
  * n_cpu is the number of hardware threads, n_core the number of physical cores. The quota of a
- * control group can be lower than both. */
+ * control group can be lower than n_cpu and n_core. */
 #include "cores.h"
 #include "check.h"
 #include "cgroup.h"
@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* Return the lowest CPU of cpu's core, from a text such as "0,64" or "0-1". Return cpu itself if
- * the system reports no such text. */
+ * the system reports no text. */
 static int first_of_core(const char *folder, int cpu)
 {
     static const char *const name[] = {"core_cpus_list", "thread_siblings_list"};

@@ -1,5 +1,5 @@
-/* err.c - see err.h. It does not allocate, because errors are also reported after memory has run
- * out. */
+/* err.c - see err.h. This file does not allocate, because errors are also reported after memory has
+ * run out. */
 #include "err.h"
 #include "utf8.h"
 

@@ -10,9 +10,9 @@
  *   filecache_begin --> .NAME.PID-TIME --filecache_put--> --filecache_keep--> NAME.BOOT
  *   NAME.BOOT --filecache_settle, in a later boot--> NAME
  *
- * A power failure can leave a renamed file without its data, because the file is not flushed. So a
- * file of an earlier boot is suspect until a reader has validated and settled it. Flushing
- * gigabytes would delay the first start. */
+ * A power failure can leave a renamed file without its data, because the file is not flushed.
+ * Therefore a file of an earlier boot is suspect until a reader has validated and settled the file.
+ * Flushing gigabytes would delay the first start. */
 #include "filecache.h"
 #include "hash.h"
 
@@ -73,8 +73,8 @@ static int open_dir(const struct filecache *c)
     return open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Open the folder for a new listing; NULL on failure. openat gives it a descriptor of its own,
- * because closedir closes it. */
+/* Open the folder for a new listing; NULL on failure. openat opens a separate descriptor, because
+ * closedir closes it. */
 static DIR *list_dir(int dir)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

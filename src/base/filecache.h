@@ -24,7 +24,7 @@
 
 struct filecache {
     const char *dir;     /* path of a folder that is created if needed, borrowed; NULL: no cache */
-    uint64_t n_byte_min; /* minimum size of a file to cache; callers check it */
+    uint64_t n_byte_min; /* minimum size of a file to cache, which callers check */
     /* maximum size of all files. 0: 100 GB, or a quarter of the available disk space if that is
      * less. The least recently used files are evicted. */
     uint64_t bytes_max;

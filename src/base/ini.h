@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Receive a line of a section ("" before the first one). key is NULL at the start of a section.
+/* Receive a line of a section ("" before the first section). key is NULL at the start of a section.
  * The texts are NUL-terminated, and borrowed for the call. A result other than 0 ends the
  * reading. */
 typedef int ini_fn(void *ctx, const char *section, const char *key, const char *value,

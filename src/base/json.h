@@ -50,8 +50,8 @@ int json_parse(struct json **out, const char *text, size_t n, const struct json_
  * after an error. An error contains the path. ERR_IO if the file cannot be read, ERR_LIMIT for a
  * larger file. Other errors are those of json_parse. */
 int json_read_file(struct json **out, const char *path, size_t bytes_max, struct err *e);
-/* Validate a text as a JSON object. It is a form_fn (base/names.h). ERR_ARG for any other text,
- * ERR_MEMORY. */
+/* Validate a text as a JSON object. The function is a form_fn (base/names.h). ERR_ARG for any other
+ * text, ERR_MEMORY. */
 int json_object_form(const char *text, struct err *e);
 void json_drop(struct json *root); /* free a root; NULL is allowed */
 

@@ -1,5 +1,5 @@
-/* json_out.c - see json_out.h. It writes streamed answers, some hundred bytes per token. Therefore
- * out_plain copies a text without a search for characters to escape.
+/* json_out.c - see json_out.h. A json_out writes streamed answers, some hundred bytes per token.
+ * Therefore out_plain copies a text without a search for characters to escape.
  *
  * `lists` has one bit for each open container, 1 for a list. `more` is true if the next value needs
  * a comma. This state replaces punctuation in the callers. */
@@ -82,7 +82,8 @@ void out_word(struct json_out *o, const char *key, const char *text)
         out_null(o, key);
 }
 
-/* Produce the digits from the last one. Unsigned negation is also defined for INT64_MIN. */
+/* Produce the digits from the last digit to the first. Unsigned negation is also defined for
+ * INT64_MIN. */
 void out_int(struct json_out *o, const char *key, int64_t x)
 {
     char digit[24];

@@ -403,8 +403,8 @@ static int check_utf8(const struct json_reader *r)
 }
 
 /* Count the values before any allocation, because values take hundreds of times the memory of their
- * text. The count needs no grammar: count_node counts at the same characters. Counts of malformed
- * texts may be wrong, but read_value rejects such texts. */
+ * text. The count needs no grammar, because count_node counts at the same characters. Counts of
+ * malformed texts may be wrong, but read_value rejects malformed texts. */
 static int check_count(const struct json_reader *r)
 {
     bool inside = false;

@@ -1,5 +1,5 @@
-/* process.c - see process.h. It reads Linux's /proc on each call. Fields that cannot be read stay
- * -1. */
+/* process.c - see process.h. process_usage reads Linux's /proc on each call. Fields that cannot be
+ * read stay -1. */
 #include "process.h"
 
 #include "os.h"

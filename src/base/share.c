@@ -4,8 +4,8 @@
  * Invariants (share_check):
  *
  *   (1) Each holder in at[0, n) has units, of which at most all are settled.
- *   (2) The size of a holder is held / weight, or -1 if all its units are settled. A parent's size
- *       is at least that of each child.
+ *   (2) The size of a holder is held / weight, or -1 if all its units are settled. The size of a
+ *       parent is at least the size of each child.
  *   (3) table[at[i].cell] is i. The search for the id of holder i ends at its cell. All cells
  *       without a holder are empty.
  *   (4) total, loose and weight are the sums over all holders. total is at most the limit.
@@ -33,7 +33,7 @@ enum { EMPTY = -1, WEIGHT_BITS = 20 };
 
 struct share_holder {
     uint64_t id;                   /* number given by the caller, for example a key's hash */
-    int64_t held, settled, weight; /* units; fixed point, WEIGHT_BITS bits of fraction */
+    int64_t held, settled, weight; /* units; weight: fixed point, WEIGHT_BITS fractional bits */
     double size;                   /* place in the heap, see the head of this file */
     int cell;                      /* index of its cell in the table */
 };
@@ -190,7 +190,7 @@ static int64_t weight_of(double weight)
     return (int64_t)ldexp(w, WEIGHT_BITS);
 }
 
-/* A holder's request, and the figures to compare it with the holder's share. */
+/* A holder's request, and the figures that compare the request with the holder's share. */
 struct claim {
     /* holder of the request, borrowed from the heap; NULL if it has no units yet */
     const struct share_holder *holder;
@@ -239,7 +239,7 @@ static const struct share_holder *largest_other(const struct share *s, const str
     return i < s->n && s->at[i].size > 0 ? &s->at[i] : NULL;
 }
 
-/* Return the holder to evict for `need` units; NULL if there is no such holder. A holder above its
+/* Return the holder to evict for `need` units; NULL if no holder can be evicted. A holder above its
  * fair share evicts only if the victim stays at least as large as the holder. Otherwise two holders
  * could evict each other alternately. */
 static const struct share_holder *victim_of(const struct share *s, const struct claim *a,

@@ -123,7 +123,7 @@ static void report_lost(struct writer *w)
     buf_deinit(&b);
 }
 
-/* Run the thread until the piece without data. It reduces n_held after the write, so that
+/* Run the thread until the piece without data. The thread reduces n_held after the write, so that
  * writer_flush also waits for the write. */
 static void *write_on(void *writer)
 {

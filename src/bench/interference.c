@@ -46,7 +46,7 @@ struct stream {
 /* State of a measurement. rng: state of the random tokens of prompts. */
 struct interference {
     struct session s;
-    struct stream *stream; /* owned [n_stream + 1]; the last one is the prompt */
+    struct stream *stream; /* owned [n_stream + 1]; the last stream is the prompt */
     uint64_t rng;
     struct samples *gaps; /* gaps of the streams, borrowed; NULL: discard */
 };

@@ -28,7 +28,7 @@ int kernels_session(struct session *s, const struct kernels_plan *p, const char 
 /* Measure whole models: a row per --prompt, --gen and --batch at each --depth. Errors: those of
  * kernels_session, bench_model_open and bench_model_run. */
 int kernels_rows(const char *model, const struct kernels_plan *p, struct err *e);
-/* Measure the plan's cases, alternately with all of the backend's fusions and without one of them.
+/* Measure the plan's cases, alternately with all of the backend's fusions and without one fusion.
  * Errors: those of kernels_rows. */
 int kernels_fusion(const char *model, const struct kernels_plan *p, struct err *e);
 /* Return legal value i = 0, 1, ... of --op, static; NULL after the last. */

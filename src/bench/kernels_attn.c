@@ -1,7 +1,7 @@
-/* kernels_attn.c - quoth bench kernels --op attn. It measures --batch sequences of one row each,
- * and --prompt rows of one sequence, at each --depth or the default depths. A sample is one pass
- * through all layers, after evicting the caches. GB/s counts the bytes of K and V. TOP/s counts 2
- * (d_k + d_v) operations for each head, row and visible position. */
+/* kernels_attn.c - quoth bench kernels --op attn. This file measures --batch sequences of one row
+ * each, and --prompt rows of one sequence, at each --depth or the default depths. A sample is one
+ * pass through all layers, after evicting the caches. GB/s counts the bytes of K and V. TOP/s
+ * counts 2 (d_k + d_v) operations for each head, row and visible position. */
 #include "kernels_ops.h"
 
 #include "base/os.h"

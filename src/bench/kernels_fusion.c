@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The measured model. All cases share it. */
+/* The measured model, which all cases share. */
 struct fusion_table {
     const struct kernels_plan *plan; /* borrowed */
     struct session s;

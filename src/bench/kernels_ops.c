@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* microseconds of a sample, long compared with the clock's resolution of 1 us */
+/* duration of a sample in microseconds, which is much longer than the clock's resolution of 1 us */
 enum { SAMPLE_US = 20000 };
 
 /* ---- one row ---- */

@@ -21,7 +21,7 @@ struct figures {
     double step_ms;          /* mean of a forward pass */
     double gb_per_s;         /* weights and KV that must be read */
     double top_per_s;        /* operations: 2 per multiply-add of weights */
-    double n_phase;          /* phases of the thread pool, per step */
+    double n_phase;          /* number of phases of the thread pool per step */
     /* shares of the time with work for one thread only (serial) and of waits in phases (idle) */
     double serial, idle;
     struct limit before, after;
@@ -51,8 +51,8 @@ static struct figures figures_of(const struct table *t, const struct bench_case 
     int64_t n_row = (int64_t)c->n_token * c->n_seq;
     int n = n_step(c, model_batch_limits(t->s.model)->n_row);
     int64_t n_logits = c->prompt ? 1 : n_row;
-    /* Each step reads the weights once, and the sequences' KV with half of the new tokens on
-     * average. */
+    /* Each step reads the weights once. It also reads the KV of the cached tokens and, on average,
+     * of half of the new tokens. */
     double kv = (double)info->kv_token_bytes * c->n_seq * n * (c->depth + 0.5 * c->n_token);
     double bytes =
         (double)info->layer_bytes * n + (double)info->head_bytes * (c->prompt ? 1 : n) + kv;

@@ -49,7 +49,7 @@ struct roofline {
     struct reading reading;
     const struct peak *level[N_LEVEL]; /* static [n_level] */
     int n_level;
-    /* rates per second; 0: no such instruction */
+    /* rates per second; 0: the instruction does not exist */
     double read[2], peak[N_LEVEL][N_ARITH][2];
 };
 
@@ -231,7 +231,7 @@ static int measure_share(struct reached *r, const struct roofline *m, struct ses
     return rc;
 }
 
-/* Omit levels slower than the measured rate, because such levels are not limits. */
+/* Omit levels slower than the measured rate, because these levels are not limits. */
 static void reached_print(const struct reached *r, const struct roofline *m, struct session *s)
 {
     const struct model_info *i = model_info(s->model);

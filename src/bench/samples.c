@@ -1,8 +1,8 @@
 /* samples.c - lists of numbers, means and deviations, for quoth bench; see measure.h.
  *
- * There are two kinds of percentiles, because some tools use the first kind and some tools the
- * second kind. samples_percentile interpolates between neighbours. samples_nearest returns a
- * measured value, the nearest rank from 1:
+ * There are two kinds of percentiles, because other tools use different kinds. samples_percentile
+ * interpolates between neighbours. samples_nearest returns a measured value, the nearest rank from
+ * 1:
  *
  *   rank = ceil(percent / 100 * n), and rank 1 for 0 %
  *
@@ -117,7 +117,7 @@ int reals_form(const char *text, double lo, double hi, struct err *e)
     return rc;
 }
 
-/* Require KEY=VALUE for a header. CR and LF would begin another header. */
+/* Require KEY=VALUE for a header. Reject CR and LF, which would begin another header. */
 int pair_form(const char *text, struct err *e)
 {
     const char *equals = strchr(text, '=');

@@ -44,8 +44,8 @@ struct template_caps {
 /* Return the features of a template, borrowed from t. */
 const struct template_caps *template_caps(const struct template *t);
 
-/* Get the marks around reasoning, e.g. "<think>\n" and "\n</think>\n\n". Both are NULL if the
- * template has no reasoning. The texts are valid as long as t. */
+/* Get the marks around reasoning, e.g. "<think>\n" and "\n</think>\n\n". *open and *close are NULL
+ * if the template has no reasoning. The texts are valid as long as t. */
 void template_thinking(const struct template *t, const char **open, const char **close);
 
 /* Limits of one rendering; 0: default. The rendering fails with ERR_LIMIT if it exceeds a limit. */
@@ -96,10 +96,10 @@ struct chat_turn {
  * of calls become objects or strings. An unsupported system message is merged into the next
  * message.
  *   turn  start of the assistant's turn in the prompt; NULL: not needed. NULL avoids a second
- * rendering; answer_only usually also avoids it. Return ERR_ARG for an invalid conversation, a
- * message that the template ignores, or the template's raise_exception. Return ERR_UNSUPPORTED for
- * a content part that the template does not support. Return ERR_LIMIT if the rendering exceeds a
- * limit. Return ERR_MEMORY. *out is unchanged after an error. Any thread. */
+ * rendering. answer_only usually also avoids a second rendering. Return ERR_ARG for an invalid
+ * conversation, a message that the template ignores, or the template's raise_exception. Return
+ * ERR_UNSUPPORTED for a content part that the template does not support. Return ERR_LIMIT if the
+ * rendering exceeds a limit. Return ERR_MEMORY. *out is unchanged after an error. Any thread. */
 int template_render(const struct template *t, const struct conversation *c, struct buf *out,
                     struct chat_turn *turn, struct err *e);
 
@@ -129,8 +129,8 @@ struct chat_delta {
 };
 typedef void chat_delta_fn(void *ctx, const struct chat_delta *d);
 
-/* Properties of a message that its grammar guarantees (chat_answer_tag). The parser relies on
- * them. */
+/* Properties of a message that its grammar guarantees (chat_answer_tag). The parser requires these
+ * properties. */
 struct chat_expected {
     bool closed;   /* true: reasoning ends only at its mark */
     bool either;   /* true: the message consists of either calls or content */

@@ -36,7 +36,7 @@ static const char template_text[] = "{%- macro show(v, deep=0) -%}{%- if v is ma
                                     "{% endfor %}{% endif %}<|end|>\n{% endfor %}{% if "
                                     "add_generation_prompt %}<|assistant|><think>\n{% endif %}";
 
-/* Render a conversation of the input. Errors are expected; a crash is not. */
+/* Render a conversation of the input. Errors are legal, crashes are not. */
 static void render_case(const struct template *t, const struct json *j, enum chat_continue how,
                         bool render)
 {

@@ -65,8 +65,8 @@ static struct val tool_result(struct render *r, struct val content)
     return content.kind == V_TEXT ? val_from_json_text(r, content) : content;
 }
 
-/* Append the result of one call. The name is that of the call at the same position, because
- * messages of role tool often have no name. */
+/* Append the result of one call. Use the name of the call at the same position, because messages of
+ * role tool often have no name. */
 static void add_response(struct render *r, struct list *responses, struct val calls,
                          struct val message)
 {
@@ -81,8 +81,8 @@ static void add_response(struct render *r, struct list *responses, struct val ca
 }
 
 /* Merge an assistant message with calls, its results and the following answer into one message.
- * Do nothing for newer templates, which merge messages themselves. Their first comment identifies
- * them. */
+ * Do nothing for newer templates, which merge messages themselves. The first comment of a template
+ * identifies its version. */
 static void adjust_gemma4(struct render *r, const struct template *t, struct list *messages)
 {
     uint32_t out = 0;

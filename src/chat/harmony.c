@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum { HEADER, BODY };
-enum { TO_CONTENT, TO_REASONING, TO_RAW, TO_CALL, TO_NONE }; /* kind of a body, in s->call.part */
+enum { TO_CONTENT, TO_REASONING, TO_RAW, TO_CALL, TO_NONE }; /* kinds of bodies (s->call.part) */
 enum { HEADER_BYTES_MAX = 2048 };
 
 static const char function_mark[] = "to=functions.";
@@ -40,8 +40,8 @@ static size_t emit(struct parser_stage *s, const char *text, size_t n)
     return n;
 }
 
-/* Copy the name that follows "to=functions." in a header. Return false if the header has no such
- * name. */
+/* Copy the name that follows "to=functions." in a header. Return false if the header has no name of
+ * a function. */
 static bool read_recipient(const char *text, size_t n, char name[NAME_ROOM])
 {
     const char *p = memmem(text, n, function_mark, sizeof function_mark - 1);
@@ -129,9 +129,9 @@ static size_t body_end(struct parser_stage *s, const char *mark, size_t at)
     return at + (header ? 0 : strlen(mark));
 }
 
-/* Emit text of arguments that are whole JSON, up to the next quote of a string outside a mark.
- * Return its length; 0 if the front of the text may be a mark. A mark in a string is a part of the
- * string. */
+/* Emit text of arguments that are whole JSON, up to the next quote of a string that is outside of a
+ * mark. Return its length; 0 if the front of the text may be a mark. A mark in a string is a part
+ * of the string. */
 static size_t step_string(struct parser_stage *s, const char *text, size_t n)
 {
     struct value *v = &s->call.value;

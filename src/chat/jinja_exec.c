@@ -161,7 +161,8 @@ static struct val *keyword(const struct args *args, const struct node *name)
 }
 
 /* Set the parameters of a macro. Missing arguments have the default, or are undefined. A default
- * may use earlier parameters, because r->scope is s. Surplus arguments are in the tuple varargs. */
+ * may use earlier parameters, because r->scope is s. The tuple varargs contains surplus
+ * arguments. */
 static void bind_params(struct render *r, struct scope *s, const struct node *params,
                         const struct args *args)
 {

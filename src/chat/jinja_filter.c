@@ -365,7 +365,7 @@ static bool text_to_int(struct val v, int base, int64_t *i)
 }
 
 /* Convert the whole text v to a double. Hexadecimal numbers are rejected, because strtod accepts
- * them and Python does not. */
+ * hexadecimal numbers, but Python does not. */
 static bool text_to_real(struct val v, double *d)
 {
     char digits[400], *end;
@@ -378,7 +378,7 @@ static bool text_to_real(struct val v, double *d)
     return *end == 0;
 }
 
-/* Truncate towards 0. Infinities, NaN and large numbers give the fallback. */
+/* Truncate towards 0. Return the fallback for infinities, NaN and large numbers. */
 static struct val real_to_int(struct val fallback, double d)
 {
     return fabs(d) < 9.2e18 ? val_int((int64_t)d) : fallback;

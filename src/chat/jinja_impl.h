@@ -403,7 +403,7 @@ void dict_set(struct render *r, struct dict *d, const char *key, struct val valu
 struct val *dict_find(struct render *r, const struct dict *d, struct val key);
 /* Return the value of a text key, NUL-terminated; NULL if none. */
 struct val *dict_find_text(struct render *r, const struct dict *d, const char *key);
-/* Remove a key. Return false if the dict has no such key. */
+/* Remove a key. Return false if the dict does not contain the key. */
 bool dict_remove(struct render *r, struct dict *d, struct val key);
 
 /* Return the items, keys or code points for a for loop as a list. Fail the rendering for values of

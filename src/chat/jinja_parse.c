@@ -331,7 +331,7 @@ static struct node *parse_slice_part(struct jinja_parser *p)
                                                                                 : parse_expr(p);
 }
 
-/* Parse an index or a slice a:b:c. A ":" distinguishes them. */
+/* Parse an index or a slice a:b:c. A slice contains a ":". */
 static struct node *parse_subscript_one(struct jinja_parser *p)
 {
     uint32_t at = p->t->at;
@@ -576,7 +576,7 @@ static struct node *parse_comparison(struct jinja_parser *p)
     return n ? n : left;
 }
 
-/* Parse "not". It has a lower precedence than comparisons: "not a == b" means "not (a == b)". */
+/* Parse "not", which has a lower precedence than comparisons: "not a == b" means "not (a == b)". */
 static struct node *parse_not(struct jinja_parser *p)
 {
     uint32_t at = p->t->at;

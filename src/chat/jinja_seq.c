@@ -1,7 +1,7 @@
 /* jinja_seq.c - filters of sequences: map, select, sort, group, join.
  *
  * These filters return a list. Some filters of jinja2 return a generator. The only visible
- * difference is the length of a list. */
+ * difference is that a list has a length. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>

@@ -13,7 +13,7 @@
  *
  * stmt_body stops after "{%" at an end word of the body's statement. The caller consumes that word.
  * stmt_one consumes the last "%}" of every statement. include, import and extends read other files.
- * The parser rejects them, because a chat template is one file. */
+ * The parser rejects these statements, because a chat template is one file. */
 #include "chat/jinja_impl.h"
 
 #include <string.h>
@@ -107,7 +107,7 @@ static struct node *parse_target(struct jinja_parser *p, bool may_be_attr)
 }
 
 /* Parse a for loop. The iterable has no inline if, because an "if" after it is the loop's
- * condition. This condition selects items before the first round. */
+ * condition. The condition selects items before the first round. */
 static struct node *stmt_for(struct jinja_parser *p, uint32_t at)
 {
     static const char *const words[] = {"else", "endfor", NULL};
@@ -139,7 +139,7 @@ static struct node *stmt_for(struct jinja_parser *p, uint32_t at)
     return n;
 }
 
-/* Parse {% set a = 1 %} or the block {% set a %} text {% endset %}. "=" distinguishes them. */
+/* Parse {% set a = 1 %} or the block {% set a %} text {% endset %}. The first form contains "=". */
 static struct node *stmt_set(struct jinja_parser *p, uint32_t at)
 {
     struct node *n = parser_node(p, N_SET, at);

@@ -38,8 +38,8 @@ bool text_may_begin(const char *text, size_t n, const char *mark)
     return n < strlen(mark) && memcmp(text, mark, n) == 0;
 }
 
-/* Return the length of the longest end of the text that begins the mark. These bytes must be
- * held. */
+/* Return the length of the longest end of the text that begins the mark. The caller must hold these
+ * bytes. */
 size_t text_partial(const char *text, size_t n, const char *mark)
 {
     size_t k = strlen(mark) - 1;

@@ -129,7 +129,8 @@ struct tool_family {
 struct reason_family {
     const char *name;
     const char *alias[14];
-    /* texts of a template's source that select the family; none: the marks below select it */
+    /* texts of a template's source that select the family; none: the marks below select the
+     * family */
     const char *has[3];
     const char *open[3], *close[3]; /* marks around the reasoning at the start of the message */
     const char *drop[4];            /* marks that are removed from content */
@@ -256,8 +257,8 @@ enum call_verdict call_item(struct parser_stage *s, const char *text, size_t n, 
 
 /* Begin the call with the front `h`, and emit its name (tool_arguments.c). */
 void call_begin(struct parser_stage *s, const struct call_body *body, const struct tool_head *h);
-/* Parse the arguments of the call and emit them. Return the number of bytes consumed. Set
- * s->call.done after the last byte of the call. */
+/* Parse and emit the arguments of the call. Return the number of bytes consumed. Set s->call.done
+ * after the last byte of the call. */
 size_t call_step(struct parser_stage *s, const char *text, size_t n, bool end);
 
 /* The functions value_* (tool_value.c) parse the front of text[0, n), and emit the value as JSON in
@@ -265,7 +266,7 @@ size_t call_step(struct parser_stage *s, const char *text, size_t n, bool end);
  * the value. */
 enum { VALUE_BEGIN, VALUE_END = -1 };
 /* Parse a JSON value. wanted: true if the value is the arguments of the call. Models also write
- * arguments as a JSON string. The text of such a string is emitted without its quotes. */
+ * arguments as a JSON string. The text of an argument string is emitted without its quotes. */
 size_t value_json(struct parser_stage *s, const char *text, size_t n, bool end, bool wanted);
 /* Parse a literal of Python, or a literal with the body's string_mark and bare keys. */
 size_t value_literal(struct parser_stage *s, const char *text, size_t n, bool end);

@@ -50,7 +50,7 @@ struct probe {
     bool no_memory; /* true if memory ran out in any rendering, which makes the results invalid */
 };
 
-/* Render one conversation. Return false if the template rejects it. */
+/* Render one conversation. Return false if the template rejects the conversation. */
 static bool probe(struct probe *p, const char *conversation)
 {
     struct render r;

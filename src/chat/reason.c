@@ -16,7 +16,7 @@
 
 enum { BEFORE, INSIDE, DRAFT, BLANKS, AFTER };
 
-/* Find the opening mark. Blanks before the opening mark are consumed with it. If there is no
+/* Find the opening mark. Blanks before the opening mark are consumed with the mark. If there is no
  * opening mark, the blanks belong to the content. */
 static size_t step_before(struct parser_stage *s, const char *text, size_t n, bool end)
 {
@@ -124,7 +124,7 @@ static size_t step_draft(struct parser_stage *s, const char *text, size_t n, boo
     return n;
 }
 
-/* Consume the expected gap if the text begins with it. */
+/* Consume the expected gap if it is at the beginning of the text. */
 static size_t step_gap(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const char *gap = s->expected.gap;

@@ -1,7 +1,7 @@
 /* roles.c - messages whose content a template ignores.
  *
- * Many templates omit a message with an unknown role and raise no exception. The model would then
- * answer a conversation without that message. Therefore the conversation is rendered a second time,
+ * Many templates omit a message with an unknown role and raise no exception. The model would answer
+ * a conversation without the omitted message. Therefore the conversation is rendered a second time,
  * with a marker as the content of each message that may not be printed. A message's content has no
  * effect if the prompt does not contain the marker and equals the prompt with the original content.
  * Conversations of users, assistants, tools and a leading system message need no second

@@ -103,7 +103,7 @@ static void shape_role(struct render *r, const struct template *t, struct val me
 }
 
 /* Merge a leading system message into the next message, because the template would reject or ignore
- * it. */
+ * a system message. */
 static void merge_system(struct render *r, struct list *messages)
 {
     if (messages->n == 0 || !message_role_is(r, messages->v[0], "system")) return;
@@ -234,7 +234,7 @@ void shape_dates(struct render *r)
 }
 
 /* chat_template_kwargs are set after the other variables and override them. Messages are set last,
- * so that no keyword can replace them. */
+ * so that no keyword can replace the messages. */
 int shape_conversation(struct render *r, const struct template *t, const struct conversation *c)
 {
     if (r->rc != 0) return r->rc;

@@ -147,8 +147,8 @@ static int render_with(const struct template *t, const struct conversation *c, b
     return rc;
 }
 
-/* Render a conversation. Date variables are defined only for a template that fails without them. A
- * fixed date in a template is kept, because the model was trained with that date. */
+/* Render a conversation. Date variables are defined only for a template that fails without date
+ * variables. A fixed date in a template is kept, because the model was trained with that date. */
 int render_conversation(const struct template *t, const struct conversation *c, struct buf *out,
                         struct err *e)
 {
@@ -157,8 +157,8 @@ int render_conversation(const struct template *t, const struct conversation *c, 
     return rc;
 }
 
-/* Append the start of the turn if the template omitted it. The family defines the start, and the
- * end of prompts that do not contain the start. */
+/* Append the start of the turn if the template has omitted the start. The family defines the start,
+ * and the end of prompts that do not contain the start. */
 static void add_missing_turn(const struct template *t, struct buf *out)
 {
     const struct family *f = t->family;

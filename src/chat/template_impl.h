@@ -22,7 +22,7 @@ struct family {
     const char *name;
     const char *has[4]; /* texts that the source contains */
     const char *lacks;  /* text that the source must not contain; NULL if none */
-    /* Adapt the messages; NULL if the messages need no adaptation. */
+    /* Adapt the messages; NULL if no message must be adapted. */
     void (*adjust)(struct render *r, const struct template *t, struct list *messages);
     struct thinking thinking;
     /* text that replaces `open reasoning close` in a turn without reasoning; NULL: "" */

@@ -5,8 +5,8 @@
  *                                                                 GAP --other--> TEXT
  *
  * A call ends with its arguments, so an end mark may be missing, or may be inside an argument.
- * Blanks around calls are removed. Text that only resembles a call is content, unchanged. The state
- * after content is PLAIN if a message consists of either calls or content (struct
+ * Blanks around calls are removed. Text that only resembles a call is emitted unchanged as content.
+ * The state after content is PLAIN if a message consists of either calls or content (struct
  * chat_expected). */
 #include "chat/parser_impl.h"
 
@@ -35,7 +35,7 @@ struct tool_opening {
 };
 
 /* Return true if a tool of the request has this name, or if no tools are known. A call without any
- * mark requires such a name. */
+ * mark requires the name of a tool. */
 static bool is_tool(const struct parser_stage *s, const char *name)
 {
     return json_count(s->schemas) == 0 || schema_has_tool(s->schemas, name);

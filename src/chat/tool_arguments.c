@@ -102,7 +102,8 @@ static size_t object_value(struct parser_stage *s, const char *text, size_t n, b
     return k;
 }
 
-/* Parse {"name": ..., "arguments": ...}, a list of such objects, or a list of {NAME: ...}. */
+/* Parse an object {"name": ..., "arguments": ...}, a list of these objects, or a list of {NAME:
+ * ...}. */
 static size_t object_step(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct tool_call *c = &s->call;
@@ -140,7 +141,7 @@ static size_t named_step(struct parser_stage *s, const char *text, size_t n, boo
 
 enum { BETWEEN, FIRST, IN_TEXT, IN_RAW, IN_VERBATIM, AFTER_VERBATIM, IN_LITERAL };
 
-/* Close the JSON object of the arguments. The end mark is not consumed here. */
+/* Close the JSON object of the arguments. The end mark is not consumed. */
 static size_t end_of_arguments(struct parser_stage *s)
 {
     parser_emit_arguments(s, s->call.n_argument ? "}" : "{}", s->call.n_argument ? 1 : 2);

@@ -2,7 +2,7 @@
  *
  *   <|tool_call_start|>[get_weather(city="Rome", days=3), get_time(city="Rome")]<|tool_call_end|>
  *
- * There is no `text`, so calls cannot be forced. */
+ * The family has no `text`, so calls cannot be forced. */
 #include "chat/parser_impl.h"
 
 const struct tool_family tool_lfm2 = {

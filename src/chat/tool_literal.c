@@ -148,7 +148,7 @@ static const char *constant(const char *text, size_t n)
 }
 
 /* Emit a bare word. The word ends at the next delimiter, possibly in later text. v->at is the
- * searched length. */
+ * number of bytes that were already searched. */
 static size_t word(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     struct value *v = &s->call.value;

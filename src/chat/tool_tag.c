@@ -160,8 +160,8 @@ static bool contains(const struct mark *m, const struct mark *part)
     return memmem(m->text, m->n, part->text, part->n) != NULL;
 }
 
-/* Move the shortest mark that begins the written text to mark[0]. Return false if no mark begins
- * it. */
+/* Move the shortest mark that begins the written text to mark[0]. Return false if the written text
+ * begins with no mark. */
 static bool find_trigger(struct tagger *g)
 {
     size_t at = MARK_MAX;

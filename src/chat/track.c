@@ -29,7 +29,7 @@ static void drop(struct chat_track *t, size_t n)
     memmove(t->held, t->held + n, t->n_held);
 }
 
-/* End the reasoning, or skip it. The whole held text is a mark. */
+/* End or skip the reasoning. The whole held text is a mark. */
 static void leave(struct chat_track *t)
 {
     t->place = t->anywhere ? OUTSIDE : AFTER;

@@ -7,8 +7,8 @@
  *
  * It uses libcurl (fetch_curl.c) for TLS, keep-alive, chunked bodies, and proxies from the
  * environment. Proxies are never used for names of this machine. Every call fails if quoth was
- * built without libcurl (fetch_none.c). The error contains the package to install. The client
- * prints nothing, raises no signal and follows no redirect. The caller may follow
+ * built without libcurl (fetch_none.c). The error contains the name of the package to install. The
+ * client prints nothing, raises no signal and follows no redirect. The caller may follow
  * fetch_result.redirect, and decides which headers the other server receives.
  *
  * A struct fetch is a client. A client belongs to one thread at a time. Clients are independent of
@@ -77,7 +77,7 @@ const char *fetch_header(const struct fetch_head *h, const char *name);
 /* A request. `body` and `ctx` are borrowed until on_done returns, or until fetch_close. The other
  * pointers are borrowed until fetch_start returns. */
 struct fetch_request {
-    const char *method; /* HTTP method; NULL: POST if there is a body, else GET */
+    const char *method; /* HTTP method; NULL: POST if there is a body, otherwise GET */
     const char *url;
     const char *const *header; /* headers, each "Name: value" [n_header] */
     size_t n_header;

@@ -104,7 +104,7 @@ void scrape_deinit(struct scrape *s)
 
 /* ---- series ---- */
 
-/* Return the first row with that name, and set *n to the number of such rows. */
+/* Return the first row with that name, and set *n to the number of rows with the name. */
 static const struct scrape_row *find(const struct scrape *s, const char *name, size_t *n)
 {
     size_t lo = 0, hi = s->row.n, len = strlen(name);
@@ -147,7 +147,7 @@ static const char *value_of(const struct scrape_row *r, const char *key, size_t 
     const char *end = r->labels + r->n_labels, *at = r->labels;
     while (at < end && (at = memmem(at, (size_t)(end - at), begin, len)) && at > r->labels &&
            at[-1] != ',' && at[-1] != ' ')
-        at += len; /* this match is the end of another label's name */
+        at += len; /* the match is the end of another label's name */
     if (!at || at >= end) return NULL;
     at += len;
     for (*n = 0; at + *n < end && at[*n] != '"'; ++*n)

@@ -41,8 +41,8 @@ struct scrape_times {
     int n_bound;
     int64_t sum;
 };
-/* Get a histogram. Return false if the page has no such histogram or the histogram has no bounds.
- * Bounds beyond HISTOGRAM_BOUNDS_MAX are omitted. */
+/* Get a histogram. Return false if the page does not contain the histogram, or if the histogram has
+ * no bounds. Bounds beyond HISTOGRAM_BOUNDS_MAX are omitted. */
 bool scrape_times(const struct scrape *s, const char *name, struct scrape_times *t);
 /* Return a histogram that borrows the bounds of t. */
 struct histogram scrape_histogram(const struct scrape_times *t);

@@ -1,5 +1,5 @@
 /* sse.c - incremental parser of server-sent events, as in browsers (fetch.h). Lines end with CR, LF
- * or both. An empty line ends an event. */
+ * or CR LF. An empty line ends an event. */
 #include "fetch.h"
 
 #include <string.h>

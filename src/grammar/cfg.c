@@ -113,7 +113,7 @@ struct cfg_item cfg_either(struct cfg *g, const struct cfg_item *part, size_t n)
     return (struct cfg_item){true, rule};
 }
 
-/* Return at most n repetitions of p as nested rules: (p (p (p)?)?)? */
+/* Return an item for at most n repetitions of p, as nested rules: (p (p (p)?)?)? */
 static struct cfg_item at_most(struct cfg *g, struct cfg_item p, uint32_t n)
 {
     struct cfg_item rest = {false, EXPR_EPSILON};
@@ -197,7 +197,7 @@ struct rule_place {
 };
 
 /* Return the next rule with which a rule may begin, from place p on, and move p past it. UINT32_MAX
- * if no such rule is left. */
+ * if no rule is left. */
 static uint32_t next_beginning(const struct cfg *g, struct rule_place *p)
 {
     const struct cfg_rule *r = &g->rule.v[p->rule];

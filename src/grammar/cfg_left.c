@@ -176,8 +176,8 @@ static bool fill_full(struct left *l, struct left_job j)
     return ok;
 }
 
-/* Add the alternatives of tail(a, b) after a complete c: for each production d -> c rest of its
- * group, rest tail(a, d). Set unit[d] if rest may be empty. */
+/* Add the alternatives of tail(a, b) after a complete c. For each production "d -> c rest" of the
+ * group, add the alternative "rest tail(a, d)". Set unit[d] if rest may be empty. */
 static bool fill_tail_of(struct left *l, struct left_job j, uint32_t c, uint8_t *unit)
 {
     struct cfg *g = l->g;

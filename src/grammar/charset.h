@@ -32,7 +32,7 @@ void charset_add(struct charset *s, uint32_t lo, uint32_t hi);
 void charset_add_set(struct charset *s, const struct charset *more);
 void charset_settle(struct charset *s); /* sort and merge the ranges */
 void charset_invert(struct charset *s); /* invert the set, and settle it */
-/* Keep only code points that are in both sets. */
+/* Remove the code points that are not in `other`. */
 void charset_intersect(struct charset *s, const struct charset *other);
 /* Add the other cases of every letter (simple case mapping). */
 void charset_fold(struct charset *s);

@@ -2,8 +2,8 @@
  * decimal.h.
  *
  * The numbers above a bound are a regular language. These numbers have more digits before the point
- * than the bound, or as many digits and a greater digit at the first difference. The order of
- * negative numbers is the reverse of that of positive numbers. */
+ * than the bound, or as many digits and a greater digit at the first difference. Negative numbers
+ * have the reverse order of positive numbers. */
 #include "decimal.h"
 
 #include <stdio.h>
@@ -235,7 +235,7 @@ static uint32_t positive_above(struct exprs *x, const struct decimal *d, bool or
 }
 
 /* Return the numbers above |d|, or also equal to it if `or_equal`, without a sign and in scientific
- * notation. Zero has no such spelling. */
+ * notation. Zero is not included, because it has no scientific notation. */
 static uint32_t scientific_above(struct exprs *x, const struct decimal *d, bool or_equal)
 {
     struct decimal m;

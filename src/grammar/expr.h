@@ -136,9 +136,9 @@ struct exprs {
         int64_t kept;           /* steps of finished tasks */
         int64_t saved;          /* steps that cached rows have saved within tasks */
         int64_t kept_before;    /* value of `kept` at the beginning of this piece of work */
-        int64_t forgotten;      /* value of kept + saved at exprs_forget */
+        int64_t forgotten;      /* sum of `kept` and `saved` at the last call of exprs_forget */
     } spent;
-    uint32_t served;      /* expression whose row is computed before that of its user; 0 if none */
+    uint32_t served;      /* expression whose row is computed before its user's row; 0 if none */
     int64_t served_steps; /* steps that rows of `served` have saved since exprs_open */
     /* deadline in the thread's processor time, microseconds; 0: not set yet */
     int64_t us_end;
@@ -186,8 +186,8 @@ size_t exprs_bytes(const struct exprs *x);
  * client has disconnected. */
 bool exprs_check(struct exprs *x, size_t n);
 int64_t exprs_work(const struct exprs *x); /* return the number of steps since exprs_open */
-/* Count n steps of work, of about 15 ns each. Every long loop calls it. Return false if a limit is
- * reached, or the client has disconnected (base/cancel.h). */
+/* Count n steps of work, of about 15 ns each. Every long loop calls expr_spend. Return false if a
+ * limit is reached, or the client has disconnected (base/cancel.h). */
 static inline bool expr_spend(struct exprs *x, size_t n)
 {
     if (x->n_step <= n) return exprs_check(x, n);

@@ -32,7 +32,7 @@ static uint32_t derive_cat(struct exprs *x, uint32_t e, uint8_t byte)
     }
     size_t n = x->work.n - mark;
     uint32_t d = n == 0 ? EXPR_EMPTY : x->work.v[mark];
-    if (n > 1) { /* copy them, because expr_or_list pushes onto the same stack */
+    if (n > 1) { /* copy the operands, because expr_or_list pushes onto the same stack */
         uint32_t few[16], *v = n <= 16 ? few : malloc(n * sizeof *v);
         if (!v) return x->work.n = mark, expr_fail(x, EXPR_NO_MEMORY);
         memcpy(v, x->work.v + mark, n * sizeof *v);

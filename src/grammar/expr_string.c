@@ -130,7 +130,7 @@ uint32_t string_derive(struct exprs *x, const struct expr *e, uint8_t byte)
         return e->c & OPEN ? EXPR_EMPTY : close_quote(x, e->a);
     else if (byte >= ' ')
         d = make(x, EX_STRING, expr_derive(x, e->a, byte), 0, e->c);
-    /* keep an escape only if it can still become a character of a */
+    /* keep an escape only if it can still become a character of the operand */
     bool pending = x->e[d].op == EX_ESCAPE || x->e[d].op == EX_HEX;
     return pending && !expr_alive(x, d) ? EXPR_EMPTY : d;
 }

@@ -238,8 +238,8 @@ uint32_t grammar_accept(struct grammar *g, uint32_t state, const char *text, siz
     return i == n ? state : GRAMMAR_DEAD;
 }
 
-/* Begin a piece of work on a state: its mask, or a token after it. The piece has one limit of work,
- * for any number of calls. Interrupt the piece after n_work more steps; 0: never. */
+/* Begin a piece of work on a state: its mask, or the state after a token. The piece has one limit
+ * of work, for any number of calls. Interrupt the piece after n_work more steps; 0: never. */
 static void begin_work(struct grammar *g, uint32_t state, int32_t token, int64_t n_work)
 {
     if (state == g->late_state && token == g->late_token)
@@ -260,7 +260,7 @@ static enum grammar_made end_work(struct grammar *g, uint32_t state, int32_t tok
 }
 
 /* Return the state after a token that a rule names by its id (gbnf.h); GRAMMAR_DEAD if no rule
- * names it. */
+ * names the token. */
 static uint32_t accept_mark(struct grammar *g, uint32_t state, int32_t token)
 {
     const uint8_t mark[5] = {TOKEN_MARK, (uint8_t)(token >> 24), (uint8_t)(token >> 16),

@@ -74,8 +74,9 @@ struct grammar_options {
      * blanks, tabs and ends of lines are generated. NULL: the usual white space */
     const char *white_space;
     bool no_additional; /* true: additionalProperties is false if it is absent */
-    /* true: JSON must have its usual spelling if a value has one. Integers have no point. Numbers
-     * have at most 19 + 17 digits. Names and constant strings have no needless escapes. */
+    /* true: JSON must have its usual spelling if a value has one. Integers are written without a
+     * decimal point. Numbers have at most 19 + 17 digits. Names and constant strings have no
+     * needless escapes. */
     bool plain;
     struct grammar_limits limits;
     /* vocabulary for masks and for token names in grammars, borrowed until grammar_close; NULL:
@@ -144,8 +145,8 @@ void grammar_forget(struct grammar *g); /* do not count the states made so far i
 /* Fail g as if the last piece had reached its limit of work. */
 void grammar_fail(struct grammar *g);
 
-/* Append the bytes that must follow, at most 512. Return the state after them. A token that a rule
- * names ends the span. */
+/* Append the bytes that must follow, at most 512. Return the state after these bytes. A token that
+ * a rule names ends the span. */
 uint32_t grammar_forced(struct grammar *g, uint32_t state, struct buf *out);
 /* Get the tokens of the forced span at `state`, up to the first token that later text could change.
  * The tokens are cached by state. *token is borrowed until the next call. Return the number of

@@ -849,7 +849,7 @@ static int build_ignored(struct lark_parser *p)
     return 0;
 }
 
-/* Parse the bodies of queued rules, which may queue more of them. */
+/* Parse the bodies of queued rules. Parsing a body may queue more rules. */
 static int build_rules(struct lark_parser *p)
 {
     for (size_t i = 0; i < p->job.n; i++) {

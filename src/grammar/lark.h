@@ -1,13 +1,13 @@
 /* lark.h - private to grammar: convert Lark's grammars, in the form of llguidance and OpenAI's
  * custom tools, to rules.
  *
- * The texts are those of Lark's Earley parser with lexer="dynamic_complete", which considers every
- * division of a text into terminals. Priorities, aliases and the marks ? ! _ are ignored, because
- * they change only the tree of a text. Texts of %ignore may precede and follow each terminal. A
- * terminal with a lazy repetition matches only its shortest texts, none of which is a prefix of
- * another. Lazy and greedy repetitions in one terminal, look-around, assertions, %declare of used
- * terminals, %override and %extend are not supported. Any thread. A grammar belongs to one thread
- * at a time. */
+ * A grammar matches the texts that Lark's Earley parser accepts with lexer="dynamic_complete",
+ * which considers every division of a text into terminals. Priorities, aliases and the marks ? ! _
+ * are ignored, because they change only the tree of a text. Texts of %ignore may precede and follow
+ * each terminal. A terminal with a lazy repetition matches only its shortest texts, none of which
+ * is a prefix of another. Lazy and greedy repetitions in one terminal, look-around, assertions,
+ * %declare of used terminals, %override and %extend are not supported. Any thread. A grammar
+ * belongs to one thread at a time. */
 #ifndef QUOTH_GRAMMAR_LARK_H
 #define QUOTH_GRAMMAR_LARK_H
 

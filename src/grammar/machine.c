@@ -303,8 +303,9 @@ static bool grow_config_slots(struct machine *m)
     return true;
 }
 
-/* Return the number of the config under construction. An equal config has the same number. A
- * crowded config is dead. The result does not depend on the order in which threads were found. */
+/* Return the number of the config under construction. Equal configs have the same number. Return
+ * CONFIG_DEAD if the config is crowded. The result does not depend on the order in which threads
+ * were found. */
 static uint32_t end_config(struct machine *m)
 {
     if (m->crowded || !close_over(m) || m->x.failed) return CONFIG_DEAD;

@@ -143,8 +143,8 @@ bool machine_open(struct machine *m, struct expr_limits x, struct machine_limits
                   expand_fn *expand, void *front);
 void machine_close(struct machine *m); /* free the memory; a zeroed struct is allowed */
 
-/* Return the config before the first byte of a text of `rule`. CONFIG_DEAD if there is no such
- * text, or after a failure. */
+/* Return the config before the first byte of a text of `rule`. CONFIG_DEAD if the rule has no text,
+ * or after a failure. */
 uint32_t machine_begin(struct machine *m, uint32_t rule);
 /* Return the config after a byte; CONFIG_DEAD if no text continues with the byte, or after a
  * failure. */

@@ -72,7 +72,7 @@ static bool walk_room(struct machine *m)
     return true;
 }
 
-/* Return the place of the walked thread at expression e. Compute it once per walk. */
+/* Return the place of the walked thread at expression e. Compute each place once per walk. */
 static struct walk_place place_at(const struct walker *w, uint32_t e)
 {
     struct machine *m = w->m;
@@ -114,8 +114,8 @@ static bool is_dead(struct walk_place p)
     return p.is_config && p.id == CONFIG_DEAD;
 }
 
-/* Return the place after a byte. A known place needs only look-ups. This function is the inner loop
- * of every walk. */
+/* Return the place after a byte. If the result is cached, only look-ups are needed. This function
+ * is the inner loop of every walk. */
 static inline struct walk_place quick_step(const struct walker *w, struct walk_place p,
                                            uint8_t byte)
 {
@@ -227,7 +227,8 @@ static int plain_chain(const struct walker *w, struct walk_place p, bool *same)
  * masks of the short tokens, which are nearly all tokens, are cached by clamped state. */
 
 /* Return the clamped string for tokens of at most n_char characters: without counts above n_char,
- * and without the string's maximum length. EXPR_EMPTY if such tokens can reach that length. */
+ * and without the string's maximum length. EXPR_EMPTY if tokens of n_char characters can reach the
+ * maximum length. */
 static uint32_t clamped(struct machine *m, const struct text_shape *s, enum clamp_range range,
                         int n_char)
 {

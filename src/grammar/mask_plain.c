@@ -137,8 +137,8 @@ static bool has_loop(struct machine *m, uint32_t e)
     return false;
 }
 
-/* Return true if a text continues from e after any plain characters (is_open), and cache it. A
- * result of true also holds for all states that plain characters lead to. */
+/* Return true if a text continues from e after any plain characters (is_open), and cache the
+ * result. A result of true also holds for all states that plain characters lead to. */
 static bool search_open(struct machine *m, uint32_t e, uint32_t tag, uint64_t key)
 {
     expr_row(&m->x, e);
@@ -153,7 +153,8 @@ static bool search_open(struct machine *m, uint32_t e, uint32_t tag, uint64_t ke
 }
 
 /* Return true if a text continues from e after any plain characters. The text must report the tag,
- * unless `tag` is NO_TAG. The result depends only on e and the tag, so it is cached by both. */
+ * unless `tag` is NO_TAG. The result depends only on e and the tag, so it is cached by e and
+ * tag. */
 static bool is_open(struct machine *m, uint32_t e, uint32_t tag)
 {
     uint64_t key = (uint64_t)(e + 1) << 32 | tag;

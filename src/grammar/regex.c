@@ -177,7 +177,7 @@ static int add_property(struct regex_parser *p, struct charset *s, bool negated)
     return 0;
 }
 
-/* Return c if it is the letter of a class (\d \D \w \W \s \S); 0 if not. */
+/* Return c if c is the letter of a class (\d \D \w \W \s \S); otherwise 0. */
 static char class_letter(char c)
 {
     return strchr("dDwWsS", c) ? c : 0;

@@ -28,8 +28,8 @@ enum draft { DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019, DRAFT_2020 };
 
 enum { LIT_TRUE = 0, LIT_FALSE = 1, SET_ANY = 0, NONE = UINT32_MAX };
 
-/* Subschema number i. Literal 2 i: a value is valid by the subschema. Literal 2 i + 1: a value is
- * not valid by it. */
+/* Subschema number i. Literal 2 i means that a value is valid by the subschema. Literal 2 i + 1
+ * means that a value is not valid by the subschema. */
 struct sub {
     const struct json *j; /* borrowed from the document */
     const char *path;     /* JSON pointer of the subschema, in schema.arena */
@@ -93,7 +93,7 @@ enum notation {
  * arena. */
 struct schema_options {
     enum notation notation;
-    const char *quote;   /* BARE: text of the quote; no string contains it */
+    const char *quote;   /* BARE: text of the quote, which no string contains */
     bool quote_is_token; /* true: the quote is the token quote_token */
     uint32_t quote_token;
     /* text that no string contains, because it ends the value; NULL if none */
@@ -245,8 +245,8 @@ struct form_plan {
     VEC(struct name_class) other; /* classes of all other names, by their languages */
     /* index from which all items have equal conditions */
     uint32_t n_item;
-    /* expressions of all names with their tags, in a JSON string. plain: only the names of `name`,
-     * in their plain spelling. NONE: not made yet */
+    /* expressions of all names with their tags, in a JSON string. plain_names: only the names of
+     * `name`, in their plain spelling. NONE if not made yet */
     uint32_t names, plain_names;
     bool top; /* true: the object may be the outermost one */
     /* notations without JSON: expression of the outermost object's names, NONE before its first
@@ -327,7 +327,7 @@ uint32_t form_names_noted(struct schema *s, uint32_t form, bool top);
 bool name_atom_holds(struct schema *s, const struct name_atom *a, uint32_t name);
 
 /* schema_notation.c. top: the name belongs to the outermost object */
-bool notation_names_arguments(const struct schema *s); /* return true if the value is arguments */
+bool notation_names_arguments(const struct schema *s); /* return true for arguments of calls */
 /* Return the spellings of the strings of `text`, of constants, and of numbers. */
 uint32_t notation_string(struct schema *s, uint32_t text);
 /* Return the spellings of the constants of e: null, true and false. */

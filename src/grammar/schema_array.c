@@ -90,7 +90,7 @@ static bool contains(struct schema_work *w)
 }
 
 /* Return the list of permitted values of an item: an enum in `items`, or in a target of its $refs.
- * NULL if there is no such list, or if it has more than COUNTS_MAX values. */
+ * NULL if there is no list, or if it has more than COUNTS_MAX values. */
 static const struct json *few_values(struct schema *s, uint32_t sub)
 {
     const struct json *items = sub_field(s, sub, "items");

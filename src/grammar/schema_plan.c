@@ -15,8 +15,8 @@
  * depth of recursion of state_sat and set_sat. */
 enum { CLASSES_MAX = 6, STATES_MAX = 200000, NESTED_MAX = 1000 };
 
-/* LISTED_MAX: maximum number of names of classes that a form counts separately. LISTED_BYTES:
- * maximum length of these names. */
+/* LISTED_MAX: maximum number of names of classes that become separate names of a form.
+ * LISTED_BYTES: maximum length of these names. */
 enum { LISTED_MAX = 256, LISTED_BYTES = 128 };
 
 /* ---- plans ---- */
@@ -99,7 +99,8 @@ static bool in_class(const struct name_atom *a, uint32_t all, const uint32_t *la
     return a->name == NONE && (a->lang == all || (i < n && (bits >> i & 1)));
 }
 
-/* Divide the other names into classes by the languages that contain them. Omit empty classes. */
+/* Divide the other names into classes. Names of a class are in the same languages. Omit empty
+ * classes. */
 static bool plan_others(struct schema *s, const struct schema_form *f, struct form_plan *p)
 {
     struct exprs *x = &s->m.x;

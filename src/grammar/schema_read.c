@@ -3,7 +3,7 @@
  *
  * The search for subschemas uses the table KEYWORD of all keywords with subschemas. A keyword
  * outside of the table is an annotation or unknown, unless other code reads it. JSON Schema
- * requires that such keywords are ignored. RFC 3986 defines URIs, and RFC 6901 defines JSON
+ * requires that unknown keywords are ignored. RFC 3986 defines URIs, and RFC 6901 defines JSON
  * pointers. */
 #include "schema.h"
 

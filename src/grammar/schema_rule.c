@@ -24,10 +24,11 @@ enum rule_kind {
     RULE_ARGUMENTS,
     RULE_ARGUMENT
 };
-/* Rule of the machine. RULE_VALUE: a is a set. RULE_ITEMS, RULE_MEMBERS: a is a state, and b is 1
- * before the first item or member, 0 after it. RULE_MEMBER, after a name: a is the state after the
- * member, and b is the set of the member's value. RULE_TEXT: a and b are 0. RULE_ARGUMENTS and
- * RULE_ARGUMENT are RULE_MEMBERS and RULE_MEMBER of an outermost object without braces. */
+/* Rule of the machine. RULE_VALUE: a is a set. RULE_ITEMS, RULE_MEMBERS: a is a state; b is 1
+ * before the first item or member, and 0 afterwards. RULE_MEMBER, after a name: a is the state
+ * after the member, and b is the set of the member's value. RULE_TEXT: a and b are 0.
+ * RULE_ARGUMENTS and RULE_ARGUMENT are RULE_MEMBERS and RULE_MEMBER of an outermost object without
+ * braces. */
 struct rule {
     uint32_t kind, a,
         /* a: a set or state, by `kind`. b: 1 before the first item or member, or the set of a

@@ -114,7 +114,8 @@ static uint32_t lang_enum(struct schema *s, uint32_t sub, const struct json *lis
 
 /* ---- numbers ---- */
 
-/* Read a number keyword. Return false if the keyword is absent, or after a failure. */
+/* Read a keyword whose value is a number. Return false if the keyword is absent, or after a
+ * failure. */
 static bool number_field(struct schema *s, uint32_t sub, const char *key, struct decimal *d)
 {
     char value[80];
@@ -138,8 +139,8 @@ static bool multiple_is_idle(struct schema *s, uint32_t sub, const struct decima
     return d->fraction[0] == '1' || d->fraction[0] == '2' || d->fraction[0] == '5';
 }
 
-/* Return true if some multipleOf has an effect. Numbers then have no scientific notation, because
- * number_multiple does not support it. */
+/* Return true if some multipleOf has an effect. If the result is true, numbers have no scientific
+ * notation, because number_multiple does not support it. */
 bool schema_needs_multiples(struct schema *s)
 {
     struct decimal d;

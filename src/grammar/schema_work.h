@@ -11,8 +11,8 @@
 
 #include "schema.h"
 
-/* Conversion of keywords to forms. The forms of a keyword are multiplied with `all` for a positive
- * literal, and added to it for a negative literal. */
+/* State of the conversion of keywords to forms. The forms of a keyword are multiplied with `all`
+ * for a positive literal, and added to it for a negative literal. */
 struct schema_work {
     struct schema *s; /* borrowed */
     uint32_t sub;

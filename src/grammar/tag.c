@@ -114,7 +114,8 @@ static int read_token(struct tag_parser *p, const struct json *j, uint32_t *id)
 
 /* ---- free text ---- */
 
-/* Return the texts that contain one of the strings. The complement gives free text without them. */
+/* Return the texts that contain one of the strings. The complement of this expression is the free
+ * text without the strings. */
 static uint32_t within(struct exprs *x, uint32_t strings)
 {
     uint32_t all = expr_not(x, EXPR_EMPTY);

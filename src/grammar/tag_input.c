@@ -6,8 +6,8 @@
  *
  * The text is spelled like a string of the style: with escapes, or unchanged up to a mark. A Lark
  * grammar is a graft. The terminals of the grammar are spelled one by one, because an escape spells
- * one character. A mark may begin in one terminal and end in another. Therefore the terminals of a
- * grammar that is written unchanged must not contain the first byte of the mark. */
+ * one character. A mark may begin in one terminal and end in another terminal. Therefore the
+ * terminals of a grammar that is written unchanged must not contain the first byte of the mark. */
 #include "lark.h"
 #include "regex.h"
 #include "tag.h"

@@ -146,8 +146,8 @@ static uint32_t spelled_lines(struct exprs *e, uint32_t values)
                    expr_cat(e, line, expr_cat(e, values, line)));
 }
 
-/* Return the texts that spell the strings `values`: each string, and the string between `verbatim`
- * if the style has such marks. */
+/* Return the texts that spell the strings `values`: each string, and the string between the marks
+ * `verbatim` if the style has these marks. */
 static uint32_t spelled(struct xml *x, uint32_t values)
 {
     struct exprs *e = &x->p->g->m.x;

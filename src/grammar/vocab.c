@@ -144,7 +144,7 @@ static int class_of(int n_char)
     return k;
 }
 
-/* Tokens by class, for one trie each. */
+/* Tokens by class. A trie is made for each class. */
 struct sorted {
     struct entries plain[PLAIN_CLASSES], closing, rest, other, all;
 };

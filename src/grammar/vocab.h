@@ -25,7 +25,8 @@
  * depth-first order. */
 struct vocab_trie {
     struct trie_node {
-        /* children trie.node[child, child + n_child), and byte of the edge to the node */
+        /* child: index of the first child; the children are adjacent. byte: label of the edge to
+         * the node */
         uint32_t child : 24, byte : 8;
         /* n_child: number of children. word: true if the values of the node and of all nodes below
          * it are words. n: number of values, trie.value[first, first + n). */
@@ -37,7 +38,7 @@ struct vocab_trie {
     uint32_t n_empty; /* number of values of the empty string, which are the first values */
 };
 
-/* Return true for a letter or a digit of ASCII. A word is a token of such bytes. */
+/* Return true for a letter or a digit of ASCII. A word is a token of letters and digits. */
 static inline bool vocab_is_word(uint8_t byte)
 {
     uint8_t lower = byte | 32;

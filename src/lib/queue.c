@@ -276,8 +276,8 @@ static void fill_logprobs(quoth_queue *q, const struct event *ev)
     q->event.n_logprob = 1 + (size_t)ev->n_top;
 }
 
-/* Fill the end of an answer with the reply r. The usage is the usage of the event if the request
- * has one choice. */
+/* Fill the end of an answer with the reply r. If the request has one choice, the usage is that of
+ * the event. */
 static void fill_end(quoth_event *out, const struct pending *p, const struct reply *r,
                      const struct event *ev, const struct usage *u)
 {
@@ -347,7 +347,7 @@ static bool take_last(quoth_queue *q, size_t at)
     return true;
 }
 
-/* Convert an event of the engine. Return false if clients must not get the event. */
+/* Convert an event of the engine. Return false if the event is not for clients. */
 static bool convert_event(quoth_queue *q, size_t at, const struct event *ev)
 {
     struct pending *p = q->pending.v[at];

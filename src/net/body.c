@@ -33,8 +33,8 @@ static void list_unlink(struct exchange *x)
     x->unfinished = false;
 }
 
-/* Reject the newest unfinished body of the holder `id`. Return false if the holder has no such
- * body. */
+/* Reject the newest unfinished body of the holder `id`. Return false if the holder has no
+ * unfinished body. */
 static bool evict(struct net *n, uint64_t id)
 {
     const struct holder *h = holder_find(n, id);

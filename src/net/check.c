@@ -110,8 +110,8 @@ static bool answer_preflight(struct exchange *x)
 
 /* ---- keys ---- */
 
-/* Return the key in the header of OpenAI, or in the header of Anthropic if the former has no key.
- * NULL if the key is unknown. */
+/* Return the key in the header of OpenAI, or in the header of Anthropic if there is no key in the
+ * header of OpenAI. NULL if the key is unknown. */
 static struct net_key *key_of(const struct net *n, const struct exchange *x)
 {
     const char *text = head_header(&x->head, "authorization");

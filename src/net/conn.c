@@ -36,8 +36,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* TURN_BYTES: bytes that one connection may send in a turn, so that it does not delay others.
- * BODY_BYTES_PER_S: slowest accepted rate of a body, see extend_deadline. */
+/* TURN_BYTES: bytes that one connection may send in a turn, so that it does not delay other
+ * connections. BODY_BYTES_PER_S: slowest accepted rate of a body, see extend_deadline. */
 enum { TURN_BYTES = 256 * 1024, BODY_BYTES_PER_S = 4096 };
 
 static void set_deadline(struct conn *c, int ms)
@@ -439,8 +439,8 @@ static ssize_t write_some(struct conn *c, const char *s, size_t n)
     return got == IO_EOF ? IO_FAIL : got;
 }
 
-/* Return the number of the answer's next bytes, and set *s to them; 0 if there are no such bytes.
- * An answer's bytes are in this order:
+/* Return the number of the answer's next bytes, and set *s to them; 0 if no bytes are left. An
+ * answer's bytes are in this order:
  *    out     head, and the body of a complete answer
  *    ring    streamed bytes
  *    spill   last streamed bytes, and bytes that did not fit into the ring

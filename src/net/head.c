@@ -178,8 +178,9 @@ static int parse_request_line(struct head *h, char *line, struct err *e)
     return parse_target(h, e);
 }
 
-/* Parse "Name: value" in place. The name becomes lower case, and the value loses the spaces around
- * it. A space before the colon is an error, because proxies disagree about it (RFC 9112, 5.1). */
+/* Parse "Name: value" in place. The name becomes lower case, and spaces around the value are
+ * removed. A space before the colon is an error, because proxies disagree about it (RFC 9112,
+ * 5.1). */
 static int parse_header(struct head *h, char *line, struct err *e)
 {
     char *c = line;

@@ -21,7 +21,7 @@ struct head {
     /* minor version of HTTP/1.x: 0 or 1 */
     int minor;
     bool keep_alive, chunked, expect_continue;
-    int64_t n_body; /* value of Content-Length; 0 if the head has no such header */
+    int64_t n_body; /* value of Content-Length; 0 if the header is absent */
     int n_header;
     struct header header[HEADER_MAX];
 };

@@ -1,6 +1,6 @@
 /* holder.c - clients with connections or exchanges, by key or address, each with its weight.
  *
- * A holder exists while a connection or an exchange refers to it. It has three lists: waiting
+ * A holder exists while a connection or an exchange refers to it. A holder has three lists: waiting
  * exchanges (lane.c), connections without a complete head (oldest first), and unfinished bodies
  * (newest first). The connections and bodies of its lists may be evicted for a smaller holder. Loop
  * thread. */

@@ -57,7 +57,7 @@ static int open_unix(struct listener *l, const char *path, struct err *e)
     memcpy(a.sun_path, path, strlen(path));
     l->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (l->fd < 0) return err_set(e, ERR_IO, "--uds %s: cannot listen: %s", path, strerror(errno));
-    /* Remove a socket of a dead server, but not a socket in use. */
+    /* remove the socket of a server that has ended, but not a socket in use */
     if (connect(l->fd, (struct sockaddr *)&a, sizeof a) == 0)
         return err_set(e, ERR_IO, "--uds %s: cannot listen: another server uses it", path);
     if (errno == ECONNREFUSED && lstat(path, &s) == 0 && S_ISSOCK(s.st_mode)) unlink(path);
@@ -104,7 +104,7 @@ int listen_check(const char *host, int port, struct err *e)
     return rc;
 }
 
-/* Bind the first address that works, in the order of the resolver. The error is that of the last
+/* Bind the first address that works, in the order of the resolver. Return the error of the last
  * address. */
 static int open_tcp(struct listener *l, const char *host, int port, struct err *e)
 {

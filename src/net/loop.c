@@ -189,8 +189,8 @@ static void free_dead(struct net *n)
     }
 }
 
-/* Process n_ev events. The data of an event is its connection, the listener, or n for a ring. Rings
- * need no work here, because take_ring runs in every round. */
+/* Process n_ev events. The data of an event is its connection, the listener, or n for a ring.
+ * Events of rings are ignored, because take_ring runs in every round. */
 static void dispatch(struct net *n, const struct epoll_event *ev, int n_ev)
 {
     bool arrivals = false;

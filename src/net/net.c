@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Return the options with defaults for zeros. */
+/* Return a copy of the options in which defaults replace zeros. */
 static struct net_options with_defaults(const struct net_options *o)
 {
     struct net_options d = *o;

@@ -37,7 +37,7 @@ size_t ring_put(struct ring *r, const char *s, size_t n);
 /* Set *s to the next unread bytes, borrowed until ring_take. Return the number of contiguous bytes.
  * For the reader. */
 size_t ring_span(const struct ring *r, const char **s);
-/* Remove n bytes, at most those of ring_span. For the reader. */
+/* Remove n bytes, at most the number of bytes that ring_span returned. For the reader. */
 void ring_take(struct ring *r, size_t n);
 /* Return the number of unread bytes. For both sides. */
 size_t ring_used(const struct ring *r);
@@ -171,7 +171,8 @@ enum task { TASK_IDLE, TASK_QUEUED, TASK_RUN, TASK_RUN_AGAIN };
  *     ring_loop) */
 struct exchange {
     struct net *net;  /* borrowed */
-    atomic_int n_ref; /* references: loop, handler side, one per queue that contains it */
+    atomic_int n_ref; /* references: of loop, handler side, and each queue that contains the
+                       * exchange */
 
     /* written by the loop before the handler is called, then read-only */
     struct head head;              /* owned */
@@ -254,7 +255,7 @@ void exchange_drop(struct exchange *x);
 /* Run the route's handler, `again` of exchange_defer, or exchange_rerun after exchange_move. Return
  * true if the handler is postponed and needs the body later. Handler thread. */
 bool exchange_run(struct exchange *x);
-/* Flush the spill, send a ping if one is due, and call wake. Drop a reference. */
+/* Flush the spill, send a ping if its time has come, and call wake. Drop a reference. */
 void exchange_rerun(struct exchange *x);
 
 /* ---- address.c ---- */
@@ -347,7 +348,7 @@ void tls_server_close(struct tls_server *t);
 struct tls *tls_accept(struct tls_server *t, struct sock *s);
 /* Free the connection, without a message to the peer. The socket remains open. */
 void tls_close(struct tls *t);
-/* Advance the handshake. Return 1 if it is complete; IO_AGAIN, IO_FAIL or IO_PLAIN if not. */
+/* Advance the handshake. Return 1 if it is complete; otherwise IO_AGAIN, IO_FAIL or IO_PLAIN. */
 int tls_handshake(struct tls *t);
 /* Read at most n decrypted bytes. Return their number, or IO_*. */
 ssize_t tls_read(struct tls *t, char *s, size_t n);

@@ -57,8 +57,8 @@ int store_end(struct store *s, int rc, struct err *e);
  * the record does not fit, ERR_MEMORY, ERR_IO. The store is unchanged after an error. */
 int store_put(struct store *s, uint64_t holder, const char *id, const struct store_texts *t,
               struct err *e);
-/* Append copies of the requested texts. ERR_MISSING if the holder has no such record; ERR_MEMORY,
- * ERR_IO. */
+/* Append copies of the requested texts. ERR_MISSING if the holder has no record with this id;
+ * ERR_MEMORY, ERR_IO. */
 int store_get(struct store *s, uint64_t holder, const char *id, const struct store_texts *t,
               struct err *e);
 /* Append items to the body of a record, after a comma, and replace its log (NULL: keep it).
@@ -78,8 +78,8 @@ typedef bool store_list_fn(void *ctx, uint64_t holder, const char *id, const str
 /* List the records of *holder of a kind, in the order of their creation or in the opposite order.
  * The kind is the part of an id before the first _ or -, with or without this character. holder
  * NULL: list the records of all holders, in ascending order. after: id of the record before the
- * first listed record; NULL: begin with the first record. ERR_MISSING if there is no such record,
- * ERR_MEMORY, ERR_IO. */
+ * first listed record; NULL: begin with the first record. ERR_MISSING if the record `after` does
+ * not exist, ERR_MEMORY, ERR_IO. */
 int store_list(struct store *s, const uint64_t *holder, const char *kind, const char *after,
                bool ascending, store_list_fn *fn, void *ctx, struct err *e);
 
@@ -106,9 +106,9 @@ int store_move_chunks(struct store *s, uint64_t holder, const char *id, int part
 
 /* ---- sizes ---- */
 
-/* Add n bytes, which are not evictable, to the size of a holder; n < 0: release them. Evict records
- * for the bytes as store_put does. Return false, without a change, if the bytes do not fit or
- * memory ran out. */
+/* Add n bytes, which are not evictable, to the size of a holder; n < 0: release -n bytes. Evict
+ * records to make room, as store_put does. Return false, without a change, if the bytes do not fit
+ * or memory ran out. */
 bool store_reserve(struct store *s, uint64_t holder, int64_t n);
 
 /* Number and size of the records of all holders. */

@@ -45,7 +45,7 @@ void db_close(struct store *s); /* close the database; a half-open store is allo
  * has a letter for the type of each argument: i int64_t, n int64_t (0 is bound as NULL), t const
  * char *, b const struct buf * (may be NULL). Texts are borrowed until db_end. */
 sqlite3_stmt *db_query(struct store *s, enum sql which, const char *types, ...);
-/* Advance a statement. Return true if it has a row, and false if q is NULL. */
+/* Advance a statement. Return true if the statement has a row, and false if q is NULL. */
 bool db_row(struct store *s, sqlite3_stmt *q);
 void db_end(sqlite3_stmt *q); /* end a statement; NULL is allowed */
 /* Return column i of the statement's row as an integer. */

@@ -2,8 +2,8 @@
  *
  * The longest match at the leftmost position is used. A table of first bytes skips ordinary text at
  * some hundred MB/s. A trie checks each candidate. Strip flags extend a match over adjacent white
- * space. A "single word" token matches only if no letter or digit, as Hugging Face defines them, is
- * next to it. */
+ * space. A "single word" token matches only if the characters next to it are not letters or digits
+ * as Hugging Face defines them. */
 #include "token_impl.h"
 
 #include <stdlib.h>

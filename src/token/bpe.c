@@ -76,7 +76,7 @@ static int bpe_build(struct tokenizer *t, struct err *e)
     return 0;
 }
 
-/* Return true if a word that is a piece needs no merging. Relaxed order is enough, because a thread
+/* Return true if a word that is a piece is not merged. Relaxed order is enough, because a thread
  * that reads an old mark merely merges once more. */
 static bool is_whole(const struct encoder *en, uint32_t id)
 {

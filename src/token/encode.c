@@ -18,7 +18,7 @@ bool encoder_emit(struct encoder *en, int32_t id)
     return vec_push(en->out, id);
 }
 
-/* Emit the pieces of single bytes. All of them exist. */
+/* Emit the pieces of single bytes, which all exist. */
 static bool emit_bytes(struct encoder *en, const char *p, size_t n)
 {
     for (size_t i = 0; i < n; i++)

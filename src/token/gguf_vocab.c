@@ -37,8 +37,8 @@ static int32_t id_field(const struct vocab_file *f, const char *name, int64_t fa
 
 /* ---- tables ---- */
 
-/* Read the pieces. Lists of scores and types are optional. A type out of range makes the piece
- * unused. */
+/* Read the pieces. Lists of scores and types are optional. A piece with a type that is out of range
+ * is unused. */
 static int read_pieces(struct vocab_file *f)
 {
     const struct meta *tokens = field(f, "tokens"), *score = field(f, "scores"),
@@ -142,7 +142,7 @@ static int read_llama(struct vocab_file *f)
     return rc;
 }
 
-/* Return true if the family's files add a separator without a key for it. */
+/* Return true if the family's files add a separator but have no key for the separator. */
 static bool family_has_separator(const char *pre)
 {
     static const char *const family[] = {"jina-v1-en", "jina-v2-code", "roberta-bpe"};

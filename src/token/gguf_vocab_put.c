@@ -139,8 +139,8 @@ static int put_id(struct checkpoint *out, const char *name, int64_t id, struct e
     return id < 0 ? 0 : checkpoint_add_u32(out, key, (uint32_t)id, e);
 }
 
-/* Add the ids that end a generation. GGUF has keys for two of these ids in addition to EOS; the
- * list eos_token_ids has all of them. */
+/* Add the ids that end a generation. GGUF has keys for two of these ids in addition to EOS. The
+ * list eos_token_ids has all ids. */
 static int put_ends(struct checkpoint *out, const struct tokenizer *t, struct err *e)
 {
     static const char *const other[] = {"eot_token_id", "eom_token_id"};

@@ -143,7 +143,7 @@ static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
 
 /* ---- added tokens ---- */
 
-/* Return the flags of an added token, which describe the text around it. */
+/* Return the flags that describe the text around an added token. */
 static int match_flags(const struct json *j)
 {
     return (json_bool(json_field(j, "lstrip"), false) ? MATCH_LSTRIP : 0) |
@@ -295,8 +295,7 @@ static void settle_bos(struct tokenizer *t, const struct json *config)
     }
 }
 
-/* Append EOS if the configuration requires it. add_eos_token appends EOS if the post-processor does
- * not. */
+/* Append EOS if add_eos_token is set and the post-processor does not append EOS. */
 static void settle_eos(struct tokenizer *t, const struct json *config)
 {
     if (t->eos < 0 || !json_bool(json_field(config, "add_eos_token"), false)) return;

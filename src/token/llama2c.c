@@ -3,7 +3,7 @@
  *
  * The file was exported from a SentencePiece BPE model. Id 0 is the unknown token, id 1 is BOS, and
  * id 2 is EOS (spelled "\n<s>\n"). Ids 3 to 258 are bytes. The file contains a space for each "▁".
- * This reader restores the "▁". */
+ * The reader restores the "▁". */
 #include "token_impl.h"
 
 #include <string.h>

@@ -136,7 +136,7 @@ static size_t least_child(const uint64_t *h, size_t n, size_t first)
     return least;
 }
 
-/* Move the key at i down to its place. */
+/* Move the key at i down to its correct place in the heap. */
 static void heap_down(uint64_t *h, size_t n, size_t i)
 {
     uint64_t key = h[i];

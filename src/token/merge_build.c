@@ -1,9 +1,8 @@
 /* merge_build.c - the table of merging pairs, from a vocabulary's list or from its pieces.
  *
  * tiktoken and SentencePiece store no pairs. Two neighbours merge if their joined text is a piece.
- * The pair with the lowest id or the highest score merges first. The table of pairs is made once,
- * when the tokenizer is opened, by trying every cut of every piece. Encoding then compares no
- * text. */
+ * The pair with the lowest id or the highest score merges first. The table of pairs is made when
+ * the tokenizer is opened, by trying every cut of every piece. Encoding then compares no text. */
 #include "token_impl.h"
 
 #include <stdlib.h>

@@ -101,7 +101,7 @@ static bool norm_strip(const struct norm_step *s, const char *p, size_t n, struc
 /* ---- replacing ---- */
 
 /* Replace the matches in valid UTF-8. After an empty match the search continues one character
- * later, so that it ends. */
+ * later, so that the loop ends. */
 static void replace_in_valid(const struct norm_step *s, struct regex_work *w, const char *p,
                              size_t n, struct buf *out)
 {

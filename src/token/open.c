@@ -74,7 +74,7 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
                    path);
 }
 
-/* Find the first *.tiktoken in a folder. Return false if there is no such file. */
+/* Find the first *.tiktoken in a folder. Return false if the folder has no *.tiktoken. */
 static bool find_rank_file(const char *dir, char *path, size_t n)
 {
     struct buf names = {0};
@@ -121,7 +121,7 @@ static int read_llama2c(struct tokenizer *t, const struct checkpoint *c, struct 
                    checkpoint_path(c));
 }
 
-/* Mark the end tokens of a folder's configuration in addition to those of its tokenizer. */
+/* Also mark the end tokens of a folder's configuration. */
 int tokenizer_read(struct tokenizer *t, const struct checkpoint *c, struct err *e)
 {
     switch (checkpoint_kind(c)) {

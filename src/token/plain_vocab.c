@@ -114,7 +114,7 @@ static int read_bert(struct tokenizer *t, const char *path, struct err *e)
     return tokenizer_add_bert_words(t, e);
 }
 
-/* Read one of the two forms. The file's extension distinguishes them. */
+/* Read a plain vocabulary. The file's extension determines its form. */
 int plain_vocab_read(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     char dir[4096];

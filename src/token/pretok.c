@@ -14,7 +14,7 @@
 
 enum family_flag {
     FAMILY_WHOLE = 1,      /* merges are ignored for a word that is a piece (ignore_merges) */
-    FAMILY_BOS = 2,        /* BOS is added if the file does not disable it */
+    FAMILY_BOS = 2,        /* BOS is added unless the file disables BOS */
     FAMILY_SPACE_MARK = 4, /* spaces are spelled "▁", pieces are in plain UTF-8 */
     FAMILY_NEWLINES = 8,   /* merges are ignored for a word of line feeds that is a piece */
 };

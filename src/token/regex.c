@@ -103,8 +103,7 @@ static int translate_escape(struct regex_reader *r, struct buf *out, bool in_cla
 
 static int translate_class(struct regex_reader *r, struct buf *out);
 
-/* Translate a class inside a class. A positive inner class forms a union with the items next to
- * it. */
+/* Translate a class inside a class. A positive inner class forms a union with adjacent items. */
 static int translate_inner_class(struct regex_reader *r, struct buf *items)
 {
     if (r->i + 1 < r->n && r->p[r->i + 1] == ':') { /* [:alpha:] */
@@ -286,7 +285,7 @@ bool regex_work_failed(const struct regex_work *w)
     return w->failed;
 }
 
-/* Return the end of the match after an exceeded limit. The end is at a character boundary. */
+/* Return the end of the match after an exceeded limit. The result is at a character boundary. */
 static size_t stretch_end(const char *p, size_t n, size_t from)
 {
     if (n - from <= STRETCH_BYTES) return n;

@@ -138,7 +138,7 @@ static int read_trainer(struct sentencepiece_reader *m, struct wire w, struct er
     return more == 0 ? 0 : malformed(e, "trainer_spec", n_all, w.n);
 }
 
-/* Read the normalizer's options. Absent fields keep SentencePiece's defaults. */
+/* Read the normalizer's options. Options of absent fields keep SentencePiece's defaults. */
 static int read_normalizer(struct sentencepiece_reader *m, struct wire w, struct err *e)
 {
     const size_t n_all = w.n;
@@ -195,7 +195,7 @@ static bool keep_user_pieces(struct norm_step *s, const struct tokenizer *t)
     return ok;
 }
 
-/* Set the options of the tokenizer from those of the file. */
+/* Set the options of the tokenizer from the options of the file. */
 static int apply(struct sentencepiece_reader *m, struct err *e)
 {
     struct tokenizer *t = m->t;

@@ -2,11 +2,11 @@
  * list of merges.
  *
  * The symbols are characters. Pairs are derived from scores or from the list (merge_build.c).
- * Characters that occur only inside pieces get symbol numbers beyond the vocabulary, because a
- * merge may use them. A text has no words, because "▁" is an ordinary character. A text is split
- * before each "▁" that no merge joins to the previous character, which does not change the result.
- * The split replaces one merge over megabytes by many merges over few symbols, which is 12 times as
- * fast on English text. */
+ * Characters that occur only inside pieces get symbol numbers beyond the vocabulary, because merges
+ * may use these characters. A text has no words, because "▁" is an ordinary character. A text is
+ * split before each "▁" that no merge joins to the previous character, which does not change the
+ * result. The split replaces one merge over megabytes by many merges over few symbols, which is 12
+ * times as fast on English text. */
 #include "token_impl.h"
 #include "base/cancel.h"
 #include "base/utf8.h"
@@ -263,7 +263,7 @@ static bool encode_chunk(struct encoder *en, const struct spm *m, const char *p,
 }
 
 /* Return the length of the part of p[0, n) that may be encoded alone. The part ends before a "▁"
- * that no merge joins to the text before it. */
+ * that no merge joins to the previous text. */
 static size_t chunk_len(const struct spm *m, const char *p, size_t n)
 {
     for (size_t i = 1; i < n;) {

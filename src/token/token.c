@@ -111,7 +111,8 @@ static int byte_piece(const struct piece *p)
     return hi < 0 || lo < 0 ? -1 : hi * 16 + lo;
 }
 
-/* Set the bytes of a piece: each "▁" becomes a blank. The result is never longer than the text. */
+/* Set the bytes of a piece to its text, with a blank for each "▁". The result is never longer than
+ * the text. */
 static bool marks_to_spaces(struct arena *a, struct piece *p)
 {
     char *out = arena_text(a, p->text, p->n_text);
@@ -178,8 +179,8 @@ static bool word_to_bytes(const struct tokenizer *t, struct arena *a, struct pie
     return true;
 }
 
-/* Set the bytes of an added token that merging also produces. These bytes are the bytes of the
- * vocabulary's piece. */
+/* Set the bytes of an added token that merging also produces. They are the bytes of the piece in
+ * the vocabulary. */
 static bool listed_to_bytes(struct tokenizer *t, struct piece *p)
 {
     if (!alphabet_to_bytes(&t->arena, p)) return false;

@@ -5,8 +5,8 @@
  *   tokenizer_finish   derives: bytes of each piece, look-up maps, matchers, the kind's own tables
  *   tokenizer_encode   added tokens -> normalize -> pre-tokenize -> kind->encode -> ids
  *
- * All threads share a struct tokenizer. It is constant after tokenizer_finish, except for the flags
- * `whole` of bpe.c. The state of one call of tokenizer_encode is in a struct encoder. */
+ * All threads share a struct tokenizer. A tokenizer is constant after tokenizer_finish, except for
+ * the flags `whole` of bpe.c. The state of one call of tokenizer_encode is in a struct encoder. */
 #ifndef QUOTH_TOKEN_IMPL_H
 #define QUOTH_TOKEN_IMPL_H
 
@@ -72,7 +72,7 @@ struct token_options {
     bool raw_bytes;     /* true: pieces are bytes (tiktoken) */
     bool space_mark;    /* true: "▁" in a piece is a space */
     bool byte_fallback; /* true: characters without a piece become <0xXX> pieces */
-    bool fuse_unk;      /* true: a run of unknown characters gives one unknown token */
+    bool fuse_unk;      /* true: a run of unknown characters becomes one unknown token */
     bool ignore_merges; /* true: a word that is a piece is not merged */
     bool newline_words; /* true: a piece of only line feeds is not merged (gemma 4) */
     /* true: there is no merge list; a pair merges if its text is a piece, lowest id first
@@ -80,7 +80,7 @@ struct token_options {
     bool merges_by_rank;
     /* true: there is no merge list; the pair of the highest score merges first (SentencePiece) */
     bool merges_by_score;
-    bool match_all;       /* unigram, true: the lattice includes control pieces (Hugging Face) */
+    bool match_all;       /* true: unigram lattices include control pieces (Hugging Face) */
     bool drop_lead_space; /* true: decode omits a leading space of the first token */
     bool drop_mark_only;  /* true: drop_lead_space applies to "▁", not to " " */
     bool join_pieces;     /* true: decoding puts a space between tokens; for a file without a
@@ -196,8 +196,8 @@ enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };                              /* flags 
 enum { SP_PREFIX = 1, SP_TRIM = 2, SP_ESCAPE = 4, SP_KEEP = 8 };
 norm_fn norm_bert, norm_sentencepiece, norm_replace, norm_prepend;
 enum { NORM_STEPS_MAX = 256 };
-/* Append a step and return it. NULL if memory is exhausted or there are too many steps. The result
- * is borrowed until the next append. */
+/* Append a step and return the step. NULL if memory is exhausted or there are too many steps. The
+ * result is borrowed until the next append. */
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run);
 /* Run all steps on p[0, n). seam: true if p continues other text, so that no step prepends text. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
@@ -352,7 +352,7 @@ struct tokenizer {
     struct strmap find;            /* map of spellings to ids */
     int32_t byte_id[256];          /* id of the piece of a single byte; -1 if none */
     const struct token_kind *kind; /* functions of the kind, static */
-    void *model;                   /* tables of the kind, owned by it */
+    void *model;                   /* tables of the kind, owned by the kind */
     struct token_options opt;
     VEC(struct merge_text) merge; /* merges of the file; tokenizer_finish releases them */
     VEC(struct norm_step) norm;
@@ -463,7 +463,7 @@ void hf_steps_decoder(struct tokenizer *t, const struct json *j);
  * of json_read_file and tokenizer_put. */
 int hf_config_read(struct tokenizer *t, const char *dir, struct err *e);
 /* Set *id to the id of a token that tokenizer_config.json in `dir` names, such as "pad_token".
- * Set *id to -1 if no such token exists. Errors are those of json_read_file. */
+ * Set *id to -1 if no file names the token. Errors are those of json_read_file. */
 int hf_token_id(const struct tokenizer *t, const char *dir, const char *name, int32_t *id,
                 struct err *e);
 /* Read a file like hf_json_read. Errors are those of tokenizer_open. */

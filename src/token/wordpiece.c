@@ -34,7 +34,7 @@ static bool strip_prefix(const char *prefix, const char **p, uint32_t *n)
 }
 
 /* Set the text that a piece matches at the head of a word or inside a word. Return false if the
- * piece never occurs there. */
+ * piece never occurs at the requested place. */
 static bool key_of(const struct tokenizer *t, size_t id, bool head, struct trie_key *key)
 {
     const struct piece *p = &t->piece[id];
