@@ -17,8 +17,8 @@
 enum { N_SEQ = 6, POS_MAX = 1216, D_MAX = 256, HEAD_MAX = 16, ROW_MAX = 128, LEVEL_MAX = 32 };
 enum { REACH_MAX = 50 };
 
-/* A sequence of a step. It has its number of positions, of rows in this step, of positions on pages
- * of the previous sequence, and of positions of its source. */
+/* A sequence of a step. The fields are the numbers of positions, of rows in this step, of positions
+ * on pages of the previous sequence, and of positions of its source. */
 static const struct {
     int len, n_row, shared, source;
 } plan[N_SEQ] = {
@@ -96,7 +96,8 @@ static void read_back(struct scene *s, int seq, int pos, int head)
     }
 }
 
-/* Return the largest relative error of a type. For q8 it is relative to the row's largest value. */
+/* Return the largest relative error of a type. The error of q8 is relative to the row's largest
+ * value. */
 static double type_error(enum kv_type t)
 {
     static const double e[KV_TYPE_COUNT] = {[KV_F16] = 0x1p-11,
@@ -297,7 +298,7 @@ static void exact(const struct scene *s, int seq, int pos, int head, int to, con
         for (int d = 0; d < a->d_v; d++) y[d] += p[i] / sum * s->hv[at_v(s, seq, i, group) + d];
 }
 
-/* Return the end of the positions that a row sees in a sequence of n positions. */
+/* Return the end of the positions to which a row attends in a sequence of n positions. */
 static int end_of(const struct attn_spec *a, int pos, int n)
 {
     return a->n_later < n - pos - 1 ? pos + 1 + a->n_later : n;
@@ -366,7 +367,7 @@ static void run(const struct scene *s, struct backend *b, float *y, const float 
     b->op->attn(b, y, q, &s->kv, &s->batch, &s->spec);
 }
 
-/* Compute every row alone, with K and V up to the last position that it sees. */
+/* Compute every row alone, with K and V up to the last position to which it attends. */
 static bool alone_is_same(struct scene *s, struct backend *b, float *y)
 {
     const struct attn_spec *a = &s->spec;
@@ -412,7 +413,7 @@ static void compare_stored(struct scene *s)
                 ok &= is_close(s->kv.type, s->k + k, s->hk + k, s->spec.d_k);
                 ok &= is_close(s->kv.type, s->v + v, s->hv + v, s->spec.d_v);
             }
-    if (!ok) failed(s, "what the pages hold is not what was put", 0);
+    if (!ok) failed(s, "the content of the pages differs from the stored values", 0);
 }
 
 /* Check a scene. The bound is 1e-5, because scores are chains of up to 256 roundings and values are

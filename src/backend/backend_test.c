@@ -228,7 +228,8 @@ static void add_seq(struct batch *b, int pos0, int n, int source)
     b->row0[b->n_seq] = b->n_row, b->kv_len[s] = pos0 + n, b->source[s] = source;
 }
 
-/* Goal: sources come last, as a whole and without results. Views have the rows of their part. */
+/* Goal: sources are after all other sequences, whole and without results. Views have the rows of
+ * their part. */
 TEST(a_batch_of_sources_and_targets_is_checked_and_divided)
 {
     const struct batch_limits l = {

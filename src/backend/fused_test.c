@@ -28,7 +28,7 @@ struct layer {
     float *norm, *head_norm, *cos, *sin;
     uint8_t *rows[7];
     float *bias[7];
-    int32_t *order[7]; /* owned; NULL: none, or that of another matrix */
+    int32_t *order[7]; /* owned; NULL: no order, or the order of another matrix */
     struct kv_layer kv;
     int32_t pos[ROWS_MAX], slot[ROWS_MAX];
     const struct shape *shape;
@@ -42,7 +42,7 @@ static float *random_f32(int64_t n, uint64_t *rng)
     return x;
 }
 
-/* Return the order of matrix i's inputs: that of an earlier matrix, or a random one. */
+/* Return the order of matrix i's inputs: the order of an earlier matrix, or a random order. */
 static const int32_t *order_of(struct layer *l, int i, int k, uint64_t *rng)
 {
     const int number = l->shape->order[i];
@@ -249,7 +249,7 @@ TEST(fused_ops_give_the_bits_of_plain_ones)
             return;
         }
         l.curve = i % 2 ? CURVE_gelu_tanh : CURVE_silu;
-        /* the sample has every second number of rows, in turns */
+        /* the sample has every second number of rows, alternately */
         for (size_t n = test_long() ? 0 : i % 2; n < sizeof n_row / sizeof n_row[0];
              n += test_long() ? 1 : 2)
             compare(&l, all[i].name, n_row[n], &rng);

@@ -1,5 +1,5 @@
 /* rows_test.c - goal: ops on rows and residual streams equal their formulas in double. Method:
- * random rows of a length that is no multiple of a vector. */
+ * random rows of a length that is not a multiple of a vector. */
 #include "../../tests/unit.h"
 
 #include "backend_impl.h"

@@ -1,7 +1,7 @@
 /* beam_test.c - goal: with every pool, beam search returns the answers of transformers. best_of
  * returns the same answers as a computation and ranking of all choices. Method: golden answers
- * (tests/golden/make_beam.py), with room for all requests, with room for few, and with forced
- * preemption. */
+ * (tests/golden/make_beam.py), with room for all requests, with room for few requests, and with
+ * forced preemption. */
 #include "../../tests/unit.h"
 
 #include "base/os.h"
@@ -83,7 +83,7 @@ static bool close_to(float a, float b)
     return fabsf(a - b) <= 1e-4f * (1 + fabsf(b));
 }
 
-/* Check the sequences against the golden ones, with the stop token at the end. */
+/* Compare the sequences with the golden sequences, with the stop token at the end. */
 static void check_beams(const struct beam_case *c, struct queue *q)
 {
     static struct transcript t[16];

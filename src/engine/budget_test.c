@@ -1,7 +1,7 @@
-/* Goal: prompts do not slow down decodes beyond the target and still make progress. This holds on
- * any machine, also if its speed changes. Method: a machine whose step time is a known function of
- * the step, with noise and hiccups. The engine's loop runs 8 sequences that decode, then a prompt
- * of 16 k tokens arrives. */
+/* Goal: prompts do not slow down decodes beyond the target and still make progress. The goal
+ * applies to any machine, also if its speed changes. Method: a machine whose step time is a known
+ * function of the step, with noise and hiccups. The engine's loop runs 8 sequences that decode,
+ * then a prompt of 16 k tokens arrives. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -75,7 +75,7 @@ struct course {
     double us, rate; /* total time, and rate relative to the prompt alone */
 };
 
-static int n_prompt = 1; /* number of waiting prompts; only the first one is computed */
+static int n_prompt = 1; /* number of waiting prompts; only the first prompt is computed */
 
 /* Run a prompt next to n_seq sequences that decode at 1 k. `slow` is a factor on times from step
  * `slow_from` on. */
@@ -156,7 +156,7 @@ TEST(hiccups_do_not_change_the_pace)
     EXPECT(late <= course.n_step * 2 / 100);
 }
 
-/* The limit is in milliseconds, and the machine suddenly becomes three times slower. */
+/* Use a limit in milliseconds, and a machine that suddenly becomes three times slower. */
 TEST(a_sudden_slowdown_is_followed_within_a_few_steps)
 {
     struct budget_options o = {.target_us = 600000};
@@ -183,7 +183,7 @@ TEST(nothing_is_known_at_first)
     struct step_load none = {0}, one = decodes(1, 0);
     EXPECT_INT(budget_rows(&b, &none, 0, 0, 512), 512); /* no sequence decodes: no limit */
     int n = budget_rows(&b, &one, 0, 0, 512);
-    EXPECT_INT(n, 0);            /* a step without prompts must be observed first */
+    EXPECT_INT(n, 0);            /* the budget must observe a step without prompts first */
     budget_observe(&b, &one, 0); /* an observation of 0 us: a clock that does not advance */
     budget_observe(&b, &none, 100);
     EXPECT(budget_us(&b, &one) == 0);
@@ -221,8 +221,8 @@ TEST(without_a_target_prompts_get_all_rows)
     }
 }
 
-/* Steps of a model that take 1 ms may take 10 ms with prompts: as fast for a reader, and prompts
- * progress. */
+/* Steps of 1 ms may take 10 ms with prompts. The difference is too small for a reader, and prompts
+ * make progress. */
 TEST(small_models_need_not_hurry)
 {
     double rate[2];

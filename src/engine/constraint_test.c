@@ -1,6 +1,6 @@
-/* constraint_test.c - goal: a sequence's tokens are those that its constraint allows, also in
- * beams, if min_tokens forbids the end, and if the constraint fails. Method: scripts
- * (script_test.h) over the fake model. sim_test.c has the rest. */
+/* constraint_test.c - goal: the constraint of a sequence allows all its tokens, also in beams, if
+ * min_tokens forbids the end, and if the constraint fails. Method: scripts (script_test.h) over the
+ * fake model. sim_test.c tests constraints under load. */
 #include "../../tests/unit.h"
 
 #include "script_test.h"
@@ -100,7 +100,7 @@ TEST(beams_follow_their_constraint)
         scripted_run(&s, r, &b);
         n_differ += !script_allows(seed, b.token[0], b.n[0]);
     }
-    EXPECT(n_differ > 20); /* otherwise the scripts constrain nothing */
+    EXPECT(n_differ > 20); /* the scripts restrict the tokens */
     scripted_close(&s);
 }
 

@@ -10,7 +10,7 @@ enum { N_SEQ = 16, N_ROW = 32, LONG = 900, SHORT = 12, MANY = 64 };
 struct crowd {
     struct slow_rig r;
     int n_step, first[40],
-        /* number of steps up to the first token of request i, and up to its last one; 0 if
+        /* numbers of steps up to the first token of request i, and up to its last token; 0 if
          * pending */
         done[40];
 };
@@ -61,8 +61,8 @@ static void crowd_steps(struct crowd *c, int n)
     }
 }
 
-/* Run a long prompt while short ones arrive. Return the number of steps until the last short prompt
- * has its first token. */
+/* Run a long prompt while short prompts arrive. Return the number of steps until the last short
+ * prompt has its first token. */
 static int wait_beside_a_prompt(const char *scheduler, uint64_t other, int n_short)
 {
     static struct crowd c;
@@ -127,7 +127,7 @@ TEST(a_request_of_many_choices_starves_no_other)
     beside_many_choices(2);
 }
 
-/* A flooding holder has all places and a long queue. Another holder submits rarely. */
+/* A holder with many requests has all places and a long queue. Another holder submits rarely. */
 TEST(a_small_holder_waits_few_steps_beside_a_flood)
 {
     static struct crowd c;
@@ -151,7 +151,7 @@ TEST(a_small_holder_waits_few_steps_beside_a_flood)
     slow_close(&c.r);
 }
 
-/* Two flooding holders settle at equal places: displacement ends. */
+/* Two holders with many requests reach equal numbers of places, and displacement ends. */
 TEST(two_floods_share_places_without_displacing_each_other)
 {
     static struct crowd c;
@@ -287,8 +287,8 @@ TEST(a_policy_without_holders_divides_no_step)
     slow_close(&c.r);
 }
 
-/* Long prompts of a flood fill the step's time; a short prompt of another holder is not divided for
- * them. */
+/* Long prompts of one holder fill the step's time. A short prompt of another holder is still not
+ * divided. */
 TEST(a_short_prompt_is_not_cut_beside_long_ones)
 {
     static struct crowd c;

@@ -47,7 +47,7 @@ struct client {
     struct seq seq;
     struct group group;
     struct request request;
-    int calls; /* number of calls for one mask, less 1 */
+    int calls; /* number of calls for one mask, minus 1 */
     struct costly c;
     uint32_t mask[1];
     atomic_int n_call;
@@ -156,7 +156,7 @@ TEST(deferred_work_is_shared_by_holders)
     }
 }
 
-/* Turns of holders that come and go are removed. */
+/* Turns of holders without further jobs are removed. */
 TEST(deferred_turns_of_many_holders)
 {
     static struct client k[4];
@@ -173,7 +173,7 @@ TEST(deferred_turns_of_many_holders)
     clear(k, 4);
 }
 
-/* An endless stream of cheap jobs does not keep an expensive job waiting. */
+/* An expensive job does not wait forever for a continuous sequence of cheap jobs. */
 TEST(deferred_jobs_age)
 {
     static struct client costly, cheap[2];

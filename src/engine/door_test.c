@@ -1,7 +1,7 @@
 /* door_test.c - goal: a holder that uses at most its share gets a place and memory next to any
- * flood of another holder. A refused request gets one event, and is not counted later. Method: an
- * engine over an executor without a model, stepped by hand; then threads that submit while it
- * runs. */
+ * number of requests of another holder. A refused request gets one event, and is not counted later.
+ * Method: an engine over an executor without a model, stepped by hand; then threads that submit
+ * while it runs. */
 #include "rig_test.h"
 
 #include "../../tests/unit.h"
@@ -98,7 +98,7 @@ TEST(a_door_with_violated_invariants_is_reported)
     atomic_store(&g->door.state, DOOR_INSIDE);
     EXPECT(door_check(d, 0));
     atomic_store(&g->door.state, DOOR_QUEUED);
-    d->newest = g->door.older; /* one group is missing in the list */
+    d->newest = g->door.older; /* the list lacks one group */
     EXPECT(engine_check(r.engine));
     d->newest = g;
     slow_run(&r);
@@ -107,7 +107,7 @@ TEST(a_door_with_violated_invariants_is_reported)
     slow_close(&r);
 }
 
-/* Between its refusal and the step that ends it, a request may be the first one to schedule. */
+/* Between its refusal and the step that ends it, a request may be the first request to schedule. */
 TEST(a_refused_request_is_not_scheduled)
 {
     static struct slow_rig r;
@@ -159,7 +159,7 @@ TEST(a_small_holder_gets_memory_beside_a_flood)
     EXPECT_INT(rc, ERR_BUSY);
     EXPECT(strstr(e.text, "MiB") && n > 2);
     test_note("%d of %lld bytes", n, (long long)door_bytes(&r.engine->door) / n);
-    /* the holder leaves some memory to others */
+    /* the holder leaves some memory for other holders */
     EXPECT(door_bytes(&r.engine->door) <= LIMIT - LIMIT / 8);
     const struct shape more = {.holder = 2, .n_prompt = 50, .n = 8, .max_tokens = 30};
     for (int i = 20; i < 23; i++) NEED_OK(submit(&r, i, &more, &e), &e);
@@ -223,7 +223,7 @@ static void *flooder_run(void *arg)
     return NULL;
 }
 
-/* The reported maximum of one request is available if there is no other. */
+/* The reported maximum of one request is available if there is no other request. */
 TEST(an_idle_door_gives_a_request_the_most_of_answers)
 {
     struct door d;

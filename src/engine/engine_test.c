@@ -1,6 +1,6 @@
-/* engine_test.c - goal: each of many concurrent requests gets the answer that it gets alone.
- * Nothing leaks. A decode step allocates nothing. Method: the golden models under a hand-stepped
- * engine, with known greedy continuations. */
+/* engine_test.c - goal: each of many concurrent requests gets the answer that it gets alone. No
+ * page and no memory leaks. A decode step allocates nothing. Method: the golden models under a
+ * hand-stepped engine, with known greedy continuations. */
 #include "../../tests/unit.h"
 
 #include "base/os.h"
@@ -438,7 +438,7 @@ TEST(requests_hold_so_much_memory_at_most)
     queue_close(q);
 }
 
-/* Method: compare with the reference logits, which are those of positions 4, 9, 14 ... */
+/* Method: compare with the reference logits, which are for positions 4, 9, 14 ... */
 TEST(prompt_logprobs_equal_log_softmax_of_the_scores)
 {
     if (!repo_path("tests/golden/qwen2")) SKIP("tests/golden is not here");

@@ -1,5 +1,5 @@
 /* fake_test.c - goal: engine tests immediately detect that a sequence reads K and V of another
- * sequence. See fake_test.h. */
+ * sequence (fake_test.h). */
 #include "fake_test.h"
 
 #include "base/check.h"
@@ -78,7 +78,7 @@ static void check_source(struct fake *f, const struct batch *b, int s)
     for (int p = 0; p < n; p++) h = fake_mix(h, cell_at(f, b, s, p)->token);
     for (int p = 0; p < n; p++)
         if (cell_at(f, b, s, p)->prefix != fake_mix(h, p))
-            f->wrong = "a page of a source is of another text";
+            f->wrong = "a page of a source has another text";
 }
 
 static bool is_long_row(const struct batch *b, int row)
@@ -97,14 +97,14 @@ static uint64_t read_prefix(struct fake *f, const struct batch *b, int s, int ro
     for (int p = fake_first_visible(f, pos); p <= pos; p++) {
         const struct fake_cell *c = cell_at(f, b, s, p);
         if (!c) {
-            f->wrong = "a row sees a hole";
+            f->wrong = "a row attends to a hole";
             return 0;
         }
         if (c->pos != p) f->wrong = "a slot holds another position";
-        if (c->is_long != is_long_row(b, row)) f->wrong = "a row sees a key of another rope";
-        if (before && p > source && /* check_source has compared those of the source */
+        if (c->is_long != is_long_row(b, row)) f->wrong = "a row attends to a key of another rope";
+        if (before && p > source && /* check_source has compared the cells of the source */
             c->prefix != fake_mix(before->prefix, c->token))
-            f->wrong = "a page follows another one than its own";
+            f->wrong = "a page follows a page of another prefix";
         h = fake_mix(h, c->token);
         before = c;
     }
@@ -126,7 +126,7 @@ static void write_row(struct fake *f, const struct batch *b, int s, int row)
     const struct fake_cell *before =
         pos > fake_first_visible(f, pos) ? cell_at(f, b, s, pos - 1) : NULL;
     if (page_refs(f->pages, b->slot[row] / f->page_rows) != 1)
-        f->wrong = "a page is written that others hold";
+        f->wrong = "a row writes to a page of other holders";
     if (pos < source_of(f, b, s)) {
         write_source(f, b, s, row);
         return;
@@ -155,13 +155,14 @@ static void go_on(struct fake *f, const struct batch *b, int s)
 {
     struct fake_state x = {0, 1};
     if (b->state_in[s] >= 0) x = f->state[b->state_in[s]];
-    if (x.n_token != b->pos[b->row0[s]]) f->wrong = "a state is not that of the tokens before";
+    if (x.n_token != b->pos[b->row0[s]])
+        f->wrong = "a state differs from the state of the previous tokens";
     for (int row = b->row0[s]; row < b->row0[s + 1]; row++) {
         int32_t to = b->state_out[row];
         x = (struct fake_state){x.n_token + 1, fake_mix(x.hash, b->token[row])};
         f->behind[row] = x.hash;
         if (to < 0) continue;
-        if (page_refs(f->states, to) != 1) f->wrong = "a state is written that others hold";
+        if (page_refs(f->states, to) != 1) f->wrong = "a row writes a state of other holders";
         f->state[to] = x;
     }
 }

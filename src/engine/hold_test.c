@@ -126,9 +126,9 @@ static const struct shape plain = {
 
 /* ---- two lists of divisors (LongRoPE) ---- */
 
-/* Goal: a text is computed again once, after its length exceeds the short list's. 30 tokens grow to
- * 50: rows 0 to 39 have the short list, then rows 0 to 48 the long one. The length that a client
- * allows has no effect. */
+/* Goal: a text is computed again once, after its length exceeds the length of the short list. 30
+ * tokens grow to 50: rows 0 to 39 have the short list, then rows 0 to 48 have the long list. The
+ * maximum length that a client allows has no effect. */
 TEST(a_text_that_outgrows_the_short_list_is_computed_again_once)
 {
     for (int n_draft = 0; n_draft < 8; n_draft += 7)
@@ -155,7 +155,7 @@ TEST(a_text_that_outgrows_the_short_list_is_computed_again_once)
         }
 }
 
-/* Goal: texts share pages only with texts of the same list. */
+/* Goal: texts share pages only with texts of the same list of divisors. */
 TEST(a_long_text_finds_pages_of_long_texts_only)
 {
     static const struct {
@@ -277,7 +277,7 @@ TEST(pages_behind_the_window_are_free)
 /* ---- order ---- */
 
 /* Return the number of steps until a running long prompt is answered. Short prompts, one for each
- * finished one, take all rows of a step and rank before it. */
+ * finished short prompt, take all rows of a step and rank before the long prompt. */
 static int steps_behind_short_ones(const char *policy, int n_step)
 {
     struct shape s = plain;
@@ -322,7 +322,8 @@ TEST(what_the_cache_has_is_not_paid_for_in_advance)
     s.policy = "fair", s.n_row = 16;
     rig_open(&r, &s);
     answer(&r, make(&r, 400, 1));
-    struct request *other = make(&r, 60, 1); /* so short that the other request gets no rows */
+    struct request *other = make(&r, 60, 1); /* prompts of this length leave no rows for the other
+                                              * request */
     other->prompt.v[0] = 31;
     NEED_OK(engine_submit(r.en, other, &e), &e);
     NEED_OK(engine_submit(r.en, make(&r, 400, 1), &e), &e);

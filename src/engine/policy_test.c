@@ -1,6 +1,6 @@
-/* Goal: every policy orders as its file describes and allocates nothing after it was opened. No
- * entity starves under any policy.
- * Method: entities by hand and by a seeded generator, without an engine. */
+/* Goal: every policy has the order that its file describes, and allocates no memory after its
+ * opening. No entity starves under any policy. Method: entities by hand and by a seeded generator,
+ * without an engine. */
 #include "policy_impl.h"
 
 #include "base/rng.h"
@@ -211,7 +211,7 @@ TEST(mlfq_joins_by_prompt_and_goes_down_by_quantum)
         if (n == 24 || n == 24 + 128 || n == 24 + 128 + 256 || n == 24 + 128 + 256 + 512) want++;
         EXPECT_INT(policy_rank(p, &se, 0), want);
     }
-    /* displaced: the 1040 recomputed rows are free, later rows are charged */
+    /* displaced: the 1040 recomputed rows are not charged, later rows are charged */
     se.n_left = 1041;
     policy_preempted(p, &se, 0);
     policy_admitted(p, &se, 0);
@@ -310,7 +310,7 @@ TEST(fair_promotes_an_overdue_turn_if_nothing_of_its_share_runs)
     other.holder = 2;
     policy_arrive(p, &other, 1900000);
     policy_served(p, &flood[0], 1, 1, 60000000, 0);
-    int64_t now = 2000000; /* the flood waited for 2 s, the bound is 1 s */
+    int64_t now = 2000000; /* the entities of the first holder waited for 2 s, the bound is 1 s */
     EXPECT(policy_rank(p, &flood[0], now) < policy_rank(p, &other, now));
     policy_admitted(p, &flood[0], now);
     EXPECT(policy_rank(p, &flood[0], now) < policy_rank(p, &other, now));
@@ -336,7 +336,7 @@ TEST(fair_charges_a_prompt_when_it_is_admitted)
     char order[7] = "";
     for (int i = 0; i < 6; i++) {
         se[i] = make_entity((uint64_t)i + 1, i < 4 ? 500 : 400);
-        /* four entities of a flooding key, then two of another key */
+        /* four entities of one key, then two entities of another key */
         se[i].holder = i < 4 ? 1 : 2;
         at[i] = &se[i];
         policy_arrive(p, &se[i], 0);
@@ -447,7 +447,7 @@ TEST(fair_has_room_for_any_number_of_holders)
     enum { N = 3000 };
     static struct sched_entity se[N];
     for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < N; i++) { /* more active holders than the table holds */
+        for (int i = 0; i < N; i++) { /* more active holders than places in the table */
             se[i] = make_entity((uint64_t)i, 10);
             se[i].holder = rng_next(&rng);
             policy_arrive(p, &se[i], 0);
@@ -576,7 +576,7 @@ TEST(round_robin_gives_slices_in_turns)
 }
 
 /* A prompt of any number of steps does not consume the slice. */
-/* The round has three entities for each place. The next one enters after an entity leaves. */
+/* The round has three entities for each place. The next entity enters after an entity leaves. */
 TEST(round_robin_limits_its_round)
 {
     enum { PLACES = 2, N = 8 };

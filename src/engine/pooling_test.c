@@ -1,7 +1,7 @@
-/* pooling_test.c - goal: a pooled vector is that of transformers' hidden states, independent of
- * other requests, and excludes other outputs. Method: the golden models with their hidden states
- * (tests/golden/make.py), in chunks of every size, and next to requests that take their pages away.
- * same_test.c includes pooled requests. */
+/* pooling_test.c - goal: a pooled vector equals the vector from transformers' hidden states, is
+ * independent of other requests, and excludes other outputs. Method: the golden models with their
+ * hidden states (tests/golden/make.py), in chunks of every size, and next to requests that take
+ * their pages away. same_test.c includes pooled requests. */
 #include "../../tests/unit.h"
 
 #include "base/os.h"

@@ -1,4 +1,4 @@
-/* rig_test.c - goal: one way of opening models in engine tests. See rig_test.h. */
+/* rig_test.c - goal: one way of opening models in engine tests (rig_test.h). */
 #include "rig_test.h"
 
 #include "../../tests/unit.h"

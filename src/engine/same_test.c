@@ -1,12 +1,13 @@
 /* same_test.c - goal: a request's tokens and logprobs depend on the request only (docs/design.md
  * 5). This test is quoth's strongest test. Method: serve requests of mixed length and sampling
- * settings on golden models, one at a time without caches. Then serve them in every other way.
- * Requests run concurrently, with prefix hits, under every policy. A small pool makes them preempt
- * each other, by copying and by recomputing. Page sizes vary, and chunks have 16 to 8192 rows. All
- * bits must be equal. The clock is virtual and jumps (rig_test.h), because a policy depends on
- * time. One clock is the same in every run, and another one is new. A failure prints its seed,
- * which QUOTH_CLOCK repeats. ./test takes a sample of requests and ways; QUOTH_LONG=1 takes 280
- * requests and all. Hashes of the answers are recorded, to show that a refactoring changes none. */
+ * settings on golden models, one at a time without caches. Then serve the same requests in every
+ * other way. Requests run concurrently, with prefix hits, under every policy. In a small pool,
+ * requests preempt each other, by copying and by recomputing. Page sizes vary, and chunks have 16
+ * to 8192 rows. All bits must be equal. The clock is virtual and jumps (rig_test.h), because a
+ * policy depends on time. One clock is the same in every run, and a second clock has a new seed. A
+ * failure prints its seed, which QUOTH_CLOCK repeats. ./test takes a sample of requests and ways;
+ * QUOTH_LONG=1 runs 280 requests in all ways. Hashes of the answers are recorded, to show that a
+ * refactoring changes none. */
 #include "../../tests/levels.h"
 #include "../../tests/recorded.h"
 #include "../../tests/unit.h"
@@ -61,7 +62,7 @@ static uint64_t hash_logprob(uint64_t h, const struct logprob *p)
     return recorded_hash(h, &p->rank, sizeof p->rank);
 }
 
-/* Make every thirteenth request a pooled one. */
+/* Make every thirteenth request a pooled request. */
 static void pool_instead(struct request *r, int i, float *pooled)
 {
     r->pooling = i % 13 == 9 && !kind.sources ? POOLING_MEAN + i % 3 : POOLING_NONE;
@@ -221,8 +222,8 @@ static bool same_request(const struct answers *want, const struct answers *got, 
 {
     char what[40];
     if (want->n_done[i] != 1 || got->n_done[i] != 1) {
-        snprintf(d->text, sizeof d->text, "it is done %d times, and alone %d times", got->n_done[i],
-                 want->n_done[i]);
+        snprintf(d->text, sizeof d->text, "the request ends %d times, and %d times alone",
+                 got->n_done[i], want->n_done[i]);
         return false;
     }
     if (memcmp(want->pooled[i], got->pooled[i], sizeof want->pooled[i]) != 0) {
@@ -269,7 +270,7 @@ static uint64_t fresh_clock(void)
     return text ? strtoull(text, NULL, 10) : os_random() | 1;
 }
 
-/* Compare every policy, page size and chunk; pools with room for barely one request up to all. */
+/* Compare every policy, page size and chunk; pools with room for one request up to all requests. */
 static void compare_ways(const char *model, int n, int pool_part)
 {
     static const int chunk[] = {16, 37, 128, 8192}, pool[] = {210, 300, 600, 8000};
@@ -476,7 +477,7 @@ static uint64_t hash_answers(const struct answers *a, int n)
     return h;
 }
 
-/* Compare hashes with the recorded ones, of level `only`; -1: of every level. */
+/* Compare hashes with the recorded hashes, of level `only`; -1: of every level. */
 static void compare_recorded(struct recorded *r, const char *model, int n, int only)
 {
     char key[96];
@@ -497,7 +498,7 @@ TEST(recorded_answers)
     int n_level = 0;
     while (kern_levels()[n_level]) n_level++;
     recorded_open(&r, "answers.txt");
-    for (int i = 0; i < N_GOLDEN; i++) /* the sample has one level per model, in turns */
+    for (int i = 0; i < N_GOLDEN; i++) /* the sample has one level per model, alternately */
         compare_recorded(&r, golden_models[i], 24, test_long() ? -1 : i % n_level);
     for (int i = 0; i < N_GOLDEN && test_long(); i++)
         compare_recorded(&r, golden_models[i], REQUESTS_MAX, -1);

@@ -1,5 +1,5 @@
-/* script_test.c - goal: engine tests immediately detect a call of a constraint in a state that is
- * not its sequence's. See script_test.h. */
+/* script_test.c - goal: engine tests immediately detect a call of a constraint in a state that
+ * differs from its sequence's state (script_test.h). */
 #include "script_test.h"
 
 #include <stdlib.h>
@@ -66,7 +66,7 @@ static bool script_mask(struct constraint *c, uint32_t *mask)
     struct script *s = (struct script *)c;
     struct script_shared *x = s->shared;
     if (x && atomic_fetch_add(&x->n_inside, 1) > 0)
-        x->wrong = "two threads use one thing at a time";
+        x->wrong = "two threads use the shared data concurrently";
     for (int i = 0; i < N_WORD; i++) mask[i] = 0;
     mask[0] = allowed(s->state);
     s->masked[s->n % CONSTRAINT_BACK_MAX] = s->state;
@@ -106,17 +106,17 @@ static bool script_take(struct script *s, int32_t token)
     return true;
 }
 
-/* Accept a token with unlimited work. A step may do this only if no work is left, which is after
- * the state's mask or if one token is possible. */
+/* Accept a token with unlimited work. A step may call this function only if no work is left: after
+ * the state's mask, or if only one token is possible. */
 static bool script_accept(struct constraint *c, int32_t token)
 {
     struct script *s = (struct script *)c;
     if (s->shared && !is_masked(s) && !is_one(allowed(s->state)))
-        s->shared->wrong = "accept before the mask does unlimited work in a step";
+        s->shared->wrong = "accept does unlimited work in a step before the mask";
     return script_take(s, token);
 }
 
-/* Accept a token of a draft. It is too much work in a quarter of the states. */
+/* Accept a token of a draft. The work is too much in a quarter of the states. */
 static enum constraint_made script_accept_within(struct constraint *c, int32_t token,
                                                  int64_t n_work)
 {
@@ -130,7 +130,8 @@ static enum constraint_made script_accept_within(struct constraint *c, int32_t t
 static void script_rollback(struct constraint *c, int n)
 {
     struct script *s = (struct script *)c;
-    if (n > s->n_past && s->shared) s->shared->wrong = "more is taken back than a constraint keeps";
+    if (n > s->n_past && s->shared)
+        s->shared->wrong = "rollback of more tokens than a constraint keeps";
     s->n -= n;
     s->n_past -= n;
     s->state = s->past[s->n % CONSTRAINT_BACK_MAX];

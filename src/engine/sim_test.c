@@ -1,8 +1,9 @@
-/* sim_test.c - goal: every request gets its right answer under any load. No page leaks, and no
+/* sim_test.c - goal: every request gets the correct answer under any load. No page leaks, and no
  * request starves or is lost. Method: a seeded simulation over the fake model (fake_test.h), whose
- * clock is virtual and jumps. Clients arrive at random, with shared prefixes. Some belong to
- * holders that flood a short queue. Clients also abort, and read their replies late. Pools are
- * tiny. All invariants are checked after every step. QUOTH_LONG=1 runs a million steps. */
+ * clock is virtual and jumps. Clients arrive at random, with shared prefixes. Some clients belong
+ * to holders with many requests in a short queue. Clients also abort requests, and read their
+ * replies late. Pools are tiny. All invariants are checked after every step. QUOTH_LONG=1 runs a
+ * million steps. */
 #include "../../tests/unit.h"
 
 #include "base/hash.h"
@@ -130,7 +131,7 @@ static float mean_logprob(const struct choice *c)
     return c->n_output ? (float)(c->sum_logprob / c->n_output) : 0;
 }
 
-/* Compute the expected tokens of all choices; with best_of, of the n best, best first. */
+/* Compute the expected tokens of all choices; with best_of, of the n best choices, best first. */
 static void predict(const struct sim *s, const struct request *r, struct client *c)
 {
     int n = r->best_of ? r->best_of : r->n;
@@ -250,7 +251,7 @@ static void on_event(struct sim *s, struct client *c, const struct event *ev)
 {
     struct choice *x = &c->choice[ev->choice];
     if (!c->busy || ev->request_id != c->id) fail(s, "an event for a request that is done");
-    if (ev->choice < 0 || ev->choice >= c->n_choice) fail(s, "an event of no choice");
+    if (ev->choice < 0 || ev->choice >= c->n_choice) fail(s, "an event without a choice");
     switch (ev->kind) {
     case EVENT_PROMPT:
         c->n_prompt_got++;
@@ -292,8 +293,8 @@ static int propose_right(const struct choice *x, int at, int32_t *draft, int n)
     return i;
 }
 
-/* Propose tokens by the number of the request: the expected tokens, these with a mistake, or any
- * tokens, including invalid ones. */
+/* Propose tokens by the number of the request: the expected tokens, the expected tokens with a
+ * mistake, or any tokens, including invalid ones. */
 static int propose(void *ctx, const struct request *r, int choice, const int32_t *token,
                    int n_token, int32_t *draft, int n)
 {
@@ -411,8 +412,8 @@ static void sim_run(struct sim *s, const struct way *w, int n_step)
 /* Optional parts of a sequence in addition to K and V: drafts, scripts, recurrent state. */
 enum { KIND_DRAFT = 1, KIND_CONSTRAINT = 2, KIND_STATE = 4, N_KIND = 8 };
 
-/* Return random options: pools for barely one sequence up to plenty, pages of 1 to 64 tokens,
- * chunks of one row up to many. */
+/* Return random options: pools for one sequence up to many sequences, pages of 1 to 64 tokens,
+ * chunks of one row up to many rows. */
 static struct way way_of(const char *policy, int i, int kind, uint64_t *rng)
 {
     struct way w = {.policy = policy, .page_rows = 1 << (i % 7), .seed = rng_next(rng)};
@@ -501,7 +502,7 @@ TEST(simulated_requests_get_their_own_answers)
     EXPECT(sum[STAT_pages_copied] > most / 1000);
 }
 
-/* Goal: requests of a model of encoder and decoder get their own answers. A source is computed in
+/* Goal: requests of a model of encoder and decoder get the correct answers. A source is computed in
  * one step, and never read from the pages of another request. */
 TEST(simulated_sources_get_their_own_answers)
 {

@@ -1,6 +1,6 @@
-/* stats_test.c - goal: every figure is right. Method: an engine over an executor without a model,
- * whose steps take a known time on a virtual clock. So every time and count can be computed by
- * hand. Further tests use a parser of Prometheus' format, readers that race the writer, and the
+/* stats_test.c - goal: every figure is correct. Method: an engine over an executor without a model,
+ * whose steps take a known time on a virtual clock. Therefore every time and count can be computed
+ * by hand. Further tests use a parser of Prometheus' format, readers that race the writer, and the
  * events of a golden model. */
 #include "../../tests/unit.h"
 
@@ -206,8 +206,8 @@ TEST(stats_count_what_was_found_refused_and_cut_short)
     r.slow.now_us += 250000;
     NEED_OK(slow_submit(&r, 0, 64, 8, &e), &e); /* three of its four pages are cached */
     slow_run(&r);
-    /* the pages were dropped in the last step; the fourth page is found too, because its last token
-     * is computed in a copy */
+    /* the pages were dropped in the last step; the fourth page is also found, because its last
+     * token is computed in a copy */
     EXPECT_INT(r.view.times[TIMES_page_gap].n, 4);
     EXPECT_NEAR(r.view.times[TIMES_page_gap].sum, 4 * (250000 + SLOW_STEP_US + SLOW_ROW_US));
     EXPECT_INT(r.view.value[STAT_cache_queries], 128);
@@ -280,7 +280,7 @@ static const char *read_sample(const char *line, size_t n, struct sample *s)
     snprintf(s->labels, sizeof s->labels, "%.*s", (int)(at - open - 1), open + 1);
     char *stop;
     s->value = strtod(at + 2, &stop);
-    return stop == end ? NULL : "a value is no number";
+    return stop == end ? NULL : "a value is not a number";
 }
 
 /* Check that each name of a page has HELP and TYPE once, before its first sample. Check that
@@ -299,7 +299,7 @@ static int check_page(const char *text, const char **wrong)
             sscanf(line + 7, "%127s", typed);
             char word[140];
             snprintf(word, sizeof word, " %s ", typed);
-            if (strstr(all, word)) return *wrong = "a name is typed twice", -1;
+            if (strstr(all, word)) return *wrong = "a name has two TYPE lines", -1;
             strncat(all, word, sizeof all - strlen(all) - 1);
         } else if (*line != '#') {
             *wrong = read_sample(line, (size_t)(end - line), &s);
@@ -475,7 +475,7 @@ TEST(stats_agree_with_the_events_of_a_run)
         queue_close(q[i]);
     }
     EXPECT_INT(v.value[STAT_generation_tokens], n_out);
-    EXPECT_INT(n_out - n_token, n_done[FINISH_STOP]); /* a stop token makes no event */
+    EXPECT_INT(n_out - n_token, n_done[FINISH_STOP]); /* a stop token causes no event */
     EXPECT_INT(v.value[STAT_done_stop], n_done[FINISH_STOP]);
     EXPECT_INT(v.value[STAT_done_length], n_done[FINISH_LENGTH]);
     EXPECT_INT(v.value[STAT_done_abort], n_done[FINISH_ABORT]);

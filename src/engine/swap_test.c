@@ -98,8 +98,8 @@ static void rig_close(struct rig *r)
     for (int i = 0; i < r->n; i++) queue_close(r->queue[i]);
 }
 
-/* Method: two sequences that take turns for lack of a place or of pages. Each has few enough pages
- * to be swapped; both together have more pages than a step may copy. */
+/* Method: two sequences that take turns for lack of a place or of pages. Each sequence has few
+ * enough pages to be swapped. The two sequences together have more pages than a step may copy. */
 TEST(a_returning_sequence_is_copied_in_whole_beside_those_displaced)
 {
     static const struct {
@@ -131,8 +131,9 @@ static struct shape shape_of(const char *policy, uint64_t seed, uint64_t *rng)
     return s;
 }
 
-/* Run sequences and beams that are constantly displaced and starve. Prompts share much, so a
- * displaced sequence holds pages of the returning one. The whole run follows from the seed. */
+/* Run sequences and beams that are constantly displaced and starve. Prompts have long common
+ * prefixes, so a displaced sequence holds pages of the returning sequence. The seed determines the
+ * whole run. */
 static bool storm(const char *policy, uint64_t seed, int64_t n[2])
 {
     uint64_t rng = seed;

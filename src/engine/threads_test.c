@@ -1,8 +1,8 @@
 /* threads_test.c - goal: text is made and read on clients' threads only, and no queue grows without
  * bound. Method: the linker puts a counter before every function of the tokenizer that takes time
- * (Makefile, -Wl,--wrap). Clients mark their threads, so a call on any other one, the engine's or a
- * worker's, is detected. The engine cannot use templates, because scripts/deps.txt does not let it
- * include src/chat. */
+ * (Makefile, -Wl,--wrap). Clients mark their threads, so a call on any other thread, such as the
+ * engine's thread or a worker, is detected. The engine cannot use templates, because
+ * scripts/deps.txt does not let it include src/chat. */
 #include "../../tests/unit.h"
 
 #include "base/os.h"

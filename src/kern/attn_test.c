@@ -1,6 +1,6 @@
 /* attn_test.c - goal: attention is softmax, and every level gives the bits of the reference.
  * Method: compare random rows and spans of blocks with double precision and with other levels. K
- * and V have every type and odd lengths. Positions that no row sees are NaN. */
+ * and V have every type and odd lengths. Positions to which no row attends are NaN. */
 #include "../../tests/unit.h"
 
 #include "base/rng.h"
@@ -50,7 +50,7 @@ static bool any_row_attends(const struct scene *s, int pos)
     return false;
 }
 
-/* Fill the tables of the heads. Biases beyond the reach equal those at it. */
+/* Fill the tables of the heads. Biases beyond the reach equal the biases at the reach. */
 static void scene_table(struct scene *s, uint64_t *rng)
 {
     const int n = bias_floats(s->reach);
@@ -176,8 +176,8 @@ static bool same_block(const struct scene *s, const struct result *want, const s
     return equal;
 }
 
-/* Compare levels [1, n) with level 0, the reference, which is computed once: it takes most of the
- * time. */
+/* Compare levels [1, n) with level 0, the reference. The reference is computed once, because it
+ * takes most of the time. */
 static void compare(const struct kern *level, int n, const struct scene *s)
 {
     static struct result result[LEVEL_MAX];
@@ -240,8 +240,8 @@ static float bias_of(const struct scene *s, int head, int distance)
     return s->table[head * bias_floats(s->reach) + far + s->reach + BIAS_EDGE];
 }
 
-/* Return the softmax in double precision over the positions that a row sees; 0 if the row sees no
- * position. */
+/* Return the softmax in double precision over the positions to which a row attends; 0 if there are
+ * none. */
 static double exact_value(const struct scene *s, int r, int d)
 {
     double top = -INFINITY, sum = 0, out = 0;
@@ -282,8 +282,8 @@ TEST(attention_is_softmax_in_double)
     double worst = 0;
     for (int n = 0; n < 12; n++) {
         scene_rows(&s, 5, 64, 40, n % 2, &rng);
-        s.to[1] = 1, s.from[1] = 0; /* row 1 sees one position */
-        s.from[2] = s.to[2];        /* row 2 sees no position */
+        s.to[1] = 1, s.from[1] = 0; /* row 1 attends to one position */
+        s.from[2] = s.to[2];        /* row 2 attends to no position */
         if (n % 2) s.from[3] = ATTN_SPAN + 5, s.to[3] = ATTN_SPAN + 6;
         scene_kv(&s, &rng);
         struct attn_rows a = rows_of(&ref, &s, &got);

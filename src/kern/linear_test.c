@@ -54,8 +54,8 @@ static void random_block(uint8_t *block, enum qtype t, uint64_t *rng)
     } while (!(size < 1e4f));
 }
 
-/* Make weights by encoding random values. Make random blocks if `any`, or if encoding is slow (the
- * IQ formats' search). */
+/* Make weights by encoding random values. Make random blocks if `any` is true or encoding is slow
+ * (the search of IQ formats). */
 static struct weights random_weights(enum qtype t, int n_out, int k, bool any, uint64_t *rng)
 {
     struct weights w;
@@ -128,7 +128,8 @@ TEST(panels_hold_every_weight_exactly)
                 qtype_info[t].ops->decode(want, w.rows + r * w.row_bytes, k);
                 panel_row(got, &w.p, r);
                 if (memcmp(want, got, (size_t)k * sizeof *got) != 0)
-                    test_fail(__FILE__, __LINE__, "%s, k %d: row %d came back changed",
+                    test_fail(__FILE__, __LINE__,
+                              "%s, k %d: row %d differs after packing and unpacking",
                               qtype_info[t].name, k, r);
             }
             weights_free(&w);
@@ -208,7 +209,7 @@ static void compare(const struct kern *ref, const struct kern *isa, int act, enu
 {
     static float want[ROWS_MAX * OUTPUTS_MAX + GUARD], got[ROWS_MAX * OUTPUTS_MAX + GUARD];
     static float bias[OUTPUTS_MAX];
-    bool any = rng_below(rng, 8) > 0; /* random codes; to encode random numbers takes long */
+    bool any = rng_below(rng, 8) > 0; /* random codes, because encoding random numbers takes long */
     struct weights w = random_weights(t, s->n_out, s->k, any, rng);
     struct acts a = random_acts(ref, (enum act_type)act, s->n_row, s->k, rng);
     random_floats(bias, s->n_out, 1, rng);
@@ -232,7 +233,7 @@ static void compare(const struct kern *ref, const struct kern *isa, int act, enu
 }
 
 /* Return a random shape and a part of it. Small numbers of rows are frequent, because they have
- * kernels of their own. */
+ * separate kernels. */
 static struct shape random_shape(enum qtype t, uint64_t *rng)
 {
     struct shape s;

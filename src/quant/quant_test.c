@@ -528,8 +528,8 @@ static void other_nf4(float *y, const float *x, int n)
     }
 }
 
-/* Goal: formats in place of other programs' methods (session/quantization.c) have their errors, or
- * lower ones. */
+/* Goal: formats that replace methods of other programs (session/quantization.c) have the same
+ * errors as these methods, or lower errors. */
 TEST(formats_in_place_of_other_methods_have_no_larger_errors)
 {
     static const struct {

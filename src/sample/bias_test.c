@@ -7,7 +7,7 @@ static bool forbidden(float x)
     return !(x >= -FLT_MAX);
 }
 
-/* Return true if the edited logits are those in `want`. All forbidden values compare equal. */
+/* Return true if the edited logits equal `want`. All forbidden values compare equal. */
 static bool edits_to(const float *got, const float *want, int n)
 {
     for (int i = 0; i < n; i++)

@@ -267,7 +267,7 @@ static double us_per_pick(const struct sample_params *p, const float *logits, in
 }
 
 /* Measure picks on logits like those of a language model. Most logits have a standard deviation of
- * 2.5. Some hundreds are far higher. */
+ * 2.5. Some hundreds of logits are far higher. */
 static void speed_at(int n)
 {
     float *logits = malloc((size_t)n * sizeof *logits);

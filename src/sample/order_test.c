@@ -77,7 +77,7 @@ static void set_all(struct sample_params *p)
 }
 
 /* Goal: the default order written out gives the default tokens. Another order, or an order without
- * a sampler, gives others. */
+ * a sampler, gives other tokens. */
 TEST(sample_orders_select_the_samplers)
 {
     struct sample_params p = sample_params_default, q;

@@ -68,7 +68,7 @@ TEST(compiled_grammars_leave_least_recently_used_first)
     EXPECT_INT(compiled_counts(c).n_hit, 2);
     EXPECT_INT(compiled_counts(c).n_kept, 2);
     compiled_cache_close(c);
-    c = compiled_cache_open(8, 1); /* there is memory for one grammar at a time */
+    c = compiled_cache_open(8, 1); /* there is memory for only one grammar */
     NEED(c);
     compiled_drop(get(c, "a", o));
     struct compiled *b = get(c, "b", o);

@@ -1,6 +1,6 @@
 /* Goal: a constraint allows exactly the tokens that continue its grammar, after any forks, accepted
- * and reverted tokens. Method: walk randomly with the bundled model's tokenizer. Every token of the
- * vocabulary is tried before each step. A second grammar checks the text of the walk byte by
+ * and reverted tokens. Method: random texts with the bundled model's tokenizer. Every token of the
+ * vocabulary is tried before each token of the text. A second grammar checks the text byte by
  * byte. */
 #include "compiled.h"
 #include "session.h"
@@ -144,8 +144,8 @@ static bool may_end(const uint32_t *mask)
     return some && all;
 }
 
-/* Walk until the text ends. Every second step reverts tokens, or makes a fork and continues with
- * it. */
+/* Append tokens until the text ends. Every second step reverts tokens, or makes a fork and
+ * continues with the fork. */
 static void walk(const struct sample *s)
 {
     struct constraint *first = open_sample(s, (struct grammar_limits){0}),
@@ -441,8 +441,8 @@ static void answers_agree(struct answer *a, struct answer *b)
 }
 
 /* Let an answer grow to its limit, up to 900 tokens. Another answer of the grammar gets a token
- * every `each` tokens; 0: there is no other answer. Its masks must be those of a separate grammar.
- * Set *n to the number of tokens of the first answer. */
+ * every `each` tokens; 0: there is no other answer. Its masks must equal the masks of a separate
+ * grammar. Set *n to the number of tokens of the first answer. */
 static void grow_to_limit(int *n, const struct sample *s, struct grammar_limits limits, int each)
 {
     struct constraint *first = open_sample(s, limits), *own = NULL;
@@ -543,8 +543,8 @@ TEST(constraint_takes_picked_tokens_with_the_next_mask)
     rig_close();
 }
 
-/* Goal: a mask does not depend on counts that no token can reach. So the masks of a host name need
- * no walk of all tokens at every character. */
+/* Goal: a mask does not depend on counts that no token can reach. Therefore the masks of a host
+ * name need no test of all tokens at every character. */
 TEST(constraint_masks_of_counted_strings_are_shared)
 {
     static const struct {

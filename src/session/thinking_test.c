@@ -1,6 +1,6 @@
 /* Goal: reasoning has at most as many tokens as its budget, then its closing mark. All other masks
- * are those of the inner constraint. Method: random walks with the bundled model's tokenizer, with
- * and without a grammar, with forks, reverted tokens and forced tokens. */
+ * equal the masks of the inner constraint. Method: random walks with the bundled model's tokenizer,
+ * with and without a grammar, with forks, reverted tokens and forced tokens. */
 #include "session.h"
 #include "thinking.h"
 #include "../../tests/alloc.h"

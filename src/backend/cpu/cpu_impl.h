@@ -42,13 +42,13 @@ static inline struct cpu_backend *cpu_of(struct backend *b)
 /* Allocate the memory of linear layers, for row_max and k_max. After ERR_MEMORY, cpu_linear_close
  * frees the allocated part. */
 int cpu_linear_open(struct cpu_backend *c, struct err *e);
-/* Free the memory of linear layers; accepts a half-open backend. */
+/* Free the memory of linear layers, also of a half-open backend. */
 void cpu_linear_close(struct cpu_backend *c);
 
 /* Allocate the memory of attention for up to n_row rows, d_head values per head, and n_group query
  * heads per KV head. After ERR_MEMORY, cpu_attn_close frees the allocated part. */
 int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, struct err *e);
-/* Free the memory of attention; accepts a half-open backend. */
+/* Free the memory of attention, also of a half-open backend. */
 void cpu_attn_close(struct cpu_backend *c);
 /* Return a worker's buffer for one head of one token, in any KV type, borrowed until the op
  * ends. */
@@ -93,7 +93,7 @@ struct layout {
 /* Lay out n tensors, which are borrowed until layout_close. The caller calls layout_close also
  * after ERR_MEMORY. */
 int layout_open(struct layout *l, struct tensor *const *tensor, int n, int n_thread, struct err *e);
-/* Free the layout; accepts a half-built one. */
+/* Free the layout, which may be half-built. */
 void layout_close(struct layout *l);
 /* Return the place of the tensor with these rows, borrowed from the layout; NULL if none. */
 const struct weight_place *layout_place(const struct layout *l, const uint8_t *rows);

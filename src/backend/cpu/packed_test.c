@@ -177,7 +177,7 @@ TEST(packed_weights_are_kept_and_mapped)
     make_unsettled();
     expect_load(&w, WEIGHTS_MAPPED, want, __LINE__);
     char path[700];
-    /* the file is settled, so it was verified */
+    /* the file was verified */
     EXPECT(the_file(path) && !strchr(strrchr(path, '/'), '.'));
     w.cache.n_byte_min = (uint64_t)n + 1;
     expect_load(&w, WEIGHTS_PACKED, want, __LINE__);
@@ -204,7 +204,8 @@ TEST(packed_weights_of_something_else_are_not_taken)
         if (i == 5) w.list[3] = &w.tensor[2], w.list[2] = t;
         struct err e;
         NEED_OK(w.b->op->weights(w.b, &w.w, w.list, N_TENSOR + 1, &w.options, &w.info, &e), &e);
-        if (w.info.how != WEIGHTS_KEPT) test_fail(__FILE__, __LINE__, "change %d was not seen", i);
+        if (w.info.how != WEIGHTS_KEPT)
+            test_fail(__FILE__, __LINE__, "change %d was not detected", i);
         w.options.key[0] = 1, w.options.key[1] = 2;
     }
     NEED(load(&w) == 0 && w.info.how == WEIGHTS_MAPPED);
