@@ -1,5 +1,5 @@
 /* kern_impl.h - private to src/kern: the level table, and scalar functions of all levels. Any
- * thread: kernels change only the memory of their arguments. */
+ * thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_IMPL_H
 #define QUOTH_KERN_IMPL_H
 

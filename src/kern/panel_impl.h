@@ -3,7 +3,7 @@
  *
  * A panel is a sequence of groups of 256 k; the last group may be shorter. A group has n_unit units
  * of 32 k. A group consists of all scales, padded to 64 bytes, and then the codes of each unit. Any
- * thread: kernels change only the memory of their arguments. */
+ * thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_PANEL_IMPL_H
 #define QUOTH_KERN_PANEL_IMPL_H
 

@@ -1,6 +1,6 @@
 /* peak_impl.h - private to the peak.c of levels: one instruction on twelve accumulators. The
  * latency times the instructions issued per cycle is less than twelve (at most 5 times 2). Any
- * thread: kernels change only the memory of their arguments. */
+ * thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_PEAK_IMPL_H
 #define QUOTH_KERN_PEAK_IMPL_H
 

@@ -1,7 +1,8 @@
 /* blocks.h - defines one function per format of an AMX kernel, by the kernel's struct k_group,
  * group_open, group_rows and TAKES(scales). TAKES is a constant, so the compiler omits the
  * functions of other formats before it inlines them. Include this file once, after the definitions
- * of these names. Any thread: kernels change only the memory of their arguments. */
+ * of these names. Any thread may call kernels, because they change only the memory of their
+ * arguments. */
 #ifndef QUOTH_KERN_AMX_BLOCKS_H
 #define QUOTH_KERN_AMX_BLOCKS_H
 

@@ -1,5 +1,5 @@
 /* tile.h - private to src/kern/amx: the tile unit, and functions shared by planes.c and spans.c.
- * Any thread: kernels change only the memory of their arguments. */
+ * Any thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_AMX_TILE_H
 #define QUOTH_KERN_AMX_TILE_H
 

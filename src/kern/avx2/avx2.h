@@ -1,5 +1,5 @@
 /* avx2.h - private to src/kern/avx2: families of slots. Each family is a file of this folder. Any
- * thread: kernels change only the memory of their arguments. */
+ * thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_AVX2_AVX2_H
 #define QUOTH_KERN_AVX2_AVX2_H
 

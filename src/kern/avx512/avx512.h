@@ -1,5 +1,5 @@
 /* avx512.h - private to src/kern/avx512: families of slots. Each family is a file of this folder.
- * Any thread: kernels change only the memory of their arguments. */
+ * Any thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_AVX512_AVX512_H
 #define QUOTH_KERN_AVX512_AVX512_H
 

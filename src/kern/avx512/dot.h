@@ -1,5 +1,5 @@
-/* dot.h - integer dot products of AVX-512 VNNI, for tmpl/linear_q8.h. Any thread: kernels change
- * only the memory of their arguments. */
+/* dot.h - integer dot products of AVX-512 VNNI, for tmpl/linear_q8.h. Any thread may call kernels,
+ * because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_AVX512_DOT_H
 #define QUOTH_KERN_AVX512_DOT_H
 

@@ -4,8 +4,8 @@
  * of vpdpbusd: two instructions of 32 products per cycle. The bound for one row is the bytes of the
  * weights. On one thread of a Zen 5, 32 rows reach 0.66 (Q4_0), 0.60 (Q4_K) and 0.59 (Q6_K, Q8_0)
  * of the peak. The ratio to the rate of AVX2 is 1.17 (Q4_0), 1.11 (Q4_K), 1.25 (Q6_K) and 1.62
- * (Q8_0). docs/measurements.md, "AVX-VNNI", has the measurements. Any thread: kernels change only
- * the memory of their arguments. */
+ * (Q8_0). docs/measurements.md, "AVX-VNNI", has the measurements. Any thread may call kernels,
+ * because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_AVXVNNI_DOT_H
 #define QUOTH_KERN_AVXVNNI_DOT_H
 

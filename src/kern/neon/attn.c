@@ -1,5 +1,5 @@
-/* attn.c - attention in ASIMD, from ../tmpl/attn.h and ../tmpl/kv.h. Not measured: no Arm machine
- * was available. */
+/* attn.c - attention in ASIMD, from ../tmpl/attn.h and ../tmpl/kv.h. The speed is not measured,
+ * because no Arm machine was available. */
 #include "neon.h"
 #include "vec.h"
 

@@ -1,7 +1,8 @@
 /* dot.h - integer dot products of Armv8.2 with DotProd, for tmpl/linear_q8.h. Both operands of SDOT
  * are signed bytes, so 128 is subtracted from wide codes. SDOT selects the quad of activations by
- * its number, so one load instruction loads four quads. Not measured: no Arm machine was available.
- * Any thread: kernels change only the memory of their arguments. */
+ * its number, so one load instruction loads four quads. The speed is not measured, because no Arm
+ * machine was available. Any thread may call kernels, because they change only the memory of their
+ * arguments. */
 #ifndef QUOTH_KERN_NEON_DOT_H
 #define QUOTH_KERN_NEON_DOT_H
 

@@ -1,5 +1,5 @@
-/* linear_float.c - linear layers with f32 and bf16 activations by ASIMD. Not measured: no Arm
- * machine was available. */
+/* linear_float.c - linear layers with f32 and bf16 activations by ASIMD. The speed is not measured,
+ * because no Arm machine was available. */
 #include "neon.h"
 #include "dot.h"
 

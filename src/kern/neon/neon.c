@@ -1,5 +1,5 @@
 /* neon.c - the slots in which ASIMD with DotProd improves on the reference. Each family has a file
- * in this folder. Not measured: no Arm machine was available. */
+ * in this folder. The speed is not measured, because no Arm machine was available. */
 #include "neon.h"
 
 void kern_init_neon(struct kern *k)

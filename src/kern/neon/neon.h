@@ -1,5 +1,5 @@
 /* neon.h - private to src/kern/neon: families of slots. Each family is a file of this folder. Any
- * thread: kernels change only the memory of their arguments. */
+ * thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_NEON_NEON_H
 #define QUOTH_KERN_NEON_NEON_H
 

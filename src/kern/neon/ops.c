@@ -1,5 +1,5 @@
-/* ops.c - elementwise ops, conversions of activations and passes over logits in ASIMD vectors. Not
- * measured: no Arm machine was available. */
+/* ops.c - elementwise ops, conversions of activations and passes over logits in ASIMD vectors. The
+ * speed is not measured, because no Arm machine was available. */
 #include "neon.h"
 #include "vec.h"
 

@@ -2,7 +2,8 @@
  *
  * FMAX returns a NaN if an operand is a NaN, so vf_max is a comparison and a selection. Shifts and
  * similar operations are the compiler's vector operators, because the intrinsics require a literal
- * count. Not measured: no Arm machine was available. Any thread: vectors are values. */
+ * count. The speed is not measured, because no Arm machine was available. Any thread: vectors are
+ * values. */
 #ifndef QUOTH_KERN_NEON_VEC_H
 #define QUOTH_KERN_NEON_VEC_H
 

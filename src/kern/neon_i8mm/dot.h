@@ -1,7 +1,8 @@
 /* dot.h - integer products of Armv8.6's I8MM, for tmpl/linear_q8.h: unsigned codes x signed
  * activations. USDOT computes one row, USMMLA two rows: [2 outputs][8 k] x [2 rows][8 k]. One
- * USMMLA does the work of two USDOT. Not measured: no Arm machine was available. Any thread:
- * kernels change only the memory of their arguments. */
+ * USMMLA does the work of two USDOT. The speed is not measured, because no Arm machine was
+ * available. Any thread may call kernels, because they change only the memory of their
+ * arguments. */
 #ifndef QUOTH_KERN_NEON_I8MM_DOT_H
 #define QUOTH_KERN_NEON_I8MM_DOT_H
 

@@ -1,5 +1,5 @@
 /* linear.c - linear layers by I8MM, the slots in which it improves on DotProd: integer products.
- * Not measured: no Arm machine was available. */
+ * The speed is not measured, because no Arm machine was available. */
 #include "dot.h"
 
 #include "kern/tmpl/linear_level.h"

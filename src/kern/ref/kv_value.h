@@ -1,5 +1,5 @@
-/* kv_value.h - access to one stored value of K or V, for the reference's loops. Any thread: kernels
- * change only the memory of their arguments. */
+/* kv_value.h - access to one stored value of K or V, for the reference's loops. Any thread may call
+ * kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_REF_KV_VALUE_H
 #define QUOTH_KERN_REF_KV_VALUE_H
 

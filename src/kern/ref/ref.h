@@ -1,5 +1,5 @@
 /* ref.h - private to src/kern/ref: families of slots. Each family is a file of this folder. Any
- * thread: kernels change only the memory of their arguments. */
+ * thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_REF_REF_H
 #define QUOTH_KERN_REF_REF_H
 

@@ -7,7 +7,7 @@
  * AVX-512: int8 1540 / 183 / 163, bf16 1310 / 262 / 149. On an AMD EPYC of family 25, arithmetic is
  * the bound, at 5.2 (int8) and 5.0 (bf16) cycles per vector. int8 takes 228 ns: its two passes of 4
  * bytes have 0.19 of the L1 cache's read rate (183 GB/s). bf16 takes 218 ns, 0.10 of the read rate.
- * Any thread: kernels change only the memory of their arguments. */
+ * Any thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_ACT_H
 #define QUOTH_KERN_TMPL_ACT_H
 

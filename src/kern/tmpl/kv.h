@@ -9,7 +9,8 @@
  * previous version used 63 %. In an older measurement, prefetches reached 57 % of the bandwidth in
  * the order of use, and 71 to 77 % in the order of addresses. On one thread, int8 pages reach 58 %
  * of the bandwidth, and heads of 128 in f16 reach 100 % (docs/measurements.md, "Comparison with
- * other engines"). Any thread: kernels change only the memory of their arguments. */
+ * other engines"). Any thread may call kernels, because they change only the memory of their
+ * arguments. */
 #ifndef QUOTH_KERN_TMPL_KV_H
 #define QUOTH_KERN_TMPL_KV_H
 

@@ -1,6 +1,6 @@
 /* kv_load.h - load VL stored values of K or V as f32, written with the names of vec.h. KV_Q8 gives
  * the integers without their scales. attn.h multiplies the values immediately, kv.h stores them.
- * Any thread: kernels change only the memory of their arguments. */
+ * Any thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_KV_LOAD_H
 #define QUOTH_KERN_TMPL_KV_LOAD_H
 

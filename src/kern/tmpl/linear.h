@@ -1,6 +1,6 @@
 /* linear.h - linear layers as strips of VL outputs. This file assigns strips to kernels and stores
- * their results. The arithmetic is in linear_q8.h and linear_float.h. Any thread: kernels change
- * only the memory of their arguments. */
+ * their results. The arithmetic is in linear_q8.h and linear_float.h. Any thread may call kernels,
+ * because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_LINEAR_H
 #define QUOTH_KERN_TMPL_LINEAR_H
 

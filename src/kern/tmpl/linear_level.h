@@ -1,5 +1,6 @@
 /* linear_level.h - the linear slots of a level, from the templates. Include this file after the
- * level's dot.h. Any thread: kernels change only the memory of their arguments. */
+ * level's dot.h. Any thread may call kernels, because they change only the memory of their
+ * arguments. */
 #ifndef QUOTH_KERN_TMPL_LINEAR_LEVEL_H
 #define QUOTH_KERN_TMPL_LINEAR_LEVEL_H
 

@@ -22,8 +22,8 @@
  * rope reads 153 to 217 GB/s from the L1 cache (Zen 5) and takes 0.1 % of a model's kernel time.
  * Norms of rows and heads together take 0.6 % of this time.
  *
- * The fma of the reference's silu_mul is a library call. Any thread: kernels change only the memory
- * of their arguments. */
+ * The fma of the reference's silu_mul is a library call. Any thread may call kernels, because they
+ * change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_OPS_H
 #define QUOTH_KERN_TMPL_OPS_H
 

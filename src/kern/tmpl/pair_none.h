@@ -1,5 +1,6 @@
 /* pair_none.h - stubs of the pairs of linear_q8.h, for levels whose dot product computes one row.
- * These stubs are never called. Any thread: kernels change only the memory of their arguments. */
+ * These stubs are never called. Any thread may call kernels, because they change only the memory of
+ * their arguments. */
 #ifndef QUOTH_KERN_TMPL_PAIR_NONE_H
 #define QUOTH_KERN_TMPL_PAIR_NONE_H
 

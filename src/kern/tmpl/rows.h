@@ -17,7 +17,7 @@
  * first time is of the previous version, which had bounds of t per vector and computed exp(-105)
  * for a forbidden logit. The second time is of this version:
  *   none 104, 87   1 % 132, 99   10 % 239, 112   50 % 282, 112   99 % 271, 66   99.9 % 271, 28
- * Any thread: kernels change only the memory of their arguments. */
+ * Any thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_ROWS_H
 #define QUOTH_KERN_TMPL_ROWS_H
 
