@@ -40,7 +40,8 @@ static int code_in_plane(const struct codes *c, int64_t i)
 }
 
 /* Return the code of output `row` at input or group `col`. A code of 3, 5, 6 or 7 bits may cross
- * the end of its word. The upper bits of such a code are the lower bits of the next word. */
+ * the end of its word. The upper bits of a code that crosses the end are the lower bits of the next
+ * word. */
 static int code_at(const struct codes *c, int64_t row, int64_t col)
 {
     static const int8_t awq[8] = {0, 4, 1, 5, 2, 6, 3, 7};

@@ -27,7 +27,7 @@ int pages_n_cached(const struct pages *p);
 int pages_rows(const struct pages *p);
 
 /* Take a page, which the caller then holds once. The page is a free page, or otherwise the least
- * recently used cached page. Return -1 if there is no such page. */
+ * recently used cached page. Return -1 if no page is free or cached. */
 int32_t page_take(struct pages *p);
 void page_ref(struct pages *p, int32_t page); /* add a holder: one more table contains the page */
 /* Remove one holder. After the last holder, a sealed page is cached, any other page is free. */

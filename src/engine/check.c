@@ -6,8 +6,8 @@
  * (2) Sealed pages are full: n_sealed * rows <= n_kv.
  * (3) A running sequence has exactly the pages for its n_kv rows, and no pages in host memory. Any
  *     other sequence has host pages, or no pages.
- * (4) A host page in a sequence's table is taken, and n_host counts such pages. Every taken host
- *     page is in one table.
+ * (4) A host page in a sequence's table is taken, and n_host is the number of these pages. Every
+ *     taken host page is in one table.
  * (5) Every sequence is in the list of its state (running, waiting) and in no other. n_live of a
  *     group counts the sequences that are not done.
  * (6) The invariants of pages.c for the tables of running sequences (pages_check).

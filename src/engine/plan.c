@@ -10,7 +10,7 @@
  * prompts that have the rank of the first prompt.
  *
  * A text that must be computed whole (an encoder's) gets all its rows or none. A step has room for
- * the longest such text next to the decodes. The first whole text of a step is not subject to the
+ * the longest whole text next to the decodes. The first whole text of a step is not subject to the
  * limits of time and of holders. Therefore the text that ranks first never waits.
  *
  * A sequence acquires pages for its rows as it grows. The running sequence that ranks last is

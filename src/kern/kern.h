@@ -206,7 +206,8 @@ struct kern {
      *   ACT_BF16  rounded to nearest even, subnormals to zero (as vcvtneps2bf16)
      *   ACT_Q8    in groups of 256: scale = amax / 127, q = rint(x * (127 / amax)), to nearest
      *             even. A group whose amax is below 2^-120 has scale 0 and q 0. A group with a NaN
-     *             or infinity has scale NaN and q 0. The outputs of such a group are NaN. */
+     *             or infinity has scale NaN and q 0. The outputs of a group with scale NaN are
+     *             NaN. */
     void (*act[ACT_COUNT])(const struct act *a, int row, const float *x);
 
     /* ---- elementwise ops, norms, rope: any length, any alignment; y may be x ---- */
@@ -329,7 +330,7 @@ struct peak {
     const char *name; /* name of the level */
     /* Read n_byte (a multiple of 4096) from data (aligned to 64). */
     void (*read)(const void *data, size_t n_byte);
-    /* names of the level's instructions; NULL if it has no such instruction */
+    /* names of the level's instructions; NULL if the level lacks the instruction */
     const char *int8_name, *bf16_name, *f32_name;
     peak_fn *int8, *bf16, *f32;
 };
@@ -337,7 +338,7 @@ struct peak {
 /* Arithmetic of a linear layer's products. */
 enum arith { ARITH_INT8, ARITH_BF16, ARITH_F32, N_ARITH };
 extern const char *const arith_name[N_ARITH];
-/* Return the loop; NULL if the level has no such instruction. */
+/* Return the loop; NULL if the level lacks the instruction. */
 peak_fn *arith_peak(const struct peak *p, enum arith k);
 
 /* Return the loop of the fastest level up to `level`; NULL if no level has the instructions. */

@@ -5,8 +5,8 @@
  *     group   [ scales, padded to 64 ][ unit of 32 k ] x n_unit
  *     unit    low plane, then high plane (formats of 5, 6 and 3 bits)
  *
- * A unit consists of 64-byte vectors [16 outputs][4 k]. One integer dot instruction multiplies such
- * a vector by four broadcast activations. A unit has eight of these k-quads. A vector contains 2, 4
+ * A unit consists of 64-byte vectors [16 outputs][4 k]. One integer dot instruction multiplies a
+ * vector by four broadcast activations. A unit has eight of these k-quads. A vector contains 2, 4
  * or 8 consecutive quads if codes are narrower than a byte. The first quad is in the low bits:
  *
  *     bits  low plane             high plane

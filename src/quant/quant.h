@@ -62,7 +62,7 @@ struct qtype_info {
     const char *name; /* name in upper case, as in GGUF tools */
     int block;        /* values per block                   */
     int n_byte;       /* bytes per block                    */
-    int gguf_id;      /* ggml_type of GGUF; -1 if GGUF has no such type      */
+    int gguf_id;      /* ggml_type of GGUF; -1 if GGUF lacks the type      */
     /* type with smaller blocks, for rows that are not a multiple of the block */
     enum qtype smaller;
     /* NULL for types without arithmetic (F64, I*, U8, BOOL) */
@@ -88,7 +88,8 @@ static inline bool qtype_is_block(enum qtype t)
     return qtype_info[t].ops && qtype_info[t].ops->dot_group;
 }
 
-/* Return true for floats with a scale per block (scaled_impl.h). No file has such a type. */
+/* Return true for floats with a scale per block (scaled_impl.h). These types do not occur in
+ * files. */
 static inline bool qtype_is_scaled(enum qtype t)
 {
     return qtype_info[t].block > 1 && !qtype_is_block(t);

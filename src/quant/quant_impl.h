@@ -231,7 +231,7 @@ struct coder {
         int n;          /* number of steps, evenly spaced in that range */
     } fan;
     struct {
-        /* range and step of admissible integer scales; 1, 1, 1: the block has no such scales */
+        /* range and step of admissible integer scales; 1, 1, 1: the block has no integer scales */
         int lo, hi, by;
     } scale;
     int d_factor; /* the block stores d * d_factor as f16 */

@@ -7,10 +7,10 @@
  *
  *     value = f32(level[code] * scale), rounded once
  *
- * Published checkpoints have such weights (model/form): codes of floats with scales of any number.
- * The layout is quoth's own and is never read from a file. Linear layers use bf16 activations for
- * E4M3, whose codes are bf16 numbers, and int8 for levels of 4-bit codes as integers of 14 bits
- * (types.def). Any thread. */
+ * Published checkpoints have weights of this kind (model/form): codes of floats with scales of any
+ * number. The layout is quoth's own and is never read from a file. Linear layers use bf16
+ * activations for E4M3, whose codes are bf16 numbers, and int8 for levels of 4-bit codes as
+ * integers of 14 bits (types.def). Any thread. */
 #ifndef QUOTH_QUANT_SCALED_IMPL_H
 #define QUOTH_QUANT_SCALED_IMPL_H
 

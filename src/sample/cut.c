@@ -1,7 +1,8 @@
 /* cut.c - the cuts that keep the most likely part of the distribution.
  *
  * p is the softmax of logit / temperature over the candidates of the earlier cuts. Each cut keeps
- * at least one candidate, and the last three at least min_keep. Lower ids go first in ties.
+ * at least one candidate, and the last three cuts keep at least min_keep. Lower ids go first in
+ * ties.
  *
  *   top_n_sigma  (Tang et al. 2024) logit >= max - n * sigma; sigma is the standard deviation
  *                (population) of the logits that are not forbidden. The result does not depend on

@@ -13,7 +13,7 @@
  * the forced tokens. Other tokens may spell the rest of the span, so masks are computed for the
  * rest.
  *
- * A token that ends the model's answers ends the text. The mask contains such a token only if the
+ * A token that ends the model's answers ends the text. The mask contains an end token only if the
  * text may end. */
 #ifndef QUOTH_SESSION_GRAMMAR_CONSTRAINT_H
 #define QUOTH_SESSION_GRAMMAR_CONSTRAINT_H

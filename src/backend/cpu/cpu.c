@@ -201,7 +201,7 @@ static void cpu_rope(struct backend *b, float *x, int n_head, int d_head, const 
 struct piece_job {
     struct kern *kern;
     float *y;           /* f32 [n] */
-    const float *a, *b; /* f32 [n]; NULL if the op has no such operand */
+    const float *a, *b; /* f32 [n]; NULL if the op lacks the operand */
     int64_t n;
     enum curve curve;
     float by;

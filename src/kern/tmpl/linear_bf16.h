@@ -219,11 +219,11 @@ static void linear_bf16(const struct linear_out *out, const struct panels *w, in
  *
  * The sums T of a block of 128 k are computed like the sums of BF16 weights. Then C = fma(T, scale,
  * C). Up to BF16_ROWS rows use the codes directly. For more rows, a block's codes are converted
- * once to f32 in the L1 cache. These values and the copy of the activations have the even k of each
- * 32 before the odd k. Therefore the tiles of f32 activations can compute the even chain and then
- * the odd chain. With f32 values, a tile has 2 strips x up to 12 rows (AVX2: 6). With codes, a tile
- * has up to 6 rows (AVX2: 2). On a Xeon with AMX, 64 rows reach 0.64 (AVX-512) and 0.71 (AVX2) of
- * the fma peak. With codes, 64 rows reached 0.58 and 0.46. */
+ * once to f32 in the L1 cache. The f32 values and the copy of the activations have the even k of
+ * each 32 before the odd k. Therefore the tiles of f32 activations can compute the even chain and
+ * then the odd chain. With f32 values, a tile has 2 strips x up to 12 rows (AVX2: 6). With codes, a
+ * tile has up to 6 rows (AVX2: 2). On a Xeon with AMX, 64 rows reach 0.64 (AVX-512) and 0.71 (AVX2)
+ * of the fma peak. With codes, 64 rows reached 0.58 (AVX-512) and 0.46 (AVX2) of the peak. */
 
 enum { E4M3_RUN = 128, E4M3_BLOCKS = E4M3_RUN / BF16_BLOCK, HALF = BF16_BLOCK / 2 };
 
