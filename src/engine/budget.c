@@ -21,8 +21,8 @@
  * the estimate. The estimate of a count's cost is unreliable if the count is almost equal in all
  * recent steps. The two rules were measured with 1 to 32 sequences of 64 to 8 k tokens, which
  * changed every 500 steps. With a target of 2, the 99th percentile was 3.6 to 4.0 times the idle
- * time without the rules, and 2.1 times with the rules. Separate sums for decodes of each size
- * changed nothing.
+ * time without the rules, and 2.1 times with the rules. Separate sums for decodes of each size had
+ * no effect.
  *
  * The target must hold for 99 steps in 100, not on average. Therefore `margin` follows the 99th
  * percentile of time / estimate, and 5 % of the target is kept in reserve.

@@ -334,7 +334,7 @@ void odd_scales_pack(uint8_t *y, const struct block *b, int n);
  * values (iq1.c). */
 void shift_nearest(const struct coder *c, int8_t *q, const float *x, const float *w, int n,
                    float step);
-/* Write the integers of the point `code`, with shift -1 if minus, else 1. */
+/* Write the integers of the point `code`, with shift -1 if minus, otherwise 1. */
 void shift_point(int8_t q[8], int code, bool minus);
 int shift_code(const int8_t q[8]); /* return the code of the point */
 /* Return true if the shift of the values is -1. */

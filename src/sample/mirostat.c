@@ -40,8 +40,8 @@ static int heaviest(const struct sample_work *w)
     return best;
 }
 
-/* Remove candidates with surprise > mu, i.e. p < 2^-mu. Only the most likely candidate remains if
- * mu is below 0, because eta is too large for tau. */
+/* Remove candidates with surprise > mu, which is p < 2^-mu. Only the most likely candidate remains
+ * if mu is below 0, because eta is too large for tau. */
 static void mirostat_apply(void *state, const struct sampler *s, struct sample_work *w)
 {
     const struct mirostat *m = state;
