@@ -30,7 +30,7 @@ static void *read_map(void *arg)
     _exit(2 + (*(volatile const uint8_t *)&m->data[KEPT] & 1));
 }
 
-/* Read on this thread, or on one of os_thread_start. */
+/* Read on this thread, or on a thread of os_thread_start. */
 static void read_cut_file(int out, const char *path, bool thread)
 {
     struct file_map m;

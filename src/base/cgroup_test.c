@@ -21,7 +21,7 @@ TEST(cgroup_memory_v2)
     NEED(temp_put("cg/system.slice/quoth.service/memory.current", "1000\n"));
     NEED(temp_put("cg/free/memory.max", "max\n"));
     struct cgroup_memory m = memory("0::/system.slice/quoth.service\n");
-    EXPECT(m.limit == 4000 && m.room == 500); /* an ancestor, the slice, has less room */
+    EXPECT(m.limit == 4000 && m.room == 500); /* the slice, an ancestor, has less room */
     NEED(temp_put("cg/system.slice/memory.stat", "anon 1\ninactive_file 6000\nactive_file 7\n"));
     m = memory("0::/system.slice/quoth.service\n");
     EXPECT(m.limit == 4000 && m.room == 3000);
@@ -33,7 +33,7 @@ TEST(cgroup_memory_v2)
     EXPECT(memory("").limit == UINT64_MAX);
     NEED(temp_put("cg/memory.max", "7000\n"));
     NEED(temp_put("cg/memory.current", "10\n"));
-    /* such a path is given inside a container */
+    /* a path of the host, as inside a container */
     EXPECT(memory("0::/host/path/that/is/not/here\n").room == 6990);
 }
 

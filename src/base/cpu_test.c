@@ -5,7 +5,7 @@
 #include "../../tests/unit.h"
 #include "bits.h"
 
-/* ODD_MODE: all bits of the control register that change a result. It keeps exceptions masked. */
+/* ODD_MODE: all bits of the control register that change a result. Exceptions remain masked. */
 #if defined(__x86_64__)
 enum { ODD_MODE = 0xFFC0 }; /* rounding towards zero, FZ, DAZ */
 #elif defined(__aarch64__)

@@ -1,6 +1,6 @@
-/* histogram_test.c - goal: values are counted in Prometheus' buckets, and quantiles equal those of
- * a sorted list, up to a bucket's width. Method: fixed bounds, and random values compared with
- * their sorted list. */
+/* histogram_test.c - goal: values are counted in Prometheus' buckets, and quantiles equal the
+ * quantiles of a sorted list, up to a bucket's width. Method: fixed bounds, and random values
+ * compared with their sorted list. */
 #include "histogram.h"
 #include "rng.h"
 #include "../../tests/unit.h"

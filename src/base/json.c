@@ -285,8 +285,8 @@ void json_member_text(struct buf *b, const char *key, const char *text)
         buf_add_text(b, "null");
 }
 
-/* Validate the text and discard the value. The user of the text parses it again. ERR_MEMORY is the
- * only error that does not mean an invalid text. */
+/* Validate the text and discard the value. The user of the text parses the text again. ERR_MEMORY
+ * is the only error that does not mean an invalid text. */
 int json_object_form(const char *text, struct err *e)
 {
     struct json *root = NULL;

@@ -77,7 +77,7 @@ int64_t time_thread_ns(void); /* return the CPU time of this thread; 0: unknown 
  * The thread of main(), or the host of libquoth, handles the other signals. Return false with errno
  * if the system has no thread left. The caller joins or detaches *thread. */
 bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
-/* Lower the priority of this thread. Use it for threads with results that no client waits for. The
+/* Lower the priority of this thread. Call it in threads whose results no client waits for. The
  * priority is advisory. */
 void os_thread_background(void);
 
@@ -101,14 +101,14 @@ uint64_t os_memory_bytes(void);
  * os_memory_bytes. */
 uint64_t os_memory_free(void);
 
-/* Return the CPU time of all threads of this process, microseconds. Return -1 if it cannot be
+/* Return the CPU time of all threads of this process in microseconds. Return -1 if it cannot be
  * read. */
 int64_t os_cpu_us(void);
-/* Return the private memory of this process (without file pages), bytes. Return -1 if it cannot be
+/* Return the private memory of this process in bytes, without file pages. Return -1 if it cannot be
  * read. */
 int64_t os_memory_own(void);
-/* Return the energy of all processor packages, for all programs, microjoules. Return -1 if it
- * cannot be read. */
+/* Return the energy that all processor packages have used, for all programs, in microjoules. Return
+ * -1 if it cannot be read. */
 int64_t os_energy_uj(void);
 
 /* Raise the limit of open files to n, or to the hard limit if that is lower. Return the limit, or

@@ -94,7 +94,7 @@ struct pool {
     int n_thread, n_started;
     bool pinned;
     cpu_set_t all;   /* CPUs that the process may use */
-    cpu_set_t *home; /* owned [n_thread], if pinned */
+    cpu_set_t *home; /* CPU sets of the workers, owned [n_thread]; NULL if not pinned */
 
     uint64_t n_phase, n_wake, run_ticks, wait_ticks;
     uint64_t open_ticks;

@@ -4,8 +4,8 @@
  * Work is claimed in chunks. A phase ends as soon as all chunks are done, even if some threads have
  * not arrived. A preempted thread without a chunk causes no delay. A preempted thread with a chunk
  * is moved to a free core. Results must not depend on the assignment of chunks to workers
- * (docs/design.md 5). Workers never lock or log. They allocate only in the caches of
- * a grammar (docs/style.md 5). */
+ * (docs/design.md 5). Workers never lock or log. Workers allocate only in the caches of a grammar
+ * (docs/style.md 5). */
 #ifndef QUOTH_BASE_POOL_H
 #define QUOTH_BASE_POOL_H
 

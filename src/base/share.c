@@ -171,7 +171,8 @@ static struct share_holder *insert(struct share *s, uint64_t id)
     return &s->at[s->n++];
 }
 
-/* Remove a holder. The last holder of the heap replaces it. sift moves it up or down. */
+/* Remove a holder. The last holder of the heap replaces the removed holder. sift moves it up or
+ * down. */
 static void take_out(struct share *s, struct share_holder *h)
 {
     int i = (int)(h - s->at);

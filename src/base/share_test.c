@@ -75,7 +75,7 @@ TEST(share_takes_no_room_of_a_victim_that_is_not_enough)
     uint64_t victim;
     EXPECT_INT(share_acquire(s, 1, 1, 60, &victim), SHARE_TAKEN);
     EXPECT_INT(share_acquire(s, 2, 1, 40, &victim), SHARE_TAKEN);
-    /* 55 units would exceed the 45 of holder 1 */
+    /* holder 2 would have 55 units, more than the 45 units of holder 1 */
     EXPECT_INT(share_acquire(s, 2, 1, 15, &victim), SHARE_REFUSED);
     EXPECT_INT(share_acquire(s, 2, 1, 10, &victim), SHARE_EVICT);
     EXPECT_INT(victim, 1);
@@ -159,8 +159,8 @@ static double weight_with(const struct share_model *m, int id, double weight)
     return sum;
 }
 
-/* Return the largest size among the other holders that can be evicted; 0 if there is no such
- * holder. */
+/* Return the largest size among the other holders that can be evicted; 0 if no other holder can be
+ * evicted. */
 static double largest_size(const struct share_model *m, int id)
 {
     double most = 0;
@@ -305,8 +305,7 @@ TEST(share_answers_as_a_model_that_looks_at_all_holders)
     for (int i = 0; i < n; i++) simulate((uint64_t)i + 1, 2000, i % 2);
 }
 
-/* Goal: each of many addresses that are added and removed is found again, and no address
- * remains. */
+/* Goal: each added address is found until its removal, and no address remains at the end. */
 TEST(share_forgets_holders_that_hold_nothing)
 {
     enum { N = 1000 };

@@ -1,4 +1,4 @@
-/* Goal: no reader of the log delays a thread that logs, and every written line is whole. */
+/* Goal: a reader of the log never delays a thread that logs, and every written line is complete. */
 #include "writer.h"
 
 #include "buf.h"

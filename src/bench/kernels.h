@@ -22,14 +22,14 @@ enum { KERNELS_CASES_MAX = 256 };
 void kernels_case_name(char *out, size_t n, const struct bench_case *c);
 /* Write the cases of one depth, in order, at most n_max. Return their number. */
 int kernels_cases(struct bench_case *out, int n_max, const struct kernels_plan *p, int depth);
-/* Open a session large enough for all cases. Errors: those of session_open_as. */
+/* Open a session large enough for all cases. Errors are those of session_open_as. */
 int kernels_session(struct session *s, const struct kernels_plan *p, const char *model,
                     struct err *e);
-/* Measure whole models: a row per --prompt, --gen and --batch at each --depth. Errors: those of
+/* Measure whole models: a row per --prompt, --gen and --batch at each --depth. Errors are those of
  * kernels_session, bench_model_open and bench_model_run. */
 int kernels_rows(const char *model, const struct kernels_plan *p, struct err *e);
 /* Measure the plan's cases, alternately with all of the backend's fusions and without one fusion.
- * Errors: those of kernels_rows. */
+ * Errors are those of kernels_rows. */
 int kernels_fusion(const char *model, const struct kernels_plan *p, struct err *e);
 /* Return legal value i = 0, 1, ... of --op, static; NULL after the last. */
 const char *kernels_op_name(int i);

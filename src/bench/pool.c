@@ -1,6 +1,6 @@
-/* pool.c - quoth bench pool: the overhead of the threads. The command measures the time until a
- * worker has a job, and the cost of a phase in addition to its work. It also measures the remaining
- * throughput while another program uses one of the CPUs. The head of base/pool.c has the
+/* pool.c - quoth bench pool: measure the overhead of the threads. The command measures the time
+ * until a worker has a job, and the cost of a phase in addition to its work. It also measures the
+ * remaining throughput while another program uses one of the CPUs. The head of base/pool.c has the
  * results. */
 #include "measure.h"
 

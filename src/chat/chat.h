@@ -30,8 +30,8 @@ void template_close(struct template *t); /* free t; t may be NULL */
  * template. */
 const char *template_source(const struct template *t);
 
-/* Features of the template, detected by probing. Callers do not need them, because template_render
- * adapts messages to the template. */
+/* Features of the template, detected by probing. Callers need not use these features, because
+ * template_render adapts messages to the template. */
 struct template_caps {
     bool text_content;     /* true: content may be a string, "content": "..." */
     bool typed_content;    /* true: content may be a list, [{"type": "text", "text": "..."}] */

@@ -101,7 +101,7 @@ static bool same_arguments(const char *a, const char *b)
     }
 }
 
-/* Return true if the message equals the recorded one. Arguments are compared as JSON values,
+/* Return true if the message equals the recorded message. Arguments are compared as JSON values,
  * because their spelling is free. */
 static bool as_recorded(const struct chat_message *m, const struct json *want)
 {
@@ -126,7 +126,7 @@ struct family_case {
     int n_all, n_all_ok, n_left_out;
 };
 
-/* Open the template of a case, unless the last case had this template. */
+/* Open the template of a case, unless the previous case has the same template. */
 static void next_template(struct family_case *f, const struct json *c)
 {
     struct buf source = {0};

@@ -134,8 +134,8 @@ static struct growing *growing_new(struct render *r, struct val a, uint32_t n_mo
     return r->growing;
 }
 
-/* Return the growing text that is exactly a and has room for n_more bytes. Put it first in the
- * list. NULL if none. */
+/* Return the growing text that is exactly a and has room for n_more bytes. Put the text first in
+ * the list. NULL if none. */
 static struct growing *growing_find(struct render *r, struct val a, uint32_t n_more)
 {
     for (int i = 0; i < N_GROWING; i++) {

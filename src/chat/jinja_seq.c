@@ -192,7 +192,7 @@ static struct val sort_key(struct render *r, struct val v, const struct val *att
 
 /* An item with its sort key. merge_sort sorts by key, stably, and moves item and key together. */
 struct keyed {
-    struct val key, item; /* key: sort key. item: moved item. */
+    struct val key, item; /* key: value that is compared. item: item that is moved with its key */
 };
 
 /* Sort v [n] by key. `scratch` has room for n items. Items with equal keys keep their order, also

@@ -44,8 +44,8 @@ TEST(jinja_renders_what_jinja2_renders)
     }
 }
 
-/* Render with growing limits until one suffices. Return false if a smaller limit gave another
- * result than ERR_LIMIT. */
+/* Render with growing limits until a limit suffices. Return false if the result of a smaller limit
+ * is not ERR_LIMIT. */
 static bool grow_limit(const struct template *t, const struct json *context, const char *want,
                        int by_byte, int by_step)
 {
@@ -64,8 +64,8 @@ static bool grow_limit(const struct template *t, const struct json *context, con
     return true;
 }
 
-/* Make each allocation of the process fail once. Return false if a failed allocation gave another
- * result than ERR_MEMORY. */
+/* Make each allocation of the process fail once. Return false if the result of a failed allocation
+ * is not ERR_MEMORY. */
 static bool fail_mallocs(const struct template *t, const struct json *context, const char *want)
 {
     bool hit = true, same = true;
@@ -272,7 +272,7 @@ TEST(conversations_take_the_template_s_form)
     expect_prompt(thinks, goes_on, CHAT_CONTINUE_REASONING, "user:u\nassistant:<think>\nr");
 }
 
-/* Goal: reasoning becomes a block of the content only if the template supports that block. */
+/* Goal: reasoning becomes a block of the content only if the template supports this block. */
 TEST(reasoning_as_a_block)
 {
 #define BLOCKS(else_)                                                                              \

@@ -250,7 +250,7 @@ static void json_string(struct buf *b, struct val v, bool ascii)
     buf_add_char(b, '"');
 }
 
-/* Begin a new line if the style has an indentation. */
+/* Append a line break and the indentation if the style has an indentation. */
 static void json_break(struct render *r, const struct json_style *style, int level)
 {
     if (!style->indent) return;

@@ -143,7 +143,7 @@ TEST(mistral_calls)
         expect_read("mistral", NULL, cases[i][0], cases[i][1]);
 }
 
-/* Goal: calls without a mark are parsed. A message is then only calls or only content. */
+/* Goal: calls without a mark are parsed. A message consists of either calls or content. */
 TEST(llama3_json_calls)
 {
     static const char *const cases[][2] = {
@@ -239,7 +239,7 @@ TEST(a_call_ends_unclosed_reasoning)
                 "a <tool_call>{\"name\":\"f\"}</tool_call>|");
 }
 
-/* Goal: the text held after a draft is limited. The draft is a call beyond this limit. */
+/* Goal: the text held after a draft is limited. A draft above the limit becomes a call. */
 TEST(a_draft_is_held_within_bounds)
 {
     struct buf text = {0};

@@ -1,5 +1,5 @@
 /* Goal: a message that is not printed gives an error. Method: render conversations with templates
- * that print only some of their roles. Each message is printed, or part of the error. */
+ * that print only some of their roles. Each message is either printed or named in the error. */
 #include "chat/chat.h"
 #include "../../tests/unit.h"
 

@@ -79,7 +79,7 @@ TEST(jinja_unit_cases)
     each_case(DATA "jinja_unit_cases.jsonl", unit_case);
 }
 
-/* Render after the output "x". The rendering must keep the "x", and a failed one must append
+/* Render after the output "x". The rendering must keep the "x", and a failed rendering must append
  * nothing. */
 static int render_behind_x(const struct template *t, const struct conversation *c, const char *want,
                            int failure)

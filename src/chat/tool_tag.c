@@ -321,8 +321,8 @@ static void put_triggered_token(struct tagger *g)
     end_list(g);
 }
 
-/* Put calls without a mark, or free text. A message that begins with a brace is calls. The text
- * excludes the marks of calls in other forms. */
+/* Put either calls without a mark or free text. A message that begins with a brace is calls. The
+ * text excludes the marks of calls in other forms. */
 static void put_unmarked(struct tagger *g, char brace)
 {
     const struct tool_family *f = g->family;

@@ -1,6 +1,6 @@
 /* Goal: the search of fixed size finds the same reasoning as the parser. Method: search texts of
- * random pieces of a family's marks byte by byte, for every family. Both must agree after the
- * parser's decision. */
+ * random pieces of a family's marks byte by byte, for every family. The results must be equal after
+ * the parser has found the place. */
 #include "chat/parser_impl.h"
 #include "base/rng.h"
 #include "../../tests/unit.h"

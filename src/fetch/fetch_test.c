@@ -1,6 +1,6 @@
 /* Goal: an answer is complete, or the request fails with a reason. Bytes are delivered as they
  * arrive. Concurrent requests reuse connections. Method: use a server with a thread per connection.
- * The path selects its misbehavior. */
+ * The path selects the misbehavior of the server. */
 #include "fetch.h"
 #include "../../tests/unit.h"
 
@@ -115,7 +115,7 @@ static void *listener(void *arg)
     return NULL;
 }
 
-/* Start a server on a loopback port. Return its URL; NULL if this failed. */
+/* Start a server on a loopback port. Return its URL; NULL after a failure. */
 static const char *server_open(pthread_t *t)
 {
     static char url[64];
@@ -329,7 +329,7 @@ TEST(fetch_hands_pieces_over_as_they_come)
     struct received refuses = {.f = f, .refuse = true};
     struct fetch_request r = {.url = at(base, "/pieces"), .on_body = on_body, .on_done = on_done};
     bool apart = false;
-    /* both may arrive together on a busy machine */
+    /* the two pieces may arrive together on a busy machine */
     for (int turn = 0; turn < 5 && !apart; turn++) {
         struct received received = {.f = f};
         r.ctx = &received;

@@ -1,6 +1,6 @@
 /* Goal: each language of numbers accepts exactly the numbers that satisfy its comparison. Method:
- * compare bounds and numbers in every spelling as doubles. Doubles are exact enough for this number
- * of digits. */
+ * compare bounds and numbers in every spelling as doubles. Doubles are sufficiently exact for this
+ * number of digits. */
 #include "decimal.h"
 #include "../../tests/unit.h"
 
@@ -21,7 +21,7 @@ TEST(decimal_intervals)
         double v = strtod(bound[i], NULL);
         uint32_t gt = number_above(&x, &d, false, true), ge = number_above(&x, &d, true, true),
                  eq = number_equal(&x, &d, true);
-        /* k: the number in hundredths. The sample has each number near the bound. */
+        /* k: the number in hundredths. The sample contains all numbers near the bound. */
         const int every = test_long() ? 1 : 13;
         for (int k = -20200; k <= 20200; k += fabs(k - v * 100) < 60  ? 1
                                               : k > -1300 && k < 1300 ? every

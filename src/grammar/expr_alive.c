@@ -202,7 +202,7 @@ static bool visit(struct exprs *x, struct state_search *s, uint32_t e)
     return false;
 }
 
-/* Return true if a text is accepted from e. */
+/* Return true if e accepts any text. */
 static bool search(struct exprs *x, uint32_t e)
 {
     struct state_search s = {0};

@@ -1,6 +1,6 @@
-/* Goal: a constraint whose compilation costs too much is rejected, and one whose masks cost too
- * much fails. The error names the limit. The work ends after a disconnect of the client.
- * Method: set a small limit of each kind, and compile a constraint that needs more. */
+/* Goal: a constraint is rejected if its compilation costs too much, and fails if its masks cost too
+ * much. The error names the limit. The work ends after a disconnect of the client. Method: set a
+ * small limit of each kind, and compile a constraint that needs more. */
 #include "grammar.h"
 #include "base/cancel.h"
 #include "../../tests/unit.h"

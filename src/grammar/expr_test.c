@@ -95,7 +95,7 @@ TEST(expr_multiples)
     EXPECT(!matches(&x, seven, "") && !matches(&x, cents, "5.") && matches(&x, seven, "7.0"));
     EXPECT(matches(&x, cents, "5.0") && matches(&x, cents, "0.1"));
     EXPECT(expr_alive(&x, seven) && expr_alive(&x, cents));
-    /* a past bug, which ASan detected: a number's remainder was used as the length of a list */
+    /* a past bug that ASan detected: a number's remainder was used as the length of a list */
     uint32_t e = expr_cat(&x, expr_multiple(&x, (struct divisor){5003, 0}), expr_bytes(&x, "x", 1));
     for (int i = 0; i < 4; i++) e = expr_next(&x, e, '4');
     EXPECT(expr_alive(&x, e));
@@ -270,8 +270,8 @@ static uint64_t follow(struct exprs *x, uint32_t e, uint64_t seed)
     return results;
 }
 
-/* Goal: the steps of all cached results bound those of a piece of work with a cold cache
- * (docs/design.md 5), in every order. The share is much less than 1 / WORK_SLACK. Method: random
+/* Goal: in every order, the steps of all cached results bound the steps of a piece of work with a
+ * cold cache (docs/design.md 5). The difference is much less than 1 / WORK_SLACK. Method: random
  * expressions and texts, first with a cold cache, then after other texts and expressions. */
 TEST(expr_work_is_bounded_by_that_of_all_results)
 {
@@ -311,7 +311,7 @@ TEST(expr_work_is_bounded_by_that_of_all_results)
     EXPECT(n_cheaper > 500);
 }
 
-/* Return true if digits after state e complete it: visit all states that they reach. */
+/* Return true if digits can complete state e. Visit all states that digits reach. */
 static bool digits_complete(struct exprs *x, uint32_t e)
 {
     VEC(uint32_t) v = {0};

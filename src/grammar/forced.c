@@ -102,8 +102,8 @@ static int count_settled(const struct grammar_vocab *v, const char *s, size_t n,
     return rc;
 }
 
-/* Return the number of first tokens that the grammar accepts as text. The result is n unless a
- * token is missing from the vocabulary of masks. */
+/* Return the number of tokens, from the first, that the grammar accepts as text. The result is n
+ * unless a token is missing from the vocabulary of masks. */
 static size_t count_taken(struct grammar *g, uint32_t state, const int32_t *id, size_t n)
 {
     size_t i = 0;

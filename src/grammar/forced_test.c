@@ -1,6 +1,6 @@
 /* Goal: a forced span is the only possible continuation. The tokenizer makes the same tokens of the
- * span with any following text. Method: cut spans from a real text, and force each by a choice of
- * two strings. Append the following text and other continuations. Use the tokenizers in
+ * span with any following text. Method: cut spans from a real text, and force each span by a choice
+ * of two strings. Append the following text and other continuations. Use the tokenizers in
  * ../shared/data. The other tests use the tokenizer of the bundled model. */
 #include "grammar_in.h"
 #include "base/json.h"

@@ -178,8 +178,7 @@ static size_t follow(struct cfg *g, const char *text, uint32_t *config)
     return i;
 }
 
-/* Walk by random bytes until the text ends. Opening brackets are chosen first. Return false at a
- * dead end. */
+/* Walk by random bytes until the text ends. Prefer opening brackets. Return false at a dead end. */
 static bool walk_deep(struct cfg *g, uint32_t c, uint64_t *rng, size_t *n_byte)
 {
     for (*n_byte = 0; *n_byte < 5000 && !machine_accepts(&g->m, c); ++*n_byte) {

@@ -75,8 +75,8 @@ struct grammar_options {
     const char *white_space;
     bool no_additional; /* true: additionalProperties is false if it is absent */
     /* true: JSON must have its usual spelling if a value has one. Integers are written without a
-     * decimal point. Numbers have at most 19 + 17 digits. Names and constant strings have no
-     * needless escapes. */
+     * decimal point. Numbers have at most 19 + 17 digits. Names and constant strings contain no
+     * unnecessary escapes. */
     bool plain;
     struct grammar_limits limits;
     /* vocabulary for masks and for token names in grammars, borrowed until grammar_close; NULL:

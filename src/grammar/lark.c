@@ -46,7 +46,7 @@ struct def {
 struct module {
     const char *path; /* path of the module, in the arena; NULL for the grammar itself */
     const char *s;    /* borrowed; text of n bytes */
-    char *owned;      /* s if allocated, owned; NULL otherwise */
+    char *owned;      /* owned: the text s if it is allocated; otherwise NULL */
     size_t n;
     struct strmap of; /* indexes into def by name */
     VEC(struct def) def;
@@ -774,8 +774,8 @@ static int parse_repeated(struct lark_parser *p, struct cfg_item *out)
     return rc;
 }
 
-/* Return true if an item of a sequence follows, and move to that item. If the result is false, the
- * position is not past a "-" that begins an alias. */
+/* Move to the next item of a sequence and return true if there is an item. If the result is false,
+ * the position is not past a "-" that begins an alias. */
 static bool at_item(struct lark_parser *p)
 {
     size_t before = p->in.at;

@@ -1,6 +1,6 @@
 /* Goal: a Lark grammar accepts the texts of its rules and terminals and rejects other texts.
  * Unsupported constructs are rejected with their line and column. Method: check handwritten cases,
- * and the grammars of Lark's own tests in ../shared/data. Each of these has an accepted and a
+ * and the grammars of Lark's own tests in ../shared/data. Each grammar has an accepted and a
  * rejected text. */
 #include "lark.h"
 #include "../../tests/unit.h"

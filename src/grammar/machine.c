@@ -222,8 +222,9 @@ bool machine_alive(struct machine *m, struct thread t)
     return false;
 }
 
-/* Add a thread to the config under construction if the thread is alive. Add its continuation if its
- * expression is nullable. Return false after a failure, or if the config is crowded. */
+/* Add a thread to the config under construction if the thread is alive. Also add the thread's
+ * continuation if its expression is nullable. Return false after a failure, or if the config is
+ * crowded. */
 static bool add_thread(struct machine *m, struct thread t)
 {
     uint8_t op = m->x.e[t.expr].op;

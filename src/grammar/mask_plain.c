@@ -36,7 +36,8 @@ struct plain_search {
 };
 
 /* Add e, a state between characters, to the states found. Return false if no text (with the tag)
- * continues from e. Also return false at the end of a spelling, and beyond the limit of states. */
+ * continues from e. Also return false at the end of a spelling, and if the limit of states is
+ * exceeded. */
 static bool add_plain_state(struct plain_search *s, uint32_t e)
 {
     struct exprs *x = &s->m->x;

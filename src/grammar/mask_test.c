@@ -1,6 +1,6 @@
 /* Goal: a mask contains exactly the tokens that the machine accepts byte by byte, for each shortcut
  * of mask.c. Method: check every reached config, with a vocabulary of every class of tokens. The
- * strings have no limit, limits or patterns. */
+ * strings have no limit, a limit or a pattern. */
 #include "mask.h"
 #include "../../tests/unit.h"
 
@@ -104,7 +104,7 @@ static uint32_t labels(struct exprs *x, uint32_t n)
     return expr_cat(x, label, expr_rep(x, more, 0, EXPR_INF));
 }
 
-/* Return the expression with counts number `kind`. */
+/* Return expression number `kind` of the expressions with counts. */
 enum { N_COUNTED = 14 };
 static uint32_t counted(struct exprs *x, int kind)
 {
@@ -185,7 +185,8 @@ TEST(mask_has_exactly_what_the_machine_takes)
         uint32_t ending = expr_cat(x, expr_range(x, ' ', ' '), expr_bytes(x, "abcabcabcabc", 12));
         body[10] = expr_cat(x, words(x, 0, 0), expr_rep(x, ending, 0, 1));
         body[10] = expr_and(x, expr_rep(x, any, 0, 15), body[10]);
-        /* patterns without an anchor, because most characters lead back to their first state */
+        /* patterns without an anchor, because most characters lead back to the first state of these
+         * patterns */
         static const int REPEATS[] = {1, 7, 20, 9, 64, 12};
         for (int i = 0; i < 6; i++) {
             uint32_t last = i < 3   ? letter

@@ -248,7 +248,7 @@ struct form_plan {
     /* expressions of all names with their tags, in a JSON string. plain_names: only the names of
      * `name`, in their plain spelling. NONE if not made yet */
     uint32_t names, plain_names;
-    bool top; /* true: the object may be the outermost one */
+    bool top; /* true: the object may be the outermost object */
     /* notations without JSON: expression of the outermost object's names, NONE before its first
      * use */
     uint32_t top_names;

@@ -3,7 +3,7 @@
  *
  * A state is offered only if some text completes it. "has a value" is a least fixed point if the
  * schema is recursive. The search assumes that a set or state has no value if it visits the set or
- * state again. Such assumptions are counted (n_assumed). A negative result that depends on an
+ * state again. n_assumed is the number of these assumptions. A negative result that depends on an
  * assumption is not cached. */
 #include "schema.h"
 
@@ -385,7 +385,7 @@ static bool add_item(struct schema *s, const struct state *from, const struct sc
         if (bits >> k & 1) {
             /* the item is before `from`, or exceeds the maximum */
             if (!here || t.seen[k] == c->max) return true;
-            if (c->max == NONE && t.seen[k] >= c->min) return true; /* the minimum is reached */
+            if (c->max == NONE && t.seen[k] >= c->min) return true; /* no more items are needed */
             t.seen[k]++;
             set = set_add(s, set, c->lit);
         } else if (here && c->max != NONE) {

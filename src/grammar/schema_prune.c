@@ -14,8 +14,8 @@
 
 #include <string.h>
 
-/* TYPE_DEPTH_MAX: maximum depth of subschemas that types_of visits. This limit also ends recursive
- * $refs. */
+/* TYPE_DEPTH_MAX: maximum depth of subschemas that types_of visits. TYPE_DEPTH_MAX also ends
+ * recursive $refs. */
 enum { TYPE_DEPTH_MAX = 16 };
 enum { CLASH_UNKNOWN, CLASH_NO, CLASH_YES };
 
@@ -138,7 +138,7 @@ bool form_implies(struct schema *s, const struct schema_form *f, const struct sc
     return g->witness.n == 0 || has_witness(s, f, &g->witness.v[0]);
 }
 
-/* ---- forms that imply another one ---- */
+/* ---- forms that imply another form ---- */
 
 static bool same_atom(const struct name_atom *a, const struct name_atom *b)
 {

@@ -2,7 +2,7 @@
  * that cannot be enforced is rejected, and the error contains the keyword.
  *
  * Method: check every fourth schema of the JSON Schema Test Suite and the first 150 of MaskBench,
- * in ../shared/data. QUOTH_LONG checks all of them. QUOTH_SCHEMA_VERBOSE=1 prints each
+ * in ../shared/data. QUOTH_LONG checks all schemas. QUOTH_SCHEMA_VERBOSE=1 prints each
  * difference. */
 #include "schema.h"
 #include "base/os.h"
@@ -379,7 +379,7 @@ TEST(schema_formats_have_lengths)
 {
     static const struct {
         const char *schema, *before; /* the text is `before`, then labels of 9 characters */
-        size_t most;                 /* characters of the string */
+        size_t most;                 /* maximum number of characters of the string */
     } c[] = {{"{\"type\":\"string\",\"format\":\"hostname\"}", "", 253},
              {"{\"type\":\"string\",\"format\":\"email\"}", "a@", 254}};
     for (size_t i = 0; i < sizeof c / sizeof *c; i++)

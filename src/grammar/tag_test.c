@@ -11,8 +11,8 @@
 static const struct expr_limits LIMIT = {.bytes_max = 128u << 20, .row_max = 100000};
 static const struct machine_limits SIZES = {300000, 300000, 2000, 2000};
 
-/* Return the number of the tokens "<|end|>" and "]<]minimax[>[". In a text a token is the byte 255
- * and the four bytes of the number. */
+/* Return the number of the tokens "<|end|>" and "]<]minimax[>[". A token in a text is written as
+ * the byte 255 and the four bytes of its number. */
 static int32_t token(const void *arg, const char *text, size_t n)
 {
     (void)arg;

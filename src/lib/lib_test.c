@@ -1,6 +1,6 @@
 /* Goal: the library keeps its guarantees. Answers are equal alone and with other requests, and
- * errors contain the field. Several threads may cancel or abandon requests, and may close models
- * too early. Method: use the bundled model through quoth.h. */
+ * errors contain the field. Several threads may cancel or abandon requests, and may close a model
+ * while requests are in flight. Method: use the bundled model through quoth.h. */
 #include "base/json.h"
 #include "base/os.h"
 #include "sample/sample.h"
@@ -162,7 +162,7 @@ TEST(lib_bad_requests_name_the_field)
     quoth_close(m);
 }
 
-/* Goal: bodies of the HTTP API are answered, and wrong ones are rejected with the field. */
+/* Goal: bodies of the HTTP API are answered, and invalid bodies are rejected with the field. */
 TEST(lib_pools_bodies)
 {
     static const struct {

@@ -200,7 +200,7 @@ static int open_replies(const quoth_model *m, struct pending *p, int n, struct e
     return rc;
 }
 
-/* Read a request and give it to the engine. The caller frees p after a failure. All requests of a
+/* Read a request and submit it to the engine. The caller frees p after a failure. All requests of a
  * queue ring one bell, so one wait is enough for all of them. */
 static int submit(quoth_queue *q, struct pending *p, const quoth_request *input, struct err *e)
 {
@@ -380,7 +380,7 @@ static bool poll_requests(quoth_queue *q)
 }
 
 /* The loop waits again if the bell rang for an event that was already read. quoth_wake ends the
- * wait without a byte. */
+ * wait even if the bell does not ring. */
 const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms)
 {
     int64_t until = time_us() + (int64_t)timeout_ms * 1000;

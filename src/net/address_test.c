@@ -1,4 +1,4 @@
-/* Goal: one client has one number, for any head of its requests. The clients of a trusted proxy
+/* Goal: a client has the same number for any head of its requests. The clients of a trusted proxy
  * have different numbers. */
 #include "net_impl.h"
 
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Return the address of a text. A UNIX socket if the text is no address. */
+/* Return the address of a text. Return the address of a UNIX socket if the text is not an
+ * address. */
 static struct address address(const char *text)
 {
     struct sockaddr_storage s = {0};

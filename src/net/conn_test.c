@@ -1,5 +1,5 @@
-/* Goal: deadlines and ends of answers are exact although the loop runs late. Method: the test is
- * the loop. Each connection is one end of a socket pair. */
+/* Goal: deadlines and ends of answers are exact even if the loop runs late. Method: the test
+ * replaces the loop. Each connection is one end of a socket pair. */
 #include "net_impl.h"
 #include "serve_test.h"
 
@@ -105,7 +105,8 @@ TEST(conn_gives_a_head_its_time_after_the_handshake)
     loop_end(&n);
 }
 
-/* Expect that the client's end has received these bytes, and no others, since the last call. */
+/* Expect that the client's end has received these bytes, and no other bytes, since the last
+ * call. */
 static void check_received(int fd, const char *want, int line)
 {
     char got[4096] = "";

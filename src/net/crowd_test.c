@@ -1,5 +1,5 @@
-/* Goal: one client cannot block others by any requests. Method: clients of 127.0.0.1 flood, and a
- * client of 127.0.0.2 sends requests. Each test exhausts one resource: connections, exchanges,
+/* Goal: no requests of one client can block other clients. Method: clients of 127.0.0.1 flood, and
+ * a client of 127.0.0.2 sends requests. Each test exhausts one resource: connections, exchanges,
  * handler threads, memory of bodies. */
 #include "net_impl.h"
 #include "serve_test.h"
@@ -117,7 +117,8 @@ TEST(net_crowd_keeps_none_for_long)
 
 TEST(net_crowd_spares_unread_requests)
 {
-    /* Goal: a connection whose bytes the loop has not read yet is not closed as a silent one. */
+    /* Goal: a connection whose bytes the loop has not read yet is not closed as a silent
+     * connection. */
     struct net n = {0};
     struct holder h = {.n_conn = 2, .weight = 1};
     struct conn c[2] = {{.net = &n, .holder = &h}, {.net = &n, .holder = &h}};
@@ -157,8 +158,8 @@ TEST(net_crowd_spares_a_thousand)
 
 TEST(net_crowd_waits_to_be_accepted)
 {
-    /* Goal: short connections during a blocked loop do not fill the system's queue. A client of a
-     * full queue would retry only a second later. */
+    /* Goal: short connections during a blocked loop do not fill the system's queue. If the queue
+     * were full, a client would retry only a second later. */
     enum { WANT = 4096 };
     struct listener l;
     struct err e;
@@ -199,7 +200,7 @@ TEST(net_crowd_of_long_answers)
 
 TEST(net_crowd_counts_no_written_answer)
 {
-    /* An answer is over with its last byte, although its handler runs. */
+    /* an answer ends with its last byte, even if its handler still runs */
     NEED(rig_open(&(struct net_options){.n_handler = 2}));
     struct client c, wait;
     open_all(&wait, 1, "GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n");

@@ -101,8 +101,8 @@ TEST(head_refuses_what_is_ambiguous)
 }
 
 /* Goal: the access log can print each text after a failed parse. In a past bug the path of "/%00"
- * was old content of malloc's memory, such as another client's key.
- * Method: fill such memory with a secret. */
+ * was old content of malloc's memory, for example another client's key. Method: fill freed memory
+ * with a secret. */
 TEST(head_leaves_nothing_half_made)
 {
     static const char *const bad[] = {
@@ -144,8 +144,8 @@ TEST(head_counts_headers)
     buf_deinit(&b);
 }
 
-/* Decode text in pieces of `step` bytes. Return the number of bytes used, -2 if too large, -10 - i
- * if byte i is wrong. */
+/* Decode text in pieces of `step` bytes. Return the number of bytes used, -2 if the body is too
+ * large, or -10 - i if byte i is wrong. */
 static ptrdiff_t decode(const char *text, size_t step, size_t n_max, struct buf *body)
 {
     struct chunks c = {0};

@@ -16,7 +16,7 @@ struct lanes {
     struct net_route quick, usual;
     struct holder *holder[N_HOLDER];
     struct exchange x[N_EXCHANGE];
-    bool taken[N_EXCHANGE]; /* true if the exchange waits or a handler has it */
+    bool taken[N_EXCHANGE]; /* true if the exchange waits or a handler has taken it */
     struct exchange *busy[N_EXCHANGE];
     int n_busy;
 };

@@ -1,8 +1,8 @@
 /* Goal: a failed allocation in a request, plain or over TLS, never gives another answer. The result
  * is the usual answer, a 503, or a connection that ends too early. The next client is answered as
- * usual. Method: use the server of serve_test.h. Each allocation of the process except the client's
- * fails once, alone and with all later allocations. A TLS handshake has hundreds of allocations.
- * Some of these fail here, and each of them with QUOTH_LONG=1. */
+ * usual. Method: use the server of serve_test.h. Each allocation of the process, except allocations
+ * of the client, fails once, alone and with all later allocations. A TLS handshake has hundreds of
+ * allocations: some of them fail in a normal run, all of them with QUOTH_LONG=1. */
 #include "serve_test.h"
 
 #include "../../tests/alloc.h"
@@ -59,7 +59,7 @@ static bool is_error(const struct buf *got, const struct buf *want)
     return false;
 }
 
-/* Fail each allocation of an exchange in turn. The answer must be the usual one or an error. */
+/* Fail each allocation of an exchange in turn. The answer must be the usual answer or an error. */
 static void sweep(const char *request, uint64_t count, uint64_t step, int *n_run)
 {
     struct buf want = {0}, got = {0};
@@ -83,8 +83,8 @@ static void sweep(const char *request, uint64_t count, uint64_t step, int *n_run
     buf_deinit(&got);
 }
 
-/* Sweep all requests, with one failing allocation and with all later ones. No exchange may
- * remain. */
+/* Sweep all requests, with one failing allocation and with all later allocations failing. No
+ * exchange may remain. */
 static void sweep_all(const struct net_options *o, uint64_t step)
 {
     int n_run = 0;

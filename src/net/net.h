@@ -201,7 +201,7 @@ struct net_stats net_stats(const struct net *n);
  *   n_byte_in, n_byte_out bytes of bodies received and answers sent
  *   time_us               sum of the times from a request's head to the answer's last byte
  *   n_time                number of times in (net_time_bound[k - 1], net_time_bound[k]]; the last
- *                         one: above all bounds */
+ *                         number: above all bounds */
 enum { NET_TIMES = 21 };
 extern const int64_t net_time_bound[NET_TIMES];
 struct net_answers {

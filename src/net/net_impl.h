@@ -328,9 +328,9 @@ struct sock {
 /* Results of reads and writes; other results are numbers of bytes. Only a handshake returns
  * IO_PLAIN: the client sent HTTP without TLS. */
 enum { IO_AGAIN = 0, IO_EOF = -1, IO_FAIL = -2, IO_PLAIN = -3 };
-/* Read at most n bytes. Return their number, or IO_*. Loop thread. */
+/* Read at most n bytes. Return the number of read bytes, or IO_*. Loop thread. */
 ssize_t sock_read(struct sock *s, char *to, size_t n);
-/* Write at most n bytes. Return their number, IO_AGAIN or IO_FAIL. Loop thread. */
+/* Write at most n bytes. Return the number of written bytes, IO_AGAIN or IO_FAIL. Loop thread. */
 ssize_t sock_write(struct sock *s, const char *from, size_t n);
 void sock_event(struct sock *s, unsigned events); /* process epoll events, before any read */
 
@@ -350,7 +350,7 @@ struct tls *tls_accept(struct tls_server *t, struct sock *s);
 void tls_close(struct tls *t);
 /* Advance the handshake. Return 1 if it is complete; otherwise IO_AGAIN, IO_FAIL or IO_PLAIN. */
 int tls_handshake(struct tls *t);
-/* Read at most n decrypted bytes. Return their number, or IO_*. */
+/* Read at most n decrypted bytes. Return the number of bytes, or IO_*. */
 ssize_t tls_read(struct tls *t, char *s, size_t n);
 /* Write at most n bytes. Return their number, IO_AGAIN or IO_FAIL. */
 ssize_t tls_write(struct tls *t, const char *s, size_t n);

@@ -331,7 +331,7 @@ TEST(net_leaves_some_routes_to_this_machine)
 
 TEST(net_answers_some_routes_at_once)
 {
-    /* Goal: busy handlers do not delay a quick route, even if all are busy. */
+    /* Goal: a quick route is not delayed, even if all handlers are busy. */
     NEED(rig_open(&(struct net_options){.n_handler = 2}));
     struct client busy[2];
     for (int i = 0; i < 2; i++) {
@@ -371,8 +371,8 @@ TEST(net_moves_long_work_away_from_streams)
 
 TEST(net_postpones_handlers)
 {
-    /* Goal: a postponed handler needs no thread, and its body keeps its memory. It runs once after
-     * each wake. */
+    /* Goal: a postponed handler needs no thread, and its body keeps its memory. The handler runs
+     * once after each wake. */
     NEED(rig_open(&(struct net_options){.body_total_max = 100000, .n_handler = 1}));
     static char body[100000];
     struct client long_one, other, c[4];
@@ -459,9 +459,9 @@ TEST_ALONE(net_waits_for_no_client)
 
 TEST_ALONE(net_holds_no_body_that_stops)
 {
-    /* Goal: the deadline of a body is extended at most to a limit. Otherwise a few clients could
-     * fill the shared memory of bodies and keep it. Method: write 40 KiB in one call, the bytes of
-     * 10 s at 4 KiB/s. */
+    /* Goal: the deadline of a body is extended at most to a limit. Otherwise a small number of
+     * clients could keep all shared memory of bodies. Method: write 40 KiB in one call, which are
+     * the bytes of 10 s at 4 KiB/s. */
     NEED(rig_open(&(struct net_options){.body_ms = 300}));
     struct client c;
     char part[40 << 10];
@@ -566,7 +566,7 @@ TEST(net_detects_the_end_of_a_streams_client)
 
 /* ---- streams ---- */
 
-/* Return the payload bytes of a complete chunked answer. All these bytes are 'x'. */
+/* Return the payload bytes of a complete chunked answer. All payload bytes are 'x'. */
 static int64_t count_x(const struct buf *b)
 {
     int64_t n = 0;
@@ -601,8 +601,8 @@ TEST(net_streams_as_fast_as_it_is_read)
 
 TEST(net_slow_readers_block_no_others)
 {
-    /* Goal: clients that stop reading are disconnected within write_ms. Such clients use bounded
-     * memory and do not delay other clients. */
+    /* Goal: clients that stop reading are disconnected within write_ms. Their memory is bounded,
+     * and other clients are not delayed. */
     enum { N = 8 };
     struct net_options o = {.write_ms = 400};
     NEED(rig_open(&o));

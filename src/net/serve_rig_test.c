@@ -136,7 +136,7 @@ struct stream {
     char *frame;
 };
 
-/* Push frames while the ring has room. Wait for the next wake if it is full. */
+/* Push frames while the ring has room. If the ring is full, wait for the next wake. */
 static void stream_wake(struct exchange *x, void *ctx)
 {
     struct stream *s = ctx;
@@ -160,7 +160,7 @@ static int number(struct exchange *x, const char *name)
     return v;
 }
 
-/* Handle a request for n frames of a given size. */
+/* Answer a request for n frames of a given size. */
 static void stream(struct exchange *x, void *ctx)
 {
     (void)ctx;
@@ -260,7 +260,7 @@ bool rig_open(const struct net_options *o)
     with.errors = o->errors ? o->errors : &errors;
     with.n_route = sizeof routes / sizeof *routes;
     uds = o->uds;
-    /* only the client needs this, because the server's threads block SIGPIPE */
+    /* for the client only, because the server's threads block SIGPIPE */
     signal(SIGPIPE, SIG_IGN);
     tls = o->tls_cert ? SSL_CTX_new(TLS_client_method()) : NULL;
     if (net_open(&rig.net, &with, &e) == 0) return true;

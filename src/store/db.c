@@ -159,8 +159,8 @@ static int make_file(struct store *s, const char *dir, struct err *e)
     return s->path ? 0 : err_memory(e, "a path", strlen(path));
 }
 
-/* Changes are in the write-ahead log at their end, so a killed process loses no change. Checkpoints
- * sync the log. Only one process can open the file. */
+/* Changes are in the write-ahead log at their end, so a killed process loses no change. Each
+ * checkpoint syncs the log to disk. Only one process can open the file. */
 int db_open(struct store *s, const char *dir, struct err *e)
 {
     int rc = dir ? make_file(s, dir, e) : 0;

@@ -1,5 +1,5 @@
-/* Goal: records that continue others take memory for their new parts only, chunks exist once, and
- * what was stored in a folder survives a kill. */
+/* Goal: records that continue other records take memory only for their new parts. Each chunk exists
+ * once. Records in a folder remain after a kill of the process. */
 #include "store_impl.h"
 
 #include "base/os.h"
@@ -47,7 +47,7 @@ static void expect(struct store *s, const char *id, const char *body)
     buf_deinit(&b);
 }
 
-/* Goal: n turns, each of which repeats all earlier ones, take memory of n turns. */
+/* Goal: n turns that each repeat all earlier turns take the memory of n turns. */
 TEST(store_keeps_only_the_new_part_of_a_body)
 {
     enum { TURNS = 200, TURN_BYTES = 100 };
@@ -64,7 +64,7 @@ TEST(store_keeps_only_the_new_part_of_a_body)
     EXPECT(store_stats(s).n_byte < TURNS * (TURN_BYTES + RECORD_BYTES + 20));
     expect(s, id, body.data);
     EXPECT(store_check(s) == NULL);
-    /* an earlier record that is deleted is gone, but later ones keep their bodies */
+    /* a deleted record is not found, but later records keep their bodies */
     for (int i = 0; i < TURNS - 1; i += 2) {
         struct err e = {0};
         snprintf(id, sizeof id, "r%d", i);
@@ -74,7 +74,7 @@ TEST(store_keeps_only_the_new_part_of_a_body)
     EXPECT_INT(store_stats(s).n_record, TURNS / 2);
     expect(s, previous, body.data);
     EXPECT(store_check(s) == NULL);
-    /* the last one holds all of them */
+    /* the last record continues all earlier records */
     for (int i = 1; i < TURNS; i += 2) {
         struct err e = {0};
         snprintf(id, sizeof id, "r%d", i);
@@ -99,7 +99,7 @@ TEST(store_bodies_that_do_not_continue_are_whole)
     expect(s, "c", "on");
     expect(s, "d", "one,four");
     expect(s, "e", "one,five");
-    /* a replaced body may still continue the earlier one, or no longer */
+    /* a new body of a record may continue the earlier record or not */
     struct err e = {0};
     struct buf more = {0};
     buf_add_text(&more, "six");
@@ -117,7 +117,7 @@ TEST(store_bodies_that_do_not_continue_are_whole)
     store_close(s);
 }
 
-/* Goal: random chains within a small limit keep every body, or lose it whole. */
+/* Goal: random chains within a small limit keep every body, or lose the whole body. */
 TEST(store_chains_are_evicted_from_their_ends)
 {
     struct store *s = open_in(NULL, 20000);
@@ -216,7 +216,7 @@ TEST(store_changes_take_effect_together)
     store_begin(s);
     EXPECT_INT(store_delete(s, 1, "a", &e), 0);
     EXPECT_INT(add(s, "none", 0, 1, "chunk"), ERR_MISSING);
-    EXPECT(store_end(s, 0, &e) != 0); /* the failure of one change undoes the others */
+    EXPECT(store_end(s, 0, &e) != 0); /* the failure of one change undoes all changes */
     expect(s, "a", "1");
     store_begin(s);
     EXPECT_INT(put(s, "b", "2", NULL), 0);
@@ -228,7 +228,7 @@ TEST(store_changes_take_effect_together)
     store_close(s);
 }
 
-/* Pinned records are not evicted, but end at their time. */
+/* Goal: pinned records are not evicted, but end at their time. */
 TEST(store_pinned_records_stay_until_their_end)
 {
     struct store *s = open_in(NULL, 2000);
@@ -316,7 +316,8 @@ static void put_until_killed(const char *dir, int fd, int from)
     }
 }
 
-/* Goal: what was acknowledged before a kill is there after it, and the store is whole. */
+/* Goal: records that were acknowledged before a kill exist after the kill, and the store is
+ * valid. */
 TEST(store_survives_kills)
 {
     const int n_kill = test_long() ? 100 : 4;

@@ -45,7 +45,7 @@ static int put(struct store *s, uint64_t owner, const char *id, char letter, siz
     return rc;
 }
 
-/* Return the first letter of a record. 0 if there is none. */
+/* Return the first letter of a record. 0 if the record does not exist. */
 static char get(struct store *s, uint64_t owner, const char *id)
 {
     struct buf b = {0}, input = {0}, events = {0};
@@ -94,7 +94,7 @@ TEST(store_evicts_the_least_recently_used)
     EXPECT_INT(put(s, 1, "d", 'd', 1500), 0);
     EXPECT_INT(get(s, 1, "b"), 0);
     EXPECT_INT(get(s, 1, "a"), 'a');
-    /* the largest owner gives room to a smaller one */
+    /* records of the largest owner are evicted for a smaller owner */
     EXPECT_INT(put(s, 2, "a", 'e', 5500), 0);
     EXPECT_INT(get(s, 1, "c"), 0);
     EXPECT_INT(get(s, 1, "d"), 'd');
@@ -167,7 +167,7 @@ TEST(store_is_a_list_of_recent_records)
             m.v[m.n++].n = (int64_t)n + 3 + n_record;
             EXPECT_INT(put(s, owner, id, letter, n), 0);
             for (int limit = 0; limit < 2; limit++)
-                /* first apply the owner's limit, then that of all owners */
+                /* first apply the owner's limit, then the limit of all owners */
                 for (bool over = true; over;) {
                     int64_t sum[4] = {0}, all = 0;
                     uint64_t victim = limit ? 0 : owner;
@@ -282,7 +282,8 @@ TEST(store_keeps_all_changes)
     store_close(s);
 }
 
-/* Goal: an addition that does not fit changes nothing. One that fits evicts other records only. */
+/* Goal: an addition that does not fit changes nothing. An addition that fits evicts only other
+ * records. */
 TEST(store_additions_stay_within_limits)
 {
     struct store *s =

@@ -15,7 +15,7 @@
 struct charsmap {
     const uint32_t *unit; /* double array [n_unit] */
     size_t n_unit;
-    const char *to; /* NUL-terminated replacements, one after the other */
+    const char *to; /* contiguous NUL-terminated replacements */
     size_t n_to;
 };
 

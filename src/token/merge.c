@@ -122,9 +122,9 @@ static size_t merge_by_scan(const struct merges *m, uint32_t *sym, size_t n)
     return n;
 }
 
-/* Arity of the heap. The children of a node fill one cache line. A heap of a million keys has 7
- * levels. Arities of 2 to 8 take equal time within 5 %. An arity of 16 takes 1.2 to 1.4 times as
- * long (docs/measurements.md, "Constants"). */
+/* HEAP_ARY is the number of children of a node of the heap. The children of a node fill one cache
+ * line. A heap of a million keys has 7 levels. Arities of 2 to 8 take equal time within 5 %. An
+ * arity of 16 takes 1.2 to 1.4 times as long (docs/measurements.md, "Constants"). */
 enum { HEAP_ARY = 8 };
 
 /* Return the index of the least of the children that begin at `first`. */

@@ -1,6 +1,6 @@
 /* oracle_test.c - goal: ids equal those of tiktoken, sentencepiece and Hugging Face tokenizers.
  * Method: compare hashes of the ids with tests/golden/token_oracle.json. tests/token_oracle.py
- * computed that file with the original implementations. The test itself needs no Python. */
+ * computed that file with the original implementations. The test itself does not need Python. */
 #include "token_impl.h"
 #include "../../tests/unit.h"
 
@@ -92,8 +92,8 @@ static struct tally tally_corpus(const struct tokenizer *t, const char *name, un
     return sum;
 }
 
-/* Tokenizer of a file. Successive vocabularies may be one file in two modes. It is opened once,
- * because that takes as long as encoding the sample. */
+/* Tokenizer of a file. Successive vocabularies may be one file in two modes. The file is opened
+ * once, because opening takes as long as encoding the sample. */
 struct opened {
     struct tokenizer *t; /* owned; NULL if none */
     char path[256];
@@ -109,7 +109,7 @@ static int open_once(struct opened *o, const char *path, const char *hint, struc
 }
 
 /* Return true if corpus i of a vocabulary is in its sample. All vocabularies have the naughty
- * strings. Every second one has one of the large corpora, in turns. */
+ * strings. Every second vocabulary has one of the large corpora, in turns. */
 static bool in_sample(int vocabulary, int i, const char *corpus)
 {
     return test_long() || strcmp(corpus, "naughty") == 0 ||

@@ -283,8 +283,8 @@ static size_t read_code_points(const char **p, char *out)
     return n;
 }
 
-/* Goal: normal forms equal Unicode's. The columns of NormalizationTest.txt are source, NFC, NFD,
- * NFKC and NFKD. */
+/* Goal: normal forms are those of Unicode. The columns of NormalizationTest.txt are source, NFC,
+ * NFD, NFKC and NFKD. */
 TEST(normal_forms_are_unicodes)
 {
     static const enum uni_form form[] = {UNI_NFC, UNI_NFD, UNI_NFKC, UNI_NFKD};

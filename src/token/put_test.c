@@ -37,7 +37,7 @@ static void compare_text(const char *name, const struct tokenizer *want,
     vec_deinit(&b);
 }
 
-/* Compare two tokenizers. exact: rules of white space are equal too. */
+/* Compare two tokenizers. exact: true if rules of white space must also be equal. */
 static void compare(const char *name, const struct tokenizer *want, const struct tokenizer *got,
                     bool exact)
 {
@@ -76,7 +76,7 @@ static struct tokenizer *through_folder(const char *name, const struct checkpoin
     return t;
 }
 
-/* Compare a GGUF's tokenizer with the one of a folder made of it. */
+/* Compare a GGUF's tokenizer with the tokenizer of a folder made from it. */
 static void compare_gguf(const char *name, const char *path, bool exact)
 {
     struct checkpoint *c;
@@ -118,7 +118,7 @@ static struct checkpoint *open_folder(const char *name, const char *const *file)
     return c;
 }
 
-/* Compare the tokenizer of a folder with those of a GGUF and of a folder made of it. */
+/* Compare the tokenizer of a folder with the tokenizers of a GGUF and a folder made from it. */
 static void compare_folder(const char *name, const char *const *file, int n_vocab, bool exact)
 {
     char path[256];
@@ -143,7 +143,7 @@ static void compare_folder(const char *name, const char *const *file, int n_voca
     checkpoint_close(c);
 }
 
-/* Goal: vocabularies of published models survive both directions. */
+/* Goal: conversions in both directions preserve vocabularies of published models. */
 TEST(published_vocabularies_written_and_read)
 {
     static const struct {

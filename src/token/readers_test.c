@@ -54,7 +54,8 @@ TEST(every_seed_opens_and_encodes)
     expect_seed("tokenizer_bin/tiny.bin", "spm", "ab", ENCODE_ADD_SPECIAL, "<s>|" SPACE_MARK "ab");
 }
 
-/* Write a GGUF with byte-level BPE. add_sep is the value of add_sep_token; -1: no such key. */
+/* Write a GGUF with byte-level BPE. add_sep is the value of add_sep_token; -1: the key is
+ * absent. */
 static void write_gguf_bpe(const char *path, const char *pre, int add_sep)
 {
     static const char *const piece[] = {"<s>", "</s>", "<sep>", "a", "b"};
@@ -238,7 +239,7 @@ static void expect_back(const struct tokenizer *t, const char *text, const int32
 }
 
 /* Goal: an added token may equal a byte's character or a longer piece of the vocabulary. The byte
- * keeps its meaning. Decoding returns the text in both cases. */
+ * token keeps its meaning. Decoding returns the text in both cases. */
 TEST(added_tokens_of_the_byte_alphabet)
 {
     static const char *const added[] = {
@@ -375,7 +376,8 @@ TEST(llama_4_rank_file)
     remove(temp_path("llama.model"));
 }
 
-/* Goal: a folder of OPT, which has no tokenizer.json, adds its BOS and knows its named tokens. */
+/* Goal: a folder of OPT, which has no tokenizer.json, adds its BOS, and its named tokens are
+ * special. */
 TEST(named_tokens_of_vocab_json_are_special)
 {
     struct tokenizer *t;
@@ -510,7 +512,8 @@ TEST(checkpoints_bring_their_tokenizer)
 }
 
 /* Return true if decoding must return this text. Return false if the vocabulary spells "▁" as a
- * space or lacks bytes of the text. Some vocabularies lack the bytes that UTF-8 never uses. */
+ * space or does not contain all bytes of the text. Some vocabularies do not contain the bytes that
+ * never occur in UTF-8. */
 static bool can_return(const struct tokenizer *t, const struct buf *text)
 {
     if (t->opt.space_mark && memmem(text->data, text->n, SPACE_MARK, SPACE_MARK_BYTES))

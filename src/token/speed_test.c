@@ -72,7 +72,7 @@ TEST(encoding_is_fast_on_english_and_on_the_worst)
     fill(&worst[0], "a");
     fill(&worst[1], " ");
     fill(&worst[2], "\xF0\x9F\x98\x80");
-    /* the sample has every second vocabulary, one or two of each kind */
+    /* the sample has every second vocabulary: one or two vocabularies of each kind */
     for (size_t v = 0; v < sizeof vocab / sizeof vocab[0]; v += test_long() ? 1 : 2) {
         struct tokenizer *t;
         NEED_OK(tokenizer_open_file(&t, data_path(vocab[v][1]), NULL, &e), &e);

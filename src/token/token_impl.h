@@ -196,7 +196,7 @@ enum { STRIP_LEFT = 1, STRIP_RIGHT = 2 };                              /* flags 
 enum { SP_PREFIX = 1, SP_TRIM = 2, SP_ESCAPE = 4, SP_KEEP = 8 };
 norm_fn norm_bert, norm_sentencepiece, norm_replace, norm_prepend;
 enum { NORM_STEPS_MAX = 256 };
-/* Append a step and return the step. NULL if memory is exhausted or there are too many steps. The
+/* Append a new step and return it. NULL if memory is exhausted or there are too many steps. The
  * result is borrowed until the next append. */
 struct norm_step *tokenizer_add_norm(struct tokenizer *t, norm_fn *run);
 /* Run all steps on p[0, n). seam: true if p continues other text, so that no step prepends text. */

@@ -98,7 +98,7 @@ bool trie_build(struct trie *t, struct trie_key *key, size_t n)
     return true;
 }
 
-/* Return the child for byte c; 0 (the root, which is no child) if none. */
+/* Return the child for byte c; 0 if none, because the root is not a child. */
 uint32_t trie_step(const struct trie *t, uint32_t node, uint8_t c)
 {
     uint32_t n = t->n_child[node];
