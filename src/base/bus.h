@@ -14,8 +14,8 @@ void bus_catch(void);
 /* Register a map of n_byte bytes, with the path of its file for the message. The path is copied.
  * Do nothing if the table is full. Any thread. */
 void bus_register(const void *data, size_t n_byte, const char *path);
-/* Remove a registered map. Call it before the file is unmapped. No effect for another address. Any
- * thread. */
+/* Remove a registered map. Call it before the file is unmapped. The call has no effect for other
+ * addresses. Any thread. */
 void bus_unregister(const void *data);
 
 #endif

@@ -63,7 +63,7 @@ void share_release(struct share *s, uint64_t id, int64_t n);
 void share_release_settled(struct share *s, uint64_t id, int64_t n);
 
 /* Return the room for this holder: the free units, or the unused part of its fair share if
- * evictions can free that part. Use it to limit an item of unknown size. */
+ * evictions can free that part. Use share_room to limit an item of unknown size. */
 int64_t share_room(const struct share *s, uint64_t id, double weight);
 /* Return the number of the holder's units; 0 if none. */
 int64_t share_held(const struct share *s, uint64_t id);

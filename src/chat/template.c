@@ -277,8 +277,8 @@ static void add_continued(const struct template *t, const struct json *message,
 }
 
 /* Render a conversation whose last message continues. Render the conversation without the last
- * message twice: with the generation prompt, and without it (in generation_prompt). The result is a
- * third rendering. */
+ * message twice: with the generation prompt, and without it (in generation_prompt). The result
+ * comes from a third rendering. */
 static int render_continued(const struct template *t, const struct conversation *c, struct buf *out,
                             struct chat_turn *turn, struct err *e)
 {

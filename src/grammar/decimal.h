@@ -8,7 +8,7 @@
 enum { DECIMAL_DIGITS_MAX = 400 };
 
 /* Decimal number +-digits . fraction, without leading zeros before or trailing zeros after the
- * point. Zero is "", "". */
+ * point. Both texts are empty for zero. */
 struct decimal {
     bool negative;
     int n_digit, n_fraction;

@@ -99,10 +99,10 @@ static bool look(struct exprs *x, uint32_t e, uint32_t *best)
     return false;
 }
 
-/* Return true if a text is found by following the lowest estimates, which must decrease every few
- * bytes. If the result is false, e may still accept a text. The result is the result of the first
- * state with a lower estimate, so all states with the lowest estimate so far have the same
- * result. */
+/* Return true if a text is found by following the lowest estimates, which must decrease within
+ * DESCENT_BYTES_MAX bytes. If the result is false, e may still accept a text. The result is the
+ * result of the first state with a lower estimate, so all states with the lowest estimate so far
+ * have the same result. */
 static bool descends(struct exprs *x, uint32_t e)
 {
     VEC(uint32_t) path = {0};

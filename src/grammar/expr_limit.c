@@ -14,8 +14,8 @@
 #include "base/cancel.h"
 #include "base/os.h"
 
-/* steps between two readings of the clock: 10000 steps take about 170 us (CONSTRAINT_STEP_WORK), a
- * reading of the thread's clock less than 1 us */
+/* steps between two readings of the clock: 10000 steps take about 170 us (CONSTRAINT_STEP_WORK),
+ * and a reading of the thread's clock takes less than 1 us */
 enum { STEPS = 10000 };
 
 static int64_t thread_us(void)

@@ -271,8 +271,9 @@ static uint64_t follow(struct exprs *x, uint32_t e, uint64_t seed)
 }
 
 /* Goal: in every order, the steps of all cached results bound the steps of a piece of work with a
- * cold cache (docs/design.md 5). The difference is much less than 1 / WORK_SLACK. Method: random
- * expressions and texts, first with a cold cache, then after other texts and expressions. */
+ * cold cache (docs/design.md 5). The steps that are not covered are much less than 1 / WORK_SLACK
+ * of the work. Method: random expressions and texts, first with a cold cache, then after other
+ * texts and expressions. */
 TEST(expr_work_is_bounded_by_that_of_all_results)
 {
     uint64_t seed = 11;

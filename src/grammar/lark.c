@@ -889,7 +889,7 @@ static int find_start(struct lark_parser *p, uint32_t *def)
 
 static int build(struct lark_parser *p)
 {
-    uint32_t root = cfg_rule_new(p->g), def; /* the root has number 0, the start of a cfg */
+    uint32_t root = cfg_rule_new(p->g), def; /* the start rule of a cfg has number 0 */
     struct cfg_item part[2] = {{false, EXPR_EPSILON}, {0}};
     int rc = scan_module(p, 0);
     if (rc == 0) rc = build_ignored(p);

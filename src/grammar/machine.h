@@ -79,7 +79,7 @@ struct machine {
     /* true: the config under construction has more than thread_max threads */
     bool crowded;
     bool cut;            /* true after a limit of depth or threads removed a part of a config */
-    uint32_t search_now; /* generation of the search of machine_need.c */
+    uint32_t search_now; /* number of the latest search of machine_need.c */
     struct arena rows;
     int64_t late_at; /* value of exprs_work at which the work on a mask is interrupted; 0: never */
     bool late;       /* true: the work was interrupted, so the results are incomplete */

@@ -138,8 +138,8 @@ static bool add_product(struct schema *s, struct forms *out, const struct schema
     return ok && schema_ok(s);
 }
 
-/* Multiply: a = a and b. Empty b. A form of a that implies a form of b remains unchanged
- * (schema_prune.c). */
+/* Set a to the product of a and b, and empty b. A form of a that implies a form of b remains
+ * unchanged (schema_prune.c). */
 bool forms_product(struct schema *s, struct forms *a, struct forms *b)
 {
     struct forms out = {0};
@@ -157,7 +157,7 @@ bool forms_product(struct schema *s, struct forms *a, struct forms *b)
     return ok;
 }
 
-/* Add: a = a or b. Move the forms of b to the end of a. */
+/* Set a to the sum of a and b: move the forms of b to the end of a. */
 bool forms_sum(struct schema *s, struct forms *a, struct forms *b)
 {
     bool ok = schema_ok(s);

@@ -494,8 +494,8 @@ struct cover {
     uint32_t n[1u << WITNESSES_MAX];
 };
 
-/* Lower the numbers by a member with a value of `set`, which can satisfy any of `bits`. The member
- * is counted n times. again: true if several of these members are possible. */
+/* Lower the minimums of c by the use of a member with a value of `set`, which can satisfy any of
+ * `bits`. The member is counted n times. again: true if several of these members are possible. */
 static void cover_by(struct schema *s, struct cover *c, const struct schema_form *f, uint32_t set,
                      uint32_t bits, uint32_t n, bool again)
 {

@@ -233,7 +233,7 @@ bool schema_expand(void *front, struct machine *m, uint32_t rule, struct alts *o
 {
     struct schema *s = front;
     const struct rule r = s->rule.v[rule];
-    uint32_t ends = s->opt.white_space ? EXPR_EPSILON : s->ws; /* around the whole text */
+    uint32_t ends = s->opt.white_space ? EXPR_EPSILON : s->ws; /* before and after the text */
     bool ok;
     switch ((enum rule_kind)r.kind) {
     case RULE_VALUE:

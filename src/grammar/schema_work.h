@@ -50,8 +50,8 @@ bool form_fails(struct schema *s, const struct schema_form *f);
 /* Return true if every value of f satisfies g. f must be the form of one negated keyword. Return
  * false if unknown. */
 bool form_implies(struct schema *s, const struct schema_form *f, const struct schema_form *g);
-/* Drop the forms that imply f. Return true if f implies another form. Do not use it below an
- * unevaluated keyword. */
+/* Drop the forms that imply f. Return true if f implies another form. Do not call forms_absorb
+ * below an unevaluated keyword. */
 bool forms_absorb(struct forms *all, const struct schema_form *f);
 
 /* Take all keywords of w->sub, including `type` (schema_logic.c). */

@@ -308,7 +308,7 @@ static void begin_event(quoth_queue *q, const struct pending *p, int kind, const
                              .n_text = q->text.n};
 }
 
-/* Make an event of one choice. Return false for an event that clients must not get: a token after a
+/* Make the event of a choice. Return false for an event that clients must not get: a token after a
  * stop text, or a second end. */
 static bool take_choice(quoth_queue *q, struct pending *p, const struct event *ev, int choice)
 {

@@ -2,7 +2,7 @@
  *
  *   loop thread     struct conn, the sockets, fields of an exchange marked "loop"
  *   handler side    fields marked "handler". The owner is the handler thread until the handler
- *                   returns. After that, it is the stream thread, or a handler thread after
+ *                   returns. Afterwards it is the stream thread, or a handler thread after
  *                   exchange_move.
  *                   `task` ensures one owner at a time.
  *   both            atomics, queues, and the ring */
@@ -170,9 +170,9 @@ enum task { TASK_IDLE, TASK_QUEUED, TASK_RUN, TASK_RUN_AGAIN };
  *     at most once (QUEUED). Therefore a queue with room for all exchanges is never full. (CHECK in
  *     ring_loop) */
 struct exchange {
-    struct net *net;  /* borrowed */
-    atomic_int n_ref; /* references: of loop, handler side, and each queue that contains the
-                       * exchange */
+    struct net *net; /* borrowed */
+    /* references: of loop, handler side, and each queue that contains the exchange */
+    atomic_int n_ref;
 
     /* written by the loop before the handler is called, then read-only */
     struct head head;              /* owned */
@@ -397,7 +397,7 @@ struct conn {
     bool refuse; /* true if the connection is above the limit and is rejected with 503 */
     bool probed, hot, dead, idle;
     bool has_received;                  /* true after its first byte: a key may follow soon */
-    struct holder *holder;              /* owned: a reference, until the connection is dead */
+    struct holder *holder;              /* owned: a reference, until the connection ends */
     struct conn *idle_prev, *idle_next; /* borrowed: neighbours in its holder's list, if idle */
     struct buf in;                      /* owned: bytes read, but not yet processed */
     struct chunks chunks;

@@ -49,8 +49,8 @@ struct store_texts {
 /* Begin changes that take effect together. The caller calls store_end soon, because other threads
  * wait until then. */
 void store_begin(struct store *s);
-/* End the changes of store_begin. Undo all of them if rc is not 0 or one of them failed. Return rc,
- * or the failure: ERR_IO, ERR_MEMORY. */
+/* End the changes of store_begin. Undo all changes if rc is not 0 or a change failed. Return rc, or
+ * the failure: ERR_IO, ERR_MEMORY. */
 int store_end(struct store *s, int rc, struct err *e);
 
 /* Store a copy of the texts by holder and id. An older record of the id is replaced. ERR_LIMIT if

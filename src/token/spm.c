@@ -278,7 +278,7 @@ static size_t chunk_len(const struct spm *m, const char *p, size_t n)
     return n;
 }
 
-/* Return true if a word that is a piece needs no merging. */
+/* Return true if a word that is a piece is not merged. */
 static bool takes_whole(const struct encoder *en, const char *p)
 {
     return en->t->opt.ignore_merges || (en->t->opt.newline_words && p[0] == '\n');

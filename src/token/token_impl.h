@@ -358,8 +358,7 @@ struct tokenizer {
     VEC(struct norm_step) norm;
     VEC(struct pretok_step) pretok;
     bool any_spelled; /* true if any piece has `spelled` */
-    bool from_json;   /* true: read from a tokenizer.json; its post-processor defines the ids to
-                       * add */
+    bool from_json;   /* true: from a tokenizer.json; its post-processor defines added ids */
     struct added raw, normalized;
     int32_t prefix[AFFIX_MAX], suffix[AFFIX_MAX]; /* ids that ENCODE_ADD_SPECIAL adds */
     int n_prefix, n_suffix;
