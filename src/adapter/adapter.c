@@ -5,10 +5,10 @@
  *   adapters_open     read configurations, map the files, sum the device memory (n_byte)
  *   model_open        the caller reserves n_byte
  *   adapters_bind     match tensors and matrices, convert to f32, move to the device, close files
- *   model_forward     reads the additions; the scratch belongs to one forward at a time
+ *   model_forward     reads the additions; one forward pass at a time uses the scratch
  *   adapters_close    free the device's and the host's memory
  *
- * Opening and binding are separate, because model_open must reserve the memory of the adapters. */
+ * Opening and binding are separate, because model_open must reserve memory for the adapters. */
 #include "adapter_impl.h"
 
 #include "base/os.h"
@@ -19,7 +19,8 @@
 
 /* ---- open ---- */
 
-/* Return the path of a file of the folder, in the arena. NULL if memory is exhausted. */
+/* Return the path of a file in the folder; the path is in the arena. NULL if memory is
+ * exhausted. */
 static char *path_in(struct adapters *a, const char *folder, const char *name)
 {
     const size_t n = strlen(folder) + strlen(name) + 2;
@@ -29,7 +30,7 @@ static char *path_in(struct adapters *a, const char *folder, const char *name)
 }
 
 /* Open the two files of a folder. adapter_model.bin has its own error, because older versions of
- * PEFT save it. ERR_UNSUPPORTED if the path is no folder. */
+ * PEFT save it. ERR_UNSUPPORTED if the path is not a folder. */
 static int open_source(struct adapters *a, struct adapter_source *s, const char *folder,
                        struct err *e)
 {
@@ -52,8 +53,8 @@ static int open_source(struct adapters *a, struct adapter_source *s, const char 
 }
 
 /* Return the number of bytes of the file's values on a device: f32, in panels of 16 rows. Weights
- * on the CPU backend are panels of rows (kern/panel.c), so each number of rows is rounded up. The
- * types of the tensors are not checked yet. */
+ * on the CPU backend are panels of rows (kern/panel.c), so each number of rows is rounded up.
+ * adapter_bind checks the types of the tensors later. */
 static int64_t device_bytes(const struct checkpoint *c)
 {
     int64_t n = 0;
@@ -73,7 +74,8 @@ static int set_texts(struct adapters *a, struct addition_set *set, const char *n
     return set->name && set->path ? 0 : err_memory(e, "a name", n_name + strlen(path));
 }
 
-/* Read vLLM's form {"name": NAME, "path": PATH, "base_model_name": ...}; the last has no effect. */
+/* Read vLLM's form {"name": NAME, "path": PATH, "base_model_name": ...}; base_model_name has no
+ * effect. */
 static int read_object(struct adapters *a, struct addition_set *set, const char *text,
                        struct err *e)
 {
@@ -94,8 +96,9 @@ static int read_object(struct adapters *a, struct addition_set *set, const char 
     return rc;
 }
 
-/* Set name and path of a set. The name differs from those of the sets before it. i is in [1,
- * n_set). ERR_ARG names the field, so that the option and the JSON key share the message. */
+/* Set name and path of a set. The name must differ from the names of the sets before it. i is in
+ * [1, n_set). The error ERR_ARG contains the field, so the option and the JSON key have one
+ * message. */
 static int name_set(struct adapters *a, int i, const char *text, struct err *e)
 {
     struct addition_set *set = &a->set[i];
@@ -145,8 +148,8 @@ static void close_source(struct adapter_source *s)
     s->file = NULL;
 }
 
-/* Return n uninitialized f32 values of the device; NULL if memory is exhausted. *n_byte is also the
- * size for release. */
+/* Return n uninitialized f32 values in device memory; NULL if memory is exhausted. Set *n_byte to
+ * the size, which the release also needs. */
 static float *scratch(struct adapters *a, size_t n, size_t *n_byte)
 {
     *n_byte = n * sizeof(float);
@@ -166,8 +169,8 @@ static int move_to_device(struct adapters *a, size_t n_row, struct err *e)
     return a->inner && a->outer ? 0 : err_memory(e, "adapters", a->inner_bytes + a->outer_bytes);
 }
 
-/* Bind all adapters and close the source files in every case. Free the arena `values` before the
- * first request, because the device then has the values. */
+/* Bind all adapters, and close the source files, also after an error. Free the arena `values`
+ * before the first request, because the values are then on the device. */
 int adapters_bind(struct additions *out, const struct model *m, struct backend *b, struct err *e)
 {
     struct adapters *a = out->owner;
@@ -178,7 +181,8 @@ int adapters_bind(struct additions *out, const struct model *m, struct backend *
     if (rc == 0 && a->tensor.n) rc = move_to_device(a, (size_t)model_batch_limits(m)->n_row, e);
     for (int i = 0; i < a->n_set; i++) close_source(&a->source[i]);
     arena_deinit(&a->values);
-    for (size_t i = 0; i < a->tensor.n; i++) a->tensor.v[i]->name = NULL; /* was the file's */
+    /* the names were in the files, which are closed */
+    for (size_t i = 0; i < a->tensor.n; i++) a->tensor.v[i]->name = NULL;
     out->inner = a->inner;
     out->outer = a->outer;
     return rc;

@@ -1,8 +1,8 @@
 /* bind.c - conversion of an adapter's tensors to additions.
  *
- * PEFT names the tensors of a module base_model.model.MODULE.lora_A.weight and .lora_B.weight. The
- * names of modules are those of format/tensors.def. Only matrices of layers have additions yet.
- * Tensors of the embedding, the head and experts are rejected, like all tensors that no matrix
+ * PEFT names the tensors of a module base_model.model.MODULE.lora_A.weight and .lora_B.weight.
+ * format/tensors.def has the names of the modules. Only matrices of layers can have additions.
+ * Tensors of the embedding, the head and experts are rejected, as are all tensors that no matrix
  * uses.
  *
  *   file        base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight   [r, k]
@@ -10,11 +10,11 @@
  *   model       blk.0.attn_q.weight                                              [n_out, k]
  *   addition    y += scale * B (A x)
  *
- * Three differences between the files and the model need a conversion. A file's module may be
- * several matrices of the model, for example a fused qkv. They share A, and each has some rows of B
- * (first_row). Some classes have q, k and v of a KV head together, so the rows of B are sorted
- * (ungroup). A GGUF file of Llama has permuted rows of q and k, so the rows of B are permuted too
- * (pair_neighbours). */
+ * Three differences between the files and the model need a conversion. A module in the file may be
+ * several matrices of the model, for example a fused qkv. Its matrices share A, and each matrix has
+ * some rows of B (first_row). Some classes store q, k and v of a KV head together, so the rows of B
+ * are sorted (ungroup). A GGUF file of Llama has permuted rows of q and k, so the rows of B are
+ * permuted, too (pair_neighbours). */
 #include "adapter_impl.h"
 
 #include <math.h>
@@ -24,20 +24,21 @@
 
 enum { TENSOR_NAME_MAX = 200 }; /* buffer for a tensor's name */
 
-/* State of adapter_bind, which owns target and used. Other pointers are borrowed for the call. */
+/* State of adapter_bind. target and used are owned. All other pointers are borrowed for the
+ * call. */
 struct bind_state {
     struct adapters *a;
     const struct adapter_source *s;
     const struct model_info *info;
     const char *path; /* path of the file with tensors */
-    int *target;      /* number of modules of each entry of target_modules */
+    int *target;      /* number of modules that each entry of target_modules names */
     uint8_t *used;    /* 1 for each bound tensor */
     struct err *e;    /* receives the first error */
     int rc;           /* 0, or the code of the first error */
 };
 
 /* Set `module` to the Hugging Face name of a layer's matrix, such as
- * "model.layers.0.self_attn.q_proj". Return false if the matrix has none. */
+ * "model.layers.0.self_attn.q_proj". Return false if the matrix has no such name. */
 static bool module_of(char module[TENSOR_NAME_MAX], const char *arch, const struct tensor *t)
 {
     int n = 0, layer = 0, n_row;
@@ -69,8 +70,8 @@ static const struct tensor_info *find_factor(struct bind_state *b, const char *m
     return t;
 }
 
-/* Require a float tensor [n_out, k]. dim[0] is the fastest dimension, as in GGUF. After an earlier
- * error the function has no effect. */
+/* Require a float tensor [n_out, k]. dim[0] varies fastest, as in GGUF. After an earlier error the
+ * function has no effect. */
 static void check_tensor(struct bind_state *b, const struct tensor_info *t, int64_t n_out,
                          int64_t k)
 {
@@ -86,8 +87,8 @@ static void check_tensor(struct bind_state *b, const struct tensor_info *t, int6
 }
 
 /* Return the values of a tensor, f32 [n_out, k]. The values are in the arena `values` until
- * adapters_bind ends. A NaN or an infinity is an error with its index, because it would make every
- * answer of the adapter NaN. */
+ * adapters_bind ends. A NaN or infinite value is an error with its index, because one such value
+ * makes every answer of the adapter NaN. */
 static float *values(struct bind_state *b, const struct tensor_info *t)
 {
     const int64_t n = t->dim[0] * t->dim[1];
@@ -104,9 +105,9 @@ static float *values(struct bind_state *b, const struct tensor_info *t)
     return v;
 }
 
-/* Change rows from Hugging Face's order, which pairs rotary lanes (i, i + d/2), to (2i, 2i + 1). v
- * is f32 [n_row, k]. Each head has d_head rows. The permutation is that of llama.cpp's converter
- * for q and k. */
+/* Permute rows from Hugging Face's order, which pairs rotary lanes (i, i + d/2), to GGUF's pairs
+ * (2i, 2i + 1). v is f32 [n_row, k]. Each head has d_head rows. llama.cpp's converter permutes q
+ * and k in the same way. */
 static int pair_neighbours(float *v, int64_t n_row, int64_t k, int d_head, struct err *e)
 {
     const size_t row = (size_t)k * sizeof *v;
@@ -121,8 +122,8 @@ static int pair_neighbours(float *v, int64_t n_row, int64_t k, int d_head, struc
     return 0;
 }
 
-/* Sort rows of a fused qkv, f32 [n_row, k]. They come in one group per KV head: its q heads, k and
- * v. The result is all rows of q, then of k, then of v. */
+/* Sort the rows of a fused qkv, f32 [n_row, k]. The input has one group per KV head: its q heads, k
+ * and v. The result has all rows of q, then all rows of k, then all rows of v. */
 static int ungroup(float *v, int64_t n_row, int64_t k, const struct model_info *info, struct err *e)
 {
     const int64_t d = info->d_head, n_q = info->n_head / info->n_head_kv * d, n = n_q + 2 * d;
@@ -138,14 +139,14 @@ static int ungroup(float *v, int64_t n_row, int64_t k, const struct model_info *
     return 0;
 }
 
-/* Return true for the matrices of q and k, whose rows rotary embedding pairs. */
+/* Return true for the matrices of q and k, because rotary embedding pairs their rows. */
 static bool has_rotary_rows(const struct tensor *t)
 {
     return strstr(t->name, ".attn_q.") || strstr(t->name, ".attn_k.");
 }
 
-/* Return v, f32 [n_out, k], as a tensor without its own memory. The name is borrowed from the
- * file. */
+/* Return a tensor whose data is v, f32 [n_out, k]. v and the name are borrowed; the name belongs to
+ * the file. */
 static struct tensor matrix(const struct tensor_info *t, const float *v, int64_t n_out)
 {
     return (struct tensor){.type = QT_f32,
@@ -155,8 +156,8 @@ static struct tensor matrix(const struct tensor_info *t, const float *v, int64_t
                            .name = t->name};
 }
 
-/* Return the number of rows before t in the tensor of the model that t is a part of. Set *n_all to
- * the number of all its rows. The parts of a matrix have one name and follow each other. */
+/* Return the number of rows before t in the model's tensor that contains t. Set *n_all to the
+ * number of rows of that tensor. The parts of a tensor are consecutive and have one name. */
 static int64_t first_row(const struct model_info *info, const struct tensor *t, int64_t *n_all)
 {
     int64_t first = 0;
@@ -170,8 +171,8 @@ static int64_t first_row(const struct model_info *info, const struct tensor *t, 
     return first;
 }
 
-/* Return the addition to the matrix t from the tensors a and b of a module. The rows of b belong to
- * the rows of t from `first` on. */
+/* Return the addition to the matrix t from the tensors a and b of a module. Row `first` of b
+ * belongs to the first row of t. */
 static const struct addition *add_addition(struct bind_state *b, const struct tensor *t,
                                            const struct tensor_info *ta,
                                            const struct tensor_info *tb, int64_t first, float scale)
@@ -220,7 +221,7 @@ static const struct addition *bind_matrix(struct bind_state *b, const struct ten
     return b->rc == 0 ? add_addition(b, t, ta, tb, first, scale) : NULL;
 }
 
-/* Reject a tensor that no matrix uses, and a target without tensors. */
+/* Reject an adapter with a tensor that no matrix uses, or with a target that has no tensors. */
 static void check_all(struct bind_state *b)
 {
     const int n = checkpoint_n_tensor(b->s->file);

@@ -1,13 +1,13 @@
 /* peft.c - adapter_config.json of PEFT. Patterns of module names are Python's regular expressions.
- * PCRE2 matches them, because its syntax agrees for names of modules.
+ * PCRE2 matches these patterns, because its syntax is equal to Python's for module names.
  *
  *   {"peft_type": "LORA", "r": 16, "lora_alpha": 32, "use_rslora": false,
  *    "target_modules": ["q_proj", "v_proj"],  or "all-linear", or one pattern
  *    "rank_pattern": {"layers.0.*.q_proj": 8}, "alpha_pattern": {}}
  *
- * Unknown keys are errors, because many keys of LoraConfig change the result (use_dora). The list
- * peft_keys.def has three kinds of keys: read here, without effect on inference, or accepted with
- * certain values only. */
+ * Unknown keys are errors, because many keys of LoraConfig, such as use_dora, change the result.
+ * The list peft_keys.def has three kinds of keys: read in this file, without an effect on
+ * inference, or accepted only with certain values. */
 #include "adapter_impl.h"
 
 #include <math.h>
@@ -18,18 +18,18 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* MATCH_STEPS_MAX limits the backtracking of a hostile pattern, PATTERNS_MAX the patterns of a key.
- * Each pattern is compiled for each module. Plain names are not counted: an adapter may have a rank
- * for each module. */
+/* MATCH_STEPS_MAX limits the backtracking of a hostile pattern. PATTERNS_MAX limits the patterns of
+ * a key, because each pattern is compiled for each module. Plain names are not counted, because an
+ * adapter may have a rank for each module. */
 enum { CONFIG_BYTES_MAX = 1 << 20, MATCH_STEPS_MAX = 10000, PATTERNS_MAX = 256 };
 
 /* ---- keys ---- */
 
-/* Rows of peft_keys.def. All texts are static. */
+/* A row of peft_keys.def. All texts are static. */
 static const struct key {
     const char *name;
     const char *only; /* accepted values, in JSON; NULL: all */
-    const char *why;  /* feature that other values require; NULL if none */
+    const char *why;  /* unsupported feature that all other values require; NULL if none */
 } keys[] = {
 #define PEFT_READ(key)            {#key, NULL, NULL},
 #define PEFT_IDLE(key, why)       {#key, NULL, NULL},
@@ -49,8 +49,8 @@ static const struct key *find_key(const char *name, size_t n)
 }
 
 /* Set *found to true if the value is one of the accepted values `only`. `only` is a text such as "
- * null false [] ", with blanks around each value. So a text with the value's compact JSON between
- * blanks is accepted only as a substring. */
+ * null false [] ", with a blank before and after each value. The value's compact JSON between two
+ * blanks must be a substring of `only`. */
 static int is_among(bool *found, const struct json *value, const char *only, struct err *e)
 {
     struct buf b = {0};
@@ -64,8 +64,8 @@ static int is_among(bool *found, const struct json *value, const char *only, str
     return rc;
 }
 
-/* Check one key of the configuration. Null is accepted for each key, also for unknown keys. PEFT
- * writes null for options that are not set. */
+/* Check one key of the configuration. Null is accepted for each key, also for unknown keys, because
+ * PEFT writes null for options without a value. */
 static int check_key(const struct peft *p, const char *name, size_t n, const struct json *value,
                      struct err *e)
 {
@@ -105,7 +105,7 @@ static int read_rank(const struct peft *p, const char *key, const struct json *j
                    (long long)*out);
 }
 
-/* Read an alpha. Any finite number is accepted, also zero and negative numbers. x - x is 0 only if
+/* Read an alpha. Each finite number is accepted, also zero and negative numbers. x - x is 0 only if
  * x is finite. */
 static int read_alpha(const struct peft *p, const char *key, const struct json *j, double *out,
                       struct err *e)
@@ -114,8 +114,8 @@ static int read_alpha(const struct peft *p, const char *key, const struct json *
     return *out - *out == 0 ? 0 : wrong_type(p, key, "a number", j, e);
 }
 
-/* Return true if a pattern is the end of a module's name: only . is special. The pattern may begin
- * with ^ and end with $. */
+/* Return true if a pattern is a plain end of a module name: its only special character is the dot.
+ * The pattern may begin with ^ and end with $. */
 static bool is_plain(const char *pattern)
 {
     const char *from = pattern + (*pattern == '^');
@@ -149,8 +149,8 @@ static int read_names(struct peft *p, const char *key, const struct json **out, 
     return 0;
 }
 
-/* Read layers_to_transform. Reject it together with a pattern of targets, as PEFT does. An empty
- * list counts as absent. */
+/* Read layers_to_transform. Like PEFT, reject layers_to_transform together with a pattern of
+ * targets. An empty list counts as absent. */
 static int read_layers(struct peft *p, struct err *e)
 {
     static const char key[] = "layers_to_transform";
@@ -168,7 +168,7 @@ static int read_layers(struct peft *p, struct err *e)
     return 0;
 }
 
-/* Read the values. Those of absent fields are the defaults of PEFT's LoraConfig. */
+/* Read the values. Absent fields have the defaults of PEFT's LoraConfig. */
 static int read_values(struct peft *p, struct err *e)
 {
     const char *type = json_text(field(p, "peft_type"), NULL);
@@ -214,9 +214,9 @@ void peft_close(struct peft *p)
 
 /* ---- modules ---- */
 
-/* Set *found to true if the name matches before + pattern + after. The code is compiled for each
- * call. Patterns are few, and loading is the only use. pcre2_compile reports exhausted memory by
- * PCRE2_ERROR_HEAP_FAILED, all other failures are errors of the pattern. */
+/* Set *found to true if the name matches before + pattern + after. The pattern is compiled in each
+ * call, because there are few patterns and only loading uses them. pcre2_compile reports exhausted
+ * memory by PCRE2_ERROR_HEAP_FAILED. All other failures are errors of the pattern. */
 static int matches(const struct peft *p, const char *before, const char *pattern, const char *after,
                    const char *name, bool *found, struct err *e)
 {
@@ -244,8 +244,8 @@ static int matches(const struct peft *p, const char *before, const char *pattern
                    is_pattern ? " that is quick to match" : "", pattern);
 }
 
-/* Return true if the module's name is `name`, or ends with .name. A . in `name` is any character if
- * any_at_dot. */
+/* Return true if the module's name is `name`, or ends with .name. If any_at_dot is true, a dot in
+ * `name` matches any character. */
 static bool ends_with(const char *module, const char *name, size_t n_name, bool any_at_dot)
 {
     const size_t n = strlen(module), first = n - n_name;
@@ -255,7 +255,7 @@ static bool ends_with(const char *module, const char *name, size_t n_name, bool 
     return true;
 }
 
-/* Match a plain pattern (is_plain) without a compilation. ^ matches only at the start of the
+/* Match a plain pattern (is_plain) without compiling it. ^ matches only at the beginning of the
  * name. */
 static bool plain_matches(const char *module, const char *pattern)
 {
@@ -311,8 +311,9 @@ size_t peft_n_target(const struct peft *p)
     return json_kind(p->targets) == JK_LIST ? json_count(p->targets) : 0;
 }
 
-/* Set *found to true if the names, a list or one pattern, have the module. *whole is true if a name
- * is the full name. Add 1 to count [n] of each name in the list; NULL: do not count. */
+/* Set *found to true if the module matches `names`, a list or one pattern. Set *whole to true if a
+ * name is the full module name. Add 1 to count [n] of each matching name in the list; NULL: do not
+ * count. */
 static int is_among_names(const struct peft *p, const struct json *names, const char *module,
                           bool *found, bool *whole, int *count, struct err *e)
 {
@@ -330,8 +331,8 @@ static int is_among_names(const struct peft *p, const struct json *names, const 
     return 0;
 }
 
-/* Return the index of the module's layer: the first number that is a name of its own, after two
- * others; -1 if none. */
+/* Return the index of the module's layer; -1 if none. The index is the first part of the dotted
+ * name that is a number and follows at least two other parts. */
 static int64_t layer_of(const char *module)
 {
     const char *at = strchr(module, '.');
