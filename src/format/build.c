@@ -1,5 +1,5 @@
 /* build.c - a GGUF view that the caller fills with keys and tensors, for checkpoint_write_gguf. The
- * bytes of its tensors are made one tensor at a time, while the file is written. */
+ * writer requests the bytes of one tensor at a time from the caller. */
 #include "format_impl.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ int checkpoint_add_bool(struct checkpoint *c, const char *key, bool x, struct er
                                e);
 }
 
-/* Add a list of n numbers of the type, which is copied. */
+/* Add a list of n numbers of the type. The list is copied. */
 static int add_numbers(struct checkpoint *c, const char *key, enum value_type type, const void *v,
                        size_t n, struct err *e)
 {

@@ -2,13 +2,13 @@
  * --rope-scaling, --rope-theta.
  *
  *   fields of config.json   merged into its object, which the reader then reads (changes_merge)
- *   parameters of rope      hf_rope.c, because their place depends on the file
+ *   parameters of rope      replaced by hf_rope.c, because their place depends on the file
  *
  * Fields of an inner configuration (text_config, HF_OBJECT) are merged. All other values are
- * replaced, because an object such as quantization_config describes one thing. A field at the top
- * level also replaces the field of that name in text_config. In a config of several parts, such a
- * field belongs to text_config, unless only the top level of the file has it. Values that
- * contradict each other are errors. */
+ * replaced as a whole, because an object such as quantization_config has one meaning. A field at
+ * the top level also replaces the field of that name in text_config. In a config of several parts,
+ * a field at the top level belongs to text_config, unless only the top level of the file has the
+ * field. Values that contradict each other are errors. */
 #include "hf_impl.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static int parse_object(struct json **out, const char *text, const char *flag, s
     return rc ? err_prefix(e, rc, "%s", flag) : 0;
 }
 
-/* Return true if --hf-overrides has a field, also in its text_config. */
+/* Return true if --hf-overrides has the field at its top level or in its text_config. */
 static bool overrides(const struct changes *ch, const char *name)
 {
     return json_field(ch->config, name) || json_field(json_field(ch->config, "text_config"), name);
@@ -42,7 +42,7 @@ static bool has_base(const struct json *rope)
            json_field(json_field(rope, "full_attention"), "rope_theta");
 }
 
-/* Reject two values of one parameter. */
+/* Reject flags that give two values for one parameter. */
 static int check(const struct changes *ch, struct err *e)
 {
     static const char *const object[] = {"rope_scaling", "rope_parameters",
@@ -120,7 +120,7 @@ static void put_name(struct buf *b, const char *name, size_t n)
     buf_add_char(b, ':');
 }
 
-/* Append the members of `base` that neither object has. */
+/* Append the members of `base` that neither `first` nor `second` has. */
 static void put_rest(struct buf *b, const struct json *base, const struct json *first,
                      const struct json *second)
 {
@@ -135,7 +135,7 @@ static void put_rest(struct buf *b, const struct json *base, const struct json *
     }
 }
 
-/* The place of a config that members of --hf-overrides may have. */
+/* The objects of config.json to which members of --hf-overrides may belong. */
 struct config_place {
     const struct json *root, *text; /* objects of the file, borrowed; NULL if none */
     bool parts;                     /* true: text_config describes one of several parts */
@@ -153,14 +153,15 @@ static bool is_at_root(const struct config_place *at, const char *name)
     return json_field(at->root, name) && !json_field(at->text, name);
 }
 
-/* Return true if such a member belongs to text_config. */
+/* Return true if a member at the top level of the overrides belongs to text_config. */
 static bool is_in_text(const struct config_place *at, const char *name)
 {
     return at->parts ? !is_at_root(at, name) : json_field(at->text, name) != NULL;
 }
 
-/* Append the members of `from` that `before` lacks. An object of HF_OBJECT gets the other members
- * of the object in `base`. at: append only members for which belongs() is true; NULL: all. */
+/* Append the members of `from` that `before` lacks. An object of HF_OBJECT also gets all other
+ * members of that object in `base`. at: append only members for which belongs() is true; NULL:
+ * append all members. */
 static void put_given(struct buf *b, const struct json *from, const struct json *base,
                       const struct json *before, const struct config_place *at,
                       bool (*belongs)(const struct config_place *at, const char *name))
@@ -181,7 +182,7 @@ static void put_given(struct buf *b, const struct json *from, const struct json 
     }
 }
 
-/* Append text_config, if there is one. */
+/* Append text_config, if the file or the overrides have one. */
 static void put_text_config(struct buf *b, const struct config_place *at, const struct json *over)
 {
     const struct json *text = at->text, *own = json_field(over, text_config);
@@ -212,7 +213,7 @@ static int check_older(const struct json *root, const struct json *over, struct 
     return 0;
 }
 
-/* Reject a field of text_config that counts only at the top level. */
+/* Reject a field of text_config that has an effect only at the top level. */
 static int check_outer(const struct json *text, struct err *e)
 {
     for (void *it = json_first(text); it; it = json_next(text, it))
@@ -223,7 +224,7 @@ static int check_outer(const struct json *text, struct err *e)
     return 0;
 }
 
-/* The caller's members precede those of the file, because the first field of a key counts
+/* The caller's members precede the file's members, because the first field of a key has priority
  * (hf_config.c). */
 int changes_merge(struct json **out, const struct json *root, const struct json *over, bool parts,
                   struct err *e)
@@ -246,8 +247,8 @@ int changes_merge(struct json **out, const struct json *root, const struct json 
 
 /* ---- marks ---- */
 
-/* Mark "config.PARENT.FIELD" for the fields of an object; parent "": "config.FIELD". A key that the
- * metadata lack has no mark. */
+/* Mark the keys "config.PARENT.FIELD" of an object's fields; parent "": the keys "config.FIELD". A
+ * key that is not in the metadata has no mark. */
 static void mark_fields(struct checkpoint *c, const char *parent, const struct json *object)
 {
     for (void *it = json_first(object); it; it = json_next(object, it)) {

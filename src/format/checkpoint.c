@@ -1,7 +1,8 @@
 /* checkpoint.c - open a path of any kind, and look up tensors and metadata (format.h).
  *
- * The kind is detected by content if possible. GGUF and llama2.c have magic numbers. safetensors
- * begins with a length and a brace. Only a folder and its index are detected by name.
+ * The kind of a path is detected by the file's content if possible. GGUF and llama2.c have magic
+ * numbers. A safetensors file begins with a length and a brace. Only a folder and its index are
+ * detected by name.
  *
  *   path --check_path--> set_paths --load--> hf_load           a folder, a shard with config.json
  *                                     |----> gguf_load         "GGUF", alone or in a packed file
@@ -9,7 +10,7 @@
  *                                     '----> llama2c_load      magic number or plausible header
  *
  * Readers call checkpoint_add_*, which copy names and values to the arena. Tensor data stay in the
- * mapped file. Two hash tables give tensors by name and metadata by key. */
+ * mapped file. Two hash tables map names to tensors, and keys to metadata. */
 #include "format_impl.h"
 
 #include "base/check.h"
@@ -22,8 +23,8 @@
 
 /* ---- building ---- */
 
-/* Map a file and return its index, or a negative error. data and n_byte cover the model only, which
- * a packed executable has at an offset. */
+/* Map a file and return its index, or a negative error. data and n_byte cover only the model,
+ * because a packed executable contains the model at an offset. */
 int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
 {
     struct checkpoint_file f = {.path = arena_text(&c->arena, path, strlen(path))};
@@ -41,8 +42,8 @@ int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
     return (int)c->file.n - 1;
 }
 
-/* Reject two tensors of one name, because the order of the file would select one. name and
- * name_raw share memory if they are equal. */
+/* Reject two tensors of one name, because the order of the file would decide which tensor is used.
+ * name and name_raw share memory if they are equal. */
 int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e)
 {
     struct tensor_info own = *t;
@@ -75,7 +76,7 @@ int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta
     return 0;
 }
 
-/* Copy the number to the arena. 8-byte alignment is enough for each type. */
+/* Copy the number to the arena. An alignment of 8 bytes is sufficient for each type. */
 static int add_number(struct checkpoint *c, const char *key, enum value_type type, const void *x,
                       struct err *e)
 {
@@ -127,8 +128,8 @@ bool tensor_set_bytes(struct tensor_info *t)
 
 /* ---- opening ---- */
 
-/* Return true if path is model.safetensors, a shard, or the index. Such a path opens the folder,
- * not one file. */
+/* Return true if path is model.safetensors, a shard, or the index. These paths open the folder, not
+ * one file. */
 static bool names_folder(const char *path)
 {
     const char *name = path_name(path);
@@ -194,8 +195,8 @@ static bool is_ollama_name(const char *path)
            strncmp(path, "hf:", 3) != 0;
 }
 
-/* Reject a string that is not a path. Names of a hub are paths already if the command knows
- * them. */
+/* Reject a string that is not a path. Commands that accept names of a hub replace them by paths
+ * before this check. */
 static int check_path(const char *path, struct err *e)
 {
     const char *slash = strchr(path, '/');
@@ -207,8 +208,10 @@ static int check_path(const char *path, struct err *e)
                        "%s: not found; if it is a model of Ollama: quoth pull ollama:%s", path,
                        path);
     if (strstr(path, "://"))
-        return err_set(e, ERR_MISSING, "%s: a URL is no model; run curl -LO %s, then give the file",
-                       path, path);
+        return err_set(
+            e, ERR_MISSING,
+            "%s: expected a file or folder, got a URL; run curl -LO %s, then give the file", path,
+            path);
     char owner[256];
     size_t n = slash ? (size_t)(slash - path) : 0;
     if (!named &&
@@ -222,7 +225,7 @@ static int check_path(const char *path, struct err *e)
 }
 
 /* Load the file or folder. The path of a shard opens its folder if the folder has a config.json,
- * because one shard is no model. */
+ * because one shard is not a whole model. */
 static int load(struct checkpoint *c, struct err *e)
 {
     int rc = check_path(c->path, e);
@@ -252,7 +255,7 @@ int checkpoint_begin(struct checkpoint **out, const char *path, struct err *e)
     return *out ? set_paths(*out, path, e) : err_memory(e, path, sizeof **out);
 }
 
-/* Replace values of files without a config.json. */
+/* Replace values of files that have no config.json. */
 static int replace_values(struct checkpoint *c, struct err *e)
 {
     if (c->changes->config)
@@ -261,8 +264,8 @@ static int replace_values(struct checkpoint *c, struct err *e)
     return hf_replace_rope(c, e);
 }
 
-/* A half-opened checkpoint is closed after an error, and *out is NULL. A folder's reader applies
- * the changes itself. */
+/* After an error the half-opened checkpoint is closed, and *out is NULL. The reader of a folder
+ * applies the changes itself. */
 static int open_as(struct checkpoint **out, const char *path, bool header_only,
                    const struct changes *changes, struct err *e)
 {
@@ -337,7 +340,7 @@ size_t checkpoint_file_bytes(const struct checkpoint *c)
     return n;
 }
 
-/* Return the offset of the first tensor in the file, bytes. */
+/* Return the offset of the first tensor in the file, in bytes. */
 static size_t header_bytes(const struct checkpoint *c, size_t file)
 {
     const struct checkpoint_file *f = &c->file.v[file];
@@ -349,8 +352,8 @@ static size_t header_bytes(const struct checkpoint *c, size_t file)
     return n;
 }
 
-/* The two halves have different seeds. The header's bytes are part of the key, because an edit may
- * keep size and time. */
+/* The two halves of the key have different seeds. The bytes of the header are part of the key,
+ * because an edit of the file may preserve its size and modification time. */
 bool checkpoint_key(const struct checkpoint *c, uint64_t key[2])
 {
     key[0] = 0, key[1] = 1;
@@ -369,7 +372,7 @@ void checkpoint_release_pages(const struct checkpoint *c)
     for (size_t i = 0; i < c->file.n; i++) file_map_release_pages(&c->file.v[i].map);
 }
 
-/* Keep the bytes before the first tensor, because metadata of a GGUF borrow from them. */
+/* Keep the bytes before the first tensor, because the metadata of a GGUF point into these bytes. */
 int checkpoint_detach(struct checkpoint *c, struct err *e)
 {
     int rc = 0;

@@ -42,7 +42,7 @@ static void walk_tensor(const struct checkpoint *c, const struct tensor_info *t)
 
 static void checkpoint_walk(const char *path)
 {
-    struct checkpoint *c = (void *)path; /* not NULL */
+    struct checkpoint *c = (void *)path; /* borrowed; not NULL */
     struct err e = {0};
     if (checkpoint_open(&c, path, &e) != 0) {
         assert(e.text[0] && !c);

@@ -1,14 +1,14 @@
-/* dummy.c - models of random weights, as with vLLM's --load-format dummy. They allow measurements
- * and tests with any shape and number format, without a download.
+/* dummy.c - models of random weights, as with vLLM's --load-format dummy. These models allow
+ * measurements and tests with any shape and number format, without a download.
  *
  *   --shape NAME        dummy_shape.def -> metadata ------+
  *   folder              config.json     -> metadata ------+-> struct shape -> tensors
  *   GGUF                metadata and tensor list unchanged
  *
  * The next steps are a type for each tensor (mixture.c), the tokenizer (dummy_vocab.c) and the
- * bytes (dummy_data.c). Matrices are N(0, 1/k), so that the output of a layer is about as large as
- * its input, for every shape. Norms are ones. The rope scaling of a llama 3.1 config becomes the
- * tensor rope_freqs, as in GGUF. */
+ * bytes (dummy_data.c). The values of matrices have the normal distribution N(0, 1/k), so that the
+ * outputs of a layer are about as large as its inputs. The weights of norms are 1. The rope scaling
+ * of a llama 3.1 config becomes the tensor rope_freqs, as in GGUF. */
 #include "format_impl.h"
 
 #include "base/text.h"
@@ -25,21 +25,24 @@ struct shape {
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab;
     bool tied;
     int context;
-    double rope_base, rope_factor, eps; /* rope_factor: factor of llama 3.1's scaling; 0 if none */
-    int n_expert, n_expert_used, d_expert; /* 0 if there is no mixture of experts */
-    /* Latent attention. q_rank, kv_rank: widths of compressed q, and of compressed k and v. d_nope,
-     * d_rope: values of a head of q and k without and with rope. d_v: values of a head of v. All
-     * are 0 without latent attention. */
+    /* rope_factor: factor of llama 3.1's scaling; 0: no scaling */
+    double rope_base, rope_factor, eps;
+    int n_expert, n_expert_used, d_expert; /* sizes of a mixture of experts; 0 if none */
+    /* sizes of latent attention; zeros: no latent attention. q_rank: width of compressed q.
+     * kv_rank: width of compressed k and v. d_nope, d_rope: number of values of a q or k head
+     * without and with rope. d_v: number of values of a v head */
     struct latent_shape {
         int q_rank, kv_rank, d_nope, d_rope, d_v;
     } latent;
-    int n_decoder, n_bucket; /* layers of a decoder after an encoder; buckets of distances */
+    /* number of layers of a decoder after an encoder, and number of buckets of distances */
+    int n_decoder, n_bucket;
 };
 
 /* context length for a config.json without that field */
 enum { CONTEXT_DEFAULT = 2048 };
 #define EPSILON_DEFAULT 1e-6
-/* epsilon of LayerNorm, whose field differs by class. Other architectures ignore the key. */
+/* epsilon of LayerNorm, because the name of its field depends on the class. Architectures without
+ * LayerNorm ignore the key. */
 #define LAYER_NORM_EPSILON_DEFAULT 1e-5
 
 static const struct shape shapes[] = {
@@ -55,7 +58,7 @@ struct maker {
     struct shape shape;
     double rope_low, rope_high, rope_context; /* parameters of llama 3.1's scaling */
     struct mixture mixture;                   /* valid if `mixed` */
-    bool window; /* true: the config's architecture has a sliding window for all layers */
+    bool window; /* true: all layers of the config's architecture have a sliding window */
     bool mixed;  /* true: a mixture or format replaces the types; false: tensors keep their types */
     struct err *e;
     int rc; /* first failure of config_int; 0 if none */
@@ -78,8 +81,8 @@ const char *dummy_shapes(int i)
     return i < (int)(sizeof shapes / sizeof shapes[0]) ? shapes[i].name : NULL;
 }
 
-/* Copy the row of the table. The parameters of llama 3.1's scaling are constants of all named
- * shapes. */
+/* Copy the row of the table. All named shapes have the same constants as parameters of llama 3.1's
+ * scaling. */
 static int find_shape(struct maker *m)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
@@ -91,7 +94,7 @@ static int find_shape(struct maker *m)
     return unknown_shape(m->o->shape, m->e);
 }
 
-/* Add "ARCH.key". */
+/* Add an integer under the key "ARCH.key". */
 static int add_u32(struct maker *m, const char *key, int64_t x)
 {
     char full[160];
@@ -138,9 +141,10 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Return the GGUF name of a config key; NULL to skip the key. GGUF labels mistral as llama. A
- * window exists only for mistral. Token ids are skipped, because the model's tokenizer is not used.
- * Fields without a GGUF name are skipped, because they do not change the work of random weights. */
+/* Return the GGUF name of a config key; NULL to skip the key. A window is skipped unless the
+ * architecture is mistral, which GGUF labels llama. Token ids are skipped, because the folder's
+ * tokenizer is not used. Fields without a GGUF name are skipped, because these fields do not change
+ * the amount of work. */
 static const char *config_key(const struct maker *m, const char *arch, const char *key, char *out,
                               size_t n_out)
 {
@@ -149,7 +153,8 @@ static const char *config_key(const struct maker *m, const char *arch, const cha
     if (!begins(key, arch) || key[n] != '.') return key;
     if (m->shape.rope_factor > 0 && begins(key + n, ".rope.scaling.")) return NULL;
     if (strcmp(key + n, ".attention.sliding_window") == 0 && !m->window) return NULL;
-    if (strcmp(key + n, ".decoder_block_default") == 0) return NULL; /* a key of folders only */
+    /* a key that only folders have */
+    if (strcmp(key + n, ".decoder_block_default") == 0) return NULL;
     if (strcmp(key + n, ".attention.key_length") == 0 && m->shape.latent.kv_rank > 0) return NULL;
     snprintf(out, n_out, "%s%s", m->shape.arch, key + n);
     return out;
@@ -176,9 +181,9 @@ static const struct meta *arch_meta(const struct checkpoint *c, const char *key)
     return checkpoint_meta(c, full);
 }
 
-/* Return a size in [1, hi], the range that src/model requires. Return `fallback` for an absent or
- * null size; fallback -1: the size is required. m->rc keeps the first failure. Return 1 after a
- * failure, so that callers may divide by the result. */
+/* Return a size in [1, hi], the range that src/model requires. Return `fallback` if the size is
+ * absent or null; fallback -1: the size is required. m->rc keeps the first failure. Return 1 after
+ * a failure, so that callers may divide by the result. */
 static int config_int(struct maker *m, const struct checkpoint *config, const char *key, int hi,
                       int64_t fallback)
 {
@@ -201,8 +206,8 @@ static void read_rope_scaling(struct maker *m, const struct checkpoint *config)
     m->rope_context = meta_real(arch_meta(config, "rope.scaling.original_context_length"), 8192);
 }
 
-/* Read the sizes of latent attention, if the config has any. A head of q and k has two parts, and
- * its width is not a field. */
+/* Read the sizes of latent attention, if the config has any. Each q or k head has a part without
+ * rope and a part with rope. The width of a head is the sum of both widths. */
 static void read_latent(struct maker *m, const struct checkpoint *config)
 {
     struct shape *s = &m->shape;
@@ -233,7 +238,7 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     s->arch = gguf;
     s->n_layer = config_int(m, config, "block_count", LAYERS_MAX, -1);
     s->d = config_int(m, config, "embedding_length", WIDTH_MAX, -1);
-    /* classes without a default have four widths */
+    /* the feed-forward block has the width 4 d in classes without the field */
     s->d_ff = config_int(m, config, "feed_forward_length", D_FF_MAX, 4 * (int64_t)s->d);
     s->n_head = config_int(m, config, "attention.head_count", HEADS_MAX, -1);
     s->n_vocab = config_int(m, config, "vocab_size", 1 << 24, -1);
@@ -253,12 +258,12 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     return m->rc;
 }
 
-/* Add the metadata that GGUF files of the architecture require, and config.json lacks. */
+/* Add the metadata that GGUF files of the architecture require and that config.json lacks. */
 static int add_required(struct maker *m)
 {
     static const struct {
         const char *arch, *key; /* static */
-        double value;           /* NAN: false */
+        double value;           /* value of the key; NAN: the boolean false */
     } list[] = {
 #define ARCH_REAL(gguf, key, value) {#gguf, key, value},
 #define ARCH_FALSE(gguf, key)       {#gguf, key, NAN},
@@ -301,8 +306,8 @@ static int take_config(struct maker *m, struct checkpoint *config)
 
 /* ---- tensors ---- */
 
-/* Return mean and deviation of a tensor's values. Norms and rope factors are ones, biases are
- * small, and matrices have the variance 1 / k. */
+/* Return mean and deviation of a tensor's values. The values of norms and rope factors are 1,
+ * biases are small, and matrices have the variance 1 / k. */
 static struct dummy_fill fill_of(const struct tensor_info *t)
 {
     bool is_norm = text_ends_with(t->name, "norm.weight");
@@ -311,7 +316,7 @@ static struct dummy_fill fill_of(const struct tensor_info *t)
     return (struct dummy_fill){.sd = 1 / sqrtf((float)t->dim[0])};
 }
 
-/* Add a tensor with the type of the mixture. t->data stays NULL if the bytes are random. */
+/* Add a tensor with the type of the mixture. t->data remains NULL if the bytes are random. */
 static int add_tensor(struct maker *m, struct tensor_info *t, const struct mixture_site *about)
 {
     struct mixture_site site = *about;
@@ -366,7 +371,7 @@ static int add_row(struct maker *m, const struct tensor_row *row, int il)
 {
     const struct shape *s = &m->shape;
     char stem[64], name[80];
-    /* the name is from our own table and has at most one %d */
+    /* the name is from tensors.def and has at most one %d */
     snprintf(stem, sizeof stem, row->name, il);
     snprintf(name, sizeof name, "%s.%s", stem, row->bias ? "bias" : "weight");
     const bool vector = row->n_out == SIZE_ONE, mixture = row->n_expert != SIZE_ONE;
@@ -383,8 +388,8 @@ static int add_row(struct maker *m, const struct tensor_row *row, int il)
     return add_tensor(m, &t, &about);
 }
 
-/* Return llama 3.1's divisor of a rotary frequency: the factor for long waves, 1 for short waves, a
- * ramp between them. */
+/* Return llama 3.1's divisor of a rotary frequency. The divisor is the factor for long waves and 1
+ * for short waves. A ramp connects the two ranges. */
 static float rope_divisor(const struct maker *m, int i)
 {
     double wave = 2 * M_PI * pow(m->shape.rope_base, 2.0 * i / m->shape.d_head),
@@ -440,7 +445,7 @@ static int add_tensors(struct maker *m)
         const bool is_head = strcmp(row[i].name, "output") == 0;
         generates |= is_head;
         if (is_head && m->shape.tied) continue;
-        /* a decoder with a score head has no head of tokens */
+        /* a decoder with a classifier (score) has no head of tokens */
         if (row[i].some && (generates || !begins(row[i].name, "cls"))) continue;
         rc = add_row(m, &row[i], 0);
     }
@@ -449,7 +454,7 @@ static int add_tensors(struct maker *m)
 
 /* ---- a GGUF ---- */
 
-/* Copy the metadata. The file's own general.file_type is skipped if there is a mixture. */
+/* Copy the metadata. The general.file_type of the file is skipped if a mixture is given. */
 static int take_gguf_meta(struct maker *m, const struct checkpoint *g)
 {
     int rc = 0;
@@ -461,7 +466,7 @@ static int take_gguf_meta(struct maker *m, const struct checkpoint *g)
     return rc;
 }
 
-/* Copy metadata and tensor list. Rope tables keep their data, all other tensors become random. */
+/* Copy metadata and tensor list. Rope tables keep their data. All other tensors become random. */
 static int take_gguf(struct maker *m, const struct checkpoint *g)
 {
     if (g->kind != CKPT_GGUF || g->tensor.n == 0)
@@ -481,7 +486,8 @@ static int take_gguf(struct maker *m, const struct checkpoint *g)
     };
     for (size_t i = 0; i < g->tensor.n && rc == 0; i++) {
         struct tensor_info t = g->tensor.v[i];
-        if (!begins(t.name, "rope_")) t.data = NULL; /* rope_ tensors are tables, not weights */
+        /* tensors with the prefix rope_ are tables, not weights */
+        if (!begins(t.name, "rope_")) t.data = NULL;
         t.file = 0;
         rc = add_tensor(m, &t, &about);
     }
@@ -512,8 +518,8 @@ static int fill_named(struct maker *m)
     return rc ? rc : add_tensors(m);
 }
 
-/* Take the shape from a folder's config.json. The config's checkpoint is kept, because copied
- * metadata borrow from it. */
+/* Read the shape from a folder's config.json. The config's checkpoint stays open, because the
+ * copied metadata point into that checkpoint. */
 static int fill_from_folder(struct maker *m)
 {
     struct checkpoint *config;

@@ -1,14 +1,14 @@
 /* dummy_data.c - fast generation of the bytes of random weights.
  *
- * Encoding billions of random numbers would take minutes, or hours in the formats that search a
- * grid. Therefore one tile of 128 cells of 256 numbers is encoded for each number format and
+ * Encoding billions of random numbers would take minutes. Number formats that search a grid would
+ * take hours. Therefore one tile of 128 cells of 256 numbers is encoded for each number format and
  * standard deviation. A tensor is a sequence of cells of its tile. A hash of (seed, tensor, j)
- * selects cell number j. Thus rows differ, and copying generates any part of a tensor without the
- * others. Generation of an 8 B model in 4 bits takes a few seconds. The system needs most of this
- * time to clear the pages.
+ * selects cell number j. So rows differ, and any part of a tensor can be generated alone, by
+ * copying cells. Generating the weights of an 8 B model in 4 bits takes seconds, not minutes. The
+ * operating system uses most of this time to clear pages.
  *
- * A number is the sum of twelve uniform numbers. The distribution is almost normal, and the numbers
- * are equal on every machine. */
+ * A random number is the sum of twelve uniform numbers. Its distribution is almost normal, and its
+ * value is the same on every machine. */
 #include "format_impl.h"
 
 #include "base/cores.h"
@@ -19,18 +19,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CELL: values of the largest block of a format. TILE_CELLS: cells that repeat in a tensor, so that
- * encoding takes little time. PIECE_BYTES: bytes of a copy by one thread. */
+/* CELL: number of values of a cell, the largest block of all formats. TILE_CELLS: number of cells
+ * of a tile; a tensor repeats these cells, so that encoding takes little time. PIECE_BYTES: number
+ * of bytes that one thread copies at a time. */
 enum { CELL = 256, TILE_CELLS = 128, PIECE_BYTES = 1 << 20, ALIGN_BYTES = 64 };
 
 struct dummy_tile {
     enum qtype type;
     struct dummy_fill fill;
-    size_t cell_bytes; /* bytes of 256 encoded numbers */
+    size_t cell_bytes; /* bytes of one cell of 256 encoded numbers */
     uint8_t *data;     /* encoded cells, owned [TILE_CELLS, cell_bytes] */
 };
 
-struct tensor_source { /* source of the bytes of one tensor */
+struct tensor_source { /* Source of the bytes of one tensor. */
     int tile;          /* index of the tile; -1: the tensor keeps its data */
     uint64_t seed;
 };
@@ -41,7 +42,7 @@ struct dummy {
                                     * generation */
     struct checkpoint *checkpoint; /* source of the shape, owned; NULL if none */
     VEC(struct dummy_tile) tile;
-    VEC(struct tensor_source) source; /* one per tensor [n_tensor] */
+    VEC(struct tensor_source) source; /* sources of the tensors [n_tensor] */
     uint8_t *memory;                  /* bytes of all tensors, owned; NULL if none */
     size_t memory_bytes;              /* size of `memory` */
 };
@@ -73,8 +74,8 @@ void dummy_close(struct dummy *d)
 
 /* ---- tiles ---- */
 
-/* Return a number of mean 0 and variance 1: each of the twelve uniform numbers has variance
- * 1/12. */
+/* Return a random number of mean 0 and variance 1. The variance is 1 because each of the twelve
+ * uniform numbers has the variance 1/12. */
 static float normal(uint64_t *state)
 {
     float sum = -6;
@@ -94,13 +95,13 @@ static void encode_cell(void *ctx, int chunk, int worker)
     const struct dummy_tile *t = j->tile;
     float x[CELL];
     uint64_t state = j->seed + (uint64_t)chunk;
-    /* without this step, the streams of neighboring seeds would overlap */
+    /* without this step, the streams of neighbouring seeds would overlap */
     state = rng_next(&state);
     for (int i = 0; i < CELL; i++) x[i] = t->fill.mean + t->fill.sd * normal(&state);
     qtype_info[t->type].ops->encode(t->data + (size_t)chunk * t->cell_bytes, x, CELL, NULL);
 }
 
-/* Generate a tile. The bytes of integers, and of types that cannot be encoded, remain zero. */
+/* Generate a tile. The bytes remain zero if the type is an integer type or cannot be encoded. */
 static int make_tile(struct dummy *d, struct dummy_tile *t, struct err *e)
 {
     t->cell_bytes = qtype_bytes(t->type, CELL);
@@ -112,7 +113,7 @@ static int make_tile(struct dummy *d, struct dummy_tile *t, struct err *e)
     return 0;
 }
 
-/* Return the index of a tile, or ERR_*. Generate the tile if it is new. */
+/* Return the index of a tile, or ERR_*. Generate the tile at its first use. */
 static int find_tile(struct dummy *d, enum qtype type, struct dummy_fill fill, struct err *e)
 {
     for (size_t i = 0; i < d->tile.n; i++) {
@@ -141,7 +142,7 @@ int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e)
 /* Return the cell of the tile that is cell number `cell` of a tensor. */
 static size_t pick(uint64_t seed, uint64_t cell)
 {
-    /* the step of splitmix, for random access */
+    /* one step of splitmix, for random access */
     uint64_t state = seed + cell * 0x9E3779B97F4A7C15u;
     return (size_t)(rng_next(&state) % TILE_CELLS);
 }
@@ -174,7 +175,7 @@ static void make_piece(void *ctx, int chunk, int worker)
     dummy_bytes(j->d, j->tensor, at, n, j->out + at);
 }
 
-/* Return n rounded up to the alignment. Tensors begin at cache lines. */
+/* Return n rounded up to the alignment, because tensors begin at cache lines. */
 static size_t padded(size_t n)
 {
     return (n + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
@@ -211,7 +212,7 @@ int dummy_finish(struct checkpoint *c, bool no_data, struct err *e)
     return rc;
 }
 
-/* Return the number of bytes of a tensor that an outline has. */
+/* Return the number of bytes of a tensor that an outline contains. */
 static size_t outlined(const struct tensor_info *t)
 {
     const size_t n = t->n_dim == 1                      ? PIECE_BYTES
@@ -220,7 +221,7 @@ static size_t outlined(const struct tensor_info *t)
     return n < t->n_byte ? n : t->n_byte;
 }
 
-/* Vectors come first, so that they share pages. */
+/* Vectors are placed first, so that many vectors share one page. */
 int checkpoint_outline(struct checkpoint *c, struct err *e)
 {
     struct dummy *d = c->dummy;

@@ -6,9 +6,9 @@
  *   257         two spaces, the merge (some readers reject an empty list)
  *   258 on      " 258" and so on: readable output of a random model
  *
- * A smaller vocabulary contains the first of these tokens and ends with <|endoftext|>. llama.cpp
- * and related programs also read the vocabulary. These programs require the pre-tokenizer's name, a
- * type per token, a list of merges and distinct spellings. */
+ * A smaller vocabulary contains the first tokens of this list, and ends with <|endoftext|>.
+ * llama.cpp and related programs also read the vocabulary. These programs require the
+ * pre-tokenizer's name, a type per token, a list of merges and distinct spellings. */
 #include "format_impl.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { END = 256, PAIR };
 #define SPACE "\xC4\xA0" /* U+0120: a blank in GPT-2's alphabet */
 
 /* Write the character of a byte in GPT-2's alphabet as UTF-8, and return its length. Printable
- * bytes are themselves. The other bytes are the code points from U+0100. */
+ * bytes map to themselves. All other bytes map to the code points from U+0100. */
 static size_t spell_byte(char out[4], unsigned byte)
 {
     unsigned code = byte;

@@ -1,15 +1,15 @@
 /* format.h - model files on disk, presented as one view.
  *
  *   GGUF v2/v3 (also split)     names and metadata unchanged
- *   Hugging Face directory      safetensors (one file or sharded) + config.json ...: tensor names
+ *   Hugging Face directory      safetensors (one file or sharded) and config.json: tensor names
  *                               and config keys are presented under their GGUF names
  *   llama2.c .bin (v0, v1, v2)  presented as architecture "llama"
  *   no file at all              a model of random weights (checkpoint_open_dummy)
  *
- * src/model therefore needs only one vocabulary of names. Values are never changed. The order of
- * attn_q and attn_k rows differs for llama, mistral and smollm3. A Hugging Face directory pairs
- * their rotary halves as (i, i + d/2). GGUF and llama2.c pair them as (2i, 2i + 1), because GGUF's
- * converter permutes the rows. checkpoint_kind distinguishes them.
+ * src/model therefore needs only one set of names. Values are never changed. The order of attn_q
+ * and attn_k rows differs for llama, mistral and smollm3. A Hugging Face directory pairs their
+ * rotary halves as (i, i + d/2). GGUF and llama2.c pair them as (2i, 2i + 1), because GGUF's
+ * converter permutes the rows. The result of checkpoint_kind distinguishes the two orders.
  *
  * Files are mapped read-only. Tensor data and text are borrowed from the checkpoint until
  * checkpoint_close. The bounds of tensors and metadata are checked at open. After a successful open
@@ -29,23 +29,23 @@ struct checkpoint; /* opaque */
 enum checkpoint_kind { CKPT_GGUF, CKPT_HF, CKPT_LLAMA2C };
 
 /* A tensor. dim[0] varies fastest: a linear weight is [k, n_out] with dim[0] = k. Unused dimensions
- * are 1, and a scalar has n_dim 1. A safetensors tensor may have more than four dimensions. dim[3]
- * is then the product of the slowest dimensions. A safetensors tensor may be empty (a dimension of
- * 0, n_byte 0). */
+ * are 1. A scalar has n_dim 1. A safetensors tensor may have more than four dimensions. dim[3] is
+ * then the product of the slowest dimensions. A safetensors tensor may be empty (a dimension of 0,
+ * n_byte 0). */
 struct tensor_info {
     const char *name;     /* canonical (GGUF) name, NUL-terminated, in the checkpoint's arena */
-    const char *name_raw; /* name as spelled in the file, in the same arena */
+    const char *name_raw; /* name as spelled in the file, in the checkpoint's arena */
     enum qtype type;
-    int n_dim; /* number of dimensions, [1, 4]; 0: a scalar of a view for safetensors */
+    int n_dim; /* number of dimensions in [1, 4]; 0: a scalar in a view for safetensors */
     int64_t dim[4];
     const uint8_t *data; /* bytes of the tensor, borrowed [n_byte], at any alignment */
-    size_t n_byte;       /* bytes of all rows (qtype_bytes) */
+    size_t n_byte;       /* number of bytes of all rows (qtype_bytes) */
     int file;            /* index of the file that contains the tensor */
 };
 
 /* Kind of a metadata value. META_NONE: the key is absent, or its value in a config.json is null.
- * META_OBJECT: a JSON object, or a list of values of different kinds. The content of a META_OBJECT
- * is not recorded. */
+ * META_OBJECT: the value is a JSON object, or a list of values of different kinds. The content of a
+ * META_OBJECT is not recorded. */
 enum meta_kind {
     META_NONE,
     META_BOOL,
@@ -61,47 +61,49 @@ enum meta_kind {
 struct meta;
 
 /* Open a checkpoint. path: a .gguf file (any part of a split model), a directory, a llama2.c .bin
- * or a .safetensors file. The path of model.safetensors, a shard or the index opens their directory
- * if it has a config.json. Any other .safetensors file opens alone, without metadata. The caller
- * owns *out. Errors contain the file, the field, the found value and the expected value.
- * ERR_MISSING if a file or a part is absent. ERR_FORMAT for a file that violates its format or is
- * truncated. ERR_UNSUPPORTED for a version or dtype that is not supported. ERR_ARG for another kind
- * of file. ERR_LIMIT, ERR_IO, ERR_MEMORY. */
+ * or a .safetensors file. The path of model.safetensors, of a shard or of the index opens the
+ * directory, if the directory has a config.json. Any other .safetensors file is opened alone,
+ * without metadata. The caller owns *out. Errors contain the file, the field, the found value and
+ * the expected value. ERR_MISSING if a file or a part is absent. ERR_FORMAT for a file that
+ * violates its format or is truncated. ERR_UNSUPPORTED for a version or dtype that is not
+ * supported. ERR_ARG if the file is not a model file. ERR_LIMIT, ERR_IO, ERR_MEMORY. */
 int checkpoint_open(struct checkpoint **out, const char *path, struct err *e);
-/* Values in place of those of a checkpoint's files. Zeros: none. Texts are borrowed for
- * the call. */
+/* Values that replace values of a checkpoint's files. Zeros: no values. Texts are borrowed for the
+ * call. */
 struct checkpoint_changes {
-    /* JSON object of fields of config.json (--hf-overrides). Its text_config and the objects of
-     * HF_OBJECT (hf_keys.def) are merged, other values are replaced, as in vLLM. */
+    /* JSON object with fields of config.json (--hf-overrides). As in vLLM, its text_config and the
+     * objects of HF_OBJECT (hf_keys.def) are merged. All other values are replaced. */
     const char *config;
     /* JSON object in place of rope_scaling in config.json (--rope-scaling), for files of any kind.
-     * In a GGUF its parameters have the meaning that they have in a config.json. */
+     * For a GGUF the parameters also have their meaning in a config.json. */
     const char *rope;
-    bool rope_adds;    /* true: values of the file remain if its scaling has the same type */
-    double rope_theta; /* base of rope (--rope-theta) */
+    /* true: the file's parameters remain if the file's scaling has the type of the given scaling */
+    bool rope_adds;
+    double rope_theta; /* base of rope (--rope-theta); 0: none */
 };
 /* Open a checkpoint with other values. The caller owns *out, which is NULL after an error. Errors
  * name the flag. ERR_FORMAT for a text that is no object. ERR_ARG for values that contradict each
- * other. ERR_UNSUPPORTED if the files have no such values, as a GGUF has no config.json. Also the
- * errors of checkpoint_open. */
+ * other. ERR_UNSUPPORTED if the files cannot have the values; a GGUF, for example, has no
+ * config.json. Also the errors of checkpoint_open. */
 int checkpoint_open_with(struct checkpoint **out, const char *path,
                          const struct checkpoint_changes *changes, struct err *e);
 void checkpoint_close(struct checkpoint *c); /* close c; c may be NULL */
 
-/* Open a checkpoint for inspection. A GGUF may end before its data section. The tensors' data is
- * then NULL. The caller owns *out. Errors: those of checkpoint_open. */
+/* Open a checkpoint for inspection. A GGUF may end before its data section. The data of the tensors
+ * is NULL if the data section is missing. The caller owns *out. Errors: those of
+ * checkpoint_open. */
 int checkpoint_open_header(struct checkpoint **out, const char *path, struct err *e);
 
-/* Options of a model of random weights, of any shape and number format. The model needs no
- * download, and its activations are finite. Its kind is CKPT_GGUF. Equal options give equal bytes
- * on every machine. The metadata contain the GGUF's tokenizer, or a tokenizer with a token per
- * byte. All texts are borrowed for checkpoint_open_dummy. */
+/* Options of a model of random weights, with any shape and number format. The model needs no
+ * download, and its activations are finite. The kind of the checkpoint is CKPT_GGUF. Equal options
+ * give equal bytes on every machine. The metadata contain the GGUF's tokenizer, or a tokenizer with
+ * one token per byte. All texts are borrowed for checkpoint_open_dummy. */
 struct dummy_options {
     const char *shape; /* name of a shape in dummy_shape.def; NULL: `model` has the shape */
     const char *model; /* path of a GGUF (the header is sufficient) or of a folder with a
                         * config.json */
-    /* quant: number format ("IQ2_XS") or mixture ("Q4_K_M"); NULL: the GGUF's types, or BF16
-     * without a GGUF. pure: true to apply the format to every matrix, including the head and
+    /* quant: number format ("IQ2_XS") or mixture ("Q4_K_M"); NULL: the types of the GGUF, or BF16
+     * without a GGUF. pure: true applies the format to every matrix, including the head and
      * matrices that a mixture exempts. */
     const char *quant;
     bool pure;
@@ -109,26 +111,28 @@ struct dummy_options {
     /* true: tensor data is NULL; checkpoint_write_gguf generates the data while writing */
     bool no_data;
 };
-/* Return legal value i of `shape`, from 0. NULL after the last value. The text is static. */
+/* Return valid value i of the option `shape`, from 0. NULL after the last value. The text is
+ * static. */
 const char *dummy_shapes(int i);
-/* Return legal value i of `quant`, from 0. NULL after the last value. The text is static. */
+/* Return valid value i of the option `quant`, from 0. NULL after the last value. The text is
+ * static. */
 const char *dummy_quants(int i);
 /* Open a model of random weights. The caller owns *out. ERR_ARG for an unknown shape or quant, with
- * the list of legal values. ERR_UNSUPPORTED if the format does not fit the shape. The errors of
- * checkpoint_open for o->model. */
+ * the list of valid values. ERR_UNSUPPORTED if the format does not fit the shape. Also the errors
+ * of checkpoint_open for o->model. */
 int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o, struct err *e);
 
 /* Allocate memory for tensors of random weights without data (no_data). The model can then be
- * bound, but not computed. A vector has its values. A tensor outside of layers has its first bytes,
- * because binding compares the embedding and the head. All other bytes are 0, and take no memory.
- * ERR_MEMORY. */
+ * bound, but not computed. A vector has all its values. A tensor outside of layers has its first
+ * bytes, because binding compares the first bytes of the embedding and the head. All other bytes
+ * are 0, and occupy no memory. ERR_MEMORY. */
 int checkpoint_outline(struct checkpoint *c, struct err *e);
 
 /* Write a GGUF view (a file or a dummy) as one GGUF v3. Metadata keep their order. Keys that
- * describe parts of a split model are omitted. Tensors have the file's alignment. Writes a
- * temporary file and then renames it. progress: callback with ctx, called by this thread; NULL if
- * none. ERR_UNSUPPORTED if a tensor or value has no GGUF type, ERR_IO, ERR_ARG for an invalid path,
- * ERR_MEMORY. */
+ * describe parts of a split model are omitted. Tensors have the alignment of the view. The function
+ * writes a temporary file and then renames that file. progress: callback with ctx, called by this
+ * thread; NULL if none. ERR_UNSUPPORTED if a tensor or value has no GGUF type, ERR_IO, ERR_ARG for
+ * an invalid path, ERR_MEMORY. */
 int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress_fn *progress,
                           void *ctx, struct err *e);
 
@@ -137,77 +141,78 @@ int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress
 /* Return the bytes of tensor i [n_byte], borrowed until the next call. NULL after a failure, with
  * the error in *e. */
 typedef const uint8_t *tensor_make_fn(void *ctx, int i, int *rc, struct err *e);
-/* Create a view without keys and tensors. `path` is for errors. make: function that makes the
- * bytes of the tensors, called with ctx by the thread that writes. The caller owns *out, which is
- * NULL after an error. ERR_MEMORY. */
+/* Create a view without keys and tensors. `path` is for errors. make: function that returns the
+ * bytes of a tensor; the writing thread calls make with ctx. The caller owns *out, which is NULL
+ * after an error. ERR_MEMORY. */
 int checkpoint_build(struct checkpoint **out, const char *path, tensor_make_fn *make, void *ctx,
                      struct err *e);
 /* Write the tensors of a view as one safetensors file, as checkpoint_write_gguf does.
- * ERR_UNSUPPORTED if a tensor has another type than F32, F16 or BF16. */
+ * ERR_UNSUPPORTED if the type of a tensor is not F32, F16 or BF16. */
 int checkpoint_write_safetensors(const struct checkpoint *c, const char *path,
                                  progress_fn *progress, void *ctx, struct err *e);
-/* Add a value as u32, the type that readers of GGUF require of integers. ERR_FORMAT for a duplicate
- * key, ERR_LIMIT for too many keys, ERR_MEMORY. */
+/* Add a value as u32, the type that readers of GGUF require for integers. ERR_FORMAT for a
+ * duplicate key, ERR_LIMIT for too many keys, ERR_MEMORY. */
 int checkpoint_add_u32(struct checkpoint *c, const char *key, uint32_t x, struct err *e);
 /* Add a value as f32. Errors: those of checkpoint_add_u32. */
 int checkpoint_add_f32(struct checkpoint *c, const char *key, float x, struct err *e);
 /* Add a boolean. Errors: those of checkpoint_add_u32. */
 int checkpoint_add_bool(struct checkpoint *c, const char *key, bool x, struct err *e);
-/* Add the n bytes at text, copied with a NUL. Errors: those of checkpoint_add_u32. */
+/* Add the n bytes at `text`, copied with a NUL at the end. Errors: those of checkpoint_add_u32. */
 int checkpoint_add_text(struct checkpoint *c, const char *key, const char *text, size_t n,
                         struct err *e);
-/* Add a list of n i32 values, which is copied. Errors: those of checkpoint_add_u32. */
+/* Add a copy of a list of n i32 values. Errors: those of checkpoint_add_u32. */
 int checkpoint_add_ints(struct checkpoint *c, const char *key, const int32_t *v, size_t n,
                         struct err *e);
-/* Add a list of n f32 values, which is copied. Errors: those of checkpoint_add_u32. */
+/* Add a copy of a list of n f32 values. Errors: those of checkpoint_add_u32. */
 int checkpoint_add_floats(struct checkpoint *c, const char *key, const float *v, size_t n,
                           struct err *e);
-/* Add a list of n bytes, which is copied. Errors: those of checkpoint_add_u32. */
+/* Add a copy of a list of n bytes. Errors: those of checkpoint_add_u32. */
 int checkpoint_add_bytes(struct checkpoint *c, const char *key, const void *v, size_t n,
                          struct err *e);
-/* Add a list of n booleans, which is copied. Errors: those of checkpoint_add_u32. */
+/* Add a copy of a list of n booleans. Errors: those of checkpoint_add_u32. */
 int checkpoint_add_bools(struct checkpoint *c, const char *key, const bool *v, size_t n,
                          struct err *e);
-/* Add a list of n texts. The texts of len[i] bytes at text[i] are copied. Errors: those of
+/* Add a list of n texts. Text i has len[i] bytes at text[i], which are copied. Errors: those of
  * checkpoint_add_u32. */
 int checkpoint_add_texts(struct checkpoint *c, const char *key, const char *const *text,
                          const size_t *len, size_t n, struct err *e);
-/* Add a tensor of the view, whose bytes `make` makes. dim [n_dim]. ERR_FORMAT for a duplicate name
- * or sizes that overflow, ERR_UNSUPPORTED if rows are not a multiple of the type's block,
- * ERR_MEMORY. */
+/* Add a tensor to the view. The function `make` returns its bytes. dim [n_dim]. ERR_FORMAT for a
+ * duplicate name or sizes that overflow, ERR_UNSUPPORTED if the row length is not a multiple of the
+ * type's block, ERR_MEMORY. */
 int checkpoint_build_tensor(struct checkpoint *c, const char *name, enum qtype type, int n_dim,
                             const int64_t *dim, struct err *e);
 
-/* Compute a key of the tensors' bytes without reading them. The key depends on device, inode, size
- * and modification time of every file, and on the bytes before the tensors. In a GGUF these bytes
- * are the metadata and the tensor list. Returns false if the tensors come from no file (random
- * weights). */
+/* Compute a key that identifies the bytes of the tensors, without reading the tensors. The key
+ * depends on device, inode, size and modification time of every file, and on the bytes before the
+ * tensors. In a GGUF the bytes before the tensors are the metadata and the tensor list. Return
+ * false if the tensors are random weights, because random weights have no file. */
 bool checkpoint_key(const struct checkpoint *c, uint64_t key[2]);
-/* Release the memory of file pages read so far. The next read reloads the pages. */
+/* Release the memory of the file pages that were read. The next read loads the pages again. */
 void checkpoint_release_pages(const struct checkpoint *c);
-/* Copy names, types and metadata to memory and release the files. The files may then change or
- * disappear. The tensors of such files have no data. Random weights are kept. No other thread may
- * read c during the call. ERR_MEMORY; c is then unchanged. */
+/* Copy names, types and metadata to memory and release the files. Afterwards the files may change
+ * or disappear. The tensors of the released files have no data. Random weights are kept. No other
+ * thread may read c during the call. ERR_MEMORY; c is then unchanged. */
 int checkpoint_detach(struct checkpoint *c, struct err *e);
 
 /* Return true if the file is an executable with an appended GGUF (pack.c). checkpoint_open accepts
  * such a file like the GGUF. */
 bool checkpoint_packed(const char *path);
-/* Return true if the file is a program that runs its own model (`app` of checkpoint_pack). */
+/* Return true if the file is a program that runs its own model (argument `app` of
+ * checkpoint_pack). */
 bool checkpoint_is_app(const char *path);
 /* Write the executable `exe`, followed by the GGUF `model`, to the file `out` with mode 0755. A
  * model that `exe` already contains is omitted. app: the program runs this model if it is started
- * without a command. ERR_ARG if out is one of the inputs, ERR_UNSUPPORTED for a model that is not
- * one GGUF, ERR_IO. Also the errors of checkpoint_open. */
+ * without a command. ERR_ARG if `out` is one of the inputs, ERR_UNSUPPORTED if the model is not a
+ * GGUF of one file, ERR_IO. Also the errors of checkpoint_open. */
 int checkpoint_pack(const char *exe, const char *model, const char *out, bool app, struct err *e);
 
-/* Return the kind of the files. */
+/* Return the kind of the checkpoint's files. */
 enum checkpoint_kind checkpoint_kind(const struct checkpoint *c);
 /* Return the path of the file or directory, borrowed from c. */
 const char *checkpoint_path(const struct checkpoint *c);
-/* Return the folder of companion files, such as the tokenizer. Borrowed from c. */
+/* Return the folder of companion files, such as the tokenizer, borrowed from c. */
 const char *checkpoint_dir(const struct checkpoint *c);
-/* Return the size of the files, bytes, summed over all parts. */
+/* Return the size of the files in bytes, summed over all parts. */
 size_t checkpoint_file_bytes(const struct checkpoint *c);
 
 /* Return the number of tensors. */
@@ -225,70 +230,71 @@ const struct tensor_info *checkpoint_tensor(const struct checkpoint *c, const ch
  *                           tokenizer.ggml.eos_token_ids as a list
  *   the chat template       tokenizer.chat_template, and tokenizer.chat_template.NAME
  * The tokenizer of a directory remains in its files. No field of config.json is omitted. Fields
- * without a GGUF name are under "config.FIELD". Fields of rope_parameters are under
- * "config.rope_parameters.FIELD". The architecture defines defaults and meanings (src/model). */
+ * without a GGUF name have the key "config.FIELD". Fields of rope_parameters have the key
+ * "config.rope_parameters.FIELD". The architecture defines the default and the meaning of each key
+ * (src/model). */
 int checkpoint_n_meta(const struct checkpoint *c);
-/* Return the metadata at position i in [0, n_meta), and set *key to its key. Both are borrowed from
- * c. */
+/* Return the metadata value at position i in [0, n_meta), and set *key to its key. Value and key
+ * are borrowed from c. */
 const struct meta *checkpoint_meta_at(const struct checkpoint *c, int i, const char **key);
-/* Return the metadata of a key, borrowed from c; NULL if not found. */
+/* Return the metadata value of a key, borrowed from c; NULL if not found. */
 const struct meta *checkpoint_meta(const struct checkpoint *c, const char *key);
 
-/* Return the flag that gave the metadata at position i, such as "--hf-overrides", static. NULL if
- * they come from a file. */
+/* Return the flag that gave the metadata value at position i, such as "--hf-overrides", static.
+ * NULL if a file gave the value. */
 const char *checkpoint_given(const struct checkpoint *c, int i);
-/* Return the flag that replaced the scaling of rope, static; NULL if none did. */
+/* Return the flag that replaced the scaling of rope, static; NULL if none. */
 const char *checkpoint_rope_given(const struct checkpoint *c);
 
 /* Return the kind of a value; META_NONE if m is NULL. */
 enum meta_kind meta_kind(const struct meta *m);
-/* Return a BOOL; `fallback` if m is NULL or of another kind. */
+/* Return the value of a BOOL; `fallback` if m is NULL or of another kind. */
 bool meta_bool(const struct meta *m, bool fallback);
-/* Return a BOOL, an INT, a UINT up to INT64_MAX or a whole REAL; `fallback` for other values, also
- * if m is NULL. */
+/* Return the value of a BOOL, an INT, a UINT up to INT64_MAX or a whole REAL; `fallback` for all
+ * other values, and if m is NULL. */
 int64_t meta_int(const struct meta *m, int64_t fallback);
-/* Return an INT, a UINT or a REAL; `fallback` if m is NULL or of another kind. */
+/* Return the value of an INT, a UINT or a REAL; `fallback` if m is NULL or of another kind. */
 double meta_real(const struct meta *m, double fallback);
-/* Return a TEXT, borrowed and NUL-terminated; NULL if m is NULL or of another kind. Set *n, which
- * may be NULL, to its length in bytes. The text may contain NULs. */
+/* Return the text of a TEXT, borrowed and NUL-terminated; NULL if m is NULL or of another kind. Set
+ * *n, which may be NULL, to its length in bytes. The text may contain NULs. */
 const char *meta_text(const struct meta *m, size_t *n);
 
-/* Return the number of items of a list; 0 if m is no list. */
+/* Return the number of items of a list; 0 if m is not a list. */
 size_t meta_count(const struct meta *m);
-/* Return the kind of the items of a list; META_NONE if m is no list. */
+/* Return the kind of the items of a list; META_NONE if m is not a list. */
 enum meta_kind meta_item_kind(const struct meta *m);
-/* Return item i of a list by the rules of meta_int. */
+/* Return item i of a list, converted as by meta_int. */
 int64_t meta_item_int(const struct meta *m, size_t i, int64_t fallback);
-/* Return item i of a list by the rules of meta_real. */
+/* Return item i of a list, converted as by meta_real. */
 double meta_item_real(const struct meta *m, size_t i, double fallback);
-/* Return item i of a list of texts, borrowed and not NUL-terminated; NULL if it is no text. Set *n
- * to its length in bytes. */
+/* Return item i of a list of texts, borrowed and not NUL-terminated; NULL if the item is not a
+ * text. Set *n to its length in bytes. */
 const char *meta_item_text(const struct meta *m, size_t i, size_t *n);
 
 /* ---- number formats of a quantized model (mixture.c) ---- */
 
 struct mixture {
     const char *name; /* static */
-    enum qtype type;  /* type of all tensors without a rule */
+    enum qtype type;  /* type of all matrices without a rule */
     int file_type;    /* value of general.file_type; -1 if none */
-    bool pure;        /* true: every matrix, also the head, has `type` */
+    bool pure;        /* true: every matrix, including the head, has `type` */
 };
 
-struct mixture_site { /* a tensor, with the properties that the rules use */
+struct mixture_site { /* A tensor, with the properties that the rules use. */
     const char *name; /* borrowed for the call */
-    enum qtype type;  /* original type of the tensor; norms and similar tensors keep it */
+    enum qtype type;  /* original type of the tensor, which norms and similar tensors keep */
     int n_dim;
     int64_t k; /* number of values per row */
     int n_layer, n_group /* query heads per KV head */;
     bool tied; /* true if the embedding is also the head */
 };
 
-/* Select a mixture or a number format by its name (mixture.def). Returns ERR_ARG for an unknown
- * name. The error lists the available names. */
+/* Select a mixture or a number format by its name (mixture.def). ERR_ARG for an unknown name; the
+ * error lists the available names. */
 int mixture_find(struct mixture *m, const char *name, bool pure, struct err *e);
-/* Return the name of a mixture by its general.file_type, static; NULL if there is none. */
+/* Return the name of the mixture with this general.file_type, static; NULL if none. */
 const char *mixture_name(int file_type);
-/* Return the type of a tensor. A row is a multiple of its block. */
+/* Return the type of a tensor. The row length is a multiple of the type's block. */
 enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s);
 
 /* ---- the tensors of each architecture (tensors.def) ---- */
@@ -311,40 +317,41 @@ enum tensor_size {
     SIZE_D_EXPERT,   /* width of one expert                 */
     SIZE_D_EXPERT_2, /* width of an expert's gate and up in one matrix */
     SIZE_N_STREAM,   /* number of residual streams          */
-    SIZE_N_STREAM_2, /* its square                          */
+    SIZE_N_STREAM_2, /* square of the number of residual streams */
     SIZE_D_LAUREL,   /* rank of the learned residual        */
     SIZE_N_INPUT,    /* rows of the table of layers' inputs */
     SIZE_D_INPUT,    /* width of a layer's own input        */
     SIZE_D_INPUTS,   /* width of the own inputs of all layers */
-    /* latent attention */
+    /* sizes of latent attention */
     SIZE_Q_RANK,   /* width of the compressed queries */
     SIZE_KV_RANK,  /* width of the compressed keys and values */
-    SIZE_KV_A,     /* width of these and of the rotated lanes of a key */
-    SIZE_KV_B,     /* width of keys without these lanes, and of values, of all heads */
+    SIZE_KV_A,     /* width of the compressed keys and values, plus the rotated lanes of a key */
+    SIZE_KV_B,     /* width of the keys without rotated lanes and the values of all heads */
     SIZE_D_V,      /* width of the values of all heads */
     SIZE_N_HEAD,   /* number of query heads               */
     SIZE_N_BUCKET, /* number of buckets of distances      */
 };
 
-/* Limits of a model's sizes. A larger size is an error. Products of two sizes fit into an int64_t,
- * and tables per layer or per head stay small. */
+/* Limits of a model's sizes. A larger size is an error. With these limits, products of two sizes
+ * fit into an int64_t, and tables per layer or per head are small. */
 enum {
     LAYERS_MAX = 4096,
     HEADS_MAX = 65536,
-    D_HEAD_MAX = 65536, /* also the ranks of latent attention */
+    D_HEAD_MAX = 65536, /* limit of the width of a head, and of the ranks of latent attention */
     EXPERTS_MAX = 65536,
-    WIDTH_MAX = 1 << 20, /* rows of the residual stream and of other vectors */
+    WIDTH_MAX = 1 << 20, /* limit of the width of the residual stream and of other vectors */
     D_FF_MAX = 1 << 22,
 };
 
 struct tensor_row { /* all texts are static */
-    /* names without ".weight"; raw: name in Hugging Face files, NULL for a bias */
+    /* names without ".weight". raw: name in Hugging Face files; NULL: a bias */
     const char *arch, *name, *raw;
-    enum tensor_size n_out, k; /* rows and columns; n_out: SIZE_ONE for a vector */
+    enum tensor_size n_out, k; /* number of rows and of columns; n_out: SIZE_ONE for a vector */
     /* number of matrices: SIZE_ONE, or SIZE_N_EXPERT for one matrix per expert */
     enum tensor_size n_expert;
     bool bias; /* true: the tensor is name.bias */
-    bool some; /* true: the tensor is only in some layers; models of random weights omit it */
+    /* true: only some layers have the tensor; models of random weights omit the tensor */
+    bool some;
 };
 
 /* Return the rows of an architecture, and set *n to their number. NULL if none. */
@@ -357,35 +364,39 @@ const char *arch_base(const char *arch);
 /* Return the architecture of a config.json's model_type, static; model_type itself if the table has
  * no row. */
 const char *arch_of_model_type(const char *model_type);
-/* A kind of models of several parts, whose text part is read (parts.def). All texts are static. */
+/* A class of models of several parts. quoth reads only the text part (parts.def). All texts are
+ * static. */
 struct parts {
-    const char *model_type, *text; /* model_type of the whole, and of the text part by default */
-    /* ANY: text_config.model_type selects the text part. ONE: the class has one text part. FLAT: as
-     * ONE, and config.json may lack text_config. */
+    /* model_type of the whole model, and default model_type of the text part */
+    const char *model_type, *text;
+    /* ANY: text_config.model_type selects the text part. ONE: the class has one kind of text part.
+     * FLAT: the class has one kind of text part, and config.json may lack text_config. */
     enum { PARTS_ANY, PARTS_ONE, PARTS_FLAT } which;
-    /* source of tie_word_embeddings. FALSE, TRUE: the top level, with this default. EITHER: true at
-     * one of both levels. INNER: text_config if the top level lacks the field. */
+    /* source of tie_word_embeddings. FALSE, TRUE: the top level, with the default false or true.
+     * EITHER: true if the top level or text_config has true. INNER: text_config if the top level
+     * lacks the field. */
     enum { TIED_FALSE, TIED_TRUE, TIED_EITHER, TIED_INNER } tied;
     enum { HEAD_NONE, HEAD_CAP, HEAD_ALL } head; /* fields of the text part that change logits */
 };
 
-/* Return the kind of a model_type; NULL if it has one part. */
+/* Return the row of a model_type; NULL if its models have one part. */
 const struct parts *parts_of(const char *model_type);
-/* Return true for a model_type that a text part may have (PARTS_ANY). */
+/* Return true if the text part of a class of kind PARTS_ANY may have this model_type. */
 bool parts_has_text(const char *model_type);
-/* Return the description of a tensor of another part, by the beginning of its raw name, static.
- * NULL for other tensors. */
+/* Return the description of a tensor that belongs to a part other than text, static. The beginning
+ * of the raw name determines the description. NULL for all other tensors. */
 const char *parts_other(const char *raw);
-/* Return the kind of the checkpoint's model; NULL if it has one part. */
+/* Return the class of the checkpoint's model of several parts; NULL if the model has one part. */
 const struct parts *checkpoint_parts(const struct checkpoint *c);
-/* An architecture for files of a model_type in which a field of config.json is true. All texts are
- * static. */
+/* An architecture for files with this model_type in which this field of config.json is true. All
+ * texts are static. */
 struct arch_field {
     const char *arch, *model_type, *field;
 };
-/* Return row i of the list of such architectures, static. NULL after the last row. */
+/* Return row i of the list of architectures that a field selects, static. NULL after the last
+ * row. */
 const struct arch_field *arch_field_at(size_t i);
-/* Return the name of an architecture in GGUF files. */
+/* Return the name that an architecture has in GGUF files. */
 const char *arch_gguf_name(const char *arch);
 /* Return true if the window in a GGUF of this architecture takes effect. */
 bool arch_gguf_window(const char *gguf);
@@ -395,10 +406,10 @@ bool arch_hf_columns(const char *arch);
 bool arch_hf_expert_columns(const char *arch);
 
 /* Write the Hugging Face name of a GGUF tensor name to out[n_out]. part: number of a part that is a
- * separate tensor of the directory, such as an expert; -1: the whole. Return false if the
- * architecture has no such name. */
+ * separate tensor in the directory, such as an expert; -1: the whole tensor. Return false if the
+ * architecture has no such tensor. */
 bool hf_raw_name(char *out, size_t n_out, const char *name, const char *arch, int part);
-/* Return the field of config.json of a key after "ARCH.", static (hf_keys.def). NULL if none. */
+/* Return the config.json field for a key after "ARCH.", static (hf_keys.def). NULL if none. */
 const char *hf_field_name(const char *arch, const char *key);
 
 /* A Hugging Face name and its GGUF name, both static. */

@@ -4,8 +4,8 @@
  *   checkpoint_open --kind of path--> gguf_load | hf_load | safetensors_load | llama2c_load
  *        each: checkpoint_add_file, then checkpoint_add_meta and checkpoint_add_tensor
  *
- * A reader that fails leaves a half-built checkpoint. checkpoint_open closes it. The thread that
- * opens a checkpoint adds to it. Afterwards any thread may read it. */
+ * After a failure of a reader, checkpoint_open closes the half-built checkpoint. Only the thread
+ * that opens a checkpoint adds values. Afterwards any thread may read the checkpoint. */
 #ifndef QUOTH_FORMAT_IMPL_H
 #define QUOTH_FORMAT_IMPL_H
 
@@ -14,9 +14,9 @@
 #include "base/hash.h"
 #include "base/os.h"
 
-/* Types of metadata values, with GGUF's numbers. Metadata of every format have these types. Two
- * additional types represent JSON values that GGUF lacks: null, and an object or mixed list. Only
- * the presence of an object or mixed list is recorded. */
+/* Types of metadata values, with GGUF's numbers. The metadata of every file format have these
+ * types. Two additional types represent JSON values that GGUF lacks: null, and an object or mixed
+ * list. Only the presence of an object or mixed list is recorded. */
 enum value_type {
     VT_U8,
     VT_I8,
@@ -42,7 +42,7 @@ struct text_slice {
     size_t n;
 };
 
-/* A metadata value. The value's data is valid as long as the checkpoint. */
+/* A metadata value. The data of the value is valid until the checkpoint is closed. */
 struct meta {
     enum value_type type, item; /* type: type of the value. item: type of a list's items. */
     /* a number: its little-endian bytes, unaligned
@@ -67,30 +67,32 @@ struct meta_list {
 struct checkpoint_file {
     const char *path;    /* in the checkpoint's arena */
     struct file_map map; /* owned */
-    const uint8_t *data; /* borrowed from map: all of it, or the part after a program */
+    const uint8_t *data; /* borrowed from map: the whole file, or its part after a program */
     size_t n_byte;
 };
 
-/* Find a model appended to the program in data[0, n). Returns false if the program has no model. */
+/* Find the model that is appended to the program in data[0, n). Return false if the program has no
+ * model. */
 bool pack_find(const uint8_t *data, size_t n, size_t *offset, size_t *n_byte);
 
 struct dummy;
 
-/* Values of the caller in place of those of the files (checkpoint_changes), parsed. The objects are
- * owned. */
+/* Parsed values of the caller that replace values of the files (checkpoint_changes). The objects
+ * are owned. */
 struct changes {
-    struct json *config; /* fields of config.json; NULL: none */
-    struct json *rope;   /* in place of rope_scaling; NULL: none */
+    struct json *config; /* object with fields of config.json; NULL: none */
+    struct json *rope;   /* object in place of rope_scaling; NULL: none */
     bool rope_adds;
     double rope_theta; /* 0: none */
 };
 
 struct checkpoint {
     enum checkpoint_kind kind;
-    /* true: tensors may extend past the end of their file, with data NULL */
+    /* true: tensors may extend past the end of their file; their data is then NULL */
     bool header_only;
-    struct arena arena;     /* names, keys, texts, indexes, decoded tensors       */
-    const char *prefix;     /* prefix of the names that a reader adds, borrowed; NULL: none */
+    struct arena arena; /* memory of names, keys, texts, indexes and decoded tensors */
+    /* prefix for the names of tensors that a reader adds, borrowed; NULL: none */
+    const char *prefix;
     const char *path, *dir; /* paths of the checkpoint and of its folder, in the arena */
     VEC(struct checkpoint_file) file;
     VEC(struct tensor_info) tensor;
@@ -99,14 +101,15 @@ struct checkpoint {
     tensor_make_fn *make; /* function that makes the bytes of tensors without data; NULL: none */
     void *make_ctx;       /* borrowed: argument of `make` */
     struct dummy *dummy;  /* random weights, owned; NULL if the weights come from files */
-    const struct changes *changes; /* borrowed while loading; NULL: none */
+    const struct changes *changes; /* values of the caller, borrowed while loading; NULL: none */
     const char *giving;            /* flag whose values are being added, static; NULL: none */
-    const struct parts *parts;     /* kind of a model of several parts, static; NULL: one part */
-    const char *rope_given;        /* flag that replaced the scaling of rope, static; NULL: none */
+    /* class of a model of several parts, static; NULL: the model has one part */
+    const struct parts *parts;
+    const char *rope_given; /* flag that replaced the scaling of rope, static; NULL: none */
 };
 
-/* Create an empty checkpoint with its paths. The caller closes the checkpoint, even after a
- * failure, which is ERR_MEMORY. */
+/* Create an empty checkpoint with its paths. The caller closes the checkpoint, even after an error.
+ * ERR_MEMORY. */
 int checkpoint_begin(struct checkpoint **out, const char *path, struct err *e);
 
 /* Map a file. Return the file's index (>= 0), or ERR_IO, ERR_MISSING, ERR_FORMAT (an empty or
@@ -117,9 +120,9 @@ int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e);
  * duplicate name, ERR_LIMIT for too many tensors, ERR_MEMORY. */
 int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e);
 
-/* Add a value under a key. The key is copied. The value's data is borrowed and must remain valid as
- * long as c. ERR_FORMAT for a duplicate key, ERR_LIMIT for too many keys, ERR_MEMORY. The functions
- * below copy their value into the arena and have the same errors. */
+/* Add a value under a key. The key is copied. The value's data is borrowed and must remain valid
+ * until c is closed. ERR_FORMAT for a duplicate key, ERR_LIMIT for too many keys, ERR_MEMORY. All
+ * other functions that add a value copy the value into the arena. */
 int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta *value,
                         struct err *e);
 /* Add an integer (i64) or a real (f64). Errors: those of checkpoint_add_meta. */
@@ -129,12 +132,12 @@ int checkpoint_add_real(struct checkpoint *c, const char *key, double x, struct 
 /* Return the size in bytes of a number of the type; 0 for text and lists. */
 size_t value_bytes(enum value_type type);
 
-/* Set t->n_byte from type and dimensions; dim[0] is a multiple of the block. Returns false on
+/* Set t->n_byte by the type and the dimensions; dim[0] is a multiple of the block. Return false on
  * overflow. */
 bool tensor_set_bytes(struct tensor_info *t);
 
-/* Fill a checkpoint from a file or directory. c has its kind, path and dir. Errors: those of
- * checkpoint_open. The caller closes c after a failure. */
+/* Fill a checkpoint from a file or directory. The caller has set the kind, path and dir of c.
+ * Errors: those of checkpoint_open. The caller closes c after a failure. */
 int gguf_load(struct checkpoint *c, const char *path, struct err *e);
 int hf_load(struct checkpoint *c, const char *dir, struct err *e);
 /* Read one .safetensors file, and append its tensors to the checkpoint. Errors: those of
@@ -155,37 +158,39 @@ int llama2c_load(struct checkpoint *c, const char *path, struct err *e);
 bool llama2c_looks_like(const uint8_t *data, size_t n);
 
 /* Write the GGUF name of a raw Hugging Face tensor name to out[n_out]; the raw name if no GGUF name
- * exists. arch selects the table of names: llama's if arch is NULL or has no table. parts: the file
- * has several parts, so names of the text part may have another begin. */
+ * exists. arch selects the table of names: the table of llama if arch is NULL or has no table.
+ * parts: the model has several parts, so names of the text part may begin with another prefix. */
 void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch, bool parts);
-/* Return the begin of names of the text part's tensors at position i of the list, static. NULL
- * after the last. Set *whole to true if names without the architecture's base follow the begin, to
- * false if the begin replaces that base. */
+/* Return prefix i of the names of the text part's tensors, static. NULL after the last prefix. Set
+ * *whole to true if names without the architecture's base follow the prefix. Set *whole to false if
+ * the prefix replaces the base. */
 const char *parts_name(int i, bool *whole);
-/* Return true if ids of the vocabulary belong to the part that `object` at the top level of
- * config.json describes. */
+/* Return true if `object`, at the top level of config.json, describes a part with its own ids of
+ * the vocabulary. */
 bool parts_has_ids(const struct parts *p, const char *object);
-/* Return field i of such an object that describes its ids, static; NULL after the last. */
+/* Return field i that describes the ids of a part with its own ids, static; NULL after the last
+ * field. */
 const char *parts_id_field(int i);
-/* Return general.architecture; NULL if none. */
+/* Return the value of general.architecture; NULL if none. */
 const char *checkpoint_arch(const struct checkpoint *c);
 
-/* Return the bytes [at, at + n) of tensor i. The bytes are in the map, or generated in scratch [n]
- * if the weights are random and data is NULL (no_data). */
+/* Return the bytes [at, at + n) of tensor i. The bytes are in the map. They are generated in
+ * scratch [n] if the weights are random and data is NULL (no_data). */
 const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, size_t n,
                                 uint8_t *scratch);
 
-/* ---- changes.c: values of the caller in place of those of the files ---- */
+/* ---- changes.c: values of the caller that replace values of the files ---- */
 
-/* Parse `from`. Errors: those of checkpoint_open_with, which name the flag. The caller owns *out,
- * also after an error. */
+/* Parse the values of `from`. Errors: those of checkpoint_open_with; they contain the flag. The
+ * caller owns *out, also after an error. */
 int changes_open(struct changes *out, const struct checkpoint_changes *from, struct err *e);
 void changes_close(struct changes *ch); /* free the memory; a zeroed struct is allowed */
-/* Return true if there is any value. */
+/* Return true if the caller gave any value. */
 bool changes_any(const struct changes *ch);
-/* Set *out to the object of config.json with the fields of `over`, except those of rope, which
- * hf_rope.c reads. parts: text_config describes one of several parts. The caller owns *out, which
- * is NULL after an error. ERR_ARG for a field without an effect. ERR_MEMORY, ERR_LIMIT. */
+/* Set *out to the object of config.json with the fields of `over`, except the fields of rope.
+ * hf_rope.c reads the fields of rope. parts: text_config describes one of several parts. The caller
+ * owns *out, which is NULL after an error. ERR_ARG for a field without an effect. ERR_MEMORY,
+ * ERR_LIMIT. */
 int changes_merge(struct json **out, const struct json *root, const struct json *over, bool parts,
                   struct err *e);
 /* Mark the metadata "config.FIELD" of the object's fields as given by --hf-overrides. */
@@ -198,17 +203,18 @@ struct dummy_fill {
     float mean, sd;
 };
 
-/* Set c->dummy, which has no tensors yet. ERR_MEMORY. */
+/* Create c->dummy, without tensors. ERR_MEMORY. */
 int dummy_open(struct checkpoint *c, uint64_t seed, struct err *e);
 /* Set random weights for the last added tensor. ERR_MEMORY. */
 int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e);
-/* Generate the bytes of all tensors, in memory of the checkpoint, unless no_data. dummy_finish is
- * the last call for a dummy. ERR_LIMIT if the tensors exceed the memory, ERR_MEMORY. */
+/* Generate the bytes of all tensors in memory of the checkpoint, unless no_data is true. Call
+ * dummy_finish after all other functions for a dummy. ERR_LIMIT if the tensors exceed the memory,
+ * ERR_MEMORY. */
 int dummy_finish(struct checkpoint *c, bool no_data, struct err *e);
 void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out);
 void dummy_close(struct dummy *d); /* free d; d may be NULL */
-/* Keep the checkpoint take_source open, because metadata point into it. c takes ownership of
- * take_source. */
+/* Keep the checkpoint take_source open, because the metadata of c point into take_source. c becomes
+ * the owner of take_source. */
 void dummy_keep(struct checkpoint *c, struct checkpoint *take_source);
 
 /* Add the keys tokenizer.ggml.*: one token per byte, one token that ends a text, then numbers as

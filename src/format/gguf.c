@@ -3,10 +3,10 @@
  *   "GGUF" version n_tensor n_kv | n_kv x (key, type, value)
  *                                | n_tensor x (name, dims, type, offset) | padding | data
  *
- * A reader walks through the mapped bytes and keeps the first error. Every read after a failure
- * returns zero, and loops stop. Counts from the file only limit loops. The reader checks that every
- * length is at most the number of remaining bytes. Only the first part of a split model supplies
- * metadata.
+ * A reader parses the mapped bytes from the first to the last, and keeps the first error. Every
+ * read after a failure returns zero, and loops end. Counts from the file are used only as limits of
+ * loops. The reader checks that every length is at most the number of remaining bytes. Only the
+ * first part of a split model supplies metadata.
  *
  *   text      u64 length, bytes, no NUL
  *   list      u32 item type, u64 count, items
@@ -28,20 +28,21 @@ struct gguf_reader {
     const char *path;
     int file, part;      /* file: index in c->file. part: part number in a split model. */
     const uint8_t *data; /* bytes of the model [n] */
-    size_t n, at;        /* bytes of the model, and position of the reader */
+    size_t n, at;        /* number of bytes of the model, and position of the reader */
     uint64_t alignment;  /* alignment of the data section, a power of two */
-    int64_t split_no, split_count, split_n_tensor; /* metadata split.* of the part; -1 if absent */
-    int rc;                                        /* first failure; 0 if none */
+    /* values of the metadata split.* of the part; -1 if absent */
+    int64_t split_no, split_count, split_n_tensor;
+    int rc; /* first failure; 0 if none */
 };
 
 /* ---- bytes ---- */
 
 #define FAIL(r, code, ...) ((r)->rc = err_set((r)->e, code, __VA_ARGS__))
 
-/* A length of this size or more is a sign of damage, not of an incomplete download. */
+/* A length of this size or more indicates a damaged file, not an incomplete download. */
 static const uint64_t CUT_MAX = (uint64_t)1 << 42;
 
-/* Return the next n bytes. NULL with the error in r->rc if fewer bytes remain. */
+/* Return the next n bytes. Return NULL and set r->rc if fewer bytes remain. */
 static const uint8_t *next_bytes(struct gguf_reader *r, uint64_t n, const char *what)
 {
     if (r->rc) return NULL;
@@ -83,7 +84,8 @@ static struct text_slice take_text(struct gguf_reader *r, const char *what)
     return p ? (struct text_slice){(const char *)p, (size_t)n} : (struct text_slice){"", 0};
 }
 
-/* Return zeroed memory of the arena. NULL after an earlier failure, or with ERR_MEMORY in r->rc. */
+/* Return zeroed memory of the arena. NULL after an earlier failure, or if memory is exhausted;
+ * r->rc is then ERR_MEMORY. */
 static void *push(struct gguf_reader *r, size_t count, size_t size, const char *what)
 {
     void *p = r->rc ? NULL : arena_push0(&r->c->arena, count, size);
@@ -91,7 +93,7 @@ static void *push(struct gguf_reader *r, size_t count, size_t size, const char *
     return p;
 }
 
-/* Return a key or tensor name as a C string in the arena; "" on failure. */
+/* Return a key or tensor name as a C string in the arena; "" after a failure. */
 static const char *take_name(struct gguf_reader *r, const char *what, size_t n_max)
 {
     struct text_slice s = take_text(r, what);
@@ -118,8 +120,8 @@ static bool value_type_known(struct gguf_reader *r, uint32_t type, const char *k
 
 static void take_list(struct gguf_reader *r, struct meta *m, const char *key, int depth);
 
-/* Read a value of `type`. Numbers stay in the map, unaligned; texts are copied to be
- * NUL-terminated. */
+/* Read a value of `type`. Numbers remain in the map, unaligned. Texts are copied, because callers
+ * need a NUL at the end. */
 static void take_value(struct gguf_reader *r, uint32_t type, struct meta *m, const char *key,
                        int depth)
 {
@@ -137,9 +139,9 @@ static void take_value(struct gguf_reader *r, uint32_t type, struct meta *m, con
     }
 }
 
-/* Read a list. The items of the list remain in the map. Lists of text and of lists get an index of
- * item positions. Such an item has at least 8 bytes in the file. The index is therefore at most
- * about three times as large as the file. */
+/* Read a list. The items of the list remain in the map. A list of texts or of lists gets an index
+ * of the positions of its items. Each item of such a list has at least 8 bytes in the file, so the
+ * index is at most about three times as large as the file. */
 static void take_list(struct gguf_reader *r, struct meta *m, const char *key, int depth)
 {
     uint32_t item = take_u32(r, key);
@@ -185,7 +187,7 @@ static void note_meta(struct gguf_reader *r, const char *key, const struct meta 
         r->alignment = (uint64_t)a;
 }
 
-/* Read one key with its value. Keys of later parts are read, but not stored. */
+/* Read one key with its value. Keys of parts after the first are read, but not stored. */
 static void take_meta(struct gguf_reader *r)
 {
     const char *key = take_name(r, "a metadata key", KEY_BYTES_MAX);
@@ -220,8 +222,7 @@ static void check_size(struct gguf_reader *r, struct tensor_info *t, uint32_t ty
 {
     int known = qtype_of_gguf(type);
     if (known < 0) {
-        FAIL(r, ERR_UNSUPPORTED, "%s: tensor \"%s\" has type %u, which is not known here", r->path,
-             t->name, type);
+        FAIL(r, ERR_UNSUPPORTED, "%s: tensor \"%s\" has type %u: unknown", r->path, t->name, type);
         return;
     }
     t->type = (enum qtype)known;
@@ -250,8 +251,8 @@ static void take_tensor(struct gguf_reader *r, struct tensor_info *t, uint64_t *
              t->name, (unsigned long long)*offset, (unsigned long long)r->alignment);
 }
 
-/* Point t->data into the file. The padding after the data must also exist, so that a truncated file
- * is detected as in llama.cpp. */
+/* Set t->data to the tensor's bytes in the file. As in llama.cpp, the padding after the data must
+ * exist, too, so that a truncated file is detected. */
 static void place_tensor(struct gguf_reader *r, struct tensor_info *t, uint64_t offset,
                          uint64_t data_start)
 {
@@ -289,7 +290,7 @@ static void take_tensors(struct gguf_reader *r, uint64_t n_tensor)
 /* ---- a file ---- */
 
 /* Read magic number and version. Version 3 only adds big-endian files to version 2. The version of
- * such a file reads as 3 << 24. */
+ * a big-endian file is read as 3 << 24. */
 static void check_version(struct gguf_reader *r)
 {
     const uint8_t *magic = next_bytes(r, 4, "the magic");
@@ -305,7 +306,7 @@ static void check_version(struct gguf_reader *r)
         FAIL(r, ERR_UNSUPPORTED, "%s: GGUF version %u, expected 2 or 3", r->path, version);
 }
 
-/* Check the number of the part, to detect renamed or repeated parts. */
+/* Check the number of the part, so that renamed and repeated parts are detected. */
 static void check_split(struct gguf_reader *r)
 {
     bool is_part = r->part > 0 || r->split_count > 1;
@@ -314,7 +315,7 @@ static void check_split(struct gguf_reader *r)
              r->part);
 }
 
-/* Read one file. After the first failure all later functions do nothing. */
+/* Read one file. After the first failure all later functions have no effect. */
 static int load_part(struct gguf_reader *r, const char *path)
 {
     r->alignment = ALIGNMENT_DEFAULT;
@@ -350,7 +351,8 @@ static int split_name(const char *path, size_t *n_prefix)
     return (int)strtol(s + 10, NULL, 10);
 }
 
-/* Read the parts after the first, and compare the number of tensors with that of the first part. */
+/* Read the parts after the first part. Compare the total number of tensors with the number in the
+ * first part's metadata. */
 static int load_rest(struct gguf_reader *r, const char *path, size_t n_prefix, int n_part)
 {
     int64_t n_tensor = r->split_n_tensor;

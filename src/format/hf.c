@@ -6,8 +6,8 @@
  *   model.safetensors               one file
  *   *.safetensors                   one file with another name
  *
- * The first existing form is used. Names of shards must not leave the folder, because an index is
- * untrusted. */
+ * The first form that exists is used. Names of shards must not lead out of the folder, because an
+ * index is untrusted. */
 #include "format_impl.h"
 
 #include "base/text.h"
@@ -115,8 +115,8 @@ static int load_weights(struct checkpoint *c, const char *dir, struct err *e)
     return file_exists(path) ? safetensors_load(c, path, e) : load_only_file(c, dir, e);
 }
 
-/* Load the weights. Report an unknown architecture before missing weights, because no weights would
- * make it known. */
+/* Load the weights. An unknown architecture is reported before missing weights, because weights
+ * cannot make the model loadable. */
 static int load_known(struct checkpoint *c, const char *dir, struct err *e)
 {
     int n_row, rc = load_weights(c, dir, e);
@@ -128,8 +128,8 @@ static int load_known(struct checkpoint *c, const char *dir, struct err *e)
                    checkpoint_arch(c), missing.text);
 }
 
-/* Give the row's name to a tensor that the file has under an alias only. Copies under aliases keep
- * their own names. */
+/* Rename a tensor to its row's name if the file has the tensor only under an alias. Copies under
+ * aliases keep their own names. */
 static int name_aliases(struct checkpoint *c, struct err *e)
 {
     int n, rc = 0;

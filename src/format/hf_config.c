@@ -12,9 +12,9 @@
  *   tokenizer_config.json    tokenizer.chat_template(.NAME); the first file that has it is used
  *
  * The table of fields is hf_keys.def. Only config.json is required. Every field of config.json
- * becomes a key, also a null, because null and absent differ (mistral's sliding_window). A field of
- * an impossible kind is rejected. In all other files a null gives no key. changes.c merges
- * --hf-overrides into config.json before this file reads it. */
+ * becomes a key. A null becomes a key, too, because null and absent differ (mistral's
+ * sliding_window). A field of an impossible kind is rejected. In all other files a null does not
+ * become a key. changes.c merges --hf-overrides into config.json before this file reads it. */
 #include "hf_impl.h"
 
 #include "base/text.h"
@@ -61,7 +61,7 @@ static enum value_type type_of(const struct json *item)
     }
 }
 
-/* Return the type that can store every item of the list; VT_COUNT if none. */
+/* Return the type that can represent every item of the list; VT_COUNT if none. */
 static enum value_type common_type(const struct json *list)
 {
     enum value_type type = json_count(list) ? type_of(json_item(list, 0)) : VT_I64;
@@ -89,7 +89,8 @@ static bool fill_item(struct checkpoint *c, enum value_type type, void *data, si
     return s->text != NULL;
 }
 
-/* Add a list of one type. Integers and reals together become reals, for example [1, 0.5]. */
+/* Add a list of one type. A list of integers and reals, such as [1, 0.5], becomes a list of
+ * reals. */
 static int add_list(struct config_reader *h, const char *key, const char *name,
                     const struct json *list)
 {
@@ -140,7 +141,7 @@ int hf_add_json(struct config_reader *h, const char *key, const char *name, cons
                    h->file, name);
 }
 
-/* The key records that the field exists and is null or an object. */
+/* The added key only records that the field exists and is null or an object. */
 int hf_add_bare(struct config_reader *h, const char *key, enum value_type type)
 {
     return checkpoint_meta(h->c, key)
@@ -177,7 +178,7 @@ int hf_add_other(struct config_reader *h, const char *parent, const char *name,
 
 /* ---- config.json ---- */
 
-/* Return the architecture of a model_type. A field that is true may select another one. */
+/* Return the architecture of a model_type. A field that is true may select another architecture. */
 static const char *arch_of(const struct config_reader *h, const char *model_type)
 {
     const struct arch_field *f;
@@ -187,7 +188,7 @@ static const char *arch_of(const struct config_reader *h, const char *model_type
     return arch_of_model_type(model_type);
 }
 
-/* Read the name in a field model_type. Return NULL after an error. */
+/* Read the text of a field model_type. Return NULL after an error. */
 static const char *read_type(struct config_reader *h, const struct json *v, const char *field)
 {
     size_t n;
@@ -198,7 +199,7 @@ static const char *read_type(struct config_reader *h, const struct json *v, cons
     return NULL;
 }
 
-/* Reject a model_type of the text part that the class of several parts does not have. */
+/* Reject the text part's model_type if the class of several parts cannot have such a text part. */
 static int refuse_text(struct config_reader *h, const char *type)
 {
     return err_set(h->e, ERR_UNSUPPORTED,
@@ -207,9 +208,9 @@ static int refuse_text(struct config_reader *h, const char *type)
                    h->dir, type, h->parts->model_type);
 }
 
-/* Set the architecture of the text part. Classes with one kind of text part ignore its model_type
- * in transformers, so another one is an error here. Older files have the model_type of the whole
- * model. */
+/* Set the architecture of the text part. In transformers, classes with one kind of text part ignore
+ * the text part's model_type, so any other model_type is an error. Older files have the model_type
+ * of the whole model. */
 static int read_text_arch(struct config_reader *h)
 {
     static const char field[] = "text_config.model_type";
@@ -225,15 +226,15 @@ static int read_text_arch(struct config_reader *h)
     return 0;
 }
 
-/* Set the architecture. The architecture is the prefix of most keys, so it is read first. In a
- * config of several parts it is that of the text part. */
+/* Set the architecture. The architecture is read first, because it is the prefix of most keys. In a
+ * config of several parts, the text part determines the architecture. */
 static int read_arch(struct config_reader *h)
 {
     if (h->parts) {
         const int rc = read_text_arch(h);
         if (rc != 0) return rc;
     } else {
-        /* an unknown class of several parts is not the class of its text part */
+        /* the class of an unknown model of several parts differs from the class of its text part */
         const struct json *own = json_field(h->root, "model_type");
         const char *type = read_type(h, own ? own : hf_field(h, "model_type"), "model_type");
         if (!type) return ERR_FORMAT;
@@ -248,7 +249,7 @@ static const struct own_name own_key[] = {
 };
 enum { N_OWN_KEY = sizeof own_key / sizeof own_key[0] };
 
-/* Return true if the architecture's class has other names for a key. */
+/* Return true if the architecture's class has its own fields for a key. */
 static bool has_own_names(const struct config_reader *h, const char *key)
 {
     for (size_t i = 0; i < N_OWN_KEY; i++)
@@ -268,7 +269,7 @@ int hf_add_named(struct config_reader *h, const struct name_pair *key, size_t n,
     return rc;
 }
 
-/* Return true for fields that other functions of this file read. */
+/* Return true for fields that other functions of hf_config.c or hf_rope.c read. */
 static bool placed_elsewhere(const struct config_reader *h, const char *name)
 {
     static const char *const own[] = {
@@ -280,16 +281,16 @@ static bool placed_elsewhere(const struct config_reader *h, const char *name)
     return hf_is_rope_field(h, name);
 }
 
-/* Return true if both are equal integers or null. */
+/* Return true if a and b are equal integers, or both null. */
 static bool same_value(const struct json *a, const struct json *b)
 {
     if (json_kind(a) == JK_NULL) return json_kind(b) == JK_NULL;
     return json_kind(a) == JK_INT && json_kind(b) == JK_INT && json_int(a, 0) == json_int(b, 0);
 }
 
-/* Add a field of the architecture's class, under all its keys. Sets *named if the class has the
- * field. Another field for the same key must have the same value, because the class determines
- * the one that counts. */
+/* Add a field of the architecture's class, under all its keys. Set *named if the class has the
+ * field. All fields for one key must have equal values, because the class determines the field that
+ * it reads. */
 static int add_own(struct config_reader *h, const struct json *object, const char *name,
                    const struct json *v, bool *named)
 {
@@ -311,7 +312,7 @@ static int add_own(struct config_reader *h, const struct json *object, const cha
     return rc;
 }
 
-/* Return true for objects whose own fields are read. */
+/* Return true for an object if its inner fields are read. */
 static bool is_read_object(const char *name, const struct json *v)
 {
     static const char *const own[] = {
@@ -324,7 +325,7 @@ static bool is_read_object(const char *name, const struct json *v)
     return false;
 }
 
-/* Add a field without a GGUF name, and the fields of certain objects. */
+/* Add a field without a GGUF name. Also add the fields of an object that is_read_object accepts. */
 static int add_unnamed(struct config_reader *h, const char *name, const struct json *v)
 {
     int rc = hf_add_other(h, "", name, v);
@@ -334,7 +335,7 @@ static int add_unnamed(struct config_reader *h, const char *name, const struct j
     return rc;
 }
 
-/* Add a field of the object, unless it has special handling. */
+/* Add a field of the object, unless another function reads the field. */
 static int read_field(struct config_reader *h, const struct json *object, const char *name,
                       const struct json *v)
 {
@@ -372,7 +373,7 @@ static int read_text_field(struct config_reader *h, const char *name, const stru
     return hf_add_other(h, "inner", name, v);
 }
 
-/* Add every field of the object. */
+/* Add all fields of the object. */
 static int read_fields(struct config_reader *h, const struct json *object)
 {
     int rc = 0;
@@ -384,7 +385,7 @@ static int read_fields(struct config_reader *h, const struct json *object)
     return rc;
 }
 
-/* Add the fields of another part's object that describe its ids. */
+/* Add the fields that describe the ids of another part, from the object of that part. */
 static int add_ids(struct config_reader *h, const char *object, const struct json *v)
 {
     char parent[KEY_BYTES_MAX];
@@ -396,8 +397,8 @@ static int add_ids(struct config_reader *h, const char *object, const struct jso
     return rc;
 }
 
-/* Add the fields at the top level of a config of several parts. Most do not belong to the text
- * model, even if they have equal names. */
+/* Add the fields at the top level of a config of several parts. Most of these fields do not belong
+ * to the text part, even if the text part has fields of these names. */
 static int read_outer(struct config_reader *h)
 {
     int rc = 0;
@@ -414,8 +415,8 @@ static int read_outer(struct config_reader *h)
     return rc;
 }
 
-/* Add the fields of an object under `parent`. The objects in `deep` select the form of weights, so
- * their own fields are added. Empty objects are omitted. */
+/* Add the fields of an object under `parent`. The inner fields of the objects in `deep` are also
+ * added, because these objects determine the form of weights. Empty objects are omitted. */
 static int add_fields(struct config_reader *h, const char *parent, const struct json *object,
                       int depth)
 {
@@ -446,7 +447,7 @@ static int read_quantization(struct config_reader *h)
     return rc ? rc : add_fields(h, "quantization_config", q, 0);
 }
 
-/* Return the layer that a name of per_layer_config gives, such as "07"; -1 if none. */
+/* Return the layer number in a name of per_layer_config, such as "07"; -1 if none. */
 static int layer_of(const char *name)
 {
     enum { DIGITS_MAX = 6 };
@@ -455,8 +456,8 @@ static int layer_of(const char *name)
     return i > 0 && name[i] == 0 && n < LAYERS_MAX ? n : -1;
 }
 
-/* Return the number of layers up to the last one in per_layer_config. A negative ERR_* if a name
- * gives no layer or the same layer as another one. */
+/* Return the number of layers up to the last one in per_layer_config. Return a negative ERR_* if a
+ * name is not a layer number, or if two names have one number. */
 static int count_layers(struct config_reader *h, const struct json *layers)
 {
     bool seen[LAYERS_MAX] = {false};
@@ -479,7 +480,8 @@ static int count_layers(struct config_reader *h, const struct json *layers)
     return n;
 }
 
-/* Add a field of single layers as a list with an item per layer; -1: the layer lacks the field. */
+/* Add a field of single layers as a list with one item per layer. The item is -1 if the layer lacks
+ * the field. */
 static int add_layer_field(struct config_reader *h, const char *name, const struct json *layers,
                            int n)
 {
@@ -502,8 +504,8 @@ static int add_layer_field(struct config_reader *h, const char *name, const stru
     return any ? checkpoint_add_meta(h->c, key, &m, h->e) : 0;
 }
 
-/* Read the fields that differ in single layers: {"1": {"head_dim": 8}} -> [-1, 8]. Other fields
- * than those of HF_LAYER have no value, only a key. */
+/* Read the fields that differ in single layers: {"1": {"head_dim": 8}} -> [-1, 8]. Fields that are
+ * not in HF_LAYER get a key without a value. */
 static int read_layers(struct config_reader *h)
 {
     static const char *const own[] = {
@@ -529,8 +531,8 @@ static int read_layers(struct config_reader *h)
     return rc;
 }
 
-/* Read id2label as a list of labels: {"0": "A", "1": "B"} -> ["A", "B"]. The labels are LABEL_0,
- * LABEL_1 ... if num_labels is another number, as in transformers. */
+/* Read id2label as a list of labels: {"0": "A", "1": "B"} -> ["A", "B"]. As in transformers, the
+ * labels are LABEL_0, LABEL_1 ... if num_labels differs from the number of labels. */
 static int read_labels(struct config_reader *h)
 {
     enum { LABELS_MAX = 1 << 16 };
@@ -561,7 +563,8 @@ static int read_labels(struct config_reader *h)
     return checkpoint_add_meta(h->c, key, &m, h->e);
 }
 
-/* Read the activation of a classifier of sentence-transformers, without the path of its class. */
+/* Read the activation of a sentence-transformers classifier. The path before the class name is
+ * removed. */
 static int read_class_activation(struct config_reader *h)
 {
     size_t n;
@@ -575,7 +578,7 @@ static int read_class_activation(struct config_reader *h)
 
 /* ---- generation_config.json ---- */
 
-/* Add a token id, or a list of token ids, as a list. */
+/* Add a token id or a list of token ids. The result is always a list. */
 static int add_eos(struct config_reader *h, const struct json *v)
 {
     static const char key[] = "tokenizer.ggml.eos_token_ids";
@@ -587,7 +590,8 @@ static int add_eos(struct config_reader *h, const struct json *v)
     return checkpoint_add_meta(h->c, key, &(struct meta){VT_LIST, VT_I64, id, 1}, h->e);
 }
 
-/* Read the ids of special tokens, which generation_config.json and config.json both may have. */
+/* Read the ids of special tokens. Both generation_config.json and config.json may have these
+ * ids. */
 static int read_token_ids(struct config_reader *h, const struct json *root)
 {
     int rc = add_eos(h, json_field(root, "eos_token_id"));
@@ -625,7 +629,8 @@ static int read_generation(struct config_reader *h, const struct json *root)
 
 /* ---- chat templates ---- */
 
-/* Add a template. name: NULL or "default" for the template that is used if a request names none. */
+/* Add a chat template. name: NULL or "default" for the template of requests that do not name a
+ * template. */
 static int add_template(struct config_reader *h, const char *name, const char *text, size_t n)
 {
     char key[KEY_BYTES_MAX];
@@ -687,8 +692,8 @@ static int read_templates(struct config_reader *h, const struct json *root)
 
 /* ---- files ---- */
 
-/* Return true for a name of a model file: GGUF, or llama2.c's .bin. Tokenizers of llama2.c and
- * weights of older Hugging Face folders are .bin files, too. */
+/* Return true for a name of a model file: GGUF, or llama2.c's .bin. The suffix .bin also belongs to
+ * tokenizers of llama2.c, and to weights of older Hugging Face folders. */
 static bool is_model_name(const char *name)
 {
     return text_ends_with(name, ".gguf") ||
@@ -696,8 +701,8 @@ static bool is_model_name(const char *name)
             strncmp(name, "pytorch_model", 13) != 0);
 }
 
-/* Reject a folder without a required file. The error lists the folder's model files, because
- * opening such a folder is a common mistake. */
+/* Reject a folder without a required file. The error lists the model files in the folder, because
+ * opening the folder of a GGUF file is a common mistake. */
 static int missing_file(struct config_reader *h, const char *file)
 {
     struct buf all = {0}, models = {0};
@@ -716,7 +721,7 @@ static int missing_file(struct config_reader *h, const char *file)
     return rc;
 }
 
-/* Parse a file of the folder, pass its object to `read`, and release it. */
+/* Parse a file of the folder, pass the object to `read`, and release the object. */
 static int with_file(struct config_reader *h, const char *file, bool optional,
                      int (*read)(struct config_reader *h, const struct json *root))
 {
@@ -736,8 +741,8 @@ static int with_file(struct config_reader *h, const char *file, bool optional,
     return rc;
 }
 
-/* Return the kind of a model of several parts; NULL if it has one part. over: fields that replace
- * those of the file; NULL: none. */
+/* Return the class of a model of several parts; NULL if the model has one part. over: fields that
+ * replace fields of the file; NULL: none. */
 static const struct parts *kind_of_parts(const struct json *root, const struct json *over)
 {
     const struct json *own = json_field(over, "model_type");
@@ -760,8 +765,8 @@ static int find_text(struct config_reader *h)
                    h->dir, json_kind_name(json_kind(h->text)));
 }
 
-/* Read the object of config.json, which has the values of --hf-overrides. Fields of text_config
- * have priority. */
+/* Read the object of config.json, into which --hf-overrides is already merged. Fields of
+ * text_config have priority. */
 static int read_merged(struct config_reader *h, const struct json *root)
 {
     h->root = root;
@@ -794,7 +799,7 @@ static int read_config(struct config_reader *h, const struct json *root)
     return rc;
 }
 
-/* Read the ids of --hf-overrides, which have priority over those of the files. */
+/* Read the token ids of --hf-overrides, which have priority over the ids of the files. */
 static int read_given_ids(struct config_reader *h)
 {
     const struct json *over = h->c->changes ? h->c->changes->config : NULL;
@@ -802,7 +807,7 @@ static int read_given_ids(struct config_reader *h)
     return rc ? rc : read_token_ids(h, over);
 }
 
-/* generation_config.json is read first, because its ids of end tokens override those of
+/* generation_config.json is read first, because its ids of end tokens have priority over the ids in
  * config.json. */
 int hf_config_load(struct checkpoint *c, const char *dir, struct err *e)
 {

@@ -7,9 +7,9 @@
  *   sentence_bert_config.json           "sentence_transformers.max_seq_length"
  *   config_sentence_transformers.json   "sentence_transformers.prompts.NAME"
  *
- * N counts the Dense modules from 0. A module of another type, or at another place, is
- * "sentence_transformers.unsupported". Models with such a module, or with a mechanism of a module
- * that is not supported, are rejected. Their vectors would be wrong. */
+ * N counts the Dense modules from 0. A module of another type, or at another place, has the key
+ * "sentence_transformers.unsupported". A model is rejected if a module or a mechanism of a module
+ * is not supported, because its vectors would be wrong. */
 #include "format_impl.h"
 
 #include "base/text.h"
@@ -64,8 +64,8 @@ static int refuse(const struct modules *m, const char *folder, const char *field
 
 /* ---- modules ---- */
 
-/* Set *type to the number of a pooling mode in GGUF. Older files have a flag per mode, newer ones
- * the name of the mode. */
+/* Set *type to the number of a pooling mode in GGUF. Older files have a flag per mode. Newer files
+ * have the name of the mode. */
 static int pooling_type(const struct modules *m, const char *folder, const struct json *config,
                         int *type)
 {
@@ -119,13 +119,13 @@ static int add_activation(struct modules *m, const struct json *config)
     char key[96];
     const char *name = json_text(json_field(config, "activation_function"), NULL);
     const char *dot = name ? strrchr(name, '.') : NULL;
-    if (!name) name = "Tanh"; /* the class's default */
+    if (!name) name = "Tanh"; /* the default of the class */
     if (dot) name = dot + 1;
     snprintf(key, sizeof key, "sentence_transformers.dense.%d.activation", m->n_dense);
     return checkpoint_add_text(m->c, key, name, strlen(name), m->e);
 }
 
-/* Reject a module that reads or writes anything other than the vector of the text. */
+/* Reject a module whose input or output is not the vector of the text. */
 static int check_places(const struct modules *m, const char *folder, const struct json *config)
 {
     static const char *const field[] = {"module_input_name", "module_output_name"};
@@ -140,7 +140,7 @@ static int check_places(const struct modules *m, const char *folder, const struc
     return rc;
 }
 
-/* Add a Normalize module. Older ones have no configuration. */
+/* Add a Normalize module. Older Normalize modules have no configuration. */
 static int add_normalize(struct modules *m, const char *folder)
 {
     struct json *config;
@@ -187,8 +187,8 @@ static int add_dense(struct modules *m, const char *folder)
     return rc;
 }
 
-/* Add the module i. The class's name is the last part of its path. Folders must not leave the
- * directory, because the list is untrusted. */
+/* Add the module i. The class name is the last part of the type's path. Folders must not lead out
+ * of the directory, because the list is untrusted. */
 static int add_module(struct modules *m, size_t i, const struct json *module)
 {
     const char *type = json_text(json_field(module, "type"), NULL),

@@ -2,8 +2,9 @@
  *
  *     {"model.layers.0.self_attn.q_proj": {"weights": "qint4", "activations": "none"}, ...}
  *
- * Such a folder has no quantization_config, so the file stands for one of quant_method "quanto".
- * The tensors repeat the types of weights (model/form/quanto.c). */
+ * A folder with quanto_qmap.json has no quantization_config, so this file replaces a
+ * quantization_config with quant_method "quanto". The tensors repeat the types of weights
+ * (model/form/quanto.c). */
 #include "hf_impl.h"
 
 #include <string.h>
@@ -15,7 +16,7 @@ static bool among(const char *text, const char *const *list)
     return false;
 }
 
-/* Check the types of a module. */
+/* Check the types of a module's weights and activations. */
 static int check_module(const struct config_reader *h, const char *module, const struct json *types)
 {
     static const char *const weights[] = {"qint2",   "qint4",          "qint8",

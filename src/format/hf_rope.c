@@ -1,13 +1,15 @@
-/* hf_rope.c - parameters of rope -> metadata: those of a config.json, and those of the caller
- * (--rope-scaling, --rope-theta, --hf-overrides), which replace the parameters of any file.
+/* hf_rope.c - parameters of rope -> metadata. The parameters come from a config.json or from the
+ * caller (--rope-scaling, --rope-theta, --hf-overrides). The caller's parameters replace the
+ * parameters of any file.
  *
  *   older files      rope_theta and partial_rotary_factor at the top level, rope_scaling {type ...}
  *   transformers 5   rope_parameters {rope_theta, rope_type, factor ...}, or one per layer type
  *   the caller       an object of one of these forms
  *
- * A scaling is replaced completely, because its parameters have no meaning for another type. The
- * file's parameters that are no part of the scaling remain (kept_fields). In a GGUF, the caller's
- * object gets the keys of a config.json, so its meaning does not depend on the file. */
+ * A scaling is replaced completely, because its parameters have no meaning for another type of
+ * scaling. The file's parameters outside of the scaling remain (kept_fields). The caller's object
+ * always gets the keys of a config.json, also for a GGUF, so its meaning does not depend on the
+ * file. */
 #include "hf_impl.h"
 
 #include <stdio.h>
@@ -47,7 +49,7 @@ static const struct json *main_object(const struct json *p)
     return json_kind(full) == JK_OBJECT ? full : p;
 }
 
-/* Return the field of the type. Older files name it "type". */
+/* Return the field with the type of the scaling. Older files name this field "type". */
 static const struct json *type_field(const struct json *p)
 {
     const struct json *type = json_field(p, "rope_type");
@@ -75,7 +77,7 @@ static int add_rope(struct config_reader *h, const char *name, const struct json
     return named || rc != 0 ? rc : hf_add_other(h, "rope_parameters", name, v);
 }
 
-/* Add the fields of one object of rope parameters. */
+/* Add all fields of one object of rope parameters. */
 static int read_rope_fields(struct config_reader *h, const struct json *p)
 {
     int rc = read_rope_type(h, p);
@@ -97,7 +99,7 @@ static int read_local(struct config_reader *h, const struct json *local)
     return rc;
 }
 
-/* Return true if p has both objects per layer type and other parameters. */
+/* Return true if p has objects per layer type and also other parameters. */
 static bool is_mixed(const struct json *p)
 {
     bool mixed = false;
@@ -106,8 +108,8 @@ static bool is_mixed(const struct json *p)
     return mixed && main_object(p) != p;
 }
 
-/* Add all parameters of an object. The fields of full_attention are the parameters if there is an
- * object per layer type. */
+/* Add all parameters of an object. With one object per layer type, the fields of full_attention are
+ * the main parameters. */
 static int read_object(struct config_reader *h, const struct json *p)
 {
     int rc = main_object(p) != p ? read_rope_fields(h, main_object(p)) : 0;
@@ -122,7 +124,8 @@ static bool has_type(const struct json *p, const char *type)
     return own && strcmp(own, type) == 0;
 }
 
-/* Return true if the field of p belongs to its scaling, which `given` replaces by another type. */
+/* Return true if the field belongs to the scaling of p, and the type of `given` differs from the
+ * type of p. */
 static bool is_replaced(const char *field, const struct json *p, const struct json *given)
 {
     static const struct {
@@ -157,8 +160,8 @@ static int read_kept(struct config_reader *h, const struct json *p, const struct
                : rc;
 }
 
-/* Add the base and the partial factor at the top level of an object. They override no other field.
- * A class may have other names for them. */
+/* Add the base and the partial factor at the top level of an object, if their keys have no value
+ * yet. A class may have its own names for these fields. */
 static int read_top(struct config_reader *h, const struct json *object)
 {
     static const char *const usual[] = {"rope_theta", "partial_rotary_factor"};
@@ -178,7 +181,7 @@ static int read_top(struct config_reader *h, const struct json *object)
 /* ---- parameters of the caller ---- */
 
 /* Return the caller's value in place of rope_scaling, an object or null; NULL if none. Set *flag to
- * its flag. */
+ * the flag that gave the value. */
 static const struct json *given_object(const struct changes *ch, const char **flag)
 {
     static const char *const name[] = {"rope_scaling", "rope_parameters"};
@@ -192,14 +195,15 @@ static const struct json *given_object(const struct changes *ch, const char **fl
     return v;
 }
 
-/* Return the name of a type of scaling. Names of the same scaling are equal. */
+/* Return one common name for all names of a type of scaling. */
 static const char *type_name(const char *type)
 {
     if (!type || strcmp(type, "none") == 0) return "default";
     return strcmp(type, "su") == 0 ? "longrope" : type;
 }
 
-/* Return true if both have the same type of scaling. file: the file's type; NULL: none. */
+/* Return true if the caller's scaling has the type of the file's scaling. file: type of the file's
+ * scaling; NULL: none. */
 static bool same_type(const struct json *given, const char *file)
 {
     return strcmp(type_name(json_text(type_field(main_object(given)), NULL)), type_name(file)) == 0;
@@ -216,7 +220,7 @@ static int read_base(struct config_reader *h, double base)
     return rc;
 }
 
-/* Add the fields of --hf-overrides outside of the object. */
+/* Add the rope fields of --hf-overrides that are outside of the object of parameters. */
 static int read_given_top(struct config_reader *h, const struct json *over)
 {
     const struct json *text = json_field(over, "text_config"),
@@ -242,8 +246,8 @@ static int read_given(struct config_reader *h, const struct json *given, const c
     return rc;
 }
 
-/* A context at the top level overrides the object's context. With an object per layer type it has
- * no effect in transformers. */
+/* A context at the top level overrides the context in the object. In transformers, the context at
+ * the top level has no effect on objects per layer type. */
 int hf_read_rope(struct config_reader *h)
 {
     const struct changes *ch = h->c->changes;
@@ -254,7 +258,7 @@ int hf_read_rope(struct config_reader *h)
     int rc = ch && ch->rope_theta > 0 ? read_base(h, ch->rope_theta) : 0;
     type = json_text(type_field(main_object(p)), NULL);
     const bool same = given && ch->rope_adds && same_type(given, type);
-    /* the file's scaling has this type and no parameter is given */
+    /* the file's scaling has the given type, and the caller gives no parameter */
     if (same && json_count(given) == 1) given = NULL;
     if (rc == 0 && ch) rc = read_given_top(h, ch->config);
     if (rc == 0 && given) rc = read_given(h, given, flag);
@@ -273,14 +277,14 @@ int hf_read_rope(struct config_reader *h)
 
 /* ---- files with GGUF's keys ---- */
 
-/* Return true for a key of the scaling after "ARCH.". */
+/* Return true if the key after "ARCH." belongs to the scaling. */
 static bool is_scaling_key(const char *key)
 {
     if (strcmp(key, "rope.scale_linear") == 0) return true;
     return strncmp(key, "rope.scaling.", 13) == 0 && strcmp(key, "rope.scaling.finetuned") != 0;
 }
 
-/* Return true for a key that has the same meaning in a config.json and in a GGUF. */
+/* Return true for a key with one meaning in config.json and GGUF. */
 static bool is_common_key(const char *key)
 {
     static const char *const common[] = {"type", "factor", "original_context_length",
@@ -290,8 +294,8 @@ static bool is_common_key(const char *key)
     return false;
 }
 
-/* Rebuild the list of keys without the keys after "ARCH." for which drop() is true. The removed
- * entries are in *old, which the caller frees. */
+/* Rebuild the list of metadata without the keys after "ARCH." for which drop() is true. Set *old to
+ * the removed entries, which the caller frees. */
 static int remove_keys(struct checkpoint *c, const char *arch, bool (*drop)(const char *key),
                        struct meta_list *old, struct err *e)
 {
@@ -315,8 +319,8 @@ static int remove_keys(struct checkpoint *c, const char *arch, bool (*drop)(cons
     return rc;
 }
 
-/* Add the removed keys again that the caller's object lacks. A key whose meaning a config.json
- * cannot express is rejected. */
+/* Add the removed keys that the caller's object lacks again. A key is rejected if a config.json
+ * cannot express its meaning. */
 static int add_rest(struct config_reader *h, const struct meta_list *old, const char *flag)
 {
     const size_t n = strlen(h->arch) + 1;
@@ -351,7 +355,7 @@ int hf_replace_rope(struct checkpoint *c, struct err *e)
     snprintf(key, sizeof key, "%.100s.rope.scaling.type", arch);
     const bool same =
         given && ch->rope_adds && same_type(given, meta_text(checkpoint_meta(c, key), NULL));
-    /* the file's scaling has this type and no parameter is given */
+    /* the file's scaling has the given type, and the caller gives no parameter */
     if (same && json_count(given) == 1) given = NULL;
     int rc = given ? remove_keys(c, arch, is_scaling_key, &scaling, e) : 0;
     if (rc == 0 && given) rc = read_given(&h, given, flag);

@@ -1,12 +1,12 @@
 /* llama2c.c - checkpoints of karpathy/llama2.c, presented as architecture "llama".
  *
  *   v0  7 x i32 (dim hidden_dim n_layers n_heads n_kv_heads vocab_size seq_len), then f32.
- *       A separate output matrix is at the end, after two unused tables of rope sines, if
- *       vocab_size < 0. v0 has no magic number, so the file length must match exactly.
+ *       If vocab_size < 0, a separate output matrix is at the end, after two unused tables of
+ *       rope sines. v0 has no magic number, so the file length must match exactly.
  *   v1  "ak42" 1, these 7 numbers, u8 shared, padded to 256 bytes; then f32, norms first.
  *   v2  "ak42" 2, these 7 numbers, u8 shared, i32 group_size, padded to 256 bytes; then f32 norms,
- *       and per matrix int8 [n] and f32 scale [n / group_size]. Decoded to F32 at open, because
- *       groups may cross rows, which no type here supports.
+ *       and per matrix int8 [n] and f32 scale [n / group_size]. Matrices are decoded to F32 at
+ *       open, because groups may cross rows and no number format supports such groups.
  *
  * Each version is a list of parts in file order. One pass over the list places the tensors and
  * computes the file's length. */
@@ -23,14 +23,14 @@ struct llama2c_header {
     int version; /* 0, 1 or 2 */
     int64_t dim, hidden, n_layer, n_head, n_head_kv, n_vocab, n_ctx;
     bool shared;   /* true if the head is the embedding */
-    int64_t group; /* number of values per scale in v2 */
+    int64_t group; /* number of values per scale, only in v2 */
 };
 
-/* One part of the file: rows x columns, once or per layer. */
+/* A part of the file: a matrix or vector that exists once, or once per layer. */
 struct file_part {
-    const char *name; /* tensor name, with %d for the layer if any, static; NULL: skip the part */
-    bool per_layer, quantized; /* quantized: int8 with scales (v2) */
-    int64_t k, n;              /* dim[0], dim[1]; n: 0 for a vector */
+    const char *name;          /* static tensor name, with %d for the layer; NULL: skip the part */
+    bool per_layer, quantized; /* true: int8 with scales (v2) */
+    int64_t k, n;              /* sizes dim[0] and dim[1]; n is 0 for a vector */
 };
 
 /* Pointers are borrowed. */
@@ -60,7 +60,8 @@ static void read_fields(struct llama2c_header *h, const uint8_t *p)
     for (int i = 0; i < 7; i++) *to[i] = i32_at(p + 4 * i);
 }
 
-/* Return true if the fields are plausible. No other property distinguishes v0 from other files. */
+/* Return true if the fields have plausible values. No other property distinguishes v0 from other
+ * files. */
 static bool header_plausible(const struct llama2c_header *h)
 {
     const int64_t field[7] = {h->dim,       h->hidden,  h->n_layer, h->n_head,
@@ -70,7 +71,7 @@ static bool header_plausible(const struct llama2c_header *h)
     return h->n_layer <= LAYERS_MAX && h->dim % h->n_head == 0 && h->n_head % h->n_head_kv == 0;
 }
 
-/* Read a header. Return false if the data is too short or not plausible. */
+/* Read a header. Return false if the data is too short or its values are not plausible. */
 static bool read_header(struct llama2c_header *h, const uint8_t *p, size_t n)
 {
     *h = (struct llama2c_header){.group = 1};
@@ -94,7 +95,8 @@ bool llama2c_looks_like(const uint8_t *data, size_t n)
     return read_header(&h, data, n);
 }
 
-/* Reject versions and values that the walk cannot handle. The group is a divisor. */
+/* Reject versions and values that add_tensors cannot handle. group_size must be positive, because
+ * it is a divisor. */
 static int check_header(const struct llama2c_header *h, const char *path, struct err *e)
 {
     if (h->version > 2 || (h->version < 1 && h->version != 0))
@@ -114,7 +116,7 @@ static int check_header(const struct llama2c_header *h, const char *path, struct
 
 /* ---- tensors ---- */
 
-/* Return the next n bytes. NULL with an error if fewer bytes remain. */
+/* Return the next n bytes. Return NULL and set the error if fewer bytes remain. */
 static const uint8_t *next_bytes(struct tensor_walk *w, const char *name, int64_t n)
 {
     if ((uint64_t)n > w->n - w->at) {
@@ -128,8 +130,8 @@ static const uint8_t *next_bytes(struct tensor_walk *w, const char *name, int64_
     return p;
 }
 
-/* Decode int8 q [n] and f32 scale [n / group]. Return the values, f32 [n]. NULL with an error on
- * failure. */
+/* Decode int8 q [n] and f32 scale [n / group]. Return the values, f32 [n]. Return NULL and set the
+ * error after a failure. */
 static const uint8_t *take_quantized(struct tensor_walk *w, const char *name, int64_t n)
 {
     int64_t group = w->h->group;
@@ -175,7 +177,7 @@ static int add_part(struct tensor_walk *w, const struct file_part *p, int layer)
     return p->name ? checkpoint_add_tensor(w->c, &t, w->e) : 0;
 }
 
-/* Add all parts. At the end every byte of the file must be used. */
+/* Add all parts. The parts must use every byte of the file. */
 static int add_parts(struct tensor_walk *w, const struct file_part *part, size_t n_part)
 {
     int rc = 0;
@@ -219,7 +221,8 @@ static int add_tensors(struct tensor_walk *w)
 
 /* ---- metadata ---- */
 
-/* Add the metadata of a llama. Base and epsilon of the rope and norms are constants of llama2.c. */
+/* Add the metadata of a llama. The base of the rope and the epsilon of the norms are constants of
+ * llama2.c. */
 static int add_metadata(struct checkpoint *c, const struct llama2c_header *h, struct err *e)
 {
     const struct {

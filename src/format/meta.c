@@ -1,8 +1,8 @@
-/* meta.c - getters of metadata values of any format. Values are checked when they are added, so
- * getters cannot fail. Getters return `fallback` for a wrong kind.
+/* meta.c - getters of metadata values of any format. Getters cannot fail, because values are
+ * checked before they are added. Getters return `fallback` if the value has another kind.
  *
  * A value is a type and a pointer to bytes in the order of GGUF: little-endian, at any alignment.
- * So numbers are assembled from bytes, and no pointer is cast.
+ * Getters assemble numbers from bytes, without a cast of the pointer.
  *
  *   VT_* (12 number types, text, list, null, object) --kind_of--> META_* (what callers distinguish)
  *
@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* 0 for text, lists, null and objects, which are not numbers. */
+/* Types that are not numbers have no row, so their size is 0. */
 size_t value_bytes(enum value_type type)
 {
     static const uint8_t n_byte[VT_COUNT] = {
@@ -66,9 +66,8 @@ static double float_of(enum value_type type, uint64_t bits)
     return x;
 }
 
-/* Return a number as an integer. A real is an integer only if it is whole and within int64. NaN and
- * infinities fail the
- * comparisons. */
+/* Return a number as an integer. A real is accepted only if it is whole and within int64. NaN and
+ * infinite values fail the comparisons. */
 static int64_t number_int(enum value_type type, const void *p, int64_t fallback)
 {
     uint64_t bits = bits_of(type, p);
@@ -88,8 +87,8 @@ static int64_t number_int(enum value_type type, const void *p, int64_t fallback)
     }
 }
 
-/* Return a number as a real. A BOOL is not a number here, in contrast to number_int, because 1.0
- * for true would hide a wrong field. */
+/* Return a number as a real. In contrast to number_int, a BOOL is not a number, because 1.0 for
+ * true would hide a wrong field. */
 static double number_real(enum value_type type, const void *p, double fallback)
 {
     uint64_t bits = bits_of(type, p);

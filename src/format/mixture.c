@@ -1,17 +1,16 @@
-/* mixture.c - the number format of each tensor of a model: a published mixture (mixture.def) or one
- * format for all.
+/* mixture.c - the number format of each tensor of a model, by a published mixture (mixture.def) or
+ * one format for all matrices.
  *
- *   not a matrix, a norm, a router,         its own type
- *   positions, token types
- *   the head (tied: the embedding)          Q6_K; Q8_0 if all other matrices are Q8_0, or if rows
+ *   not a matrix, a norm, a router, its own type positions, token types the head (tied: the
+ *   embedding)          Q6_K; Q8_0 if all other matrices are Q8_0, or if rows
  *                                           are not a multiple of 256; for a float format that
  *                                           format
  *   a tensor with a rule                    the rule's type
  *   any other matrix                        the mixture's type
  *   rows that are not a multiple of a block the type of smaller blocks, as in llama.cpp
  *
- * Formats that no GGUF has (FP8 and NF4 with scales) apply to matrices of layers only, as in the
- * libraries that quantize to them. */
+ * Formats that no GGUF has (FP8 and NF4 with scales) apply only to matrices of layers, as in the
+ * libraries that write these formats. */
 #include "format_impl.h"
 
 #include "base/text.h"
@@ -108,8 +107,8 @@ static int layer_of(const char *name, const char **part)
     return (int)il;
 }
 
-/* Return true if a rule's condition is true for layer il. llama.cpp's quantizer has these
- * conditions (use_more_bits and the cases of llama_tensor_get_type). */
+/* Return true if a rule's condition is true for layer il. The conditions are from llama.cpp's
+ * quantizer (use_more_bits and the cases of llama_tensor_get_type). */
 static bool holds(enum where w, int il, const struct mixture_site *s)
 {
     int n = s->n_layer;
@@ -132,13 +131,13 @@ static bool holds(enum where w, int il, const struct mixture_site *s)
     return false;
 }
 
-/* Return the type of the first rule that matches; the mixture's type if none matches. */
+/* Return the type of the first rule that matches; the mixture's type if no rule matches. */
 static enum qtype by_rule(const struct mixture *m, const struct mixture_site *s)
 {
     const char *part;
     int il = layer_of(s->name, &part);
     size_t n = strcspn(part, ".");
-    /* experts have the rule of a plain feed-forward block */
+    /* matrices of experts follow the rule of a plain feed-forward block */
     if (n > 5 && strncmp(part + n - 5, "_exps", 5) == 0) n -= 5;
     for (size_t i = 0; il >= 0 && i < sizeof rules / sizeof rules[0]; i++) {
         const struct mixture_rule *r = &rules[i];
@@ -155,8 +154,8 @@ static bool is_head(const struct mixture_site *s)
     return strcmp(s->name, s->tied ? "token_embd.weight" : "output.weight") == 0;
 }
 
-/* Return true if a tensor may get the mixture's type. Routers are small and have a large effect, so
- * they keep their type, as in llama.cpp. */
+/* Return true if a tensor may get the mixture's type. As in llama.cpp, routers keep their type,
+ * because routers are small and have a large effect. */
 static bool is_matrix(const struct mixture_site *s)
 {
     return s->n_dim >= 2 && text_ends_with(s->name, ".weight") &&
@@ -165,14 +164,15 @@ static bool is_matrix(const struct mixture_site *s)
            strcmp(s->name, "token_types.weight") != 0;
 }
 
-/* Return t, or the first type with smaller blocks that divide a row of k values. */
+/* Return t if its blocks divide a row of k values. Otherwise return the first type with smaller
+ * blocks that divide the row. */
 static enum qtype smaller_blocks(enum qtype t, int64_t k)
 {
     while (k % qtype_info[t].block != 0) t = qtype_info[t].smaller;
     return t;
 }
 
-/* The checks have the order of the table in this file's head. */
+/* The order of the checks is the order of the table in the head of mixture.c. */
 enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s)
 {
     const char *part;

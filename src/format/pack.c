@@ -6,8 +6,8 @@
  *
  * The loader of the operating system ignores bytes after the executable's segments.
  * checkpoint_add_file searches for the trailer. Readers then get only the model's part of the map.
- * 64 KiB is the largest page size in use. The weights are therefore aligned in the map on every
- * system. The idea comes from llamafile. */
+ * The weights are aligned in the map on every system, because 64 KiB is the largest page size in
+ * use. llamafile introduced this form of executable. */
 #include "format_impl.h"
 
 #include <errno.h>
@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* PACK_ALIGN: a multiple of the pages of all processors, so that the model can be mapped. */
+/* PACK_ALIGN: alignment of the model, a multiple of the page sizes of all processors, so that the
+ * model can be mapped. */
 enum { TRAILER_BYTES = 32, PACK_ALIGN = 65536 };
 /* Magic numbers of quoth with a model and of a program that runs its own model. */
 static const char magic[2][8] = {"quothpak", "quothapp"};
@@ -33,15 +34,15 @@ static void store64(uint8_t *p, uint64_t x)
     for (int i = 0; i < 8; i++, x >>= 8) p[i] = (uint8_t)x;
 }
 
-/* Return the trailer's check value. The check value distinguishes a trailer from a file that
- * happens to end with the magic number. */
+/* Return the trailer's check value. The check value distinguishes a trailer from other files that
+ * end with the magic number. */
 static uint64_t check_of(uint64_t offset, uint64_t n_byte)
 {
     return offset ^ n_byte ^ 0x716B6170u;
 }
 
-/* The trailer must describe exactly the bytes before it. All arithmetic is on validated values,
- * because the file may be hostile. */
+/* The trailer must describe exactly the bytes before the trailer. All arithmetic uses validated
+ * values, because the file may be hostile. */
 bool pack_find(const uint8_t *data, size_t n, size_t *offset, size_t *n_byte)
 {
     if (n < TRAILER_BYTES) return false;
@@ -127,9 +128,10 @@ int checkpoint_pack(const char *exe_path, const char *model_path, const char *ou
     if (rc == 0) rc = file_map_open(&exe, exe_path, e);
     if (rc == 0) rc = file_map_open(&model, model_path, e);
     if (rc == 0 && pack_find(model.data, model.n_byte, &(size_t){0}, &(size_t){0}))
-        rc = err_set(e, ERR_ARG,
-                     "%s: cannot pack: it is a packed program; give the GGUF that it was made from",
-                     model_path);
+        rc = err_set(
+            e, ERR_ARG,
+            "%s: cannot pack: expected a GGUF, got a packed program; give the GGUF of this program",
+            model_path);
     if (rc == 0) rc = write_pack(out, &exe, &model, app, e);
     file_map_close(&model);
     file_map_close(&exe);

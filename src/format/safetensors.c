@@ -23,10 +23,10 @@ struct safetensors_reader {
     struct checkpoint *c;
     struct err *e;
     const char *path;    /* path of the file, in the arena */
-    int file;            /* index in c->file */
-    const uint8_t *data; /* data section */
+    int file;            /* index of the file in c->file */
+    const uint8_t *data; /* data section of the file */
     size_t n;
-    VEC(struct extent) extent; /* one per tensor, owned */
+    VEC(struct extent) extent; /* ranges of the tensors, owned */
 };
 
 /* Return the type; -1 if the name is unknown. Smaller floats such as F4 are not supported. */
@@ -45,7 +45,7 @@ static int dtype_of(const char *name)
     return -1;
 }
 
-/* Set the type. ERR_FORMAT if the value is no text, ERR_UNSUPPORTED if the type is unknown. */
+/* Set the type. ERR_FORMAT if the value is not a text, ERR_UNSUPPORTED if the type is unknown. */
 static int read_dtype(struct safetensors_reader *r, struct tensor_info *t, const struct json *dtype)
 {
     const char *name = json_text(dtype, NULL);
@@ -82,13 +82,13 @@ static int read_shape(struct safetensors_reader *r, struct tensor_info *t, const
     return 0;
 }
 
-/* Check the range against the file, and against shape and dtype. Set t->data. */
+/* Check that the range is inside the file and agrees with shape and dtype. Set t->data. */
 static int read_offsets(struct safetensors_reader *r, struct tensor_info *t,
                         const struct json *offsets)
 {
     int64_t begin = json_int(json_item(offsets, 0), -1), end = json_int(json_item(offsets, 1), -1);
     bool range = json_count(offsets) == 2 && begin >= 0 && end >= begin,
-         /* a larger length is a sign of damage, not of an incomplete download */
+         /* a larger length indicates a damaged file, not an incomplete download */
         cut = range && end < (int64_t)1 << 42;
     if (!range || (uint64_t)end > r->n)
         return err_set(r->e, ERR_FORMAT,
@@ -111,8 +111,8 @@ static int read_offsets(struct safetensors_reader *r, struct tensor_info *t,
     return 0;
 }
 
-/* Read one member of the header. Names with NULs are rejected, because they would be truncated
- * later. */
+/* Read one member of the header. Names with NULs are rejected, because C strings would truncate the
+ * names. */
 static int read_tensor(struct safetensors_reader *r, const char *raw, size_t n_raw,
                        const struct json *v)
 {
@@ -132,7 +132,8 @@ static int read_tensor(struct safetensors_reader *r, const char *raw, size_t n_r
     return rc;
 }
 
-/* Order by begin, then by end. Empty tensors then come before the tensor at the same place. */
+/* Compare ranges by begin, then by end. So an empty tensor comes before another tensor with the
+ * same begin. */
 static int by_begin(const void *a, const void *b)
 {
     const struct extent *x = a, *y = b;
@@ -140,8 +141,8 @@ static int by_begin(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Check that the ranges cover the data without holes and overlaps, as the format requires. A
- * truncated or padded file is detected here. */
+/* Check that the ranges cover the data without holes and overlaps, as the format requires. This
+ * check detects truncated and padded files. */
 static int check_tiling(struct safetensors_reader *r)
 {
     uint64_t at = 0;

@@ -142,12 +142,12 @@ bool arch_hf_expert_columns(const char *arch)
 
 enum { HOLES_MAX = 2 };
 struct hole {
-    const char *digit; /* borrowed; position of the number in the raw name */
+    const char *digit; /* position of the number in the raw name, borrowed */
     int n;
 };
 
 /* Return the length of the part of `raw` that the pattern matches; 0 if none. Set hole[] to the
- * values for each %d of the pattern. A pattern that ends with $ matches whole names. */
+ * number for each %d of the pattern. A pattern with $ at its end matches only whole names. */
 static size_t match(const char *raw, const char *pattern, struct hole hole[HOLES_MAX], int *n_hole)
 {
     const char *s = raw;
@@ -167,7 +167,8 @@ static size_t match(const char *raw, const char *pattern, struct hole hole[HOLES
     return *s == '.' ? (size_t)(s - raw) : 0;
 }
 
-/* Write `name` with the layer for its %d, then the end of the raw name: an expert, the suffix. */
+/* Write `name` with the layer for its %d, then the rest of the raw name: the expert and the
+ * suffix. */
 static void format_name(char *out, size_t n_out, const char *name, const struct hole *hole,
                         int n_hole, const char *suffix)
 {
@@ -178,9 +179,9 @@ static void format_name(char *out, size_t n_out, const char *name, const struct 
              n_hole > own ? hole[own].n : 0, n_hole > own ? hole[own].digit : "", suffix);
 }
 
-/* Match `raw` with a row's name, or with the name without the prefix that models saved without
- * their head lack. In files of several parts, match it with the names of the text part. Return and
- * set the values of match(). */
+/* Match `raw` with a row's name. Models that were saved without their head lack a prefix, so the
+ * name without that prefix also matches. In files of several parts, match `raw` with the names of
+ * the text part. Return and set the same values as match(). */
 static size_t match_row(const char *raw, const struct tensor_row *row, bool parts,
                         struct hole hole[HOLES_MAX], int *n_hole)
 {
@@ -200,9 +201,9 @@ static size_t match_row(const char *raw, const struct tensor_row *row, bool part
     return n;
 }
 
-/* Return the present spelling of a name's end at raw[n_match]. A parameter of the module itself has
- * no end. The weights of a LayerNorm had other names in BERT's first checkpoints, which are still
- * published. */
+/* Return the current spelling of the end of a name, from raw[n_match]. A parameter of the module
+ * itself has no end. BERT's first checkpoints, which are still published, have other names for the
+ * weights of a LayerNorm. */
 static const char *suffix_of(const char *raw, size_t n_match)
 {
     static const char norm[] = "LayerNorm";
@@ -229,7 +230,7 @@ static void fill_holes(char *out, size_t n_out, const char *pattern, const struc
     if (n < n_out) snprintf(out + n, n_out - n, "%s", suffix);
 }
 
-/* Return the number of holes of a pattern. */
+/* Return the number of %d in a pattern. */
 static int count_holes(const char *pattern)
 {
     int n = 0;
@@ -237,8 +238,8 @@ static int count_holes(const char *pattern)
     return n;
 }
 
-/* The row that matches the longest part counts: "cls.output", not "cls". A pattern with $ is a
- * whole name. */
+/* The row that matches the longest part of the name is used: "cls.output", not "cls". A pattern
+ * with $ must match the whole name. */
 bool hf_raw_name(char *out, size_t n_out, const char *name, const char *arch, int part)
 {
     int n;
