@@ -6,8 +6,8 @@
  *   client_queue_time  arrival to submission, if a limit of requests in flight makes clients wait
  *   e2el_including_client_queue  arrival to last token
  *
- * Rates are relative to the time from the first submission to the last token. Figures are computed
- * from completed requests, except the share of good requests. */
+ * The time from the first submission to the last token is the basis of all rates. Figures are
+ * computed from completed requests, except the share of good requests. */
 #include "client_trace.h"
 
 #include "base/json.h"
@@ -42,7 +42,8 @@ int objective_form(const char *text, struct err *e)
     return slo_read(&unused, &(struct text_list){&text, 1, 1}, e);
 }
 
-/* Parse "ttft:500". Only four of the latencies may be objectives, as in vLLM. */
+/* Parse an objective such as "ttft:500". As in vLLM, only four of the latencies may be
+ * objectives. */
 int slo_read(struct slo *s, const struct text_list *list, struct err *e)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -70,15 +71,15 @@ bool slo_any(const struct slo *s)
 
 /* ---- each request ---- */
 
-/* The request that count_latencies processes. good: no objective is missed. ok: memory did not run
- * out. Pointers are borrowed. */
+/* The request that count_latencies processes. good: the request met all objectives. ok: memory was
+ * not exhausted. Pointers are borrowed. */
 struct counting {
     struct client_figures *f;
     const struct slo *slo;
     bool good, ok;
 };
 
-/* Add a latency of kind k, and compare it with its objective. An objective of 0 is not set. */
+/* Add a latency of kind k, and compare the latency with its objective. 0: no objective. */
 static void count(struct counting *c, int k, double us)
 {
     double ms = us * 1e-3;
@@ -106,7 +107,7 @@ static void count_latencies(struct counting *c, const struct client_trace *s)
     count(c, E2EL_QUEUE, all + waited);
 }
 
-/* A failed request is only counted. Failures are often fast, so their times would lower the
+/* A failed request is only counted, because failures are often fast and their times would lower the
  * means. */
 static bool count_request(struct client_figures *f, const struct client_trace *s,
                           const struct slo *slo)
@@ -156,7 +157,7 @@ static double offered_rate(const struct client_trace *v, size_t n)
  * Tokens that arrived together are distributed evenly over their events. */
 static bool busiest_second(struct client_figures *f, const struct client_trace *v, size_t n)
 {
-    /* one more second for the part after the last whole second, one for rounding */
+    /* one additional second for the part after the last whole second, and one for rounding */
     size_t n_second = (size_t)f->seconds + 2;
     double *tokens = calloc(n_second, sizeof *tokens);
     for (size_t i = 0; tokens && i < n; i++)
@@ -205,14 +206,14 @@ static bool busiest_moment(struct client_figures *f, const struct client_trace *
     return true;
 }
 
-/* A run shorter than a second has fewer tokens in its busiest second than its rate per second. The
- * figure would be misleading, so it is NAN. */
+/* The figure is NAN if the run is shorter than a second, because its busiest second has fewer
+ * tokens than the rate per second. */
 double client_figures_peak_rate(const struct client_figures *f)
 {
     return f->token_rate_max < f->output_rate ? NAN : f->token_rate_max;
 }
 
-/* Compute the rates. Failed requests are in none. */
+/* Compute the rates, without failed requests. */
 static void count_rates(struct client_figures *f)
 {
     double s = f->seconds;
@@ -258,7 +259,7 @@ double goodput_share(const struct client_figures *f)
 
 /* ---- JSON ---- */
 
-/* The names of members are those of vLLM: mean_ttft_ms, p99_ttft_ms. */
+/* Append figures under vLLM's member names: mean_ttft_ms, p99_ttft_ms. */
 static void put_latency(struct buf *b, const struct samples *ms, const char *name,
                         const struct samples *percent)
 {
@@ -300,8 +301,8 @@ void client_figures_json(const struct client_figures *f, const struct samples *p
 
 /* ---- JSON of each request ---- */
 
-/* Each function appends one value of a request. Times are in seconds, as in vLLM's detailed
- * result. */
+/* Each function appends one value of a request. As in vLLM's detailed result, times are in
+ * seconds. */
 typedef void put_fn(struct buf *b, const struct client_trace *s);
 
 static void put_s(struct buf *b, int64_t us)

@@ -1,6 +1,6 @@
 /* client_trace_plot.c - plot clients' records as curves on a page; see client_trace.h. Means over
- * time use spans of equal length, at most as many as a picture can show. The mean of a span is
- * drawn at the span's end. */
+ * time use spans of equal length. The resolution of the picture limits the number of spans. The
+ * mean of a span is drawn at the span's end. */
 #include "plot.h"
 #include "client_trace.h"
 
@@ -49,8 +49,8 @@ static void sketch_end(struct buf *b, struct trace_plot *k, struct plot p)
 
 /* ---- distributions ---- */
 
-/* Plot percentiles 0 to 100 on the y axis, so a curve further left is better. The logarithm needs a
- * positive x, so the minimum is 0.01 ms. */
+/* Plot percentiles 0 to 100 on the y axis. A curve with lower latencies is further left. The
+ * minimum of x is 0.01 ms, because its logarithm requires a positive number. */
 static void put_distributions(struct buf *b, struct trace_plot *k, const struct client_figures *f)
 {
     static const enum latency list[] = {TTFT, TPOT, ITL, E2EL};
@@ -80,8 +80,8 @@ struct plot_spans {
     int n;     /* number of spans */
 };
 
-/* Return the spans of the plots over time. n is 0 for a run of length 0. All these plots are then
- * omitted. */
+/* Return the spans of the plots over time. If the run has the length 0, n is 0 and all plots over
+ * time are omitted. */
 static struct plot_spans spans(const struct client_figures *f)
 {
     return (struct plot_spans){
@@ -105,7 +105,7 @@ struct by_span {
     struct samples in[N_SPAN];
 };
 
-/* Plot three percentiles of each span with a value. Free the values. */
+/* Plot three percentiles of each span that has a value. Free the values. */
 static void put_percentiles(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                             struct by_span *v, struct plot p)
 {
@@ -153,7 +153,7 @@ static void put_gaps(struct buf *b, struct trace_plot *k, const struct plot_span
                                   .y_title = "milliseconds"});
 }
 
-/* An event with several tokens counts all of them, as in busiest_second. */
+/* As in busiest_second, an event with several tokens counts as that number of tokens. */
 static void put_tokens(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                        const struct client_trace *v, size_t n)
 {
@@ -168,9 +168,9 @@ static void put_tokens(struct buf *b, struct trace_plot *k, const struct plot_sp
                    .title = "Tokens a second", .x_title = "seconds", .y_title = "tokens a second"});
 }
 
-/* Append the mean number of requests in flight, and of requests waiting at their client, in each
- * span. Each request adds its overlap with each span. The sum divided by the span's length is the
- * mean number of requests. */
+/* Append, for each span, the mean number of requests in flight and the mean number of requests that
+ * wait at their client. Each request adds the time of its overlap with the span. The mean is the
+ * sum of these times divided by the span's length. */
 static void put_under_way(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                           const struct client_trace *v, size_t n)
 {
@@ -193,7 +193,7 @@ static void put_under_way(struct buf *b, struct trace_plot *k, const struct plot
                (struct plot){.title = "Requests", .x_title = "seconds", .y_title = "requests"});
 }
 
-/* A sketch is large, so it is on the heap. */
+/* The sketch is on the heap, because a sketch is too large for the stack. */
 void client_plots(struct buf *b, const struct client_trace *v, size_t n,
                   const struct client_figures *f)
 {

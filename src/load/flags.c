@@ -1,8 +1,8 @@
-/* flags.c - flags that several measurements share, with vLLM's names; see flags.h.
+/* flags.c - flags that several measurements share, with vLLM's names.
  *
- * Each group of flags is a global struct and a list of options. A command includes the necessary
- * lists (OPTIONS_OF), and reads the structs after the command line. A 0 means "not set", because
- * commands have different defaults. */
+ * Each group of flags is a global struct and a list of options. A command includes the lists that
+ * it supports (OPTIONS_OF), and reads the structs after parsing the command line. 0 means "not
+ * set", because commands have different defaults. */
 #include "flags.h"
 
 #include "base/json.h"
@@ -38,15 +38,15 @@ const struct option arrival_options[] = {
     OPTIONS_END,
 };
 
-/* Return true if arrivals have a finite rate or a ramp. After false, requests arrive at the trace's
- * times, or all together without a trace. */
+/* Return true if arrivals have a finite rate or a ramp. Otherwise requests arrive at the times of
+ * the trace, or all together if there is no trace. */
 bool has_arrivals(void)
 {
     return arrival_flags.ramp || (arrival_flags.rate > 0 && isfinite(arrival_flags.rate));
 }
 
-/* Read the flags of a ramp, which replaces the rate. rate is then the rate at the beginning, and
- * rate_end the rate at the end. */
+/* Read the flags of a ramp, which replaces the rate. Set `rate` to the rate at the beginning, and
+ * rate_end to the rate at the end. */
 static int read_ramp(struct traffic_arrivals *a, struct err *e)
 {
     const struct arrival_flags *f = &arrival_flags;
@@ -62,7 +62,8 @@ static int read_ramp(struct traffic_arrivals *a, struct err *e)
     return 0;
 }
 
-/* Without a ramp both rates are equal. A rate of 0 is not set, and means infinite. */
+/* Without a ramp, rate and rate_end are equal. A rate of 0 is not set, and means an infinite
+ * rate. */
 int arrivals_read(struct traffic_arrivals *a, struct err *e)
 {
     double rate = arrival_flags.rate > 0 ? arrival_flags.rate : INFINITY;
@@ -70,7 +71,8 @@ int arrivals_read(struct traffic_arrivals *a, struct err *e)
     return arrival_flags.ramp ? read_ramp(a, e) : 0;
 }
 
-/* Append the settings under vLLM's names and in its forms: "inf" is a text, no limit is null. */
+/* Append the settings with vLLM's names and forms. An infinite rate is the text "inf", and "no
+ * limit" is null. */
 void arrivals_json(struct buf *b)
 {
     const struct arrival_flags *f = &arrival_flags;
@@ -106,13 +108,13 @@ const struct option dataset_options[] = {
     OPTIONS_END,
 };
 
-/* lengths for offline measurements; 0: the default of the command */
+/* Lengths for offline measurements. 0: the default of the command. */
 const struct option length_options[] = {
     INT_OPTION(
         "input-len", "N", &length_flags.input_len, 1, 1 << 24,
-        "tokens of each prompt (default 32 for latency, 128 for throughput; a dataset's own)"),
+        "tokens of each prompt (default: the dataset's, else 32 for latency, 128 for throughput)"),
     INT_OPTION("output-len", "N", &length_flags.output_len, 1, 1 << 24,
-               "tokens of each answer (default 128; a dataset's own)"),
+               "tokens of each answer (default: the dataset's, else 128)"),
     OPTIONS_END,
 };
 
@@ -160,7 +162,7 @@ const struct option figure_options[] = {
     OPTIONS_END,
 };
 
-/* fallback: percentiles if the option is not set; they differ between commands. */
+/* `fallback` has the command's default percentiles. */
 int figures_read(struct slo *slo, struct samples *percent, const char *fallback, struct err *e)
 {
     const char *text = figure_flags.percentiles ? figure_flags.percentiles : fallback;

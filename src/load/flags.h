@@ -15,8 +15,8 @@ extern struct arrival_flags {
     int64_t max_concurrency;
     double good_share; /* required share of requests within the objectives; 0: no requirement */
 } arrival_flags;
-bool has_arrivals(void); /* return true if a rate or a ramp is given */
-/* Set *a by the flags. ERR_ARG for a ramp without its rates, or with --request-rate. */
+bool has_arrivals(void); /* Return true if a rate or a ramp is given. */
+/* Set *a by the flags. ERR_ARG for a ramp without its rates, or for a ramp with --request-rate. */
 int arrivals_read(struct traffic_arrivals *a, struct err *e);
 /* Append the flags as members of a JSON object, each after a comma. */
 void arrivals_json(struct buf *b);
@@ -55,10 +55,11 @@ extern struct figure_flags {
     const char
         *percentiles; /* --metric-percentiles, borrowed from the arguments; NULL: not given */
     double peak_tflops, peak_gbs;
-    struct text_list goodput; /* the commands have different forms of --goodput */
+    struct text_list goodput; /* objectives; each command declares its own --goodput */
 } figure_flags;
-/* Parse objectives and percentiles (`fallback`: the default percentiles). Append to *percent, which
- * the caller owns. ERR_ARG for a wrong form or a number outside [0, 100], ERR_MEMORY. */
+/* Parse objectives and percentiles. Append the percentiles to *percent, which the caller owns.
+ * fallback: the default percentiles. ERR_ARG for a wrong form or a number outside [0, 100],
+ * ERR_MEMORY. */
 int figures_read(struct slo *slo, struct samples *percent, const char *fallback, struct err *e);
 
 #endif

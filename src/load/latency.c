@@ -2,8 +2,8 @@
  * measures it.
  *
  * All requests of an iteration arrive together. An iteration's latency is the time from the first
- * arrival to the last token. The prefix cache is off, because the same prompts are used in every
- * iteration and would be found in it. */
+ * arrival to the last token. The prefix cache is off, because every iteration uses the same prompts
+ * and would find them in the cache. */
 #include "trial.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
-/* Return the length of prompts. The default is vLLM's. */
+/* Return the length of prompts. The default is the default of vLLM. */
 static int input_len(void)
 {
     return length_flags.input_len ? (int)length_flags.input_len : 32;
@@ -47,8 +47,8 @@ static int iterate(struct trial *b, struct samples *seconds, struct err *e)
     return rc;
 }
 
-/* Append the figures to the JSON and the text. The list of latencies precedes the sort, so it has
- * the order of the runs. */
+/* Append the figures to the JSON and the text. The list of latencies is appended before it is
+ * sorted, so it has the order of the runs. */
 static void put_latencies(struct trial *b, struct samples *s)
 {
     static const int percent[] = {10, 25, 50, 75, 90, 99};
@@ -68,8 +68,8 @@ static void put_latencies(struct trial *b, struct samples *s)
     buf_add_text(&b->json, "}");
 }
 
-/* Run all iterations and report. The jobs come first, because trial_open sizes the KV cache for
- * them. */
+/* Run all iterations and report. The jobs are made first, because trial_open computes the size of
+ * the KV cache from the jobs. */
 static int measure(struct trial *b, const char *model, struct err *e)
 {
     struct samples seconds = {0};

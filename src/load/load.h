@@ -1,5 +1,5 @@
-/* load.h - requests over time and their clients' records: commands of quoth bench, one file each
- * (load.def).
+/* load.h - commands of quoth bench that send requests over time and record their times. Each
+ * command is one file (load.def).
  *
  *   traffic.h  trial.c         into an engine of this process: latency, throughput, replay
  *   served.h                   to a server: serve

@@ -1,4 +1,4 @@
-/* plot.c - curves as SVG, and pages with plots; see plot.h. A plot is a frame with ticks and a line
+/* plot.c - draw curves as SVG, and write pages with plots. A plot is a frame with ticks and a line
  * for each curve. The curve's name is next to the line, in the same colour. The background is
  * white, so that plots are legible on any page. */
 #include "plot.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Sizes in pixels. RIGHT is wide, because names of curves are there. */
+/* Sizes in pixels. RIGHT is wide, because the right margin contains the names of curves. */
 enum { WIDTH = 760, HEIGHT = 420, LEFT = 70, RIGHT = 150, TOP = 40, BOTTOM = 50 };
 
 static const char *const colour[] = {"#1f77b4", "#d62728", "#2ca02c", "#9467bd",
@@ -16,7 +16,7 @@ enum { N_COLOUR = sizeof colour / sizeof colour[0] };
 
 struct frame {
     const struct plot *p; /* borrowed */
-    double x0, x1;        /* range of the x axis; its logarithms if log_x */
+    double x0, x1;        /* range of the x axis, as logarithms if log_x is true */
     double y1;
 };
 
@@ -32,8 +32,8 @@ static double y_of(const struct frame *f, double y)
     return HEIGHT - BOTTOM - y / f->y1 * (HEIGHT - TOP - BOTTOM);
 }
 
-/* Return a number above y that five round ticks divide. The number is small enough that curves are
- * not flat. */
+/* Return a number above y that five ticks divide into round numbers. The number is as small as
+ * possible, so that curves are not flat. */
 static double round_above(double y)
 {
     static const double step[] = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10};
@@ -61,8 +61,8 @@ static void find_range(struct frame *f)
     if (!(f->x1 > f->x0)) f->x0 -= 0.5, f->x1 += 0.5;
 }
 
-/* Append a tick of the x axis. A tick outside the frame is omitted. The tolerance of half a pixel
- * is for rounding. */
+/* Append a tick of the x axis. A tick outside the frame is omitted, with a tolerance of half a
+ * pixel for rounding errors. */
 static void put_tick_x(struct buf *b, const struct frame *f, double x)
 {
     double at = x_of(f, x);
@@ -100,7 +100,7 @@ static void put_axes(struct buf *b, const struct frame *f)
 }
 
 /* Append a curve. Points closer than 2 pixels to the last drawn point are omitted, except the first
- * and the last. This keeps pages small. */
+ * and the last point, so that pages are small. */
 static void put_curve(struct buf *b, const struct frame *f, size_t i)
 {
     const struct plot_curve *c = &f->p->curve[i];

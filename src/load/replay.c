@@ -1,9 +1,9 @@
 /* replay.c - quoth bench replay: sends a trace of real requests through the real engine at their
  * original times. Options and JSON keys are those of vllm bench serve, which measures a server.
  *
- * The command exits with 1 in two cases, which scripts and long tests can detect. Fewer than
- * --goodput-share of the requests meet the objectives of --goodput, or memory grew by more than
- * --memory-growth-max. */
+ * The command exits with 1 in two cases, so that scripts and long tests can detect a failure. In
+ * the first case, fewer than --goodput-share of the requests meet the objectives of --goodput. In
+ * the second case, memory grew by more than --memory-growth-max. */
 #include "trial.h"
 
 #include "base/json.h"
@@ -18,7 +18,7 @@ static const struct option options[] = {
     REAL_OPTION("rate-scale", "X", &rate_scale, 1e-6, 1e6,
                 "factor by which the trace is accelerated (default 1)"),
     REAL_OPTION("length-scale", "X", &length, 1e-6, 1e3,
-                "factor of the lengths; prompts with block ids keep theirs (default 1)"),
+                "factor of the lengths, except of prompts with block ids (default 1)"),
     REAL_OPTION("memory-growth-max", "MIB", &growth_mib, 0, 1e9,
                 "exit 1 if memory except KV pages grows by more in the last 3/4 of the run "
                 "(default 0: never)"),
@@ -40,8 +40,8 @@ static int scaled(int n)
 }
 
 /* Make the jobs of a trace or of random lengths. A trace keeps its times unless a rate is given.
- * --rate-scale is last, so it scales traces and rates. Prompts with block ids keep their lengths,
- * because the ids determine their tokens. */
+ * --rate-scale is applied last, so it scales the times of traces and of random arrivals. Prompts
+ * with block ids keep their lengths, because the ids determine their tokens. */
 static int make_jobs(struct traffic *t, struct err *e)
 {
     struct traffic_arrivals a;
@@ -66,7 +66,8 @@ static int make_jobs(struct traffic *t, struct err *e)
 
 /* ---- results ---- */
 
-/* Append the results of the two checks. Return true if both are met. A limit of 0 is always met. */
+/* Append the results of the two checks. Return true if both limits are met. A limit of 0 is always
+ * met. */
 static bool verdict(struct trial *b)
 {
     double part = goodput_share(&b->figures.client);
@@ -74,7 +75,7 @@ static bool verdict(struct trial *b)
     bool good = part >= arrival_flags.good_share, flat = growth_mib <= 0 || grown <= growth_mib;
     buf_addf(&b->json, ",\"slo_met\":%s,\"memory_flat\":%s", good ? "true" : "false",
              flat ? "true" : "false");
-    buf_addf(&b->text, "\n%.1f %% of the requests within the objectives, %.1f %% wanted: %s\n",
+    buf_addf(&b->text, "\n%.1f %% of the requests within the objectives, %.1f %% required: %s\n",
              100 * part, 100 * arrival_flags.good_share, good ? "met" : "MISSED");
     buf_addf(&b->text, "memory grew by %.1f MiB in the last three quarters of the time%s\n", grown,
              flat ? "" : ": TOO MUCH");

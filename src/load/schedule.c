@@ -1,9 +1,9 @@
 /* schedule.c - quoth bench schedule: effects of the scheduling policies on a trace of real
- * requests. The clock is virtual (simulate.h). It prints one of three tables:
+ * requests. The clock is virtual (simulate.h). The command prints one of three tables:
  *
  *   (default)   latency under every policy, at several loads
  *   --pools     prefix cache hits by the number of pages
- *   --flood     cost of a flood by one key for another key */
+ *   --flood     effect of a flood by one key on another key */
 #include "plot.h"
 #include "simulate.h"
 
@@ -22,7 +22,8 @@ static bool flood, as_json;
 enum { PAGE_ROWS = 16, POLICIES_MAX = 16, POOLS_MAX = 32 };
 static const double LOAD_MIN = 1e-6;
 
-/* Return the allowed words of --policies: "all", then the engine's policies. NULL at the end. */
+/* Return the list of valid words of --policies: "all", then the engine's policies. NULL ends the
+ * list. */
 static const char *policy_names(int i)
 {
     return i == 0 ? "all" : policy_name(i - 1);
@@ -33,7 +34,7 @@ static int loads_form(const char *text, struct err *e)
     return reals_form(text, LOAD_MIN, INFINITY, e);
 }
 
-/* Parse --pools. The arrays of a plot limit the number of sizes. */
+/* Parse --pools. The arrays of a plot limit the number of pool sizes. */
 static int read_pools(struct ids *list, const char *text, struct err *e)
 {
     int rc = numbers_read(list, text, 1, 1 << 22, e);
@@ -89,8 +90,8 @@ static const struct option options[] = {
 
 /* ---- the options as lists ---- */
 
-/* Return the simulation of the command line, without policy and load. The host memory has as many
- * pages as the pool. */
+/* Return the simulation that the command line describes, without policy and load. The host memory
+ * has as many pages as the pool. */
 static struct sim_options base_options(void)
 {
     struct sim_cost cost = {.step = step_ms * 1e3,
@@ -119,7 +120,7 @@ static bool is_wanted(const char *name)
 
 /* ---- latency under every policy ---- */
 
-/* Figures of one latency over all requests. */
+/* Figures of one kind of latency over all requests, in seconds. */
 struct figures {
     double mean, p50, p99, max; /* seconds */
 };
@@ -127,18 +128,18 @@ struct figures {
 /* Return the figures of samples. Percentiles are measured values (nearest rank). */
 static struct figures figures_of(struct samples *s)
 {
-    /* samples_median sorted s */
+    /* samples_median has sorted s */
     struct figures f = {.mean = samples_mean(s), .p50 = samples_median(s)};
     f.p99 = samples_nearest(s, 99);
     f.max = samples_nearest(s, 100);
     return f;
 }
 
-/* The three latencies of a row: time to first token, time to completion, longest wait without
- * progress. */
+/* The three kinds of latency in a row: time to first token, time to completion, longest wait
+ * without progress. */
 enum what { FIRST, DONE, WAIT };
 
-/* Replace *out by one latency of all requests, in seconds. */
+/* Set *out to one kind of latency of all requests, in seconds. */
 static int collect(struct samples *out, const struct sim_result *r, enum what w, struct err *e)
 {
     out->n = 0;
@@ -161,7 +162,7 @@ static void print_head(void)
            "p99", "mean", "p50", "p99", "wait, s", "tokens/s");
 }
 
-/* Print a row. Infinite load has no number in JSON, so it is null. */
+/* Print a row. In JSON, infinite load is null. */
 static void print_row(const char *policy, double load, const struct figures f[3], double rate)
 {
     if (!as_json) {
@@ -187,8 +188,8 @@ struct sketch {
     size_t n;
 };
 
-/* Copy the sorted latencies as a curve. All policies have equally many requests, so they share
- * y. */
+/* Copy the sorted latencies as a curve. All curves share y, because all policies have equally many
+ * requests. */
 static int sketch_add(struct sketch *k, const char *name, const struct samples *done, struct err *e)
 {
     size_t n = done->n;
@@ -203,8 +204,7 @@ static int sketch_add(struct sketch *k, const char *name, const struct samples *
     return 0;
 }
 
-/* Write the picture if rc is 0, and free the sketch in any case. Return rc or the error of
- * writing. */
+/* Write the picture if rc is 0, and always free the sketch. Return rc, or the error of writing. */
 static int sketch_end(struct sketch *k, int rc, double load, struct err *e)
 {
     char title[80];
@@ -253,7 +253,7 @@ static void padded_row(const struct traffic *t, const struct sim_options *o)
         printf("%-11s %5s | %29s | %29s | %8s | %9.1f\n", "padded", "inf", "", "", "", n / s);
 }
 
-/* Scale arrivals so that the last job arrives at until_us. At load 1 this is the time that the
+/* Scale arrivals so that the last job arrives at until_us. At load 1, until_us is the time that the
  * engine needs for all jobs. */
 static void scale(struct traffic *t, double until_us)
 {
@@ -261,7 +261,7 @@ static void scale(struct traffic *t, double until_us)
     if (last > 0) traffic_faster(t, last / until_us);
 }
 
-/* Print every policy at one load. Infinite load: all jobs arrive at the beginning. */
+/* Print every policy at one load. At infinite load, all jobs arrive at the beginning. */
 static int rows_of_load(struct traffic *t, struct sim_options o, double load, int64_t all_us,
                         struct sketch *k, struct err *e)
 {
@@ -302,8 +302,9 @@ static int latencies(struct traffic *t, struct err *e)
 
 /* ---- prefix cache hits by pool size ---- */
 
-/* Measure hits by pool size. A block of 512 tokens (BLOCK_TOKENS) is shrunk to one page of 16
- * tokens. So a pool of n pages has n blocks of the trace, and the simulation is 32 times faster. */
+/* Measure hits by pool size. A block of 512 tokens (BLOCK_TOKENS) is reduced to one page of 16
+ * tokens. So a pool of n pages contains n blocks of the trace, and the simulation is 32 times
+ * faster. */
 static int hits(const struct traffic *t, struct err *e)
 {
     enum { SHRINK = BLOCK_TOKENS / PAGE_ROWS };
@@ -311,9 +312,11 @@ static int hits(const struct traffic *t, struct err *e)
     struct sim_options o = base_options();
     double x[POOLS_MAX], y[POOLS_MAX];
     size_t n = 0;
-    o.cost = (struct sim_cost){.step = 10000}; /* only the pages matter, not the time */
+    /* steps take no time, because only the pages affect the hits */
+    o.cost = (struct sim_cost){.step = 10000};
     o.shrink = SHRINK;
-    /* large steps without a time limit: the order of requests then depends on the trace only */
+    /* steps are large and have no time limit, so that the order of requests depends only on the
+     * trace */
     o.n_row = 1 << 14;
     o.itl_multiple = 1e6;
     int rc = read_pools(&list, pools, e);

@@ -4,8 +4,9 @@
  *   flags -> target_open, target_model -> prompts_open -> (until the server is ready)
  *         -> (warm-up) -> served_run -> report
  *
- * The command exits with 1 in two cases, which scripts can detect. No request was answered, or
- * fewer than --goodput-share of the requests meet the objectives of --goodput. */
+ * The command exits with 1 in two cases, so that scripts can detect a failure. In the first case,
+ * no request was answered. In the second case, fewer than --goodput-share of the requests meet the
+ * objectives of --goodput. */
 #include "served.h"
 
 #include "base/json.h"
@@ -76,7 +77,7 @@ static const char *latency_name(int i)
 }
 
 /* Set in_table[k] for each name of --percentile-metrics. So the table has latencies in the order of
- * latency_kind, not in that of the flag. */
+ * latency_kind, not in the order of the flag. */
 static int read_table(bool in_table[N_LATENCY], struct err *e)
 {
     for (const char *at = percentile_metrics; *at;) {
@@ -110,8 +111,8 @@ static int try_first(struct served_target *t, const struct prompts *p, struct se
     return rc;
 }
 
-/* Send one request per second until one succeeds. ERR_IO with the reason of the last failure if
- * --ready-check-timeout-sec is over. */
+/* Send one request per second until a request succeeds. ERR_IO with the reason of the last failure
+ * after --ready-check-timeout-sec. */
 static int wait_ready(struct served_target *t, const struct prompts *p,
                       const struct served_options *o, struct err *e)
 {
@@ -139,7 +140,8 @@ static int find_model(struct served_target *t, struct err *e)
     }
 }
 
-/* A failed warm-up ends the command, because all requests of the measurement would also fail. */
+/* A failed warm-up ends the command, because the requests of the measurement would probably fail,
+ * too. */
 static int warm_up(struct served_target *t, const struct prompts *p, const struct served_options *o,
                    struct err *e)
 {
@@ -182,8 +184,8 @@ static char *result_path(const struct served_report *r)
     return buf_detach(&b);
 }
 
-/* Write the JSON, or append it as another line (--append-result). The file is written as a whole,
- * so a failure leaves the old file. */
+/* Write the JSON, or append the JSON as another line (--append-result). The file is replaced as a
+ * whole, so the old file remains after a failure. */
 static int save_json(const struct served_report *r, const struct buf *json, struct err *e)
 {
     struct buf all = {0};
@@ -200,8 +202,8 @@ static int save_json(const struct served_report *r, const struct buf *json, stru
     return rc;
 }
 
-/* Print the report. Both forms are always composed, because the page needs the table and the file
- * needs the JSON. */
+/* Print the report. The table and the JSON are always made, because the page needs the table and
+ * the file needs the JSON. */
 static int print(struct served_report *r, struct err *e)
 {
     struct buf table = {0}, json = {0};
@@ -231,7 +233,7 @@ static void warn(const struct served_report *r)
                 p->n_inexact, p->t.n);
     if (s > 1 && cpu > 0.8 * s)
         fprintf(stderr,
-                "quoth bench serve: this client kept a core %.0f %% busy: it may be what limits\n",
+                "quoth bench serve: this client used %.0f %% of a core and may limit the figures\n",
                 100 * cpu / s);
     for (size_t i = 0; i < r->result->n && n_shown < 10; i++)
         if (r->result->trace[i].error)
@@ -239,8 +241,8 @@ static void warn(const struct served_report *r)
                 n_shown++;
 }
 
-/* Write the report. The date is that of the report, in local time, because vLLM's names of files
- * use it. */
+/* Write the report. The date is the local time of the report, because vLLM's file names use local
+ * time. */
 static int report(struct served_report *r, struct err *e)
 {
     time_t t = (time_t)(time_wall_us() / 1000000);
@@ -254,7 +256,8 @@ static int report(struct served_report *r, struct err *e)
 
 /* ---- the command ---- */
 
-/* Validate all flags before the first request. A mistake then costs no time. */
+/* Validate all flags before the first request, so that the command fails at once if a flag is
+ * wrong. */
 static int check_flags(struct served_report *r, struct traffic_arrivals *a, struct json **extra,
                        struct err *e)
 {
@@ -300,7 +303,7 @@ static int run_all(struct served_target *t, struct prompts *p, struct served_res
     return report(r, e);
 }
 
-/* Measure a server. The result and the prompts belong to this frame. r borrows them, so it is
+/* Measure a server. The result and the prompts belong to this function. r borrows them, so r is
  * printed before they are closed. */
 static int measure(struct served_report *r, struct err *e)
 {

@@ -1,9 +1,9 @@
 /* served_answer.c - parse one response of a measured server as it arrives; see served.h.
  *
  * An event is a token if its choice has text. In a completion, an event without text before the end
- * is also a token (a special token). A chat's first event, which has only the role, is not a token.
- * A last event with only the finish reason is not a token. The number of tokens is the number in
- * the usage, or the number of events without a usage. */
+ * is also a token (a special token). The first event of a chat, which has only the role, is not a
+ * token. A last event with only the finish reason is not a token. The number of tokens is the
+ * number in the usage. A response without a usage has as many tokens as events. */
 #include "served.h"
 
 #include "base/json.h"
@@ -21,9 +21,8 @@ static bool has_text(const struct json *j)
     return (text && n > 0) || json_count(j) > 0;
 }
 
-/* Return true if an event's choice is a token by the rules of this file's head. Servers name the
- * reasoning
- * reasoning_content or reasoning. */
+/* Return true if an event's choice is a token by the rules in the head of served_answer.c. Servers
+ * name the reasoning reasoning_content or reasoning. */
 static bool is_token(const struct json *choice, bool chat)
 {
     const struct json *delta = json_field(choice, "delta");
@@ -37,7 +36,7 @@ static bool is_token(const struct json *choice, bool chat)
     return has_text(text) || (json_kind(text) == JK_TEXT && continues);
 }
 
-/* Count the token. Only choice 0 has a text and times, because latencies are those of one
+/* Count the token. Only choice 0 has a text and times, because latencies are measured on one
  * sequence. */
 static void on_choice(struct served_answer *a, const struct json *choice)
 {
@@ -54,14 +53,14 @@ static void on_choice(struct served_answer *a, const struct json *choice)
     if (!vec_push(&a->token_us, a->now_us)) buf_add_text(&a->error, "no memory");
 }
 
-/* Return a count of the usage, or `fallback` if it is missing or invalid. */
+/* Return a count in the usage; `fallback` if the count is missing or invalid. */
 static int64_t count_of(const struct json *usage, const char *name, int64_t fallback)
 {
     int64_t n = json_int(json_field(usage, name), -1);
     return n >= 0 && n <= INT32_MAX ? n : fallback;
 }
 
-/* Read a usage. A server may send one in each event. The last one counts. */
+/* Read a usage. A server may send a usage in each event. The last usage is used. */
 static void on_usage(struct served_answer *a, const struct json *usage)
 {
     const struct json *detail = json_field(usage, "prompt_tokens_details");
@@ -108,8 +107,8 @@ void served_answer_begin(struct served_answer *a, bool chat, bool keep_text)
         .chat = chat, .keep_text = keep_text, .n_input = -1, .n_output = -1, .n_cached = -1};
 }
 
-/* The body of another status than 200 is an error message, not a stream. The first ERROR_MAX bytes
- * of the message are kept. */
+/* A body whose status is not 200 is an error message, not a stream. The first ERROR_MAX bytes of
+ * the message are kept. */
 bool served_answer_feed(struct served_answer *a, int status, const char *data, size_t n,
                         int64_t now_us)
 {
@@ -126,7 +125,7 @@ static bool why_failed(struct served_answer *a, const struct fetch_result *f, st
 {
     struct json *j = NULL;
     const char *text = a->error.data ? a->error.data : "";
-    /* the message in OpenAI's format is short; the whole body is a fallback */
+    /* use the message in OpenAI's format, which is short; otherwise use the whole body */
     if (f->status && f->status != 200) {
         if (json_parse(&j, text, a->error.n, NULL, NULL) == 0) {
             const char *message = json_text(json_field(json_field(j, "error"), "message"), NULL);
@@ -145,8 +144,8 @@ static bool why_failed(struct served_answer *a, const struct fetch_result *f, st
     return why->n > 0;
 }
 
-/* Set the times of a request. With several choices, n_token is the number of events of choice 0,
- * because the usage counts all choices. */
+/* Set the times of a request. If there are several choices, n_token is the number of events of
+ * choice 0, because the usage counts the tokens of all choices. */
 static void record_times(struct served_answer *a, struct client_trace *s, int64_t now_us)
 {
     s->token_us = a->token_us.v;
@@ -166,7 +165,7 @@ void served_answer_end(struct served_answer *a, const struct fetch_result *f, in
     own->token_us = a->token_us.v;
     own->text = a->keep_text ? buf_detach(&a->text) : NULL;
     if (why_failed(a, f, &why)) {
-        /* replace control characters, because the server's text is printed on a terminal */
+        /* replace control characters, because the text of the server is printed on a terminal */
         utf8_show(why.data, why.n);
         own->error = buf_detach(&why);
         s->error = own->error ? own->error : "no memory";

@@ -5,8 +5,8 @@
  *
  *   stream, model, stream_options, max_tokens, ignore_eos, sampling, --extra-body, prompt
  *
- * A member of --extra-body replaces the member of the same name that this file would write.
- * Duplicate names would be an error in some servers. */
+ * A member of --extra-body replaces the usual member of that name, because some servers reject
+ * duplicate names. */
 #include "served.h"
 
 #include "base/json.h"
@@ -49,8 +49,8 @@ static void put_ids(struct buf *b, const struct ids *ids)
     buf_add_char(b, ']');
 }
 
-/* Append the prompt of job i: a chat of one user message, a text, or ids of the trace. Ids avoid
- * the server's tokenizer, so that prompts have exactly the planned lengths. */
+/* Append the prompt of job i: a chat of one user message, a text, or ids of the trace. Prompts of
+ * ids do not need the server's tokenizer, so they have exactly the planned lengths. */
 static int put_prompt(struct buf *b, const struct served_target *t, const struct prompts *p,
                       size_t i, struct err *e)
 {
@@ -92,8 +92,8 @@ static void put_extra(struct buf *b, const struct json *extra)
     }
 }
 
-/* include_usage requests the server's own token counts. A chunk of a stream may contain several
- * tokens, so that counting chunks would be wrong. */
+/* include_usage requests the server's own token counts, because a chunk of a stream may contain
+ * several tokens. */
 int served_body(struct buf *b, const struct served_target *t, const struct prompts *p,
                 const struct served_options *o, size_t i, struct err *e)
 {

@@ -3,8 +3,8 @@
  *
  * A prompt with an exact number of tokens requires token ids or a counter. Prompts of
  * /v1/completions are random token ids below the vocabulary's size. --tokenizer or the server
- * (meta.n_vocab of /v1/models) gives that size. Prompts are words (served_words.c) for chats, or if
- * that size is unknown. */
+ * (meta.n_vocab of /v1/models) gives the vocabulary's size. Prompts are words (served_words.c) for
+ * chats, and if the vocabulary's size is unknown. */
 #include "served.h"
 
 #include "base/json.h"
@@ -52,10 +52,11 @@ const struct option data_options[] = {
     FLAG_OPTION("self-timed", &self_timed,
                 "trace: send at its own times (--no-self-timed: by --request-rate)"),
     FLAG_OPTION("ignore-eos", &ignore_eos,
-                "request answers of exactly the given length (always for random and trace)"),
+                "request answers of exactly the given length (always on for random and trace)"),
     TEXT_OPTION("tokenizer", "MODEL", &tokenizer_path,
                 "a model or tokenizer file that counts tokens here, not at the server"),
-    FLAG_OPTION("skip-tokenizer-init", &length_only, "do not count tokens; a word counts as one"),
+    FLAG_OPTION("skip-tokenizer-init", &length_only,
+                "do not count tokens; each word counts as one token"),
     OPTIONS_END,
 };
 
@@ -79,7 +80,7 @@ static int64_t output_or(int64_t fallback)
 /* ---- datasets of lengths ---- */
 
 /* Make the prompts that the traffic describes. The prompts are ids if the vocabulary is known, and
- * words if not. */
+ * words otherwise. */
 static int make_prompts(struct prompts *p, struct served_target *t, struct counter *c,
                         struct err *e)
 {
@@ -105,8 +106,8 @@ static void shuffle(struct prompts *p)
     }
 }
 
-/* Make random prompts. --input-len and --output-len precede the flags of the dataset, as in
- * vLLM. */
+/* Make random prompts. As in vLLM, --input-len and --output-len have priority over the flags of the
+ * dataset. */
 static int make_random(struct prompts *p, struct served_target *t, struct counter *c, struct err *e)
 {
     int in = (int)(length_flags.input_len ? length_flags.input_len : random_flags.input_len),
@@ -134,7 +135,7 @@ static int make_repetition(struct prompts *p, struct served_target *t, struct co
     return rc;
 }
 
-/* Without --self-timed, arrivals come from --request-rate. */
+/* Without --self-timed, --request-rate determines the arrivals. */
 static int make_trace(struct prompts *p, struct served_target *t, struct counter *c, struct err *e)
 {
     p->timed = self_timed;
@@ -163,8 +164,8 @@ static int add_text(struct prompts *p, const char *text, int n_output, struct er
     return p->text[n] ? 0 : err_memory(e, "a prompt", strlen(text));
 }
 
-/* The length of the answer is, in this order: --output-len, --custom-output-len, the line's own,
- * 256. */
+/* The length of the answer is the first available value of --output-len, --custom-output-len, the
+ * line's own length and 256. */
 int prompts_add_line(struct prompts *p, const char *line, struct err *e)
 {
     struct json *j = NULL;
@@ -215,7 +216,7 @@ static int add_conversation(struct prompts *p, const struct json *conversation, 
     return add_text(p, question, n_output < 1 ? 1 : (int)n_output, e);
 }
 
-/* Read only as many conversations as needed, because counting the tokens of an answer takes
+/* Only the necessary conversations are read, because counting the tokens of an answer takes
  * time. */
 static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
 {
@@ -234,7 +235,7 @@ static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
     return rc;
 }
 
-/* Select exactly the requested number of prompts: the first prompts, or all prompts repeatedly. */
+/* Select exactly the requested number of prompts: the first prompts, or all prompts, repeated. */
 static int take_wanted(struct prompts *p, struct err *e)
 {
     size_t n = p->t.n, n_want = (size_t)n_wanted();
@@ -245,11 +246,11 @@ static int take_wanted(struct prompts *p, struct err *e)
     return rc;
 }
 
-/* Append prompts of the file to p. The counter counts tokens of recorded answers. */
+/* Append prompts of the file to p. `counter` counts the tokens of recorded answers. */
 typedef int read_fn(struct prompts *p, struct counter *c, struct err *e);
 
-/* Make prompts from a file. The shuffle precedes the selection, so a part of a file is a random
- * part. */
+/* Make prompts from a file. The prompts are shuffled before the selection, so the selection is
+ * random. */
 static int make_read(struct prompts *p, read_fn *read, struct counter *c, struct err *e)
 {
     int rc = read(p, c, e);
@@ -262,7 +263,7 @@ static int make_read(struct prompts *p, read_fn *read, struct counter *c, struct
 
 /* ---- all datasets ---- */
 
-/* The datasets, in the order of `datasets`. A timed trace is also a TRACE. */
+/* Numbers of the datasets, in the order of `datasets`. A timed trace is also a TRACE. */
 enum dataset { RANDOM, REPETITION, CUSTOM, SHAREGPT, TRACE };
 
 static enum dataset find_dataset(void)
@@ -302,8 +303,8 @@ static int make_dataset(struct prompts *p, struct served_target *t, struct count
     }
 }
 
-/* The requests of a chat contain tokens of the template that a client cannot count. So special
- * tokens are counted for completions only. */
+/* Special tokens are counted only for completions, because a client cannot count the tokens of a
+ * chat's template. */
 int prompts_open(struct prompts *p, struct served_target *t, struct err *e)
 {
     *p = (struct prompts){.t.seed = (uint64_t)figure_flags.seed};

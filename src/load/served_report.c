@@ -1,9 +1,9 @@
-/* served_report.c - the report of a measured server; see served.h. It has the table and JSON keys
- * of vllm bench serve, quoth's own keys, and a page with curves.
+/* served_report.c - the report of a measured server; see served.h. The report has the table and
+ * JSON keys of vllm bench serve, quoth's own keys, and a page with curves.
  *
- * The server's own figures are the difference of two readings of its /metrics. Figures that the
- * server does not report are null, or absent if vLLM omits them (spec_decode_...). Power is the
- * power of this machine with all its programs. */
+ * The server's own figures are differences of two readings of its /metrics. Figures that the server
+ * does not report are null, or absent if vLLM omits them (spec_decode_...). Power is the power of
+ * this machine with all its programs. */
 #include "served.h"
 
 #include "base/json.h"
@@ -28,7 +28,7 @@ struct server_figures { /* NAN: unknown */
     double watts, client_cpu;
 };
 
-/* Return part / all; NAN if all is 0 or a figure is unknown. */
+/* Return the ratio part / all; NAN if all is 0 or a figure is unknown. */
 static double per(double part, double all)
 {
     return all > 0 ? part / all : NAN;
@@ -55,7 +55,7 @@ static struct server_figures server_figures(const struct served_report *r)
         .client_cpu = per((double)r->result->cpu_us * 1e-6, s),
     };
     f.accept_rate = per(f.accepted_tokens, f.draft_tokens);
-    /* each draft also yields the token of the model itself, so 1 is added */
+    /* 1 is added, because each draft also gives one token of the model itself */
     f.accept_length = 1 + per(f.accepted_tokens, f.n_draft);
     f.mfu = per(f.flops, r->peak_flops > 0 ? r->peak_flops : b->peak_flops);
     f.bandwidth_share = per(f.bytes, r->peak_bytes > 0 ? r->peak_bytes : b->peak_bytes);
@@ -125,7 +125,7 @@ static void put_latency(struct buf *b, const struct served_report *r, int k)
     }
 }
 
-/* Append a share. A share above 1 shows that a cache supplied some bytes. */
+/* Append a share. A share above 1 means that a cache supplied some of the bytes. */
 static void put_share(struct buf *b, const char *name, double x)
 {
     if (x > 1)
@@ -134,7 +134,7 @@ static void put_share(struct buf *b, const char *name, double x)
         put_real(b, name, 100 * x);
 }
 
-/* Append the server's figures. The heading is removed if there are none. */
+/* Append the server's figures. Remove the heading if the server reported no figures. */
 static void put_server(struct buf *b, const struct server_figures *f)
 {
     size_t before = b->n;
@@ -151,7 +151,7 @@ static void put_server(struct buf *b, const struct server_figures *f)
     put_share(b, "Bandwidth utilization (%):", f->bandwidth_share);
     put_real(b, "Power of this machine (W):", f->watts);
     if (b->n == head && !b->failed)
-        b->data[b->n = before] = '\0'; /* the server reported none of these figures */
+        b->data[b->n = before] = '\0'; /* the server reported no figure of this section */
 }
 
 /* Append the figures of speculation, if the server drafted tokens. */
@@ -166,7 +166,8 @@ static void put_speculation(struct buf *b, const struct server_figures *f)
     put_count(b, "Accepted tokens:", (int64_t)f->accepted_tokens);
 }
 
-/* Append the share of requests within the objectives, and the verdict if a share is required. */
+/* Append the share of requests within the objectives. Append the result of the check if a share is
+ * required. */
 static void put_verdict(struct buf *b, const struct served_report *r)
 {
     if (!r->figures.has_slo) return;
@@ -193,7 +194,7 @@ int served_table(const struct served_report *r, struct buf *b, struct err *e)
 
 /* ---- JSON ---- */
 
-/* Append "key":"value" for each KEY=VALUE. pair_form has checked that there is a '='. */
+/* Append "key":"value" for each KEY=VALUE. pair_form has checked that each text contains '='. */
 static void put_metadata(const struct served_report *r, struct buf *b)
 {
     for (size_t i = 0; i < r->metadata->n; i++) {
@@ -220,8 +221,8 @@ static void put_settings(const struct served_report *r, struct buf *b)
     arrivals_json(b);
 }
 
-/* Append the server's figures as JSON. vLLM omits the members of speculation if there was none.
- * Other unknown figures are null. */
+/* Append the server's figures as JSON. Like vLLM, omit the members of speculation if the server did
+ * not speculate. All other unknown figures are null. */
 static void put_server_json(const struct served_report *r, struct buf *b)
 {
     struct server_figures f = server_figures(r);
@@ -258,7 +259,7 @@ static void put_texts(const struct served_result *r, struct buf *b)
     buf_add_char(b, ']');
 }
 
-/* Members begin with a comma, so that each can be the first one. */
+/* Each member begins with a comma, so that any member can be the first one. */
 int served_json(const struct served_report *r, bool detail, struct buf *b, struct err *e)
 {
     put_settings(r, b);

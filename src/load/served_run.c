@@ -15,7 +15,8 @@
 enum { SAMPLE_US = 1000000, LOOK_US = 100000 };
 
 /* The state of a run. Times are microseconds since begin_us. `next` is the index of the first
- * request that was not sent. n_event counts tokens for the progress bar. Pointers are borrowed. */
+ * request that was not sent yet. n_event counts tokens for the progress bar. Pointers are
+ * borrowed. */
 struct served_run {
     struct served_result *r;
     struct served_target *t;
@@ -25,14 +26,14 @@ struct served_run {
     int64_t begin_us, sample_us, n_event;
     bool sampling;
     int64_t polled_us;       /* time of the last request for a sample */
-    struct buf url, metrics; /* owned: URL and page of the sample in flight */
+    struct buf url, metrics; /* URL and page of the sample in flight, owned */
 };
 
 /* A request in flight. */
 struct served_live {
     struct served_run *u; /* borrowed */
     size_t i;             /* index in result.trace */
-    struct buf body;      /* owned: the body to send */
+    struct buf body;      /* body to send, owned */
     struct served_answer answer;
 };
 
@@ -49,7 +50,7 @@ static size_t prompt_of(const struct served_run *u, size_t i)
 
 /* ---- an answer ---- */
 
-/* Receive a piece of the body. All its tokens get the time of the read. */
+/* Receive a piece of the body. All tokens of the piece get the time of the read. */
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
     struct served_live *l = ctx;
@@ -59,7 +60,7 @@ static bool on_body(void *ctx, int status, const char *data, size_t n)
     return more;
 }
 
-/* End a request. fetch calls it once for each started request, also after a failure. */
+/* End a request. fetch calls this function once for each started request, also after a failure. */
 static void on_done(void *ctx, const struct fetch_result *f)
 {
     struct served_live *l = ctx;
@@ -75,8 +76,8 @@ static void on_done(void *ctx, const struct fetch_result *f)
 
 /* ---- sending ---- */
 
-/* Start a request. submit_us is set immediately before it is sent, after its body was built. So
- * building a body is not part of a latency. */
+/* Start a request. submit_us is set after the body is built, immediately before the request is
+ * sent. So latencies do not include the time for building a body. */
 static int start(struct served_run *u, struct served_live *l, struct err *e)
 {
     const char *header[HEADERS_MAX + 2];
@@ -124,7 +125,7 @@ static bool has_room(const struct served_run *u)
            (!u->o->max_concurrency || u->n_live < (size_t)u->o->max_concurrency);
 }
 
-/* Send the requests that are due. Send each request before building the next request. */
+/* Send the requests that are due. Each request is sent before the next request is built. */
 static int send_due(struct served_run *u, struct err *e)
 {
     int rc = 0;
@@ -137,7 +138,8 @@ static int send_due(struct served_run *u, struct err *e)
 
 /* ---- the server's load, once a second ---- */
 
-/* Collect the page of /metrics. Return false to abort another status. */
+/* Collect the page of /metrics. Return false if the status is not 200, so that the client aborts
+ * the request. */
 static bool metrics_body(void *ctx, int status, const char *data, size_t n)
 {
     struct served_run *u = ctx;
@@ -145,7 +147,7 @@ static bool metrics_body(void *ctx, int status, const char *data, size_t n)
     return status == 200 && !u->metrics.failed;
 }
 
-/* Add a sample. A page that cannot be read, or a failed push, only omits a sample. */
+/* Add a sample. The sample is omitted if the page cannot be read or a push fails. */
 static void metrics_done(void *ctx, const struct fetch_result *f)
 {
     struct served_run *u = ctx;
@@ -161,8 +163,9 @@ static void metrics_done(void *ctx, const struct fetch_result *f)
     (void)!vec_push(&u->r->sample, s);
 }
 
-/* Request a sample without waiting for it, so that no answer is delayed. At most one is in flight.
- * The window is the time since the last request, so that maxima of all windows cover the run. */
+/* Request a sample without waiting for its answer, so that no other answer is delayed. At most one
+ * sample is in flight. The window is the time since the last request for a sample, so that all
+ * windows together cover the run. */
 static void take_sample(struct served_run *u)
 {
     u->sample_us = now(u) + SAMPLE_US;
@@ -224,7 +227,7 @@ static void close_run(struct served_run *u)
     buf_deinit(&u->metrics);
 }
 
-/* One more item than needed avoids calloc(0), whose result may be NULL. */
+/* One additional item avoids calloc(0), because its result may be NULL. */
 static int open_result(struct served_result *r, const struct prompts *p, size_t n_first,
                        struct err *e)
 {
@@ -245,7 +248,7 @@ static int open_result(struct served_result *r, const struct prompts *p, size_t 
     return 0;
 }
 
-/* Keep the maximum. fmax ignores NAN. */
+/* fmax keeps the maximum and ignores NAN. */
 void served_result_marks(struct served_result *r, const struct server_view *v)
 {
     r->running_max = fmax(r->running_max, v->running_max);

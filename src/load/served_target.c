@@ -1,9 +1,9 @@
 /* served_target.c - the server measured by quoth bench serve: its address, keys, model, token
  * counts and own figures; see served.h.
  *
- * All requests of this file are unmeasured: model, counts, metrics. served_run.c sends the measured
- * ones with the same URL, headers and client. --base-url may contain a final "/v1", as OpenAI's
- * clients require. */
+ * The requests of this file (model, counts, metrics) are not measured. served_run.c sends the
+ * measured requests with the URL, headers and client of this file. --base-url may contain a final
+ * "/v1", as OpenAI's clients require. */
 #include "served.h"
 
 #include "base/json.h"
@@ -79,7 +79,8 @@ static int add_header(struct served_target *t, const char *name, size_t n_name, 
     return err_memory(e, "a header", n_name);
 }
 
-/* Read the headers and the key. --api-key precedes $OPENAI_API_KEY. An empty key is no key. */
+/* Read the headers and the key. --api-key has priority over $OPENAI_API_KEY. An empty key means
+ * that there is no key. */
 static int read_headers(struct served_target *t, struct err *e)
 {
     const char *key = api_key ? api_key : getenv("OPENAI_API_KEY");
@@ -97,15 +98,16 @@ static int read_headers(struct served_target *t, struct err *e)
     return rc;
 }
 
-/* Read --backend. vllm and openai-completions are names of one backend. The report has the given
- * name. */
+/* Read --backend. vllm and openai-completions are names of the backend openai. The report contains
+ * the given name. */
 static void read_backend(struct served_target *t)
 {
     t->backend = backend;
     t->chat = strcmp(backend, "openai-chat") == 0;
 }
 
-/* Derive the URLs. The base has no final slash. "/v1" at its end belongs to the endpoint. */
+/* Derive the URLs. The base URL has no final slash. A "/v1" at the end of the base URL is removed,
+ * because it belongs to the endpoint. */
 static void read_urls(struct served_target *t)
 {
     const char *path = endpoint ? endpoint : t->chat ? "/v1/chat/completions" : "/v1/completions";
@@ -123,7 +125,7 @@ static void read_urls(struct served_target *t)
     t->url = t->base ? joined(t->base, path) : NULL;
 }
 
-/* The caller calls target_close in any case. */
+/* The caller calls target_close also after an error. */
 int target_open(struct served_target *t, struct err *e)
 {
     *t = (struct served_target){0};
@@ -149,7 +151,8 @@ void target_close(struct served_target *t)
     *t = (struct served_target){0};
 }
 
-/* The result borrows the URL and the headers. The caller sets the receivers. */
+/* The returned request borrows the URL and the headers. The caller sets the callbacks that receive
+ * the answer. */
 struct fetch_request target_get(const struct served_target *t, const char *url)
 {
     return (struct fetch_request){
@@ -158,7 +161,7 @@ struct fetch_request target_get(const struct served_target *t, const char *url)
 
 /* ---- sending requests ---- */
 
-/* Request a path, with POST if there is a body and GET if not. The status must be 200. */
+/* Request a path, with POST if there is a body, otherwise with GET. The status must be 200. */
 static int send(struct served_target *t, const char *path, const struct buf *body,
                 struct buf *answer, struct err *e)
 {
@@ -176,7 +179,7 @@ static int send(struct served_target *t, const char *path, const struct buf *bod
     return rc;
 }
 
-/* Return the parsed answer in *out, owned by the caller. ERR_FORMAT for a text that is not JSON. */
+/* Set *out to the parsed answer, which the caller owns. ERR_FORMAT if the answer is not JSON. */
 static int send_json(struct served_target *t, const char *path, const struct buf *body,
                      struct json **out, struct err *e)
 {
@@ -190,7 +193,8 @@ static int send_json(struct served_target *t, const char *path, const struct buf
     return rc;
 }
 
-/* Return the item of /v1/models with that id; the first one if name is NULL; NULL if none. */
+/* Return the item of /v1/models with the id `name`. Return the first item if name is NULL. NULL if
+ * there is no such item. */
 static const struct json *find_model(const struct json *list, const char *name)
 {
     for (size_t i = 0; name && i < json_count(list); i++) {
@@ -235,8 +239,8 @@ int target_model(struct served_target *t, struct err *e)
     return rc;
 }
 
-/* Count with the text as member `key`. vLLM and quoth name the member "prompt". llama.cpp names it
- * "content" and returns no tokens for unknown members. */
+/* Count the tokens of the text, which is sent as the member `key`. vLLM and quoth name the member
+ * "prompt". llama.cpp names the member "content", and returns no tokens for unknown members. */
 static int count_as(struct served_target *t, const char *key, const char *text, size_t n,
                     bool special, int *n_token, struct err *e)
 {
@@ -260,7 +264,7 @@ static int count_as(struct served_target *t, const char *key, const char *text, 
 }
 
 /* A count of 0 for a text that is not empty means that the server ignored "prompt". as_content
- * keeps the result, so only the first count costs two requests. */
+ * keeps the detected name, so only the first count requires two requests. */
 int target_count(struct served_target *t, const char *text, size_t n, bool special, int *n_token,
                  struct err *e)
 {
@@ -272,12 +276,13 @@ int target_count(struct served_target *t, const char *text, size_t n, bool speci
 
 /* ---- /metrics ---- */
 
-/* The names are those of vLLM. Names of quoth are for figures that vLLM does not have. scrape_sum
+/* Most names are vLLM's. Figures that vLLM does not have are under quoth's names. scrape_sum
  * returns NAN for a missing name, and adds the series of several engines. */
 void server_view_read(struct server_view *v, const char *metrics)
 {
     struct scrape page = {0};
-    (void)scrape_read(&page, metrics, strlen(metrics)); /* out of memory: no figures */
+    /* the figures remain NAN if memory is exhausted */
+    (void)scrape_read(&page, metrics, strlen(metrics));
     *v = (struct server_view){
         .running = scrape_sum(&page, "vllm:num_requests_running", NULL),
         .waiting = scrape_sum(&page, "vllm:num_requests_waiting", NULL),
@@ -300,7 +305,7 @@ void server_view_read(struct server_view *v, const char *metrics)
 }
 
 /* Append the path of /metrics. quoth's server reports maxima of the last `window` seconds. Other
- * servers ignore it. */
+ * servers ignore the parameter `window`. */
 static void put_metrics_path(struct buf *b, double window_s)
 {
     buf_addf(b, "/metrics?window=%.3f", window_s);
@@ -312,7 +317,7 @@ void target_metrics_url(const struct served_target *t, double window_s, struct b
     put_metrics_path(out, window_s);
 }
 
-/* *v is set in any case. The figures of *v are NAN after a failure. */
+/* *v is always set. All figures of *v are NAN after a failure. */
 int target_view(struct served_target *t, double window_s, struct server_view *v, struct err *e)
 {
     struct buf text = {0}, path = {0};

@@ -1,9 +1,10 @@
 /* served_words.c - prompts of words with a given number of tokens; see served.h.
  *
  * Words are appended until the text has the given number of tokens. The tokenizer of --tokenizer,
- * or the server (/tokenize), counts the tokens of the prompt or of a message's text. The count of a
- * prompt includes the tokens that the tokenizer adds. Without a tokenizer or /tokenize, each word
- * counts as one token. The usage in each answer gives the actual number. */
+ * or the server (/tokenize), counts the tokens of a prompt or of a message's text. The count of a
+ * prompt includes the tokens that the tokenizer adds. If there is neither a tokenizer nor
+ * /tokenize, each word counts as one token. The usage in each answer gives the actual number of
+ * tokens. */
 #include "served.h"
 
 #include "token/token.h"
@@ -25,7 +26,7 @@ void counter_close(struct counter *c)
     buf_deinit(&c->text);
 }
 
-/* A failed count sets `none`, so that later calls return immediately. `excuse` has the reason. */
+/* A failed count sets `none`, so that later calls return immediately. `excuse` gets the reason. */
 int counter_count(struct counter *c, const char *text, size_t n)
 {
     int n_token = -1;
@@ -66,10 +67,10 @@ static void put_words(struct buf *b, const struct ids *ids, int n)
     }
 }
 
-/* Find the maximum number of words with at most n_want tokens. Return their number of tokens.
- * Search by interpolation: the measured tokens per word give the next guess. low and high bound it
- * as in a binary search. More words usually have more tokens. 12 turns bound the cost in other
- * cases. */
+/* Find the maximum number of words with at most n_want tokens. Return the number of tokens of these
+ * words. The search interpolates: the measured tokens per word give the next guess. As in a binary
+ * search, low and high limit the guess. The search ends after at most 12 counts, because more words
+ * do not always have more tokens. */
 static int fit_words(struct counter *c, const struct ids *ids, int n_want)
 {
     int n = (int)(n_want / c->per_word), n_token = 0, low = 1, high = (int)ids->n;
@@ -86,7 +87,8 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
             high = n - 1 > low ? n - 1 : low;
             n += by < 0 ? by : -1;
         } else {
-            /* fewer tokens are missing than a word has, so append_pieces appends single tokens */
+            /* the number of missing tokens is below that of a word, so append_pieces appends single
+             * tokens */
             if (by < 1) return n_token;
             low = n + 1;
             n += by;
@@ -96,7 +98,7 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
 }
 
 /* Append short pieces until the text has n_want tokens. A piece may merge with the text before it
- * and add no token. Such a piece is removed, and the next piece is tried. The loop ends after one
+ * and add no token. The piece is then removed, and the next piece is tried. The loop ends after one
  * failure of each piece. */
 static int append_pieces(struct counter *c, int n_token, int n_want)
 {
@@ -117,7 +119,7 @@ static int append_pieces(struct counter *c, int n_token, int n_want)
     return n_token;
 }
 
-/* Make job i's prompt of words. */
+/* Make the prompt of words for job i. */
 static int make_text(struct prompts *p, size_t i, struct counter *c, struct err *e)
 {
     struct traffic_job *j = &p->t.v[i];
@@ -136,7 +138,7 @@ static int make_text(struct prompts *p, size_t i, struct counter *c, struct err 
     return rc;
 }
 
-/* Counting at a server takes several requests per prompt, so a progress bar is drawn. */
+/* A progress bar is drawn, because counting at a server takes several requests per prompt. */
 int prompts_add_words(struct prompts *p, struct counter *c, struct err *e)
 {
     int rc = 0;

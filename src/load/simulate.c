@@ -1,5 +1,4 @@
-/* simulate.c - the fake model, its clock, and clients that submit at the trace's times; see
- * simulate.h. */
+/* simulate.c - the fake model, its clock, and clients that submit requests at the trace's times. */
 #include "simulate.h"
 
 #include <math.h>
@@ -7,7 +6,7 @@
 #include <string.h>
 
 /* N_VOCAB is small, because logits are zeros.
- * N_AHEAD is enough for every policy to have a choice. */
+ * N_AHEAD waiting requests are sufficient for every policy to select from. */
 enum { N_VOCAB = 64, N_AHEAD = 64 /* maximum number of waiting jobs with at_once */ };
 
 const struct sim_cost sim_cost_default = {
@@ -15,11 +14,11 @@ const struct sim_cost sim_cost_default = {
 
 /* ---- the fake model ---- */
 
-/* A model that computes nothing. Each step advances the clock by its cost. */
+/* A model without computation. Each step advances the clock by its cost. */
 struct fake {
     struct batch_limits limits;
     struct sim_cost cost;
-    float *logits; /* owned; [n_out, N_VOCAB], zeros: the first token is always selected */
+    float *logits; /* zeros, owned [n_out, N_VOCAB]; sampling always selects token 0 */
     int64_t now_us, n_step, n_row;
 };
 
@@ -61,7 +60,7 @@ struct client {
     int64_t last_us;     /* time of the last progress */
 };
 
-/* The state of a simulation. One thread runs the engine and all clients alternately. Pointers are
+/* The state of a simulation. One thread alternates between the engine and the clients. Pointers are
  * borrowed, except for `en` and `idle`. */
 struct sim_run {
     struct sim_result *r;
@@ -74,13 +73,13 @@ struct sim_run {
     size_t next, n_done;
 };
 
-/* Return n / by, rounded up, so that no length becomes 0. */
+/* Return n / by, rounded up, so that the result is not 0. */
 static int divide(int n, int by)
 {
     return by > 1 ? (n + by - 1) / by : n;
 }
 
-/* Make a prompt of the trace's length. Use every shrink-th token if the trace is shrunk. */
+/* Make a prompt of the trace's length. Use one token of every `shrink` tokens. */
 static int make_prompt(struct sim_run *u, size_t i, struct ids *out, struct err *e)
 {
     struct ids all = {0};
@@ -91,7 +90,7 @@ static int make_prompt(struct sim_run *u, size_t i, struct ids *out, struct err 
     return rc;
 }
 
-/* Reuse an unused queue, if any, because a trace has thousands of requests. */
+/* An unused queue is reused, because a trace has thousands of requests. */
 static int open_client(struct sim_run *u, struct client *c, struct err *e)
 {
     c->queue = u->idle.n ? u->idle.v[--u->idle.n] : engine_reply_queue();
@@ -100,8 +99,8 @@ static int open_client(struct sim_run *u, struct client *c, struct err *e)
     return err_memory(e, "a client", sizeof *c);
 }
 
-/* Submit a job. Its arrival is the time of the clock, not of the trace. A request is submitted
- * after the step during which it arrived. */
+/* Submit a job after the step during which the job arrived. The arrival of the request is the time
+ * of the clock, not of the trace. */
 static int submit(struct sim_run *u, size_t i, struct err *e)
 {
     struct request *q = request_open(e);
@@ -121,8 +120,8 @@ static int submit(struct sim_run *u, size_t i, struct err *e)
     return rc;
 }
 
-/* Return true if the next job is due. With at_once, at most N_AHEAD jobs wait beyond the running
- * ones, which bounds the engine's queue. */
+/* Return true if the next job is due. With at_once, at most N_AHEAD jobs wait in addition to the
+ * running jobs, which limits the engine's queue. */
 static bool is_due(const struct sim_run *u)
 {
     if (u->next == u->t->n) return false;
@@ -171,7 +170,7 @@ static int read_replies(struct sim_run *u, struct err *e)
     return 0;
 }
 
-/* Advance the clock without computing, to the next arrival or to the end of a policy's wait. */
+/* Advance the clock to the next arrival, or to the end of a policy's wait. */
 static void idle(struct sim_run *u)
 {
     int64_t next = u->fake.now_us + 1000;
@@ -179,8 +178,8 @@ static void idle(struct sim_run *u)
     if (next > u->fake.now_us) u->fake.now_us = next;
 }
 
-/* Submit, compute one step, read. An engine without work returns false, and the clock then
- * jumps. */
+/* Submit jobs, compute one step, and read events. engine_step returns false if there is no work;
+ * the clock then advances to the next event. */
 static int run_all(struct sim_run *u, struct err *e)
 {
     int rc = 0;
@@ -192,7 +191,7 @@ static int run_all(struct sim_run *u, struct err *e)
     return rc;
 }
 
-/* Open the engine with the options of a server. Copies of pages are part of the cost model. */
+/* Open the engine with the options of a server. The cost model includes copies of pages. */
 static int open_run(struct sim_run *u, struct err *e)
 {
     const struct sim_options *o = u->o;
@@ -229,7 +228,7 @@ static int open_run(struct sim_run *u, struct err *e)
     return engine_open(&u->en, &eo, e);
 }
 
-/* The engine is closed before the queues, because it writes to them. */
+/* The engine is closed before the queues, because the engine writes to the queues. */
 int simulate(struct sim_result *r, const struct traffic *t, const struct sim_options *o,
              struct err *e)
 {
@@ -257,7 +256,7 @@ void sim_result_close(struct sim_result *r)
     *r = (struct sim_result){0};
 }
 
-/* The capacity is defined by first come, first served, without keys. */
+/* The capacity is measured with the policy "first come, first served", without keys. */
 int sim_capacity(int64_t *us, const struct traffic *t, const struct sim_options *o, struct err *e)
 {
     struct sim_options all = *o;
@@ -282,8 +281,8 @@ static double rectangle_us(const struct sim_cost *c, int n_seq, int n_row, int n
            rows * n_prompt / 2 * c->pair + (double)n_seq * (n_output - 1) * context * c->kv;
 }
 
-/* Batches are in the order of arrival. Each has the longest prompt and the longest answer of its
- * jobs. */
+/* Batches are formed in the order of arrival. The longest prompt and the longest answer of its jobs
+ * determine the size of a batch. */
 int64_t sim_padded_us(const struct traffic *t, const struct sim_options *o)
 {
     double us = 0;
@@ -306,14 +305,14 @@ int64_t sim_padded_us(const struct traffic *t, const struct sim_options *o)
 enum { EVERY = 4, KEY_FLOODS = 1, KEY_OTHER = 2 };
 static const double other_load = 0.4, flood_load = 3;
 
-/* Return true for the jobs of the key that does not flood. */
+/* Return true for jobs of the key that does not flood. */
 static bool is_other(size_t i)
 {
     return i % EVERY == EVERY - 1;
 }
 
 /* Select the jobs of one key, with arrivals at `load` of the engine's capacity. Both keys begin at
- * time 0, so that they overlap. */
+ * time 0, so that their jobs overlap. */
 static int part_of(struct traffic *out, const struct traffic *t, bool other, double load,
                    const struct sim_options *o, struct err *e)
 {
@@ -363,7 +362,8 @@ static void means(double *first_s, double *done_s, const struct sim_result *r, c
     *done_s = done * 1e-6 / n;
 }
 
-/* Measure the key alone on half of the machine, which is its share under a fair policy. */
+/* Measure the key alone on half of the machine, because half of the machine is its share under a
+ * fair policy. */
 static int half_machine(double *first_s, double *done_s, const struct traffic *t,
                         struct sim_options o, struct err *e)
 {
@@ -377,8 +377,8 @@ static int half_machine(double *first_s, double *done_s, const struct traffic *t
     return rc;
 }
 
-/* Two simulations are compared: the key alone on half of the machine, and both keys on all of
- * it. */
+/* Compare two simulations: the key alone on half of the machine, and both keys on the whole
+ * machine. */
 int sim_flood(struct sim_fairness *f, const struct traffic *t, const struct sim_options *o,
               struct err *e)
 {

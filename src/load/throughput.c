@@ -1,5 +1,5 @@
 /* throughput.c - quoth bench throughput: tokens per second if all requests arrive at the beginning,
- * as in vllm bench throughput. It also prints the model's share of that time:
+ * as in vllm bench throughput. The command also prints two shares:
  *
  *   host share    share of the engine's steps outside the model, from the engine's statistics
  *   kernel share  share of the same batches in the model alone, afterwards (traffic_steps.c) */
@@ -28,8 +28,8 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
-/* Make the jobs. A trace loses its times, because all requests arrive at the beginning. Given
- * lengths replace the lengths of the trace, except for prompts of block ids. */
+/* Make the jobs. The times of a trace are ignored, because all requests arrive at the beginning.
+ * Lengths of the command line replace the lengths of the trace, except for prompts of block ids. */
 static int make_jobs(struct traffic *t, struct err *e)
 {
     const int input_len = (int)length_flags.input_len, output_len = (int)length_flags.output_len;
@@ -48,7 +48,8 @@ static int make_jobs(struct traffic *t, struct err *e)
     return rc;
 }
 
-/* Append the totals. kernel_share is null if there is no log or it has less than two steps. */
+/* Append the totals. kernel_share is null if there is no log, or if the log has fewer than two
+ * steps. */
 static int put_totals(struct trial *b, struct err *e)
 {
     const struct client_figures *f = &b->figures.client;
@@ -74,8 +75,8 @@ static int put_totals(struct trial *b, struct err *e)
     return 0;
 }
 
-/* Run all requests once. The log of steps is opened only for the kernel share, because it takes
- * memory. */
+/* Run all requests once. The log of steps is opened only if the kernel share is requested, because
+ * the log takes memory. */
 static int measure(struct trial *b, const char *model, struct err *e)
 {
     int rc = make_jobs(&b->t, e);

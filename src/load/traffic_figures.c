@@ -28,7 +28,7 @@ int traffic_figures(struct traffic_figures *f, const struct traffic_result *r,
     double s = f->client.seconds;
     f->hit_rate = share_of(v[STAT_cache_hits], v[STAT_cache_queries]);
     f->host_share = stats_host_share(&r->stats);
-    /* the time is 0 without a completed request */
+    /* the time is 0 if no request was completed */
     if (s <= 0) return rc;
     f->flops = (double)v[STAT_flops] / s;
     f->bytes = (double)v[STAT_read_bytes] / s;
@@ -46,7 +46,7 @@ void traffic_figures_close(struct traffic_figures *f)
 
 /* ---- the table ---- */
 
-/* Return false for client-side waiting times if no request waited. */
+/* Return false for waiting times at the client if no request waited. */
 static bool is_printed(const struct client_figures *f, int k)
 {
     return (k != QUEUE && k != E2EL_QUEUE) || samples_percentile(&f->ms[QUEUE], 100) > 10;
@@ -129,7 +129,8 @@ static void put_use(struct buf *b, const struct traffic_figures *f, const struct
     json_member_real(b, "mfu", f->mfu);
     json_member_real(b, "bandwidth_share", f->mbu);
     json_member_real(b, "cpu_share", f->cpu_share);
-    json_member_real(b, "watts", r->energy_uj < 0 ? NAN : f->watts); /* not readable: null */
+    /* null if the power is not readable */
+    json_member_real(b, "watts", r->energy_uj < 0 ? NAN : f->watts);
     json_member_real(b, "prefix_cache_hit_rate", f->hit_rate);
     json_member_real(b, "host_share", f->host_share);
     int64_t max = 0;
@@ -150,7 +151,8 @@ void traffic_json(const struct traffic_figures *f, const struct traffic_result *
 
 /* ---- memory ---- */
 
-/* The first quarter is excluded, because caches and arenas fill there. */
+/* The first quarter of the samples is excluded, because caches and arenas grow in the first
+ * quarter. */
 int64_t traffic_growth(const struct traffic_result *r)
 {
     if (r->sample.n < 4) return 0;

@@ -1,9 +1,8 @@
-/* traffic_read.c - make the requests to send, from a trace of real requests or at random; see
- * traffic.h.
+/* traffic_read.c - make the requests to send, from a trace of real requests or at random.
  *
  * A trace has no text, only times and lengths. Mooncake's trace also has the names of blocks of 512
- * tokens. Equal blocks have equal names. Tokens are derived from those names, so that equal
- * prefixes stay equal. */
+ * tokens. Equal blocks have equal names. Tokens are derived from the names of blocks, so that equal
+ * prefixes remain equal. */
 #include "traffic.h"
 
 #include "base/json.h"
@@ -23,7 +22,8 @@ void traffic_close(struct traffic *t)
     *t = (struct traffic){0};
 }
 
-/* Append a job. Lengths of 0 occur in traces. The engine requires at least one token of each. */
+/* Append a job. Traces contain lengths of 0, but the engine requires at least one token of prompt
+ * and output. */
 static int add(struct traffic *t, struct traffic_job j, struct err *e)
 {
     if (j.n_prompt < 1) j.n_prompt = 1;
@@ -33,7 +33,9 @@ static int add(struct traffic *t, struct traffic_job j, struct err *e)
 
 /* ---- files ---- */
 
-enum { LENGTH_MAX = 1 << 24 }; /* maximum number of tokens; twice this number fits into an int */
+/* maximum number of tokens of a prompt or answer, small enough that an int can represent the sum of
+ * both */
+enum { LENGTH_MAX = 1 << 24 };
 static const int64_t MS_MAX = (int64_t)1 << 52;
 
 /* Parse "374,44" and ignore any text after it. */
@@ -62,7 +64,8 @@ static bool read_time(const char *text, int64_t *us)
     return true;
 }
 
-/* The trace that is read. Times are relative to its first line. Pointers are borrowed. */
+/* State of reading a trace. Times are relative to the first line of the trace. Pointers are
+ * borrowed. */
 struct trace_reader {
     struct traffic *t;
     const char *path;
@@ -92,7 +95,8 @@ static int azure_line(struct trace_reader *s, const char *line, int at, struct e
     return add(s->t, j, e);
 }
 
-/* Parse a line of vidur's trace: "374,44". The trace has no times, so all jobs arrive at 0. */
+/* Parse a line of vidur's trace: "374,44". All jobs arrive at time 0, because vidur's trace has no
+ * times. */
 static int lengths_line(struct trace_reader *s, const char *line, int at, struct err *e)
 {
     struct traffic_job j = {0};
@@ -174,7 +178,7 @@ int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *
             "%s: unknown trace: its first line must be TIMESTAMP,ContextTokens,GeneratedTokens, or "
             "num_prefill_tokens,num_decode_tokens, or a JSON object, got \"%.60s\"",
             path, text.n ? text.data : "");
-    /* the last line may lack a newline; the first line of a csv is the heading */
+    /* the last line may lack a newline, and the first line of a csv is the heading */
     for (char *line = text.data, *end; rc == 0 && line && *line && t->n < n_max;
          line = end + 1, at++) {
         end = strchrnul(line, '\n');
@@ -218,9 +222,9 @@ int traffic_random(struct traffic *t, size_t n, int n_input, int n_output, doubl
     return rc;
 }
 
-/* Return a random number of the gamma distribution with this shape and mean 1. The method is that
- * of Marsaglia and Tsang (2000), with their boost for a shape below 1. The shape is the burstiness:
- * 1 gives exponential intervals, less gives bursts. */
+/* Return a random number of the gamma distribution with this shape and mean 1. The method is from
+ * Marsaglia and Tsang (2000), with their boost for a shape below 1. The shape is the burstiness: 1
+ * gives exponential intervals, and a smaller shape gives bursts. */
 static double gamma_unit(uint64_t *rng, double shape)
 {
     double boost = shape < 1 ? pow(1.0 - (double)rng_float(rng), 1 / shape) : 1;
@@ -235,7 +239,7 @@ static double gamma_unit(uint64_t *rng, double shape)
     }
 }
 
-/* The rate of request i is interpolated between rate and rate_end by i, not by time, as in vLLM.
+/* As in vLLM, the rate of request i is interpolated between rate and rate_end by i, not by time.
  * The first request arrives at 0. */
 void traffic_arrive(struct traffic *t, const struct traffic_arrivals *a)
 {
@@ -283,7 +287,7 @@ int traffic_prompt(const struct traffic *t, size_t i, int n_vocab, struct ids *o
 {
     const struct traffic_job *j = &t->v[i];
     for (int k = 0; k < j->n_prompt; k++) {
-        uint64_t source = i + 1; /* source of a prompt without shared tokens */
+        uint64_t source = i + 1; /* source of the tokens of a prompt without shared tokens */
         if (j->n_block) source = (uint64_t)t->block.v[j->block0 + (size_t)(k / BLOCK_TOKENS)];
         if (!j->n_block && k < j->n_prefix) source = ((uint64_t)1 << 32) + (uint64_t)j->prefix;
         uint64_t state = t->seed ^ (source << 24) ^ (uint64_t)(j->n_block ? k % BLOCK_TOKENS : k);

@@ -1,6 +1,6 @@
 /* traffic_run.c - the clients of a measurement. The clients send each job at its time, and read the
- * replies; see traffic.h. One thread polls all replies every 2 ms (0.3 % of a core at 64 requests).
- * No measured figure depends on the time of polling. */
+ * replies. One thread polls all replies every 2 ms (0.3 % of a core at 64 requests). The time of
+ * polling does not affect the measured figures. */
 #include "traffic.h"
 
 #include "base/os.h"
@@ -10,7 +10,8 @@
 #include <string.h>
 #include <time.h>
 
-/* LOOK_US: interval of polling (see the file's head). SAMPLE_US: interval of samples. */
+/* LOOK_US: interval of polling, in microseconds. SAMPLE_US: interval of samples, in
+ * microseconds. */
 enum { LOOK_US = 2000, SAMPLE_US = 1000000 };
 
 static int64_t real_now(void *ctx)
@@ -47,7 +48,8 @@ struct traffic_run {
     const struct traffic *t;
     const struct traffic_options *o;
     VEC(struct traffic_live) live;
-    VEC(struct queue *) idle; /* owned; unused queues, the most recently used last */
+    /* unused queues, owned; the most recently used queue is the last one */
+    VEC(struct queue *) idle;
     struct buf text;
     size_t next, n_done;
     int64_t begin_us, sample_us;
@@ -60,8 +62,8 @@ static int64_t now(const struct traffic_run *u)
 
 /* ---- sending ---- */
 
-/* Return the request of job i; NULL if memory ran out. Each has its own seed, so that a run is
- * reproducible in any order of sending. */
+/* Return the request of job i; NULL if memory is exhausted. Each request has its own seed, so that
+ * the results do not depend on the order of sending. */
 static struct request *make_request(const struct traffic_run *u, size_t i, struct err *e)
 {
     struct request *q = request_open(e);
@@ -93,8 +95,8 @@ static void close_live(struct traffic_run *u, struct traffic_live *l)
     if (l->queue && !vec_push(&u->idle, l->queue)) queue_close(l->queue);
 }
 
-/* Send a job. A rejected request is recorded. Only an error that concerns all requests fails the
- * run. */
+/* Send a job. A rejected request is recorded. The run fails only if an error affects all
+ * requests. */
 static int send_job(struct traffic_run *u, size_t i, struct err *e)
 {
     struct client_trace *trace = &u->r->trace[i];
@@ -131,8 +133,7 @@ static int send_due(struct traffic_run *u, struct err *e)
 
 /* ---- reading ---- */
 
-/* Record the event's time, which the engine set. So polling every 2 ms does not affect the
- * times. */
+/* Record the event's time. The engine sets this time, so polling every 2 ms does not affect it. */
 static void on_event(struct traffic_run *u, struct traffic_live *l, const struct event *ev)
 {
     struct client_trace *trace = &u->r->trace[l->job];
@@ -149,7 +150,8 @@ static void on_event(struct traffic_run *u, struct traffic_live *l, const struct
         trace->error = whole ? NULL : finish_name(ev->finish);
         trace->n_cached = ev->usage.n_cached;
     }
-    /* convert to text as a server does, because this work takes processor time from the engine */
+    /* like a server, convert tokens to text, because this work takes processor time from the
+     * engine */
     if (!l->as_text) return;
     buf_clear(&u->text);
     reply_event(&l->reply, ev, &u->text);
@@ -183,7 +185,7 @@ static void read_all(struct traffic_run *u)
 
 /* ---- samples, once a second ---- */
 
-/* Add a sample of the engine. A failed push only omits it. */
+/* Add a sample of the engine. The sample is omitted if the push fails. */
 static void take_sample(struct traffic_run *u)
 {
     struct stats_view v;
@@ -238,8 +240,8 @@ static void cancel_all(struct traffic_run *u)
     }
 }
 
-/* Read the engine's statistics while it is idle. The engine emits the last answers before it counts
- * their step. */
+/* Read the engine's statistics while the engine is idle. The engine emits the last answers before
+ * it counts their step. */
 static void read_stats(struct traffic_run *u, struct stats_view *v)
 {
     for (;;) {
@@ -257,8 +259,8 @@ static void close_run(struct traffic_run *u)
     buf_deinit(&u->text);
 }
 
-/* Allocate and write the clients' records now, so that they do not count as later growth of
- * memory. */
+/* Allocate and write the clients' records before the run, so that the records do not count as
+ * growth of memory. */
 static int open_result(struct traffic_result *r, const struct traffic *t, struct err *e)
 {
     size_t n_token = 0, at = 0;
@@ -279,8 +281,8 @@ static int open_result(struct traffic_result *r, const struct traffic *t, struct
     return 0;
 }
 
-/* Open the queues for all requests in flight now, so that they do not count as later growth of
- * memory. */
+/* Open the queues for all requests in flight before the run, so that the queues do not count as
+ * growth of memory. */
 static int open_queues(struct traffic_run *u, struct err *e)
 {
     enum { TOUCHED_MAX = 64 };
@@ -319,7 +321,7 @@ int traffic_run(struct traffic_result *r, struct engine *en, const struct traffi
     r->cpu_us = os_cpu_us() - cpu;
     r->energy_uj = energy < 0 ? -1 : os_energy_uj() - energy;
     read_stats(&u, &after);
-    /* take one more sample, so that even a short run has a sample */
+    /* take one additional sample, so that even a short run has a sample */
     take_sample(&u);
     r->stats = stats_since(&before, &after);
     close_run(&u);

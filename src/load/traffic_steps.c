@@ -1,8 +1,8 @@
-/* traffic_steps.c - an engine's cost beyond its kernels. The engine's steps are logged, and then
- * the model alone computes the same batches; see traffic.h.
+/* traffic_steps.c - measure the time that the engine needs in addition to its kernels. The engine's
+ * steps are logged. Then the model alone computes the logged batches.
  *
- * Only time is measured, so the contents of the pages do not matter. The log is one block of
- * memory, filled from its beginning. Steps are not logged if the log is full. */
+ * The contents of the pages have no effect, because only the time is measured. The log is one block
+ * of memory, filled from its beginning. Steps are not logged if the log is full. */
 #include "traffic.h"
 
 #include "base/cpu.h"
@@ -46,14 +46,15 @@ void step_log_clear(struct step_log *l)
 
 /* ---- one batch: counts, then its arrays, with the used part of the page tables ---- */
 
-/* Return the number of pages that a sequence uses. The rest of its page table is not logged. */
+/* Return the number of pages that a sequence uses. The unused part of its page table is not
+ * logged. */
 static int n_page_of(const struct step_log *l, const struct batch *b, int seq)
 {
     int rows = model_info(l->m)->page_rows;
     return (b->kv_len[seq] + rows - 1) / rows;
 }
 
-/* Return the number of words of a logged batch. The terms are those of move_batch. */
+/* Return the number of words of a logged batch. The sum must agree with move_batch. */
 static size_t words_of(const struct step_log *l, const struct batch *b)
 {
     size_t n = 4 + 3 * (size_t)b->n_row + 2 * (size_t)b->n_seq + 1 + 2 * (size_t)b->n_out +
@@ -64,8 +65,8 @@ static size_t words_of(const struct step_log *l, const struct batch *b)
     return n;
 }
 
-/* A cursor that copies between the log and a batch's arrays, in either direction, so that both
- * directions agree. */
+/* A cursor that copies between the log and a batch's arrays. Writing and reading the log use the
+ * same code. */
 struct log_cursor {
     int32_t *at; /* borrowed */
     bool write;
@@ -106,7 +107,7 @@ static void move_batch(const struct step_log *l, struct log_cursor *c, struct ba
 
 /* ---- the executor ---- */
 
-/* Log a batch and the time of its beginning. A step lasts until the next step's beginning, so its
+/* Log a batch and the time of its beginning. A step ends at the beginning of the next step, so its
  * time includes the engine's own work. */
 static void write_down(struct step_log *l, const struct batch *b)
 {
@@ -127,7 +128,7 @@ static struct model_out forward(void *ctx, const struct batch *b)
     return model_forward(l->m, b);
 }
 
-/* Return the model's executor with a log before each step. */
+/* Return the model's executor, which then logs each batch before its step. */
 struct executor step_log_executor(struct step_log *l)
 {
     struct executor x = executor_of_model(l->m);
@@ -139,13 +140,14 @@ struct executor step_log_executor(struct step_log *l)
 
 /* ---- repetition ---- */
 
-/* The engine's floating-point mode is set, so that the kernels compute as they do in the engine. */
+/* The floating-point mode of the engine is set, so that the kernels give the same results as in the
+ * engine. */
 bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, int *n_step,
                     struct err *e)
 {
     struct batch b;
     if (l->n_step < 2 || batch_open(&b, model_batch_limits(l->m), e) != 0) return false;
-    *n_step = l->n_step - 1; /* the end of the last step is unknown */
+    *n_step = l->n_step - 1; /* the last step is omitted, because its end is unknown */
     *engine_us = l->last_us - l->first_us;
     unsigned former = cpu_float_canonical();
     struct log_cursor c = {l->word, false};

@@ -1,5 +1,5 @@
 /* trial.c - open a model and an engine for the jobs, measure peaks before and after the run, and
- * print the results; see trial.h.
+ * print the results.
  *
  *    trial_main -> measure -> jobs -> trial_open -> trial_run ... -> trial_figures -> trial_print
  *
@@ -44,7 +44,7 @@ const struct option cache_options[] = {
 
 /* ---- opening ---- */
 
-/* Return the number of tokens of the longest job. The model is opened with room for it. */
+/* Return the number of tokens of the longest job. The model is opened with room for this job. */
 static int longest(const struct traffic *t)
 {
     int max = 1;
@@ -68,8 +68,8 @@ static int start_engine(struct trial *b, const struct trial_setup *o, struct err
     return rc ? rc : engine_start(b->s.engine, e);
 }
 
-/* The size of the KV cache is computed from the jobs, so a model is opened after its jobs are made.
- * trial_close is called in any case. */
+/* The jobs are made before the model is opened, because the size of the KV cache is computed from
+ * the jobs. trial_close is called also after an error. */
 int trial_open(struct trial *b, const char *model, const struct trial_setup *o, struct err *e)
 {
     int rc = figures_read(&b->slo, &b->percent, "50,90,99", e);
@@ -103,8 +103,8 @@ void trial_close(struct trial *b)
 
 /* ---- running ---- */
 
-/* Measure the machine's current peaks. Free all memory afterwards, because it would be measured as
- * the engine's. */
+/* Measure the machine's current peaks. The memory is freed afterwards, because otherwise it would
+ * be measured as memory of the engine. */
 static int measure_peaks(struct trial *b, struct traffic_peaks *p, struct err *e)
 {
     struct limits *l = NULL;
@@ -140,7 +140,8 @@ int trial_run(struct trial *b, int max_concurrency, int n_choice, struct err *e)
     return rc ? rc : traffic_run(&b->result, b->s.engine, &b->t, &o, e);
 }
 
-/* The mean of the peaks before and after the run reduces the effect of a changing clock rate. */
+/* The peaks are means of the values before and after the run, which reduces the effect of a
+ * changing clock rate. */
 int trial_figures(struct trial *b, struct err *e)
 {
     struct traffic_peaks after;
@@ -213,7 +214,7 @@ static int compose_text(struct trial *b, struct err *e)
     return b->text.failed ? err_memory(e, "the table", n) : 0;
 }
 
-/* Put the members of the command after those of all trials. */
+/* Move the command's own members after the members that all trials have. */
 static int compose_json(struct trial *b, bool detail, struct err *e)
 {
     struct buf own = b->json;
@@ -244,7 +245,7 @@ static int write_page(const struct trial *b, struct err *e)
     return client_page_write(&page, page_path, e);
 }
 
-/* Standard output gets one of the forms, the files get both. */
+/* Standard output gets the text or the JSON. The files get both forms. */
 int trial_print(struct trial *b, bool detail, struct err *e)
 {
     int rc = compose_text(b, e);
