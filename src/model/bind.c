@@ -1,17 +1,16 @@
 /* bind.c - conversion of a checkpoint's tensors to an architecture's weights.
  *
  * All names and shapes in the file are checked. The architecture's table (format/tensors.def) gives
- * the shape of each tensor. A tensor that is neither bound nor listed in left_out.def is rejected.
- * Without this rule, a model without one of its tensors would give wrong results and no error.
- * Blocks reserve scratch with functions of this file. Every tensor is looked up by name once, in
- * linear time.
+ * the shape of each tensor. A tensor that is neither bound nor listed in left_out.def is rejected,
+ * because a model that ignores a tensor may give wrong results without an error. Blocks reserve
+ * scratch with functions of bind.c. Every tensor is looked up once by its name.
  *
  *   table     {"blk.%d.attn_q", [D_Q, D]}      format/tensors.def
  *   file      blk.3.attn_q.weight [4096, 4096]
  *   result    struct linear: tensor [n_out, k] and bias f32 [n_out]
  *
- * Errors are collected in b->rc: after the first one every function has no effect and returns a
- * harmless value. Callers check it once at the end. */
+ * b->rc keeps the first error. After an error every function has no effect and returns a harmless
+ * value. Callers check b->rc once at the end. */
 #include "model_impl.h"
 
 #include "base/text.h"
@@ -22,7 +21,7 @@
 
 /* ---- tensors ---- */
 
-/* Find a tensor and set its mark `bound`, also if the caller then rejects the tensor. */
+/* Return a tensor by its name, and mark it as bound, even if the caller then rejects the tensor. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name)
 {
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
@@ -43,7 +42,7 @@ static const char *part_of(const struct binder *b, const char *stem)
 void bind_name(const struct binder *b, char out[160], const char *stem, int il, const char *suffix)
 {
     char layer[96];
-    /* check: stem is our literal, with at most one %d */
+    /* check: stem is a literal of quoth with at most one %d */
     snprintf(layer, sizeof layer, stem, il - b->layer0);
     snprintf(out, 160, "%s%s.%s", part_of(b, stem), layer, suffix);
 }
@@ -77,15 +76,14 @@ static const struct tensor_info *need(struct binder *b, const char *name, int64_
     return b->rc == 0 ? t : NULL;
 }
 
-/* Return the tensor with its data borrowed from the file, until it is packed. */
+/* Return the tensor. Until packing, its data is borrowed from the file. */
 static struct tensor tensor_of(const struct tensor_info *t)
 {
     return (struct tensor){
         .type = t->type, .n_out = t->dim[1], .k = t->dim[0], .data = t->data, .name = t->name};
 }
 
-/* Add a tensor to the list that the backend packs after binding. The address t must remain
- * valid. */
+/* Add a tensor to the list of tensors that the backend packs. The address t must remain valid. */
 static void add_tensor(struct binder *b, struct tensor *t)
 {
     t->number = (int)b->m->tensor.n;
@@ -94,7 +92,7 @@ static void add_tensor(struct binder *b, struct tensor *t)
 
 /* ---- the architecture's table ---- */
 
-/* Return a size of the table for layer il, or for a tensor outside of layers if il is -1. */
+/* Return the value of a size in tensors.def for layer il; il -1: for a tensor outside of layers. */
 static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
 {
     const struct config *c = &b->m->config;
@@ -134,14 +132,14 @@ static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
         return 2 * (int64_t)l->d_expert;
     case SIZE_N_HEAD:
         return l->n_head;
-    default: /* a size of some architectures */
+    default: /* a size that only some architectures have */
         CHECK(b->m->arch->size, "size %d of %s", (int)size, b->m->arch->name);
         return b->m->arch->size(c, size);
     }
     return 0;
 }
 
-/* Skip rows of biases. */
+/* Return the row of a name, without rows of biases. */
 const struct tensor_row *bind_row(const struct binder *b, const char *stem)
 {
     const char *part = part_of(b, stem);
@@ -153,8 +151,8 @@ const struct tensor_row *bind_row(const struct binder *b, const char *stem)
     return NULL;
 }
 
-/* Return the row of a matrix or norm. As bind_row, but an absent row is ERR_UNSUPPORTED. Such a row
- * is a fault of the table, not of the file. */
+/* Return the row of a matrix or norm in tensors.def. ERR_UNSUPPORTED if the row is absent, because
+ * the table, not the file, is then wrong. */
 static const struct tensor_row *row_of(struct binder *b, const char *stem)
 {
     const struct tensor_row *row = bind_row(b, stem);
@@ -164,7 +162,8 @@ static const struct tensor_row *row_of(struct binder *b, const char *stem)
     return row;
 }
 
-/* Return true for the fused form. The tensors of the file decide if the table has both forms. */
+/* Return true for the fused form. If the table has both forms, the tensors of the file determine
+ * the form. */
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il)
 {
     char whole_name[160], part_name[160];
@@ -178,8 +177,8 @@ bool bind_is_fused(const struct binder *b, const char *fused, const char *part, 
 
 /* ---- weights ---- */
 
-/* Return a vector as f32 in the model's arena, so that no file map is needed after packing. `add`
- * is added to each value. */
+/* Return a copy of a vector as f32 in the model's arena, because the file map is not available
+ * after packing. Add `add` to each value. */
 static const float *vector(struct binder *b, const char *name, int64_t n, float add)
 {
     const struct tensor_info *t = need(b, name, 1, n);
@@ -239,13 +238,14 @@ const float *bind_extra(struct binder *b, const char *name, int64_t n)
     return checkpoint_tensor(b->checkpoint, name) ? vector(b, name, n, 0) : NULL;
 }
 
-/* Return true if the file has the matrices of layers transposed. */
+/* Return true if the file contains transposed matrices of layers. */
 static bool is_turned(const struct binder *b, int il)
 {
     return il >= 0 && config_is_hf(b) && arch_hf_columns(b->m->arch->name);
 }
 
-/* Describe a transposed matrix. Blocks of values cannot be transposed. */
+/* Set p to the values of a transposed matrix. A matrix with blocks of values is rejected, because
+ * blocks cannot be transposed. */
 static void place_columns(struct binder *b, struct published *p, const struct tensor_info *t)
 {
     const int64_t size = qtype_info[t->type].n_byte;
@@ -257,8 +257,8 @@ static void place_columns(struct binder *b, struct published *p, const struct te
     p->placed = (struct placed){.run = t->dim[0], .row_step = size, .step = t->dim[0] * size};
 }
 
-/* Bind the matrix stem.EXPERTweight, or the tensors that publish it. Set p to its stored form and w
- * to its values. */
+/* Bind the matrix stem.EXPERTweight, or the tensors of its published form. Set p to its stored form
+ * and w to its values. */
 static void matrix(struct binder *b, struct tensor *w, struct published *p, const char *stem,
                    int il, const char *expert, int64_t n_out, int64_t k)
 {
@@ -279,7 +279,7 @@ static void matrix(struct binder *b, struct tensor *w, struct published *p, cons
         .type = type, .n_out = n_out, .k = k, .data = published_data(p), .name = t->name};
 }
 
-/* Bind a bias that has only zeros, as some libraries write for layers without a bias. */
+/* Bind a bias that has only zeros. Some libraries write zeros for layers without a bias. */
 static void bind_zero_bias(struct binder *b, const char *name, int64_t n)
 {
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
@@ -291,8 +291,8 @@ static void bind_zero_bias(struct binder *b, const char *name, int64_t n)
         }
 }
 
-/* Change p, whose values are w, to some of its rows. A matrix with scales is not divided.
- * Contiguous rows of a number format are a pointer into the whole. */
+/* Change p, whose values are w, to some of its rows. A matrix with scales cannot be divided.
+ * Contiguous rows of a number format are a pointer into the whole matrix. */
 static void take_part(struct binder *b, struct tensor *w, struct published *p,
                       const struct row_part *part)
 {
@@ -315,7 +315,7 @@ static void take_part(struct binder *b, struct tensor *w, struct published *p,
     w->data = p->rows;
 }
 
-/* Return the bias of a part of a matrix: a section of the whole, or a copy of its groups. */
+/* Return the bias of a part of a matrix: a section of the whole bias, or a copy of its groups. */
 static const float *part_bias(struct binder *b, const float *whole, const struct row_part *part)
 {
     if (!whole || part->run == 0) return whole ? whole + part->first : NULL;
@@ -333,8 +333,8 @@ void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, e
 }
 
 /* Sort the inputs of a matrix by their groups (GPTQ's desc_act), so that its rows have blocks.
- * Layers of one input usually have the same groups, and then share one order. A matrix whose groups
- * differ in size keeps its inputs. */
+ * Matrices with one input usually have equal groups, and then share one order. If the groups differ
+ * in size, the order of the inputs is unchanged. */
 static void bind_order(struct binder *b, struct linear *l, struct published *p)
 {
     const int64_t k = l->w.k;
@@ -353,8 +353,8 @@ static void bind_order(struct binder *b, struct linear *l, struct published *p)
         b->rc = err_memory(b->e, "the list of vectors", sizeof(struct vector));
 }
 
-/* Bind rows of a matrix. A stored form that is not plain rows is kept in the arena, because packing
- * reads it later. The bias belongs to the whole matrix. */
+/* Bind rows of a matrix. The stored form is kept in the arena unless it is plain rows, because
+ * packing reads it later. The bias belongs to the whole matrix. */
 static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, int il,
                          int64_t n_out, int64_t k, enum bias bias, const struct row_part *part)
 {
@@ -414,8 +414,8 @@ static void stacked(struct binder *b, struct tensor *w, const struct tensor_info
     *w = tensor_of(t);
 }
 
-/* Bind the experts' matrices, stored as one matrix per expert. All have one type; integers of
- * different ranges have the widest. */
+/* Bind the experts' matrices, stored as one matrix per expert. All matrices get one type. Integers
+ * of different ranges get the type with the widest range. */
 static void listed(struct binder *b, struct tensor *w, const char *stem, int il, int64_t n_out,
                    int64_t k, int64_t n_expert)
 {
@@ -470,8 +470,8 @@ static void add_experts(struct binder *b, struct linear *l, const struct expert_
     if (s->k > b->m->k_max) b->m->k_max = s->k;
 }
 
-/* Return true for a tensor of all experts whose matrices [n_out, k] are transposed. Equal sizes are
- * those of matrices that are not, as in transformers. */
+/* Return true for a tensor of all experts whose matrices [n_out, k] are transposed. As in
+ * transformers, matrices with n_out equal to k are not transposed. */
 static bool is_turned_stack(const struct binder *b, const struct tensor_info *t,
                             const struct expert_sizes *s)
 {
@@ -565,7 +565,7 @@ void bind_ones(struct binder *b, struct norm *n, int size, int n_part)
     bind_vector(b, &n->g, size);
 }
 
-/* Bind a norm. norm_add is 1 for Gemma, whose files contain g - 1. */
+/* Bind a norm. norm_add is 1 for Gemma, because its files contain g - 1. */
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
 {
     if (b->m->config.plain_norms) {
@@ -601,7 +601,8 @@ bool bind_has(const struct binder *b, const char *stem, int il)
     return checkpoint_tensor(b->checkpoint, name) != NULL;
 }
 
-/* Decode part p of the weights to g, f32 [n]. A file has one matrix or a vector per part. */
+/* Decode part p of the weights to g, f32 [n]. The file has one matrix with a row per part, or a
+ * vector per part. */
 static void part_weights(struct binder *b, float *g, const char *stem, int il, int p, int n_part,
                          int64_t n)
 {
@@ -655,7 +656,8 @@ void bind_sized_table(struct binder *b, struct tensor *t, const char *stem, int6
     table(b, t, stem, n_out, k, 0);
 }
 
-/* Use the data of the embedding for the head. The backend packs shared data once (layout_place). */
+/* Use the data of the embedding for the head. The backend packs shared data only once
+ * (layout_place). */
 void bind_tied(struct binder *b, struct linear *l, const struct tensor *t)
 {
     *l = (struct linear){.w = *t};
@@ -667,7 +669,7 @@ void bind_tied(struct binder *b, struct linear *l, const struct tensor *t)
 /* ---- scratch ---- */
 
 /* Reserve scratch by name and return its index. Blocks of several layers share one buffer, which
- * has the largest size of all requests. */
+ * has the largest requested size. */
 static int want(struct binder *b, const char *name, int64_t per_row, int64_t per_out, int64_t fixed)
 {
     size_t i = 0;
@@ -700,8 +702,8 @@ int bind_fixed(struct binder *b, const char *name, int64_t n)
 
 /* ---- binding of a model ---- */
 
-/* Return true if no layer uses a tensor of that name. Some old exports contain such tensors (rotary
- * tables). */
+/* Return true for the name of a tensor that no layer uses, such as the rotary tables in old
+ * exports. */
 static bool left_out(const char *name)
 {
     static const char *const end[] = {
@@ -714,7 +716,8 @@ static bool left_out(const char *name)
     return false;
 }
 
-/* Return true if a raw name begins or ends like a tensor that the architecture leaves out. */
+/* Return true if the beginning or the end of a raw name is in the architecture's list of tensors
+ * without effect. */
 static bool arch_left_out(const struct arch *arch, const char *raw)
 {
     for (const char *const *name = arch->left_out; name && *name; name++)
@@ -723,8 +726,8 @@ static bool arch_left_out(const struct arch *arch, const char *raw)
     return false;
 }
 
-/* Return the layer of k or v if the layer uses those of an earlier layer; -1 for other tensors.
- * Published files have them nevertheless. */
+/* Return the layer number of a k or v tensor if its layer uses k and v of an earlier layer; -1 for
+ * all other tensors. Published files contain these unused tensors. */
 static int reusing_layer(const struct binder *b, const char *name)
 {
     static const char *const part[] = {"attn_k.", "attn_v.", "attn_k_norm."};
@@ -746,13 +749,13 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
     if (other)
         snprintf(why, WHY_BYTES, "%s", other);
     else if (left_out(t->name))
-        snprintf(why, WHY_BYTES, "a table of RoPE, which quoth computes");
+        snprintf(why, WHY_BYTES, "table of rope angles; quoth computes these angles itself");
     else if (arch_left_out(b->m->arch, t->name_raw))
         snprintf(why, WHY_BYTES, "%s", own ? own : "a part that the model does not use");
     else if (decoder_drops_divisors(b, t->name))
         snprintf(why, WHY_BYTES, "%s replaces the scaling", checkpoint_rope_given(b->checkpoint));
     else if (form_left_out(b, t->name))
-        snprintf(why, WHY_BYTES, "a scale of the KV cache, which changes no weight");
+        snprintf(why, WHY_BYTES, "scale of the KV cache; the scale does not change weights");
     else if (il >= 0)
         snprintf(why, WHY_BYTES, "layer %d uses the keys and values of layer %d", il,
                  b->m->config.layer[il].kv_layer);
@@ -761,7 +764,7 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
     return true;
 }
 
-/* Reject each tensor that is neither bound nor known to be unused. */
+/* Reject every tensor that is neither bound nor known to be unused. */
 static void check_tensors(struct binder *b)
 {
     char why[WHY_BYTES];
@@ -783,7 +786,7 @@ static void *push_bound(struct binder *b, const char *what, size_t n, size_t n_b
     return p;
 }
 
-/* Bind the layers. Those of an encoder come before those of its decoder. */
+/* Bind the layers. The layers of an encoder come before the layers of its decoder. */
 static void bind_layers(struct binder *b)
 {
     struct model *m = b->m;
@@ -798,7 +801,7 @@ static void bind_layers(struct binder *b)
 }
 
 /* Bind the ends and the layers, then check that every tensor of the file is bound. m->layer is an
- * array of n_layer structs of layer_bytes bytes, which only the architecture knows. */
+ * array of n_layer structs of layer_bytes bytes. Only the architecture defines this struct. */
 void bind_all(struct binder *b)
 {
     struct model *m = b->m;

@@ -2,8 +2,8 @@
  * windows.
  *
  * Every value has a range. An absent value has the default of its architecture's class (arch/).
- * Each key of a mechanism is read for any values of the other keys, so that keys.c finds it
- * marked. */
+ * Each key of a mechanism is read, whatever the values of all other keys are, because keys.c
+ * rejects unread keys. */
 #include "model_impl.h"
 
 #include <limits.h>
@@ -16,8 +16,8 @@ bool config_is_hf(const struct binder *b)
     return checkpoint_kind(b->checkpoint) == CKPT_HF;
 }
 
-/* Return true if the value is this text. Texts of files may contain NULs, so lengths are
- * compared. */
+/* Return true if the value equals the text. Lengths are compared, because texts of files may
+ * contain NULs. */
 static bool text_is(const struct meta *m, const char *text)
 {
     size_t n;
@@ -34,15 +34,15 @@ static bool item_is(const struct meta *m, size_t i, const char *text)
 
 /* ---- rope ---- */
 
-/* Return true if the parameters of rope are those of a config.json. Parameters of the caller have
- * this form, also for a GGUF. */
+/* Return true if the parameters of rope have the form of a config.json. The caller's parameters
+ * have this form, also for a GGUF. */
 static bool rope_is_hf(const struct binder *b)
 {
     return config_is_hf(b) || checkpoint_rope_given(b->checkpoint);
 }
 
-/* Return a scaling parameter that the class of a config.json requires. The default for a GGUF is
- * 1. */
+/* Return a scaling parameter. The classes of a config.json require this parameter. For a GGUF the
+ * default is 1. */
 static double required(struct binder *b, const char *key, double v, bool needed)
 {
     if (needed && isnan(v) && rope_is_hf(b))
@@ -53,7 +53,7 @@ static double required(struct binder *b, const char *key, double v, bool needed)
 static const char part_key[] = "config.rope_parameters.partial_rotary_factor";
 
 static const struct rope_type rope_types[] = {ROPE_TYPES, ROPE_TYPES_END};
-/* Types in GGUF files. */
+/* Types of rope scaling in GGUF files. */
 static const struct rope_type gguf_types[] = {
     {"none", ROPE_NONE, NULL}, {"linear", ROPE_LINEAR, NULL}, {"llama3", ROPE_LLAMA3, NULL},
     {"yarn", ROPE_YARN, NULL}, {"default", ROPE_NONE, NULL},  ROPE_TYPES_END};
@@ -63,14 +63,14 @@ const struct rope_type *config_rope_types(const struct arch *a)
     return a->rope_type ? a->rope_type : rope_types;
 }
 
-/* Return true if t is the first of its list with its scaling. */
+/* Return true if t is the first type of its list with this scaling. */
 static bool is_first_name(const struct rope_type *list, const struct rope_type *t)
 {
     while (list->scaling != t->scaling) list++;
     return list == t;
 }
 
-/* Reject a rope type. The message has a name of each scaling. */
+/* Reject a rope type. The error lists one name of each scaling. */
 static void refuse_type(struct binder *b, const struct rope_type *list, const char *name)
 {
     struct buf text = {0};
@@ -87,7 +87,7 @@ static void refuse_type(struct binder *b, const struct rope_type *list, const ch
     buf_deinit(&text);
 }
 
-/* Reject parameters next to the objects per layer type, in a class that ignores them. */
+/* Reject parameters next to the objects per layer type, if the class ignores these parameters. */
 static void check_mixed(struct binder *b)
 {
     static const char full[] = "config.rope_parameters.full_attention";
@@ -95,8 +95,8 @@ static void check_mixed(struct binder *b)
         config_refuse(b, full, ERR_UNSUPPORTED, "must not come with other parameters beside it");
 }
 
-/* Return the scaling of the rope. A GGUF without the key has linear scaling with the factor 1, as
- * in llama.cpp. */
+/* Return the scaling of the rope. As in llama.cpp, a GGUF without the key has linear scaling with
+ * the factor 1. */
 static enum rope_scaling rope_kind(struct binder *b)
 {
     const bool hf = rope_is_hf(b);
@@ -117,8 +117,8 @@ static double yarn_magnitude(double factor, double mscale)
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
 
-/* Return the magnitude as in transformers. The magnitude is derived from attention_factor if set,
- * otherwise from mscale and mscale_all_dim if both are set. */
+/* Return the magnitude as in transformers. The magnitude is attention_factor if the file has it.
+ * Otherwise it is computed from mscale and mscale_all_dim if the file has both. */
 static double hf_magnitude(struct binder *b, const struct rope_config *r)
 {
     double whole = config_real(b, "config.rope_parameters.attention_factor", NAN),
@@ -158,7 +158,7 @@ static double rope_factor(struct binder *b, const struct rope_config *r)
     return !rope_is_hf(b) && v == 0 ? 1 : v;
 }
 
-/* Return v, or the fallback if v is absent or 0, as in llama.cpp. */
+/* Return v. As in llama.cpp, return the fallback if v is absent or 0. */
 static double or_default(double v, double fallback)
 {
     return isnan(v) || v == 0 ? fallback : v;
@@ -184,8 +184,8 @@ static const float *long_factors(struct binder *b, const struct rope_config *r, 
     return v;
 }
 
-/* Check a parameter that must be in (least, most). Infinity as `most` is no limit, but NaN and
- * infinite values are refused. */
+/* Check that a parameter is in (least, most). NaN and infinite values are rejected, even if `most`
+ * is infinite. */
 static void check_between(struct binder *b, const char *key, double v, double least, double most)
 {
     if (v > least && v < most) return;
@@ -197,7 +197,7 @@ static void check_between(struct binder *b, const char *key, double v, double le
 
 static void check_rope_scaling(struct binder *b, const struct rope_config *r, bool llama3)
 {
-    enum { RATIO_MAX = 1000000 }; /* maximum number of contexts, larger than any useful one */
+    enum { RATIO_MAX = 1000000 }; /* maximum factor of the scaling, larger than any useful factor */
     check_between(b, "rope.scaling.factor", r->factor, 0, RATIO_MAX);
     check_between(b, "rope.scaling.yarn_beta_fast", r->beta_fast, 0, INFINITY);
     check_between(b, "rope.scaling.yarn_beta_slow", r->beta_slow, 0, INFINITY);
@@ -207,8 +207,8 @@ static void check_rope_scaling(struct binder *b, const struct rope_config *r, bo
     check_between(b, "rope.scaling.high_freq_factor", r->high_freq, r->low_freq, INFINITY);
 }
 
-/* Read the parameters of the scaling. All keys are read before the checks, also those of other
- * scalings, so that they count as read. */
+/* Read the parameters of the scaling. The keys of all scalings are read before the checks, so that
+ * every key is marked as read. */
 static void config_rope_scaling(struct binder *b, struct rope_config *r)
 {
     config_meta(b, "config.rope_parameters");
@@ -239,8 +239,8 @@ static void config_long_factors(struct binder *b, struct rope_config *r)
     if (r->scaling != ROPE_LONG) r->short_factor = r->long_factor = NULL;
 }
 
-/* Extend the context by the scaling of the caller, as in vLLM. A file's own scaling is part of its
- * context length, or is meant to be used with --max-model-len. */
+/* As in vLLM, extend the context by the caller's scaling. A scaling in the file is already part of
+ * its context length, or requires --max-model-len. */
 static void extend_context(struct binder *b, const struct rope_config *r)
 {
     const bool extends =
@@ -251,8 +251,8 @@ static void extend_context(struct binder *b, const struct rope_config *r)
         *context = n < INT_MAX ? (int)n : INT_MAX;
 }
 
-/* Return the number of rotated lanes of a head in a GGUF. The error has the keys that give the size
- * of a head, because a wrong value of these keys has the same effect. */
+/* Return the number of rotated lanes of a head in a GGUF. The error also contains the keys of the
+ * head's size, because a wrong value of these keys may be the cause. */
 static int gguf_lanes(struct binder *b, const struct config *c)
 {
     static const char key[] = "rope.dimension_count", own[] = "attention.key_length";
@@ -270,8 +270,8 @@ static int gguf_lanes(struct binder *b, const struct config *c)
     return n;
 }
 
-/* Return the number of rotated lanes of a head. The architecture may have a partial rope, or set
- * the number. Otherwise all lanes are rotated. */
+/* Return the number of rotated lanes of a head. All lanes are rotated, unless the architecture has
+ * a partial rope or sets the number. */
 static int rotated_lanes(struct binder *b, const struct config *c)
 {
     if (b->m->arch->heads) return c->rope[ROPE_MAIN].d_rot;
@@ -293,8 +293,8 @@ static const char *lanes_key(const struct binder *b)
     return b->m->arch->partial_rope ? part_key : "attention.key_length";
 }
 
-/* Read the main rope. The pairing of lanes depends on the file: converters permute the rows of q
- * and k for GGUF. */
+/* Read the main rope. The pairing of lanes depends on the kind of file, because converters permute
+ * the rows of q and k for GGUF. */
 static void config_rope(struct binder *b, struct config *c)
 {
     struct rope_config *r = &c->rope[ROPE_MAIN];
@@ -325,7 +325,7 @@ bool config_given(const struct binder *b, const char *key)
     return false;
 }
 
-/* Reject parameters of rope that the caller gave and that have no effect. */
+/* Reject the caller's parameters of rope if they have no effect. */
 static void check_rope_given(struct binder *b, const struct config *c)
 {
     const char *scaling = checkpoint_rope_given(b->checkpoint);
@@ -420,13 +420,14 @@ void config_single_ints(struct binder *b, const char *key, int64_t lo, int64_t h
     }
 }
 
-/* Return true if sizes may be lists with a value per layer. */
+/* Return true if a size may be a list with a value per layer. */
 static bool has_lists(const struct binder *b)
 {
     return config_is_hf(b) ? b->m->arch->hf_lists : b->m->arch->gguf_lists;
 }
 
-/* Return a size that may differ by layer: that of the first layer. layer_sizes reads all. */
+/* Return the first layer's value of a size that may differ by layer. layer_sizes reads the values
+ * of all layers. */
 static int first_size(struct binder *b, const char *key, int64_t hi, int64_t fallback)
 {
     if (!has_lists(b)) return config_int(b, key, 1, hi, fallback);
@@ -455,8 +456,8 @@ static void check_heads(struct binder *b, const struct config *c)
                           c->layer[i].n_head_kv);
 }
 
-/* Let the layers of an encoder share one layer of KV memory, because no later step reads their K
- * and V. A decoder's first layer lends its own if the heads are alike. */
+/* Assign one layer of KV memory to all layers of an encoder, because no later step reads their K
+ * and V. This memory is that of the decoder's first layer if the heads have equal sizes. */
 static void share_kv(struct config *c)
 {
     for (int i = 0; i < c->n_encoder; i++) {
@@ -466,8 +467,8 @@ static void share_kv(struct config *c)
     }
 }
 
-/* Allocate the layers' configs. All layers begin alike. The architecture's own config function then
- * changes windows, ropes and experts of single layers. */
+/* Allocate the layers' configs. All layers get the common values first. The architecture's own
+ * config function then changes windows, ropes and experts of single layers. */
 static void config_layers(struct binder *b, struct config *c)
 {
     c->layer = arena_push0(&b->m->arena, (size_t)c->n_layer, sizeof *c->layer);
@@ -485,20 +486,21 @@ static void config_layers(struct binder *b, struct config *c)
                                   .rope = b->m->arch->no_rope ? ROPE_OFF : ROPE_MAIN,
                                   .n_later = b->m->arch->encoder || i < c->n_encoder ? INT_MAX : 0,
                                   .attn_scale = 1.0f / sqrtf((float)c->d_head),
-                                  /* layers of an encoder share the memory of one layer,
-                                             * which no later step reads */
+                                  /* layers of an encoder share the memory of one layer, because no
+                                   * later step reads it */
                                   .kv_layer = b->m->arch->encoder ? 0 : i};
     if (has_lists(b)) layer_sizes(b, c);
 }
 
-/* Return the window; 0 if none. "No window" is null in config.json and 0 in a GGUF. */
+/* Return the window; 0 if none. The value without a window is null in config.json and 0 in a
+ * GGUF. */
 int config_window(struct binder *b)
 {
     int n = config_int(b, "attention.sliding_window", config_is_hf(b) ? 1 : 0, INT_MAX, INT_MAX);
     return n == INT_MAX ? 0 : n;
 }
 
-/* Set the windows from the list. Return false if the file has no list. */
+/* Set the windows by the list. Return false if the file has no list. */
 bool config_layer_types(struct binder *b, struct config *c, int window)
 {
     static const char key[] = "config.layer_types";
@@ -546,7 +548,7 @@ void config_share_kv(struct config *c, struct binder *b, const char *key, int n)
     }
 }
 
-/* Return the cap; 0 if none. transformers divides by a cap of 0, so its logits are 0 or NaN. */
+/* Return the cap; 0 if none. A cap of 0 is rejected, because transformers divides by the cap. */
 float config_cap(struct binder *b, const char *key)
 {
     const double cap = config_real(b, key, NAN);
@@ -585,7 +587,7 @@ bool config_curve(const char *name, size_t n, enum curve *curve)
 }
 
 /* Set the curve of the feed-forward blocks. In most architectures llama.cpp ignores the key in a
- * GGUF, so other values there are errors: results would differ from llama.cpp's. */
+ * GGUF. Therefore a GGUF with another value is rejected. */
 static void config_activation(struct binder *b, struct config *c)
 {
     const bool counts = config_is_hf(b) || b->m->arch->gguf_curve;
@@ -614,8 +616,8 @@ static void config_activation(struct binder *b, struct config *c)
                       curved ? curves[own].name : own_curve, name ? name : "?");
 }
 
-/* Set biases and tied heads. GGUF has no keys for them. Biases and tied heads depend on the tensors
- * in the file. */
+/* Set biases and tied heads. A GGUF has no keys for biases and tied heads, so the tensors in the
+ * file determine both. */
 static void config_parts(struct binder *b, struct config *c)
 {
     if (!config_is_hf(b)) {
@@ -635,7 +637,7 @@ static void config_epsilon(struct binder *b, struct config *c)
 {
     const char *own = b->m->arch->layer_norm_eps, *key = "attention.layer_norm_rms_epsilon";
     if (own) key = config_is_hf(b) ? own : "attention.layer_norm_epsilon";
-    /* some GGUF files have both keys */
+    /* some GGUF files have the keys of both kinds of norms */
     if (own) config_meta(b, "attention.layer_norm_rms_epsilon");
     double eps = config_real(b, key, NAN);
     c->rms_eps = (float)eps;
@@ -677,7 +679,7 @@ static void config_results(struct binder *b, struct config *c)
                         checkpoint_path(b->checkpoint), config_value_text(own, text));
 }
 
-/* Read the number of the decoder's layers. The encoder's layers come before them.
+/* Read the number of the decoder's layers. The encoder's layers come before the decoder's layers.
  * The default is decoder_block_default if the class has that field, otherwise the number of the
  * encoder's layers. */
 static void config_decoder(struct binder *b, struct config *c)
@@ -711,8 +713,8 @@ static int64_t generation_id(struct binder *b, const char *field, int64_t own)
 }
 
 /* Read the first tokens of the decoder's text: a start token, and a token that transformers forces
- * after it. As in transformers, a generation_config.json replaces config.json's forced token. The
- * start token is the BOS token if none is given. */
+ * after it. As in transformers, a generation_config.json replaces the forced token of config.json.
+ * The default of the start token is the BOS token. */
 static void config_starts(struct binder *b, struct config *c)
 {
     const struct meta *bos = checkpoint_meta(b->checkpoint, "tokenizer.ggml.bos_token_id");
@@ -730,8 +732,8 @@ static void config_starts(struct binder *b, struct config *c)
     if (forced >= 0 && forced <= INT32_MAX) c->start[c->n_start++] = (int32_t)forced;
 }
 
-/* Read the sizes. n_vocab is optional, because most GGUF files have only the rows of the embedding
- * (bind_vocab). */
+/* Read the sizes. n_vocab is optional, because most GGUF files give it only by the rows of the
+ * embedding (bind_vocab). */
 static void config_sizes(struct binder *b, struct config *c)
 {
     c->n_layer = config_int(b, "block_count", 1, LAYERS_MAX, 0);
@@ -742,7 +744,8 @@ static void config_sizes(struct binder *b, struct config *c)
     c->d_head =
         config_int(b, "attention.key_length", 1, D_HEAD_MAX, b->rc == 0 ? c->d / c->n_head : 1);
     int d_v = config_int(b, "attention.value_length", 1, D_HEAD_MAX, c->d_head);
-    if (!config_has(b, "attention.key_length")) d_v = c->d_head; /* a class without head_dim */
+    /* the class has no field head_dim */
+    if (!config_has(b, "attention.key_length")) d_v = c->d_head;
     c->n_vocab = config_int(b, "vocab_size", 1, INT_MAX, INT_MAX);
     c->context_train = config_int(b, "context_length", 1, INT_MAX, 0);
     config_decoder(b, c);
@@ -757,8 +760,8 @@ static void config_sizes(struct binder *b, struct config *c)
                       "must equal the size of keys, %d, got %d", c->d_head, d_v);
 }
 
-/* Read the config in the order of the dependencies. Layers need sizes and rope, and the
- * architecture's function needs layers. The check of unread keys is last. */
+/* Read the config in the order of the dependencies. Layers require sizes and rope, and the
+ * architecture's function requires layers. The check of unread keys is last. */
 void config_read(struct binder *b)
 {
     struct config *c = &b->m->config;

@@ -1,10 +1,11 @@
-/* convert.c - the bytes of a converted model's tensors, and its life, for to_gguf.c and to_hf.c.
+/* convert.c - open and close a conversion, and make the bytes of its tensors, for to_gguf.c and
+ * to_hf.c.
  *
  *   conversion_open    bind the checkpoint, note its used tensors
  *   conversion_add     a tensor of the view and its source
  *   writer --make-->   bytes of one tensor: order of rows, g - 1 -> g, number format
  *
- * A source is rows of tensors of the checkpoint, one after the other, in an order (enum row_order).
+ * A source has the rows of one or several tensors of the checkpoint, in an order (enum row_order).
  * The rows are decoded to f32 and encoded, or copied if they do not change. */
 #include "convert_impl.h"
 
@@ -16,7 +17,7 @@
 
 /* ---- rows ---- */
 
-/* Return the row of a part of the source that becomes row r of n_row.
+/* Return the row of the source that becomes row r, of n_row rows of a part.
  *   ORDER_LANES   GGUF pairs lanes (2i, 2i + 1) of a head, the directory (i, i + n / 2)
  *   ORDER_GROUPS  GGUF has the heads of q, then k, then v; the directory has for each KV head its
  *                 heads of q, k and v */
@@ -41,7 +42,7 @@ static int64_t row_from(const struct source *s, int64_t r, int64_t n_row)
     return r;
 }
 
-/* Decode row `row` of a part: k values. A transposed row is a column. */
+/* Decode row `row` of a part, k values. In a transposed part, the row is a column. */
 static void decode_row(float *to, const struct source *s, int part, const struct tensor_info *from,
                        int64_t row, int64_t k)
 {
@@ -61,7 +62,7 @@ static void decode_row(float *to, const struct source *s, int part, const struct
     }
 }
 
-/* Make row `row` of a part. to: bytes of the row in the file. */
+/* Make row `row` of a part. to: receives the bytes of the row. */
 static void make_row(struct model_gguf *g, const struct source *s, int part,
                      const struct tensor_info *t, int64_t k, int64_t row, uint8_t *to)
 {
@@ -88,7 +89,7 @@ static bool grow(struct model_gguf *g, size_t n_byte, size_t n_row)
     return n_byte <= g->n_made && n_row <= g->n_row;
 }
 
-/* Return the bytes of a tensor that has them as a section of the checkpoint; NULL if it has not. */
+/* Return the bytes of a tensor if they are a section of the checkpoint; otherwise NULL. */
 static const uint8_t *section(const struct model_gguf *g, const struct source *s,
                               const struct tensor_info *t)
 {
@@ -98,8 +99,8 @@ static const uint8_t *section(const struct model_gguf *g, const struct source *s
                                  : NULL;
 }
 
-/* Make the bytes of a tensor. A vector with an order is treated as rows of one value, so that the
- * order of a bias is that of its matrix. */
+/* Make the bytes of a tensor. A vector with an order is treated as rows of one value, so that a
+ * bias has the order of its matrix. */
 static const uint8_t *make(void *ctx, int i, int *rc, struct err *e)
 {
     struct model_gguf *g = ctx;
@@ -147,8 +148,8 @@ static void note_key(void *ctx, const struct explained_key *k)
     (void)k;
 }
 
-/* Record the use of a tensor. A copy equals another tensor, which is written. The first tensor
- * without a use is logged. */
+/* Record the use of a tensor. A copy is not written, because it equals a tensor that is written.
+ * The first tensor without a use is logged. */
 static void note_tensor(void *ctx, const struct explained_tensor *t)
 {
     struct model_gguf *g = ctx;

@@ -1,5 +1,5 @@
 /* convert_impl.h - a model whose checkpoint is converted: shared by convert.c, to_gguf.c and
- * to_hf.c. Only the converting thread calls it. */
+ * to_hf.c. Only the converting thread calls its functions. */
 #ifndef QUOTH_CONVERT_IMPL_H
 #define QUOTH_CONVERT_IMPL_H
 
@@ -9,38 +9,39 @@
  * the matrix transposed. */
 enum row_order { ORDER_SAME, ORDER_LANES, ORDER_GROUPS, ORDER_TURNED };
 
-/* The source of a tensor of the view: parts with equally many rows, one after the other. */
+/* The source of a tensor of the view: consecutive parts with equal numbers of rows. */
 struct source {
-    int *tensor; /* owned; positions in the checkpoint [n_part] */
+    int *tensor; /* positions of the parts in the checkpoint, owned [n_part] */
     int n_part;
     int64_t first; /* first row of each part */
     enum row_order order;
-    int n_head;         /* number of heads (LANES) or of KV heads (GROUPS) */
-    int64_t d_head;     /* GROUPS: rows of a head */
-    bool back;          /* true: GGUF's order becomes that of a directory */
-    float add;          /* addend of each value */
-    const float *value; /* values that are no tensor of the checkpoint, in the model's arena */
+    int n_head;     /* number of heads (LANES) or of KV heads (GROUPS) */
+    int64_t d_head; /* GROUPS: rows of a head */
+    bool back;      /* true: GGUF's order becomes that of a directory */
+    float add;      /* number that is added to each value */
+    /* values that are not from a tensor of the checkpoint, in the model's arena */
+    const float *value;
     const struct published *form; /* published forms of the parts, borrowed [n_part]; NULL: plain */
 };
 
 struct model_gguf {
     const struct checkpoint *c; /* borrowed */
-    struct model *m;            /* owned; the checkpoint, bound */
+    struct model *m;            /* model that is bound to the checkpoint, owned */
     struct checkpoint *view;    /* owned */
     const volatile int *stop;   /* borrowed; NULL: none */
     VEC(struct source) source;  /* sources by position in the view */
-    uint8_t *made;              /* owned [n_made]; bytes of the last tensor that `make` made */
+    uint8_t *made;              /* bytes of the last tensor that `make` made, owned [n_made] */
     size_t n_made;
-    float *row; /* owned; values of one row, twice */
+    float *row; /* two buffers for the values of one row, owned */
     size_t n_row;
-    bool *used;       /* owned [n_tensor]: true for tensors that binding used */
+    bool *used;       /* true for each tensor that binding used, owned [n_tensor] */
     int n_left_out;   /* number of tensors without a use */
     const char *type; /* number format or mixture, borrowed; NULL: the files' formats */
 };
 
 struct hf_class;
 
-/* Bind the checkpoint, note its used tensors, and create the view. The caller closes *out, also
+/* Bind the checkpoint, record its used tensors, and create the view. The caller closes *out, also
  * after an error. Errors: those of model_open. */
 int conversion_open(struct model_gguf **out, const struct checkpoint *c,
                     const struct model_gguf_options *o, struct err *e);
@@ -50,10 +51,10 @@ int conversion_source(struct source *s, int i, struct err *e);
  * error. Errors: those of checkpoint_build_tensor. */
 int conversion_add(struct model_gguf *g, const char *name, enum qtype type, int n_dim,
                    const int64_t *dim, const struct source *source, struct err *e);
-/* Return the largest window of the layers; 0 if none has one. */
+/* Return the largest window of the layers; 0 if no layer has a window. */
 int conversion_window(const struct config *c);
-/* Set the order of the rows of a tensor, whose name is GGUF's, in the architecture `a` of a
- * directory. */
+/* Set the order of the rows of a tensor in the architecture `a` of a directory. `name` is the
+ * tensor's name in a GGUF. */
 void conversion_order(struct source *s, const struct model *m, const struct arch *a,
                       const char *name);
 
@@ -66,7 +67,7 @@ struct config_writer {
     struct buf *b;            /* borrowed */
     const struct model *m;    /* bound GGUF, borrowed */
     const struct arch *class; /* architecture of the directory, static */
-    const struct config *c;   /* m's */
+    const struct config *c;   /* config of m, borrowed */
 };
 /* Append a member of config.json. */
 void hf_put_name(struct config_writer *w, const char *name);
@@ -78,9 +79,9 @@ void hf_put_real(struct config_writer *w, const char *name, double x);
 void hf_put_bool(struct config_writer *w, const char *name, bool x);
 /* Append a member with a text. */
 void hf_put_text(struct config_writer *w, const char *name, const char *text);
-/* Append a limit of values; null if it is 0. */
+/* Append a limit of values; null if the limit is 0. */
 void hf_put_limit(struct config_writer *w, const char *name, double limit);
-/* Append an integer of the GGUF; nothing if it has none. */
+/* Append an integer of the GGUF; nothing if the GGUF lacks the key. */
 void hf_put_own_int(struct config_writer *w, const char *name, const char *key);
 /* Append the number of rows of a tensor; `other` if the file lacks it. */
 void hf_put_rows(struct config_writer *w, const char *name, const char *tensor, int64_t other);
@@ -92,15 +93,15 @@ bool hf_has(const struct config_writer *w, const char *tensor);
 /* The keys of a GGUF that is written from a bound directory. */
 struct key_writer {
     struct checkpoint *view; /* borrowed */
-    const char *arch;        /* static; GGUF's name */
-    const struct arch *gguf; /* architecture that reads the file, static */
-    const struct model *m;   /* the directory, bound; borrowed */
-    struct model *arena;     /* borrowed: m, whose arena has the lists */
+    const char *arch;        /* name of the architecture in the GGUF, static */
+    const struct arch *gguf; /* architecture that reads the GGUF, static */
+    const struct model *m;   /* model that is bound to the directory, borrowed */
+    struct model *arena;     /* m, borrowed; its arena has the lists */
     struct err *e;           /* borrowed */
     int rc;                  /* first error */
 };
 
-/* Add a list of floats to the GGUF, which has its own copy [n]. key: the whole name. */
+/* Add a copy of a list of n floats to the GGUF. key: the whole name of the key. */
 void gguf_put_floats(struct key_writer *w, const char *key, const float *v, size_t n);
 
 /* A member of config.json, by the key that the class reads. Texts are static. */
@@ -109,14 +110,14 @@ struct hf_field {
     void (*put)(struct config_writer *w, const char *name);
 };
 
-/* What the conversion of an architecture has in addition to the tables and the common parts. NULL
- * for any member: nothing. Lists end with NULL or a zeroed row. All pointers are static. */
+/* Parts of the conversion that only one architecture has, in addition to the tables and the common
+ * parts. Any member may be NULL. Lists end with NULL or a zeroed row. All pointers are static. */
 struct arch_convert {
-    const struct hf_field *field; /* members of config.json; they precede the common ones */
+    const struct hf_field *field; /* members of config.json; they precede the common members */
     const char *const *f32;       /* ends of the names of tensors that are F32 in a GGUF */
-    /* ends of tensors' names in tensors.def (raw) and in a GGUF (name) that differ */
+    /* pairs of different ends of tensor names: in tensors.def (raw), in a GGUF (name) */
     const struct name_pair *name;
-    const char *key_tensors; /* part of the names of tensors that are keys in a GGUF */
+    const char *key_tensors; /* text in the names of all tensors that are keys in a GGUF */
     /* function that adds keys to a GGUF; w keeps the first error */
     void (*put_keys)(struct key_writer *w);
     /* function that adds tensors to a directory. ERR_MEMORY, and errors of conversion_add. */
@@ -125,10 +126,12 @@ struct arch_convert {
 /* Add an F32 tensor of one value, with n_dim dimensions. ERR_MEMORY, and the errors of
  * conversion_add. */
 int conversion_add_value(struct model_gguf *g, const char *name, int n_dim, float x, struct err *e);
-/* Write the name of a tensor in a GGUF for its name in tensors.def; `back`: the inverse. */
+/* Write the GGUF name for the name of a tensor in tensors.def. back: write the name in tensors.def
+ * for a GGUF name. */
 void conversion_rename(char out[NAME_BYTES], const struct arch *a, const char *name, bool back);
-/* Write the Hugging Face name of a tensor, or of a part of it (-1: whole). Names of a model without
- * a head lack the prefix of the base. Return false if there is none. */
+/* Write the Hugging Face name of part `part` of a tensor; -1: of the whole tensor. Names of a model
+ * without a head lack the prefix of the base. Return false if the tensor has no Hugging Face
+ * name. */
 bool conversion_raw_name(char *out, size_t n_out, const struct model_gguf *g,
                          const struct hf_class *class, const char *name, int part);
 

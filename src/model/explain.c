@@ -1,9 +1,10 @@
-/* explain.c - the use of each key and each tensor of a file by loading (inspect --explain).
+/* explain.c - report how loading uses each key and each tensor of a file (inspect --explain).
  *
  *   keys      config_judge (keys.c), the same function that loading uses
  *   tensors   the marks of binding, the list of matrices, bind_left_out (bind.c)
  *
- * After a failure of the config there are no sizes, so no tensor is bound and none is reported. */
+ * After a failure of the config the sizes are unknown, so tensors are neither bound nor
+ * reported. */
 #include "model_impl.h"
 
 #include <stdio.h>
@@ -40,16 +41,16 @@ static void explain_keys(const struct binder *b, const struct explain *x)
 
 /* ---- tensors ---- */
 
-/* Return the length of a name without its last part: that of "blk.0.attn_q" of
- * "blk.0.attn_q.weight". */
+/* Return the length of a name without its last part. For "blk.0.attn_q.weight" it is the length of
+ * "blk.0.attn_q". */
 static size_t body_length(const char *name)
 {
     const char *dot = strrchr(name, '.');
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* Return the length of a name without its last part, and without the number of an expert before it:
- * that of "blk.0.ffn_up_exps" of "blk.0.ffn_up_exps.3.weight". */
+/* Return the length of a name without its last part and without the number of an expert. For
+ * "blk.0.ffn_up_exps.3.weight" it is the length of "blk.0.ffn_up_exps". */
 static size_t stem_length(const char *name)
 {
     const size_t n = body_length(name);
@@ -64,7 +65,7 @@ static bool is_of_expert(const char *name)
     return stem_length(name) < body_length(name);
 }
 
-/* Return true if two matrices of the list have the same values, as a tied head. */
+/* Return true if two matrices of the list share their values, as a tied head does. */
 static bool is_again(const struct model *m, size_t i)
 {
     for (size_t k = 0; k < i; k++)
@@ -87,8 +88,8 @@ static void add_use(struct explained_tensor *x, const struct model *m, size_t i)
                      (t->n_expert && !one ? t->n_expert : 1);
 }
 
-/* Return the use that a matrix makes of a tensor. Experts of a file with a matrix per expert have
- * the name of the first one. -1: none. */
+/* Return the form in which a matrix uses a tensor; -1 if the matrix does not use the tensor. If the
+ * file has a matrix per expert, all experts have the name of the first expert's matrix. */
 static int relation(const struct tensor *w, const struct tensor_info *t)
 {
     const char *a = w->name, *b = t->name;
@@ -100,8 +101,8 @@ static int relation(const struct tensor *w, const struct tensor_info *t)
     return w->from && w->from->form == FORM_CODES && strcmp(end, ".bias") != 0 ? TENSOR_PART : -1;
 }
 
-/* Set the form of a bound tensor: a matrix, a part of one, or a vector. Set `stem` to the name of
- * its matrix, or "". as_values is true for values that are no matrix of a linear layer. */
+/* Set the form of a bound tensor: a matrix, a part of a matrix, or a vector. Set `stem` to the name
+ * of its matrix, or "". as_values: the values are not a matrix of a linear layer. */
 static void place(struct explained_tensor *x, const struct model *m, const struct tensor_info *t,
                   bool as_values, char stem[160])
 {
@@ -134,7 +135,7 @@ static void explain_tensors(const struct binder *b, const struct explain *x)
         else if (bind_left_out(b, t, why))
             u.fate = FATE_IDLE, u.why = why;
         else if (b->all_bound)
-            u.fate = FATE_REFUSED, u.why = "no part of the architecture has such a tensor";
+            u.fate = FATE_REFUSED, u.why = "the architecture has no such tensor";
         else
             u.fate = FATE_UNKNOWN, u.why = "loading ended before it";
         x->tensor(x->ctx, &u);

@@ -1,16 +1,17 @@
-/* forward.c - one batch through the model: straight-line code with the backend's ops, no graph.
+/* forward.c - compute one batch with the model, by calls of the backend's ops, without a graph.
  *
  *   copies -> embed -> layers -> result rows: norm, head -> results
  *
- * In a model of encoder and decoder, the rows of sources pass the encoder first (block/cross.c).
+ * In a model of encoder and decoder, the encoder first computes the rows of sources
+ * (block/cross.c).
  *
  * The architecture defines embedding, layers and results (arch/). */
 #include "model_impl.h"
 
 #include "base/check.h"
 
-/* Return a host copy of the n floats at x in scratch. No other function copies scratch to the
- * host. */
+/* Return a copy on the host of the n floats at x in scratch. No other function copies scratch to
+ * the host. */
 static float *fetch(struct model *m, const float *x, int64_t n)
 {
     const int64_t at = x - m->memory;
@@ -54,7 +55,7 @@ static void copy_page(struct model *m, const struct batch_copy *c)
     case COPY_IN:
         kv_store_in(&m->kv, c->src, c->dst);
         break;
-    default: /* no model has recurrent state */
+    default: /* 0 bytes, because no model has a recurrent state */
         CHECK(false, "a copy of kind %d from %d to %d", c->kind, c->src, c->dst);
     }
 }
@@ -71,7 +72,7 @@ static int32_t highest(const int32_t *x, int n)
     return max;
 }
 
-/* Replace the tokens of other parts by the padding token, as the class of several parts does. */
+/* Replace the tokens of other parts by the padding token, like the class of several parts. */
 static void put_padding(struct model *m, struct batch *b)
 {
     const struct config *c = &m->config;
@@ -95,7 +96,7 @@ void fwd_layers(struct fwd *f, int from, int to)
     f->il = -1;
 }
 
-/* Compute the rows of f, which follow their sources if there are any. */
+/* Compute the rows of f. If the rows attend to sources, the sources are already computed. */
 static struct model_out decode(struct fwd *f)
 {
     struct model *m = f->m;
@@ -106,7 +107,7 @@ static struct model_out decode(struct fwd *f)
     return (arch->output ? arch->output : decoder_output)(f, m->ends);
 }
 
-/* Compute the rows of sources, then the others. Sequences of both are different ones, because a
+/* Compute the rows of sources, then all other rows. No sequence has rows of both kinds, because a
  * decoder's first row is in the step after its source. */
 static struct model_out encode_and_decode(struct fwd *f)
 {
@@ -138,7 +139,8 @@ struct model_out model_forward(struct model *m, const struct batch *batch)
     copy_pages(m, b);
     if (b->n_row == 0) return (struct model_out){0};
     if (m->config.n_padded > 0) put_padding(m, &own);
-    if (m->trace) m->backend->plain = ~0u; /* fused ops would skip traced intermediates */
+    /* fused ops would skip intermediates that the trace needs */
+    if (m->trace) m->backend->plain = ~0u;
     struct fwd f = {.m = m, .batch = b, .n_row = b->n_row, .il = -1};
     f.on_device = m->backend->op->begin(m->backend, b);
     f.x = fwd_at(&f, m->at_x), f.h = fwd_at(&f, m->at_h), f.y = fwd_at(&f, m->at_y);
@@ -146,7 +148,7 @@ struct model_out model_forward(struct model *m, const struct batch *batch)
     rope_reach(m, m->limits.n_short > 0 ? b->angle : b->pos, b->n_row);
     kv_store_reach(&m->kv, highest(b->slot, b->n_row) / m->kv.page_rows);
     struct model_out out = m->config.n_encoder > 0 ? encode_and_decode(&f) : decode(&f);
-    if (out.logits) { /* NULL: a step of sources only */
+    if (out.logits) { /* NULL if the step has only rows of sources */
         out.logits = fetch(m, out.logits, (int64_t)out.n_logits * m->config.n_vocab);
         out.hidden = fetch(m, out.hidden, (int64_t)out.n_hidden * m->config.d_embd);
     }

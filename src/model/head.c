@@ -3,8 +3,8 @@
  *
  *   pooled row [d] --linear, activation, norm--> ... --linear--> result [n_out]
  *
- * Without layers the result is the pooled row. The layers are ops of the backend, so their bits
- * depend on the row only. */
+ * Without layers the result is the pooled row. The layers are ops of the backend, so the bits of a
+ * result depend only on its row. */
 #include "model_impl.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 /* ---- binding ---- */
 
-/* Return a layer at the end of the head; NULL after a failure. */
+/* Append a layer to the head, and return it; NULL after a failure. */
 static struct head_layer *add_layer(struct binder *b, enum head h, int64_t n_out)
 {
     struct head_layers *to = &b->m->head[h];
@@ -56,7 +56,8 @@ static const struct meta *dense_meta(const struct binder *b, int i, const char *
     return checkpoint_meta(b->checkpoint, key);
 }
 
-/* Bind the layers of an embedding in a GGUF, dense_2 and dense_3. They have no activation. */
+/* Bind the layers of an embedding in a GGUF, dense_2 and dense_3. These layers have no
+ * activation. */
 static void bind_dense_tensors(struct binder *b)
 {
     enum { OUT_MAX = 1 << 20 };
@@ -104,8 +105,8 @@ void bind_embedding(struct binder *b)
     }
 }
 
-/* Return the number of labels by the rows of the last matrix. The list of labels, if there is one,
- * must have as many. */
+/* Return the number of labels, which is the number of rows of the last matrix. A list of labels
+ * must have the same length. */
 static int label_count(struct binder *b)
 {
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, "cls.output.weight");
@@ -120,7 +121,7 @@ static int label_count(struct binder *b)
     return n;
 }
 
-/* Mark a matrix without effect as bound. */
+/* Mark a matrix that has no effect as bound. */
 static void leave_out(struct binder *b, const char *stem)
 {
     char name[160];
@@ -170,7 +171,8 @@ static float *token_rows(struct binder *b, const struct tensor_info *t, const in
     return row;
 }
 
-/* Return a name with the ids: kept packed weights depend on it. NULL after a failure. */
+/* Return a name that contains the ids, because the name identifies stored packed weights. NULL
+ * after a failure. */
 static const char *token_rows_name(struct binder *b, const struct model_options *o)
 {
     char name[32 + CLASS_TOKENS_MAX * 12];
@@ -182,7 +184,7 @@ static const char *token_rows_name(struct binder *b, const struct model_options 
     return own;
 }
 
-/* Copy the head's rows of the tokens to a matrix of its own, f32. */
+/* Copy the rows of the tokens from the head to a new f32 matrix. */
 void bind_class_tokens(struct binder *b)
 {
     const struct model_options *o = b->options;
@@ -228,7 +230,7 @@ static void run_layer(struct backend *b, const struct head_layer *l, float *y, c
     b->op->layer_norm(b, y, y, &norm, 1);
 }
 
-/* Write the pooled row to the scratch of forward.c, which is free between two steps. */
+/* Write the pooled row to the scratch of forward.c, which is unused between two steps. */
 void model_head(struct model *m, enum head h, const float *x, float *y)
 {
     struct backend *b = m->backend;

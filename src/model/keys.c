@@ -1,11 +1,11 @@
 /* keys.c - accepted metadata keys of a model file, and the check that no key is ignored.
  *
  * An architecture declares its keys in a table (hf_key and gguf_key of struct arch). keys.def
- * declares the common keys of all architectures. Reading a key marks the key. Only declared keys
- * can be read. After reading, config_check_keys visits every key of the file. Each key must be
- * marked as read, be known to be idle, or have its only accepted value. The error for any other key
- * contains its name. So an unknown value never changes an answer without an error. A value that the
- * caller gave (--hf-overrides) is not accepted without an effect. */
+ * declares the common keys of all architectures. Reading a key marks the key as read. Only declared
+ * keys can be read. After reading, config_check_keys checks every key of the file. Each key must be
+ * marked as read, be declared as idle, or have its only accepted value. The error for any other key
+ * contains its name. So a value that quoth does not support is an error, not a wrong answer. A
+ * value of the caller (--hf-overrides) is rejected if it has no effect. */
 #include "model_impl.h"
 
 #include "base/log.h"
@@ -44,8 +44,8 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Return the row of a field in an inner or outer configuration; NULL if the field is not idle in
- * every class. These configurations are of the same base class. */
+/* Return the row of a field in an inner or outer configuration; NULL unless the field is idle in
+ * every class. Inner and outer configurations have one common base class. */
 static const struct config_key *inner_row(const char *key)
 {
     static const char *const object[] = {
@@ -63,15 +63,15 @@ static const struct config_key *inner_row(const char *key)
     return NULL;
 }
 
-/* Return true for a parameter of the scaling of rope. */
+/* Return true if the key is a parameter of the rope scaling. */
 static bool is_scaling(const char *key)
 {
     return begins(key, "config.rope_parameters") ||
            (begins(key, "rope.scaling.") && strcmp(key, "rope.scaling.finetuned") != 0);
 }
 
-/* Return true if a key has its meaning in a config.json. The parameters of rope of the caller have
- * that meaning for files of every kind. */
+/* Return true if a key has the meaning that it has in a config.json. The caller's parameters of
+ * rope have this meaning for files of every kind. */
 static bool is_hf_key(const struct binder *b, const char *key)
 {
     return checkpoint_kind(b->checkpoint) == CKPT_HF ||
@@ -92,7 +92,8 @@ static const struct config_key *row_of(const struct binder *b, const char *key)
 
 /* ---- names ---- */
 
-/* Write the checkpoint's key: "config.FIELD" as it is, others as "ARCH.key". */
+/* Write the full key of the checkpoint. "config.FIELD" is unchanged; all other keys become
+ * "ARCH.key". */
 static void full_key(const struct binder *b, const char *key, char out[160])
 {
     if (begins(key, "config."))
@@ -101,7 +102,7 @@ static void full_key(const struct binder *b, const char *key, char out[160])
         snprintf(out, 160, "%s.%s", b->prefix, key);
 }
 
-/* Return the flag that gave a value, or its absence; NULL if a file did. */
+/* Return the flag that gave or removed the value of a key; NULL if a file gave the value. */
 static const char *flag_of(const struct binder *b, const char *key)
 {
     const struct checkpoint *c = b->checkpoint;
@@ -113,8 +114,8 @@ static const char *flag_of(const struct binder *b, const char *key)
     return !m && is_scaling(key) ? checkpoint_rope_given(c) : NULL;
 }
 
-/* Write a key as its source spells it. Examples are "config.json: num_hidden_layers", "metadata
- * llama.block_count" and "--rope-scaling: factor". */
+/* Write a key with the spelling of its source, such as "config.json: num_hidden_layers", "metadata
+ * llama.block_count" or "--rope-scaling: factor". */
 static void file_key(const struct binder *b, const char *key, char out[160])
 {
     static const struct name_pair field[] =
@@ -219,7 +220,7 @@ const struct meta *config_meta(struct binder *b, const char *key)
     return m;
 }
 
-/* Return the default of an absent key; NAN if none. */
+/* Return the declared default of a key; NAN if none. */
 static double absent(const struct binder *b, const char *key, const struct meta *m)
 {
     const struct config_key *row = row_of(b, key);
@@ -231,8 +232,9 @@ double config_default(const struct binder *b, const char *key)
     return absent(b, key, NULL);
 }
 
-/* Reject true as an integer. A null has the fallback, an absent key the declared default or the
- * fallback. ERR_MISSING if both are absent. */
+/* Return the value of an integer key. Reject a boolean. The value of a null is the fallback. The
+ * value of an absent key is the declared default, or the fallback if no default is declared.
+ * ERR_MISSING if there is neither. */
 int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback)
 {
     char text[80];
@@ -253,7 +255,7 @@ int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_
     return 0;
 }
 
-/* Reject infinities and NaN. */
+/* Return the value of a real key. Reject infinite values and NaN. */
 double config_real(struct binder *b, const char *key, double fallback)
 {
     char text[80];
@@ -268,7 +270,7 @@ double config_real(struct binder *b, const char *key, double fallback)
     return 0;
 }
 
-/* Reject numbers: 0 and 1 in a config.json are errors. */
+/* Return the value of a boolean key. Reject numbers, also 0 and 1 in a config.json. */
 bool config_bool(struct binder *b, const char *key, bool fallback)
 {
     char text[80];
@@ -293,8 +295,8 @@ void config_only_text(struct binder *b, const char *key, const char *value)
 
 /* ---- the check ---- */
 
-/* Return true if the value is the accepted one. null always means the accepted value, because most
- * configs write null for unused features. */
+/* Return true if the value is the accepted value. null is always accepted, because most configs
+ * have null for unused features. */
 static bool has_only_value(const struct config_key *row, const struct meta *m)
 {
     if (meta_kind(m) == META_NONE) return true;
@@ -302,7 +304,8 @@ static bool has_only_value(const struct config_key *row, const struct meta *m)
     return meta_real(m, NAN) == row->value;
 }
 
-/* Return the fate of an unread key, ARCH.key or "config.FIELD". Write the reason to `why`. */
+/* Return the fate of a key that was not read, "ARCH.key" or "config.FIELD". Write the reason to
+ * `why`. */
 static enum fate judge_left(const struct binder *b, const char *key, const struct meta *m,
                             char why[WHY_BYTES])
 {
@@ -357,7 +360,7 @@ static enum fate judge_other(const char *key, char why[WHY_BYTES])
             snprintf(why, WHY_BYTES, "%s", group[i].reader);
             return group[i].fate;
         }
-    snprintf(why, WHY_BYTES, "no reader has such a key");
+    snprintf(why, WHY_BYTES, "quoth has no reader for this key");
     return FATE_UNKNOWN;
 }
 
@@ -379,15 +382,15 @@ static void put_use(const struct binder *b, const char *key, char why[WHY_BYTES]
     snprintf(why, WHY_BYTES, "configuration of architecture %s", b->m->arch->name);
 }
 
-/* Return the part of a key after "ARCH."; the whole key if it is not of the architecture. */
+/* Return the part of a key after "ARCH."; the whole key if the key has another prefix. */
 static const char *own_part(const struct binder *b, const char *full)
 {
     const size_t n = strlen(b->prefix);
     return begins(full, b->prefix) && full[n] == '.' ? full + n + 1 : full;
 }
 
-/* Return the fate of key i. After a failure of the config, keys that the architecture reads count
- * as used, because they may be unread. */
+/* Return the fate of key i. After a failure of the config, all keys that the architecture reads
+ * count as used, because some may not be read yet. */
 enum fate config_judge(const struct binder *b, int i, char why[WHY_BYTES])
 {
     const char *full;
@@ -426,7 +429,7 @@ void config_key_name(const struct binder *b, const char *full, char name[160])
             if (strcmp(other[i].name, full) == 0) snprintf(name, 160, "%s", other[i].raw);
 }
 
-/* Log the unknown keys. One line for all keys, so that a log stays readable. */
+/* Log the unknown keys, in one line for all keys, so that the log is short. */
 static void warn_of(const struct binder *b, const char *list, int n)
 {
     bool hf = checkpoint_kind(b->checkpoint) == CKPT_HF;

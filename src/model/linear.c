@@ -1,10 +1,11 @@
-/* linear.c - the only caller of linear ops. The functions of this file receive the batch. So
- * additions per sequence to a linear layer (adapters), and parts computed by other ranks, belong in
- * this file.
+/* linear.c - the only caller of linear ops. The functions of linear.c receive the batch. So
+ * linear.c is the place for additions per sequence to a linear layer (adapters), and for parts that
+ * other ranks compute.
  *
- * The rows of a sequence with an addition become y += b(scale * a(x)), after y is complete. Both
- * matrices a and b are linear ops, so the bits of a row depend only on the row and its adapter.
- * Other rows have the same bits as without adapters, because fused ops equal plain ops. */
+ * The rows of a sequence with an addition become y += b(scale * a(x)), after y is complete. The
+ * products with a and b are linear ops, so the bits of a row depend only on the row and its
+ * adapter. Rows without an addition have the same bits as in a model without adapters, because
+ * fused ops equal plain ops. */
 #include "model_impl.h"
 
 /* ---- additions ---- */
@@ -25,7 +26,7 @@ static bool has_additions(const struct fwd *f, const struct linear *l)
     return false;
 }
 
-/* Add the additions to l, for the rows x of the whole batch, to y. */
+/* Compute the additions to l for the rows x of the whole batch, and add them to y. */
 static void add_additions(struct fwd *f, float *y, const struct linear *l, const float *x)
 {
     struct backend *b = f->m->backend;

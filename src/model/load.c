@@ -1,11 +1,11 @@
-/* load.c - convert a checkpoint to a model. Select the architecture, read its config (config.c),
- * bind its tensors (bind.c), pack the tensors for the device, plan memory (plan.c).
+/* load.c - convert a checkpoint to a model. The steps are: select the architecture, read its config
+ * (config.c), bind its tensors (bind.c), pack the tensors for the device, plan memory (plan.c).
  *
  *   choose_arch --> config_read --> bind_all          bind_model: no memory of the device yet
  *   pack_weights --> plan_open                      model_open
  *   model_params, describe                            facts of struct model_info
  *
- * model_measure and model_verify need only bind_model, so they allocate neither activations nor
+ * model_measure and model_verify call only bind_model, so they allocate neither activations nor
  * KV. */
 #include "model_impl.h"
 
@@ -46,16 +46,16 @@ static bool is_repeated(const struct model *m, size_t i)
     return false;
 }
 
-/* Return true for a matrix that a step reads for each row that decodes. The encoder's matrices, and
- * those that it needs for the decoder, are read once per text. */
+/* Return true for a matrix that a step reads for each row that decodes. The matrices of the
+ * encoder, and the matrices of K and V of a source, are read once per text. */
 static bool is_of_step(const char *name)
 {
     if (strncmp(name, "dec.blk.", 8) != 0) return strncmp(name, "blk.", 4) == 0;
     return !strstr(name, ".cross_attn_k.") && !strstr(name, ".cross_attn_v.");
 }
 
-/* Replace the counts of the files' tensors by those of converted matrices, of which the file has
- * several tensors. */
+/* Replace the counts of the file's tensors by the counts of the converted matrices. The file has
+ * several tensors for each of these matrices. */
 static void converted_params(struct model *m)
 {
     struct model_info *info = &m->info;
@@ -75,7 +75,7 @@ static void converted_params(struct model *m)
     }
 }
 
-/* Set the counts of parameters, bytes and products. A row reads only its experts' part of a
+/* Set the counts of parameters, bytes and products. A row reads only the share of its experts in a
  * mixture, so bytes and products of experts are multiplied by the share. */
 static void model_params(struct model *m)
 {
@@ -99,7 +99,8 @@ static void model_params(struct model *m)
     if (m->config.quant.form || m->quantized) converted_params(m);
 }
 
-/* Return the products of one row with one earlier row, in the attention of all layers. */
+/* Return the number of products between one row and one earlier row, in the attention of all
+ * layers. */
 static int64_t pair_macs(const struct model *m)
 {
     const struct config *c = &m->config;
@@ -118,8 +119,8 @@ const char *model_name(const struct checkpoint *c)
     return name && *name ? name : *file ? file : path;
 }
 
-/* Set the other facts of struct model_info. `permuted` reports GGUF's order of rows of q and k
- * (adapters need it). window_all is 0 if a layer has no window. */
+/* Set the other facts of struct model_info. `permuted` is true for GGUF's order of the rows of q
+ * and k, which adapters need. window_all is 0 if any layer has no window. */
 static void describe(struct model *m)
 {
     const struct config *c = &m->config;
@@ -171,7 +172,7 @@ const struct arch *model_arch_find(const char *name)
     return NULL;
 }
 
-/* models of several parts, by model_type */
+/* model_types of models of several parts */
 static const char *const parts[] = {
 #define PARTS(model_type, text, which, tied, head) model_type,
 #include "format/parts.def"
@@ -185,7 +186,7 @@ static void put_name(char list[LIST_BYTES], const char *name)
     snprintf(list + at, LIST_BYTES - at, "%s%s", at ? ", " : "", name);
 }
 
-/* Return true if config.json describes a text part, but has no known model of several parts. */
+/* Return true if config.json describes a text part, but its model of several parts is unknown. */
 static bool has_unknown_parts(const struct checkpoint *c)
 {
     return !checkpoint_parts(c) && meta_kind(checkpoint_meta(c, "config.text_config")) != META_NONE;
@@ -218,8 +219,8 @@ int model_check_arch(const struct checkpoint *c, struct err *e)
     return choose_arch(&arch, c, e);
 }
 
-/* Run all steps of opening a model before the packing of weights. x: NULL, or the receiver of an
- * explanation. */
+/* Run all steps of opening a model before the packing of weights. x: receiver of an explanation;
+ * NULL: none. */
 static int bind_model(struct model *m, const struct model_options *o, const struct explain *x,
                       struct err *e)
 {
@@ -242,7 +243,8 @@ static int bind_model(struct model *m, const struct model_options *o, const stru
     return b.rc;
 }
 
-/* Return the options for storing weights. Random weights have no key and are not stored. */
+/* Return the options for storing weights. Random weights are not stored, because they have no
+ * key. */
 static struct weights_options weights_options(const struct model *m, const struct model_options *o)
 {
     struct weights_options w = o->weights;
@@ -251,7 +253,8 @@ static struct weights_options weights_options(const struct model *m, const struc
 }
 
 /* Store the weights on the device. The pages of the file are dropped after packing, because later
- * reads use only the panels. A mapped cache was not packed, so the file's pages were not read. */
+ * reads use only the panels. If the cache was mapped, the weights were not packed and the file's
+ * pages were not read. */
 static int pack_weights(struct model *m, const struct model_options *o, struct err *e)
 {
     struct weights_options w = weights_options(m, o);
@@ -263,7 +266,7 @@ static int pack_weights(struct model *m, const struct model_options *o, struct e
     return rc;
 }
 
-/* Make a model without weights. `o` is NULL if the model is not computed. `x` receives an
+/* Create a model without weights. `o` is NULL if the model is not computed. `x` receives an
  * explanation; NULL: none. */
 static int new_model(struct model **out, const struct checkpoint *c, struct backend *b,
                      const struct model_options *o, const struct explain *x, struct err *e)
@@ -282,8 +285,8 @@ int model_bind(struct model **out, const struct checkpoint *c, struct backend *b
     return new_model(out, c, b, &o, x, e);
 }
 
-/* Bind, pack and plan. model_close frees each existing part after a failure. Facts are last,
- * because they need the plan. */
+/* Bind, pack and plan. After a failure, model_close frees the existing parts. The facts are set
+ * last, because they depend on the plan. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e)
 {
@@ -328,7 +331,7 @@ int model_explain(const struct checkpoint *c, struct backend *b, const char *qua
     return rc;
 }
 
-/* Compare the cache with a new packing. The verdicts are in the order of the matrices. ERR_MISSING
+/* Compare the cache with a new packing. The results are in the order of the matrices. ERR_MISSING
  * if there is no cache. */
 int model_verify(const struct checkpoint *c, const struct model_options *o,
                  model_verdict_fn *report, void *ctx, struct err *e)
@@ -349,8 +352,8 @@ int model_verify(const struct checkpoint *c, const struct model_options *o,
     return rc;
 }
 
-/* Write to all pages, because the system assigns memory to a page at its first write. Then no step
- * waits for it. */
+/* Write to all pages, because the system assigns memory to a page at its first write, and a step
+ * would wait for this memory. */
 void model_touch_pages(struct model *m)
 {
     kv_store_reach(&m->kv, m->kv.n_page - 1);

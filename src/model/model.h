@@ -1,8 +1,8 @@
 /* model.h - a loaded model: checkpoint -> weights bound to an architecture -> logits for a batch.
  *
- * A model has no requests. model_forward computes one struct batch. A batch may mix prefill chunks
- * and decodes of any number of sequences. One thread opens and closes a model. The engine thread
- * calls model_forward. */
+ * A model has no requests. model_forward computes one struct batch. A batch may contain prefill
+ * chunks and decodes of any number of sequences. One thread opens and closes a model. The engine's
+ * thread calls model_forward. */
 #ifndef QUOTH_MODEL_H
 #define QUOTH_MODEL_H
 
@@ -18,30 +18,34 @@ struct addition {
     float scale;
 };
 
-/* Additions to matrices of a model, under a name: an adapter. Pointers are borrowed from the owner
- * of struct additions. */
+/* Named additions to matrices of a model: an adapter. Pointers are borrowed from the owner of
+ * struct additions. */
 struct addition_set {
-    const char *name; /* name for clients; NULL: none */
-    const char *path; /* place of its files */
-    /* additions by number of the matrix [n_matrix], NULL for a matrix without; NULL: all without */
+    const char *name; /* name of the adapter for clients; NULL: none */
+    const char *path; /* folder of the adapter's files */
+    /* additions by number of the matrix [n_matrix], NULL for a matrix without an addition; NULL: no
+     * additions */
     const struct addition *const *add;
 };
 
-/* Additions to a model's linear layers. batch.adapter selects the set of a sequence. Set 0 is of
- * sequences without an adapter. The owner fills them in after model_open and before the first
+/* Additions to a model's linear layers. batch.adapter selects the set of a sequence. Set 0 is for
+ * sequences without an adapter. The owner sets the additions after model_open and before the first
  * model_forward. Zeros: no additions. All pointers are borrowed from `owner`. */
 struct additions {
-    const struct addition_set *set; /* [n_set] */
+    const struct addition_set *set; /* sets [n_set] */
     int n_set;
-    int64_t n_byte;         /* bytes that the sets need on the device, known before model_open */
-    float *inner;           /* scratch on the device, f32 [n_row, largest rank] */
-    float *outer;           /* scratch on the device, f32 [n_row, largest n_out] */
-    struct adapters *owner; /* owned memory of the other fields, for adapters_close; NULL if none */
+    /* number of bytes that the sets need on the device, set before model_open */
+    int64_t n_byte;
+    float *inner; /* scratch on the device, f32 [n_row, largest rank] */
+    float *outer; /* scratch on the device, f32 [n_row, largest n_out] */
+    /* owner of the memory of all other fields, for adapters_close; NULL if none */
+    struct adapters *owner;
 };
 
-/* Heads: layers after pooling. EMBED makes an embedding, CLASS the logits of a classifier. */
+/* Heads are layers after pooling. EMBED gives an embedding, CLASS the logits of a classifier. */
 enum head { HEAD_EMBED, HEAD_CLASS, N_HEAD };
-/* Function of a classifier's logits. AUTO: sigmoid of one label, softmax of several. */
+/* Function that is applied to a classifier's logits. AUTO: sigmoid for one label, softmax for
+ * several labels. */
 enum class_act { CLASS_AUTO, CLASS_IDENTITY, CLASS_SIGMOID, CLASS_SOFTMAX };
 
 enum { CLASS_TOKENS_MAX = 16 };
@@ -50,29 +54,32 @@ struct model_options {
     enum kv_type kv_type;
     int page_rows;    /* number of rows of a KV page; 0: 32 */
     int n_page;       /* number of KV pages; 0: derived from kv_bytes */
-    int64_t kv_bytes; /* bytes of all pages; 0: derived from memory_utilization */
-    /* Fraction of the machine's memory for the whole process. Pages get the rest after weights,
+    int64_t kv_bytes; /* number of bytes of all pages; 0: derived from memory_utilization */
+    /* fraction of the machine's memory for the whole process. The pages get the rest after weights,
      * activations and swap space. 0: pages for n_longest sequences of context_max tokens (n_longest
-     * 0: 1). The pages then have at most half of the free memory, and hold at least one
-     * sequence. */
+     * 0: 1), but at most half of the free memory and at least one sequence */
     double memory_utilization;
     int n_longest;
     int64_t swap_bytes; /* host memory for pages of preempted sequences; 0: none */
     /* maximum length of a sequence; 0: the model's context length, reduced to fit memory */
     int context_max;
-    /* borrowed number format or mixture (mixture.def) of the matrices that have F32, F16 or BF16 in
-     * the files; NULL: the files' formats */
+    /* number format or mixture (mixture.def) for matrices that have F32, F16 or BF16 in the files,
+     * borrowed; NULL: the files' formats */
     const char *quantization;
     /* store of packed weights; the model sets the key */
     struct weights_options weights;
-    /* limits of batches; the caller sets n_row, n_seq, n_out and n_adapter, the model all other
-     * fields */
+    /* limits of batches. The caller sets n_row, n_seq, n_out and n_adapter. The model sets all
+     * other fields */
     struct batch_limits batch;
-    const struct additions *additions; /* borrowed as long as the model is open; NULL: none */
-    /* ids of tokens whose rows of the head are a classifier [n_class_token]; 0: none */
+    /* additions of adapters, borrowed as long as the model is open; NULL: none */
+    const struct additions *additions;
+    /* ids of tokens whose rows of the head are used as a classifier [n_class_token]; n_class_token
+     * 0: none */
     int32_t class_token[CLASS_TOKENS_MAX];
     int n_class_token;
-    bool class_difference; /* true: one label, the second token's row minus the first one's */
+    /* true: the classifier has one label, whose row is the second token's row minus the first
+     * token's row */
+    bool class_difference;
 };
 
 /* Read-only facts about a model, for the engine, the CLI and reports. Pointers are borrowed from
@@ -81,47 +88,48 @@ struct model_info {
     const char *arch; /* name of the architecture, such as "llama" */
     const char *name; /* name of the model: general.name, or the file name */
     int n_layer, d_model, d_ff, n_head, n_head_kv, d_head, n_vocab;
-    int d_hidden;             /* values of a hidden state; d_model for most models */
-    int context_train;        /* context length in training          */
-    int context_max;          /* context length in this process      */
-    int window;               /* sliding window of any layer, tokens; 0 if none */
-    int head_out[N_HEAD];     /* values of a head's result; 0: the model lacks the head */
-    int pooling_type;         /* pooling that the model names, GGUF's number; 0: none */
-    int class_pooling;        /* pooling of a classifier, GGUF's number */
+    /* number of values of a hidden state; equal to d_model for most models */
+    int d_hidden;
+    int context_train; /* context length in training */
+    int context_max;   /* context length in this process      */
+    int window;        /* largest sliding window of all layers, in tokens; 0 if none */
+    /* number of values of each head's result; 0: the model lacks the head */
+    int head_out[N_HEAD];
+    int pooling_type;         /* pooling that the model's files give, as GGUF's number; 0: none */
+    int class_pooling;        /* pooling of a classifier, as GGUF's number */
     bool normalize;           /* true: embeddings have the length 1 */
     enum class_act class_act; /* function of a classifier's logits */
     bool encoder;             /* true: a sequence is computed in one step, without logits */
-    /* Of a model of encoder and decoder; zeros for other models. n_encoder is the number of the
-     * encoder's layers. start, borrowed [n_start], are the tokens that follow a source. side_max is
-     * the maximum length of source and of target; 0: no maximum. source_max is the maximum length
-     * of a source in this process */
+    /* values of a model of encoder and decoder; zeros for all other models. n_encoder: number of
+     * the encoder's layers. start: tokens that follow a source, borrowed [n_start]. side_max:
+     * maximum length of a source and of a target; 0: no maximum. source_max: maximum length of a
+     * source in this process */
     int n_encoder, n_start, side_max, source_max;
     const int32_t *start;
-    bool headless;  /* true: a model without logits */
+    bool headless;  /* true: the model has no logits */
     int window_all; /* largest sliding window if every layer has a window; otherwise 0 */
     int64_t n_param;
-    int64_t weight_bytes; /* bytes in the checkpoint             */
-    /* layer_bytes, head_bytes: bytes that a step of one row reads in the matrices of the layers and
-     * of the head. layer_macs, head_macs: multiply-adds per row and per logits row. In a mixture,
-     * only the experts of one row are included. pair_macs: multiply-adds of attention per row and
-     * visible position. */
+    int64_t weight_bytes; /* bytes in the checkpoint */
+    /* layer_bytes, head_bytes: number of bytes that a step of one row reads in the matrices of the
+     * layers and of the head. layer_macs, head_macs: number of multiply-adds per row and per logits
+     * row. In a mixture, only the experts of one row are included. pair_macs: number of
+     * multiply-adds of attention per row and visible position. */
     int64_t layer_bytes, head_bytes, layer_macs, head_macs, pair_macs;
-    struct weights_info weights; /* packed form in the backend     */
+    struct weights_info weights; /* number of bytes of the packed weights in the backend */
     int64_t kv_token_bytes;      /* KV bytes per token over all layers  */
-    int64_t kv_bytes;            /* bytes of all KV pages (reserved) */
-    int64_t scratch_bytes;       /* bytes of activations, rope tables, outputs */
+    int64_t kv_bytes;            /* number of reserved bytes of all KV pages */
+    int64_t scratch_bytes;       /* number of bytes of activations, rope tables and outputs */
     int page_rows, n_page;
-    int64_t page_bytes; /* bytes of a page over all layers */
+    int64_t page_bytes; /* number of bytes of a page over all layers */
     int n_host_page;    /* number of pages in the swap space */
-    /* [n_matrix] matrices of the model by number, on the device, borrowed */
+    /* matrices of the model by number, on the device, borrowed [n_matrix] */
     struct tensor *const *matrix;
     int n_matrix;
-    /* true: rows of q and k pair rotary lanes (2i, 2i + 1), but (i, i + d/2) in Hugging Face
-     * checkpoints of the architecture */
+    /* true: the rows of q and k pair rotary lanes (2i, 2i + 1), in contrast to (i, i + d/2) in
+     * Hugging Face checkpoints of the architecture */
     bool permuted;
-    bool
-        grouped; /* true: attn_qkv in Hugging Face checkpoints has the rows of a KV head together */
-    int64_t swap_bytes; /* bytes of the swap space (reserved) */
+    bool grouped;       /* true: in Hugging Face checkpoints, attn_qkv groups the rows by KV head */
+    int64_t swap_bytes; /* number of reserved bytes of the swap space */
 
     enum kv_type kv_type;
 };
@@ -129,15 +137,15 @@ struct model_info {
 /* Check that a checkpoint's architecture is known, as model_open does. ERR_UNSUPPORTED,
  * ERR_MISSING. */
 int model_check_arch(const struct checkpoint *c, struct err *e);
-/* Return the name of a checkpoint's model: its own, or that of its file. Borrowed from c, never
- * empty. */
+/* Return the name of a checkpoint's model: the name in its metadata, or the file name. Borrowed
+ * from c, never empty. */
 const char *model_name(const struct checkpoint *c);
 /* Open a model. The checkpoint must outlive the model, because names and vectors remain in the
- * checkpoint's map. The backend and the additions of *o must also outlive it. The caller owns *out,
- * which is NULL after an error. Errors contain the tensor or key, the found value and the expected
- * value. ERR_UNSUPPORTED for an architecture, key or number format. ERR_MISSING for an absent
- * tensor or key. ERR_FORMAT for a wrong shape or value. ERR_LIMIT if activations or KV pages do not
- * fit. ERR_MEMORY. */
+ * checkpoint's map. The backend and the additions of *o must also outlive the model. The caller
+ * owns *out, which is NULL after an error. Errors contain the tensor or key, the found value and
+ * the expected value. ERR_UNSUPPORTED for an architecture, key or number format. ERR_MISSING for an
+ * absent tensor or key. ERR_FORMAT for a wrong shape or value. ERR_LIMIT if activations or KV pages
+ * do not fit. ERR_MEMORY. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e);
 void model_close(struct model *m); /* close m; m may be NULL */
@@ -146,10 +154,10 @@ const struct model_info *model_info(const struct model *m);
 
 typedef void model_matrix_fn(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
                              bool converted);
-/* Sizes in memory of a model that is not packed. */
+/* Options and result of model_measure, for a model that is not packed. */
 struct model_sizes {
-    /* Report one matrix: its number of values and its number format in memory. converted is true if
-     * the file has codes of a quantized form (model/form). */
+    /* Report one matrix, with its number of values and its number format in memory. converted: the
+     * file has codes of a quantized form (model/form). */
     model_matrix_fn *matrix;
     void *ctx;              /* borrowed: argument of `matrix` */
     enum kv_type kv_type;   /* type of K and V */
@@ -161,11 +169,11 @@ int model_measure(const struct checkpoint *c, struct backend *b, const char *qua
                   struct model_sizes *s, struct err *e);
 
 /* Use of a key or a tensor of a file by loading. CHECKED: a key with its only accepted value.
- * UNKNOWN: ignored with a warning; a tensor after a failure. */
+ * UNKNOWN: a key that is ignored with a warning, or a tensor after a failure. */
 enum fate { FATE_USED, FATE_CHECKED, FATE_IDLE, FATE_UNKNOWN, FATE_REFUSED };
-/* Form of a tensor in memory. EXPERT: one matrix of a mixture. PART: belongs to a matrix, whose
- * bytes another tensor has, such as the scales of a quantized form. COPY: equals another tensor,
- * which is used. */
+/* Form of a tensor in memory. EXPERT: one matrix of a mixture. PART: a part of a matrix whose bytes
+ * are counted with another tensor, such as the scales of a quantized form. COPY: a copy of another
+ * tensor, which is used. */
 enum tensor_form {
     TENSOR_MATRIX,
     TENSOR_EXPERT,
@@ -177,21 +185,25 @@ enum tensor_form {
 /* Texts are borrowed for the call. */
 struct explained_key {
     int i;            /* position in the checkpoint's metadata; -1: the file lacks the key */
-    const char *name; /* field of config.json, or key of a GGUF, or the flag that gave it */
+    const char *name; /* field of config.json, key of a GGUF, or flag that gave the value */
     enum fate fate;
-    const char *why; /* part of the model that uses it, or the reason */
+    const char *why; /* part of the model that uses the key, or the reason for not using the key */
 };
 struct explained_tensor {
     int i; /* position in the checkpoint */
     enum fate fate;
-    const char *why; /* reason, if it is not used; otherwise the name of its matrix, "" if none */
-    /* below: if it is used */
+    /* reason if the tensor is not used; otherwise the name of its matrix, "" if none */
+    const char *why;
+    /* all further fields are valid if the tensor is used */
     enum tensor_form form;
-    int n_matrix;    /* number of matrices made of it; 2 for a table that is also the head */
+    /* number of matrices made from the tensor; 2 for an embedding that is also the head */
+    int n_matrix;
     enum qtype type; /* number format in memory */
-    bool is_encoded; /* true: encoded in another format than the file's values (quantization) */
-    bool is_codes;   /* true: made of codes and scales of a quantized form */
-    int64_t n_byte;  /* bytes in memory */
+    /* true: the values are encoded in a format that differs from the file's format
+     * (quantization) */
+    bool is_encoded;
+    bool is_codes;  /* true: the matrix is made from codes and scales of a quantized form */
+    int64_t n_byte; /* number of bytes in memory */
 };
 struct explain {
     void (*key)(void *ctx, const struct explained_key *k);
@@ -199,41 +211,43 @@ struct explain {
     void *ctx; /* borrowed */
 };
 /* Report each key and tensor of a checkpoint, without packing it. `quantization` is that of
- * model_options. Return an error of model_open. After such an error the keys are reported if the
- * architecture is known. No tensors are reported if a key is refused. */
+ * model_options. Return an error of model_open. After an error, the keys are reported if the
+ * architecture is known. No tensors are reported if a key is rejected. */
 int model_explain(const struct checkpoint *c, struct backend *b, const char *quantization,
                   const struct explain *x, struct err *e);
 
-/* A Hugging Face directory as a GGUF view: keys and tensors of the model. The bytes are made while
- * the view is written (to_gguf.c). Opaque. */
+/* A Hugging Face directory as a GGUF view with the keys and tensors of the model, opaque. The bytes
+ * are computed while the view is written (to_gguf.c). */
 struct model_gguf;
 struct model_gguf_options {
-    struct backend *backend; /* device, on which nothing is computed; borrowed */
-    /* borrowed number format or mixture of the matrices; NULL: the files' formats */
+    struct backend *backend; /* device, borrowed; conversion computes nothing on it */
+    /* number format or mixture of the matrices, borrowed; NULL: the files' formats */
     const char *type;
-    const volatile int *stop; /* borrowed; writing ends with ERR_BUSY if it is not 0 */
+    /* flag of the caller, borrowed; writing ends with ERR_BUSY if the flag is not 0 */
+    const volatile int *stop;
 };
-/* Create the view. The checkpoint must outlive it. Main thread. The caller owns *out, which is NULL
- * after an error. ERR_UNSUPPORTED for an architecture or a form of weights without a conversion,
- * and the errors of model_open. */
+/* Create the view. The checkpoint must outlive the view. Main thread. The caller owns *out, which
+ * is NULL after an error. ERR_UNSUPPORTED for an architecture or a form of weights without a
+ * conversion, and the errors of model_open. */
 int model_gguf_open(struct model_gguf **out, const struct checkpoint *c,
                     const struct model_gguf_options *o, struct err *e);
 /* Create a view of a GGUF with the tensors of a Hugging Face directory, and append its config.json
- * to *config. Only the types F32, F16 and BF16 are possible. Quantized matrices become BF16.
- * Errors: those of model_gguf_open. */
+ * to *config. The types of tensors are F32, F16 and BF16. Quantized matrices become BF16. Errors:
+ * those of model_gguf_open. */
 int model_hf_open(struct model_gguf **out, const struct checkpoint *c,
                   const struct model_gguf_options *o, struct buf *config, struct err *e);
 /* Create a view of Dense module i of a GGUF of an embedding, dense_2 or dense_3. Errors: those of
  * model_gguf_open. */
 int model_hf_dense(struct model_gguf **out, const struct checkpoint *c,
                    const struct model_gguf_options *o, int i, struct err *e);
-/* Return the view, borrowed, to which the caller adds other keys. */
+/* Return the view, borrowed. The caller may add further keys to the view. */
 struct checkpoint *model_gguf_view(const struct model_gguf *g);
-int model_gguf_n_vocab(const struct model_gguf *g); /* return the number of the model's tokens */
-void model_gguf_close(struct model_gguf *g);        /* close g; g may be NULL */
-/* Compare the configs of two checkpoints, as their architectures read them: sizes, constants,
- * windows, ropes. ERR_UNSUPPORTED names the first value of `got` that differs from `want`, which
- * its file cannot express. Errors of model_open. */
+/* return the number of tokens in the model's vocabulary */
+int model_gguf_n_vocab(const struct model_gguf *g);
+void model_gguf_close(struct model_gguf *g); /* close g; g may be NULL */
+/* Compare the configs of two checkpoints after reading: sizes, constants, windows, ropes.
+ * ERR_UNSUPPORTED if a value of `got` differs from `want`; the error contains the first such value.
+ * Also the errors of model_open. */
 int model_same_config(const struct checkpoint *want, const struct checkpoint *got,
                       struct backend *b, struct err *e);
 
@@ -254,23 +268,26 @@ const struct batch_limits *model_batch_limits(const struct model *m);
 /* Results of a forward pass, borrowed from the model until the next forward pass. The caller may
  * overwrite the logits. */
 struct model_out {
-    float *logits; /* logits of OUT_LOGITS rows in the order of out_row, f32 [n_logits, n_vocab] */
-    const float *hidden;    /* OUT_HIDDEN rows after the output norm, f32 [n_hidden, d_hidden] */
-    int n_logits, n_hidden; /* numbers of rows */
+    /* logits of the OUT_LOGITS rows in the order of out_row, f32 [n_logits, n_vocab] */
+    float *logits;
+    /* hidden states of the OUT_HIDDEN rows after the output norm, f32 [n_hidden, d_hidden] */
+    const float *hidden;
+    int n_logits, n_hidden; /* numbers of logits rows and of hidden rows */
 };
 
 /* Run the batch's copies, then compute all rows. A batch with 0 rows is valid. Cannot fail on a
  * batch that batch_check accepts. Does not allocate. */
 struct model_out model_forward(struct model *m, const struct batch *b);
 
-/* Compute y f32 [head_out[h]] = head h of a pooled row x f32 [d_hidden]. The model must have the
- * head (head_out[h] > 0). x and y are on the host and do not overlap. Thread: that of
- * model_forward, between two steps. Does not allocate. */
+/* Compute y f32 [head_out[h]], the result of head h for a pooled row x f32 [d_hidden]. The model
+ * must have the head (head_out[h] > 0). x and y are on the host and do not overlap. Call on the
+ * thread of model_forward, between two steps. Does not allocate. */
 void model_head(struct model *m, enum head h, const float *x, float *y);
-/* Return the name of label i of a classifier, borrowed, and its length. NULL if it has no name. */
+/* Return the name of label i of a classifier, borrowed, and set its length. NULL if the label has
+ * no name. */
 const char *model_label(const struct model *m, int i, size_t *n);
 
-/* Make all KV pages resident now, not on first use. Call model_touch_pages before the first
+/* Make all KV pages resident before their first use. Call model_touch_pages before the first
  * model_forward. */
 void model_touch_pages(struct model *m);
 

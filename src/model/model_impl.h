@@ -12,7 +12,8 @@
  *   block/     parts of layers and ends: blocks compute, architectures wire them
  *   linear.c   the only caller of linear ops
  *   forward.c  one batch: copies, embedding, layers, results
- * One thread at a time calls them: the loading thread, then the engine's. */
+ * One thread at a time calls these functions: first the loading thread, then the engine's
+ * thread. */
 #ifndef QUOTH_MODEL_IMPL_H
 #define QUOTH_MODEL_IMPL_H
 
@@ -39,10 +40,10 @@ enum rope_scaling {
 struct rope_type {
     const char *name; /* NULL: end of the list */
     enum rope_scaling scaling;
-    const char *with; /* key that must be above 0 for this meaning of the name; NULL: none */
+    const char *with; /* key that must be above 0 for this meaning of the type's name; NULL: none */
 };
-/* Types of most classes. "mrope" has a position per axis of an image; the positions of text are
- * equal. */
+/* Types of most classes. "mrope" has one position per axis of an image; for text, all these
+ * positions are equal. */
 #define ROPE_TYPES                                                                                 \
     {"none", ROPE_NONE, NULL}, {"default", ROPE_NONE, NULL}, {"linear", ROPE_LINEAR, NULL},        \
         {"dynamic", ROPE_DYNAMIC, NULL}, {"llama3", ROPE_LLAMA3, NULL}, {"yarn", ROPE_YARN, NULL}, \
@@ -60,25 +61,27 @@ struct rope_config {
     int d_rot;
     bool neox;
     enum rope_scaling scaling;
-    double factor;               /* factor of the scaling, of all types except ROPE_NONE */
+    double factor;               /* factor of the scaling, for all types except ROPE_NONE */
     double low_freq, high_freq;  /* llama3: bounds of the ramp */
     double beta_fast, beta_slow; /* yarn: bounds of the ramp, rotations */
     bool ramp_whole;             /* yarn: true if the ramp's bounds are rounded to whole lanes */
     bool ramp_forward; /* yarn: true if the ramp's end is clamped to its start (llama.cpp) */
-    double part;       /* proportional: part of the lanes that rotate; angles of the others are 0 */
-    double magnitude;  /* factor of cos and sin */
-    /* cos and sin are also multiplied by 1 + beta ln(1 + floor(position / context_original)) */
+    /* proportional: share of rotated lanes; the angles of all other lanes are 0 */
+    double part;
+    double magnitude; /* factor of cos and sin */
+    /* beta of the factor 1 + beta ln(1 + floor(position / context_original)) of cos and sin */
     double beta;
-    /* context length in training, before the scaling; of dynamic scaling, the context without a
-     * larger base */
+    /* context length in training, before the scaling; for dynamic scaling, the largest context with
+     * the original base */
     int context_original;
-    const float *freq_factor; /* divisors in the file, f32 [d_rot / 2], borrowed; NULL if none */
-    /* divisors for texts of up to context_original tokens, and for longer texts, f32 [d_rot / 2],
-     * in the model's arena; NULL if none */
+    /* divisors of frequencies in the file, f32 [d_rot / 2], borrowed; NULL if none */
+    const float *freq_factor;
+    /* divisors of frequencies for texts of up to context_original tokens, and for longer texts, f32
+     * [d_rot / 2], in the model's arena; NULL if none */
     const float *short_factor, *long_factor;
 };
 
-/* Rope of a layer: index into the config's ropes. ROPE_OFF: no rope (NoPE). */
+/* Rope of a layer, as an index into the config's ropes. ROPE_OFF: no rope (NoPE). */
 enum { ROPE_OFF = -1, ROPE_MAIN = 0, ROPE_LOCAL = 1, ROPES_MAX };
 
 /* Sizes and mechanism of one layer. config.c sets the values common to all layers. The
@@ -92,8 +95,8 @@ struct layer_config {
     int n_later;       /* number of later positions that a row attends to; encoders only */
     int rope;          /* index of the layer's rope; ROPE_OFF if none */
     float attn_scale;  /* scale of attention scores       */
-    /* layer whose memory has the keys and values. reuses_kv: the layer computes none, and attends
-     * to those of an earlier layer of the same sizes. */
+    /* layer whose memory contains the keys and values. reuses_kv: the layer computes no keys and
+     * values, and attends to those of an earlier layer of equal sizes */
     int kv_layer;
     bool reuses_kv;
     bool v_is_k;     /* true: the values are the results of the matrix k */
@@ -102,8 +105,8 @@ struct layer_config {
     float gate_cut;
 };
 
-/* Order of a layer's blocks (block/layer.c). 2_NORMS: parallel, with a norm for each block. POST:
- * serial, with norms of the sums. */
+/* Order of a layer's blocks (block/layer.c). 2_NORMS: parallel blocks, each with its own norm.
+ * POST: serial blocks, with norms of the sums. */
 enum block_order { BLOCKS_SERIAL, BLOCKS_PARALLEL, BLOCKS_2_NORMS, BLOCKS_POST };
 
 /* Biases of linear layers. BIAS_HELD: a layer has a bias if the file contains one (GGUF). */
@@ -113,76 +116,82 @@ enum bias { BIAS_NONE, BIAS_HELD, BIAS_NEEDED };
 struct form;
 enum { GROUP_SIZES_MAX = 8 };
 struct quantization {
-    const struct form *form; /* static; NULL: weights are not quantized */
+    const struct form *form; /* form of the weights, static; NULL: weights are not quantized */
     int bits, bits_set;      /* number of bits of a code, and set of possible numbers, 1 << bits */
     int group_size[GROUP_SIZES_MAX], n_group_size; /* inputs per scale; -1: all inputs */
-    int block_out, block_k;                        /* blocks with one scale; 0: none */
+    /* number of outputs and inputs of a block with one scale; 0: no blocks */
+    int block_out, block_k;
     bool any_shape;  /* true: bits and group sizes may differ per module */
     bool per_output; /* true: matrices with a scale per output are possible */
-    unsigned flags;  /* flags of the form, which its file defines */
+    unsigned flags;  /* flags of the form; the file of the form defines them */
 };
 
-/* Ids of the vocabulary that belong to another part, such as images. Their embeddings are those of
- * that part. */
+/* Ids of the vocabulary that belong to another part, such as images. The embeddings of these ids
+ * are those of the other part. */
 struct other_ids {
-    const char *begin; /* begin of the names of the part's tensors, static */
-    int first, end;    /* the ids [first, end) */
-    int n_row, d;      /* rows of the part's embedding, and their width */
+    const char *begin; /* prefix of the names of the part's tensors, static */
+    int first, end;    /* range [first, end) of the ids */
+    int n_row, d;      /* number and width of the rows of the part's embedding */
     float eps;         /* epsilon of the part's norms */
 };
 
 enum { STARTS_MAX = 4, PADDED_MAX = 3, OTHERS_MAX = 2 };
 struct config {
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab, context_train;
-    /* number of first layers that are an encoder's; 0: no encoder. The layers after them are a
-     * decoder's, which attends to the encoder's output */
+    /* number of encoder layers, which are the first layers; 0: no encoder. All further layers
+     * belong to a decoder that attends to the encoder's output */
     int n_encoder;
     int n_start; /* tokens with which the decoder's text begins */
     int32_t start[STARTS_MAX];
     int d_embd; /* width of the embedding and of hidden states; d if the model does not project
                  * them */
-    /* rows of the tables of positions and of segments, first position, number of labels */
+    /* number of rows of the tables of positions and of segments, first position, and number of
+     * labels */
     int n_position, n_segment, position0, n_label;
-    int pooling_type;          /* pooling of embeddings, GGUF's number; 0: none given */
-    int class_pooling;         /* pooling of a classifier, GGUF's number */
+    int pooling_type;          /* pooling of embeddings, as GGUF's number; 0: none */
+    int class_pooling;         /* pooling of a classifier, as GGUF's number */
     int64_t length_max;        /* maximum length of a text, in tokens */
     const struct meta *labels; /* names of the labels, borrowed; NULL: none */
     enum class_act class_act;  /* function of a classifier's logits */
     float rms_eps;             /* epsilon of the norms */
-    bool plain_norms;          /* true: each LayerNorm lacks weights */
-    float norm_add;  /* 0 or 1, added to the weights of norms, because files contain g - norm_add */
-    bool head_norms; /* true: q and k heads are normalized; read only by some architectures */
-    bool v_norms;    /* true: heads of values are normalized, by RMSNorm without weights */
+    bool plain_norms;          /* true: no LayerNorm has weights */
+    /* number 0 or 1 that is added to the weights of norms, because files contain g - norm_add */
+    float norm_add;
+    /* true: q and k heads are normalized; only some architectures read this field */
+    bool head_norms;
+    bool v_norms; /* true: heads of values are normalized, by RMSNorm without weights */
     enum block_order order;
     enum curve curve; /* activation of feed-forward blocks */
     bool own_curve;   /* true: the activation is arch.own_curve */
-    bool no_gate;     /* true: feed-forward blocks without the gate of the table */
+    bool no_gate;     /* true: feed-forward blocks have no gate, although the table has one */
     enum bias qkv_bias, o_bias, ffn_bias, head_bias;
     bool tied; /* true: the head may share the embedding's tensor */
     struct quantization quant;
-    /* tokens of images, video and audio, in place of which the model reads the token `pad` */
+    /* tokens of images, video and audio, which the model replaces by the token `pad` */
     int32_t padded[PADDED_MAX], pad;
     int n_padded;
     struct other_ids other[OTHERS_MAX]; /* ids with embeddings of other parts [n_other] */
     int n_other;
     float logit_softcap; /* cap of cap * tanh(logit / cap); 0: no cap */
     float qkv_limit;     /* limit of q, k and v; 0: none */
-    /* of T5: number of buckets of distances, and the latest begin of the last bucket; 0: no biases
-     * by distance */
+    /* T5: number of buckets of distances, and the largest possible first distance of the last
+     * bucket; 0: no biases by distance */
     int n_bucket, bucket_reach;
-    double alibi;      /* ALiBi: the smallest slope of 2^n heads is 2^-alibi; 0: no slopes */
+    /* exponent of ALiBi: the smallest slope of 2^n heads is 2^-alibi; 0: no slopes */
+    double alibi;
     float alibi_scale; /* factor of the slopes */
-    float embed_scale, residual_scale, logit_scale; /* factors; 1: none */
-    int n_rope;                                     /* number of ropes; 0: none    */
-    struct rope_config rope[ROPES_MAX];             /* ropes by ROPE_MAIN, ROPE_LOCAL */
-    struct layer_config *layer; /* configs of the layers [n_layer], in the model's arena */
-    const void *own;            /* values of the architecture, in the model's arena; NULL: none */
-    size_t own_bytes;           /* size of these values */
+    /* factors of embeddings, residuals and logits; 1: none */
+    float embed_scale, residual_scale, logit_scale;
+    int n_rope;                         /* number of ropes; 0: none    */
+    struct rope_config rope[ROPES_MAX]; /* ropes by ROPE_MAIN, ROPE_LOCAL */
+    struct layer_config *layer;         /* configs of the layers [n_layer], in the model's arena */
+    const void *own;  /* values of the architecture, in the model's arena; NULL: none */
+    size_t own_bytes; /* size of `own` */
 };
 
 /* ---- weights ---- */
 
-/* A norm of rows, or of each part of a row (LayerNorm of heads with weights per head). */
+/* A norm of rows, or of each part of a row (a LayerNorm of heads with weights per head). */
 struct norm {
     const float *g; /* weights, f32 [n], borrowed from the model; NULL if none */
     const float *b; /* LayerNorm: bias, f32 [n], borrowed from the model; NULL if none */
@@ -195,31 +204,33 @@ struct norm {
 struct fwd;
 
 /* Grouped-query attention. Row scratch: q [n_head * d_head], k [n_head_kv * d_head], v [n_head_kv *
- * d_v], attn [n_head * d_v]. d_v is d_head, except after bind_attend with another size. */
+ * d_v], attn [n_head * d_v]. d_v equals d_head, unless bind_attend received another size. */
 struct attn_block {
     /* matrices q [n_head * d_head, d], k and v [n_head_kv * d_head, d], o [d, n_head * d_v] */
     struct linear q, k, v, o;
-    bool reuses_kv;             /* true: no k and v; the keys and values are those of layer il */
-    bool v_is_k;                /* true: no matrix v; the values are the results of k */
+    /* true: the block has no k and v, and uses the keys and values of layer il */
+    bool reuses_kv;
+    /* true: the block has no matrix v; the values are the results of k */
+    bool v_is_k;
     struct norm q_norm, k_norm; /* norms over d_head, before rope; g is NULL if none */
     struct norm v_norm;         /* norm of values over d_head, with weights of 1; g is NULL if
                                  * none */
     /* norms of rows, or of heads with weights per head, before rope; g is NULL if none */
     struct norm q_row, k_row;
-    /* Rotate and normalize the heads of q and k, f32 [n_row, n_head * d_head] and [n_row,
-     * n_head_kv * d_head], in place, and store k and the values (fwd_put). NULL: norms, then one
-     * rope. */
+    /* Rotate and normalize the heads of q and k, f32 [n_row, n_head * d_head] and [n_row, n_head_kv
+     * * d_head], in place, and store k and the values (fwd_put). NULL: the norms are followed by
+     * one rope. */
     void (*put)(struct fwd *f, float *q, float *k, const struct attn_block *a);
-    float limit;           /* q, k and v are clamped to [-limit, limit]; 0: none */
-    struct attn_spec spec; /* slope: a vector of the model */
+    float limit;           /* limit of q, k and v, which are clamped to [-limit, limit]; 0: none */
+    struct attn_spec spec; /* spec.slope: slopes of ALiBi, a vector of the model */
     int il, rope;          /* layer index in the KV store; index of the rope, or ROPE_OFF */
     int at_q, at_k, at_v, at_attn;
 };
 
 /* A feed-forward block. Row scratch: gate, up [d_ff]. */
 struct ffn_block {
-    bool gated; /* false: no gate */
-    /* Apply the activation to y f32 [n], for a block without a gate. NULL: curve */
+    bool gated; /* true: the block has a gate */
+    /* Apply the activation to y f32 [n], for a block without a gate. NULL: apply `curve`. */
     void (*act)(struct fwd *f, float *y, int64_t n, const void *param);
     const void *act_param;        /* parameter of act, borrowed from the model's arena; NULL if
                                    * none */
@@ -238,22 +249,22 @@ struct moe_block {
     enum curve curve;
     int n_expert, n_used;
     bool normalize; /* true: the weights of a row are normalized to sum 1 */
-    /* factors of the experts' weights after that, f32 [n_expert], a vector of the model; NULL:
-     * none */
+    /* factors of the experts' weights after the normalization, f32 [n_expert], a vector of the
+     * model; NULL: none */
     const float *scale;
     int at_logits, at_gate, at_up, at_out;
     int at_expert, at_weight, at_entry, at_row, at_first;
 };
 
 /* Attention of a decoder's rows to the source ("Attention Is All You Need", arXiv 1706.03762). k
- * and v of the source are computed once, from the encoder's output. They are stored in the pages
- * of the source's positions, which hold no other K and V of this layer. Row scratch: that of
+ * and v of the source are computed once, from the encoder's output. They are stored in the pages of
+ * the source's positions, which contain no other K and V of this layer. Row scratch: the scratch of
  * attn_block. */
 struct cross_block {
     /* matrices q [n_head * d_head, d], k and v [n_head_kv * d_head, d], o [d, n_head * d_head] */
     struct linear q, k, v, o;
     struct attn_spec spec;
-    int il; /* layer index in the KV store, that of the layer's attn_block */
+    int il; /* layer index in the KV store, equal to that of the layer's attn_block */
     int at_q, at_k, at_v, at_attn;
 };
 
@@ -261,7 +272,7 @@ struct cross_block {
 struct decoder_layer {
     struct norm attn_norm, attn_post, ffn_norm, ffn_post; /* norms before and after the blocks */
     struct attn_block attn;
-    bool crosses; /* true: the layer attends to a source, after its attention */
+    bool crosses; /* true: the layer also attends to a source, after self-attention */
     struct norm cross_norm, cross_post;
     struct cross_block cross;
     struct ffn_block ffn;
@@ -273,7 +284,8 @@ struct decoder_ends {
     struct tensor embd;     /* token embedding [n_vocab, d_embd] */
     struct tensor position; /* table [n_position, d]; data is NULL if positions are not learned */
     struct norm embd_norm, norm;
-    struct linear head; /* matrix [n_vocab, d_embd]; the embedding's tensor if tied */
+    /* matrix [n_vocab, d_embd] of the head; the embedding's tensor if the head is tied */
+    struct linear head;
     int at_logits;
 };
 
@@ -287,10 +299,10 @@ struct layer_inputs {
     int at_all, at_projected, at_id;
 };
 
-/* The embedding of ids of another part: norm(project(norm(table[id - first]))), the outer norm
- * without weights. Row scratch: ids [1], embedding [d]. */
+/* The embedding of ids of another part: norm(project(norm(table[id - first]))). The outer norm has
+ * no weights. Row scratch: ids [1], embedding [d]. */
 struct other_embedding {
-    const struct other_ids *ids; /* in the config */
+    const struct other_ids *ids; /* ids of the part, borrowed from the config */
     struct tensor table;         /* [n_row, d] */
     struct norm norm, project_norm;
     struct linear project; /* matrix [width of the model, d] */
@@ -324,7 +336,7 @@ struct altup_block {
     struct norm router_norm;
     /* router [n_stream, d], predict [n_stream^2, n_stream], correct [n_stream, n_stream] */
     struct linear router, predict, correct;
-    int n_stream, active; /* active: stream that the layer computes */
+    int n_stream, active; /* active: index of the stream that the layer computes */
     int at[2], at_modal, at_coef;
 };
 
@@ -338,11 +350,12 @@ struct encoder_ends {
 
 /* The ends of an encoder and of the decoder that attends to its output. */
 struct cross_ends {
-    struct decoder_ends decoder; /* first, because functions of decoders receive the struct */
+    /* first member, because functions of decoders receive this address */
+    struct decoder_ends decoder;
     struct encoder_ends encoder;
 };
 
-/* A head: linear layers of the pooled row. n 0: the result is the pooled row. */
+/* A head, with n linear layers after pooling. n 0: the result is the pooled row. */
 enum { HEAD_LAYERS_MAX = 8, LABELS_MAX = 1 << 16 };
 struct head_layers {
     struct head_layer {
@@ -354,20 +367,22 @@ struct head_layers {
     int n, n_out; /* n_out: values of the result; 0: the model lacks the head */
 };
 
-/* A vector that ops read: f32 [n]. Binding sets a host address. plan_open replaces it by a device
- * address. */
+/* A vector that ops read, f32 [n]. Binding sets a host address. plan_open replaces the host address
+ * by a device address. */
 struct vector {
-    const float **at; /* f32 [n], borrowed field of a norm or a linear layer that ops read */
+    /* address of the field with the vector, in a norm or a linear layer, borrowed */
+    const float **at;
     int64_t n;
-    bool index; /* true: i32 [n], which are no parameters; n_byte is that of f32 */
+    bool index; /* true: the values are i32 [n] and not parameters; n_byte equals that of f32 */
 };
 
-/* ---- scratch: activations on the device; all layers share the buffer of a name ---- */
+/* ---- scratch: activations on the device; all layers share the buffer of one name ---- */
 
 struct scratch {
-    const char *name;         /* name of the buffer, static text */
-    int64_t per_row, per_out; /* number of f32 (or i32) values per row of a batch; per logits row */
-    int64_t fixed;            /* number of values per batch */
+    const char *name; /* name of the buffer, static text */
+    /* number of f32 or i32 values per row of a batch, and per logits row */
+    int64_t per_row, per_out;
+    int64_t fixed; /* number of values per batch */
     /* f32 or i32 [n_row * per_row + n_out * per_out + fixed], borrowed from model.memory, 64-byte
      * aligned; set by plan.c */
     float *at;
@@ -383,7 +398,7 @@ struct model {
     struct config config;
     struct model_info info;
 
-    /* all tensors, which the backend packs; borrowed from structs in `ends` and `layer` */
+    /* all tensors that the backend packs, borrowed from structs in `ends` and `layer` */
     VEC(struct tensor *) tensor;
     struct weights *weights;   /* packed tensors, owned */
     VEC(struct vector) vector; /* norms and biases, which plan.c copies to the device */
@@ -400,25 +415,29 @@ struct model {
 
     struct rope_spec rope[ROPES_MAX]; /* ropes [config.n_rope] */
     struct rope_rows {
-        /* tables of `rope` on the device, cos, then sin: owned f32 [2, pos_max, d_rot / 2] */
+        /* tables of `rope` on the device with cos, then sin: owned f32 [2, pos_max, d_rot / 2] */
         float *table;
-        /* staging buffer on the host, cos, then sin: f32 [2, ROPE_ROWS, d_rot / 2], in the arena */
+        /* staging buffer on the host for cos, then sin: f32 [2, ROPE_ROWS, d_rot / 2], in the
+         * arena */
         float *made;
-        double *freq; /* frequencies of both lists f64 [2, d_rot / 2], in the arena */
+        /* frequencies of the short list and the long list, f64 [2, d_rot / 2], in the arena */
+        double *freq;
     } rope_rows[ROPES_MAX];
-    int n_rope_row[2]; /* numbers of computed positions of the short list and of the long list */
+    int n_rope_row[2]; /* number of computed positions of the short list and of the long list */
     struct kv_store kv;
     struct batch_limits limits;
     VEC(struct scratch) scratch;
     struct head_layers head[N_HEAD]; /* heads by HEAD_EMBED, HEAD_CLASS */
     bool headless;                   /* true: a decoder without logits */
-    bool quantized;                  /* true: packing encodes matrices (quantize.c) */
-    int at_head[2];                  /* numbers of the scratch of heads */
-    int at_x, at_h, at_y;            /* numbers of forward.c's scratch buffers */
-    float *memory;                   /* all scratch on the device, owned [n_scratch] */
-    float *host; /* host copy of scratch, owned [n_scratch]; equals `memory` if is_host */
+    /* true: packing encodes matrices in other formats (quantize.c) */
+    bool quantized;
+    int at_head[2];       /* numbers of the scratch of heads */
+    int at_x, at_h, at_y; /* numbers of forward.c's scratch buffers */
+    float *memory;        /* all scratch on the device, owned [n_scratch] */
+    float *host;          /* host copy of scratch, owned [n_scratch]; equals `memory` if is_host */
     int64_t n_scratch;
-    int32_t *token;  /* a batch's tokens with padding [limits.n_row], in the arena; NULL: none */
+    /* tokens of a batch with padding tokens [limits.n_row], in the arena; NULL: none */
+    int32_t *token;
     trace_fn *trace; /* NULL if none */
     void *trace_ctx; /* borrowed: argument of `trace` */
 };
@@ -427,9 +446,9 @@ struct model {
  * caller closes *out, also after an error. Errors: those of model_open. */
 int model_bind(struct model **out, const struct checkpoint *c, struct backend *b,
                const struct explain *x, struct err *e);
-/* Return the architecture of a name, static; NULL if there is none (load.c). */
+/* Return the architecture with this name, static; NULL if none (load.c). */
 const struct arch *model_arch_find(const char *name);
-/* Return the angle per position of lane i, in radians (rope.c). is_long: of the long list of
+/* Return the angle per position of lane i, in radians (rope.c). is_long: use the long list of
  * divisors. */
 double rope_freq(const struct rope_config *r, int i, bool is_long);
 
@@ -443,7 +462,7 @@ enum key_use {
     KEY_READ, /* key that config.c or the architecture reads; `value` is the default, NAN if none */
     KEY_IDLE, /* without effect on results; `why` gives the reason */
     KEY_ONLY, /* accepted only with `value`; `why` gives the reason */
-    KEY_MUST, /* key like KEY_ONLY, and required in a GGUF */
+    KEY_MUST, /* key like KEY_ONLY that is also required in a GGUF */
 };
 /* A metadata key and its use by the architecture. `key` follows "ARCH.". The key of a config.json
  * field without a GGUF name is "config.FIELD". The texts are static. */
@@ -486,53 +505,59 @@ struct arch {
     /* Keys of config.json with the defaults of the reference class, and keys of a GGUF, in addition
      * to keys.def. Both lists end with KEYS_END. gguf_key is NULL if none. */
     const struct config_key *hf_key, *gguf_key;
-    const char *gguf_why; /* reason for which GGUF files are refused, static; NULL: accepted */
-    /* true: rotary lanes in GGUF files are paired as in neox, as in Hugging Face checkpoints
-     * without hf_adjacent */
+    /* reason for rejecting GGUF files, static; NULL: GGUF files are accepted */
+    const char *gguf_why;
+    /* true: GGUF files pair rotary lanes as in neox. Hugging Face checkpoints without hf_adjacent
+     * have the same pairs */
     bool gguf_neox;
-    bool gguf_curve;  /* true: the activation in the metadata of a GGUF file counts */
+    bool gguf_curve;  /* true: the activation in the metadata of a GGUF file is used */
     bool hf_adjacent; /* true: pairs in Hugging Face checkpoints are adjacent lanes */
-    /* true: attn_qkv in Hugging Face checkpoints has the rows of a KV head together: its q heads,
-     * k, v */
+    /* true: in Hugging Face checkpoints, attn_qkv groups the rows by KV head: its q heads, k, v */
     bool hf_groups;
     /* true: the widths of feed-forward blocks and the numbers of KV heads may be lists with a value
      * per layer */
     bool gguf_lists, hf_lists;
-    bool no_rope; /* true: the metadata have no rope: no layer has one, or a fixed one */
+    /* true: the metadata have no rope, because no layer has a rope or the rope is fixed */
+    bool no_rope;
     /* true: each row attends to all rows of its sequence, which is computed in one step. The model
      * returns hidden states, but no logits. */
     bool encoder;
-    /* true: the first layers are an encoder's, the others those of a decoder that attends to its
-     * output. The ends are struct cross_ends, the layers struct decoder_layer. */
+    /* true: the first layers belong to an encoder, and all further layers to a decoder that attends
+     * to its output. The ends are struct cross_ends, the layers struct decoder_layer */
     bool crosses;
     bool partial_rope; /* true: rope may rotate only the first lanes of a head */
     /* types of rope_parameters of the class; NULL: ROPE_TYPES */
     const struct rope_type *rope_type;
     /* field of config.json with the epsilon of LayerNorm; NULL: the architecture has RMSNorm */
     const char *layer_norm_eps;
-    bool norm_bias;   /* true: each LayerNorm has a bias; false: none has one */
-    bool plain_norms; /* true: no LayerNorm is in the table, because none has weights */
-    const struct arch_convert *convert; /* convert_impl.h; NULL: no parts of its own */
-    enum curve curve; /* default activation of feed-forward blocks, if the metadata have none */
+    bool norm_bias;   /* true: each LayerNorm has a bias; false: no LayerNorm has a bias */
+    bool plain_norms; /* true: the table has no LayerNorm, because no LayerNorm has weights */
+    /* parts of the conversion that only this architecture has (convert_impl.h); NULL: none */
+    const struct arch_convert *convert;
+    enum curve curve; /* activation of feed-forward blocks if the metadata have none */
     /* name of the default activation if the architecture computes it (ffn_block.act), static; NULL:
      * `curve` */
     const char *own_curve;
-    int ffn_times; /* default width of feed-forward blocks, in widths d; 0: none */
-    /* sizes of the structs of the functions below; 0: sizes of decoder_ends and decoder_layer */
+    int ffn_times; /* default width of feed-forward blocks as a multiple of d; 0: none */
+    /* sizes of the architecture's structs for ends and layers; 0: sizes of decoder_ends and
+     * decoder_layer */
     size_t ends_bytes, layer_bytes;
-    /* List of begins of raw names, or of ends after a dot, of tensors without effect on results.
-     * NULL ends the list. NULL: none. */
+    /* beginnings of raw names, or ends after a dot, of tensors without an effect on results. NULL
+     * ends the list. left_out NULL: no list */
     const char *const *left_out;
-    const char *left_out_why; /* description of these tensors, static; NULL if left_out is NULL */
-    /* Set d_head, the rotated lanes of ROPE_MAIN, and `own`, from keys of the architecture. c has
-     * the numbers of layers and heads, widths and epsilon. NULL: heads have their usual sizes. */
+    /* description of the tensors in left_out, static; NULL if left_out is NULL */
+    const char *left_out_why;
+    /* Set d_head, the rotated lanes of ROPE_MAIN, and `own` by keys of the architecture. c already
+     * has the numbers of layers and heads, widths and epsilon. NULL: heads have their usual
+     * sizes. */
     void (*heads)(struct config *c, struct binder *b);
     /* Return a size of tensors.def that no common key gives. NULL if no tensor has such a size. */
     int64_t (*size)(const struct config *c, enum tensor_size size);
     /* Adjust the config that config.c read from the common keys. NULL if no adjustment is needed. b
      * keeps the first failure. */
     void (*config)(struct config *c, struct binder *b);
-    /* NULL for any of these: the function of a decoder (block/layer.c, block/ends.c) */
+    /* functions of the architecture; NULL: the function of most decoders (block/layer.c,
+     * block/ends.c) */
     void (*bind_ends)(struct binder *b, void *ends);
     void (*bind)(struct binder *b, void *layer, int il);
     /* Set f->x to the embedded tokens of the batch. */
@@ -557,28 +582,31 @@ struct binder {
     const char *prefix;                  /* prefix of metadata keys, borrowed: "llama" */
     const struct tensor_row *row; /* static: rows of the architecture in tensors.def [n_row] */
     int n_row;
-    /* owned by the loader: 1 for each bound tensor, BOUND_VALUES for values that are no matrix of a
-     * linear layer [n_tensor] */
+    /* mark of each tensor [n_tensor], owned by the loader. 1: bound. BOUND_VALUES: bound, and not a
+     * matrix of a linear layer */
     uint8_t *bound;
-    uint8_t *read; /* owned by the loader: 1 for each key already read [n_meta] */
+    uint8_t *read; /* mark of each key [n_meta], owned by the loader. 1: read */
     /* prefix of the table's names for the part that is bound, static: "enc.", "dec." or "" */
     const char *part;
-    int layer0;           /* number of the part's first layer, which is layer 0 of its names */
+    /* number of the part's first layer, which is layer 0 in names of tensors */
+    int layer0;
     struct err *e;        /* borrowed: receives the first failure */
-    const int32_t *order; /* last order of inputs, i32 [n_order] in the arena; NULL: none yet */
+    const int32_t *order; /* last order of inputs, i32 [n_order] in the arena; NULL: none */
     int64_t n_order;
-    const float *e4m3; /* values of E4M3 codes, f32 [256] in the arena; NULL: not made yet */
+    /* values of E4M3 codes, f32 [256] in the arena; NULL before their first use */
+    const float *e4m3;
     int rc;
-    bool all_bound; /* true: all parts of the model are bound, so other tensors have no use */
-    const struct model_options *options; /* borrowed; NULL: the model is not computed */
-    struct refusal *refusal;             /* borrowed; receives the first refused key; NULL: none */
+    bool all_bound; /* true: all parts of the model are bound, so all unbound tensors are unused */
+    /* options of the model, borrowed; NULL: the model is not computed */
+    const struct model_options *options;
+    struct refusal *refusal; /* borrowed; receives the first refused key; NULL: none */
 };
 
 enum { WHY_BYTES = 400 };
 
 /* A refused key. */
 struct refusal {
-    char key[160], name[160]; /* whole key; name in the file, or the flag that gave it */
+    char key[160], name[160]; /* whole key; name in the file, or flag that gave the key */
     char why[WHY_BYTES];
 };
 
@@ -593,18 +621,18 @@ bool config_has(const struct binder *b, const char *key);
  * The first failure is kept. */
 void config_refuse(struct binder *b, const char *key, int rc, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
-/* Return the declaration of a key that has another use in the text part of a model of several
- * parts, static (parts.c). NULL for others, and in models of one part. */
+/* Return the declaration of a key whose use differs in the text part of a model of several parts,
+ * static (parts.c). NULL for all other keys, and in models of one part. */
 const struct config_key *parts_row(const struct binder *b, const char *key);
-/* Return the declaration of a key that the class of several parts reads in text parts whose own
- * class lacks it, static. NULL for others. */
+/* Return the declaration of a key that a class of several parts reads even if the class of its text
+ * part lacks the key, static. NULL for all other keys. */
 const struct config_key *parts_added_row(const struct binder *b, const char *key);
-/* Read the tokens of other parts, and the padding token that the class reads in their place. */
+/* Read the tokens of other parts, and the padding token by which the class replaces them. */
 void parts_tokens(struct binder *b, struct config *c);
-/* Read the ids of other parts that have embeddings of their own. Reject ids without a row. */
+/* Read the ids of other parts that have their own embeddings. Reject ids without a row. */
 void parts_ids(struct binder *b, struct config *c);
-/* Read the fields of the text part that the head of the whole uses, whatever the text part. Reject
- * ropes that its positions do not permit. */
+/* Read the fields of the text part that the head of the whole model uses, for every kind of text
+ * part. Reject ropes that the positions of the model do not permit. */
 void parts_head(struct binder *b, struct config *c);
 /* Return true if the config of a model of several parts permits a tied head. */
 bool parts_tied(struct binder *b);
@@ -615,24 +643,25 @@ const char *config_value_text(const struct meta *m, char out[80]);
  * rejected. The key is required if fallback < lo. Reals are finite. Only `fallback` may be NAN. */
 int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback);
 /* Return the values of a declared key for the layers, int [n_layer] in the arena. The key has a
- * list with an item per layer, or one value for all. Otherwise as config_int. NULL after a
- * failure. */
+ * list with an item per layer, or one value for all layers. Defaults and errors are those of
+ * config_int. NULL after a failure. */
 const int *config_layer_ints(struct binder *b, const char *key, int64_t lo, int64_t hi,
                              int64_t fallback);
-/* Replace values of v int [n_layer] by those of single layers, "config.per_layer_config.FIELD". The
- * key must be declared. */
+/* Replace values of v int [n_layer] by values of single layers, "config.per_layer_config.FIELD".
+ * The key must be declared. */
 void config_single_ints(struct binder *b, const char *key, int64_t lo, int64_t hi, int *v);
-/* Return a finite real; otherwise as config_int. */
+/* Return a finite real, with the defaults and errors of config_int. */
 double config_real(struct binder *b, const char *key, double fallback);
-/* Return a boolean; otherwise as config_int. */
+/* Return a boolean, with the defaults and errors of config_int. */
 bool config_bool(struct binder *b, const char *key, bool fallback);
-/* Reject a declared key with another value than the text `value`. Absent and null are accepted. */
+/* Reject a declared key whose value is not the text `value`. An absent key and null are
+ * accepted. */
 void config_only_text(struct binder *b, const char *key, const char *value);
 /* Check that every key was read, is idle, or has its only accepted value. All other keys are
  * rejected or logged as warnings (keys.def). */
 void config_check_keys(struct binder *b);
 /* Return the fate of the key at position i of the checkpoint. Write the part of the model that uses
- * it, or the reason, to why. Valid after config_read, also if it failed. */
+ * the key, or the reason for not using it, to `why`. Valid after config_read, also if it failed. */
 enum fate config_judge(const struct binder *b, int i, char why[WHY_BYTES]);
 /* Report the fates of all keys and tensors (explain.c), also after a failure. */
 void explain_all(const struct binder *b, const struct explain *x);
@@ -649,42 +678,44 @@ int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
  * failure. */
 bool config_layer_types(struct binder *b, struct config *c, int window);
-/* Let the last n layers use the keys and values of the last layer before them of their type: with
- * or without a window. n is the value of `key`. Layers have their final sizes and windows. */
+/* Set the last n layers to use the keys and values of an earlier layer: the last layer of the same
+ * type (with or without a window) before these n layers. n is the value of `key`. The sizes and
+ * windows of layers are already final. */
 void config_share_kv(struct config *c, struct binder *b, const char *key, int n);
-/* Set ROPE_LOCAL, the rope of windowed layers, with base `base` and without scaling. */
+/* Set ROPE_LOCAL, the rope of layers with a window, to base `base` and no scaling. */
 void config_local_rope(struct config *c, struct binder *b, const char *key, double base);
 /* Return the base of rope_parameters.sliding_attention; `fallback` if none. The type of
  * rope_parameters.sliding_attention must be default. */
 double config_sliding_base(struct binder *b, double fallback);
 /* Return true if the caller, not a file, gave the value of "ARCH.key". */
 bool config_given(const struct binder *b, const char *key);
-/* Return true for a config.json without rope_parameters, whose class has another default than no
+/* Return true if a config.json has no rope_parameters and the default of its class has a
  * scaling. */
 bool config_lacks_rope(struct binder *b);
 /* Set *curve to the activation of a name of n bytes. Return false if it is unknown. */
 bool config_curve(const char *name, size_t n, enum curve *curve);
-/* Return the value of a soft cap's key, which must be above 0; 0 if the value is null. */
+/* Return the value of a soft cap's key. The value must be above 0. Return 0 if the value is
+ * null. */
 float config_cap(struct binder *b, const char *key);
 
 /* Read and check quantization_config (form/form.c). */
 void form_read(struct binder *b);
-/* Describe a quantized matrix [n_out, k], stored as tensors stem.EXPERT*, and set *type to the
- * format of its values. Return its first tensor. NULL for a model that is not quantized, or after a
- * failure. */
+/* Set the codes and scales of a quantized matrix [n_out, k], stored as tensors stem.EXPERT*. Set
+ * *type to the format of its values. Return its first tensor. NULL if the model is not quantized,
+ * or after a failure. */
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
                                     const char *stem, int il, const char *expert, int64_t n_out,
                                     int64_t k);
-/* Return true if no matrix uses a tensor of that name, such as the scales of a quantized cache. */
+/* Return true if no matrix uses a tensor of this name, such as the scales of a quantized cache. */
 bool form_left_out(const struct binder *b, const char *name);
 
-/* Return true for a tensor that is known to be unused. Write the reason to why. */
+/* Return true for a tensor that is known to be unused. Write the reason to `why`. */
 bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why[WHY_BYTES]);
 /* Return the architecture's row for a matrix or norm in tensors.def; NULL if none. */
 const struct tensor_row *bind_row(const struct binder *b, const char *stem);
 /* Return the tensor `name`, and mark it as bound; NULL if none. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name);
-/* Fail with ERR_MISSING for the tensor `name` if binding has not failed before. */
+/* Set the error ERR_MISSING for the tensor `name`, unless binding has failed before. */
 void bind_missing(struct binder *b, const char *name);
 /* Write `stem` with the layer number il, then `suffix`, to out. */
 void bind_name(const struct binder *b, char out[160], const char *stem, int il, const char *suffix);
@@ -702,13 +733,14 @@ struct row_part {
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
                const struct row_part *part);
 /* Return true if the file has the matrix `fused` instead of matrices such as `part`. Both are names
- * of tensors.def. The file decides if the table has both, and `fused` as OTHER. */
+ * of tensors.def. If the table has both matrices, and `fused` as OTHER, the file determines the
+ * form. */
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il);
 /* Bind the norm stem.weight: RMSNorm, or LayerNorm with stem.bias if arch has layer_norm_eps. A
- * LayerNorm that is not in the table has no weights. */
+ * LayerNorm without a row in the table has no weights. */
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il);
-/* Make n a norm of `size` values whose weights are 1, without a tensor: RMSNorm if n_part is 0,
- * otherwise LayerNorm of n_part parts. */
+/* Set n to a norm of `size` values with weights of 1, without a tensor. The norm is RMSNorm if
+ * n_part is 0, otherwise LayerNorm of n_part parts. */
 void bind_ones(struct binder *b, struct norm *n, int size, int n_part);
 /* Bind the LayerNorm of n_part parts of a row, such as heads, without a bias. The weights
  * stem.weight are [n_part, n], or stem.P.weight are [n] for each part P. */
@@ -718,20 +750,20 @@ bool bind_has(const struct binder *b, const char *stem, int il);
 /* Bind one matrix per expert: stem.weight with three dimensions, or stem.E.weight for each expert
  * E. */
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il);
-/* Bind rows [first, first + n) of each expert's matrix, as bind_experts does. The file has one
- * tensor. */
+/* Bind rows [first, first + n) of each expert's matrix, as bind_experts does. The file must have
+ * one tensor for all experts. */
 void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il, int64_t first,
                       int64_t n);
-/* Bind a matrix [n_out, k] outside of layers that tensors.def does not have, as bind_linear
- * does. */
+/* Bind a matrix [n_out, k] outside of layers, as bind_linear does. The matrix has no row in
+ * tensors.def. */
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
                 enum bias bias);
-/* Bind matrix i of n matrices [n_out, k] outside of layers, which the file has as one tensor
- * stem.weight, or each as stem.I.weight. */
+/* Bind matrix i of n matrices [n_out, k] outside of layers. The file has one tensor stem.weight, or
+ * a tensor stem.I.weight for each matrix. */
 void bind_one_of(struct binder *b, struct linear *l, const char *stem, int i, int n, int64_t n_out,
                  int64_t k);
-/* Return n_byte zeroed bytes of the model's arena for an architecture. `what` names them in the
- * error. NULL after a failure. */
+/* Return n_byte zeroed bytes of the model's arena for an architecture. `what` is their description
+ * in an error. NULL after a failure. */
 void *bind_memory(struct binder *b, const char *what, size_t n_byte);
 /* Bind n values at *at, f32 in the arena, as a vector of the device.
  * The address `at` must remain valid. */
@@ -739,15 +771,15 @@ void bind_vector(struct binder *b, const float **at, int64_t n);
 /* Return the values, f32 [n_row, n] in the arena, of the tensor stem.weight. NULL after an
  * error. */
 const float *bind_floats(struct binder *b, const char *stem, int il, int64_t n_row, int64_t n);
-/* Bind the n values of the tensor blk.IL.NAME, which tensors.def does not have, each multiplied by
- * `by`. */
+/* Bind the n values of the tensor blk.IL.NAME, each multiplied by `by`. The tensor has no row in
+ * tensors.def. */
 void bind_scaled(struct binder *b, const float **at, const char *name, int il, int64_t n, float by);
-/* Bind an embedding without its first rows. first: number of rows left out. */
+/* Bind an embedding without its first rows. first: number of omitted rows. */
 void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first);
 /* Bind an embedding [n_out, k] that tensors.def does not have. */
 void bind_sized_table(struct binder *b, struct tensor *t, const char *stem, int64_t n_out,
                       int64_t k);
-/* Make l use the bound tensor t. */
+/* Set the matrix of l to the bound tensor t. */
 void bind_tied(struct binder *b, struct linear *l, const struct tensor *t);
 /* Return the values, f32 [n], of a tensor that is not in tensors.def. NULL if the file has no such
  * tensor. */
@@ -762,7 +794,7 @@ int bind_outputs(struct binder *b, const char *name, int64_t per_out);
 int bind_fixed(struct binder *b, const char *name, int64_t n);
 /* Bind all parts of the architecture, then check that the file has no unused tensor. */
 void bind_all(struct binder *b);
-/* Select the formats of a mixture for all matrices, for their encoding by packing (quantize.c). */
+/* Select the formats of a mixture for all matrices, which packing then encodes (quantize.c). */
 void model_quantize(struct binder *b, const char *name);
 
 /* ---- a forward pass ---- */
@@ -774,9 +806,9 @@ struct fwd {
     const struct batch *batch, *on_device;
     const int32_t *angle; /* [n_row] rows of the rope tables, on the device */
     int n_row, il;
-    float *x; /* residual stream, f32 [n_row, d]; borrowed from the model's scratch, as are h, y */
-    /* borrowed buffers of the architecture within a layer, f32 [n_row, d]; h also holds results of
-     * norms */
+    float *x; /* residual stream, f32 [n_row, d], borrowed from the model's scratch */
+    /* buffers for the architecture within a layer, borrowed f32 [n_row, d]; h also contains results
+     * of norms */
     float *h, *y;
 };
 
@@ -787,19 +819,20 @@ static inline float *fwd_at(const struct fwd *f, int scratch)
     return f->m->scratch.v[scratch].at;
 }
 
-/* Compute y f32 [n_row, n_out] = l x of x f32 [n_row, k] (linear.c). Functions with _add add l x to
- * y. fwd_linear receives the number of rows. All other functions compute the rows of f. */
+/* Compute y f32 [n_row, n_out] = l x for x f32 [n_row, k] (linear.c). Functions with _add add l x
+ * to y. fwd_linear receives the number of rows. All other functions compute the rows of f. */
 void fwd_linear(struct fwd *f, float *y, const struct linear *l, const float *x, int n_row);
-/* Compute out [n], the outputs of one input, in one op if the backend fuses them. */
+/* Compute out [n], the outputs of one input. One op computes all outputs if the backend fuses
+ * them. */
 void fwd_linears(struct fwd *f, const struct output *out, int n, const struct input *in);
-/* Add l x of x f32 [n_row, k] to y f32 [n_row, n_out]. */
+/* Add l x to y f32 [n_row, n_out], for x f32 [n_row, k]. */
 void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float *x);
-/* Compute y f32 [n_row * n_used, n_out]: for each entry of r, the matrix of its expert times its
- * row of x f32 [n_row, k]. With by_entry, the row is row `entry` of x f32 [n_row * n_used, k]. */
+/* Compute y f32 [n_row * n_used, n_out]. For each entry of r, multiply the matrix of its expert and
+ * its row of x f32 [n_row, k]. by_entry: the row is row `entry` of x f32 [n_row * n_used, k]. */
 void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x,
                  const struct route *r, bool by_entry);
-/* Compute y f32 [n_row, d] = the gated unit g of one input. This is one op if the backend fuses it
- * and no adapter adds to its matrices. */
+/* Compute y f32 [n_row, d] = the gated unit g of one input. One op computes y if the backend fuses
+ * the unit and no adapter adds to its matrices. */
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in);
 
 /* block/plain.c: operations between blocks. */
@@ -819,14 +852,14 @@ void fwd_rope(struct fwd *f, float *x, int n_head, int d_head, int rope);
 void fwd_head_norm(struct fwd *f, float *x, int n_head, const struct norm *n);
 /* Compute y f32 [n_row, d] = x times a factor per column, f32 [d]. */
 void fwd_scale_columns(struct fwd *f, float *y, const float *x, const float *by);
-/* Apply xIELU to y f32 [n]. param: a struct xielu. It is a function for ffn_block.act. */
+/* Apply xIELU to y f32 [n]. param: a struct xielu. ffn_block.act may point to fwd_xielu. */
 void fwd_xielu(struct fwd *f, float *y, int64_t n, const void *param);
 /* Cap the logits of the output; cap 0: no cap. */
 void fwd_softcap(struct fwd *f, struct model_out *out, float cap);
 /* Multiply the logits of the output by a factor. */
 void fwd_scale_logits(struct fwd *f, struct model_out *out, float by);
 /* Return the norm of x f32 [n_row, d] as a block's input. The block computes the norm at its first
- * use, fused if the backend supports that. */
+ * use. The norm is fused if the backend supports this. */
 struct input fwd_normed(struct fwd *f, const float *x, const struct norm *n);
 /* Return x, f32 [n_row, d], as a block's input without a norm. */
 struct input fwd_plain(const float *x);
@@ -838,7 +871,7 @@ const float *fwd_made(struct fwd *f, struct input in, int64_t n);
  * fwd_attend and fwd_attn_out. */
 void bind_attn(struct binder *b, struct attn_block *a, int il);
 /* Bind the block without matrices and norms, for an architecture that computes the scratch q, k and
- * v itself. d_v is the size of a head of v. */
+ * v with its own code. d_v is the size of a head of v. */
 void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v);
 /* Compute y f32 [n_row, d] = the attention of `in`. */
 void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block *a);
@@ -850,7 +883,8 @@ void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a);
 void fwd_put(struct fwd *f, const float *k, const struct attn_block *a);
 /* Apply head norms and rope, store k and v in the KV pages, and compute attention. */
 void fwd_attend(struct fwd *f, const struct attn_block *a);
-/* Set y f32 [n_row, d] to the output projection. The _add function adds it to x. */
+/* Set y f32 [n_row, d] to the output projection. fwd_attn_out_add adds the output projection to
+ * x. */
 void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a);
 /* Add the output projection to x f32 [n_row, d]. */
 void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);
@@ -860,20 +894,21 @@ void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);
 void bind_ffn(struct binder *b, struct ffn_block *g, int il);
 /* Compute y f32 [n_row, d] = the feed-forward block of `in`. */
 void fwd_ffn(struct fwd *f, float *y, struct input in, const struct ffn_block *g);
-/* Add the feed-forward block of `in` to x f32 [n_row, d]. This takes fewer passes than fwd_ffn and
- * an addition. */
+/* Add the feed-forward block of `in` to x f32 [n_row, d]. fwd_ffn_add needs fewer passes over
+ * memory than fwd_ffn and an addition. */
 void fwd_ffn_add(struct fwd *f, float *x, struct input in, const struct ffn_block *g);
 
-/* Return curve(gate in) * (up in), f32 [n_row, d_ff], in the block's scratch. It is the first part
- * of a block with a gate, for an architecture with operations between both parts. */
+/* Return curve(gate in) * (up in), f32 [n_row, d_ff], in the block's scratch. fwd_ffn_gated is the
+ * first part of a block with a gate, for an architecture with operations between the two parts. */
 float *fwd_ffn_inner(struct fwd *f, struct input in, const struct ffn_block *g);
-/* Add down times that scratch to x f32 [n_row, d]. */
+/* Add the product of down and the block's scratch to x f32 [n_row, d]. */
 void fwd_ffn_out_add(struct fwd *f, float *x, const struct ffn_block *g);
 
-/* Compute y like fwd_ffn, for a block with a gate, whose outputs are cut at their mean plus `by`
- * standard deviations. Outputs below the cut count as 0. The cut is subtracted from all others. */
+/* Compute y like fwd_ffn, for a block with a sparse gate. The cut is the mean of the gate's outputs
+ * plus `by` standard deviations. Outputs below the cut become 0. The cut is subtracted from all
+ * other outputs. */
 void fwd_ffn_cut(struct fwd *f, float *y, struct input in, const struct ffn_block *g, float by);
-/* Return the number of standard deviations below which a part of normally distributed gates is. */
+/* Return the quantile of the normal distribution for the share `part`, in standard deviations. */
 float ffn_cut_of(double part);
 
 /* Bind layer il, the layer of most decoders (block/layer.c). */
@@ -886,8 +921,8 @@ void decoder_layer(struct fwd *f, const void *layer);
 void cross_bind_ends(struct binder *b, void *ends);
 /* Bind the attention of layer il to the source. */
 void bind_cross(struct binder *b, struct cross_block *c, int il);
-/* Compute the encoder's layers for the rows of f, which are whole sources. Store K and V of its
- * output for each layer of the decoder. */
+/* Compute the encoder's layers for the rows of f, which are whole sources. Store K and V of the
+ * encoder's output for each layer of the decoder. */
 void fwd_source(struct fwd *f);
 /* Compute y f32 [n_row, d] = the attention of `in` to the source. */
 void fwd_cross(struct fwd *f, float *y, struct input in, const struct cross_block *c);
@@ -903,9 +938,9 @@ void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m
 void fwd_moe_add(struct fwd *f, float *x, struct input in, const struct moe_block *m);
 /* Compute a mixture whose router and experts have different inputs, in two parts. fwd_route assigns
  * the rows to experts by x f32 [n_row, d]. fwd_mix sets y f32 [n_row, d] to the mixture of the
- * experts' results for x f32 [n_row, d]. With `add` it adds the mixture to y. */
+ * experts' results for x f32 [n_row, d]. add: add the mixture to y. */
 void fwd_route(struct fwd *f, const float *x, const struct moe_block *m);
-/* Set y to the mixture for x by the last fwd_route. add: add it to y. */
+/* Set y to the mixture for x by the last fwd_route. add: add the mixture to y. */
 void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m, bool add);
 
 /* Bind the embedding, output norm and head of most decoders (block/ends.c). The config has the
@@ -913,8 +948,9 @@ void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m,
 void bind_vocab(struct binder *b); /* set the vocabulary's size from the embedding's rows */
 /* Bind the embedding, the output norm and the head. */
 void decoder_bind(struct binder *b, void *ends);
-/* Bind a part of decoder_bind: the embeddings and their norm, or the head. output_norm is between
- * them. The head is bound after the embedding, because converted_params relies on this order. */
+/* Bind a part of decoder_bind: the embeddings and their norm, or the head. output_norm is bound
+ * between these parts. The head is bound after the embedding, because converted_params requires
+ * this order. */
 void decoder_bind_inputs(struct binder *b, struct decoder_ends *e);
 /* Bind the head, after the embedding. */
 void decoder_bind_head(struct binder *b, struct decoder_ends *e);
@@ -928,14 +964,14 @@ struct model_out decoder_output(struct fwd *f, const void *ends);
 void fwd_embed(struct fwd *f, float *x, const struct tensor *embd);
 /* Add the learned positions of the batch's rows to f->x. position->data: NULL if there are none. */
 void fwd_position(struct fwd *f, const struct tensor *position);
-/* Gather the result rows of f->x into f->h, and return it, f32 [n_out, d]. The rows of f are then
- * the result rows. */
+/* Gather the result rows of f->x into f->h, and return f->h, f32 [n_out, d]. Afterwards the rows of
+ * f are the result rows. */
 float *fwd_wanted(struct fwd *f);
 /* Return scratch for an int per row on the host, for fwd_put_ids. */
 int32_t *fwd_host_ids(struct fwd *f, int scratch);
 /* Return the ints of fwd_host_ids on the device. */
 const int32_t *fwd_put_ids(struct fwd *f, int scratch);
-/* Apply the output norm to the result of fwd_wanted, and return it. */
+/* Apply the output norm to the result of fwd_wanted, and return the normalized rows. */
 float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e);
 /* Compute results from the result rows h f32 [n_out, d_embd]. The head computes logits f32
  * [n_logits, n_vocab]. Hidden rows are copied. Both kinds of results remain on the device until
@@ -958,10 +994,11 @@ void bind_input(struct binder *b, struct input_block *u, int il, int d_input);
  * may be x. */
 void fwd_input(struct fwd *f, float *y, const float *x, const struct input_block *u);
 
-/* Bind and compute several residual streams (block/altup.c). fwd_split makes them from f->x.
- * fwd_predict makes the predictions of the layer. fwd_correct changes them to the streams after the
- * layer, whose result is y f32 [n_row, d]. It overwrites f->h and f->y. fwd_merge returns the mean
- * of the result rows f32 [n_out, d]. The rows of f are then the result rows. */
+/* Bind and compute several residual streams (block/altup.c). fwd_split makes the streams from f->x.
+ * fwd_predict makes the predictions of the layer. fwd_correct changes the predictions to the
+ * streams after the layer, by the layer's result y f32 [n_row, d]. fwd_correct overwrites f->h and
+ * f->y. fwd_merge returns the mean of the result rows, f32 [n_out, d]. Afterwards the rows of f are
+ * the result rows. */
 
 /* Bind the matrices that split and merge the residual streams. */
 void bind_altup_ends(struct binder *b, struct altup_ends *e, int n_stream);
@@ -975,7 +1012,7 @@ void fwd_predict(struct fwd *f, const struct altup_block *a);
 void fwd_correct(struct fwd *f, const float *y, const struct altup_block *a);
 /* Return the mean of the result rows of all streams, f32 [n_out, d]. */
 float *fwd_merge(struct fwd *f, const struct altup_ends *e);
-/* Return prediction i of the layer, or stream i after it, f32 [n_row, d]. */
+/* Return prediction i of the layer, or stream i after the layer, f32 [n_row, d]. */
 float *fwd_prediction(const struct fwd *f, const struct altup_block *a, int i);
 
 /* Return the number of segments, which is type_vocab_size or the number of rows of a GGUF's table.
@@ -990,11 +1027,12 @@ struct model_out encoder_output(struct fwd *f, const void *ends);
 
 /* Bind the layers of an embedding after pooling, for all architectures (head.c). */
 void bind_embedding(struct binder *b);
-/* Bind a classifier if the file has one. It is cls with the function *curve and its norm, then
- * cls.output. If curve is NULL, it is only cls.output. `bias` is the bias of cls. */
+/* Bind a classifier if the file has one. The classifier is cls with the function *curve and its
+ * norm, then cls.output. If curve is NULL, the classifier is only cls.output. `bias` is the bias of
+ * cls. */
 void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias);
 /* Bind the classifier of the options' tokens, if there are any. ERR_UNSUPPORTED if the model has no
- * head, or another classifier. */
+ * head, or already has a classifier. */
 void bind_class_tokens(struct binder *b);
 
 /* Compute layers [from, to) for the rows of f (forward.c). */
@@ -1016,9 +1054,9 @@ void plan_close(struct model *m);
 
 /* Return the limit n_short of batches for texts of up to context_max tokens. */
 int rope_n_short(const struct model *m, int context_max);
-/* Allocate rope tables on the device: cos and sin, computed in f64. limits.n_short must be set.
- * After rope_reach, the tables contain the rows of a batch. rope_close frees them, also after an
- * error. ERR_LIMIT, ERR_MEMORY. */
+/* Allocate rope tables on the device, with cos and sin computed in f64. The caller has set
+ * limits.n_short. After rope_reach, the tables contain the rows of a batch. rope_close frees them,
+ * also after an error. ERR_LIMIT, ERR_MEMORY. */
 int rope_open(struct model *m, int pos_max, struct err *e);
 /* Extend the tables to the rows angle i32 [n], on the host. */
 void rope_reach(struct model *m, const int32_t *angle, int n);

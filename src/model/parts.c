@@ -1,6 +1,6 @@
 /* parts.c - the text part of a model of several parts (format/parts.def): fields of config.json
- * that have another use than in a model of one part. The class of the whole has its own head, and
- * reads tie_word_embeddings at the top level. */
+ * whose use differs from that in a model of one part. The class of the whole model has its own
+ * head, and reads tie_word_embeddings at the top level. */
 #include "model_impl.h"
 
 #include "base/check.h"
@@ -22,7 +22,7 @@ static const struct {
     bool is_cap;
 } head[] = {
 #define PARTS_HEAD(key, value, is_cap)                                                             \
-    {{key, KEY_IDLE, value, "the head of the model of several parts ignores it"}, is_cap},
+    {{key, KEY_IDLE, value, "the head of a model of several parts ignores this field"}, is_cap},
 #include "format/parts.def"
 };
 static const struct {
@@ -55,16 +55,16 @@ static const struct {
 static const char pad_key[] = "config.inner.pad_token_id";
 static const struct config_key pad_row = KEY("config.inner.pad_token_id", 0);
 static const struct config_key inner[] = {
-    IDLE("config.inner.pad_token_id", "the tokenizer, whose own files count"),
-    IDLE("config.inner.tie_word_embeddings", "the field at the top level counts"),
-    IDLE("config.inner.quantization_config", "the field at the top level counts"),
+    IDLE("config.inner.pad_token_id", "quoth reads this value from the tokenizer's own files"),
+    IDLE("config.inner.tie_word_embeddings", "quoth reads the field at the top level"),
+    IDLE("config.inner.quantization_config", "quoth reads the field at the top level"),
     KEYS_END,
 };
 static const struct config_key inner_tied = KEY_UNSET("config.inner.tie_word_embeddings");
 static const char cap_key[] = "config.final_logit_softcapping";
 static const struct config_key cap_unset = KEY_UNSET("config.final_logit_softcapping");
 
-/* Return true if the class of several parts reads tie_word_embeddings in text_config too. */
+/* Return true if the class of several parts also reads tie_word_embeddings in text_config. */
 static bool reads_inner(const struct parts *p)
 {
     return p->tied == TIED_EITHER || p->tied == TIED_INNER;
@@ -76,7 +76,7 @@ const struct config_key *parts_added_row(const struct binder *b, const char *key
     return p && p->head == HEAD_CAP && strcmp(key, cap_key) == 0 ? &cap_unset : NULL;
 }
 
-/* Return the declaration of a key that describes ids of another part; NULL for others. */
+/* Return the declaration of a key that describes ids of another part; NULL for all other keys. */
 static const struct config_key *ids_row(const struct parts *p, const char *key)
 {
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
@@ -121,7 +121,8 @@ void parts_tokens(struct binder *b, struct config *c)
         if (strcmp(pads[i].model_type, p->model_type) != 0) continue;
         CHECK(c->n_padded < PADDED_MAX, "%d tokens of other parts", c->n_padded);
         const struct meta *m = config_meta(b, key);
-        if (m && meta_kind(m) == META_NONE) continue; /* null: no such token */
+        /* null: the model has no token of this part */
+        if (m && meta_kind(m) == META_NONE) continue;
         c->padded[c->n_padded++] = config_int(b, key, INT_MIN, INT_MAX, INT_MIN);
     }
     if (c->n_padded > 0) c->pad = config_int(b, pad_key, 0, INT_MAX, -1);
@@ -159,7 +160,7 @@ bool parts_tied(struct binder *b)
 {
     const struct parts *p = checkpoint_parts(b->checkpoint);
     const struct meta *top = config_meta(b, tied_key), *text = config_meta(b, inner_key);
-    /* the default of the text part's class */
+    /* the default of the text part's class is used */
     const bool by_class = config_default(b, tied_key) == 1,
                in_text = text ? config_bool(b, inner_key, false) : by_class;
     const bool at_top = meta_kind(top) != META_NONE ? config_bool(b, tied_key, false)
@@ -168,7 +169,8 @@ bool parts_tied(struct binder *b)
     return p->tied == TIED_INNER && meta_kind(top) == META_NONE ? in_text : at_top;
 }
 
-/* Reject ropes that depend on the absolute position: the positions of this class begin at 1. */
+/* Reject ropes that depend on the absolute position, because the positions of the class begin at
+ * 1. */
 static void refuse_absolute(struct binder *b, const struct config *c)
 {
     for (int i = 0; i < c->n_rope && b->rc == 0; i++) {

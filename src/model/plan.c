@@ -3,7 +3,7 @@
  *
  *   max_model_len --> page_stride (pages of a sequence) --> scratch --> rope tables --> pages
  *
- * Pages are last, because they receive the memory that the rest leaves (kv_room). */
+ * Pages are planned last, because they receive all remaining memory (kv_room). */
 #include "model_impl.h"
 
 #include "base/check.h"
@@ -16,8 +16,9 @@ enum { ENCODER_ROWS_MAX = 1 << 16 }; /* limit of a step's rows: --max-num-batche
 
 /* ---- sizes ---- */
 
-/* Return the maximum length of a sequence: the requested length, or the model's context length. The
- * model's length is halved until its KV fits into half of the free memory. */
+/* Return the maximum length of a sequence: the requested length, or the model's context length. If
+ * no length is requested, the model's length is halved until its KV fits into half of the free
+ * memory. */
 static int choose_context(const struct model *m, int n_requested, int64_t token_bytes)
 {
     int n = n_requested > 0 ? n_requested : m->config.context_train;
@@ -27,8 +28,9 @@ static int choose_context(const struct model *m, int n_requested, int64_t token_
     return n;
 }
 
-/* Return the number of bytes for pages. The pages get the fraction memory_utilization of the memory
- * of the machine or control group, minus packed weights, adapters, activations and swap space. */
+/* Return the number of bytes for pages. The process may use the fraction memory_utilization of the
+ * memory of the machine or control group. The pages get the rest after packed weights, adapters,
+ * activations and swap space. */
 static int64_t kv_room(const struct model *m, const struct model_options *o)
 {
     double all = (double)os_memory_bytes() * o->memory_utilization;
@@ -53,8 +55,7 @@ static int choose_pages(const struct model *m, const struct model_options *o, in
                         int page_rows)
 {
     int64_t bytes = m->info.page_bytes, n = o->n_page, max = INT32_MAX / page_rows;
-    if (n == 0 && bytes == 0) /* without layers with K and V, pages only limit the number of
-                               * tokens */
+    if (n == 0 && bytes == 0) /* if no layer has K and V, pages only limit the number of tokens */
         n = (int64_t)stride * m->limits.n_seq;
     else if (n == 0 && o->kv_bytes)
         n = o->kv_bytes / bytes;
@@ -65,15 +66,15 @@ static int choose_pages(const struct model *m, const struct model_options *o, in
     return n < 1 ? 1 : n > max ? (int)max : (int)n;
 }
 
-/* Set the maximum number of page copies of a step. There is room for a copy on write per sequence,
- * and for swapping one sequence out and in. */
+/* Set the maximum number of page copies of a step: a copy on write per sequence, and the copies for
+ * swapping one sequence out and in. */
 static void choose_copies(struct batch_limits *l, bool swap)
 {
     if (l->n_copy == 0) l->n_copy = l->n_seq + (swap ? 2 * l->page_stride : 0);
 }
 
-/* Give a step room for the whole text of an encoder, next to a row of each sequence that
- * decodes. */
+/* Set the limits so that a step has room for the whole text of an encoder and a row of each
+ * sequence that decodes. */
 static void choose_rows(struct model *m)
 {
     struct batch_limits *l = &m->limits;
@@ -82,7 +83,7 @@ static void choose_rows(struct model *m)
     if (m->info.context_max > ENCODER_ROWS_MAX) m->info.context_max = ENCODER_ROWS_MAX;
     int n = m->info.context_max;
     if (m->arch->crosses) {
-        n -= c->n_start; /* the target has at least these tokens */
+        n -= c->n_start; /* the target has at least the first tokens of the decoder */
         if (c->n_position > 0 && n > c->n_position - c->position0) n = c->n_position - c->position0;
         l->n_source = n = n > 1 ? n : 1;
         n += l->n_seq;
@@ -99,7 +100,8 @@ static int64_t round16(int64_t n)
 }
 
 /* Copy the vectors of bind.c into one block of device memory, each aligned to 64 bytes. Consecutive
- * layers with one order of inputs share its copy, because the backend compares addresses. */
+ * layers with one order of inputs share one copy of the order, because the backend compares
+ * addresses. */
 static int plan_vectors(struct model *m, struct err *e)
 {
     struct backend *b = m->backend;
@@ -125,7 +127,7 @@ static int plan_vectors(struct model *m, struct err *e)
 
 /* ---- scratch ---- */
 
-/* Lay out all buffers in sequence, each aligned to 64 bytes. Only measure if base is NULL. Return
+/* Place all buffers in sequence, each aligned to 64 bytes. base NULL: only compute the size. Return
  * the total number of floats. */
 static int64_t lay_out(struct model *m, float *base)
 {
@@ -139,8 +141,8 @@ static int64_t lay_out(struct model *m, float *base)
     return at;
 }
 
-/* Allocate the activations. Scratch per row has n_row rows of the batch, and scratch per output
- * n_out rows. `host` is the copy of scratch on the host, for devices with their own memory. */
+/* Allocate the activations. Scratch per row has n_row rows, and scratch per output has n_out rows.
+ * `host` is the copy of scratch on the host, for devices with their own memory. */
 static int plan_scratch(struct model *m, struct err *e)
 {
     struct backend *b = m->backend;
@@ -173,8 +175,8 @@ static int plan_scratch(struct model *m, struct err *e)
 
 /* ---- pages ---- */
 
-/* Open the KV store. Reject a store that exceeds the machine's memory. Pages are not touched yet,
- * so the system would accept it and end the process later. */
+/* Open the KV store. Reject a store that exceeds the machine's memory. The system would accept a
+ * store that is too large, because pages are not written yet, and would end the process later. */
 static int plan_pages(struct model *m, const struct model_options *o, int page_rows, struct err *e)
 {
     struct model_info *i = &m->info;

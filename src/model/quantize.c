@@ -1,9 +1,9 @@
 /* quantize.c - quantization of float weights while they are packed (--quantization).
  *
- * The mixture selects the format of each matrix, as llama.cpp's quantizer does (format/mixture.c).
- * This file only describes the matrices. Packing encodes their rows, in threads, and keeps the
- * result in the cache of packed weights (backend/published.c). Norms, biases and routers keep their
- * values. */
+ * The mixture selects the format of each matrix, as in llama.cpp's quantizer (format/mixture.c).
+ * quantize.c only sets the formats of the matrices. Packing encodes the rows in several threads,
+ * and keeps the result in the cache of packed weights (backend/published.c). Norms, biases and
+ * routers keep their values. */
 #include "model_impl.h"
 
 #include <string.h>
@@ -14,8 +14,8 @@ static bool is_source(enum qtype t)
     return t == QT_f32 || t == QT_f16 || t == QT_bf16;
 }
 
-/* Return true if the embedding is also the head, as in llama.cpp's quantizer: no tensor is the
- * head. */
+/* Return true if the embedding is also the head: as in llama.cpp's quantizer, no other tensor is
+ * the head. */
 static bool is_tied(const struct model *m)
 {
     for (size_t i = 0; i < m->tensor.n; i++)
@@ -23,8 +23,8 @@ static bool is_tied(const struct model *m)
     return true;
 }
 
-/* Return the format of a matrix. A row that no block divides keeps its own format: F16 cannot
- * represent every value of BF16. */
+/* Return the format of a matrix. A matrix whose rows no block divides keeps its own format, because
+ * F16 cannot represent every value of BF16. */
 static enum qtype type_of(const struct model *m, const struct mixture *mix, bool tied,
                           const struct tensor *t)
 {
@@ -40,7 +40,7 @@ static enum qtype type_of(const struct model *m, const struct mixture *mix, bool
     return qtype_info[mix->type].block > 1 && qtype_info[type].block == 1 ? t->type : type;
 }
 
-/* Make packing encode the rows of t. */
+/* Set the format of t, so that packing encodes its rows. */
 static void encode(struct binder *b, struct tensor *t, enum qtype type)
 {
     const int n = t->n_expert ? t->n_expert : 1;

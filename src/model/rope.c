@@ -1,29 +1,32 @@
 /* rope.c - cos and sin tables for every position, computed in f64 and rounded to f32. Memory for
- * all positions is reserved at open. A row is computed before the first batch that needs the row.
- * One row takes 1 us, and the 131,072 rows of a long context take 0.12 s. Most rows are never used.
+ * all positions is reserved at open. A row is computed before the first batch that needs it,
+ * because most rows are never used. The computation takes 1 us for a row, and 0.12 s for the
+ * 131,072 rows of a long context.
  *
  *   linear   positions divided by the factor (position interpolation, arXiv 2306.15595)
- *   dynamic  a base that grows with the context (NTK-aware scaling). The requested context selects
- *            it at open, as in vLLM, not a text's length: keys in the cache keep their angles
+ *   dynamic  a base that grows with the context (NTK-aware scaling). As in vLLM, the requested
+ *            context determines the base at open. A text's length has no effect, so keys in the
+ *            cache keep their angles
  *   llama3   low frequencies divided by the factor, high frequencies kept, a ramp between (Llama
  *   3.1)
  *   yarn     like llama3, with a ramp over rotations (arXiv 2309.00071)
- *   long     two lists of divisors (LongRoPE, arXiv 2402.13753). The length of a text selects the
- *            list of all its rows: the long one above n_short tokens, the context in training.
- *   proportional   the first lanes have the frequencies of a rope of all lanes, the others have 0
- *            (Gemma 4), and frequencies are divided by the factor
- *   freq_factor: divisors stored in a GGUF file (rope_freqs.weight), instead of llama3's; a scaling
- *            is applied in addition
+ *   long     two lists of divisors (LongRoPE, arXiv 2402.13753). The length of a text selects
+ *            the list for all rows of the text: the long list above n_short tokens, the context
+ *            in training.
+ *   proportional   the first lanes have the frequencies of a rope of all lanes, divided by the
+ *            factor; all other lanes have the frequency 0 (Gemma 4)
+ *   freq_factor: divisors in a GGUF file (rope_freqs.weight), in place of llama3's scaling;
+ *            another scaling is applied in addition
  *
- * The tables with two lists are one after the other:
+ * A rope with two lists of divisors has two consecutive tables:
  *
  *   rows [0, n_short)                      the short list, positions [0, n_short)
  *   rows [n_short, n_short + context_max)  the long list, positions [0, context_max)
  *
- * batch.angle is the row of the tables; without n_short it is pos.
+ * batch.angle is the row in the tables; it equals pos if n_short is 0.
  *
  * cos and sin are multiplied by a magnitude: YaRN's 0.1 ln(factor) + 1, or the file's value
- * (config.c). ROPE_QUERY has a magnitude that grows with the position. */
+ * (config.c). The magnitude of ROPE_QUERY grows with the position. */
 #include "model_impl.h"
 
 #include "base/check.h"
@@ -48,8 +51,8 @@ static double yarn_lane(const struct rope_config *r, double rotations)
 }
 
 /* Return the scaled frequency of YaRN. i is the lane. The ramp is 0 for fast lanes, whose frequency
- * stays, and 1 for slow lanes. ramp_whole is the config's `truncate`. ramp_forward is llama.cpp's
- * guard against an empty ramp. */
+ * is unchanged, and 1 for slow lanes. ramp_whole is the field `truncate` of the config.
+ * ramp_forward is llama.cpp's check for an empty ramp. */
 static double yarn_freq(const struct rope_config *r, double freq, int i)
 {
     double low = yarn_lane(r, r->beta_fast), high = yarn_lane(r, r->beta_slow);
@@ -90,8 +93,8 @@ static size_t table_floats(const struct rope_spec *r)
     return (size_t)r->pos_max * (size_t)(r->d_rot / 2);
 }
 
-/* Allocate the table of one rope on the device, and host buffers for the rows that rope_reach makes
- * next. n_row: number of its rows. */
+/* Allocate the table of one rope on the device, and host buffers for the rows that rope_reach
+ * computes. n_row: number of rows of the table. */
 static int open_one(struct model *m, int i, int n_row, struct err *e)
 {
     struct backend *b = m->backend;
@@ -120,7 +123,7 @@ int rope_n_short(const struct model *m, int context_max)
     return r->long_factor && context_max > r->context_original ? r->context_original : 0;
 }
 
-/* Enlarge the base of a dynamic rope for a context of n tokens. */
+/* Increase the base of a dynamic rope for a context of n tokens. */
 static void stretch(struct rope_config *r, int n)
 {
     if (r->scaling == ROPE_DYNAMIC && n > r->context_original)
@@ -157,7 +160,7 @@ static double magnitude(const struct rope_config *r, int pos)
     return r->magnitude * (1 + r->beta * log(1 + floor((double)pos / r->context_original)));
 }
 
-/* Compute the rows of positions [pos, pos + n) of rope i. is_long: with the long list. */
+/* Compute the rows of positions [pos, pos + n) of rope i. is_long: use the long list. */
 static void make_rows(struct model *m, int i, bool is_long, int pos, int n)
 {
     struct backend *b = m->backend;

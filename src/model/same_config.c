@@ -1,6 +1,6 @@
 /* same_config.c - compare the configs of two checkpoints of one model, such as a directory and the
- * GGUF made of it. A field without a key in the file is found here, because its value differs after
- * reading. */
+ * GGUF made of it. The comparison detects a field that has no key in the written file, because its
+ * value differs after reading. */
 #include "model_impl.h"
 
 #include <math.h>
@@ -13,17 +13,18 @@ struct comparison {
     int rc; /* first difference */
 };
 
-/* Record a difference. layer: -1 if the value is not of a layer. */
+/* Record a difference. layer: number of the layer; -1: the value does not belong to a layer. */
 static void check_value(struct comparison *x, const char *what, int layer, double want, double got)
 {
-    const double room = 2e-6 * fabs(want) + 1e-28; /* 1e-30: an angle of lanes at rest in a GGUF */
+    /* 1e-30: a GGUF has such small angles for lanes that do not rotate */
+    const double room = 2e-6 * fabs(want) + 1e-28;
     if (x->rc != 0 || want == got || fabs(want - got) <= room || (isnan(want) && isnan(got)))
         return;
     x->rc = layer < 0 ? err_set(x->e, ERR_UNSUPPORTED,
-                                "%s: %s is %.9g, which has no place in the result: it has %.9g",
+                                "%s: %s is %.9g, which the result cannot express: it has %.9g",
                                 x->want, what, want, got)
                       : err_set(x->e, ERR_UNSUPPORTED,
-                                "%s: %s of layer %d is %.9g, which has no place in the result: it "
+                                "%s: %s of layer %d is %.9g, which the result cannot express: it "
                                 "has %.9g",
                                 x->want, what, layer, want, got);
 }
@@ -54,7 +55,8 @@ static void compare_layer(struct comparison *x, int i, const struct layer_config
     SAME_IN(gate_cut);
 }
 
-/* Compare the angles, not the parameters: a scaling may be a tensor of divisors in one file. */
+/* Compare the angles, not the parameters, because one of the files may have a tensor of divisors in
+ * place of a scaling. */
 static void compare_rope(struct comparison *x, int i, const struct rope_config *a,
                          const struct rope_config *b)
 {
@@ -78,9 +80,9 @@ static void compare_curves(struct comparison *x, enum curve a, enum curve b)
         [CURVE_gelu_erf] = "gelu", [CURVE_relu] = "relu",
         [CURVE_relu2] = "relu2",   [CURVE_tanh] = "tanh"};
     if (x->rc != 0 || a == b) return;
-    x->rc = err_set(x->e, ERR_UNSUPPORTED,
-                    "%s: the activation %s has no place in the result: it has %s", x->want, name[a],
-                    name[b]);
+    x->rc =
+        err_set(x->e, ERR_UNSUPPORTED, "%s: the result cannot express the activation %s: it has %s",
+                x->want, name[a], name[b]);
 }
 
 static void compare_configs(struct comparison *x, const struct config *a, const struct config *b)
@@ -122,7 +124,7 @@ static void compare_configs(struct comparison *x, const struct config *a, const 
     SAME(own_bytes);
     if (x->rc == 0 && a->own_bytes > 0 && memcmp(a->own, b->own, a->own_bytes) != 0)
         x->rc = err_set(x->e, ERR_UNSUPPORTED,
-                        "%s: values that only its architecture has have no place in the result",
+                        "%s: the result cannot express values that only this architecture has",
                         x->want);
     for (int i = 0; i < a->n_rope && x->rc == 0; i++) compare_rope(x, i, &a->rope[i], &b->rope[i]);
     for (int i = 0; i < a->n_layer && x->rc == 0; i++)

@@ -1,9 +1,9 @@
-/* to_gguf.c - a Hugging Face directory as a GGUF view: the tensors in GGUF's order of rows. Their
- * names are GGUF's already (hf.c), with a few exceptions. to_gguf_keys.c writes the keys.
+/* to_gguf.c - a Hugging Face directory as a GGUF view: the tensors in GGUF's order of rows. hf.c
+ * has already given most tensors their GGUF names. to_gguf_keys.c writes the keys.
  *
  *   tensors that binding used --put_tensors--> view
  *
- * model_same_config (same_config.c), which reads the written file, finds a mechanism without a
+ * model_same_config (same_config.c) reads the written file, and detects a mechanism that has no
  * key. */
 #include "convert_impl.h"
 
@@ -18,7 +18,7 @@
 
 /* ---- tensors ---- */
 
-/* Return the number of heads whose lanes have another order in GGUF; 0 if the order stays. */
+/* Return the number of heads whose lanes have another order in GGUF; 0 if the order is the same. */
 static int lane_heads(const struct model *m, const struct arch *a, const char *part)
 {
     if (a->gguf_neox || a->hf_adjacent || a->no_rope) return 0;
@@ -43,7 +43,8 @@ void conversion_order(struct source *s, const struct model *m, const struct arch
         s->order = ORDER_TURNED;
 }
 
-/* Return true if the name ends with a text of a list, which ends with NULL. NULL: an empty list. */
+/* Return true if the name ends with one of the texts in a list. NULL ends the list. list NULL: an
+ * empty list. */
 static bool has_end(const char *name, const char *const *end)
 {
     for (; end && *end; end++)
@@ -72,7 +73,7 @@ static enum qtype type_of(const struct model_gguf *g, const struct mixture *mix,
     return mix ? mixture_type(mix, &site) : t->type;
 }
 
-/* Add a tensor of the view, whose source is `s`, with the sizes of t. */
+/* Add a tensor to the view, with the source `s` and the sizes of t. */
 static int add(struct model_gguf *g, const struct mixture *mix, const char *name,
                const struct tensor_info *t, struct source *s, struct err *e)
 {
@@ -82,15 +83,15 @@ static int add(struct model_gguf *g, const struct mixture *mix, const char *name
     if (s->order == ORDER_TURNED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s->n_part > 1) dim[n_dim++] = s->n_part;
     if (text_ends_with(name, "norm.weight")) s->add = g->m->config.norm_add;
-    if (strcmp(name, "position_embd.weight") == 0) { /* rows before position0 have no use */
+    if (strcmp(name, "position_embd.weight") == 0) { /* rows before position0 are not used */
         s->first = g->m->config.position0;
         dim[1] -= s->first;
     }
     return conversion_add(g, name, type_of(g, mix, name, t, n_dim), n_dim, dim, s, e);
 }
 
-/* Return the number at the end of a part's stem, such as 7 of "blk.3.ffn_up_exps.7.weight", and
- * write the name without it. Return -1 for a tensor that is whole. */
+/* Return the number at the end of a part's stem, such as 7 for "blk.3.ffn_up_exps.7.weight". Write
+ * the name without this number. Return -1 for a whole tensor. */
 static int part_of(const struct model_gguf *g, const char *name, char *out, size_t n_out)
 {
     char raw[200], *end;
@@ -102,7 +103,7 @@ static int part_of(const struct model_gguf *g, const char *name, char *out, size
     return hf_raw_name(raw, sizeof raw, out, g->m->arch->name, (int)part) ? (int)part : -1;
 }
 
-/* Add the tensor of all parts, of which t is the first. */
+/* Add one tensor with all parts. t is the first part. */
 static int put_parts(struct model_gguf *g, const struct mixture *mix, const char *name,
                      const struct tensor_info *t, struct err *e)
 {
@@ -125,8 +126,8 @@ static int put_parts(struct model_gguf *g, const struct mixture *mix, const char
     return add(g, mix, name, t, &s, e);
 }
 
-/* Return true for a tensor that is not in the file: a pooler, which embeddings do not use, tensors
- * of other parts, and tensors that become keys. */
+/* Return true for a tensor that is not written: a pooler, which embeddings do not use, a tensor of
+ * another part, or a tensor that becomes a key. */
 static bool is_left_out(const struct model_gguf *g, const struct tensor_info *t)
 {
     const char *name = t->name;
@@ -136,7 +137,7 @@ static bool is_left_out(const struct model_gguf *g, const struct tensor_info *t)
     return own && own->key_tensors && strstr(name, own->key_tensors);
 }
 
-/* Write GGUF's name of a tensor whose name of the table differs. */
+/* Write the GGUF name of a tensor if it differs from the name in the table. */
 static void gguf_name(char out[NAME_BYTES], const struct arch *a, const char *name)
 {
     static const char module[] = "modules.", linear[] = ".linear.";
@@ -159,7 +160,7 @@ static int put_tensor(struct model_gguf *g, const struct mixture *mix, int i, st
     char joined[NAME_BYTES], raw[200];
     if (is_left_out(g, t)) return 0;
     const int part = part_of(g, t->name, joined, sizeof joined);
-    if (part > 0) return 0; /* with part 0 */
+    if (part > 0) return 0; /* the name contains the number of part 0 */
     if (part == 0) return put_parts(g, mix, joined, t, e);
     gguf_name(joined, g->m->arch, t->name);
     if (strcmp(joined, t->name) == 0 &&
@@ -171,7 +172,7 @@ static int put_tensor(struct model_gguf *g, const struct mixture *mix, int i, st
     return rc ? rc : add(g, mix, joined, t, &s, e);
 }
 
-/* Add a list of divisors of the rope's frequencies. value: in the model's arena. */
+/* Add a list of divisors of the rope's frequencies. value: the list, in the model's arena. */
 static int put_factors(struct model_gguf *g, const char *name, const float *value, struct err *e)
 {
     const int64_t n = g->m->config.rope[ROPE_MAIN].d_rot / 2;
@@ -193,7 +194,8 @@ static int put_rope_factors(struct model_gguf *g, struct err *e)
     float *v = arena_push(&g->m->arena, (size_t)n * sizeof *v, 64);
     if (!v) return err_memory(e, "the divisors of the rope", (size_t)n * sizeof *v);
     for (int i = 0; i < n; i++) {
-        const double freq = rope_freq(r, i, false), still = 1e30; /* divisor of lanes at rest */
+        /* divisor of lanes that do not rotate */
+        const double freq = rope_freq(r, i, false), still = 1e30;
         v[i] = (float)(freq > 0 ? pow(r->base, -2.0 * i / r->d_rot) / freq : still);
     }
     return put_factors(g, "rope_freqs.weight", v, e);
@@ -201,7 +203,7 @@ static int put_rope_factors(struct model_gguf *g, struct err *e)
 
 /* ---- published forms of quantized weights ---- */
 
-/* Return the length of a tensor's name without its last part, such as ".qweight", or without
+/* Return the length of a tensor's name without its last part, such as ".qweight" or
  * ".weight._data". */
 static size_t stem_length(const char *name)
 {
@@ -209,7 +211,7 @@ static size_t stem_length(const char *name)
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
-/* Return true for a matrix of codes and scales. The experts of a mixture may differ. */
+/* Return true for a matrix of codes and scales. Experts of one mixture may have different forms. */
 static bool has_codes(const struct tensor *w)
 {
     for (int i = 0; w->from && i < (w->n_expert > 0 ? w->n_expert : 1); i++)
@@ -225,7 +227,8 @@ static bool is_of_codes(const struct model_gguf *g, const struct tensor_info *t)
         const struct tensor *w = g->m->tensor.v[i];
         size_t n = stem_length(w->name);
         if (!has_codes(w)) continue;
-        while (w->n_expert > 0 && n > 0 && w->name[n - 1] != '.') n--; /* the expert */
+        /* skip the number of the expert */
+        while (w->n_expert > 0 && n > 0 && w->name[n - 1] != '.') n--;
         if (w->n_expert > 0 && n > 0) n--;
         if (strncmp(t->name, w->name, n) != 0 || t->name[n] != '.') continue;
         if (strcmp(t->name + n, ".bias") != 0) return true;
@@ -237,7 +240,7 @@ static bool is_of_codes(const struct model_gguf *g, const struct tensor_info *t)
     return false;
 }
 
-/* Return true if a format represents n values. */
+/* Return true if a format can represent n values exactly. */
 static bool represents(enum qtype type, const float *v, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -250,7 +253,7 @@ static bool represents(enum qtype type, const float *v, int64_t n)
     return true;
 }
 
-/* Set *type to the first of F16, BF16 and F32 that has every value of a matrix. */
+/* Set *type to the first type of F16, BF16 and F32 that can represent every value of a matrix. */
 static int exact_type(const struct tensor *w, enum qtype *type, struct err *e)
 {
     float *row = malloc((size_t)w->k * sizeof *row);

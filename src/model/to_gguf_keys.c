@@ -3,9 +3,9 @@
  *
  *   struct config --> ARCH.* and general.*
  *
- * The keys are those of the resolved config, not those of config.json, so defaults of the class are
- * in the file. A key that not every architecture has is written if the architecture of the GGUF
- * declares it (arch.gguf_key). model_same_config finds a mechanism without a key. */
+ * The values are from the resolved config, not from config.json, so the file also contains defaults
+ * of the class. A key that only some architectures have is written if the architecture of the GGUF
+ * declares the key (arch.gguf_key). model_same_config detects a mechanism without a key. */
 #include "convert_impl.h"
 
 #include "base/log.h"
@@ -54,7 +54,8 @@ void gguf_put_floats(struct key_writer *w, const char *key, const float *v, size
     w->rc = checkpoint_add_floats(w->view, key, own, n, w->e);
 }
 
-/* Return the declaration of a key of the GGUF; NULL if its architecture has none. */
+/* Return the declaration of a key of the GGUF; NULL if its architecture does not declare the
+ * key. */
 static const struct config_key *declared(const struct key_writer *w, const char *key)
 {
     const struct config_key *k = w->gguf->gguf_key;
@@ -69,7 +70,8 @@ static void put_name(struct key_writer *w, const char *key, const char *text)
     if (w->rc == 0) w->rc = checkpoint_add_text(w->view, full, text, strlen(text), w->e);
 }
 
-/* Write the rope. llama3's scaling is a tensor of divisors (put_factors), and LongRoPE is two. */
+/* Write the rope. put_factors writes llama3's scaling as one tensor of divisors, and LongRoPE as
+ * two tensors. */
 static void put_rope(struct key_writer *w, const struct config *c)
 {
     const struct rope_config *r = &c->rope[ROPE_MAIN];
@@ -103,7 +105,8 @@ static void put_mixture(struct key_writer *w, const struct config *c)
     }
 }
 
-/* Return a value of the directory; the default of its class in *value if the file lacks it. */
+/* Return a value of the directory. If the file lacks the value, set *value to the default of the
+ * class. */
 static const struct meta *class_value(const struct model *m, const char *key, double *value)
 {
     char full[160];
@@ -117,7 +120,7 @@ static const struct meta *class_value(const struct model *m, const char *key, do
     return v;
 }
 
-/* Write the numbers that only one architecture has. A null has no key. */
+/* Write the numbers that only one architecture has. A null is not written. */
 static void put_own(struct key_writer *w)
 {
     static const struct {
@@ -158,7 +161,7 @@ int conversion_window(const struct config *c)
 
 /* ---- sizes and windows ---- */
 
-/* Write a size: one number if all layers have the same, otherwise a list. */
+/* Write a size: one number if the size is equal in all layers, otherwise a list. */
 static void put_layers(struct key_writer *w, const char *key,
                        int (*of)(const struct layer_config *))
 {
@@ -195,7 +198,7 @@ static int d_head_of(const struct config *c, bool window)
     return 0;
 }
 
-/* Write the sizes of a head: two if layers with a window have another one. */
+/* Write the sizes of a head. Layers with a window have a separate key if their size differs. */
 static void put_heads(struct key_writer *w)
 {
     const struct config *c = &w->m->config;
@@ -209,8 +212,9 @@ static void put_heads(struct key_writer *w)
     put_int(w, "attention.value_length_swa", narrow ? narrow : d);
 }
 
-/* Return the interval of layers without a window: all except the last of every interval slide, or
- * with `first`, all except the first. Return 0 if the windows have no interval. */
+/* Return the interval of layers without a window: the last layer of every interval has no window.
+ * first: the first layer of every interval has no window. Return 0 if the windows have no
+ * interval. */
 static int window_interval(const struct config *c, bool first)
 {
     for (int n = 1; n <= c->n_layer + 1; n++) {
@@ -221,8 +225,8 @@ static int window_interval(const struct config *c, bool first)
     return 0;
 }
 
-/* Write the pattern of windows, as an interval or a list of booleans, if it is not the reader's
- * default. */
+/* Write the pattern of windows, as an interval or a list of booleans, unless it is the default of
+ * the reader. */
 static void put_pattern(struct key_writer *w)
 {
     static const char key[] = "attention.sliding_window_pattern";
@@ -251,7 +255,7 @@ static void put_windows(struct key_writer *w)
     put_pattern(w);
     if (!arch_gguf_window(w->arch))
         log_warn("%s: the window of %d tokens is in the file, but llama.cpp ignores it for %s; "
-                 "longer texts have other results there",
+                 "llama.cpp gives other results for longer texts",
                  checkpoint_path(w->m->checkpoint), window, w->arch);
 }
 
@@ -280,7 +284,7 @@ static void put_sizes(struct key_writer *w)
 
 /* ---- mechanisms of several architectures ---- */
 
-/* Return the number of layers that use keys and values of earlier ones. */
+/* Return the number of layers that use keys and values of earlier layers. */
 static int count_shared(const struct config *c)
 {
     int n = 0;
@@ -288,7 +292,7 @@ static int count_shared(const struct config *c)
     return n;
 }
 
-/* Write the keys that the architecture declares. */
+/* Write the keys that only some architectures declare. */
 static void put_declared(struct key_writer *w)
 {
     const struct config *c = &w->m->config;
@@ -330,9 +334,9 @@ static void put_labels(struct key_writer *w)
     if (n > 0 && w->rc == 0) w->rc = checkpoint_add_texts(w->view, key, text, len, n, w->e);
 }
 
-/* Copy the texts and numbers of the directory's other files. These are sampling and chat templates,
- * and fields of sentence-transformers' files. GGUF has no keys for such fields, and llama.cpp
- * ignores them. */
+/* Copy the texts and numbers of the directory's other files: sampling, chat templates, and fields
+ * of sentence-transformers' files. GGUF has no keys for the fields of sentence-transformers, and
+ * llama.cpp ignores the copies. */
 static int copy_general(struct checkpoint *view, const struct checkpoint *c, struct err *e)
 {
     static const char st[] = "sentence_transformers.";
@@ -359,7 +363,7 @@ static int copy_general(struct checkpoint *view, const struct checkpoint *c, str
     return rc;
 }
 
-/* Return general.file_type of a type of matrices, by GGUF's numbers; -1 if none. */
+/* Return GGUF's number general.file_type for a type of matrices; -1 if none. */
 static int file_type(const struct model_gguf *g)
 {
     struct mixture mix;

@@ -1,6 +1,6 @@
-/* to_hf.c - a GGUF as the tensors of a Hugging Face directory: the inverse of to_gguf.c. Names are
- * those of tensors.def. to_hf_config.c writes the config.json. model_same_config finds a feature
- * that it cannot express. */
+/* to_hf.c - a GGUF as the tensors of a Hugging Face directory: the inverse of to_gguf.c.
+ * tensors.def has the names. to_hf_config.c writes the config.json. model_same_config detects a
+ * feature that the config.json cannot express. */
 #include "convert_impl.h"
 
 #include "base/text.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the class for a GGUF; NULL if there is none. slides: the file has a window. */
+/* Return the class for a GGUF; NULL if none. slides: the file has a window. */
 static const struct hf_class *class_of(const struct checkpoint *c, const char *arch, bool slides)
 {
     static const struct hf_class all[] =
@@ -40,8 +40,8 @@ static const struct hf_class *class_of(const struct checkpoint *c, const char *a
     return NULL;
 }
 
-/* Set the name of the class for the head of the file: a classifier, none (embeddings), or that of
- * the table. The name is in the model's arena. */
+/* Set the name of the class by the head of the file: a classifier, no head (embeddings), or the
+ * head of the table's class. The name is in the model's arena. */
 static int name_class(struct hf_class *class, struct model *m, struct err *e)
 {
     static const char *const ends[] = {"ForCausalLM", "Model"};
@@ -60,7 +60,7 @@ static int name_class(struct hf_class *class, struct model *m, struct err *e)
 
 /* ---- tensors ---- */
 
-/* Return true if the values of a vector are exact in the type after `add`. */
+/* Return true if the type can represent the values of a vector exactly after adding `add`. */
 static bool is_exact(const struct tensor_info *t, float add, enum qtype type)
 {
     for (int64_t i = 0; i < t->dim[0]; i++) {
@@ -83,7 +83,7 @@ static enum qtype matrix_type(const struct model_gguf *g, enum qtype from)
 }
 
 /* Return the type of a tensor in the directory. A float matrix keeps its type. A vector has the
- * type of the matrices if its values are exact in it. */
+ * type of the matrices if this type can represent its values exactly. */
 static enum qtype type_of(const struct model_gguf *g, const struct tensor_info *t, float add)
 {
     const struct tensor_info *embd = checkpoint_tensor(g->c, "token_embd.weight");
@@ -91,7 +91,7 @@ static enum qtype type_of(const struct model_gguf *g, const struct tensor_info *
     return t->n_dim > 1 || is_exact(t, add, type) ? type : QT_f32;
 }
 
-/* Add part `part` of n equal parts of a tensor, which the directory has as a tensor each. */
+/* Add part `part` of n equal parts of a tensor. In the directory each part is a separate tensor. */
 static int put_part(struct model_gguf *g, const struct hf_class *class, const struct tensor_info *t,
                     const char *raw, int part, int n, struct err *e)
 {
@@ -108,8 +108,8 @@ static int put_part(struct model_gguf *g, const struct hf_class *class, const st
     return conversion_add(g, raw, type_of(g, t, s.add), n_dim, dim, &s, e);
 }
 
-/* Return true for tensors of other files. These are the divisors of the rope, which become fields
- * of config.json, and the layers of an embedding, which are modules. */
+/* Return true for tensors that belong to other files: divisors of the rope, which become fields of
+ * config.json, and layers of an embedding, which become modules. */
 static bool is_elsewhere(const char *name)
 {
     return strncmp(name, "rope_f", 6) == 0 || strncmp(name, "dense_", 6) == 0;

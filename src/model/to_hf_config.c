@@ -4,8 +4,8 @@
  *   keys of the class (arch.hf_key) --fields[], arch_convert.field--> members of config.json
  *   struct rope_config --put_rope--> rope_parameters
  *
- * A field of the class without a row here keeps the class's default. model_same_config finds a
- * config that needs another value, because it reads the written file. */
+ * A field of the class without a row in fields[] keeps the class's default. model_same_config reads
+ * the written file, so it detects a config that requires another value. */
 #include "convert_impl.h"
 
 #include <stdio.h>
@@ -95,8 +95,8 @@ static void width(struct config_writer *w, const char *name)
     hf_put_int(w, name, w->c->d);
 }
 
-/* Return the layer whose sizes are those of the class. In a class with sizes of single layers it is
- * a layer with a window. */
+/* Return the layer whose sizes are written as the sizes of the class. In a class with sizes of
+ * single layers, this is a layer with a window. */
 static const struct layer_config *base_layer(const struct config_writer *w)
 {
     const bool single = class_has(w->class, "config.per_layer_config");
@@ -125,7 +125,7 @@ static void d_head(struct config_writer *w, const char *name)
     hf_put_int(w, name, base_layer(w)->d_head);
 }
 
-/* Append the sizes of heads of the layers with others. */
+/* Append the sizes of heads for layers whose sizes differ. */
 static void single_layers(struct config_writer *w, const char *name)
 {
     const struct layer_config *base = base_layer(w);
@@ -228,7 +228,7 @@ static void slides(struct config_writer *w, const char *name)
     hf_put_bool(w, name, conversion_window(w->c) > 0);
 }
 
-/* Append the list of windows. A class that enables windows has none without the list. */
+/* Append the list of windows. A class that enables windows has no window without this list. */
 static void layer_types(struct config_writer *w, const char *name)
 {
     if (conversion_window(w->c) == 0 && class_has(w->class, "config.use_sliding_window")) return;
@@ -247,7 +247,7 @@ static void rope_layers(struct config_writer *w, const char *name)
     buf_add_char(w->b, ']');
 }
 
-/* Append the divisor whose square root divides scores. */
+/* Append the number whose square root divides the scores. */
 static void score_divisor(struct config_writer *w, const char *name)
 {
     const double scale = (double)w->c->layer[0].attn_scale, x = 1 / (scale * scale);
@@ -489,7 +489,7 @@ static const struct hf_field fields[] = {
     {0},
 };
 
-/* Return the row of a key: that of the architecture, or the common one; NULL if none. */
+/* Return the row of a key: the architecture's row, or the common row; NULL if none. */
 static const struct hf_field *field_of(const struct arch *a, const char *key)
 {
     const struct hf_field *own = a->convert ? a->convert->field : NULL;
@@ -514,8 +514,8 @@ static const char *field_name(const char *arch, const char *key)
     return strncmp(key, "config.", 7) == 0 ? key + 7 : hf_field_name(arch, key);
 }
 
-/* Append the members for the keys that the class reads. Keys of one field follow each other, such
- * as those of head_dim. */
+/* Append the members for the keys that the class reads. Keys of one field, such as the keys of
+ * head_dim, are consecutive. */
 static void put_fields(struct config_writer *w, const struct hf_class *class)
 {
     static const struct {
@@ -548,9 +548,9 @@ static bool same_angles(const struct rope_config *r, const struct rope_config *f
     return true;
 }
 
-/* Find the parameters of llama3's scaling from its divisors. First try those of the published
- * models: a ramp of 1 to 4, and a context of a power of 2. Then try a ramp from 1 whose line goes
- * through two divisors between 1 and the factor. */
+/* Compute the parameters of llama3's scaling from its divisors. First try the parameters of
+ * published models: a ramp from 1 to 4, and a power of 2 as context. Then try a ramp from 1 whose
+ * line contains two divisors between 1 and the factor. */
 static bool fit_llama3(const struct rope_config *r, struct rope_config *fit)
 {
     const int n = r->d_rot / 2;
@@ -593,7 +593,8 @@ static void put_factors(struct config_writer *w, const char *name, const float *
     buf_add_char(w->b, ']');
 }
 
-/* Append the part of a head that rotates, so that the reader's product is exact. */
+/* Append the share of rotated lanes of a head, so that the product that the reader computes is
+ * exact. */
 static void put_part(struct config_writer *w, const struct rope_config *r)
 {
     double part = (double)r->d_rot / w->c->d_head;
@@ -602,7 +603,7 @@ static void put_part(struct config_writer *w, const struct rope_config *r)
     json_put_real(w->b, part);
 }
 
-/* Append the factor of cos and sin if it is not the usual one of the type. */
+/* Append the factor of cos and sin if it differs from the usual factor of the type. */
 static void put_magnitude(struct config_writer *w, const struct rope_config *r, double usual)
 {
     if (fabs(r->magnitude - usual) > 1e-6 * usual) hf_put_real(w, "attention_factor", r->magnitude);
@@ -633,8 +634,8 @@ static void put_llama3(struct config_writer *w, const struct rope_config *r)
     hf_put_int(w, "original_max_position_embeddings", r->context_original);
 }
 
-/* Return the number of lanes that rotate, if the divisors stop all others, as the class can; -1 for
- * other divisors. */
+/* Return the number of rotated lanes if the divisors make all other lanes constant, because the
+ * class supports this; -1 for other divisors. */
 static int turning_lanes(const struct config_writer *w, const struct rope_config *r)
 {
     int n = 0, i;
@@ -707,7 +708,7 @@ static void put_id(struct config_writer *w, const char *field, const char *key)
     if (id >= 0)
         hf_put_int(w, field, id);
     else
-        put_null(w, field); /* the class may have a default */
+        put_null(w, field); /* null, because the class may have a default */
 }
 
 /* Append the labels of a classifier, and the function of its logits. */
@@ -759,7 +760,8 @@ int hf_put_config(struct buf *b, const struct model *m, const struct hf_class *c
     put_id(&w, "bos_token_id", "bos_token_id");
     put_id(&w, "eos_token_id", "eos_token_id");
     put_id(&w, "pad_token_id", "padding_token_id");
-    if (m->config.rope[ROPE_MAIN].long_factor) /* the class of Phi-3 reads it here only */
+    /* the class of Phi-3 reads this field only at the top level */
+    if (m->config.rope[ROPE_MAIN].long_factor)
         hf_put_int(&w, "original_max_position_embeddings",
                    m->config.rope[ROPE_MAIN].context_original);
     int rc = put_ropes(&w, e);

@@ -1,5 +1,6 @@
-/* apertus.c - Apertus ("Apertus: Democratizing Open and Compliant LLMs", arXiv 2509.14233). It is a
- * llama with norms of q and k heads. The feed-forward block has xIELU and no gate. */
+/* apertus.c - Apertus ("Apertus: Democratizing Open and Compliant LLMs", arXiv 2509.14233). Apertus
+ * is a llama with norms of q and k heads. Its feed-forward block has the activation xIELU and no
+ * gate. */
 #include "model/convert_impl.h"
 
 #include <stdio.h>
@@ -19,13 +20,14 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.hidden_act"),
     KEY("config.tie_word_embeddings", 0),
     KEY("config.attention_bias", 0),
-    IDLE("config.mlp_bias", "in the published files, but not in the class"),
-    IDLE("config.post_norm", "in the published files, but not in the class"),
-    IDLE("config.qk_norm", "in the published files, but not in the class"),
+    IDLE("config.mlp_bias", "field of published files that transformers ignores"),
+    IDLE("config.post_norm", "field of published files that transformers ignores"),
+    IDLE("config.qk_norm", "field of published files that transformers ignores"),
     KEYS_END,
 };
 
-/* Set the class's default of rope_parameters. rope_theta at the top level has no effect on it. */
+/* Set rope_parameters to the default of the class. A rope_theta at the top level has no effect on
+ * this default. */
 static void default_rope(struct binder *b, struct rope_config *r)
 {
     if (!config_given(b, "rope.freq_base")) r->base = 12000000;
@@ -93,7 +95,7 @@ static void bind(struct binder *b, void *layer, int il)
 
 static const char *const part[] = {"alpha_n", "alpha_p", "beta", "eps"};
 
-/* Write the parameters of xIELU, which a directory has as tensors of one value. */
+/* Write the parameters of xIELU. A directory has each parameter as a tensor of one value. */
 static void put_keys(struct key_writer *w)
 {
     const int n = w->m->config.n_layer;
@@ -111,8 +113,8 @@ static void put_keys(struct key_writer *w)
     }
 }
 
-/* Add the parameters of xIELU, which a GGUF has as lists: a tensor of one value each. Two are
- * vectors in transformers, two have no dimension. */
+/* Add the parameters of xIELU, each as a tensor of one value. A GGUF has the parameters as lists.
+ * In transformers, two of the tensors are vectors and two have no dimension. */
 static int put_tensors(struct model_gguf *g, const struct hf_class *class, struct err *e)
 {
     const int n = g->m->config.n_layer;

@@ -1,15 +1,15 @@
 /* bart.c - BART: an encoder and a decoder with learned positions from row 2 on. Paper: "BART:
  * Denoising Sequence-to-Sequence Pre-training for Natural Language Generation, Translation, and
  * Comprehension", arXiv 1910.13461. LayerNorm applies to the embeddings and after the sums. Layers
- * have biases, and the feed-forward block has no gate. A vector is added to the logits. Both sides
- * have their own heads and widths. No GGUF file has it. */
+ * have biases, and the feed-forward block has no gate. A vector is added to the logits. Encoder and
+ * decoder have their own numbers of heads and widths. No GGUF file has this architecture. */
 #include "model/model_impl.h"
 
 #include <limits.h>
 
 enum { FIRST_POSITION = 2 };
 
-#define FORM "another form of an older class is not supported yet"
+#define FORM "the form of an older class is not supported yet"
 
 /* defaults of BartConfig of transformers 5; the epsilon is a constant of the class */
 static const struct config_key hf_key[] = {
@@ -28,15 +28,16 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.activation_function"),
     KEY("config.scale_embedding", 0),
     KEY("config.tie_word_embeddings", 1),
-    ONLY("config.layer_norm_eps", 1e-5, "the class has this constant"),
-    ONLY("config.is_encoder_decoder", 1, "a BART of one side is not supported yet"),
+    ONLY("config.layer_norm_eps", 1e-5, "the class has a constant in place of this field"),
+    ONLY("config.is_encoder_decoder", 1,
+         "a BART without an encoder or a decoder is not supported yet"),
     ONLY("config.normalize_before", 0, FORM),
     ONLY("config.normalize_embedding", 1, FORM),
     ONLY("config.add_final_layer_norm", 0, FORM),
     ONLY("config.add_bias_logits", 0, FORM),
     ONLY("config.static_position_embeddings", 0, FORM),
     ONLY("config.extra_pos_embeddings", 2, FORM),
-    IDLE("config.is_decoder", "encoder and decoder have their own copies of the field"),
+    IDLE("config.is_decoder", "the encoder and the decoder have copies of this field"),
     IDLE("config.dropout", "training"),
     IDLE("config.activation_dropout", "training"),
     IDLE("config.classifier_dropout", "training"),
@@ -48,7 +49,7 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* keys of models of random weights */
+/* keys that only models of random weights have */
 static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.layer_norm_epsilon"),
     KEY_UNSET("decoder_block_count"),
@@ -57,8 +58,8 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Set the positions of both sides. A model of random weights has a row for each position of its
- * context. */
+/* Set the positions of encoder and decoder. A model of random weights has a row for each position
+ * of its context. */
 static void positions(struct config *c, struct binder *b)
 {
     const bool hf = config_is_hf(b);
@@ -69,7 +70,7 @@ static void positions(struct config *c, struct binder *b)
     c->context_train = 2 * (c->n_position - FIRST_POSITION);
 }
 
-/* Check that the heads of a side have equal widths. */
+/* Check that the number of heads of encoder or decoder divides the width. */
 static void check_heads(struct binder *b, const char *key, int n_head)
 {
     const int d = b->m->config.d;
@@ -98,14 +99,15 @@ static void config(struct config *c, struct binder *b)
     if (config_bool(b, "config.scale_embedding", false)) c->embed_scale = sqrtf((float)c->d);
 }
 
-/* Bind the ends, and the vector that is added to the logits. Files of a model that was saved
- * without its head lack the vector, which is then 0. */
+/* Bind the ends, and the vector that is added to the logits. The vector is 0 if the model was saved
+ * without its head. */
 static void bind_ends(struct binder *b, void *ends)
 {
     static const char stem[] = "output_bias";
     struct linear *head = &((struct cross_ends *)ends)->decoder.head;
     cross_bind_ends(b, ends);
-    const int64_t n = b->m->config.n_vocab; /* set by the embedding, if a file lacks vocab_size */
+    /* the embedding sets this value if the file lacks vocab_size */
+    const int64_t n = b->m->config.n_vocab;
     if (b->rc != 0 || b->m->headless || !bind_has(b, stem, -1)) return;
     head->bias = bind_floats(b, stem, -1, 1, n);
     bind_vector(b, &head->bias, n);

@@ -16,7 +16,7 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.position_embedding_type"),
     ONLY("config.is_decoder", 0, "a decoder of class BERT is not supported yet"),
     ONLY("config.add_cross_attention", 0, "a decoder of class BERT is not supported yet"),
-    IDLE("config.tie_word_embeddings", "the head of masked tokens, which is left out"),
+    IDLE("config.tie_word_embeddings", "quoth does not use the head of masked tokens"),
     IDLE("config.hidden_dropout_prob", "training"),
     IDLE("config.attention_probs_dropout_prob", "training"),
     IDLE("config.classifier_dropout", "training"),
@@ -42,7 +42,8 @@ static void config(struct config *c, struct binder *b)
     c->qkv_bias = c->o_bias = c->ffn_bias = BIAS_NEEDED;
 }
 
-/* Bind the ends. A classifier's first matrix is BERT's pooler, or RoBERTa's own matrix. */
+/* Bind the ends. The first matrix of a classifier is BERT's pooler, or a separate matrix in
+ * RoBERTa. */
 void bert_bind_ends(struct binder *b, void *ends)
 {
     const enum curve tanh = CURVE_tanh;
@@ -60,7 +61,7 @@ const struct arch arch_bert = {
     .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
-    .left_out_why = "heads of pretraining, and position numbers",
+    .left_out_why = "heads of pretraining, or numbers of positions",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bert_bind_ends,

@@ -6,8 +6,8 @@
  *   x += o(sub_norm(attention(norm x)))
  *   x += down(sub_norm(curve(gate h) * up h)), h = norm x
  *
- * GGUF files of this architecture are refused. Those of an older family with SiLU have the same
- * keys and tensors, and llama.cpp always computes SiLU. */
+ * GGUF files of this architecture are rejected, because their activation is unknown. GGUF files of
+ * an older family with SiLU have the same keys and tensors, and llama.cpp always computes SiLU. */
 #include "model/model_impl.h"
 
 /* defaults of BitNetConfig of transformers 5 */
@@ -31,11 +31,11 @@ static const struct config_key hf_key[] = {
 struct bitnet_layer {
     struct decoder_layer decoder;
     struct norm attn_sub,
-        ffn_sub; /* norms of the attention's result, and of the product of gate and up */
+        ffn_sub; /* norms of the attention's result and of the product of gate and up */
 };
 
 /* Read the config. As in the class, the norm of the attention's result has the width of the
- * model. */
+ * residual stream. */
 static void config(struct config *c, struct binder *b)
 {
     if (c->n_head * c->d_head != c->d)
@@ -69,7 +69,7 @@ static void layer(struct fwd *f, const void *layer)
 const struct arch arch_bitnet = {
     .name = "bitnet",
     .hf_key = hf_key,
-    .gguf_why = "such files have no key for the activation; use the folder with config.json",
+    .gguf_why = "its GGUF files have no key for the activation; use the folder with config.json",
     .gguf_neox = true,
     .curve = CURVE_relu2,
     .layer_bytes = sizeof(struct bitnet_layer),

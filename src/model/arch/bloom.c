@@ -1,5 +1,5 @@
-/* bloom.c - BLOOM: ALiBi, LayerNorm also of the embedded rows, biases, a feed-forward block without
- * a gate. Paper: "BLOOM: A 176B-Parameter Open-Access Multilingual Language Model", arXiv
+/* bloom.c - BLOOM: ALiBi, a LayerNorm of the embedded rows, biases, and a feed-forward block
+ * without a gate. Paper: "BLOOM: A 176B-Parameter Open-Access Multilingual Language Model", arXiv
  * 2211.05100. */
 #include "model/model_impl.h"
 
@@ -16,27 +16,27 @@ static const struct config_key hf_key[] = {
     KEY("config.pretraining_tp", 1),
     KEY("config.slow_but_exact", 0),
     ONLY("config.apply_residual_connection_post_layernorm", 0,
-         "residuals from after the norms are not supported yet"),
+         "residuals that are taken after the norms are not supported yet"),
     IDLE("config.hidden_dropout", "training"),
-    IDLE("config.attention_softmax_in_fp32", "in the published files, but not in the class"),
-    IDLE("config.bias_dropout_fusion", "in the published files, but not in the class"),
-    IDLE("config.masked_softmax_fusion", "in the published files, but not in the class"),
-    IDLE("config.n_inner", "in the published files, but not in the class"),
-    IDLE("config.offset_alibi", "in the published files, but not in the class"),
-    IDLE("config.skip_bias_add", "in the published files, but not in the class"),
-    IDLE("config.skip_bias_add_qkv", "in the published files, but not in the class"),
-    IDLE("config.unk_token_id", "the tokenizer, whose own files count"),
+    IDLE("config.attention_softmax_in_fp32", "field of published files that transformers ignores"),
+    IDLE("config.bias_dropout_fusion", "field of published files that transformers ignores"),
+    IDLE("config.masked_softmax_fusion", "field of published files that transformers ignores"),
+    IDLE("config.n_inner", "field of published files that transformers ignores"),
+    IDLE("config.offset_alibi", "field of published files that transformers ignores"),
+    IDLE("config.skip_bias_add", "field of published files that transformers ignores"),
+    IDLE("config.skip_bias_add_qkv", "field of published files that transformers ignores"),
+    IDLE("config.unk_token_id", "quoth reads this value from the tokenizer's own files"),
     KEYS_END,
 };
 
 static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.layer_norm_epsilon"),
-    ONLY("attention.max_alibi_bias", 8, "llama.cpp passes over other values"),
+    ONLY("attention.max_alibi_bias", 8, "llama.cpp ignores other values"),
     KEYS_END,
 };
 
-/* Read the config. slow_but_exact is refused, because transformers then divides two matrices and
- * leaves out their biases. */
+/* Read the config. slow_but_exact is rejected if pretraining_tp is above 1, because transformers
+ * then divides two matrices and omits their biases. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "config.slow_but_exact";

@@ -1,5 +1,5 @@
 /* cohere2.c - Command-R7B and Command-A ("Command A", arXiv 2504.00698): command-r with a window in
- * three layers of four. The other layers have no rope. */
+ * three of four layers. Layers without a window have no rope. */
 #include "command_r_impl.h"
 
 #include <limits.h>
@@ -23,17 +23,18 @@ static const struct config_key hf_key[] = {
     KEY("attention.sliding_window", 4096),
     KEY_UNSET("config.layer_types"),
     KEY("config.sliding_window_pattern", 4),
-    IDLE("config._sliding_window_pattern", "in the published files, but not in the class"),
+    IDLE("config._sliding_window_pattern", "field of published files that transformers ignores"),
     IDLE("config.cache_implementation", "implementation of the reference"),
-    IDLE("config.layer_switch", "in the published files, but not in the class"),
-    IDLE("config.order_of_interleaved_layers", "in the published files, but not in the class"),
-    IDLE("config.position_embedding_type", "in the published files, but not in the class"),
-    IDLE("config.rotary_pct", "in the published files, but not in the class"),
-    IDLE("config.use_embedding_sharing", "in the published files, but not in the class"),
-    IDLE("config.use_gated_activation", "in the published files, but not in the class"),
-    IDLE("config.use_parallel_block", "in the published files, but not in the class"),
-    IDLE("config.use_parallel_embedding", "in the published files, but not in the class"),
-    ONLY("config.use_qk_norm", 0, "the class has no such norms"),
+    IDLE("config.layer_switch", "field of published files that transformers ignores"),
+    IDLE("config.order_of_interleaved_layers",
+         "field of published files that transformers ignores"),
+    IDLE("config.position_embedding_type", "field of published files that transformers ignores"),
+    IDLE("config.rotary_pct", "field of published files that transformers ignores"),
+    IDLE("config.use_embedding_sharing", "field of published files that transformers ignores"),
+    IDLE("config.use_gated_activation", "field of published files that transformers ignores"),
+    IDLE("config.use_parallel_block", "field of published files that transformers ignores"),
+    IDLE("config.use_parallel_embedding", "field of published files that transformers ignores"),
+    ONLY("config.use_qk_norm", 0, "the class has no norms of q and k"),
     KEYS_END,
 };
 
@@ -42,7 +43,7 @@ static const struct config_key gguf_key[] = {
     KEY("logit_scale", 0),
     KEY_UNSET("attention.sliding_window"),
     KEY("attention.sliding_window_pattern", 4),
-    IDLE("rope.freq_base_swa", "llama.cpp reads it, but rotates with the other base"),
+    IDLE("rope.freq_base_swa", "llama.cpp reads this base, but rotates with the main base"),
     KEYS_END,
 };
 

@@ -1,6 +1,6 @@
 /* command_r.c - Command-R (Cohere). Attention and feed-forward block are parallel, after one
- * LayerNorm without bias. The logits have a factor. The largest models have norms of q and k
- * heads. */
+ * LayerNorm without a bias. The logits are multiplied by a factor. The largest models have norms of
+ * q and k heads. */
 #include "command_r_impl.h"
 
 /* defaults of CohereConfig of transformers 5 */
@@ -20,7 +20,7 @@ static const struct config_key hf_key[] = {
     KEY("config.attention_bias", 0),
     KEY("config.logit_scale", 0.0625),
     KEY("config.use_qk_norm", 0),
-    IDLE("config.model_max_length", "in the published files, but not in the class"),
+    IDLE("config.model_max_length", "field of published files that transformers ignores"),
     KEYS_END,
 };
 

@@ -1,5 +1,5 @@
 /* distilbert.c - DistilBERT ("DistilBERT, a distilled version of BERT", arXiv 1910.01108): BERT's
- * layers without segments. GGUF files have it as architecture bert. */
+ * layers without segments. GGUF files name the architecture bert. */
 #include "model/model_impl.h"
 
 /* defaults of DistilBertConfig of transformers 5; the epsilon is a constant of the class */
@@ -10,12 +10,12 @@ static const struct config_key hf_key[] = {
     KEY("block_count", 6),
     KEY("attention.head_count", 12),
     KEY("context_length", 512),
-    ONLY("config.layer_norm_eps", 1e-12, "the class has this constant"),
+    ONLY("config.layer_norm_eps", 1e-12, "the class has a constant in place of this field"),
     KEY_UNSET("config.activation"),
     ONLY("config.is_decoder", 0, "a decoder of class DistilBERT is not supported yet"),
-    IDLE("config.tie_word_embeddings", "the head of masked tokens, which is left out"),
-    IDLE("config.tie_weights_", "the head of masked tokens, which is left out"),
-    IDLE("config.sinusoidal_pos_embds", "start of the training: the file has the table"),
+    IDLE("config.tie_word_embeddings", "quoth does not use the head of masked tokens"),
+    IDLE("config.tie_weights_", "quoth does not use the head of masked tokens"),
+    IDLE("config.sinusoidal_pos_embds", "only the initialization before training uses this field"),
     IDLE("config.dropout", "training"),
     IDLE("config.attention_dropout", "training"),
     IDLE("config.qa_dropout", "training"),

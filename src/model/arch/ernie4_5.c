@@ -1,5 +1,5 @@
-/* ernie4_5.c - ERNIE 4.5 (Baidu), dense: a llama with a rope of adjacent lanes, and biases in all
- * layers or none. */
+/* ernie4_5.c - ERNIE 4.5 (Baidu), dense: a llama with a rope of adjacent lanes. Either all layers
+ * or none have biases. */
 #include "model/model_impl.h"
 
 /* defaults of Ernie4_5Config of transformers 5 */
@@ -20,8 +20,8 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Set the biases. One field selects the biases of q, k, v, output and feed-forward. A GGUF has the
- * tensors or not. */
+/* Set the biases. One field enables the biases of q, k, v, output and feed-forward block. In a
+ * GGUF, the presence of the tensors determines the biases. */
 static void config(struct config *c, struct binder *b)
 {
     if (config_is_hf(b) && config_bool(b, "config.use_bias", false))

@@ -1,6 +1,6 @@
 /* exaone4.c - EXAONE 4.0 ("EXAONE 4.0: Unified Large Language Models", arXiv 2507.11407): norms
- * after the blocks, and of q and k heads. A layer without a window has no rope if another layer has
- * a window. */
+ * after the blocks, and of q and k heads. A layer without a window has no rope if any other layer
+ * has a window. */
 #include "gemma_impl.h"
 
 #include <limits.h>
@@ -28,7 +28,7 @@ static const struct config_key hf_key[] = {
 static const struct config_key gguf_key[] = {
     KEY("attention.sliding_window", 4096),
     KEY("attention.sliding_window_pattern", 4),
-    IDLE("rope.freq_base_swa", "llama.cpp reads it, but rotates with the other base"),
+    IDLE("rope.freq_base_swa", "llama.cpp reads this base, but rotates with the main base"),
     KEYS_END,
 };
 
@@ -51,7 +51,7 @@ static int gguf_interval(struct binder *b, int n_layer)
     return 4;
 }
 
-/* Set windows as in llama.cpp: only the model of 64 layers has them, and its layers without a
+/* Set windows as in llama.cpp: only the model of 64 layers has windows, and its layers without a
  * window have no rope. */
 static void gguf_config(struct config *c, struct binder *b)
 {
@@ -80,7 +80,7 @@ static void config(struct config *c, struct binder *b)
     }
     const int window = config_window(b);
     const bool listed = config_layer_types(b, c, window);
-    /* a pattern such as LLLG is not used if there is a list */
+    /* a pattern such as LLLG is ignored if there is a list */
     const bool text = listed && meta_kind(config_meta(b, key)) == META_TEXT;
     const int interval = text ? 1 : config_int(b, key, listed ? INT_MIN : 1, INT_MAX, 1);
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {

@@ -1,7 +1,7 @@
 /* falcon.c - Falcon: LayerNorm, a feed-forward block without a gate, parallel to attention in all
  * models except the first. Paper: "The Falcon Series of Open Language Models", arXiv 2311.16867.
- * There is one KV head, or q, k and v are together per KV head. The first models have ALiBi in
- * place of a rope. */
+ * Some models have one KV head. In all other models, q, k and v are grouped by KV head. The first
+ * models have ALiBi in place of a rope. */
 #include "model/convert_impl.h"
 
 #include <limits.h>
@@ -26,7 +26,7 @@ static const struct config_key hf_key[] = {
     KEY("config.alibi", 0),
     KEY("config.bias", 0),
     IDLE("config.apply_residual_connection_post_layernorm",
-         "in the published files, but not in the class"),
+         "field of published files that transformers ignores"),
     IDLE("config.hidden_dropout", "training"),
     KEYS_END,
 };
@@ -36,8 +36,8 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Set the order of the blocks: the newer architecture is parallel with one or two norms, the older
- * one parallel with one norm or serial. */
+/* Set the order of the blocks. In the newer architecture, the blocks are parallel with one or two
+ * norms. In the older architecture, the blocks are parallel with one norm, or serial. */
 static void order(struct config *c, struct binder *b, bool newer)
 {
     static const char norms[] = "config.num_ln_in_parallel_attn", key[] = "config.parallel_attn";
@@ -52,7 +52,7 @@ static void order(struct config *c, struct binder *b, bool newer)
     c->order = !parallel ? BLOCKS_SERIAL : newer && n_norm == 2 ? BLOCKS_2_NORMS : BLOCKS_PARALLEL;
 }
 
-/* Set the number of KV heads. The older architecture has one, or one for each head. */
+/* Set the number of KV heads. The older architecture has one KV head, or one per query head. */
 static void kv_heads(struct config *c, struct binder *b, bool newer)
 {
     static const char key[] = "config.num_kv_heads";
@@ -69,11 +69,12 @@ static void kv_heads(struct config *c, struct binder *b, bool newer)
 static void alibi(struct config *c)
 {
     c->alibi = 8;
-    c->alibi_scale = 1.0f / sqrtf((float)c->d_head); /* scores are scaled after the addition */
+    c->alibi_scale = 1.0f / sqrtf((float)c->d_head); /* the sum of scores and ALiBi is scaled */
     for (int i = 0; i < c->n_layer; i++) c->layer[i].rope = ROPE_OFF;
 }
 
-/* Read the config. A GGUF has parallel blocks and a rope, because llama.cpp computes only these. */
+/* Read the config. A GGUF has parallel blocks and a rope, because llama.cpp supports no other order
+ * and no ALiBi. */
 static void config(struct config *c, struct binder *b)
 {
     if (!config_is_hf(b)) {
@@ -88,7 +89,7 @@ static void config(struct config *c, struct binder *b)
         config_bool(b, "config.bias", false) ? BIAS_NEEDED : BIAS_NONE;
 }
 
-/* Bind a layer. In GGUF files the norm before attention is attn_norm_2 if there are two. */
+/* Bind a layer. In GGUF files with two norms, the norm before attention is attn_norm_2. */
 static void bind(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;

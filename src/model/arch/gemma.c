@@ -1,6 +1,6 @@
 /* gemma.c - Gemma 1. Paper: "Gemma: Open Models Based on Gemini Research and Technology", arXiv
  * 2403.08295. Gemma 1 is a llama with GeGLU, embeddings times sqrt(d) and a tied head. Hugging Face
- * files contain g - 1 for the weight g of each norm. */
+ * files contain g - 1 in place of the weight g of each norm. */
 #include "model/model_impl.h"
 
 /* defaults of GemmaConfig of transformers 5 */
@@ -18,7 +18,7 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.hidden_act"),
     KEY("config.tie_word_embeddings", 1),
     KEY("config.attention_bias", 0),
-    IDLE("config.hidden_activation", "in the published files, but not in the class"),
+    IDLE("config.hidden_activation", "field of published files that transformers ignores"),
     ONLY("config.use_bidirectional_attention", 0,
          "attention to later positions is not supported yet"),
     KEYS_END,

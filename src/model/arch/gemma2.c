@@ -23,7 +23,7 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.layer_types"),
     KEY("config.final_logit_softcapping", 30),
     KEY("config.attn_logit_softcapping", 50),
-    IDLE("config.hidden_act", "in the published files, but not in the class"),
+    IDLE("config.hidden_act", "field of published files that transformers ignores"),
     IDLE("config.cache_implementation", "implementation of the reference"),
     ONLY("config.use_bidirectional_attention", 0,
          "attention to later positions is not supported yet"),
@@ -37,8 +37,8 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Reject a factor without a scaling, with which llama.cpp scales only the ropes of layers with a
- * window. */
+/* Reject a rope factor without a type of scaling. llama.cpp would apply this factor only to layers
+ * with a window. */
 static void check_factor(const struct config *c, struct binder *b)
 {
     const struct rope_config *r = &c->rope[ROPE_MAIN];
@@ -54,8 +54,8 @@ static void score_cap(struct config *c, struct binder *b, const char *key)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].softcap = cap;
 }
 
-/* Read the config as in transformers. A GGUF file is read as in llama.cpp: only the 27B model has a
- * different scale. */
+/* Read the config as in transformers. For a GGUF file, set the scale as in llama.cpp: only the 27B
+ * model has a different scale. */
 static void config(struct config *c, struct binder *b)
 {
     c->embed_scale = (float)sqrt(c->d);

@@ -1,7 +1,7 @@
 /* gemma3.c - Gemma 3, text ("Gemma 3 Technical Report", arXiv 2503.19786). The model has norms
  * before and after each block, RMS-normalized q and k heads, GeGLU, and embeddings times sqrt(d).
  * Five of six layers have a sliding window and a second rope base. Hugging Face files contain g - 1
- * for the weight g of each norm. */
+ * in place of the weight g of each norm. */
 #include "gemma_impl.h"
 
 #include <limits.h>
@@ -31,9 +31,9 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.rope_parameters.sliding_attention.rope_type"),
     IDLE("config.rope_parameters.full_attention", "its fields are read"),
     IDLE("config.rope_parameters.sliding_attention", "its fields are read"),
-    IDLE("config._sliding_window_pattern", "the class ignores it: layer_types has the same"),
+    IDLE("config._sliding_window_pattern", "the class reads layer_types in place of this field"),
     IDLE("config.cache_implementation", "implementation of the reference"),
-    ONLY("config.attn_logit_softcapping", 0, "transformers passes over other values"),
+    ONLY("config.attn_logit_softcapping", 0, "transformers ignores other values"),
     ONLY("config.use_bidirectional_attention", 0, "true selects gemma-embedding"),
     KEYS_END,
 };
@@ -47,7 +47,7 @@ static const struct config_key gguf_key[] = {
 
 /* ---- parts of other architectures ---- */
 
-/* Set the windows. interval is 0 if an error was found before. */
+/* Set the windows. interval is 0 after an earlier error. */
 void gemma_windows(struct config *c, int window, int interval)
 {
     for (int i = 0; i < c->n_layer && interval > 0; i++)
@@ -60,7 +60,7 @@ void gemma_attn_scale(struct config *c, double divisor)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale = (float)(1 / sqrt(divisor));
 }
 
-/* Let every interval-th layer attend to all positions. All other layers have the window. */
+/* Remove the window of every interval-th layer, which then attends to all positions. */
 void gemma_gguf_windows(struct config *c, struct binder *b, int interval)
 {
     char text[80];
@@ -82,7 +82,7 @@ void gemma_hf_config(struct config *c, struct binder *b, int interval)
     if (b->rc == 0 && !config_layer_types(b, c, window)) gemma_windows(c, window, interval);
     if (window == 0 && interval > 1 && meta_kind(config_meta(b, "config.layer_types")) == META_NONE)
         config_refuse(b, "attention.sliding_window", ERR_FORMAT,
-                      "must be at least 1, because layers slide; got null");
+                      "must be at least 1, because layers have windows; got null");
     if (!(scalar > 0))
         config_refuse(b, "config.query_pre_attn_scalar", ERR_FORMAT, "must be above 0, got %g",
                       scalar);
@@ -91,7 +91,7 @@ void gemma_hf_config(struct config *c, struct binder *b, int interval)
 
 /* ---- the config ---- */
 
-/* Read the config as llama.cpp does: only the 27B model has a different scale. */
+/* Read the config as in llama.cpp: only the 27B model has a different scale. */
 static void gguf_config(struct config *c, struct binder *b)
 {
     gemma_gguf_windows(c, b, config_int(b, "attention.sliding_window_pattern", 1, INT_MAX, 6));
@@ -100,7 +100,7 @@ static void gguf_config(struct config *c, struct binder *b)
     c->rope[ROPE_LOCAL].magnitude = config_real(b, "rope.scaling.attn_factor", 1);
 }
 
-/* Read a config.json. transformers 5 writes the local base into rope_parameters; older files use
+/* Read a config.json. transformers 5 writes the local base into rope_parameters. Older files have
  * rope_local_base_freq. */
 static void hf_config(struct config *c, struct binder *b)
 {
@@ -109,7 +109,7 @@ static void hf_config(struct config *c, struct binder *b)
     config_local_rope(c, b, "config.rope_local_base_freq", config_sliding_base(b, older));
 }
 
-/* Read the config. The two sources have different fields for windows and scales. */
+/* Read the config. config.json and GGUF have different fields for windows and scales. */
 void gemma3_config(struct config *c, struct binder *b)
 {
     c->embed_scale = (float)sqrt(c->d);

@@ -1,11 +1,13 @@
 /* gemma3n.c - Gemma 3n, text: layers of Gemma 3 with values normalized per head, over several
- * residual streams (block/altup.c). Next to attention is a learned residual of low rank ("LAUREL",
- * arXiv 2411.07501). The gates of the first layers are sparse. Layers have inputs of their own
- * (block/input.c), and the last ones use the keys and values of earlier ones (block/attn.c). */
+ * residual streams (block/altup.c). A learned residual of low rank is added next to attention
+ * ("LAUREL", arXiv 2411.07501). The gates of the first layers are sparse. Each layer has its own
+ * input (block/input.c). The last layers use the keys and values of earlier layers
+ * (block/attn.c). */
 #include "gemma_impl.h"
 
 struct gemma3n_ends {
-    struct decoder_ends decoder; /* first, because the functions of a decoder get its address */
+    /* first member, because the functions of a decoder receive its address */
+    struct decoder_ends decoder;
     struct other_embeddings others;
     struct layer_inputs inputs;
     struct altup_ends altup;
@@ -17,7 +19,7 @@ struct gemma3n_layer {
     struct linear laurel_left, laurel_right; /* matrices [d_laurel, d] and [d, d_laurel] */
     struct norm laurel_norm;
     struct input_block input;
-    const float *scale; /* borrowed f32 [d] factors of the active stream; NULL: none */
+    const float *scale; /* factors of the active stream, borrowed f32 [d]; NULL: none */
     bool cuts_gates;
     float gate_cut;
     int at_laurel;
@@ -35,7 +37,7 @@ static void bind_ends(struct binder *b, void *ends)
     decoder_bind(b, &e->decoder);
 }
 
-/* Bind the factors of the layer's input. A config.json may switch them off. */
+/* Bind the factors of the layer's input, unless config.json disables the factors. */
 static void bind_scale(struct binder *b, const float **scale, int il)
 {
     char name[160];
@@ -79,8 +81,8 @@ static void embed(struct fwd *f, const void *ends)
     fwd_split(f, &e->altup);
 }
 
-/* Set f->x to (a + post(attn h) + laurel h) / sqrt(2). h is the norm of the active prediction a.
- * laurel h is h + norm(right(left h)). */
+/* Set f->x to (a + post(attn h) + laurel h) / sqrt(2). Here h is the norm of the active prediction
+ * a, and laurel h is h + norm(right(left h)). */
 static void attend(struct fwd *f, const struct gemma3n_layer *l, const float *a)
 {
     const struct decoder_layer *d = &l->decoder;
@@ -97,7 +99,8 @@ static void attend(struct fwd *f, const struct gemma3n_layer *l, const float *a)
     fwd_scale(f, f->x, (float)(1 / sqrt(2)));
 }
 
-/* Add the layer's input to all streams except the first. The active one selects it. */
+/* Add the layer's input to all streams except the first. The active stream is the gate of the
+ * layer's input. */
 static void add_input(struct fwd *f, const struct gemma3n_layer *l)
 {
     const float *x = fwd_prediction(f, &l->altup, l->altup.active);

@@ -1,5 +1,6 @@
-/* gemma3n_config.c - the config of Gemma 3n (gemma3n.c). The sparsity of a layer is the part of its
- * gates that are 0 if gates are normally distributed. A GGUF has the quantiles of these parts. */
+/* gemma3n_config.c - the config of Gemma 3n (gemma3n.c). The sparsity of a layer is the share of
+ * its gates that are 0 if gates are normally distributed. A GGUF has the quantiles of these
+ * shares. */
 #include "gemma_impl.h"
 
 #include <limits.h>
@@ -26,7 +27,7 @@ const struct config_key gemma3n_hf_key[] = {
     KEY_UNSET("config.rope_parameters.sliding_attention.rope_theta"),
     KEY_UNSET("config.rope_parameters.sliding_attention.rope_type"),
     ONLY("config.rope_parameters.truncate", 1,
-         "transformers ignores it in an object per layer type"),
+         "transformers ignores this parameter in an object per layer type"),
     KEY_UNSET("config.rope_parameters.full_attention"),
     IDLE("config.rope_parameters.sliding_attention", "its fields are read"),
     KEY("config.hidden_size_per_layer_input", 256),
@@ -56,7 +57,8 @@ const struct config_key gemma3n_gguf_key[] = {
 
 /* ---- both sources ---- */
 
-/* Set the fields that both sources have in common, from the layers' windows. */
+/* Set the fields that config.json and GGUF have in common. The windows of the layers are already
+ * set. */
 static void finish(struct config *c, struct gemma_own *own, struct binder *b, const char *shared,
                    int n_shared)
 {
@@ -76,7 +78,8 @@ static void finish(struct config *c, struct gemma_own *own, struct binder *b, co
     if (b->rc == 0) config_share_kv(c, b, shared, n_shared);
 }
 
-/* Reject rope_parameters without an object per layer type, because the class ignores them. */
+/* Reject rope_parameters without an object per layer type, because the class ignores these
+ * parameters. */
 static void check_rope(struct binder *b)
 {
     static const char full[] = "config.rope_parameters.full_attention";
@@ -104,7 +107,7 @@ static void hf_config(struct config *c, struct gemma_own *own, struct binder *b)
     finish(c, own, b, shared, n_shared);
 }
 
-/* Set the windows: a list of booleans, or an interval of layers without one. */
+/* Set the windows by a list of booleans, or by the interval of layers without a window. */
 static void gguf_windows(struct config *c, struct binder *b)
 {
     static const char key[] = "attention.sliding_window_pattern";
@@ -120,8 +123,8 @@ static void gguf_windows(struct config *c, struct binder *b)
 }
 
 /* Read a GGUF. llama.cpp has constants in place of some keys: 20 layers with keys and values, 4
- * streams, 10 sparse layers. They are the defaults here, because files with other values have these
- * keys. */
+ * streams, 10 sparse layers. These constants are the defaults of the keys, because files with other
+ * values have the keys. */
 static void gguf_config(struct config *c, struct gemma_own *own, struct binder *b)
 {
     static const char shared[] = "attention.shared_kv_layers";

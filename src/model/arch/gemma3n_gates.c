@@ -1,5 +1,6 @@
-/* gemma3n_gates.c - the gates that layers of gemma3n keep: those above a number of standard
- * deviations. config.json has the share of gates that become 0, a GGUF has the number. */
+/* gemma3n_gates.c - the limit below which gates of gemma3n become 0, as a number of standard
+ * deviations. config.json has the share of gates that become 0. A GGUF has the number of standard
+ * deviations. */
 #include "gemma_impl.h"
 
 #include <math.h>
@@ -9,9 +10,9 @@ static const char *sparsity_key(const struct binder *b)
     return config_is_hf(b) ? "config.activation_sparsity_pattern" : "activation_sparsity_scale";
 }
 
-/* Return the number of standard deviations below which gates of a layer are 0; -INFINITY: all are
- * kept. Without a list, the first ten layers of more than ten are sparse. A GGUF has minus infinity
- * for layers that are not. */
+/* Return the number of standard deviations below which gates of a layer are 0; -INFINITY: no gate
+ * becomes 0. Without a list, the first ten layers are sparse if there are more than ten layers. A
+ * GGUF has minus infinity for layers that are not sparse. */
 static float cut_of(struct binder *b, int il)
 {
     const struct meta *m = config_meta(b, sparsity_key(b));
@@ -22,7 +23,7 @@ static float cut_of(struct binder *b, int il)
     return v > 0 ? ffn_cut_of((double)(float)v) : -INFINITY;
 }
 
-/* Check the list. A layer must keep some gates. */
+/* Check the list. Each layer must keep some of its gates. */
 static void check_sparsity(struct binder *b)
 {
     char text[80];

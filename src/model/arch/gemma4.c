@@ -1,20 +1,23 @@
 /* gemma4.c - Gemma 4, text: layers of Gemma 3, with values normalized per head. Layers without a
- * window have other heads than sliding ones, and a rope that leaves the last lanes unchanged. In
- * some models their values are the keys before the norm. In some models the last layers use the
- * keys and values of earlier ones (block/attn.c). In some models layers have inputs of their own
- * (block/input.c). In some models a mixture of experts is next to the feed-forward block. */
+ * window differ from sliding layers in the sizes of heads, and their rope leaves the last lanes
+ * unchanged. Some models have further properties. The values of layers without a window are the
+ * keys before the norm. The last layers use the keys and values of earlier layers (block/attn.c).
+ * Each layer has its own input (block/input.c). A mixture of experts is parallel to the
+ * feed-forward block. */
 #include "gemma_impl.h"
 
 struct gemma4_ends {
-    struct decoder_ends decoder; /* first, because the functions of a decoder get its address */
+    /* first member, because the functions of a decoder receive its address */
+    struct decoder_ends decoder;
     struct layer_inputs inputs;
 };
 
 /* The mixture of a layer. moe.n_expert is 0 if the layer has none. */
 struct gemma4_mixture {
     struct moe_block moe;
-    struct norm router_norm, norm; /* norms of the inputs of the router, and of the experts */
-    struct norm dense_post, mixture_post; /* norms of the results of both blocks */
+    struct norm router_norm, norm; /* norms of the inputs of the router and of the experts */
+    /* norms of the results of the feed-forward block and of the mixture */
+    struct norm dense_post, mixture_post;
     int at_sum;
 };
 
@@ -27,14 +30,15 @@ struct gemma4_layer {
 
 /* ---- binding ---- */
 
-/* Bind the ends, and check that every token has a row of the table of inputs. */
+/* Bind the ends, and check that the table of inputs has a row for every token. */
 static void bind_ends(struct binder *b, void *ends)
 {
     struct gemma4_ends *e = ends;
     const struct gemma_own *own = b->m->config.own;
     if (own->d_input > 0) bind_inputs(b, &e->inputs, own->d_input, own->n_input);
     decoder_bind(b, &e->decoder);
-    const int n_vocab = b->m->config.n_vocab; /* the embedding's rows if the config lacks it */
+    /* number of rows of the embedding if the config lacks vocab_size */
+    const int n_vocab = b->m->config.n_vocab;
     if (b->rc == 0 && own->d_input > 0 && own->n_input < n_vocab)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
                         "%s: vocab_size_per_layer_input: must be at least the %d tokens, got %d",
@@ -80,7 +84,7 @@ static void embed(struct fwd *f, const void *ends)
 }
 
 /* Compute x += post(attn(norm x)); x += post(dense_post(ffn(norm x)) + mixture_post(moe(norm x))).
- * The router has another norm than the experts. */
+ * The router and the experts have different norms. */
 static void mixed(struct fwd *f, const struct decoder_layer *d, const struct gemma4_mixture *x)
 {
     float *sum = fwd_at(f, x->at_sum);

@@ -1,5 +1,5 @@
-/* gemma4_config.c - keys of Gemma 4 (gemma4.c), and the common part of its two sources. gemma4_hf.c
- * reads a config.json, gemma4_gguf.c a GGUF. */
+/* gemma4_config.c - keys of Gemma 4 (gemma4.c), and the part of reading that config.json and GGUF
+ * share. gemma4_hf.c reads a config.json, and gemma4_gguf.c reads a GGUF. */
 #include "gemma_impl.h"
 
 #include <limits.h>
@@ -25,7 +25,7 @@ const struct config_key gemma4_hf_key[] = {
     KEY_UNSET("config.use_bidirectional_attention"),
     KEY("config.rope_parameters.partial_rotary_factor", 1),
     ONLY("config.rope_parameters.truncate", 1,
-         "transformers ignores it in an object per layer type"),
+         "transformers ignores this parameter in an object per layer type"),
     KEY_UNSET("config.rope_parameters.full_attention"),
     KEY_UNSET("config.rope_parameters.sliding_attention"),
     KEY_UNSET("config.rope_parameters.sliding_attention.rope_theta"),
@@ -65,7 +65,7 @@ const struct config_key gemma4_gguf_key[] = {
 
 /* ---- both sources ---- */
 
-/* Read a number of values in [1, hi] that the model may lack. 0: none. */
+/* Return a size in [1, hi] that the model may lack; 0 if the model lacks it. */
 static int optional(struct binder *b, const char *key, int hi)
 {
     return meta_kind(config_meta(b, key)) == META_NONE ? 0 : config_int(b, key, 0, hi, 0);

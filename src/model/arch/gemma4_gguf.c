@@ -1,8 +1,8 @@
-/* gemma4_gguf.c - the config of Gemma 4 from a GGUF, which has lists of the layers' values, and
- * other keys for sliding layers. */
+/* gemma4_gguf.c - the config of Gemma 4 from a GGUF. A GGUF has lists with the layers' values, and
+ * separate keys for sliding layers. */
 #include "gemma_impl.h"
 
-/* Set the windows and heads. The pattern is a list of booleans, or one for all layers. */
+/* Set the windows and heads. The pattern is a list of booleans, or one boolean for all layers. */
 static void gguf_layers(struct config *c, struct binder *b)
 {
     const int window = config_window(b);
@@ -24,8 +24,8 @@ static void gguf_layers(struct config *c, struct binder *b)
     }
 }
 
-/* Check that the layers whose keys and values are used are those of llama.cpp, the last two before
- * the others. */
+/* Check that layers use the keys and values of the layers that llama.cpp uses. In llama.cpp, these
+ * layers are the last two layers with their own keys and values. */
 static void check_shared(struct config *c, struct binder *b, const char *key, int n)
 {
     const int first = c->n_layer - n;
@@ -36,8 +36,8 @@ static void check_shared(struct config *c, struct binder *b, const char *key, in
                           first - (c->layer[i].window ? 2 : 1), c->layer[i].kv_layer);
 }
 
-/* Return the cap of the logits. llama.cpp has a default that the models do not have, so the key is
- * required. 0: no cap. */
+/* Return the cap of the logits. The key is required, because llama.cpp's default differs from the
+ * value of the models. 0: no cap. */
 static float gguf_cap(struct binder *b)
 {
     static const char key[] = "final_logit_softcapping";

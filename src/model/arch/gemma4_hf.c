@@ -1,11 +1,12 @@
 /* gemma4_hf.c - the config of Gemma 4 from a config.json. The sizes of single layers are in
- * per_layer_config, or in older fields for all layers without a window. */
+ * per_layer_config. In older files, separate fields have the sizes of all layers without a
+ * window. */
 #include "gemma_impl.h"
 
 #include <limits.h>
 
-/* Set the windows. The class ignores the type of the last layer, and lets it attend to all
- * positions. */
+/* Set the windows. In the class, the last layer always attends to all positions, because the class
+ * ignores its type. */
 static void hf_windows(struct config *c, struct binder *b)
 {
     const int window = config_window(b);
@@ -29,7 +30,7 @@ static void check_types(struct config *c, struct binder *b)
     }
 }
 
-/* Replace sizes of heads by those of per_layer_config. */
+/* Replace the sizes of heads by the values of per_layer_config. */
 static void single_heads(struct config *c, struct binder *b, int *d, int *n_kv)
 {
     static const char *const key[] = {"config.per_layer_config.head_dim",
@@ -48,9 +49,9 @@ static void single_heads(struct config *c, struct binder *b, int *d, int *n_kv)
     }
 }
 
-/* Set the heads of the layers. Newer versions of transformers write them to per_layer_config. Older
- * fields are for layers that attend to all positions. A null
- * per_layer_config belongs to a newer file. */
+/* Set the heads of the layers. Newer versions of transformers write the sizes of heads to
+ * per_layer_config. The older fields have the sizes of layers that attend to all positions. A file
+ * with per_layer_config null is a newer file. */
 static void hf_heads(struct config *c, struct binder *b)
 {
     static const char own[] = "config.per_layer_config";
@@ -92,7 +93,7 @@ bool gemma_has_rope(struct binder *b, const char *key)
     return meta_kind(m) == META_OBJECT;
 }
 
-/* Return the part of the lanes of full attention that rotate. */
+/* Return the share of rotated lanes in layers with full attention. */
 static double rotating_part(struct binder *b, const struct rope_config *r)
 {
     static const char key[] = "config.rope_parameters.partial_rotary_factor";
@@ -105,8 +106,8 @@ static double rotating_part(struct binder *b, const struct rope_config *r)
     return v;
 }
 
-/* Return the base of the sliding layers' rope. rope_parameters must have an object per type. The
- * class's default ignores the base at the top level. */
+/* Return the base of the sliding layers' rope. rope_parameters must have an object per layer type.
+ * The default of the class does not depend on the base at the top level. */
 static double hf_ropes(struct config *c, struct binder *b)
 {
     static const char full[] = "config.rope_parameters.full_attention",

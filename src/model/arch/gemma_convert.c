@@ -36,7 +36,7 @@ static void corrects(struct config_writer *w, const char *name)
     hf_put_bool(w, name, hf_has(w, "blk.0.altup_correct_scale.weight"));
 }
 
-/* Append the parts of the gates that are 0, whose quantiles the GGUF has. */
+/* Append the shares of gates that are 0. The GGUF has the quantiles of these shares. */
 static void sparsity(struct config_writer *w, const char *name)
 {
     char key[80];

@@ -1,7 +1,7 @@
 /* gemma_embedding.c - EmbeddingGemma ("EmbeddingGemma: Powerful and Lightweight Text
  * Representations", arXiv 2509.20354): Gemma 3, text, as an encoder. Each row attends to the whole
  * text, or in five of six layers to a window on both sides. Hugging Face files have the model type
- * gemma3_text, and the field use_bidirectional_attention is true. */
+ * gemma3_text, and use_bidirectional_attention is true. */
 #include "gemma_impl.h"
 
 /* defaults of Gemma3TextConfig of transformers 5 */
@@ -28,11 +28,11 @@ static const struct config_key hf_key[] = {
     IDLE("config.rope_parameters.full_attention", "its fields are read"),
     IDLE("config.rope_parameters.sliding_attention", "its fields are read"),
     IDLE("config.use_bidirectional_attention", "true selects this architecture"),
-    IDLE("config.tie_word_embeddings", "the head of tokens, which is left out"),
-    IDLE("config.final_logit_softcapping", "the head of tokens, which is left out"),
-    IDLE("config._sliding_window_pattern", "the class ignores it: layer_types has the same"),
+    IDLE("config.tie_word_embeddings", "quoth does not use the head of tokens"),
+    IDLE("config.final_logit_softcapping", "quoth does not use the head of tokens"),
+    IDLE("config._sliding_window_pattern", "the class reads layer_types in place of this field"),
     IDLE("config.cache_implementation", "implementation of the reference"),
-    ONLY("config.attn_logit_softcapping", 0, "transformers passes over other values"),
+    ONLY("config.attn_logit_softcapping", 0, "transformers ignores other values"),
     KEYS_END,
 };
 
@@ -41,17 +41,17 @@ static const struct config_key gguf_key[] = {
     KEY("attention.sliding_window_pattern", 6),
     KEY("rope.freq_base_swa", 10000),
     ONLY("attention.causal", 0, "a causal encoder is not supported yet"),
-    IDLE("dense_2_feat_in", "the tensor has the size"),
-    IDLE("dense_2_feat_out", "the tensor has the size"),
-    IDLE("dense_3_feat_in", "the tensor has the size"),
-    IDLE("dense_3_feat_out", "the tensor has the size"),
+    IDLE("dense_2_feat_in", "quoth reads this size from the tensor"),
+    IDLE("dense_2_feat_out", "quoth reads this size from the tensor"),
+    IDLE("dense_3_feat_in", "quoth reads this size from the tensor"),
+    IDLE("dense_3_feat_out", "quoth reads this size from the tensor"),
     KEYS_END,
 };
 
 static const char *const left_out[] = {"lm_head.", "output.", NULL};
 
-/* Read the config. A row with a window w sees w / 2 positions on each side. A classifier reads the
- * last row, as in transformers. */
+/* Read the config. A row with the window w attends to w / 2 positions on each side. As in
+ * transformers, a classifier reads the last row. */
 static void config(struct config *c, struct binder *b)
 {
     gemma3_config(c, b);
@@ -78,7 +78,7 @@ const struct arch arch_gemma_embedding = {
     .encoder = true,
     .curve = CURVE_gelu_tanh,
     .left_out = left_out,
-    .left_out_why = "a head for text, which embeddings do not use",
+    .left_out_why = "head for text; embeddings do not use it",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bind_ends,

@@ -1,7 +1,7 @@
 /* glm4v.c - the text part of GLM-4.1V and GLM-4.6V ("GLM-4.1V-Thinking", arXiv 2507.01006): a glm4
  * whose heads have hidden_size / num_attention_heads lanes. Its rope has sections of lanes with
- * positions in time, height and width. A token of text has the same position in all of them, so the
- * rope of a text is a plain one, and the file is a glm4 in GGUF. */
+ * positions in time, height and width. A token of text has one position in all sections, so the
+ * rope of a text is a plain rope. A GGUF file of the model has the architecture glm4. */
 #include "qwen_impl.h"
 
 /* defaults of Glm4vTextConfig of transformers 5 */
@@ -20,11 +20,11 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.rope_parameters.mrope_section"),
     KEY_UNSET("config.hidden_act"),
     KEY("config.tie_word_embeddings", 0),
-    IDLE("config.attention_bias", "in the published files, but not in the class"),
+    IDLE("config.attention_bias", "field of published files that transformers ignores"),
     KEYS_END,
 };
 
-/* Set the biases, and check the sections. A file without sections has a plain rope. */
+/* Set the biases, and check the sections of the rope. A file without sections has a plain rope. */
 static void config(struct config *c, struct binder *b)
 {
     int64_t n[4] = {c->rope[ROPE_MAIN].d_rot / 2, 0, 0, 0};

@@ -18,15 +18,15 @@ static const struct config_key hf_key[] = {
     KEY("config.scale_attn_by_inverse_layer_idx", 0),
     ONLY("config.add_cross_attention", 0, "attention to an encoder is not supported yet"),
     IDLE("config.reorder_and_upcast_attn", "implementation of the reference"),
-    IDLE("config.summary_type", "a head that is left out"),
-    IDLE("config.summary_use_proj", "a head that is left out"),
-    IDLE("config.summary_activation", "a head that is left out"),
-    IDLE("config.summary_proj_to_labels", "a head that is left out"),
+    IDLE("config.summary_type", "field of a head that quoth does not use"),
+    IDLE("config.summary_use_proj", "field of a head that quoth does not use"),
+    IDLE("config.summary_activation", "field of a head that quoth does not use"),
+    IDLE("config.summary_proj_to_labels", "field of a head that quoth does not use"),
     IDLE("config.summary_first_dropout", "training"),
     IDLE("config.resid_pdrop", "training"),
     IDLE("config.embd_pdrop", "training"),
     IDLE("config.attn_pdrop", "training"),
-    IDLE("config.n_ctx", "in the published files, but not in the class"),
+    IDLE("config.n_ctx", "field of published files that transformers ignores"),
     KEYS_END,
 };
 
@@ -35,7 +35,7 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* masks of attention, which old files have */
+/* masks of attention, which only old files contain */
 static const char *const left_out[] = {".attn.bias", ".attn.masked_bias", NULL};
 
 static void config(struct config *c, struct binder *b)
@@ -60,6 +60,6 @@ const struct arch arch_gpt2 = {
     .curve = CURVE_gelu_tanh,
     .ffn_times = 4,
     .left_out = left_out,
-    .left_out_why = "a mask, which quoth computes",
+    .left_out_why = "mask of attention; quoth computes the mask itself",
     .config = config,
 };

@@ -1,5 +1,6 @@
 /* gptj.c - GPT-J-6B (Wang and Komatsuzaki, 2021): attention and a feed-forward block without a gate
- * are parallel, after one LayerNorm. A fixed rope of adjacent lanes. No GGUF file has it. */
+ * are parallel, after one LayerNorm. The rope is fixed and pairs adjacent lanes. No GGUF file has
+ * this architecture. */
 #include "model/model_impl.h"
 
 /* defaults of GPTJConfig of transformers 5 */
@@ -17,12 +18,12 @@ static const struct config_key hf_key[] = {
     IDLE("config.resid_pdrop", "training"),
     IDLE("config.embd_pdrop", "training"),
     IDLE("config.attn_pdrop", "training"),
-    IDLE("config.rotary", "in the published files, but not in the class"),
-    IDLE("config.scale_attn_weights", "in the published files, but not in the class"),
-    IDLE("config.summary_type", "a head that is left out"),
-    IDLE("config.summary_use_proj", "a head that is left out"),
-    IDLE("config.summary_activation", "a head that is left out"),
-    IDLE("config.summary_proj_to_labels", "a head that is left out"),
+    IDLE("config.rotary", "field of published files that transformers ignores"),
+    IDLE("config.scale_attn_weights", "field of published files that transformers ignores"),
+    IDLE("config.summary_type", "field of a head that quoth does not use"),
+    IDLE("config.summary_use_proj", "field of a head that quoth does not use"),
+    IDLE("config.summary_activation", "field of a head that quoth does not use"),
+    IDLE("config.summary_proj_to_labels", "field of a head that quoth does not use"),
     IDLE("config.summary_first_dropout", "training"),
     KEYS_END,
 };
@@ -33,10 +34,11 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* masks of attention, which old files have */
+/* masks of attention, which only old files contain */
 static const char *const left_out[] = {".attn.bias", ".attn.masked_bias", NULL};
 
-/* Read the config. The class has a table of sines of a fixed base, and ignores rope parameters. */
+/* Read the config. The class computes its table of sines with a fixed base, and ignores rope
+ * parameters. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "rope.dimension_count";
@@ -64,6 +66,6 @@ const struct arch arch_gptj = {
     .curve = CURVE_gelu_tanh,
     .ffn_times = 4,
     .left_out = left_out,
-    .left_out_why = "a mask, which quoth computes",
+    .left_out_why = "mask of attention; quoth computes the mask itself",
     .config = config,
 };

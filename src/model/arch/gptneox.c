@@ -30,13 +30,13 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* masks of attention, which old files have */
+/* masks of attention, which only old files contain */
 static const char *const left_out[] = {".attention.bias", ".attention.masked_bias", NULL};
 
 static void config(struct config *c, struct binder *b)
 {
     const char *key = config_is_hf(b) ? "config.use_parallel_residual" : "use_parallel_residual";
-    if (c->d_head != c->d / c->n_head) /* transformers rotates other lanes */
+    if (c->d_head != c->d / c->n_head) /* transformers rotates other lanes for other sizes */
         config_refuse(b, "attention.key_length", ERR_UNSUPPORTED,
                       "must be hidden_size / num_attention_heads, %d, got %d", c->d / c->n_head,
                       c->d_head);
@@ -55,6 +55,6 @@ const struct arch arch_gptneox = {
     .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
-    .left_out_why = "a mask, which quoth computes",
+    .left_out_why = "mask of attention; quoth computes the mask itself",
     .config = config,
 };

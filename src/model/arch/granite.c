@@ -4,7 +4,7 @@
  *
  *   x = embed * embed_scale;  x += residual_scale * block(norm(x));  logits * (1 / logits_scaling)
  *
- * The two sources spell the factors differently: embedding_multiplier in config.json is
+ * config.json and GGUF have different names for the factors: embedding_multiplier in config.json is
  * embedding_scale in a GGUF. */
 #include "model/model_impl.h"
 
@@ -36,11 +36,11 @@ static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.scale"),
     KEY_UNSET("residual_scale"),
     KEY("logit_scale", 1),
-    ONLY("rope.scaling.finetuned", 1, "llama.cpp switches rope off with this key"),
+    ONLY("rope.scaling.finetuned", 1, "llama.cpp disables rope if this key is false"),
     KEYS_END,
 };
 
-/* Read the four factors. In a GGUF 0 means "absent", and the factor is then 1. */
+/* Read the four factors. In a GGUF, 0 means that the factor is absent and has the value 1. */
 static void config(struct config *c, struct binder *b)
 {
     char text[80];

@@ -1,4 +1,5 @@
-/* helium.c - Helium 1 (Kyutai): a llama with a rope of adjacent lanes. No GGUF file has it. */
+/* helium.c - Helium 1 (Kyutai): a llama with a rope of adjacent lanes. No GGUF file has this
+ * architecture. */
 #include "model/model_impl.h"
 
 /* defaults of HeliumConfig of transformers 5 */

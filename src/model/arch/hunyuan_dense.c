@@ -1,5 +1,6 @@
 /* hunyuan_dense.c - Hunyuan dense (Tencent), model_type hunyuan_v1_dense: a llama with norms of q
- * and k heads after rope. The rope type "dynamic" with alpha means a larger base. */
+ * and k heads after rope. If the rope type is "dynamic" with an alpha, the rope has a larger
+ * base. */
 #include "model/model_impl.h"
 
 #include <string.h>
@@ -21,15 +22,15 @@ static const struct config_key hf_key[] = {
     KEY("config.attention_bias", 0),
     KEY_UNSET("config.rope_parameters.alpha"),
     IDLE("config.attention_head_dim", "the class reads head_dim"),
-    IDLE("config.eod_token_id", "the tokenizer, whose own files count"),
+    IDLE("config.eod_token_id", "quoth reads this value from the tokenizer's own files"),
     IDLE("config.pretraining_tp", "split of the matrices in training"),
-    IDLE("config.use_qk_norm", "the class always has these norms"),
+    IDLE("config.use_qk_norm", "the class always uses these norms"),
     KEYS_END,
 };
 
 static const char alpha_key[] = "config.rope_parameters.alpha";
 static const struct rope_type rope_type[] = {
-    {"dynamic", ROPE_NONE, alpha_key}, /* config changes the base */
+    {"dynamic", ROPE_NONE, alpha_key}, /* the config function changes the base */
     ROPE_TYPES,
     ROPE_TYPES_END,
 };

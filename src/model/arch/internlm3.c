@@ -23,7 +23,8 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Set the biases. Each field has two names. transformers requires equal values. */
+/* Set the biases. Each field has two names. transformers requires that both fields have equal
+ * values. */
 static void config(struct config *c, struct binder *b)
 {
     const bool attn = config_bool(b, "config.qkv_bias", c->qkv_bias == BIAS_NEEDED),

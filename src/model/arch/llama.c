@@ -29,7 +29,7 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Set the window. Mistral's GGUF files are labelled llama and may have a window. */
+/* Set the window. Only Mistral has a window, and its GGUF files are labelled llama. */
 static void config(struct config *c, struct binder *b)
 {
     int window = config_has(b, "attention.sliding_window") ? config_window(b) : 0;

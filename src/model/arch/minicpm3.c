@@ -9,16 +9,16 @@
  *   in --kv_a--> latent [kv_rank] --norm--kv_b--> of each head k [d_nope] and v [d_v]
  *           '--> k_rope [d_rope] --rope---------> d_rope values of every head's k
  *
- * The pages contain k and v of every head. So all matrices stay as published, for every number
- * format, and adapters add to each of them. Pages of latent rows and k_rope would be smaller (22
- * times in MiniCPM3-4B), but need the transposed halves of kv_b. That change would be local to this
- * file. minicpm3_config.c has the keys. */
+ * The pages contain k and v of every head. So every matrix has its published form, in every number
+ * format, and adapters can add to every matrix. Pages of latent rows and k_rope would be smaller
+ * (22 times in MiniCPM3-4B), but would require the transposed halves of kv_b. Only this file would
+ * need to change for such pages. minicpm3_config.c has the keys. */
 #include "minicpm3_impl.h"
 
 #include "model/convert_impl.h"
 
-/* The class normalizes compressed rows with the default epsilon of its norm. llama.cpp has the
- * epsilon of the other norms. */
+/* The class normalizes compressed rows with the default epsilon of its norm. llama.cpp uses the
+ * epsilon of all other norms. */
 static const float class_eps = 1e-6f;
 
 /* Row scratch: q_a [q_rank], kv_a [kv_rank + d_rope], latent [kv_rank], k_rope [d_rope], kv [n_head
@@ -67,7 +67,7 @@ static void bind(struct binder *b, void *layer, int il)
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_projections(b, l, il);
     bind_attend(b, &l->attn, il, s->d_v);
-    l->attn.rope = ROPE_OFF; /* `expand` rotates a part of each head */
+    l->attn.rope = ROPE_OFF; /* only a part of each head is rotated, by `expand` */
     l->at_q_a = bind_rows(b, "q_a", s->q_rank);
     l->at_kv_a = bind_rows(b, "kv_a", s->kv_rank + s->d_rope);
     l->at_latent = bind_rows(b, "latent", s->kv_rank);
@@ -79,7 +79,7 @@ static void bind(struct binder *b, void *layer, int il)
 
 /* ---- the forward pass ---- */
 
-/* Compute q, and the compressed rows of k and v with the rotated values of k. */
+/* Compute q, the compressed rows of k and v, and the rotated values of k. */
 static void compress(struct fwd *f, struct input in, const struct minicpm3_layer *l)
 {
     float *q_a = fwd_at(f, l->at_q_a), *q = fwd_at(f, l->attn.at_q);
@@ -92,7 +92,7 @@ static void compress(struct fwd *f, struct input in, const struct minicpm3_layer
     fwd_linear(f, q, &l->attn.q, q_a, f->n_row);
 }
 
-/* Divide the compressed rows, and compute k and v of all heads. */
+/* Separate the compressed rows from the rotated values, and compute k and v of all heads. */
 static void expand(struct fwd *f, const struct minicpm3_layer *l)
 {
     const struct latent *s = f->m->config.own;
@@ -152,7 +152,7 @@ static void layer(struct fwd *f, const void *layer)
 
 /* ---- conversion ---- */
 
-/* Append the factor whose division by the root of the layers' number scales residuals. */
+/* Append the factor of residuals before its division by the square root of the number of layers. */
 static void depth_scale(struct config_writer *w, const char *name)
 {
     hf_put_real(w, name, (double)w->c->residual_scale * sqrt((double)w->c->n_layer));

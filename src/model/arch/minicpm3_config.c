@@ -4,7 +4,8 @@
 
 #include <limits.h>
 
-/* values of MiniCPM3-4B, which llama.cpp has for every GGUF, because there are no keys for them */
+/* values of MiniCPM3-4B, which llama.cpp uses for every GGUF, because a GGUF has no keys for these
+ * values */
 static const double scale_emb = 12, scale_depth = 1.4;
 enum { DIM_MODEL_BASE = 256 };
 
@@ -33,8 +34,8 @@ const struct config_key minicpm3_hf_key[] = {
     KEY("config.scale_emb", 12),
     KEY("config.scale_depth", 1.4),
     KEY("config.dim_model_base", DIM_MODEL_BASE),
-    IDLE("attention.key_length", "the class derives it from the two parts of a head"),
-    IDLE("config.qk_head_dim", "the class derives it from the two parts of a head"),
+    IDLE("attention.key_length", "the class computes this size from the two parts of a head"),
+    IDLE("config.qk_head_dim", "the class computes this size from the two parts of a head"),
     IDLE("config.pretraining_tp", "split of the matrices in training"),
     KEYS_END,
 };
@@ -85,7 +86,7 @@ int64_t minicpm3_size(const struct config *c, enum tensor_size size)
     }
 }
 
-/* Return a factor of config.json. A null is refused if `null` is not a number. */
+/* Return a factor of config.json. Return `null` for a null; reject a null if `null` is NAN. */
 static double factor(struct binder *b, const char *key, double null)
 {
     const double v = config_real(b, key, null);
@@ -93,7 +94,7 @@ static double factor(struct binder *b, const char *key, double null)
     return v;
 }
 
-/* Return the factor of the scores that mscale_all_dim gives: the square of YaRN's magnitude. */
+/* Return the factor of the scores by mscale_all_dim: the square of YaRN's magnitude. */
 static double score_factor(struct binder *b, const struct config *c)
 {
     const double all = config_real(b, "config.rope_parameters.mscale_all_dim", 0),
@@ -106,7 +107,7 @@ static double score_factor(struct binder *b, const struct config *c)
     return m * m;
 }
 
-/* Read the config. A null of scale_depth or of dim_model_base is a factor of 1. */
+/* Read the config. If scale_depth or dim_model_base is null, its factor is 1. */
 void minicpm3_config(struct config *c, struct binder *b)
 {
     static const char base_key[] = "config.dim_model_base";

@@ -5,10 +5,10 @@
 
 #include "model/model_impl.h"
 
-/* Sizes of latent attention. A head has d_nope values without rope, then d_rope with rope, in q and
- * k, and d_v values in v. */
+/* Sizes of latent attention. A head of q or k has d_nope values without rope, then d_rope values
+ * with rope. A head of v has d_v values. */
 struct latent {
-    int q_rank;  /* width of compressed queries; 0: they are not compressed */
+    int q_rank;  /* width of compressed queries; 0: queries are not compressed */
     int kv_rank; /* width of compressed keys and values */
     int d_nope, d_rope, d_v;
 };

@@ -21,14 +21,14 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Set the window. The window applies to all layers. Reject a list of layer types. */
+/* Set the window of all layers. Reject a list of layer types. */
 static void config(struct config *c, struct binder *b)
 {
     int window = config_window(b);
     for (int i = 0; i < c->n_layer; i++) c->layer[i].window = window;
     if (meta_kind(config_meta(b, "config.layer_types")) != META_NONE)
         config_refuse(b, "config.layer_types", ERR_UNSUPPORTED,
-                      "several types of layers: not supported yet");
+                      "several types of layers are not supported yet");
 }
 
 const struct arch arch_mistral = {

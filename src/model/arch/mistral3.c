@@ -31,7 +31,7 @@ static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.sliding_window"),         KEYS_END,
 };
 
-/* Set the magnitude as in llama.cpp: mscale is 1, and the key has mscale_all_dim. */
+/* Set the magnitude as in llama.cpp: mscale is 1, and the key has the value of mscale_all_dim. */
 static void gguf_magnitude(struct binder *b, struct rope_config *r)
 {
     const double all = config_real(b, "rope.scaling.yarn_log_multiplier", 0);
@@ -39,7 +39,7 @@ static void gguf_magnitude(struct binder *b, struct rope_config *r)
     r->magnitude /= 0.1 * all * log(r->factor) + 1;
 }
 
-/* Set the class's default of rope_parameters. The magnitude is 1, because mscale equals
+/* Set rope_parameters to the default of the class. The magnitude is 1, because mscale equals
  * mscale_all_dim. */
 static void default_rope(struct binder *b, struct rope_config *r)
 {

@@ -34,10 +34,10 @@ static const struct config_key hf_key[] = {
     ONLY("config.norm_bias", 0, "norms with a bias are not supported yet"),
     IDLE("config.rope_parameters.full_attention", "its fields are read"),
     IDLE("config.rope_parameters.sliding_attention", "its fields are read"),
-    IDLE("config.tie_word_embeddings", "the head of masked tokens, which is left out"),
-    IDLE("config.decoder_bias", "the head of masked tokens, which is left out"),
-    IDLE("config.sparse_prediction", "the head of masked tokens, which is left out"),
-    IDLE("config.sparse_pred_ignore_index", "the head of masked tokens, which is left out"),
+    IDLE("config.tie_word_embeddings", "quoth does not use the head of masked tokens"),
+    IDLE("config.decoder_bias", "quoth does not use the head of masked tokens"),
+    IDLE("config.sparse_prediction", "quoth does not use the head of masked tokens"),
+    IDLE("config.sparse_pred_ignore_index", "quoth does not use the head of masked tokens"),
     IDLE("config.initializer_cutoff_factor", "training"),
     IDLE("config.embedding_dropout", "training"),
     IDLE("config.mlp_dropout", "training"),
@@ -45,9 +45,9 @@ static const struct config_key hf_key[] = {
     IDLE("config.deterministic_flash_attn", "implementation of the reference"),
     IDLE("config.reference_compile", "implementation of the reference"),
     IDLE("config.repad_logits_with_grad", "implementation of the reference"),
-    IDLE("config.position_embedding_type", "the class has rope, and ignores the field"),
+    IDLE("config.position_embedding_type", "the class always uses rope and ignores this field"),
     IDLE("config.layer_norm_eps", "the class reads norm_eps"),
-    IDLE("config.cls_token_id", "the tokenizer, whose own files count"),
+    IDLE("config.cls_token_id", "quoth reads this value from the tokenizer's own files"),
     KEYS_END,
 };
 
@@ -62,8 +62,8 @@ static const struct config_key gguf_key[] = {
 
 static const char *const left_out[] = {"decoder.", NULL};
 
-/* Let layers see `half` positions on each side, except every n-th layer, from the first on. A list
- * of layers in config.json has priority. */
+/* Set the windows: `half` positions on each side, except in every n-th layer, beginning with the
+ * first layer. A list of layers in config.json has priority. */
 static void windows(struct config *c, struct binder *b, int half, int every)
 {
     if (b->rc != 0) return;
@@ -73,19 +73,19 @@ static void windows(struct config *c, struct binder *b, int half, int every)
         if (c->layer[i].window) c->layer[i].n_later = half;
 }
 
-/* Return the number of positions that a windowed layer sees on each side. The class has the window
- * as a sum of both sides, and sets it to twice the value of a field sliding_window. */
+/* Return the number of positions on each side to which a layer with a window attends. In the class,
+ * the window is the sum of both sides, and twice the value of a field sliding_window. */
 static int half_window(struct binder *b)
 {
     const int whole = config_int(b, "config.local_attention", 2, INT_MAX - 2, 128);
     return config_int(b, "attention.sliding_window", 1, INT_MAX / 2 - 1, whole / 2);
 }
 
-/* Read the config as llama.cpp does: the window is the sum of both sides, and a classifier pools by
+/* Read the config as in llama.cpp: the window is the sum of both sides, and a classifier pools by
  * the mean. */
 static void gguf_config(struct config *c, struct binder *b)
 {
-    static const char linear[] = "rope.scale_linear"; /* older files */
+    static const char linear[] = "rope.scale_linear"; /* names of these fields in older files */
     const int window = config_window(b),
               every = config_int(b, "attention.sliding_window_pattern", 1, INT_MAX, 3);
     if (window > 0) windows(c, b, window / 2, every);
@@ -93,7 +93,7 @@ static void gguf_config(struct config *c, struct binder *b)
     c->rope[ROPE_LOCAL].magnitude = config_real(b, "rope.scaling.attn_factor", 1);
     if (c->rope[ROPE_MAIN].scaling == ROPE_YARN || c->rope[ROPE_MAIN].factor != 1)
         config_refuse(b, config_meta(b, linear) ? linear : "rope.scaling.factor", ERR_UNSUPPORTED,
-                      "a scaling beside a second base is not supported yet");
+                      "a scaling next to a second base is not supported yet");
     c->class_pooling = 1;
 }
 
@@ -110,7 +110,7 @@ static void hf_config(struct config *c, struct binder *b)
     else
         config_only_text(b, "config.classifier_pooling", "cls");
     config_only_text(b, "config.classifier_activation", "gelu");
-    config_bool(b, class_bias, false); /* bind_ends uses it */
+    config_bool(b, class_bias, false); /* bind_ends uses this value */
 }
 
 static void config(struct config *c, struct binder *b)
@@ -131,7 +131,7 @@ static void bind_ends(struct binder *b, void *ends)
                                                         : BIAS_NONE);
 }
 
-/* Bind a layer. Layer 0 has no first norm, because the embedded rows are normalized already. */
+/* Bind a layer. Layer 0 has no first norm, because the embedded rows are already normalized. */
 static void bind(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;

@@ -20,24 +20,24 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.attn_config.clip_qkv"),
     KEY_UNSET("config.attn_config.softmax_scale"),
     ONLY("config.attn_config.alibi", 1, "learned positions are not supported yet"),
-    ONLY("config.attn_config.alibi_bias_max", 8, "transformers passes over other values"),
+    ONLY("config.attn_config.alibi_bias_max", 8, "transformers ignores other values"),
     ONLY("config.attn_config.prefix_lm", 0, "attention to later positions is not supported yet"),
     ONLY("config.attn_config.qk_ln", 0, "norms of q and k are not supported yet"),
-    ONLY("config.expansion_ratio", 4, "transformers passes over other values"),
+    ONLY("config.expansion_ratio", 4, "transformers ignores other values"),
     ONLY("config.no_bias", 1, "biases are not supported yet"),
-    ONLY("config.logit_scale", 1, "transformers passes over other values"),
-    IDLE("config.learned_pos_emb", "positions, in place of which there is ALiBi"),
+    ONLY("config.logit_scale", 1, "transformers ignores other values"),
+    IDLE("config.learned_pos_emb", "the class uses ALiBi in place of positions"),
     IDLE("config.attn_config.attn_uses_sequence_id", "training"),
     IDLE("config.attn_config.attn_pdrop", "training"),
     IDLE("config.attn_config.attn_impl", "implementation of the reference"),
-    IDLE("config.attn_config.model_type", "a name of the class"),
-    IDLE("config.attn_config.id2label", "a classifier, whose labels are at the top level"),
+    IDLE("config.attn_config.model_type", "name of the class"),
+    IDLE("config.attn_config.id2label", "the labels of a classifier are at the top level"),
     IDLE("config.embedding_fraction", "training"),
     IDLE("config.emb_pdrop", "training"),
     IDLE("config.resid_pdrop", "training"),
     IDLE("config.init_device", "implementation of the reference"),
-    IDLE("config.init_config", "in the published files, but not in the class"),
-    IDLE("config.verbose", "in the published files, but not in the class"),
+    IDLE("config.init_config", "field of published files that transformers ignores"),
+    IDLE("config.verbose", "field of published files that transformers ignores"),
     IDLE("config.tokenizer_name", "origin of the file"),
     KEYS_END,
 };
@@ -49,25 +49,26 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Return the exponent of the slopes: a constant of the class, or a key of a GGUF. In a GGUF 0, or
- * no key, means learned positions. */
+/* Return the exponent of the slopes: a constant of the class, or a key of a GGUF. In a GGUF, 0 or
+ * an absent key means learned positions. */
 static double slopes(struct binder *b)
 {
     static const char key[] = "attention.max_alibi_bias";
     const double v = config_is_hf(b) ? 8 : config_real(b, key, 0);
-    if (!(v > 0 && v <= 64)) /* 64: f32 represents the slopes */
+    if (!(v > 0 && v <= 64)) /* f32 can represent the slopes for exponents up to 64 */
         config_refuse(b, key, ERR_UNSUPPORTED, "must be in (0, 64], got %g", v);
     return v;
 }
 
-/* Set the scale of the scores; null means the usual one. */
+/* Set the scale of the scores. null: the usual scale. */
 static void scale(struct config *c, struct binder *b)
 {
     const double s = config_real(b, "config.attn_config.softmax_scale", NAN);
     for (int i = 0; i < c->n_layer && !isnan(s); i++) c->layer[i].attn_scale = (float)s;
 }
 
-/* Check values that select other models. All norm types are one class in transformers. */
+/* Reject values that select other kinds of models. In transformers, all norm types are one
+ * class. */
 static void check(struct binder *b)
 {
     static const char attn[] = "config.attn_config", norm[] = "config.norm_type";

@@ -1,5 +1,6 @@
 /* mt5.c - mT5: T5 of version 1.1 with other sizes. Paper: "mT5: A massively multilingual
- * pre-trained text-to-text transformer", arXiv 2010.11934. Its GGUF files are those of T5. */
+ * pre-trained text-to-text transformer", arXiv 2010.11934. Its GGUF files have the architecture of
+ * T5. */
 #include "t5_impl.h"
 
 /* defaults of MT5Config of transformers 5, whose class never scales logits */
@@ -11,7 +12,7 @@ static const struct config_key hf_key[] = {
     KEY("attention.head_count", 6),
     KEY("decoder_start_token_id", 0),
     IDLE("config.tie_word_embeddings",
-         "the class shares the embedding with a head that the file lacks"),
+         "the class uses the embedding as the head if the file has no head"),
     T5_KEYS,
     KEYS_END,
 };
@@ -29,7 +30,7 @@ const struct arch arch_mt5 = {
     .no_rope = true,
     .crosses = true,
     .left_out = t5_left_out,
-    .left_out_why = "biases by distance to the source, which the class does not use",
+    .left_out_why = "biases by the distance to the source; the class does not use these biases",
     .ends_bytes = sizeof(struct cross_ends),
     .size = t5_size,
     .config = config,

@@ -1,6 +1,6 @@
 /* nemotron.c - Nemotron-4 and Minitron ("Nemotron-4 15B Technical Report", arXiv 2402.16819):
  * LayerNorm, a partial rope, a feed-forward block with squared ReLU and without a gate. Hugging
- * Face files contain g - 1 for the weight g of each norm. */
+ * Face files contain g - 1 in place of the weight g of each norm. */
 #include "model/model_impl.h"
 
 /* defaults of NemotronConfig of transformers 5 */

@@ -1,9 +1,9 @@
 /* nomic_bert.c - Nomic Embed: BERT with rope and a gated feed-forward block. Paper: "Nomic Embed:
  * Training a Reproducible Long Context Text Embedder", arXiv 2402.01613.
  *
- * The published config.json is of a class in the checkpoint's own program, with GPT-2's names of
- * sizes (hf_keys.def). That class has more kinds of layers and other defaults than the class of
- * transformers 5. */
+ * The published config.json belongs to a class in the checkpoint's own Python code, with GPT-2's
+ * names of sizes (hf_keys.def). The published class has more kinds of layers than the class of
+ * transformers 5, and other defaults. */
 #include "model/model_impl.h"
 
 #include <string.h>
@@ -21,7 +21,7 @@ static const struct config_key hf_key[] = {
     KEY("config.type_vocab_size", 2),
     KEY_UNSET("config.hidden_act"),
     KEY("rope.freq_base", 1000),
-    IDLE("config.tie_word_embeddings", "the head of masked tokens, which is left out"),
+    IDLE("config.tie_word_embeddings", "quoth does not use the head of masked tokens"),
     IDLE("config.hidden_dropout_prob", "training"),
     IDLE("config.attention_probs_dropout_prob", "training"),
     IDLE("config.classifier_dropout", "training"),
@@ -45,23 +45,23 @@ static const struct config_key hf_key[] = {
     ONLY("config.causal", 0, "a causal encoder is not supported yet"),
     ONLY("config.moe_every_n_layers", 0, "mixtures of experts are not supported yet"),
     IDLE("config.max_trained_positions", "a parameter of rotary_scaling_factor"),
-    IDLE("config.pad_vocab_size_multiple", "the embedding's rows count"),
+    IDLE("config.pad_vocab_size_multiple", "quoth uses the number of rows of the embedding"),
     IDLE("config.fused_bias_fc", "implementation of the reference"),
     IDLE("config.fused_dropout_add_ln", "implementation of the reference"),
     IDLE("config.use_flash_attn", "implementation of the reference"),
     IDLE("config.use_xentropy", "training"),
-    IDLE("config.dense_seq_output", "the head of masked tokens, which is left out"),
+    IDLE("config.dense_seq_output", "quoth does not use the head of masked tokens"),
     IDLE("config.attn_pdrop", "training"),
     IDLE("config.embd_pdrop", "training"),
     IDLE("config.resid_pdrop", "training"),
-    IDLE("config.reorder_and_upcast_attn", "the class ignores this field of GPT-2"),
-    IDLE("config.scale_attn_weights", "the class ignores this field of GPT-2"),
-    IDLE("config.scale_attn_by_inverse_layer_idx", "the class ignores this field of GPT-2"),
-    IDLE("config.summary_activation", "the class ignores this field of GPT-2"),
-    IDLE("config.summary_first_dropout", "the class ignores this field of GPT-2"),
-    IDLE("config.summary_proj_to_labels", "the class ignores this field of GPT-2"),
-    IDLE("config.summary_type", "the class ignores this field of GPT-2"),
-    IDLE("config.summary_use_proj", "the class ignores this field of GPT-2"),
+    IDLE("config.reorder_and_upcast_attn", "a field of GPT-2 that the class ignores"),
+    IDLE("config.scale_attn_weights", "a field of GPT-2 that the class ignores"),
+    IDLE("config.scale_attn_by_inverse_layer_idx", "a field of GPT-2 that the class ignores"),
+    IDLE("config.summary_activation", "a field of GPT-2 that the class ignores"),
+    IDLE("config.summary_first_dropout", "a field of GPT-2 that the class ignores"),
+    IDLE("config.summary_proj_to_labels", "a field of GPT-2 that the class ignores"),
+    IDLE("config.summary_type", "a field of GPT-2 that the class ignores"),
+    IDLE("config.summary_use_proj", "a field of GPT-2 that the class ignores"),
     KEYS_END,
 };
 
@@ -73,7 +73,7 @@ static const struct config_key gguf_key[] = {
 
 static const char *const left_out[] = {"cls.predictions.", "pooler.", "nomic_bert.pooler.", NULL};
 
-/* Return the first field of the published class in the file; NULL if none. */
+/* Return the first field in the file that only the published class has; NULL if none. */
 static const char *published_field(struct binder *b)
 {
     static const char *const own[] = {"config.rotary_emb_fraction", "config.rotary_emb_base",
@@ -86,8 +86,8 @@ static const char *published_field(struct binder *b)
     return found;
 }
 
-/* Require a value of the published class, whose default is another. `found` is a field of that
- * class in the file. */
+/* Require the value of a key, because the default of the published class is another value. `found`
+ * is a field of the published class in the file. */
 static void need(struct binder *b, const char *found, const char *key, double value)
 {
     char text[80];
@@ -101,7 +101,7 @@ static void need(struct binder *b, const char *found, const char *key, double va
                       config_value_text(m, text));
 }
 
-/* Read the gate's function. The published class names the block with it: swiglu, geglu. */
+/* Read the function of the gate from the published class's name of the block: swiglu or geglu. */
 static void published_gate(struct config *c, struct binder *b, const char *found)
 {
     static const char key[] = "config.activation_function";
@@ -122,7 +122,7 @@ static void published_config(struct config *c, struct binder *b, const char *fou
 {
     static const char base[] = "config.rotary_emb_base", eps[] = "config.layer_norm_epsilon";
     static const struct {
-        const char *key, *field; /* key and field of the class of transformers 5 */
+        const char *key, *field; /* key and field in the class of transformers 5 */
     } other[] = {{"rope.freq_base", "rope_theta"},
                  {"config.rope_parameters", "rope_parameters"},
                  {"config.hidden_act", "hidden_act"},
@@ -164,7 +164,7 @@ const struct arch arch_nomic_bert = {
     .norm_bias = true,
     .curve = CURVE_silu,
     .left_out = left_out,
-    .left_out_why = "the head and the pooler of pretraining",
+    .left_out_why = "head or pooler of pretraining",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = encoder_bind,

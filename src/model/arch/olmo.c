@@ -17,7 +17,7 @@ static const struct config_key hf_key[] = {
     KEY("config.tie_word_embeddings", 0),
     KEY("config.attention_bias", 0),
     KEY_UNSET("config.clip_qkv"),
-    ONLY("config.layer_norm_eps", 1e-5, "the class has this constant"),
+    ONLY("config.layer_norm_eps", 1e-5, "the class has a constant in place of this field"),
     KEYS_END,
 };
 

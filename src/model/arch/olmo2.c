@@ -1,6 +1,5 @@
 /* olmo2.c - OLMo 2 ("2 OLMo 2 Furious", arXiv 2501.00656). OLMo 2 differs from llama in two ways.
- * Norms are after the blocks, not before the blocks. q and k are RMS-normalized over all heads
- * together.
+ * Norms are after the blocks, not before. q and k are RMS-normalized over all heads together.
  *
  *   q = norm(W_q x), k = norm(W_k x)      over all heads, before the division into heads and rope
  *   x += norm(attn(x)); x += norm(ffn(x)) */
@@ -34,7 +33,8 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Set the windows: the pattern lists the layers, or has the interval of layers without a window. */
+/* Set the windows by the pattern, which is a list of the layers, or the interval of layers without
+ * a window. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "attention.sliding_window_pattern";

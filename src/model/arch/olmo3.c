@@ -1,4 +1,4 @@
-/* olmo3.c - OLMo 3 (Allen Institute for AI): an olmo2 with windows in three layers of four. Layers
+/* olmo3.c - OLMo 3 (Allen Institute for AI): an olmo2 with windows in three of four layers. Layers
  * with a window have a rope without scaling. GGUF files label the architecture olmo2. */
 #include "model/model_impl.h"
 

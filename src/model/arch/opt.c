@@ -1,7 +1,7 @@
 /* opt.c - OPT ("OPT: Open Pre-trained Transformer Language Models", arXiv 2205.01068): learned
  * positions from row 2 on, LayerNorm, biases, a feed-forward block without a gate. One of its
  * models has the norms after the sums, and an embedding that is narrower than the layers. No GGUF
- * file has it. */
+ * file has this architecture. */
 #include "model/model_impl.h"
 
 #include <limits.h>
@@ -31,7 +31,7 @@ static const struct config_key hf_key[] = {
     KEY("config.do_layer_norm_before", 1),
     KEY("config._remove_final_layer_norm", 0),
     KEY("config.layer_norm_elementwise_affine", 1),
-    ONLY("config.layer_norm_eps", 1e-5, "the class has this constant"),
+    ONLY("config.layer_norm_eps", 1e-5, "the class has a constant in place of this field"),
     IDLE("config.dropout", "training"),
     IDLE("config.activation_dropout", "training"),
     IDLE("config.layerdrop", "training"),
@@ -62,7 +62,7 @@ static void positions(struct config *c, struct binder *b)
 static void config(struct config *c, struct binder *b)
 {
     const bool before = config_bool(b, "config.do_layer_norm_before", true);
-    config_bool(b, remove_norm, false); /* bind_ends uses it */
+    config_bool(b, remove_norm, false); /* bind_ends uses this value */
     positions(c, b);
     c->d_embd = config_int(b, "config.word_embed_proj_dim", 1, WIDTH_MAX, c->d);
     c->order = before ? BLOCKS_SERIAL : BLOCKS_POST;
@@ -71,8 +71,8 @@ static void config(struct config *c, struct binder *b)
         config_bool(b, "config.enable_bias", true) ? BIAS_NEEDED : BIAS_NONE;
 }
 
-/* Bind the ends. A model with norms after the sums has none after the layers. The head is the last
- * tensor, as converted_params requires. */
+/* Bind the ends. A model with norms after the sums has no norm after the layers. The head is bound
+ * last, because converted_params requires this order. */
 static void bind_ends(struct binder *b, void *ends)
 {
     struct opt_ends *e = ends;
@@ -90,7 +90,7 @@ static void bind_ends(struct binder *b, void *ends)
     decoder_bind_head(b, &e->decoder);
 }
 
-/* Bind a layer. The norms after the sums have the names of the norms before the blocks. */
+/* Bind a layer. In files, norms after the sums have the names of norms before the blocks. */
 static void bind(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;

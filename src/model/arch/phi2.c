@@ -1,6 +1,6 @@
 /* phi2.c - Phi-1, Phi-1.5 and Phi-2 ("Textbooks Are All You Need II", arXiv 2309.05463). Attention
- * and a feed-forward block without a gate are parallel, after one LayerNorm. All linear layers have
- * biases, also the head. The rope is partial. */
+ * and a feed-forward block without a gate are parallel, after one LayerNorm. All linear layers,
+ * including the head, have biases. The rope is partial. */
 #include "model/model_impl.h"
 
 /* defaults of PhiConfig of transformers 5 */

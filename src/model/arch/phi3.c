@@ -1,5 +1,6 @@
 /* phi3.c - Phi-3, Phi-3.5 and Phi-4 ("Phi-3 Technical Report", arXiv 2404.14219): a llama with
- * LongRoPE. One matrix holds q, k and v, another gate and up. Phi-4-mini has a partial rope. */
+ * LongRoPE. One matrix contains q, k and v, another matrix contains gate and up. Phi-4-mini has a
+ * partial rope. */
 #include "model/model_impl.h"
 
 /* defaults of Phi3Config of transformers 5 */
@@ -21,21 +22,21 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("attention.sliding_window"),
     IDLE("config.embd_pdrop", "training"),
     IDLE("config.resid_pdrop", "training"),
-    IDLE("config.attention_bias", "in the published files, but not in the class"),
-    IDLE("config.mlp_bias", "in the published files, but not in the class"),
-    IDLE("config.lm_head_bias", "in the published files, but not in the class"),
-    IDLE("config.full_attn_mod", "in the published files, but not in the class"),
-    IDLE("config.interpolate_factor", "in the published files, but not in the class"),
+    IDLE("config.attention_bias", "field of published files that transformers ignores"),
+    IDLE("config.mlp_bias", "field of published files that transformers ignores"),
+    IDLE("config.lm_head_bias", "field of published files that transformers ignores"),
+    IDLE("config.full_attn_mod", "field of published files that transformers ignores"),
+    IDLE("config.interpolate_factor", "field of published files that transformers ignores"),
     KEYS_END,
 };
 
-/* llama.cpp ignores the window, which takes effect in transformers. */
+/* llama.cpp ignores the window. In transformers the window has an effect. */
 static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.sliding_window"),
     KEYS_END,
 };
 
-/* The class has LongRoPE and no other scaling. "su" and "yarn" are older names. */
+/* The class supports only LongRoPE. "su" and "yarn" are older names of LongRoPE. */
 static const struct rope_type rope_type[] = {
     {"none", ROPE_NONE, NULL}, {"default", ROPE_NONE, NULL}, {"longrope", ROPE_LONG, NULL},
     {"su", ROPE_LONG, NULL},   {"yarn", ROPE_LONG, NULL},    ROPE_TYPES_END};

@@ -25,8 +25,8 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Set the window of the listed layers, or of the layers from max_window_layers on. Set no window if
- * use_sliding_window is false. */
+/* Set the window of the listed layers, or of the layers from max_window_layers on. No layer has a
+ * window if use_sliding_window is false. */
 void qwen_windows(struct config *c, struct binder *b)
 {
     int window = config_window(b),

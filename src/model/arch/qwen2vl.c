@@ -1,6 +1,6 @@
 /* qwen2vl.c - the text part of Qwen2-VL and Qwen2.5-VL ("Qwen2-VL", arXiv 2409.12191): a qwen2. Its
- * rope has sections of lanes with positions in time, height and width. A token of text has the same
- * position in all of them, so the rope of a text is a plain one. */
+ * rope has sections of lanes with positions in time, height and width. A token of text has one
+ * position in all sections, so the rope of a text is a plain rope. */
 #include "qwen_impl.h"
 
 #include <limits.h>

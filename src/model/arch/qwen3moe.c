@@ -28,7 +28,7 @@ static const struct config_key hf_key[] = {
     KEY("config.norm_topk_prob", 0),
     KEY("config.decoder_sparse_step", 1),
     KEY_UNSET("config.mlp_only_layers"),
-    IDLE("config.max_window_layers", "in the published files, but not in the class"),
+    IDLE("config.max_window_layers", "field of published files that transformers ignores"),
     IDLE("config.output_router_logits", "training"),
     IDLE("config.router_aux_loss_coef", "training"),
     KEYS_END,
@@ -49,7 +49,7 @@ static bool is_listed(const struct meta *list, int il)
     return false;
 }
 
-/* Check mlp_only_layers. mlp_only_layers is absent, or a list of integers. */
+/* Check that mlp_only_layers is absent, or a list of integers. */
 static void check_list(struct binder *b, const struct meta *list)
 {
     char text[80];
@@ -60,8 +60,8 @@ static void check_list(struct binder *b, const struct meta *list)
                       config_value_text(list, text));
 }
 
-/* Set the sizes of each layer's mixture. Every decoder_sparse_step-th layer is a mixture, except
- * the listed ones. */
+/* Set the sizes of each layer's mixture. Every decoder_sparse_step-th layer has a mixture, except
+ * the layers in mlp_only_layers. */
 void qwen3moe_config(struct config *c, struct binder *b)
 {
     const int n_expert = config_int(b, "expert_count", 1, EXPERTS_MAX, 0),
@@ -75,7 +75,7 @@ void qwen3moe_config(struct config *c, struct binder *b)
                             config_bool(b, "config.norm_topk_prob", false);
     const struct meta *dense = config_meta(b, "config.mlp_only_layers");
     check_list(b, dense);
-    /* n_used may be the class's default although the file has fewer experts */
+    /* n_used may be the default of the class, although the file has fewer experts */
     if (n_used > n_expert)
         config_refuse(b, "expert_used_count", ERR_FORMAT, "must be in [1, %d], got %d", n_expert,
                       n_used);
@@ -90,7 +90,8 @@ void qwen3moe_config(struct config *c, struct binder *b)
     }
 }
 
-/* Bind a layer. A layer has either the mixture or the dense block; the other struct stays zero. */
+/* Bind a layer. A layer has either the mixture or the dense block. The struct of the absent block
+ * remains zero. */
 void qwen3moe_bind(struct binder *b, void *layer, int il)
 {
     struct qwen3moe_layer *l = layer;

@@ -1,7 +1,7 @@
 /* qwen3vl.c - the text part of Qwen3-VL ("Qwen3-VL Technical Report", arXiv 2511.21631): a qwen3.
- * Its rope has lanes with positions in time, height and width, interleaved. A token of text has the
- * same position in all of them, so the rope of a text is a plain one. llama.cpp does not rotate the
- * few last lanes beyond three times a section, whose angles are close to 0. */
+ * Its rope has interleaved lanes with positions in time, height and width. A token of text has one
+ * position in all sections, so the rope of a text is a plain rope. llama.cpp does not rotate the
+ * last lanes beyond three times the size of a section; the angles of these lanes are close to 0. */
 #include "qwen_impl.h"
 
 /* defaults of Qwen3VLTextConfig of transformers 5 */
@@ -25,15 +25,15 @@ static const struct config_key hf_key[] = {
 
 static const struct config_key gguf_key[] = {
     KEY_UNSET("rope.dimension_sections"),
-    IDLE("n_deepstack_layers", "the part of images is not read"),
+    IDLE("n_deepstack_layers", "quoth does not read the part for images"),
     KEYS_END,
 };
 
-/* Check the sections. In a GGUF, each must have almost a third of the pairs, because llama.cpp
- * rotates only so many. */
+/* Check the sections. In a GGUF, each section must have almost a third of the pairs, because
+ * llama.cpp rotates only the pairs of three equal sections. */
 void qwen3vl_config(struct config *c, struct binder *b)
 {
-    enum { PAIRS_LEFT = 4 }; /* largest number of last pairs without a rotation in llama.cpp */
+    enum { PAIRS_LEFT = 4 }; /* maximum number of last pairs that llama.cpp does not rotate */
     int64_t n[4] = {24, 20, 20, 0};
     const int n_pair = c->rope[ROPE_MAIN].d_rot / 2;
     qwen_sections(c, b, n);

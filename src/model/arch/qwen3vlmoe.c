@@ -1,6 +1,6 @@
 /* qwen3vlmoe.c - the text part of Qwen3-VL with a mixture of experts ("Qwen3-VL Technical Report",
- * arXiv 2511.21631): a qwen3moe with the rope of qwen3vl.c. The weights of the experts of a row
- * always have the sum 1. */
+ * arXiv 2511.21631): a qwen3moe with the rope of qwen3vl.c. The weights of a row's experts always
+ * have the sum 1. */
 #include "qwen_impl.h"
 
 /* defaults of Qwen3VLMoeTextConfig of transformers 5 */
@@ -35,7 +35,7 @@ static const struct config_key gguf_key[] = {
     KEY_UNSET("expert_used_count"),
     KEY_UNSET("expert_feed_forward_length"),
     KEY_UNSET("rope.dimension_sections"),
-    IDLE("n_deepstack_layers", "the part of images is not read"),
+    IDLE("n_deepstack_layers", "quoth does not read the part for images"),
     KEYS_END,
 };
 

@@ -7,13 +7,13 @@
 
 /* Set the windows of layers. */
 void qwen_windows(struct config *c, struct binder *b);
-/* Set n to the numbers of pairs of lanes of the sections of a rope. n is unchanged if a config.json
- * has none. Reject a fourth section, and more pairs than the rope has. */
+/* Set n to the number of lane pairs of each section of a rope. n is unchanged if a config.json has
+ * no sections. Reject a fourth section, and sections with more pairs than the rope. */
 void qwen_sections(const struct config *c, struct binder *b, int64_t n[4]);
-/* As qwen_sections. Reject a config.json whose sections are not those of all rotated pairs, as the
- * classes do, and a GGUF without a section. llama.cpp repeats fewer sections. */
+/* Set n as qwen_sections does. Reject a GGUF without sections. Reject a config.json if its sections
+ * do not contain all rotated pairs, as the classes do. llama.cpp repeats fewer sections. */
 void qwen_whole_sections(const struct config *c, struct binder *b, int64_t n[4]);
-/* A layer of qwen3moe: attention and a mixture of experts, or a feed-forward block. */
+/* A layer of qwen3moe: attention, and either a mixture of experts or a feed-forward block. */
 struct qwen3moe_layer {
     struct norm attn_norm, ffn_norm;
     struct attn_block attn;

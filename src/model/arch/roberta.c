@@ -1,6 +1,6 @@
 /* roberta.c - RoBERTa, XLM-RoBERTa and CamemBERT: BERT's layers. Paper: "RoBERTa: A Robustly
  * Optimized BERT Pretraining Approach", arXiv 1907.11692. The first position is the padding id + 1.
- * In GGUF files these models are of architecture bert. */
+ * In GGUF files these models have the architecture bert. */
 #include "bert_impl.h"
 
 /* defaults of RobertaConfig of transformers 5; those of XLMRobertaConfig are the same except the
@@ -18,7 +18,7 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.position_embedding_type"),
     ONLY("config.is_decoder", 0, "a decoder of class RoBERTa is not supported yet"),
     ONLY("config.add_cross_attention", 0, "a decoder of class RoBERTa is not supported yet"),
-    IDLE("config.tie_word_embeddings", "the head of masked tokens, which is left out"),
+    IDLE("config.tie_word_embeddings", "quoth does not use the head of masked tokens"),
     IDLE("config.hidden_dropout_prob", "training"),
     IDLE("config.attention_probs_dropout_prob", "training"),
     IDLE("config.classifier_dropout", "training"),
@@ -60,7 +60,7 @@ const struct arch arch_roberta = {
     .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
-    .left_out_why = "the head and the pooler of pretraining",
+    .left_out_why = "head or pooler of pretraining",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bert_bind_ends,

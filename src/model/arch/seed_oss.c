@@ -24,14 +24,15 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Set the bias of the output. It is a field of its own. A GGUF has the tensor or not. */
+/* Set the bias of the output by its own field. In a GGUF, the presence of the tensor determines the
+ * bias. */
 static void config(struct config *c, struct binder *b)
 {
     if (config_is_hf(b))
         c->o_bias = config_bool(b, "config.attention_out_bias", false) ? BIAS_NEEDED : BIAS_NONE;
 }
 
-/* Bind a layer. Only the name of the second norm differs from other decoders. */
+/* Bind a layer. Only the name of the second norm differs from the layers of most decoders. */
 static void bind(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;

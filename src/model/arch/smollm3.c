@@ -1,6 +1,7 @@
 /* smollm3.c - SmolLM3: a llama in which every fourth layer has no rope (NoPE). Paper: "RoPE to
- * NoRoPE and back again", arXiv 2501.18795. Hugging Face configs list the layers (1 = rope) or
- * contain the interval. GGUF files have no such field: the interval is four. */
+ * NoRoPE and back again", arXiv 2501.18795. Hugging Face configs contain a list of the layers (1 =
+ * rope), or the interval of layers without rope. GGUF files have no field for the interval, which
+ * is four. */
 #include "model/model_impl.h"
 
 #include <limits.h>
@@ -26,13 +27,13 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.layer_types"),
     KEY_UNSET("config.no_rope_layers"),
     KEY("config.no_rope_layer_interval", 4),
-    IDLE("config.max_window_layers", "in the published files, but not in the class"),
-    IDLE("config.pretraining_tp", "in the published files, but not in the class"),
+    IDLE("config.max_window_layers", "field of published files that transformers ignores"),
+    IDLE("config.pretraining_tp", "field of published files that transformers ignores"),
     KEYS_END,
 };
 
-/* Set rope and window of each layer. Without a list of layer types, only layers without rope have a
- * window. */
+/* Set rope and window of each layer. If there is no list of layer types, only layers without rope
+ * have a window. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "config.no_rope_layers";

@@ -21,8 +21,8 @@ static const struct config_key hf_key[] = {
     KEY("config.qk_layernorm", 0),
     KEY("config.use_parallel_residual", 0),
     IDLE("config.hidden_dropout", "training"),
-    IDLE("config.rotary_scaling_factor", "in the published files, but not in the class"),
-    IDLE("config.norm_eps", "in the published files, but not in the class"),
+    IDLE("config.rotary_scaling_factor", "field of published files that transformers ignores"),
+    IDLE("config.norm_eps", "field of published files that transformers ignores"),
     KEYS_END,
 };
 
@@ -34,7 +34,8 @@ static const struct config_key gguf_key[] = {
 
 static void config(struct config *c, struct binder *b)
 {
-    if (c->d_head != c->d / c->n_head) /* transformers rotates other lanes, or fails */
+    /* for other sizes, transformers rotates other lanes or fails */
+    if (c->d_head != c->d / c->n_head)
         config_refuse(b, "attention.key_length", ERR_UNSUPPORTED,
                       "must be hidden_size / num_attention_heads, %d, got %d", c->d / c->n_head,
                       c->d_head);
@@ -43,7 +44,8 @@ static void config(struct config *c, struct binder *b)
                              : !bind_has(b, "blk.%d.ffn_norm", 0);
     c->order = parallel ? BLOCKS_PARALLEL : BLOCKS_SERIAL;
     if (!hf) {
-        config_bool(b, "use_parallel_residual", false); /* the tensors decide, as in llama.cpp */
+        /* as in llama.cpp, the tensors of the file determine this property */
+        config_bool(b, "use_parallel_residual", false);
         return;
     }
     c->qkv_bias = config_bool(b, "config.use_qkv_bias", false) ? BIAS_NEEDED : BIAS_NONE;

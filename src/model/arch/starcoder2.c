@@ -20,15 +20,15 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("attention.sliding_window"),
     IDLE("config.residual_dropout", "training"),
     IDLE("config.embedding_dropout", "training"),
-    IDLE("config.activation_function", "in the published files, but not in the class"),
-    IDLE("config.layer_norm_epsilon", "in the published files, but not in the class"),
-    IDLE("config.mlp_type", "in the published files, but not in the class"),
-    IDLE("config.norm_type", "in the published files, but not in the class"),
-    IDLE("config.num_layers", "in the published files, but not in the class"),
+    IDLE("config.activation_function", "field of published files that transformers ignores"),
+    IDLE("config.layer_norm_epsilon", "field of published files that transformers ignores"),
+    IDLE("config.mlp_type", "field of published files that transformers ignores"),
+    IDLE("config.norm_type", "field of published files that transformers ignores"),
+    IDLE("config.num_layers", "field of published files that transformers ignores"),
     KEYS_END,
 };
 
-/* llama.cpp has no window here. The window takes effect in transformers. */
+/* llama.cpp does not support a window of starcoder2. In transformers the window has an effect. */
 static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.layer_norm_epsilon"),
     KEY_UNSET("attention.sliding_window"),

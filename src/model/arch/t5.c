@@ -1,8 +1,8 @@
 /* t5.c - T5: an encoder and a decoder with RMSNorm before the blocks. Paper: "Exploring the Limits
  * of Transfer Learning with a Unified Text-to-Text Transformer", arXiv 1910.10683. Linear layers
- * have no biases, and scores no scale. Scores have biases by distance in place of positions.
- * Version 1.1 ("GLU Variants Improve Transformer", arXiv 2002.05202) has GeGLU and a separate
- * head. */
+ * have no biases, and scores are not scaled. Biases by distance are added to the scores, in place
+ * of positions. Version 1.1 ("GLU Variants Improve Transformer", arXiv 2002.05202) has GeGLU and a
+ * separate head. */
 #include "t5_impl.h"
 
 #include <string.h>
@@ -14,7 +14,8 @@ static const struct config_key hf_key[] = {
     KEY("block_count", 6),
     KEY("decoder_block_default", 6),
     KEY("attention.head_count", 8),
-    KEY("decoder_start_token_id", 0), /* the class has no default, published files have this one */
+    /* the class has no default; published files have this value */
+    KEY("decoder_start_token_id", 0),
     KEY("config.tie_word_embeddings", 1),
     KEY_UNSET("config.scale_decoder_outputs"),
     T5_KEYS,
@@ -29,21 +30,22 @@ const struct config_key t5_gguf_key[] = {
     KEYS_END,
 };
 
-/* An embedding of distances in the attention to the source, which the reference does not use. */
+/* An embedding of distances in the attention to the source. The reference does not use this
+ * embedding. */
 const char *const t5_left_out[] = {".EncDecAttention.relative_attention_bias.weight",
                                    ".cross_attn_rel_b.weight", NULL};
 
-/* Set the activation and the gate of a GGUF, which has no key for them: blocks with a gate have
- * GELU by tanh, others ReLU. */
+/* Set the activation and the gate of a GGUF, which has no keys for both. Blocks with a gate have
+ * GELU by tanh. Blocks without a gate have ReLU. */
 static void gguf_feed_forward(struct config *c, const struct binder *b)
 {
     c->no_gate = !checkpoint_tensor(b->checkpoint, "enc.blk.0.ffn_gate.weight");
     c->curve = c->no_gate ? CURVE_relu : CURVE_gelu_tanh;
 }
 
-/* Read the activation and the gate. feed_forward_proj is the name of the activation, or "gated-"
- * and its name. "gated-gelu" is GELU by tanh. Two further fields, which the class derives and
- * writes, override it. */
+/* Read the activation and the gate. feed_forward_proj is the name of the activation, with the
+ * prefix "gated-" for a gate. "gated-gelu" is GELU by tanh. Two further fields, which the class
+ * derives and writes, override feed_forward_proj. */
 static void feed_forward(struct config *c, struct binder *b, const char *proj)
 {
     static const char key[] = "config.feed_forward_proj", own_key[] = "config.dense_act_fn",
@@ -67,7 +69,7 @@ static void feed_forward(struct config *c, struct binder *b, const char *proj)
 
 void t5_config(struct config *c, struct binder *b, const char *proj)
 {
-    enum { REACH_MAX = 4096 }; /* a table of distances for each layer: 2 MB with 64 heads */
+    enum { REACH_MAX = 4096 }; /* a layer's table of distances has 2 MB with 64 heads */
     static const char reach[] = "config.relative_attention_max_distance";
     c->n_bucket = config_int(b, "attention.relative_buckets_count", 4, 2 * REACH_MAX, 32);
     c->bucket_reach = config_int(b, reach, 1, REACH_MAX, 128);
@@ -75,14 +77,14 @@ void t5_config(struct config *c, struct binder *b, const char *proj)
         config_refuse(b, reach, ERR_FORMAT, "must be above half of the %d buckets, got %d",
                       c->n_bucket, c->bucket_reach);
     for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale = 1;
-    c->tied = true; /* the class shares the embedding with a head that the file lacks */
+    c->tied = true; /* the class uses the embedding as the head if the file lacks a head */
     if (config_is_hf(b))
         feed_forward(c, b, proj);
     else
         gguf_feed_forward(c, b);
 }
 
-/* Return true if the head is the embedding, or the file has none. */
+/* Return true if the head is the embedding, or if the file has no head. */
 static bool shares_head(const struct binder *b)
 {
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight"),
@@ -91,9 +93,10 @@ static bool shares_head(const struct binder *b)
                      memcmp(head->data, embd->data, head->n_byte) == 0);
 }
 
-/* Read the config. The logits of version 1.0, whose head is the embedding, have a factor.
- * tie_word_embeddings names the version. The class writes scale_decoder_outputs in its place. A
- * GGUF has no such key. llama.cpp has no factor, so a temperature has another effect there. */
+/* Read the config. In version 1.0 the head is the embedding, and the logits are multiplied by a
+ * factor. tie_word_embeddings identifies the version. The class writes scale_decoder_outputs in
+ * place of tie_word_embeddings. A GGUF has no key for this factor. llama.cpp has no factor, so a
+ * temperature has another effect in llama.cpp. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "config.scale_decoder_outputs";
@@ -111,9 +114,9 @@ int64_t t5_size(const struct config *c, enum tensor_size size)
     return size == SIZE_N_BUCKET ? c->n_bucket : 0;
 }
 
-/* Return the bucket of a key at a distance from the row, of n. Half of the buckets are for one
- * distance each, the others for ranges that grow by a factor. Keys after the row of an encoder have
- * their own half. The arithmetic is that of the reference, f32. */
+/* Return the bucket, of n, for a key at a distance from the row. Half of the buckets contain one
+ * distance each. All other buckets contain ranges that grow by a factor. In an encoder, keys after
+ * the row have their own half of the buckets. The arithmetic is f32, as in the reference. */
 static int bucket_of(int distance, bool encoder, int n, int reach)
 {
     int first = 0, far = distance < 0 ? -distance : encoder ? distance : 0;
@@ -145,8 +148,8 @@ static void bind_bias(struct binder *b, struct attn_spec *s, int il)
     s->bias = v;
 }
 
-/* Bind a layer. The first layer of each side has the biases for all its layers. llama.cpp accepts
- * layers with their own. */
+/* Bind a layer. The first layer of encoder or decoder has the biases for all layers of this side.
+ * llama.cpp accepts layers with their own biases. */
 void t5_bind(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;
@@ -170,7 +173,7 @@ const struct arch arch_t5 = {
     .no_rope = true,
     .crosses = true,
     .left_out = t5_left_out,
-    .left_out_why = "biases by distance to the source, which the class does not use",
+    .left_out_why = "biases by the distance to the source; the class does not use these biases",
     .ends_bytes = sizeof(struct cross_ends),
     .size = t5_size,
     .config = config,

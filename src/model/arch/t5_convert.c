@@ -3,7 +3,7 @@
 
 #include "model/convert_impl.h"
 
-/* Append T5's activation, with its gate. */
+/* Append T5's activation and its gate. */
 static void feed_forward(struct config_writer *w, const char *name)
 {
     hf_put_text(w, name, w->c->no_gate ? "relu" : "gated-gelu");

@@ -4,9 +4,8 @@
 
 #include "model/model_impl.h"
 
-/* Fields that T5Config and MT5Config share, except those with other defaults. The decoder has
- * num_layers layers, even if num_hidden_layers replaces num_layers for the encoder
- * (decoder_block_default). */
+/* Fields that T5Config and MT5Config share with equal defaults. The decoder has num_layers layers,
+ * even if num_hidden_layers overrides num_layers for the encoder (decoder_block_default). */
 #define T5_KEYS                                                                                    \
     KEY("embedding_length", 512), KEY("attention.key_length", 64),                                 \
         KEY_UNSET("decoder_block_count"), KEY("attention.relative_buckets_count", 32),             \
@@ -14,8 +13,9 @@
         KEY("attention.layer_norm_rms_epsilon", 1e-6), KEY("context_length", 512),                 \
         KEY_UNSET("forced_bos_token_id"), KEY_UNSET("config.force_bos_token_to_be_generated"),     \
         KEY_UNSET("config.feed_forward_proj"),                                                     \
-        ONLY("config.is_encoder_decoder", 1, "a T5 of one side is not supported yet"),             \
-        IDLE("config.is_decoder", "encoder and decoder have their own copies of the field"),       \
+        ONLY("config.is_encoder_decoder", 1,                                                       \
+             "a T5 without an encoder or a decoder is not supported yet"),                         \
+        IDLE("config.is_decoder", "the encoder and the decoder have copies of this field"),        \
         IDLE("config.dropout_rate", "training"), IDLE("config.initializer_factor", "training"),    \
         IDLE("config.classifier_dropout", "training"), KEY_UNSET("config.dense_act_fn"),           \
         KEY_UNSET("config.is_gated_act"),                                                          \
@@ -27,7 +27,7 @@ extern const struct arch_convert t5_convert; /* t5_convert.c */
 
 /* Return a size of T5 in tensors.def (struct arch). */
 int64_t t5_size(const struct config *c, enum tensor_size size);
-/* Set the fields that both classes have in common. `proj` is the default of feed_forward_proj. */
+/* Set the fields that T5Config and MT5Config share. `proj` is the default of feed_forward_proj. */
 void t5_config(struct config *c, struct binder *b, const char *proj);
 /* Bind a layer. */
 void t5_bind(struct binder *b, void *layer, int il);

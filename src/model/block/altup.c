@@ -1,16 +1,16 @@
-/* altup.c - several residual streams, of which each layer computes one (Gemma 3n). Paper:
+/* altup.c - several residual streams, one of which each layer computes (Gemma 3n). Paper:
  * "Alternating Updates for Efficient Transformers", arXiv 2301.13310.
  *
  *   streams --mix by the router of the active one--> predictions
  *   the active prediction --layer--> y
  *   predictions + coefficients of y * (y - active prediction) --> streams of the next layer
  *
- * The streams have two buffers [n_stream, n_row, d]. A layer reads one and writes predictions and
- * the corrected streams to the other, which the next layer reads. The coefficients have a constant
- * part, which is the bias of their matrices: the unit matrix, or ones. */
+ * The streams have two buffers [n_stream, n_row, d]. A layer reads one buffer, and writes the
+ * predictions and the corrected streams to the other buffer. The next layer reads that buffer. The
+ * constant part of the coefficients is the bias of their matrices: the unit matrix, or ones. */
 #include "model/model_impl.h"
 
-#define LEAST_SQUARE 1e-5f /* minimum of a mean square, a constant of the reference */
+#define LEAST_SQUARE 1e-5f /* minimum of a mean square; the value is a constant of the reference */
 
 /* Return a vector of n constants in the arena: 1 at every step-th place, otherwise 0. */
 static const float *units(struct binder *b, int64_t n, int64_t step)
@@ -56,7 +56,7 @@ void bind_altup(struct binder *b, struct altup_block *a, int il, int n_stream, i
     a->at_coef = bind_rows(b, "altup coefficients", n * n);
 }
 
-/* Return a stream f32 [n_row, d] in the buffer that layer il reads. */
+/* Return stream i, f32 [n_row, d], in the buffer that layer il reads. */
 static float *stream(const struct fwd *f, const int at[2], int il, int i)
 {
     return fwd_at(f, at[il % 2]) + (int64_t)i * f->n_row * f->m->config.d;
@@ -67,7 +67,7 @@ float *fwd_prediction(const struct fwd *f, const struct altup_block *a, int i)
     return stream(f, a->at, f->il + 1, i);
 }
 
-/* Return coefficients of the rows of x f32 [n_row, d]: l tanh(router(norm x) / d). */
+/* Return the coefficients l tanh(router(norm x) / d) of the rows of x, f32 [n_row, d]. */
 static const float *coefficients(struct fwd *f, const float *x, const struct altup_block *a,
                                  const struct linear *l)
 {
@@ -112,7 +112,7 @@ void fwd_correct(struct fwd *f, const float *y, const struct altup_block *a)
     b->op->add_streams(b, fwd_prediction(f, a, 0), f->y, coef, a->n_stream, f->n_row, d);
 }
 
-/* Write the result rows of a stream to the begin of the buffer that no layer reads any more. */
+/* Write the result rows of a stream to the beginning of the buffer that no further layer reads. */
 float *fwd_merge(struct fwd *f, const struct altup_ends *e)
 {
     struct backend *b = f->m->backend;

@@ -4,16 +4,16 @@
  *   in --norm--> q k v --> norm of heads, rope --> KV pages --> softmax(q K^T * scale) V --> o
  *                '-- one fused list --'   '-- rope_put --'      '-- attn, grouped query --'
  *
- * Some files store q, k and v as one matrix attn_qkv. The rows of attn_qkv are those of q, then k,
- * then v. Some classes have them per KV head: its query heads, k, v.
+ * Some files store q, k and v as one matrix attn_qkv. The rows of attn_qkv are the rows of q, then
+ * k, then v. Some classes group the rows by KV head: the query heads of a KV head, its k, its v.
  *
- * A layer may have no k and v, and attend to the pages of an earlier layer (Gemma 3n, Gemma 4). The
- * earlier layer has already stored the rows of this step. */
+ * A layer without k and v attends to the pages of an earlier layer (Gemma 3n, Gemma 4). The earlier
+ * layer has already stored the rows of the step. */
 #include "model/model_impl.h"
 
-/* Bind the norms of q and k, if the architecture has any: of each head, with weights per head, or
- * of whole rows. The table of tensors gives the size of the weights. Weights per head are an option
- * of the model: config.json decides, or the tensors of a GGUF. */
+/* Bind the norms of q and k, if the architecture has any. The norms are of heads, of heads with
+ * weights per head, or of whole rows. The table of tensors gives the size of the weights. Norms
+ * with weights per head are optional: config.json or the tensors of a GGUF determine them. */
 static void bind_head_norms(struct binder *b, struct attn_block *a, int il)
 {
     static const char q[] = "blk.%d.attn_q_norm", k[] = "blk.%d.attn_k_norm";
@@ -51,8 +51,8 @@ static void bind_fused(struct binder *b, struct attn_block *a, int il)
     bind_part(b, &a->v, stem, il, c->qkv_bias, &v);
 }
 
-/* Return the slope of head h ("Train Short, Test Long", arXiv 2108.12409). The heads beyond a power
- * of 2 have slopes between those of the first heads. */
+/* Return the slope of head h ("Train Short, Test Long", arXiv 2108.12409). The heads after the
+ * largest power of 2 have slopes between the slopes of the first heads. */
 static double slope_of(double alibi, int n_head, int h)
 {
     int n = 1;
@@ -87,9 +87,9 @@ static void bind_projections(struct binder *b, struct attn_block *a, int il)
     if (!l->reuses_kv && !l->v_is_k) bind_linear(b, &a->v, "blk.%d.attn_v", il, c->qkv_bias);
 }
 
-/* Reserve the scratch buffers by name. All layers share them, and each has the size of the widest
- * layer. The model records the largest head and group, which the backend needs to reserve its
- * scratch. */
+/* Reserve the scratch buffers by name. All layers share these buffers, so each buffer has the size
+ * of the widest layer. The model records the largest head and group, because the backend reserves
+ * its scratch by these sizes. */
 void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v)
 {
     struct model *m = b->m;
@@ -155,7 +155,7 @@ void fwd_put(struct fwd *f, const float *k, const struct attn_block *a)
                            f->on_device->slot, f->n_row);
 }
 
-/* Normalize and rotate the heads of q. The pages have k and v already. */
+/* Normalize and rotate the heads of q. The pages already contain k and v. */
 static void turn_query(struct fwd *f, float *q, const struct attn_block *a)
 {
     const struct attn_spec *s = &a->spec;
@@ -164,7 +164,7 @@ static void turn_query(struct fwd *f, float *q, const struct attn_block *a)
 }
 
 /* Normalize and rotate the heads of q and k, and store k and v. A layer without rope (NoPE) only
- * stores k and v. The norm of values reads k before k changes. */
+ * stores k and v. The norm of values is computed before k changes, because it may read k. */
 static void put_rows(struct fwd *f, float *q, float *k, const struct attn_block *a)
 {
     struct model *m = f->m;

@@ -7,16 +7,16 @@
  *                 output, for each layer
  *                 of the decoder
  *
- * So one page table serves both kinds of attention of a layer of the decoder. They see the
- * positions of the target, or those of the source (enum attn_part). All rows of a source are
- * computed in one step. The pages of the source hold the K and V of the encoder's current layer
- * while the encoder runs, as in any encoder. */
+ * So both kinds of attention of a decoder layer use one page table. Self-attention reads the
+ * positions of the target, and cross-attention the positions of the source (enum attn_part). All
+ * rows of a source are computed in one step. During the encoder's computation, the pages of the
+ * source contain K and V of the encoder's current layer. */
 #include "model/model_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Check that copies of the embedding under other names are equal. */
+/* Check that copies of the embedding under other names equal the embedding. */
 static void check_copies(struct binder *b)
 {
     static const char name[] = "token_embd";
@@ -48,7 +48,7 @@ static void check_starts(struct binder *b)
                           "must be in [0, %d), got %d", c->n_vocab, c->start[i]);
 }
 
-/* Bind the ends. The encoder has the embedding of the decoder, whose head is bound last. */
+/* Bind the ends. Encoder and decoder share one embedding. The decoder's head is bound last. */
 void cross_bind_ends(struct binder *b, void *ends)
 {
     struct cross_ends *e = ends;
@@ -108,7 +108,7 @@ void fwd_source(struct fwd *f)
     }
 }
 
-/* Compute the attention of `in` to the source, up to the output projection. */
+/* Compute the attention of `in` to the source, without the output projection. */
 static void attend(struct fwd *f, struct input in, const struct cross_block *c)
 {
     struct backend *b = f->m->backend;

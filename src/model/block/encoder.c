@@ -1,6 +1,7 @@
 /* encoder.c - the ends of an encoder (BERT, arXiv 1810.04805): embeddings of tokens, learned
  * positions and segments before the layers, hidden states after the layers. The architecture's
- * table of tensors defines the norms: of the embeddings, after the layers, or both. */
+ * table of tensors defines which norms exist: a norm of the embeddings, a norm after the layers, or
+ * both norms. */
 #include "model/model_impl.h"
 
 int encoder_segments(struct binder *b)

@@ -39,9 +39,9 @@ static bool head_is_tied(struct binder *b)
     return same;
 }
 
-/* Return true if the file has no head. Models without a head are classifiers, and models of
- * embeddings. Their tensors lack the prefix of a model with a head, or a pooling is given. All
- * other models need a head. */
+/* Return true if the file has no head. Models without a head are classifiers and embedding models.
+ * Their tensors lack the prefix of a model with a head, or the file gives a pooling. All other
+ * models require a head. */
 static bool is_headless(const struct binder *b)
 {
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight");
@@ -56,8 +56,8 @@ static bool is_headless(const struct binder *b)
 static const char *const divisors[] = {"rope_freqs.weight", "rope_factors_short.weight",
                                        "rope_factors_long.weight"};
 
-/* Return false for a class with an object of parameters per layer type, whose divisors are no
- * scaling. */
+/* Return false for a class with an object of rope parameters per layer type, because its divisors
+ * are not a scaling. */
 bool decoder_drops_divisors(const struct binder *b, const char *name)
 {
     if (!checkpoint_rope_given(b->checkpoint) ||
@@ -68,7 +68,8 @@ bool decoder_drops_divisors(const struct binder *b, const char *name)
     return false;
 }
 
-/* Reject parameters of the caller with divisors in the file that were made for others. */
+/* Reject rope parameters of the caller if the divisors in the file were computed from other
+ * parameters. */
 static void check_divisors(struct binder *b)
 {
     const char *flag = checkpoint_rope_given(b->checkpoint);
@@ -144,8 +145,8 @@ void fwd_embed(struct fwd *f, float *x, const struct tensor *embd)
     b->op->embed(b, x, embd, f->on_device->token, f->n_row);
 }
 
-/* Gather the rows that need outputs. All later ops have n_out rows only, so that a long prompt pays
- * for one row of logits. */
+/* Gather the rows that need outputs. All later ops compute only n_out rows, so the cost of logits
+ * does not depend on the length of a prompt. */
 float *fwd_wanted(struct fwd *f)
 {
     struct backend *b = f->m->backend;
@@ -155,8 +156,8 @@ float *fwd_wanted(struct fwd *f)
     return f->h;
 }
 
-/* Compute the results. Consecutive rows of the same kind are one call. An output may be both logits
- * and hidden state. */
+/* Compute the results. Consecutive rows of one kind are computed by one call. An output may be
+ * logits and also a hidden state. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e)
 {
     const struct batch *b = f->batch;
@@ -208,7 +209,7 @@ float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e)
     return h;
 }
 
-/* Compute the results. They borrow scratch until the next forward. */
+/* Compute the results. They are in scratch until the next forward pass. */
 struct model_out decoder_output(struct fwd *f, const void *ends)
 {
     const struct decoder_ends *e = ends;

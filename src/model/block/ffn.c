@@ -12,7 +12,7 @@ void bind_ffn(struct binder *b, struct ffn_block *g, int il)
     const int64_t d_ff = c->layer[il].d_ff;
     const bool fused = row && row->n_out == SIZE_D_FF_2;
     g->gated = fused || (bind_row(b, gate) && !c->no_gate);
-    if (fused) { /* gate, then up */
+    if (fused) { /* rows of gate, then rows of up */
         bind_part(b, &g->gate, up, il, c->ffn_bias, &(struct row_part){.n = d_ff});
         bind_part(b, &g->up, up, il, c->ffn_bias, &(struct row_part){.first = d_ff, .n = d_ff});
     } else {
@@ -25,8 +25,8 @@ void bind_ffn(struct binder *b, struct ffn_block *g, int il)
     g->at_up = bind_rows(b, "up", d_ff);
 }
 
-/* Return the operands of backend_glu. a and b are f32 [n_row, d_ff], y f32 [n_row, d]: scratch of
- * backend_glu. */
+/* Return the operands of backend_glu. Its scratch is a and b, f32 [n_row, d_ff], and y, f32 [n_row,
+ * d]. */
 static struct glu glu_of(const struct fwd *f, const struct ffn_block *g, bool add)
 {
     return (struct glu){.gate = &g->gate,

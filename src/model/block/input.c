@@ -1,5 +1,6 @@
 /* input.c - inputs of single layers (Gemma 3n, Gemma 4: per-layer embeddings). A second embedding
- * of the token has a part for each layer. A projection of the first embedding is added to it.
+ * of the token has a part for each layer. A projection of the first embedding is added to this
+ * part.
  *
  *   table[token] * sqrt(d_input) ----------.
  *   x --project--> / sqrt(d) --norm------- + --> / sqrt(2) --> all [n_row, n_layer, d_input]
@@ -25,8 +26,8 @@ void bind_inputs(struct binder *b, struct layer_inputs *s, int d_input, int n_in
     s->at_id = bind_rows(b, "input ids", 1);
 }
 
-/* Return the rows of the table for the batch's tokens, on the device. They are the tokens' ids, or
- * 0 for tokens without a row, as in Gemma 3n. */
+/* Return the rows of the table for the batch's tokens, on the device. As in Gemma 3n, the number of
+ * the row is the token's id, or 0 for a token without a row. */
 static const int32_t *table_rows(struct fwd *f, const struct layer_inputs *s)
 {
     if (s->n_input >= f->m->config.n_vocab) return f->on_device->token;

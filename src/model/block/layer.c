@@ -1,6 +1,6 @@
 /* layer.c - a layer of most decoders: attention and a feed-forward block, with norms before the
- * blocks, after the blocks, or both. The architecture's table of tensors defines the norms that a
- * layer has. The config defines the order of the blocks, and a factor r of their results.
+ * blocks, after the blocks, or both. The architecture's table of tensors defines the norms of a
+ * layer. The config defines the order of the blocks, and the factor r of their results.
  *
  *   BLOCKS_SERIAL     x += r post(attn(pre x)); x += r post(ffn(pre x))
  *                     with a source, between both: x += r post(cross(pre x))
@@ -10,8 +10,8 @@
  *                     with a source, between both: x = post(x + cross(x)) */
 #include "model/model_impl.h"
 
-/* Bind a norm of a layer. A norm without a row in the table stays zero, except if no norm of the
- * architecture has weights. */
+/* Bind a norm of a layer. The struct of a norm without a row in the table remains zero, unless no
+ * norm of the architecture has weights. */
 static void bind_own(struct binder *b, struct norm *n, const char *stem, int il)
 {
     if (b->m->arch->plain_norms || bind_row(b, stem)) bind_norm(b, n, stem, il);
@@ -41,13 +41,14 @@ void decoder_bind_layer(struct binder *b, void *layer, int il)
         bind_own(b, &l->ffn_post, "blk.%d.post_ffw_norm", il);
 }
 
-/* Return x, or its norm if the layer has one, as the input of a block. */
+/* Return the input of a block: the norm of x if the layer has this norm, otherwise x. */
 static struct input pre(struct fwd *f, const struct norm *n)
 {
     return n->g ? fwd_normed(f, f->x, n) : fwd_plain(f->x);
 }
 
-/* Return true if a block's result is added to x unchanged, which takes fewer passes. */
+/* Return true if a block's result is added to x unchanged. The addition then needs fewer passes
+ * over memory. */
 static bool adds_plainly(const struct fwd *f, const struct norm *post)
 {
     return !post->g && f->m->config.residual_scale == 1;
@@ -82,8 +83,8 @@ static void serial(struct fwd *f, const struct decoder_layer *l)
     }
 }
 
-/* Add parallel blocks. Both norms read x before attention changes x. q, k and v are the only
- * readers of the first norm. */
+/* Add parallel blocks. Both norms read x before attention changes x. Only q, k and v read the
+ * result of the first norm. */
 static void parallel(struct fwd *f, const struct decoder_layer *l)
 {
     fwd_norm(f, f->h, f->x, &l->attn_norm);

@@ -1,15 +1,16 @@
 /* moe.c - a mixture of experts. Papers: "Outrageously Large Neural Networks", arXiv 1701.06538;
  * "Mixtral of Experts", arXiv 2401.04088. A router selects gated feed-forward blocks for each row.
- * The block sums their weighted results in ascending order of experts.
+ * The block adds the weighted results of the experts in ascending order of experts.
  *
  *   x [n_row, d] --router--> logits --route--> experts, weights, entries
  *   x by row --gate, up--> [n_entry, d_expert] --curve_mul--> --down--> [n_entry, d] --combine--> y
  *
- * n_entry is n_row * n_used. Gate and up read row r->row[entry] of x; down reads its entry. */
+ * n_entry is n_row * n_used. For each entry, gate and up read row r->row[entry] of x, and down
+ * reads row `entry` of its input. */
 #include "model/model_impl.h"
 
-/* Bind the experts' gate and up, which some files have in one tensor: the rows of gate, then those
- * of up. */
+/* Bind gate and up of the experts. Some files have both in one tensor: the rows of gate, then the
+ * rows of up. */
 static void bind_gate_and_up(struct binder *b, struct moe_block *m, int il)
 {
     static const char both[] = "blk.%d.ffn_gate_up_exps";
@@ -23,8 +24,8 @@ static void bind_gate_and_up(struct binder *b, struct moe_block *m, int il)
     bind_experts(b, &m->up, "blk.%d.ffn_up_exps", il);
 }
 
-/* Reserve room for all entries of a row in the row's scratch. i32 lists use f32 scratch, which has
- * the same size. */
+/* Reserve scratch for all entries of a row. i32 lists use f32 scratch, because both types have 4
+ * bytes. */
 void bind_moe(struct binder *b, struct moe_block *m, int il)
 {
     const struct config *c = &b->m->config;
@@ -53,7 +54,7 @@ void bind_moe(struct binder *b, struct moe_block *m, int il)
     if (l->n_expert_used > b->m->used_max) b->m->used_max = l->n_expert_used;
 }
 
-/* Return scratch as i32. */
+/* Return a scratch buffer as i32. */
 static int32_t *ints_at(const struct fwd *f, int scratch)
 {
     return (int32_t *)(void *)fwd_at(f, scratch);
@@ -96,7 +97,7 @@ void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m,
     b->op->combine(b, y, out, &r, f->n_row, d, add);
 }
 
-/* Compute the mixture of all rows. y [n_row, d] is set, or increased if `add`. */
+/* Compute the mixture of all rows, and set y [n_row, d] to the result. add: add the result to y. */
 static void mixture(struct fwd *f, float *y, struct input in, const struct moe_block *m, bool add)
 {
     const float *x = fwd_made(f, in, m->router.w.k);

@@ -2,15 +2,15 @@
  *
  *   table[id - first] --norm--> --project--> norm without weights --> x
  *
- * A class of several parts computes the rows of these ids so, and those of other ids by the
- * embedding of the text part. */
+ * A class of several parts computes the rows of these ids as drawn above. The embedding of the text
+ * part gives the rows of all other ids. */
 #include "model/model_impl.h"
 
 #include <stdio.h>
 
 /* ---- binding ---- */
 
-/* Write the begin of the part's names in this file, which may omit "model.". */
+/* Write the prefix of the part's tensor names. The file may omit "model." in the prefix. */
 static void names_of(const struct binder *b, char out[64], const char *begin)
 {
     snprintf(out, 64, "model.%s", begin);
@@ -67,7 +67,7 @@ static void embed(struct fwd *f, const struct other_embedding *o, const int32_t 
     fwd_norm(&rows, x, x, &o->project_norm);
 }
 
-/* Replace the rows of one part. Consecutive rows are one call. */
+/* Replace the rows of one part. Consecutive rows are computed by one call. */
 static void replace(struct fwd *f, const struct other_embedding *o)
 {
     const int32_t *token = f->batch->token;

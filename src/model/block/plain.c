@@ -1,7 +1,7 @@
 /* plain.c - operations between blocks: norms, residuals, scales, caps.
  *
- * These functions bind the sizes of a forward pass (rows, width, vocabulary) to the backend's ops,
- * so that an architecture's wiring reads like its paper. An input may have a pending norm:
+ * These functions pass the sizes of a forward pass (rows, width, vocabulary) to the backend's ops,
+ * so that the code of an architecture is similar to its paper. An input may have a pending norm:
  *
  *   fwd_normed(x, norm) --> fused with the next linear layers if the backend can
  *   fwd_plain(x)        --> used unchanged
@@ -38,7 +38,7 @@ void fwd_clamp(struct fwd *f, float *x, int64_t n, float limit)
     b->op->clamp(b, x, f->n_row * n, limit);
 }
 
-/* Return without an op if the model has no cap, or if no row of the batch needs logits. */
+/* Cap the logits. Call no op if the model has no cap, or if no row of the batch needs logits. */
 void fwd_softcap(struct fwd *f, struct model_out *out, float cap)
 {
     struct backend *b = f->m->backend;
@@ -83,8 +83,8 @@ void fwd_rope(struct fwd *f, float *x, int n_head, int d_head, int rope)
     b->op->rope(b, x, n_head, d_head, f->angle, f->n_row, &f->m->rope[rope]);
 }
 
-/* Return an input in the shared scratch f->h, which is valid until the next fwd_normed is computed.
- * A LayerNorm is not fused. */
+/* Return an input whose values are in the shared scratch f->h until the next norm is computed. A
+ * LayerNorm is not fused. */
 struct input fwd_normed(struct fwd *f, const float *x, const struct norm *n)
 {
     if (n->n_part != 0) {

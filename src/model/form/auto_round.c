@@ -5,8 +5,9 @@
  *     auto_round:auto_awq     AWQ's tensors, version "gemm" (also auto_round:awq)
  *
  * GPTQ's tensors may also have codes of 5, 6 and 7 bits, which cross words like those of 3 bits.
- * extra_config may change bits and group size of a module, or keep its floats. The shapes decide.
- * AutoRound increments a zero without carry. It never writes the zero that would carry. */
+ * extra_config may change the bits and the group size of a module, or exempt the module. The shapes
+ * of the tensors determine the form of a matrix. AutoRound increments a zero without a carry, and
+ * never writes the zero that would carry. */
 #include "form_impl.h"
 
 #include <string.h>
@@ -26,7 +27,8 @@ static const struct {
     {"auto_round:awq", LAYOUT_AWQ},
 };
 
-/* Return the layout; LAYOUT_COUNT if unknown. transformers takes GPTQ's if the field is absent. */
+/* Return the layout; LAYOUT_COUNT if unknown. As in transformers, an absent field means GPTQ's
+ * layout. */
 static enum layout layout_of(const struct binder *b)
 {
     const char *name = meta_text(form_meta(b, "packing_format"), NULL);

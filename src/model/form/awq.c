@@ -20,7 +20,8 @@
 enum { BITS = 4, PER_WORD = 8 };
 enum { ALONG_K = 1 }; /* layout "gemv": codes of consecutive inputs share a word */
 
-/* Read the fields of AWQ. Read both names of a value that AutoAWQ and llm-awq name differently. */
+/* Read the fields of AWQ. If AutoAWQ and llm-awq have different names for a field, both names are
+ * read. */
 static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
@@ -44,7 +45,7 @@ static void read(struct binder *b)
     }
 }
 
-/* Bind the layout "gemm", in which the shape of the scales gives the number of groups. */
+/* Bind the layout "gemm". The shape of the scales gives the number of groups. */
 static void bind_gemm(struct binder *b, const struct site *s, struct published *p)
 {
     const int64_t n_word = s->n_out / PER_WORD;
@@ -68,7 +69,7 @@ static void bind_gemm(struct binder *b, const struct site *s, struct published *
     p->scale.row_step = 1, p->scale.group_step = s->n_out;
 }
 
-/* Bind the layout "gemv". Scales and zeros may be padded beyond the last group. */
+/* Bind the layout "gemv". Scales and zeros may have padding after the last group. */
 static void bind_gemv(struct binder *b, const struct site *s, struct published *p)
 {
     const int64_t n_word = s->k / PER_WORD;

@@ -6,13 +6,13 @@
  *
  *     value = weight / weight_scale (linear_class bitlinear) or weight * weight_scale
  *
- * The reference rounds activations to 8 bits per row. quoth computes activations as exactly as for
- * other weights. */
+ * The reference rounds activations to 8 bits per row. quoth does not round them, as for all other
+ * weights. */
 #include "form_impl.h"
 
 #include <string.h>
 
-enum { INVERSE = 1 }; /* weights are divided by their scale */
+enum { INVERSE = 1 }; /* true: weights are divided by their scale */
 
 static void read(struct binder *b)
 {
@@ -20,14 +20,15 @@ static void read(struct binder *b)
     if (!class || strcmp(class, "bitlinear") == 0) b->m->config.quant.flags |= INVERSE;
 }
 
-/* Bind a matrix. NULL if its weight is not U8, so the file may have other matrices unquantized. */
+/* Bind a matrix. NULL if the type of its weight is not U8, because the file may also have
+ * unquantized matrices. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
     const struct tensor_info *t = form_find(b, s, "weight");
     if (!t || t->type != QT_u8) return NULL;
     t = form_need(b, s, "weight", TYPE(u8), s->n_out / 4, s->k);
     const struct tensor_info *scale = form_need(b, s, "weight_scale", FLOAT_TYPES, 1, 1);
-    if (t && s->n_out % 4) form_fault(b, t, "has outputs that are no multiple of 4");
+    if (t && s->n_out % 4) form_fault(b, t, "must have a multiple of 4 outputs");
     form_scales(b, s, p, scale, 0, 0);
     p->scale.inverse = b->m->config.quant.flags & INVERSE;
     if (!t || b->rc != 0) return NULL;

@@ -10,7 +10,7 @@
  *     value = level * absmax;  nested: absmax = map[item] * nested_absmax + nested_offset
  *
  * or 8-bit integers with a scale per output: weight I8 [n_out, k], SCB F32 [n_out]; value = weight
- * * SCB * f32(1 / 127). Outliers of activations (llm_int8_threshold) are not treated separately,
+ * * SCB * f32(1 / 127). Outliers of activations (llm_int8_threshold) need no separate computation,
  * because activations are not rounded per row. */
 #include "form_impl.h"
 
@@ -62,7 +62,8 @@ static int64_t size_of(struct binder *b, const struct tensor_info *absmax, const
     return 0;
 }
 
-/* Check the shape in the state. A transposed matrix has as many blocks. */
+/* Check the shape in the state, because a transposed matrix would have the same number of
+ * blocks. */
 static void check_shape(struct binder *b, const struct site *s, const struct tensor_info *absmax,
                         const struct json *state)
 {
@@ -91,7 +92,8 @@ static void bind_nested(struct binder *b, const struct site *s, struct published
     p->scale.offset = (float)json_real(offset, 0);
 }
 
-/* Bind a 4-bit matrix. The blocks run through the whole matrix, not along its rows. */
+/* Bind a 4-bit matrix. A block may contain values of several rows, because blocks are consecutive
+ * in the whole matrix. */
 static const struct tensor_info *bind_4bit(struct binder *b, const struct site *s,
                                            struct published *p)
 {
@@ -122,8 +124,8 @@ static const struct tensor_info *bind_4bit(struct binder *b, const struct site *
     return t;
 }
 
-/* Require format 0, contiguous rows. The other formats are layouts of single GPUs, which the
- * library rejects, too. */
+/* Require format 0, contiguous rows. All other formats are layouts for certain GPUs. The library
+ * rejects these formats, too. */
 static void check_rows(struct binder *b, const struct site *s)
 {
     const struct tensor_info *t = form_find(b, s, "weight_format");

@@ -11,20 +11,20 @@
  *                          weight_global_scale F32 [1], which divides the scales
  *
  * weight_scale is [1], [n_out], [n_out, n_group] or one item per block. value = (code - zero) *
- * scale. Scales of activations are not used, because quoth computes activations as exactly as for
- * other weights. The groups of the config (config_groups) give the possible bits, group sizes and
- * blocks. */
+ * scale. Scales of activations are not used, because quoth does not round activations. The groups
+ * of the config (config_groups) give the possible numbers of bits, group sizes and blocks. */
 #include "form_impl.h"
 
 #include "base/text.h"
 
 #include <string.h>
 
-enum { ZEROS = 1 }; /* some weights are not symmetric */
+enum { ZEROS = 1 }; /* flag: some weights are not symmetric */
 
 /* ---- config ---- */
 
-/* Add a size that is not in the list yet. Reject a matrix with a size beyond the list. */
+/* Add a size to the list, unless the list has the size. A matrix is rejected if its size is not in
+ * the full list. */
 static void add_group_size(struct quantization *q, int n)
 {
     for (int i = 0; i < q->n_group_size; i++)
@@ -32,8 +32,8 @@ static void add_group_size(struct quantization *q, int n)
     if (q->n_group_size < GROUP_SIZES_MAX) q->group_size[q->n_group_size++] = n;
 }
 
-/* Collect the values of all groups of the config. A matrix does not name its group, so each group
- * is compared with the matrix's shape. */
+/* Collect the values of all groups of the config. A matrix does not name its group, so the shape of
+ * a matrix is compared with each group. */
 static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
@@ -57,7 +57,7 @@ static void read(struct binder *b)
 
 /* ---- matrices ---- */
 
-/* Bind weight_scale. The number of rows of a scale per block is neither n_out nor 1. */
+/* Bind weight_scale. The scales are per block if the number of rows is neither n_out nor 1. */
 static void bind_scale(struct binder *b, const struct site *s, struct published *p, uint64_t types)
 {
     const struct quantization *q = &b->m->config.quant;
@@ -68,8 +68,8 @@ static void bind_scale(struct binder *b, const struct site *s, struct published 
     form_scales(b, s, p, t, rows ? 0 : q->block_out, rows ? 0 : q->block_k);
 }
 
-/* Reject zeros of symmetric weights. The library ignores these zeros, so zeros other than 0
- * contradict the config. */
+/* Reject zeros of symmetric weights. The library ignores zeros of symmetric weights, so zeros other
+ * than 0 contradict the config. */
 static void check_zeros(struct binder *b, const struct tensor_info *t)
 {
     if (!(b->m->config.quant.flags & ZEROS))
@@ -92,8 +92,8 @@ static void bind_packed_zero(struct binder *b, const struct site *s, struct publ
     p->zero.step = n_group * FORM_INT32, p->zero.other = FORM_INT32;
 }
 
-/* Bind packed integers. The number of bits follows from the shape, because several groups may have
- * different bits. */
+/* Bind packed integers. The shape determines the number of bits, because groups may differ in their
+ * number of bits. */
 static const struct tensor_info *bind_packed(struct binder *b, const struct site *s,
                                              struct published *p)
 {
@@ -181,7 +181,7 @@ static void check_shape(struct binder *b, const struct site *s)
                    (long long)s->k, (long long)size[0], (long long)size[1]);
 }
 
-/* Return NULL if the matrix is plain. The caller then binds it. */
+/* Return NULL if the matrix is plain. The caller then binds the plain matrix. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
     static const char *const unused[] = {"input_scale",  "input_zero_point",  "input_global_scale",

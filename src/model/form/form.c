@@ -1,12 +1,12 @@
-/* form.c - read quantization_config: choose the form and check its fields. The file also has
- * helpers of all forms.
+/* form.c - read quantization_config: select the form and check its fields. form.c also has helpers
+ * for all forms.
  *
  *   config.json: quantization_config --form_read--> config.quant      once per model
  *   site (stem, layer, shape) --form_bind--> struct published, type   per matrix
  *
- * Fields are checked with form.def: an unknown field is an error, because it may change values. The
- * fields of a method are rows with its name. Fields of all methods have an empty name. A matrix
- * without the form's tensors is bound as usual, because modules may be exempt. */
+ * form.def lists the known fields. An unknown field is an error, because it may change values. The
+ * rows of a method have its name. Rows for all methods have an empty name. A matrix without the
+ * form's tensors is bound as plain rows, because modules may be exempt. */
 #include "form_impl.h"
 
 #include <stdio.h>
@@ -34,7 +34,7 @@ void form_refuse(struct binder *b, const char *field, const char *fmt, ...)
     config_refuse(b, key, ERR_UNSUPPORTED, "%s", text);
 }
 
-/* Reject true, which is an integer in JSON libraries of some languages. */
+/* Reject a boolean, although true is an integer in JSON libraries of some languages. */
 int form_int(struct binder *b, const char *field, int lo, int hi, int fallback)
 {
     const struct meta *m = form_meta(b, field);
@@ -48,14 +48,14 @@ int form_int(struct binder *b, const char *field, int lo, int hi, int fallback)
 }
 
 struct field {
-    const char *method, *name, *only; /* static; `only` has the accepted values; NULL: all */
+    const char *method, *name, *only; /* static; only: accepted values; NULL: all values */
 };
 static const struct field fields[] = {
 #define FIELD(method, field, only) {method, field, only},
 #include "form.def"
 };
 
-/* Return true if a field's name matches the pattern. * matches one name without a dot. */
+/* Return true if a field's path matches the pattern. * matches one name without a dot. */
 static bool name_is(const char *name, const char *pattern)
 {
     for (; *pattern; pattern++)
@@ -67,7 +67,7 @@ static bool name_is(const char *name, const char *pattern)
     return *name == 0;
 }
 
-/* Return the row of a field for the method, or for all methods. NULL if none. */
+/* Return the row of a field of the method, or of all methods. NULL if none. */
 static const struct field *field_of(const char *method, const char *name)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
@@ -77,7 +77,8 @@ static const struct field *field_of(const char *method, const char *name)
     return NULL;
 }
 
-/* Return true if `text` is a name in `list`. | separates the names. So a text with | is no name. */
+/* Return true if `text` is a name in `list`. The names are separated by |, so a text with | is not
+ * a name. */
 static bool among(const char *text, const char *list)
 {
     const size_t n = strlen(text);
@@ -114,7 +115,7 @@ static const struct form *const forms[] = {
 #include "form.def"
 };
 
-/* Choose the form by quant_method. The message names the alternatives that load. */
+/* Select the form by quant_method. The error lists alternatives that quoth can load. */
 void form_read(struct binder *b)
 {
     const struct meta *m = checkpoint_meta(b->checkpoint, "config.quantization_config");
@@ -133,8 +134,8 @@ void form_read(struct binder *b)
     if (b->rc == 0 && b->m->config.quant.form->read) b->m->config.quant.form->read(b);
 }
 
-/* Begin with p as plain rows. The form's bind changes it to codes if it finds its tensors. *type is
- * the smallest format that represents all values. */
+/* Set *p to plain rows. The form's bind changes *p to codes if the matrix has the form's tensors.
+ * Set *type to the smallest format that can represent all values. */
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
                                     const char *stem, int il, const char *expert, int64_t n_out,
                                     int64_t k)
@@ -150,7 +151,8 @@ const struct tensor_info *form_bind(struct binder *b, struct published *p, enum 
     return t;
 }
 
-/* Leave out scales of KV caches and of attention's outputs, because they do not change weights. */
+/* Return true for scales of KV caches and of attention's outputs, because these scales do not
+ * change weights. */
 bool form_left_out(const struct binder *b, const char *name)
 {
     static const char *const end[] = {".k_scale",
@@ -196,7 +198,7 @@ const struct tensor_info *form_find(struct binder *b, const struct site *s, cons
     return bind_find(b, name);
 }
 
-/* Return true if n is the wanted size. want: -1 accepts each positive size. */
+/* Return true if n is the required size. want: the required size; -1 accepts each positive size. */
 static bool size_is(int64_t n, int64_t want)
 {
     return want < 0 ? n >= 1 : n == want;
@@ -210,8 +212,8 @@ static const char *size_text(int64_t want, char out[24])
     return out;
 }
 
-/* Return a tensor with one of `types`, a set of bits TYPE(t). ERR_MISSING, or ERR_FORMAT for
- * another type or shape. */
+/* Return a tensor of the matrix. types: set of allowed types, bits TYPE(t). ERR_MISSING, or
+ * ERR_FORMAT if the type or the shape is wrong. */
 const struct tensor_info *form_need(struct binder *b, const struct site *s, const char *suffix,
                                     uint64_t types, int64_t n_row, int64_t n_col)
 {
@@ -238,11 +240,12 @@ void form_skip(struct binder *b, const struct site *s, const char *const *suffix
 
 /* ---- scales and groups ---- */
 
-/* Set the scales of a matrix. Configs often do not give their groups, so the shape of t decides:
+/* Set the scales of a matrix. Configs often lack the groups, so the shape of t determines the
+ * groups:
  *
- *   block_out > 0      [ceil(n_out / block_out), ceil(k / block_k)]   one per block
- *   [1, 1] or [1]      one for the matrix
- *   [n_out, n_group]   one per output and group; n_group 1: per output */
+ *   block_out > 0      [ceil(n_out / block_out), ceil(k / block_k)]   one scale per block
+ *   [1, 1] or [1]      one scale for the matrix
+ *   [n_out, n_group]   one scale per output and group; n_group 1: per output */
 void form_scales(struct binder *b, const struct site *s, struct published *p,
                  const struct tensor_info *t, int64_t block_out, int64_t block_k)
 {
@@ -271,8 +274,8 @@ void form_scales(struct binder *b, const struct site *s, struct published *p,
     if (p->block_k == 0) p->block_k = s->k;
 }
 
-/* Return true if one group may contain all k inputs: the config has a size of -1, no size, or one
- * of at least k. */
+/* Return true if one group may contain all k inputs: the config has no group size, the size -1, or
+ * a size of at least k. */
 static bool one_group(const struct quantization *q, int64_t k)
 {
     for (int i = 0; i < q->n_group_size; i++)
@@ -280,7 +283,8 @@ static bool one_group(const struct quantization *q, int64_t k)
     return q->n_group_size == 0 || q->per_output;
 }
 
-/* Allow a shorter last group, because k need not be a multiple of a size from the config. */
+/* Return the group size for n_group groups. The last group may be shorter, because k may not be a
+ * multiple of the group size. */
 int64_t form_group_size(const struct binder *b, int64_t n_group, int64_t k, bool any)
 {
     const struct quantization *q = &b->m->config.quant;
@@ -301,7 +305,8 @@ static int32_t item_of(const struct tensor_info *t, int64_t i)
 }
 
 /* Read the group of each input, which GPTQ's act-order stores in g_idx. Consecutive groups need no
- * table. A tensor of -1 only is unset. Each group is checked, because it becomes an index. */
+ * table. A tensor with only -1 means that there is no table. Each group number is checked, because
+ * it becomes an index. */
 void form_groups(struct binder *b, const struct site *s, struct published *p, const char *suffix,
                  int64_t n_group)
 {
@@ -327,7 +332,8 @@ void form_groups(struct binder *b, const struct site *s, struct published *p, co
     p->group = group;
 }
 
-/* Return 1 for an absent tensor, or for one of a type without values. */
+/* Return the value of a tensor with one value; 1 if the tensor is absent or its type has no
+ * values. */
 float form_scalar(const struct tensor_info *t)
 {
     float x = 1;
@@ -341,8 +347,8 @@ float form_scalar(const struct tensor_info *t)
 const float form_e2m1[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                              -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 
-/* Return the values, made at the first use and kept in the binder. Set b->rc if memory is
- * exhausted. */
+/* Return the values of all E4M3 codes. They are computed at the first use and kept in the binder.
+ * Set b->rc if memory is exhausted. */
 const float *form_e4m3(struct binder *b)
 {
     float *level = b->e4m3 ? NULL : arena_push(&b->m->arena, 256 * sizeof *level, 64);

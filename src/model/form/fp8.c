@@ -1,4 +1,5 @@
-/* fp8.c - 8-bit floats (E4M3) with a scale per matrix, per output, or per block of both:
+/* fp8.c - 8-bit floats (E4M3) with a scale per matrix, per output, or per block of outputs and
+ * inputs:
  *
  *     weight                              F8_E4M3 [n_out, k]
  *     weight_scale_inv or weight_scale    [], [1], [n_out], [n_out, 1] or one item per block
@@ -6,8 +7,7 @@
  *
  *     value = weight * scale
  *
- * The reference also rounds activations to 8-bit floats. quoth computes activations as exactly as
- * for other float weights. */
+ * The reference also rounds activations to 8-bit floats. quoth does not round activations. */
 #include "form_impl.h"
 
 static void read(struct binder *b)
@@ -24,7 +24,8 @@ static void read(struct binder *b)
     b->m->config.quant.block_k = (int)k;
 }
 
-/* Bind a matrix. Skip scales of activations, because activations are not rounded to 8 bits. */
+/* Bind a matrix. Scales of activations are skipped, because activations are not rounded to 8
+ * bits. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
     static const char *const unused[] = {"input_scale", "activation_scale", "output_scale",

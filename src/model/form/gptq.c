@@ -9,15 +9,16 @@
  *     value = (qweight - zero) * scale
  *
  * Files of version 1 contain zero - 1. The library subtracts a word of ones from a word of zeros,
- * so a zero of 0 borrows from the next zero. This reader adds the ones to whole words. Codes of 3,
- * 5, 6 and 7 bits cross words, so each of their zeros is incremented alone. The shapes give bits
- * and group size of a matrix. `dynamic` may change both per module. */
+ * so a zero of 0 borrows from the next zero. Therefore quoth also adds the ones to whole words.
+ * Codes of 3, 5, 6 and 7 bits cross words, so each of their zeros is incremented alone. The shapes
+ * give the bits and the group size of a matrix, because `dynamic` may change these values per
+ * module. */
 #include "form_impl.h"
 
 #include <string.h>
 
-/* Read the fields. Two of these fields give the format and must agree, because gptq and gptq_v2
- * differ by one in every zero point. */
+/* Read the fields. Two fields give the format. They must agree, because gptq and gptq_v2 differ by
+ * one in every zero point. */
 static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
@@ -37,7 +38,8 @@ static void read(struct binder *b)
     if (format && strcmp(format, "gptq_v2") == 0) q->flags |= FORM_PLAIN_ZEROS;
 }
 
-/* Return the bits of a code, computed from the number of words for k codes; 0 if invalid. */
+/* Return the number of bits of a code, computed from the number of words for k codes; 0 if
+ * invalid. */
 static int bits_of(const struct quantization *q, int64_t n_word, int64_t k)
 {
     for (int bits = 2; bits <= 8; bits++)
@@ -59,8 +61,8 @@ static void bind_zeros(struct binder *b, const struct site *s, struct published 
         p->zero.plus = UINT32_MAX / ((1u << bits) - 1);
 }
 
-/* Bind words of codes along k. Bits follow from the shape, because `dynamic` may override the field
- * for a module. */
+/* Bind words of codes along k. The shape gives the number of bits, because `dynamic` may override
+ * the field for a module. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
     const struct quantization *q = &b->m->config.quant;

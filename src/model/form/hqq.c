@@ -1,16 +1,17 @@
 /* hqq.c - integers in groups of consecutive inputs, with float scales and float zeros (HQQ). The
- * codes of the matrix, row by row, are in planes: the first n are in the upper bits of n words.
+ * codes of the matrix, row by row, are in planes: the first n codes are in the upper bits of n
+ * words.
  *
  *     W_q      U8 [words], or I32 for 3 bits, ten codes per word
  *     scale    [groups, 1]
  *     zero     [groups, 1]
  *     packing  text: 8bit_u8, 4bit_u8, 3bit_32, 2bit_u8 or 1bit_u8
- *     shape    [n_out, k];  group_size, axis and others: one number each
+ *     shape    [n_out, k];  group_size, axis and others: one number per tensor
  *
  *     value = (code - zero) * scale
  *
- * The library computes in compute_dtype. This reader computes in f32. The tensors of a matrix
- * repeat the config, so only they are read. Zeros are fractions, so the values become f32. */
+ * The library computes in compute_dtype. quoth computes in f32. The tensors of a matrix repeat the
+ * config, so only the tensors are read. The values become f32, because zeros are fractions. */
 #include "form_impl.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@ static const struct {
                 {"2bit_u8", 2, 1, 4},
                 {"1bit_u8", 1, 1, 8}};
 
-/* Return the row of `packings`; -1 if unknown. */
+/* Return the index of the packing in `packings`; -1 if unknown. */
 static int packing_of(const struct tensor_info *t)
 {
     for (int i = 0; i < (int)(sizeof packings / sizeof packings[0]); i++)
@@ -34,7 +35,7 @@ static int packing_of(const struct tensor_info *t)
     return -1;
 }
 
-/* Return a number of a matrix, one item of the type U8 or I32; `fallback` if absent. */
+/* Return a number of a matrix, stored as one item of the type U8 or I32; `fallback` if absent. */
 static int64_t number_of(struct binder *b, const struct site *s, const char *suffix, int fallback)
 {
     const struct tensor_info *t = form_find(b, s, suffix);
@@ -49,7 +50,7 @@ static int64_t number_of(struct binder *b, const struct site *s, const char *suf
     return v;
 }
 
-/* Require `want` of a number of the matrix. */
+/* Require that a number of the matrix is `want`. */
 static void check_number(struct binder *b, const struct site *s, const char *suffix, int want)
 {
     const int64_t v = number_of(b, s, suffix, want);
@@ -57,7 +58,7 @@ static void check_number(struct binder *b, const struct site *s, const char *suf
     if (t && v != want) form_fault(b, t, "must be %d, got %lld", want, (long long)v);
 }
 
-/* Check the numbers that select other layouts. */
+/* Reject numbers that select other layouts. */
 static void check_numbers(struct binder *b, const struct site *s)
 {
     static const char *const unused[] = {
@@ -83,7 +84,7 @@ static void check_numbers(struct binder *b, const struct site *s)
                    (long long)shape[1], (long long)s->n_out, (long long)s->k);
 }
 
-/* Return a tensor with a float per group. */
+/* Return a tensor with one float per group. */
 static const struct tensor_info *floats_of(struct binder *b, const struct site *s,
                                            const char *suffix, int64_t n_group)
 {

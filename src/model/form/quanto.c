@@ -1,12 +1,12 @@
 /* quanto.c - optimum-quanto: integers or 8-bit floats with float scales. quanto_qmap.json has the
- * types of the modules (format/hf_quanto.c), and the tensors of a matrix are
+ * types of the modules (format/hf_quanto.c). A matrix has these tensors:
  *
  *     weight._data         I8 or F8_E4M3 [n_out, k]
  *     weight._scale        [n_out, 1]
  *
  *     value = code * scale
  *
- * or, for 2 and 4 bits, with groups of consecutive values that begin with a row:
+ * Codes of 2 and 4 bits have groups of consecutive values. A row begins with a new group:
  *
  *     weight._data._data   U8 [words, group]: the groups in planes, the first in the lowest bits
  *     weight._scale        [groups, 1]
@@ -14,11 +14,12 @@
  *
  *     value = code * scale - shift
  *
- * The library computes in the type of the scales. This reader computes in f32. A shift is a float,
- * so values of 2 and 4 bits become f32. */
+ * The library computes in the type of the scales. quoth computes in f32. Values of 2 and 4 bits
+ * become f32, because a shift is a float. */
 #include "form_impl.h"
 
-/* Check that the folder has the map, without which the library quantizes float weights. */
+/* Check that the folder has quanto_qmap.json, because the library quantizes float weights if the
+ * folder lacks this file. */
 static void read(struct binder *b)
 {
     if (!form_meta(b, "quanto_qmap.json"))
@@ -49,15 +50,15 @@ static int64_t n_item(const struct tensor_info *t)
     return t->dim[0] * t->dim[1];
 }
 
-/* Return the bits of a code, by the words for n_group codes of a column; 0 if no number fits, or
- * if both do. */
+/* Return the number of bits of a code, 2 or 4, computed from the words for n_group codes of a
+ * column. Return 0 if neither number is possible, or if both are. */
 static int bits_of(int64_t n_word, int64_t n_group)
 {
     const bool four = n_word == (n_group + 1) / 2, two = n_word == (n_group + 3) / 4;
     return four == two ? 0 : four ? 4 : 2;
 }
 
-/* Bind codes of 2 or 4 bits, t. */
+/* Bind the codes of 2 or 4 bits in the tensor t. */
 static const struct tensor_info *bind_bits(struct binder *b, const struct site *s,
                                            struct published *p, const struct tensor_info *t)
 {
@@ -98,7 +99,8 @@ static const struct tensor_info *bind_bits(struct binder *b, const struct site *
 
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
-    /* scales of activations, which the map permits only as floats */
+    /* scales of activations, which have no effect, because the map permits only float
+     * activations */
     static const char *const unused[] = {"input_scale", "output_scale", NULL};
     const struct tensor_info *t = form_find(b, s, "weight._data._data");
     if (!t && !form_find(b, s, "weight._data")) return NULL;
