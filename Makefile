@@ -150,6 +150,7 @@ long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/traffic.sh
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/connectors
 	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/hub.py
+	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/otlp.py
 	$(MAKE) SAN=address,undefined build-address-undefined/fuzz
 	scripts/fuzz build-address-undefined -n 100000
 # Hostile clients of the server, at all stated counts, under sanitizers.

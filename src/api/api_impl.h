@@ -6,6 +6,7 @@
 #include "api.h"
 
 #include "base/json_out.h"
+#include "telemetry/telemetry.h"
 
 struct dialect;
 
@@ -177,6 +178,8 @@ struct api_call {
     int n_part, n_open, n_running;
     int rc; /* code of the failure that dropped the remaining requests */
     struct err why;
+    struct span *span; /* span of the call, owned; NULL if none */
+    int status;        /* HTTP status of the call for its span; 0: that of its choices */
     /* true: answers contain these data in addition to the text */
     bool logprobs, prompt_logprobs, echo, ids_back;
     /* probs: the log probabilities have llama.cpp's form. post: they are those after the samplers.
@@ -215,6 +218,18 @@ int choice_n_token(const struct part *p, const struct choice *a);
 /* Return the seed of the ids of a choice's tool calls (message.c). The seed differs between
  * choices. Whole answers and streams have equal seeds. */
 uint64_t choice_seed(const struct api_call *c, int index);
+
+/* ---- spans.c ---- */
+
+enum { CLIENT_CLOSED = 499 }; /* status of a request whose client disconnected, as in the log */
+
+/* Set the call's span (NULL: none), and add the attributes of its requests. api_call_close ends it.
+ * Call after call_open. */
+void call_take_span(struct api_call *c, struct span *take_span);
+/* Add the results of the call to its span and end it, before the choices are freed. */
+void call_end_span(struct api_call *c);
+/* End a span with an HTTP status. NULL is allowed. */
+void span_end_status(struct span *take_span, int status);
 
 /* Return true if a tool of the request with this name is custom. */
 bool call_is_custom(const struct api_call *c, const char *name);

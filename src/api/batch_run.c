@@ -216,9 +216,18 @@ static int open_call(struct batch_runner *r, struct flight *f, const struct dial
                    salt = r->server->o.separate_caches ? hash_bytes(&owner, sizeof owner, 4) : 0;
     const struct call_origin from = {.holder = own};
     char name[STORE_ID_BYTES + 24];
+    const int64_t begin_us = time_us();
     int rc = call_open(&f->call, &f->api, d, f->l.body, from, r->bell, e);
-    if (rc != 0) return rc;
+    if (rc == ERR_BUSY) return rc; /* the line is opened again later */
     snprintf(name, sizeof name, "%s:%lld", f->active->b.id, (long long)f->number);
+    struct span *span = span_begin(r->server->o.telemetry, NULL, NULL, begin_us);
+    span_put_text(span, "url.path", f->l.url);
+    span_put_text(span, "quoth.request_id", name);
+    if (rc != 0) {
+        span_end_status(span, api_status(rc));
+        return rc;
+    }
+    call_take_span(f->call, span);
     api_call_name(f->call, name);
     api_call_set_holder(f->call, own, batch_weight, salt);
     api_call_set_priority(f->call, INT_MAX);

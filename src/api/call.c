@@ -431,6 +431,7 @@ static void part_stop(struct api_call *c, struct part *p)
 void api_call_close(struct api_call *c)
 {
     if (!c) return;
+    call_end_span(c);
     for (int i = 0; i < c->n_part; i++) part_stop(c, &c->part[i]);
     free(c->part);
     if (c->dialect->close) c->dialect->close(c);

@@ -154,6 +154,20 @@ static void put_server(struct buf *b, const struct net_stats *n)
         (double)(n->loop_us + n->handler_us + n->stream_us) * 1e-6);
 }
 
+/* Append the counters of spans, if there are traces. */
+static void put_spans(struct buf *b, const struct telemetry *t)
+{
+    if (!t) return;
+    const struct telemetry_stats n = telemetry_stats(t);
+    one(b, "quoth:otlp_spans_sent_total", "counter", "Spans that the collector accepted.",
+        (double)n.n_sent);
+    one(b, "quoth:otlp_spans_dropped_total", "counter",
+        "Spans that the collector did not accept, or that the queue had no room for.",
+        (double)n.n_dropped);
+    one(b, "quoth:otlp_requests_failed_total", "counter",
+        "Requests to the collector that failed, including repeated ones.", (double)n.n_failed);
+}
+
 /* Append the metrics of the process, under the names of Prometheus's client libraries. */
 static void put_process(struct buf *b)
 {
@@ -346,6 +360,7 @@ void get_metrics(struct exchange *x, void *server)
     loaded_deinit(&l);
     put_answers(&b, s);
     put_server(&b, &n);
+    put_spans(&b, s->o.telemetry);
     put_process(&b);
     if (b.failed)
         exchange_no_memory(x);

@@ -66,10 +66,12 @@ static void finish_call(struct posted *p)
 {
     struct exchange *x = p->x;
     struct buf b = {0};
-    if (p->streaming || exchange_disconnected(x)) {
+    const bool gone = exchange_disconnected(x), whole = !p->streaming && !gone;
+    if (whole && p->rc == 0) p->rc = api_call_put(p->call, &b, &p->e);
+    p->call->status = gone ? CLIENT_CLOSED : p->rc ? api_status(p->rc) : 0;
+    if (!whole) {
         exchange_end(x);
     } else {
-        if (p->rc == 0) p->rc = api_call_put(p->call, &b, &p->e);
         orca_put(x, p->server);
         if (p->rc == 0)
             server_reply(x, &b);
@@ -225,32 +227,63 @@ static int run_in_background(struct posted *p, struct err *e)
     return 0;
 }
 
-/* The parsed body is freed before the call runs, because it is much larger than the call. */
+struct span *server_begin_span(const struct server *s, struct exchange *x)
+{
+    char text[TRACE_PARENT_BYTES];
+    struct span *span = span_begin(s->o.telemetry, exchange_header(x, "traceparent"),
+                                   exchange_header(x, "tracestate"), exchange_arrival_us(x));
+    if (!span) return NULL;
+    span_parent_put(span, text);
+    exchange_add_header(x, "traceparent", text);
+    span_put_text(span, "url.path", exchange_path(x));
+    span_put_text(span, "quoth.request_id", exchange_id(x));
+    return span;
+}
+
+/* Open the call of a body, and run it. *span is NULL after the call has taken it. */
+static int post_body(const struct server *s, struct exchange *x, const struct api *take_api,
+                     struct json *take_body, struct span **span, struct err *e)
+{
+    struct posted *p = calloc(1, sizeof *p);
+    if (!p) {
+        served_drop(take_api);
+        json_drop(take_body);
+        return err_memory(e, "a request", sizeof *p);
+    }
+    *p = (struct posted){.server = s, .x = x};
+    int rc = open_call(p, s, take_api, take_body, e);
+    json_drop(take_body); /* it is much larger than the call */
+    if (rc != 0) {
+        posted_close(p);
+        return rc;
+    }
+    call_take_span(p->call, *span);
+    *span = NULL;
+    if (!p->call->background) {
+        run(p);
+        return 0;
+    }
+    rc = run_in_background(p, e);
+    if (rc != 0) posted_close(p);
+    return rc;
+}
+
 void post_call(struct exchange *x, void *server)
 {
     const struct server *s = server;
     struct err e = {0};
     const int64_t begin_us = time_us();
-    const struct api *api;
-    struct json *body = server_body(s, x, &api);
-    if (!body) return;
-    count_early(api, x, begin_us);
-    struct posted *p = calloc(1, sizeof *p);
-    int rc = p ? 0 : err_memory(&e, "a request", sizeof *p);
-    if (p) *p = (struct posted){.server = s, .x = x};
-    if (rc == 0)
-        rc = open_call(p, s, api, body, &e);
-    else
-        served_drop(api);
-    json_drop(body);
-    if (rc == 0 && p->call->background) {
-        rc = run_in_background(p, &e);
-        if (rc == 0) return;
-    } else if (rc == 0) {
-        run(p);
-        return;
+    const struct api *api = NULL;
+    struct json *body;
+    int rc = server_read(s, x, &body, &api, &e);
+    if (rc == 0 && !body) return; /* the handler runs again after the model's load */
+    struct span *span = server_begin_span(s, x);
+    if (rc == 0) {
+        count_early(api, x, begin_us);
+        rc = post_body(s, x, api, body, &span, &e);
     }
+    if (rc == 0) return;
     orca_put(x, s);
     server_fail(x, rc, &e);
-    if (p) posted_close(p);
+    span_end_status(span, api_status(rc));
 }

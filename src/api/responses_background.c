@@ -389,6 +389,7 @@ int jobs_start(struct jobs *j, struct api_call *take_call, struct job **out, str
     }
     if (rc == 0) rc = submit(j, job, e);
     if (rc == 0) return 0;
+    take_call->status = api_status(rc);
     api_call_close(take_call);
     if (job) job_free(job);
     *out = NULL;

@@ -206,6 +206,7 @@ int server_model(const struct server *s, const char *name, struct served **out, 
 
 /* A request that waits until its model is loaded. The handler runs again after the wait. */
 struct wait {
+    const struct server *server; /* borrowed */
     struct served_waiter waiter;
 };
 
@@ -215,6 +216,18 @@ static void wake(void *x)
     exchange_wake(x);
 }
 
+/* End the span of a call that ends during its wait. Other requests have no span. */
+static void end_span(const struct wait *w, struct exchange *x, int status)
+{
+    const char *path = exchange_path(x);
+    const struct net_options *o = &w->server->o.net;
+    for (int i = 0; i < o->n_route; i++)
+        if (o->route[i].handle == post_call && strcmp(o->route[i].path, path) == 0) {
+            span_end_status(server_begin_span(w->server, x), status);
+            return;
+        }
+}
+
 /* Continue a request after its wait, or end it with its client or the server. The model's reference
  * is the handler's if the handler has taken it. */
 static void end_wait(struct exchange *x, void *wait)
@@ -222,8 +235,10 @@ static void end_wait(struct exchange *x, void *wait)
     struct wait *w = wait;
     struct err e = {0};
     if (exchange_disconnected(x)) {
+        end_span(w, x, CLIENT_CLOSED);
         exchange_end(x);
     } else if (exchange_cut(x)) {
+        end_span(w, x, api_status(ERR_MEMORY));
         server_fail(x, err_set(&e, ERR_MEMORY, "the server is shutting down"), &e);
     } else if (served_waits(&w->waiter)) {
         exchange_defer(x, end_wait, w);
@@ -236,10 +251,12 @@ static void end_wait(struct exchange *x, void *wait)
 }
 
 /* Begin a wait of the exchange for a model that is not loaded. Set *out if it is loaded by now. */
-static int begin_wait(struct exchange *x, struct served *m, const struct api **out, struct err *e)
+static int begin_wait(const struct server *s, struct exchange *x, struct served *m,
+                      const struct api **out, struct err *e)
 {
     struct wait *w = calloc(1, sizeof *w);
     if (!w) return err_memory(e, "a request", sizeof *w);
+    w->server = s;
     w->waiter.wake = wake;
     w->waiter.arg = x;
     w->waiter.holder = exchange_holder(x);
@@ -252,16 +269,26 @@ static int begin_wait(struct exchange *x, struct served *m, const struct api **o
     return rc;
 }
 
+/* Set *out to the api of a model with a reference; NULL without an error: the model is not loaded,
+ * and the handler runs again after the load. */
+static int take_model(const struct server *s, struct exchange *x, const char *name,
+                      const struct api **out, struct err *e)
+{
+    struct served *m;
+    struct wait *waited = exchange_deferred(x);
+    *out = NULL;
+    int rc = server_model(s, name, &m, e);
+    if (rc == 0 && waited && waited->waiter.model == m) rc = served_taken(&waited->waiter, out, e);
+    if (rc == 0 && !*out) rc = served_take(m, NULL, out, e);
+    if (rc == 0 && !*out) rc = begin_wait(s, x, m, out, e);
+    return rc;
+}
+
 const struct api *server_take(const struct server *s, struct exchange *x, const char *name)
 {
     struct err e = {0};
-    struct served *m;
-    struct wait *waited = exchange_deferred(x);
-    const struct api *a = NULL;
-    int rc = server_model(s, name, &m, &e);
-    if (rc == 0 && waited && waited->waiter.model == m) rc = served_taken(&waited->waiter, &a, &e);
-    if (rc == 0 && !a) rc = served_take(m, NULL, &a, &e);
-    if (rc == 0 && !a) rc = begin_wait(x, m, &a, &e);
+    const struct api *a;
+    int rc = take_model(s, x, name, &a, &e);
     if (rc != 0) server_fail(x, rc, &e);
     return a;
 }
@@ -323,50 +350,66 @@ int server_query_int(const struct exchange *x, const char *name, int64_t lo, int
     return rc;
 }
 
-/* Return the parsed body, owned by the caller. On failure the request is answered, and NULL is
- * returned. Duplicate names are rejected, because a proxy may check another one of them. */
-struct json *server_json(const struct server *s, struct exchange *x)
+/* Set *out to the parsed body, owned by the caller; NULL after an error. Duplicate names are
+ * rejected, because a proxy may check another one of them. */
+static int read_json(const struct server *s, const struct exchange *x, struct json **out,
+                     struct err *e)
 {
     /* a parsed empty object takes 250 bytes, so a body of 32 MiB could take gigabytes */
     static const struct json_limits limits = {
         .depth_max = 200, .node_max = 1 << 20, .unique = true};
-    struct err e = {0};
-    struct json *body = NULL;
     size_t n;
     const char *text = exchange_body(x, &n);
     int64_t begin_us = time_us();
-    int rc = json_parse(&body, text, n, &limits, &e);
+    *out = NULL;
+    int rc = json_parse(out, text, n, &limits, e);
     if (s->only) count_time(s->only, TIMES_parse, begin_us);
-    if (rc == ERR_FORMAT || rc == ERR_LIMIT)
-        err_prefix(&e, rc = ERR_FORMAT, "the body is not JSON");
-    if (rc == 0 && json_kind(body) != JK_OBJECT)
-        rc = err_set(&e, ERR_ARG, "the body: expected an object, got %s",
-                     json_kind_name(json_kind(body)));
-    if (rc == 0) return body;
-    json_drop(body);
-    server_fail(x, rc, &e);
-    return NULL;
+    if (rc == ERR_FORMAT || rc == ERR_LIMIT) err_prefix(e, rc = ERR_FORMAT, "the body is not JSON");
+    if (rc == 0 && json_kind(*out) != JK_OBJECT)
+        rc = err_set(e, ERR_ARG, "the body: expected an object, got %s",
+                     json_kind_name(json_kind(*out)));
+    if (rc == 0) return 0;
+    json_drop(*out);
+    *out = NULL;
+    return rc;
+}
+
+struct json *server_json(const struct server *s, struct exchange *x)
+{
+    struct err e = {0};
+    struct json *body;
+    int rc = read_json(s, x, &body, &e);
+    if (rc != 0) server_fail(x, rc, &e);
+    return body;
+}
+
+int server_read(const struct server *s, struct exchange *x, struct json **out,
+                const struct api **api, struct err *e)
+{
+    const int64_t begin_us = time_us();
+    int rc = read_json(s, x, out, e);
+    if (rc != 0) return rc;
+    const struct json *named = body_field(*out, "model");
+    const char *name = json_text(named, NULL);
+    if (named && !name)
+        rc = body_wrong("model", "a string without NUL", named, e);
+    else if (!api && name)
+        rc = server_model(s, name, NULL, e);
+    if (rc == 0 && api) {
+        rc = take_model(s, x, name, api, e);
+        if (*api && !s->only) count_time(*api, TIMES_parse, begin_us);
+    }
+    if (rc == 0 && (!api || *api)) return 0;
+    json_drop(*out);
+    *out = NULL;
+    return rc;
 }
 
 struct json *server_body(const struct server *s, struct exchange *x, const struct api **api)
 {
-    const int64_t begin_us = time_us();
-    struct json *body = server_json(s, x);
     struct err e = {0};
-    const struct json *named = body_field(body, "model");
-    const char *name = json_text(named, NULL);
-    int rc = 0;
-    if (!body) return NULL;
-    if (named && !name)
-        rc = body_wrong("model", "a string without NUL", named, &e);
-    else if (!api && name)
-        rc = server_model(s, name, NULL, &e);
+    struct json *body;
+    int rc = server_read(s, x, &body, api, &e);
     if (rc != 0) server_fail(x, rc, &e);
-    if (rc == 0 && api) {
-        *api = server_take(s, x, name);
-        if (*api && !s->only) count_time(*api, TIMES_parse, begin_us);
-    }
-    if (rc == 0 && (!api || *api)) return body;
-    json_drop(body);
-    return NULL;
+    return body;
 }

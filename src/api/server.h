@@ -12,16 +12,18 @@
 struct models;
 struct store;
 struct server; /* opaque */
+struct telemetry;
 
 struct server_options {
     struct net_options net; /* server_open fills in routes, n_route and ctx */
     struct models *models;  /* borrowed; `streams` of each api is true */
     /* store of responses of all models, borrowed; NULL: nothing is stored */
     struct store *store;
-    bool any_name;             /* true: every name selects the only model */
-    bool ollama;               /* true: GET / has Ollama's answer for clients other than browsers */
-    const char *version;       /* version of the program, borrowed */
-    const struct peaks *peaks; /* peak rates, for utilization, borrowed; NULL: not reported */
+    bool any_name;       /* true: every name selects the only model */
+    bool ollama;         /* true: GET / has Ollama's answer for clients other than browsers */
+    const char *version; /* version of the program, borrowed */
+    struct telemetry *telemetry; /* traces of requests, borrowed; NULL: none */
+    const struct peaks *peaks;   /* peak rates, for utilization, borrowed; NULL: not reported */
     /* true: keys do not share cached prefixes, because response times would reveal prompts of other
      * keys */
     bool separate_caches;

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/os.h"
 #include "net/net.h"
+#include "telemetry/telemetry.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -23,7 +24,7 @@
 
 /* host and port of the flags; NULL and -1 if not given (set_address) */
 static const char *model_flag, *host, *store_dir, *uds, *cert, *cert_key, *key_file,
-    *access_log = "-", *proxies, *log_format = "text", *pooling = "auto";
+    *access_log = "-", *proxies, *otlp_url, *log_format = "text", *pooling = "auto";
 static int64_t port = -1, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
                drain_s = 30, store_mib = -1, store_key_mib, store_hours = 720, head_s = 15,
                body_s = 30, idle_s = 75, write_s = 30;
@@ -101,6 +102,10 @@ static const struct option options[] = {
         "maximum size for one API key; 0: half of --store-size with several keys (default 0)"),
     INT_OPTION("store-ttl", "HOURS", &store_hours, 0, 1 << 20,
                "delete records that were not used for HOURS; 0: never (default 720)"),
+    FORM_OPTION(
+        "otlp-traces-endpoint", "URL", &otlp_url, telemetry_url_form,
+        "send a span per request to a collector of OpenTelemetry by OTLP over HTTP, such as "
+        "http://127.0.0.1:4318/v1/traces"),
     FLAG_OPTION("no-peaks", &no_peaks,
                 "do not measure the machine's peaks, the basis of utilization in /metrics"),
     NAME_OPTION("log-format", "FORMAT", &log_format, log_formats,
@@ -338,6 +343,7 @@ static int serve_api(struct api *api, const char *model, struct net_keys *k, str
     o.peaks = peaks;
     if (rc == 0) rc = catch_stop(e);
     if (rc == 0) rc = log_begin(e);
+    if (rc == 0) rc = telemetry_open(&o.telemetry, otlp_url, e);
     if (rc == 0) rc = open_models(&models, &many, api, &spec, model, o.net.body_total_max, e);
     o.models = models;
     if (rc == 0) rc = server_open(&server, &o, e);
@@ -346,6 +352,7 @@ static int serve_api(struct api *api, const char *model, struct net_keys *k, str
     snprintf(title, sizeof title, "%d models", n);
     if (rc == 0) serve(server, n == 1 ? served_spec(models_at(models, 0))->name[0] : title);
     server_close(server);
+    telemetry_close(o.telemetry);
     models_close(models);
     serve_models_close(many);
     store_close(api->store);
@@ -397,7 +404,8 @@ static int check_files(struct err *e)
         return err_set(e, ERR_ARG, "--%s needs --%s too", file[!cert].flag, file[!!cert].flag);
     const struct net_options o = {
         .host = host, .port = (int)port, .uds = uds, .tls_cert = cert, .tls_key = cert_key};
-    return net_check(&o, e);
+    const int rc = net_check(&o, e);
+    return rc ? rc : telemetry_check(otlp_url, e);
 }
 
 /* Check the flags of several models, and limit the memory of the process for all models. */

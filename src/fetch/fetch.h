@@ -83,6 +83,7 @@ struct fetch_request {
     size_t n_header;
     const char *body; /* [n_body] */
     size_t n_body;
+    const char *type; /* media type of the body; NULL: application/json */
     int64_t total_ms; /* timeout of the request, milliseconds; 0: total_ms of the client */
     void *ctx;        /* argument of the callbacks */
     /* Callback for the head of an answer, called before on_body; NULL if none. The request fails if

@@ -204,12 +204,12 @@ static bool add_header(struct transfer *c, const char *text)
     return more != NULL;
 }
 
-/* Add the headers of a request. Bodies are sent as application/json, without "Expect:
- * 100-continue". */
+/* Add the headers of a request. Bodies are sent without "Expect: 100-continue". */
 static bool add_headers(struct transfer *c, const struct fetch_request *r)
 {
-    bool ok =
-        !r->body || (add_header(c, "Content-Type: application/json") && add_header(c, "Expect:"));
+    char type[128];
+    snprintf(type, sizeof type, "Content-Type: %.100s", r->type ? r->type : "application/json");
+    bool ok = !r->body || (add_header(c, type) && add_header(c, "Expect:"));
     for (size_t i = 0; i < r->n_header && ok; i++) ok = add_header(c, r->header[i]);
     return ok;
 }
@@ -232,6 +232,7 @@ static CURLcode set_connection(CURL *x, const struct fetch *f)
 {
     const struct fetch_options *o = &f->o;
     curl_easy_setopt(x, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(x, CURLOPT_QUICK_EXIT, 1L); /* closing does not wait for a name server */
     curl_easy_setopt(x, CURLOPT_NOPROXY, f->no_proxy);
     curl_easy_setopt(x, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(x, CURLOPT_USERAGENT, "quoth/" QUOTH_VERSION);

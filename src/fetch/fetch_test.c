@@ -248,6 +248,11 @@ TEST(fetch_sends_bodies_and_headers_over_one_connection)
         NEED_OK(fetch_perform(f, &r, &body, NULL, &e), &e);
         EXPECT(strstr(body.data, "POST /head ") && strstr(body.data, header[0]) &&
                strstr(body.data, header[1]) && strstr(body.data, "application/json"));
+        r.type = "application/x-protobuf";
+        buf_clear(&body);
+        NEED_OK(fetch_perform(f, &r, &body, NULL, &e), &e);
+        EXPECT(strstr(body.data, "Content-Type: application/x-protobuf\r\n") &&
+               !strstr(body.data, "application/json"));
     }
     EXPECT_INT(server.n_connection, 1);
     fetch_close(f);

@@ -57,9 +57,6 @@ ptrdiff_t chunks_push(struct chunks *c, const char *s, size_t n, struct buf *bod
 /* Return the name of the part that c expects next or, after an error, expected. */
 const char *chunks_expected(const struct chunks *c);
 
-/* Decode %XX in s[0, n), and + as a space if `plus`, into out[n + 1]. Return the length; -1 and an
- * empty out for a bad escape, a NUL or invalid UTF-8. */
-ptrdiff_t percent_decode(char *out, const char *s, size_t n, bool plus);
 /* Append the decoded value of `name` in a query to *out. Return 1, or 0 if the name is absent.
  * Return -1 if the value is malformed or memory ran out (out->failed). */
 int query_value(const char *query, const char *name, struct buf *out);
