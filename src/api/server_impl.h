@@ -32,14 +32,15 @@ struct server {
  * Return NULL if the body was rejected, and the exchange has ended. Also return NULL if the model
  * is not loaded: the handler runs again after the load, and must return now. */
 struct json *server_body(const struct server *s, struct exchange *x, const struct api **api);
-/* Read the body as server_body does, and set *body to it. After an error the exchange has not ended,
- * and the caller sends the error. *body NULL without an error: the model is not loaded. Errors: those
- * of json_parse and served_take, ERR_ARG, ERR_MISSING. */
+/* Read the body as server_body does, and set *body to the parsed body. After an error the exchange
+ * has not ended, and the caller sends the error. If *body is NULL without an error, the model is
+ * not loaded, and the handler returns now. Errors: those of json_parse and served_take, ERR_ARG,
+ * ERR_MISSING. */
 int server_read(const struct server *s, struct exchange *x, struct json **body,
                 const struct api **api, struct err *e);
-/* Begin the span of a request, below the span in its head if there is one. The head of the answer
- * gets the new span. Return NULL without traces. Call before the answer begins, once per answer. The
- * caller ends the span. */
+/* Begin the span of a request. Its parent is the span in the request's head, if there is one. Add
+ * the new span to the head of the answer. Return NULL if traces are disabled. Call once per answer,
+ * before the answer begins. The caller ends the span. */
 struct span *server_begin_span(const struct server *s, struct exchange *x);
 /* Return the api of the model of that name with a reference; name NULL: of the only model. NULL as
  * of server_body. */

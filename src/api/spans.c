@@ -1,7 +1,7 @@
-/* spans.c - the span of a call, for OpenTelemetry (telemetry/telemetry.h). Its attributes have vLLM's
- * names (vllm/tracing), which are those of OpenTelemetry's conventions for generative AI where they
- * exist. Latencies are in seconds. A call of several prompts has one span, with sums of tokens and
- * the times of its first and last events. */
+/* spans.c - the span of a call, for OpenTelemetry (telemetry/telemetry.h). The attributes have
+ * vLLM's names (vllm/tracing). Some of these names are OpenTelemetry's conventions for generative
+ * AI. Latencies are in seconds. A call of several prompts has one span, with sums of tokens and the
+ * times of its first and last events. */
 #include "api_impl.h"
 
 #include <stdio.h>

@@ -53,21 +53,22 @@ static void on_done(void *ctx, const struct fetch_result *result)
     if (result->error) snprintf(r->error, sizeof r->error, "%s", result->error);
 }
 
-/* A status of success is enough, because a collector that cut its answer has the spans. */
+/* Return true if the collector accepted the spans. Only the status counts, because a collector may
+ * lose the connection after it has the spans. */
 static bool is_sent(const struct outcome *r)
 {
     return r->status >= 200 && r->status < 300;
 }
 
-/* Return true for the failures that OTLP's specification names as temporary. */
+/* Return true for the failures that OTLP's specification calls temporary. */
 static bool is_temporary(const struct outcome *r)
 {
     return r->status == 0 || r->status == 429 || r->status == 502 || r->status == 503 ||
            r->status == 504;
 }
 
-/* Post a body once, and end at until_us at the latest, or with the exporter. There is no client, and
- * no further request, after an end with the exporter. */
+/* Post a body once. The request ends at until_us, or with the exporter. The end of the exporter
+ * closes the client, so no further request begins. */
 static void post(struct telemetry *t, const struct buf *body, int64_t until_us, struct outcome *r)
 {
     const int64_t begin_us = time_us(), left_ms = (until_us - begin_us) / 1000;

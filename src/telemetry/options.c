@@ -23,7 +23,7 @@ enum { NAME_BYTES = 64, ITEMS_MAX = 128 };
 
 /* ---- values ---- */
 
-/* Log a warning, unless the same values were read before (o->silent). */
+/* Log a warning, unless o->silent. */
 static void warn(const struct telemetry_options *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 static void warn(const struct telemetry_options *o, const char *fmt, ...)
@@ -43,8 +43,8 @@ static const char *value_of(env_fn *env, const char *name)
     return value && *value ? value : NULL;
 }
 
-/* Return the value of OTEL_EXPORTER_OTLP_TRACES_WHAT, else of OTEL_EXPORTER_OTLP_WHAT, and write the
- * variable's name. */
+/* Return the value of OTEL_EXPORTER_OTLP_TRACES_WHAT, or of OTEL_EXPORTER_OTLP_WHAT if the first is
+ * not set. Write the variable's name to `name`. */
 static const char *exporter_value(env_fn *env, const char *what, char name[static NAME_BYTES])
 {
     snprintf(name, NAME_BYTES, "OTEL_EXPORTER_OTLP_TRACES_%s", what);
@@ -111,7 +111,7 @@ static void trim(const char **text, size_t *n)
     while (*n > 0 && ((*text)[*n - 1] == ' ' || (*text)[*n - 1] == '\t')) --*n;
 }
 
-/* Read an item of n bytes. Errors do not contain it, because it may be a secret. */
+/* Read an item of n bytes. Errors do not contain the item, because it may be a secret. */
 static int read_item(struct item *out, const char *variable, const char *text, size_t n,
                      struct err *e)
 {
@@ -163,8 +163,8 @@ int telemetry_url_form(const char *url, struct err *e)
                       url);
 }
 
-/* Set the URL: the flag's, that of traces, or the general one with its path. Set o->wanted if one of
- * them is given, or OTEL_TRACES_EXPORTER selects OTLP. */
+/* Set the URL: the flag's, that of traces, or the general one with the path of traces. Set
+ * o->wanted if one of these is given, or if OTEL_TRACES_EXPORTER selects OTLP. */
 static int read_url(struct telemetry_options *o, const char *flag, env_fn *env, struct err *e)
 {
     char name[NAME_BYTES] = "otlp-traces-endpoint";
@@ -231,8 +231,8 @@ static int read_headers(struct telemetry_options *o, env_fn *env, struct err *e)
     return rc;
 }
 
-/* Reject what the exporter cannot do, and warn about compression, which a collector never
- * requires. */
+/* Reject protocols and certificates that the exporter does not support. Log a warning for
+ * compression, which a collector never requires. */
 static int check_exporter(const struct telemetry_options *o, env_fn *env, struct err *e)
 {
     static const char *const refused[] = {"CLIENT_CERTIFICATE", "CLIENT_KEY"};
@@ -320,9 +320,9 @@ static void read_sampler(struct telemetry_options *o, env_fn *env)
 
 /* ---- the resource ---- */
 
-/* Append the attributes of OTEL_RESOURCE_ATTRIBUTES. The specification requires that all of them are
- * ignored if one is malformed. *named: true if the service has a name, which then precedes the
- * list's. Set it if the list has one. ERR_MEMORY. */
+/* Append the attributes of OTEL_RESOURCE_ATTRIBUTES. If one of them is malformed, ignore all, as
+ * the specification requires. *named: true if the service has a name, which replaces the list's;
+ * set if the list has a name. ERR_MEMORY. */
 static int put_given(struct telemetry_options *o, env_fn *env, bool *named, struct err *e)
 {
     struct buf *b = &o->resource;

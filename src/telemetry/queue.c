@@ -1,6 +1,6 @@
-/* queue.c - the queue between the threads that end spans and the exporter (telemetry_impl.h). A push
- * takes well below a microsecond, and wakes the exporter only twice per batch: for its first span,
- * which begins the delay, and for its last one. */
+/* queue.c - the queue between the threads that end spans and the exporter (telemetry_impl.h). A
+ * push takes less than a microsecond. It wakes the exporter twice per batch: for the first span,
+ * which begins the delay, and for the last span. */
 #include "telemetry_impl.h"
 
 #include "base/os.h"
@@ -59,8 +59,8 @@ static void wait_until(struct span_queue *q, int64_t until_us)
         pthread_cond_timedwait(&q->more, &q->lock, &until);
 }
 
-/* Return the time at which the queued spans are due: now if they are a batch or the exporter stops;
- * INT64_MAX if there are none. */
+/* Return the time at which the queued spans must be sent: 0 (now) for a batch, or if the exporter
+ * stops; INT64_MAX if the queue is empty. */
 static int64_t due_us(const struct span_queue *q, size_t n_batch, int64_t delay_us)
 {
     if (q->stop_us || q->n >= n_batch) return 0;

@@ -19,15 +19,15 @@ struct telemetry; /* opaque */
 
 /* ---- the exporter ---- */
 
-/* Read the options of traces, without warnings, and start the exporter thread. url: URL of the collector, borrowed for
- * the call; NULL: the URL is in the environment (OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ...). The
- * caller owns *out, which is NULL if no traces are requested, and after an error. Errors: those of
- * telemetry_check, ERR_MEMORY. Main thread. */
+/* Read the options of traces, without warnings, and start the exporter thread. url: URL of the
+ * collector, borrowed for the call; NULL: the environment has the URL
+ * (OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ...). The caller owns *out. *out is NULL after an error, and
+ * if no traces are requested. Errors: those of telemetry_check, ERR_MEMORY. Main thread. */
 int telemetry_open(struct telemetry **out, const char *url, struct err *e);
 /* Check the options of traces. Log a warning for a value that is ignored, as OpenTelemetry's
- * specification requires. ERR_ARG with the name of a variable whose value cannot be used,
- * ERR_UNSUPPORTED for a protocol other than http/protobuf, or if quoth was built without libcurl.
- * ERR_MEMORY. */
+ * specification requires. ERR_ARG with the name of a variable whose value cannot be used.
+ * ERR_UNSUPPORTED for a protocol other than http/protobuf, and if quoth was built without libcurl.
+ * ERR_LIMIT for too many headers. ERR_MEMORY. */
 int telemetry_check(const char *url, struct err *e);
 /* Check the form of a collector's URL (form_fn of base/names.h). */
 int telemetry_url_form(const char *url, struct err *e);
@@ -57,15 +57,17 @@ struct span; /* opaque */
  * out; the span is then counted as dropped. */
 struct span *span_begin(struct telemetry *t, const char *parent, const char *state,
                         int64_t begin_us);
-/* Write the value of a header `traceparent` for answers and requests below the span. span: not
- * NULL. */
-enum { TRACE_PARENT_BYTES = 56 };
+enum { TRACE_PARENT_BYTES = 56 }; /* length of a header `traceparent`, with its NUL */
+/* Write the value of the header `traceparent` that contains the span's id. The header is for the
+ * answer, and for requests that are part of the span. s: not NULL. */
 void span_parent_put(const struct span *s, char out[static TRACE_PARENT_BYTES]);
 /* Return the seconds since the begin of the span; 0 for NULL. */
 double span_seconds(const struct span *s);
-/* Add an attribute. key: static. A text is copied; longer texts are truncated to 256 bytes. */
+/* Add an attribute with a text. key: static. The text is copied, and truncated to 256 bytes. */
 void span_put_text(struct span *s, const char *key, const char *text);
+/* Add an attribute with an integer. key: static. */
 void span_put_int(struct span *s, const char *key, int64_t x);
+/* Add an attribute with a number. key: static. */
 void span_put_real(struct span *s, const char *key, double x);
 /* End the span and queue it if it is sampled. The span is freed. failed: true if the request failed
  * by a fault of the server. */

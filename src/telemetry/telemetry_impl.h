@@ -30,8 +30,8 @@ bool trace_state_valid(const char *text);
 
 enum { ATTRIBUTE_OF_RESOURCE = 1, ATTRIBUTE_OF_SPAN = 9 }; /* numbers of the field `attributes` */
 
-/* Append an attribute to a message whose field of attributes has that number. text: valid UTF-8 of n
- * bytes. */
+/* Append an attribute to a message. field: number of the message's field `attributes`. text: valid
+ * UTF-8 of n bytes. */
 void put_text_attribute(struct buf *b, int field, const char *key, const char *text, size_t n);
 void put_int_attribute(struct buf *b, int field, const char *key, int64_t x);
 void put_real_attribute(struct buf *b, int field, const char *key, double x);
@@ -69,15 +69,15 @@ struct telemetry_options {
     int64_t delay_ms;             /* maximum age of a queued span before it is sent */
     int64_t queue_max, batch_max; /* maximum numbers of queued spans, and per request */
     bool follows_parent;          /* true if a parent decides whether a span is sampled */
-    /* Spans without a parent, or all spans if !follows_parent, are sampled if the last 8 bytes of
-     * their trace's id, as a number, are less than `below`. all: every one of them is sampled. */
+    /* A span whose parent does not decide is sampled if the last 8 bytes of its trace's id, as a
+     * number, are less than `below`. all: true if every such span is sampled. */
     bool all;
     uint64_t below;
     struct buf resource; /* message Resource */
 };
 /* Read the options from the flag's URL (NULL: none) and the environment. *o is zeroed, except
- * `silent`. The caller calls telemetry_options_deinit, also after an error. Errors: those of telemetry_check
- * without those of the build. */
+ * `silent`. The caller calls telemetry_options_deinit, also after an error. Errors: those of
+ * telemetry_check, except for a missing libcurl. */
 int telemetry_options_read(struct telemetry_options *o, const char *url, env_fn *env,
                            struct err *e);
 void telemetry_options_deinit(struct telemetry_options *o);
@@ -104,11 +104,11 @@ void span_queue_deinit(struct span_queue *q); /* free all spans; a zeroed queue 
 /* Append a span, whose buffer becomes the queue's. Wake the exporter for the first span and for the
  * n_batch-th. Return false if the queue is full. Any thread. */
 bool span_queue_push(struct span_queue *q, struct buf *take_span, size_t n_batch);
-/* Wait until n_max spans are queued, or one has waited delay_us, or the exporter stops. Move at most
- * n_max spans to out, whose buffers become the caller's. Return their number; 0: the exporter stops
- * and the queue is empty. Exporter thread. */
+/* Wait until n_max spans are queued, a span has waited delay_us, or the exporter stops. Move at
+ * most n_max spans to out, whose buffers become the caller's. Return their number. 0: the exporter
+ * stops and the queue is empty. Exporter thread. */
 size_t span_queue_take(struct span_queue *q, struct buf *out, size_t n_max, int64_t delay_us);
-/* Wait wait_us, or until the exporter stops. Exporter thread. */
+/* Wait until wait_us have passed or the exporter stops. Exporter thread. */
 void span_queue_rest(struct span_queue *q, int64_t wait_us);
 /* Stop the exporter at a time (time_us). Any thread. */
 void span_queue_stop(struct span_queue *q, int64_t stop_us);
