@@ -102,10 +102,9 @@ static const struct option options[] = {
         "maximum size for one API key; 0: half of --store-size with several keys (default 0)"),
     INT_OPTION("store-ttl", "HOURS", &store_hours, 0, 1 << 20,
                "delete records that were not used for HOURS; 0: never (default 720)"),
-    FORM_OPTION(
-        "otlp-traces-endpoint", "URL", &otlp_url, telemetry_url_form,
-        "send a span per request to a collector of OpenTelemetry by OTLP over HTTP, such as "
-        "http://127.0.0.1:4318/v1/traces"),
+    FORM_OPTION("otlp-traces-endpoint", "URL", &otlp_url, telemetry_url_form,
+                "URL of a collector of OpenTelemetry that receives a span per request (OTLP over "
+                "HTTP)"),
     FLAG_OPTION("no-peaks", &no_peaks,
                 "do not measure the machine's peaks, the basis of utilization in /metrics"),
     NAME_OPTION("log-format", "FORMAT", &log_format, log_formats,
