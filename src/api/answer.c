@@ -9,8 +9,8 @@
 
 enum { EVENTS_PER_WAKE = 128 }; /* number of events: a quarter of a reply queue */
 
-/* Append an event's log probabilities to a log. A failure is kept in no_memory, because events
- * cannot fail. */
+/* Append an event's log probabilities to a log. A failure sets no_memory, because the handling of
+ * an event cannot return an error. */
 static void append_logprobs(struct part *p, struct answer_log *log, const struct event *ev)
 {
     CHECK(ev->n_top >= 0 && ev->n_top <= (int)(sizeof ev->top / sizeof *ev->top), "%d logprobs",
@@ -36,8 +36,8 @@ static bool keep_prompt(struct part *p, const struct api_call *c)
 }
 
 /* Handle an event, on the engine thread. An event wakes the stream if text is sent immediately or
- * the answer may end. In other cases, only the last event and a quarter-full queue wake it, because
- * a wake-up interrupts the engine on its core. */
+ * the answer may end. In other cases, only the last event and a quarter-full queue wake the stream,
+ * because a wake-up interrupts the engine on its core. */
 static void on_event(void *part, const void *event)
 {
     struct part *p = part;
@@ -46,8 +46,8 @@ static void on_event(void *part, const void *event)
     if (last || p->eager || ++p->n_event % EVENTS_PER_WAKE == 0) queue_push(p->bell, "");
 }
 
-/* Return the bytes that a part may need until its end, for engine_reserve. All choices of a request
- * count. */
+/* Return the bytes that a part may need until its end, for engine_reserve. The sum includes all
+ * choices of the request. */
 int64_t part_bytes(const struct part *p)
 {
     /* memory of a choice's first texts and ids, in an arena */
@@ -73,8 +73,7 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e)
         return err_memory(e, "a result", (size_t)p->n_pooled * sizeof *p->pooled);
     if (!p->queue || !p->choice) return err_memory(e, "a request", sizeof *p->choice);
     p->bell = c->bell;
-    /* each event is read immediately, because a stop string may end the answer between two
-     * tokens */
+    /* read each event immediately, because a stop string may end the answer between two tokens */
     p->eager = c->stream || p->reply.n_stop > 0;
     if (c->bell) queue_listen(p->queue, on_event, p);
     p->request->reply = p->queue;
@@ -106,7 +105,7 @@ static void choice_event(struct part *p, struct choice *a, const struct event *e
     p->no_memory |= a->reply.failed;
 }
 
-/* The end event concerns all choices. This event has the reason for the end of each choice. */
+/* The end event has the reason for the end of each choice of the request. */
 void part_event(struct part *p, const struct event *ev)
 {
     if (ev->kind == EVENT_PROMPT)

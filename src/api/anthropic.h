@@ -15,8 +15,7 @@ enum anthropic_block { BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_TOOL_USE };
 
 /* Data of c->own. */
 struct anthropic {
-    /* place of each message of the prompt, with the index in `messages`, -1: `system`;
-     * arena [n_place] */
+    /* place of each message of the prompt, arena [n_place]; index in `messages`, or -1: `system` */
     const struct message_place *place;
     size_t n_place;
     bool old_format;    /* true: the schema of the answer is in output_format */
@@ -27,15 +26,15 @@ struct anthropic {
     uint64_t digest;
 };
 
-/* Convert a body to the neutral form. The caller owns *out, which is NULL after an error, and frees
- * places->v in any case. ERR_ARG with the client's field for a wrong type or value. ERR_UNSUPPORTED
- * for a block, tool or member that is not supported. ERR_LIMIT for too many messages.
- * ERR_MEMORY. */
+/* Convert a body to the neutral form. The caller owns *out, which is NULL after an error. The
+ * caller frees places->v also after an error. ERR_ARG with the client's field for a wrong type or
+ * value. ERR_UNSUPPORTED for a block, tool or member that is not supported. ERR_LIMIT for too many
+ * messages. ERR_MEMORY. */
 int anthropic_neutral(struct json **out, struct message_places *places, const struct api *a,
                       const struct json *body, struct err *e);
 
-/* Check the members of an object. The errors of place_members, and ERR_ARG if cache_control is no
- * object. */
+/* Check the members of an object. Errors: those of place_members, and ERR_ARG if cache_control is
+ * not an object. */
 int anthropic_check_members(const struct json *object, const struct place *at,
                             const char *const *members, struct err *e);
 /* Append `system` and `messages` as one list. *continues: the answer continues the last message.

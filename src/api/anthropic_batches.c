@@ -7,7 +7,7 @@
  *   POST /v1/messages/batches/{id}/cancel     end it; answers so far remain
  *   GET /v1/messages/batches/{id}/results     a line of JSON for each request
  *
- * The requests become lines of OpenAI's form, in a record of their own (INPUT_PREFIX). */
+ * The requests are stored as lines of OpenAI's form, in a separate record (INPUT_PREFIX). */
 #include "anthropic.h"
 #include "batches.h"
 #include "files.h"
@@ -38,7 +38,8 @@ static void put_time(struct json_out *o, const char *key, int64_t seconds)
     buf_deinit(&b);
 }
 
-/* Append the object. The requests without an answer of a batch that failed have errors. */
+/* Append the object of a batch. If the batch failed, requests without an answer count as
+ * errored. */
 static void put_object(struct json_out *o, const struct batch_state *b)
 {
     const bool ended = batch_ended(b);
@@ -218,7 +219,7 @@ void anthropic_post_batch_cancel(struct exchange *x, void *server)
     stored_answer(x, rc, &e, &out);
 }
 
-/* Only a batch that has ended is deleted, so nothing computes its requests. */
+/* Only a batch that has ended is deleted, so no thread computes its requests. */
 void anthropic_delete_batch(struct exchange *x, void *server)
 {
     const struct server *s = server;

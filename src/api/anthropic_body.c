@@ -7,7 +7,7 @@
  *   output_config, output_format      reasoning_effort, response_format
  *   other fields of fields.def        unchanged
  *
- * All types are checked here, so that errors contain the client's names. */
+ * This file checks all types, so that errors contain the client's names. */
 #include "anthropic.h"
 #include "openai.h"
 
@@ -132,8 +132,9 @@ static int put_choice(struct json_out *o, const struct json *body, struct err *e
 
 /* ---- thinking ---- */
 
-/* Write the template's variables: the server's, replaced by the body's, and those of thinking.
- * Templates read one of two names. on NULL: the model chooses. */
+/* Write the template's variables: those of the server, overridden by those of the body, and the
+ * variables for thinking. Templates read one of two names for thinking. on NULL: the template
+ * selects the mode. */
 static void put_kwargs(struct json_out *o, const struct api *a, const struct json *given,
                        const bool *on)
 {
@@ -267,7 +268,7 @@ static int put_user(struct json_out *o, const struct json *body, struct err *e)
     return 0;
 }
 
-/* Check that no edit changes the context. Clients send the edit that keeps all thinking. */
+/* Check that no edit changes the context. Clients send an edit that keeps all thinking. */
 static int check_context(const struct json *body, struct err *e)
 {
     const struct json *context = body_field(body, "context_management"),

@@ -35,7 +35,7 @@ static void put(struct buf *b, int status, const char *text, const char *id)
     out_end(&o);
 }
 
-/* Append the body of a failed request. Clients shorten a conversation if they find the words
+/* Append the body of a failed request. Clients shorten a conversation if the message contains
  * "prompt is too long". */
 static void put_body(struct buf *b, int rc, const struct err *e, const char *id)
 {
@@ -60,7 +60,7 @@ void anthropic_put_error(const struct api_call *c, struct buf *b, int rc, const 
     buf_add_text(b, "\n\n");
 }
 
-/* An event that needs no memory, for a stream whose next event could not be allocated. */
+/* A static event for a stream whose next event could not be allocated. */
 const char anthropic_no_memory[] =
     "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":"
     "\"out of memory: a piece of the answer\"}}\n\n";

@@ -6,7 +6,7 @@
  *     content_block_start, content_block_delta ..., content_block_stop
  *   message_delta (reason of the end, usage), message_stop
  *
- * A signature is a digest of the thinking. It proves nothing, but clients require a signature. */
+ * A signature is a digest of the thinking, because clients require a signature. */
 #include "anthropic.h"
 #include "openai.h"
 
@@ -92,8 +92,8 @@ static void put_id(struct json_out *o, const char *own, uint64_t seed, int i)
     buf_deinit(&id);
 }
 
-/* Append the usage. The engine reports cached tokens at the end of an answer. So a stream begins
- * with all prompt tokens as input and no output tokens, even if the answer is complete. */
+/* Append the usage. The engine reports cached tokens at the end of an answer. A stream therefore
+ * begins with all prompt tokens as input and no output tokens, even if the answer is complete. */
 static void put_usage(const struct api_call *c, struct json_out *o, bool first)
 {
     const struct part *p = c->part;
@@ -146,7 +146,8 @@ static enum anthropic_block block_of(const struct chat_delta *d)
                                      : BLOCK_TOOL_USE;
 }
 
-/* Return true if a delta begins a block. Each call begins a block, and empty texts begin none. */
+/* Return true if a delta begins a block. Each call begins a block. An empty text does not begin a
+ * block. */
 static bool begins(enum anthropic_block open, const struct chat_delta *d)
 {
     return block_of(d) != open || (d->kind == CHAT_CALL && d->name);
@@ -162,8 +163,8 @@ struct block_writer {
     struct buf text; /* text of the open block, owned */
 };
 
-/* End a call. Arguments that are no JSON object, such as truncated ones, have the form that
- * Anthropic gives for their return. */
+/* End a call. Arguments that are not a JSON object, such as truncated arguments, are written in
+ * Anthropic's form {"INVALID_JSON": TEXT}. */
 static void put_input(struct json_out *o, const struct buf *text)
 {
     struct json *input = NULL;

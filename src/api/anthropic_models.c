@@ -43,7 +43,8 @@ void anthropic_get_model(struct exchange *x, const struct server *s, const struc
     server_reply(x, &b);
 }
 
-/* Set *i to the index of the model that a parameter of the query names; unchanged if absent. */
+/* Set *i to the index of the model in a parameter of the query. *i is unchanged if the parameter is
+ * absent. */
 static int read_cursor(const struct exchange *x, const struct server *s, const char *name, int *i,
                        struct err *e)
 {

@@ -19,7 +19,7 @@ enum { MESSAGE_MAX = 100000 };
 
 /* ---- blocks ---- */
 
-/* Set *type to the type of a block; "" if it is no string. */
+/* Set *type to the type of a block; "" if the type is not a string. */
 static int read_type(const struct json *block, const struct place *at, const char **type,
                      struct err *e)
 {
@@ -29,7 +29,7 @@ static int read_type(const struct json *block, const struct place *at, const cha
     return place_wrong(at, ".type", "a string", json_field(block, "type"), e);
 }
 
-/* Set the error of a block that this place cannot have, or that is not supported. */
+/* Set the error for a block that is not allowed at this place or not supported. */
 static int refuse_block(const struct place *at, const char *type, const char *allowed,
                         struct err *e)
 {
@@ -70,7 +70,8 @@ static int add_texts(struct turn *t, const struct json *content, const struct pl
     return rc;
 }
 
-/* Write a message of the role tool. An error is marked, because templates have no place for it. */
+/* Write a message of the role tool. The text of an error gets a prefix, because templates have no
+ * field for errors. */
 static int add_result(struct turns *c, const struct json *block, const struct place *at,
                       struct message_place place, struct err *e)
 {

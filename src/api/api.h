@@ -10,7 +10,8 @@
  *
  * Any thread may call these functions. One thread at a time uses a call, a request or a buffer. In
  * the server, a handler thread opens and submits a call. The stream thread then polls, writes and
- * closes it. A struct api and parsed bodies are not changed, so threads share them. */
+ * closes the call. Threads share a struct api and parsed bodies, because no thread changes
+ * these. */
 #ifndef QUOTH_API_H
 #define QUOTH_API_H
 
@@ -21,13 +22,14 @@
 #include "session/session.h"
 #include "store/store.h"
 
-/* A model that clients can use. The owner of the server fills it in. Any thread may use it. */
+/* A model that clients can use. The owner of the server fills in the fields. Any thread may use a
+ * struct api. */
 struct api {
     const struct session *session; /* borrowed, with a running engine */
     const struct chat *chat;       /* borrowed; chat template and parsers */
     /* borrowed; name of the model in responses if the request has no name */
     const char *name;
-    struct served *model;          /* its entry in a registry, borrowed; NULL if none */
+    struct served *model;          /* entry of the model in a registry, borrowed; NULL if none */
     const char *fingerprint;       /* "system_fingerprint" of responses, borrowed; NULL: absent */
     enum pooling pooling;          /* pooling of embeddings */
     struct sample_params defaults; /* defaults of absent fields */
@@ -76,9 +78,9 @@ void api_call_set_priority(struct api_call *c, int priority);
 /* Set the name of the call's requests in a trace. Call before api_call_submit. */
 void api_call_name(struct api_call *c, const char *name);
 /* Submit the requests. The function submits only the first of many prompts. api_call_poll submits
- * the remaining prompts as requests end. ERR_BUSY if the engine's queue or memory is full. It may
- * be called again after another call has ended. ERR_LIMIT if the answers can never fit in memory or
- * a stop string is too long. ERR_ARG as of engine_submit. ERR_MEMORY. */
+ * the remaining prompts as requests end. ERR_BUSY if the engine's queue or memory is full. The
+ * function may be called again after another call has ended. ERR_LIMIT if the answers can never fit
+ * in memory or a stop string is too long. ERR_ARG of engine_submit. ERR_MEMORY. */
 int api_call_submit(struct api_call *c, struct err *e);
 /* Read the pending events. Return true if the call is complete. */
 bool api_call_poll(struct api_call *c);
@@ -144,8 +146,8 @@ int api_constrain_message(struct constraint **out, const struct api *a, const st
  * marks of the model's reasoning are not known. Errors contain the field. */
 int api_read_budget(const struct api *a, const struct json *body, int *budget, struct err *e);
 /* Limit the reasoning of an answer to `budget` tokens; -1: no effect. *c: constraint of the answer;
- * NULL if none. It becomes a part of the new *c, which the caller owns, also after an error.
- *   begun   part of the answer that the prompt contains; NULL: the answer is no message
+ * NULL if none. The new *c contains the old constraint. The caller owns *c, also after an error.
+ *   begun   part of the answer that the prompt contains; NULL: the answer is not a message
  *   prompt  ids of the prompt, searched for reasoning if `begun` is NULL. Reasoning may then begin
  *           anywhere.
  * ERR_UNSUPPORTED with the field, ERR_MEMORY. */
@@ -157,7 +159,7 @@ int api_read_logprobs(struct request *r, const struct json *body, struct err *e)
 
 /* Set the prompt of a request to a copy of ids i32 [n], or to the tokens of a text of n bytes. Add
  * the tokens that the tokenizer requires at the ends of a text, if add_special. ERR_MEMORY,
- * ERR_LIMIT for a too long text, ERR_BUSY if the client disconnects. */
+ * ERR_LIMIT if the text is too long, ERR_BUSY if the client disconnects. */
 int api_prompt_text(struct request *r, const struct api *a, const char *text, size_t n,
                     bool add_special, struct err *e);
 /* Set the prompt of a request to a copy of ids i32 [n]. ERR_MEMORY. */

@@ -1,5 +1,5 @@
-/* api_impl.h - private to src/api: typed fields of a body, and a call with its answers. Independent
- * of wire forms (dialect.h). */
+/* api_impl.h - private to src/api: typed fields of a body, and a call with its answers. This header
+ * does not depend on wire forms (dialect.h). */
 #ifndef QUOTH_API_IMPL_H
 #define QUOTH_API_IMPL_H
 
@@ -23,8 +23,8 @@ int body_real(const struct json *body, const char *name, double *out, struct err
 int body_int(const struct json *body, const char *name, int64_t lo, int64_t hi, int64_t *out,
              struct err *e);
 int body_flag(const struct json *body, const char *name, bool *out, struct err *e);
-/* Read a list of ids into the arena: *out i32 [*n]. ERR_ARG for another type or an item that is no
- * id, ERR_LIMIT for more than 2^20 items, ERR_MEMORY. */
+/* Read a list of ids into the arena: *out i32 [*n]. ERR_ARG for another type or an item that is not
+ * an id, ERR_LIMIT for more than 2^20 items, ERR_MEMORY. */
 int body_ids(const struct json *body, const char *name, struct arena *a, const int32_t **out,
              int *n, struct err *e);
 /* Copy a string, or a list of at most n_max strings, into the arena: *out [*n]. ERR_ARG for another
@@ -69,7 +69,7 @@ struct answer_log {           /* grows by one per token */
     size_t n, cap;
 };
 
-/* Place in the arguments of a custom tool's call, which are read byte by byte (openai_custom.c).
+/* State of the reader of a custom tool's arguments, which are read byte by byte (openai_custom.c).
  * Zeroed before the first byte. */
 struct custom_text {
     unsigned char place, n_hex, n_held;
@@ -114,7 +114,7 @@ struct part {                /* one prompt of a call */
     bool needs_ends; /* true if the ends of tokens in the text are needed */
     bool needs_log;  /* true if log probabilities of generated tokens are needed */
     bool ranked;     /* true if more choices are computed than returned (best_of) */
-    /* static: name of the field of its constraint; NULL if none */
+    /* name of the field of its constraint, static; NULL if none */
     const char *constraint_field;
     /* requested log probabilities of the prompt's tokens except the first */
     struct answer_log prompt_log;
@@ -124,16 +124,16 @@ struct part {                /* one prompt of a call */
     struct usage usage; /* usage of the whole answer */
     bool done, no_memory;
     struct buf echo; /* text of the prompt, if it precedes the answer */
-    struct buf text; /* text of the prompt, if it is returned beside the answer */
+    struct buf text; /* text of the prompt, if it is returned in addition to the answer */
 };
 /* Return the number of bytes that a part needs before its answers begin. */
 int64_t part_bytes(const struct part *p);
 /* Allocate a part's choices and queue before the engine receives its request. A second call has no
  * effect. ERR_MEMORY, ERR_LIMIT or ERR_ARG for stop strings (reply_open). */
 int part_ready(struct part *p, const struct api_call *c, struct err *e);
-/* Add an event to the part's choices. The thread that uses the call. */
+/* Add an event to the part's choices. Only the thread that uses the call. */
 void part_event(struct part *p, const struct event *ev);
-void part_deinit(struct part *p); /* free a part that is not running; a zeroed one is allowed */
+void part_deinit(struct part *p); /* free a part that is not running; a zeroed part is allowed */
 
 /* A constraint that a field of a body requests. */
 struct constraint_spec {
@@ -182,7 +182,8 @@ struct api_call {
     int status;        /* HTTP status of the call for its span; 0: that of its choices */
     /* true: answers contain these data in addition to the text */
     bool logprobs, prompt_logprobs, echo, ids_back;
-    /* probs: the log probabilities have llama.cpp's form. post: they are those after the samplers.
+    /* probs: the log probabilities have llama.cpp's form. post: the log probabilities are those
+     * after the samplers.
      * tokens_as_ids: tokens of the log
      * probabilities are "token_id:ID" instead of their texts. tokens_back: ids of the answer, in
      * llama.cpp's form. text_back: texts of the prompts. */
@@ -306,9 +307,9 @@ struct tools_spec {
 };
 /* Constrain the messages of a call by c->spec and its tools. A message consists of reasoning, calls
  * and content as in chat_answer_tag. Call after the parsers and the prompt are read.
- * ERR_UNSUPPORTED for constraint and tools that cannot be combined, or a prompt that ends at a
- * wrong place. ERR_ARG for two constraints, and the errors of call_compile. Errors contain the
- * field. */
+ * ERR_UNSUPPORTED if the constraint and the tools cannot be combined, or the prompt ends inside a
+ * mark or after content. ERR_ARG for two constraints, and the errors of call_compile. Errors
+ * contain the field. */
 int call_constrain_message(struct api_call *c, const struct tools_spec *tools, struct err *e);
 
 /* ---- prompt.c ---- */

@@ -26,7 +26,7 @@ static int text_field(const char **out, size_t *n, const struct json *root, cons
 }
 
 /* Parse {"custom_id":"a","method":"POST","url":"/v1/...","body":{...}}. custom_id is set even if a
- * later field is wrong, because the error's line needs it. Duplicate names are rejected. */
+ * later field is wrong, because the error contains the custom_id. Duplicate names are rejected. */
 int batch_line_read(struct batch_line *l, const char *text, size_t n, struct err *e)
 {
     /* the limits of bodies (server_json), because a parsed line is much larger than its text */
@@ -86,7 +86,8 @@ bool batch_keys_has(const struct batch_keys *s, struct batch_key k)
     return s->n_slot && find_slot(s, k)->hash[0];
 }
 
-/* Double the table, a power of two. Return false if memory ran out. The table is then unchanged. */
+/* Double the table, a power of two. Return false, without a change of the table, if memory ran
+ * out. */
 static bool grow(struct batch_keys *s)
 {
     struct batch_keys bigger = {.n_key = s->n_key, .n_slot = s->n_slot ? s->n_slot * 2 : 1024};
@@ -131,8 +132,8 @@ static void put_error(struct buf *b, const struct batch_answer *a)
     buf_addf(b, ",\"line\":%llu}", (unsigned long long)a->number);
 }
 
-/* A line, here wrapped:
- *    {"id":"batch_req_7","custom_id":"a","response":{"status_code":200,"request_id":"...",
+/* A line, which is wrapped in this comment:
+ *     {"id":"batch_req_7","custom_id":"a","response":{"status_code":200,"request_id":"...",
  *     "body":{...}},"error":null} */
 void batch_answer_put(struct buf *b, const struct batch_answer *a)
 {

@@ -12,7 +12,7 @@
 
 /* ---- lines of requests ---- */
 
-/* Return true for bytes of blank lines. NUL is not such a byte, because a line of NULs is an
+/* Return true for bytes of blank lines. NUL is not a blank byte, because a line of NULs is an
  * overwritten request. */
 static inline bool batch_is_space(char c)
 {

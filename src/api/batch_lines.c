@@ -9,7 +9,7 @@
 
 /* ---- reading ---- */
 
-/* Read the next chunk. Return 1, 0 after the last one, or an error. A chunk ends with a line, so
+/* Read the next chunk. Return 1, 0 after the last chunk, or an error. A chunk ends with a line, so
  * no line is in two chunks. */
 static int read_chunk(struct batch_cursor *c, struct err *e)
 {

@@ -3,15 +3,16 @@
  *   record --activate--> active --submit_next--> flight --answer--> chunk of the record
  *                          \__finish: all lines are answered, or it ends early--> final state
  *
- * (1) The thread alone changes actives and flights. `lock` protects the waiting batches and the
+ * (1) Only the thread changes actives and flights. `lock` protects the waiting batches and the
  *     flags `changed`, `rescan` and `stops`.
- * (2) The state of a batch is its record. A thread that is killed leaves answered lines; the next
- *     one answers the others. A line's seed is made from its custom_id, so its answer is the same.
+ * (2) The state of a batch is its record. Answered lines remain after a kill of the server; the
+ *     next server answers the remaining lines. A line's seed is made from its custom_id, so its
+ *     answer does not change.
  * (3) One batch of each owner is active, at most ACTIVE_MAX, so a large batch of one key does not
- *     delay those of others. Lines of the actives take turns.
- * (4) Requests of batches have holders of their own with the lowest weight and priority. So the
- *     policy admits others first, and others displace them. No line is submitted while other
- *     requests wait. */
+ *     delay batches of other keys. Lines of active batches take turns.
+ * (4) Requests of batches have separate holders with the lowest weight and priority. The policy
+ *     therefore admits other requests first, and other requests preempt requests of batches. No
+ *     line is submitted while other requests wait. */
 #include "batches.h"
 
 #include "files.h"
@@ -25,18 +26,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* FLIGHT_MAX: lines in flight, twice the default number of sequences. WAIT_US: time until the
- * thread looks again at ends and at the queue of the engine. TRIES_MAX: attempts of a line without
- * memory. */
+/* FLIGHT_MAX: lines in flight, twice the default number of sequences. WAIT_US: time between two
+ * checks of the ends of batches and of the engine's queue. TRIES_MAX: maximum attempts of a line
+ * that fails without memory. */
 enum { FLIGHT_MAX = 128, ACTIVE_MAX = 8, WAIT_US = 100000, TRIES_MAX = 20 };
-/* weight of a batch's holder, the lowest one of a key */
+/* weight of a batch's holder, the lowest weight of a key */
 static const double batch_weight = 0.001;
 
 /* A line without an answer. */
 struct flight {
     struct active *active; /* borrowed */
     struct batch_line l;   /* owned */
-    struct api api;        /* the model's, with seeds from custom_ids, if has_model */
+    struct api api;        /* the model's api with seeds from custom_ids, valid if has_model */
     bool has_model;        /* true: the flight has a reference to its model */
     struct served_waiter wait;
     struct api_call *call; /* owned; NULL: the line waits */
@@ -48,7 +49,7 @@ struct flight {
 struct active {
     struct batch_state b;
     struct batch_cursor lines; /* its texts are borrowed from b */
-    struct flight *waiting;    /* lines that are submitted next, owned list */
+    struct flight *waiting;    /* lines to submit next, owned list */
     int n_flight;              /* lines in flight */
     /* read_all: all lines were read. gone: the record was deleted. ends: no further line begins;
      * the batch then has the status `end` */
@@ -69,11 +70,11 @@ struct batch_runner {
     struct queue *bell;          /* queue of one byte, owned: the thread has work */
     pthread_mutex_t lock;
     pthread_t thread;
-    VEC(struct pending) pending; /* unfinished batches, the oldest one first; owned */
-    /* changed: a batch was added, cancelled, deleted or finished. rescan: `pending` is to be read
-     * from the store */
+    VEC(struct pending) pending; /* unfinished batches, oldest first; owned */
+    /* changed: a batch was added, cancelled, deleted or finished. rescan: the thread must read
+     * `pending` from the store */
     bool changed, rescan, stops, started;
-    bool retries;             /* true: memory ran out, so the thread looks again soon */
+    bool retries;             /* true: memory ran out, so the thread tries again soon */
     struct active *actives;   /* owned list */
     struct flight *in_flight; /* owned list */
     int n_flight;
@@ -98,7 +99,7 @@ static void flight_close(struct flight *f)
     free(f);
 }
 
-/* End a batch early, at the next step. why: cause of a failure; NULL for other ends. */
+/* End a batch early, in the thread's next round. why: cause of a failure; NULL for other ends. */
 static void end_early(struct active *a, enum batch_status end, const char *code,
                       const struct err *why)
 {
@@ -121,8 +122,8 @@ static void store_failed(struct active *a, int rc, const struct err *why)
     }
 }
 
-/* Store the answer of a line: that of its call, or the error rc. Return false if the failure is
- * temporary; the line is then answered later. */
+/* Store the answer of a line: the answer of its call, or the error rc. Return false if the failure
+ * is temporary, so that the line is answered later. */
 static bool answer(struct batch_runner *r, struct flight *f, int rc, const struct err *why)
 {
     struct active *a = f->active;
@@ -137,7 +138,7 @@ static bool answer(struct batch_runner *r, struct flight *f, int rc, const struc
         rc = store_add_chunk(r->store, a->b.owner, a->b.id, part, f->number, &line, &e);
         if (rc == ERR_MISSING)
             a->gone = a->ends = true;
-        else if (rc != 0 && rc != ERR_ARG) /* ERR_ARG: it has an answer */
+        else if (rc != 0 && rc != ERR_ARG) /* ERR_ARG: the line has an answer */
             store_failed(a, rc, &e);
     } else if (!again) {
         end_early(a, BATCH_failed, "out_of_memory", &e);
@@ -177,8 +178,8 @@ static void ring(void *runner)
     queue_push(((struct batch_runner *)runner)->bell, "");
 }
 
-/* Take the model of a line. ERR_BUSY while it is not loaded. Answers do not depend on what is
- * stored, as in quoth batch. */
+/* Acquire the model of a line. ERR_BUSY while the model is not loaded. Answers do not depend on
+ * stored responses, as in quoth batch. */
 static int take_model(struct batch_runner *r, struct flight *f, struct err *e)
 {
     const struct json *named = body_field(f->l.body, "model");
@@ -208,7 +209,7 @@ static int take_model(struct batch_runner *r, struct flight *f, struct err *e)
     return 0;
 }
 
-/* Make the call of a line, whose model is taken. */
+/* Make the call of a line whose model is acquired. */
 static int open_call(struct batch_runner *r, struct flight *f, const struct dialect *d,
                      struct err *e)
 {
@@ -246,7 +247,7 @@ static bool others_wait(const struct batch_runner *r, const struct engine *engin
     return v.value[STAT_waiting] > n_own;
 }
 
-/* Make and submit the call of a line. ERR_BUSY if it must wait. */
+/* Make and submit the call of a line. ERR_BUSY if the line must wait. */
 static int submit(struct batch_runner *r, struct flight *f, struct err *e)
 {
     const struct dialect *d = dialect_of(f->l.url, f->l.body);
@@ -259,7 +260,7 @@ static int submit(struct batch_runner *r, struct flight *f, struct err *e)
     return rc ? rc : api_call_submit(f->call, e);
 }
 
-/* Submit the next line of a batch. Return false if it must wait. */
+/* Submit the next line of a batch. Return false if the line must wait. */
 static bool submit_next(struct batch_runner *r, struct active *a)
 {
     struct err e = {0};
@@ -282,7 +283,7 @@ static bool submit_next(struct batch_runner *r, struct active *a)
     return true;
 }
 
-/* Submit lines of all actives in turn, until each of them must wait. */
+/* Submit lines of all active batches in turn, until each batch must wait. */
 static void submit_lines(struct batch_runner *r)
 {
     for (bool any = true; any;) {
@@ -393,7 +394,8 @@ static int set_final(struct batch_runner *r, struct active *a, bool files, struc
     return rc;
 }
 
-/* End a batch without lines in flight. A final state that has no room is `failed`. */
+/* End a batch without lines in flight. If the store has no space for the final state, the state is
+ * `failed`. */
 static void finish(struct batch_runner *r, struct active *a)
 {
     struct err e = {0};
@@ -527,8 +529,8 @@ static bool activate(struct batch_runner *r, const struct pending *p)
     return true;
 }
 
-/* Set *p to the oldest batch whose owner has no active one, and remove it from the pending ones.
- * Return false if there is none. */
+/* Set *p to the oldest pending batch whose owner has no active batch, and remove it from `pending`.
+ * Return false if there is no such batch. */
 static bool take_pending(struct batch_runner *r, struct pending *p)
 {
     int n = 0;
@@ -545,7 +547,7 @@ static bool take_pending(struct batch_runner *r, struct pending *p)
     return found;
 }
 
-/* Add a batch to the pending ones. Without memory, read them again later. */
+/* Add a batch to `pending`. If memory runs out, read the pending batches again later. */
 static void add_pending(struct batch_runner *r, uint64_t owner, const char *id)
 {
     struct pending p = {.owner = owner};
@@ -585,7 +587,7 @@ static void scan(struct batch_runner *r)
     }
 }
 
-/* Note requests to cancel or delete active batches. Activate pending ones. */
+/* Handle requests to cancel or delete active batches. Activate pending batches. */
 static void look(struct batch_runner *r)
 {
     struct err e = {0};

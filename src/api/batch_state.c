@@ -1,5 +1,5 @@
 /* batch_state.c - states of batches (batches.h). The text of a state is OpenAI's object, so it is
- * sent as it is stored. */
+ * sent without conversion. */
 #include "batches.h"
 
 #include "responses.h"
@@ -139,7 +139,7 @@ int batch_read(struct batch_state *b, uint64_t owner, const char *id, const stru
 
 /* ---- records ---- */
 
-/* The answers of a batch that has ended may be in files, so its counts are final. */
+/* The stored counts of a batch that has ended are final, because its answers may be in files. */
 int batch_count(struct batch_state *b, struct store *s, struct err *e)
 {
     int rc = 0;

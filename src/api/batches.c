@@ -1,9 +1,9 @@
 /* batches.c - OpenAI's batches: files of requests that are answered while no other request waits.
  *
- *   POST /v1/batches               begin one, with a file of lines (files.c)
+ *   POST /v1/batches               begin a batch, with a file of lines (files.c)
  *   GET /v1/batches                list them
  *   GET /v1/batches/{id}           read the state; the answers are files
- *   POST /v1/batches/{id}/cancel   end it; answers so far remain */
+ *   POST /v1/batches/{id}/cancel   end a batch; existing answers remain */
 #include "batches.h"
 
 #include "files.h"
@@ -119,7 +119,7 @@ void batches_put_list(struct exchange *x, const struct server *s, const char *pr
         rc = batch_read(&b, l.v[i].holder, l.v[i].id, &l.v[i].head, &e);
         if (rc == 0) rc = batch_count(&b, s->o.store, &e);
         if (rc == 0) put(&o, &b);
-        if (rc == ERR_MISSING) rc = 0; /* it was deleted since then */
+        if (rc == ERR_MISSING) rc = 0; /* the file was deleted in the meantime */
         batch_deinit(&b);
     }
     out_end(&o);

@@ -18,7 +18,7 @@
 #define BATCH_PREFIX    "batch_"
 #define MSGBATCH_PREFIX "msgbatch_"
 
-/* X(name): states with the names of OpenAI's. Those from COMPLETED on are final. */
+/* X(name): states, with OpenAI's names. COMPLETED and all later states are final. */
 #define BATCH_STATUSES(X)                                                                          \
     X(validating) X(in_progress) X(cancelling) X(completed) X(failed) X(expired) X(cancelled)
 enum batch_status {
@@ -41,7 +41,7 @@ struct batch_state {
     uint64_t owner;
     char id[STORE_ID_BYTES];
     enum batch_status status;
-    char endpoint[BATCH_ENDPOINT_MAX]; /* path of all lines; "": each line has its own */
+    char endpoint[BATCH_ENDPOINT_MAX]; /* path of all lines; "": each line has a path */
     char input[STORE_ID_BYTES];        /* id of the record with the lines: a file, or the batch */
     char output[STORE_ID_BYTES], error[STORE_ID_BYTES]; /* ids of files; "": none */
     char window[BATCH_WINDOW_MAX];                      /* completion_window */
@@ -73,10 +73,10 @@ int batch_load(struct batch_state *b, struct store *s, uint64_t owner, const cha
                struct err *e);
 /* Set the counts of a batch that has not ended. Errors: those of the store. */
 int batch_count(struct batch_state *b, struct store *s, struct err *e);
-/* Store a new batch, or replace the state that was loaded. ERR_BUSY if it has changed since then.
- * Other errors: those of store_put. */
+/* Store a new batch, or replace the state that was loaded. ERR_BUSY if the stored state has changed
+ * in the meantime. Other errors: those of store_put. */
 int batch_store(struct batch_state *b, struct store *s, bool is_new, struct err *e);
-/* Append an item to b->errors. line: its number; 0: none. field: NULL if none. */
+/* Append an item to b->errors. line: number of the line; 0: none. field: NULL if none. */
 void batch_add_error(struct batch_state *b, const char *code, const struct err *why, int64_t line);
 /* Request the end of the client's batch. ERR_MISSING; ERR_ARG if it has ended; errors of the
  * store. */
@@ -99,17 +99,19 @@ struct batch_runner; /* opaque */
 /* Start the thread that answers the batches of s's store. Unfinished batches continue. The caller
  * owns *out, which is NULL after an error. ERR_MEMORY. */
 int batches_open(struct batch_runner **out, const struct server *s, struct err *e);
-/* End the thread. Lines in flight have no answers; the next batches_open continues. */
+/* End the thread. Lines in flight get no answers; the next batches_open continues with these
+ * lines. */
 void batches_stop(struct batch_runner *r);
-void batches_close(struct batch_runner *r); /* stop, then free r; NULL is allowed */
-/* Add a new batch, which is stored. Any thread. */
+void batches_close(struct batch_runner *r); /* stop the thread, then free r; NULL is allowed */
+/* Add a new batch, which must be stored. Any thread. */
 void batches_add(struct batch_runner *r, uint64_t owner, const char *id);
 /* Report a changed batch. Any thread. */
 void batches_wake(struct batch_runner *r);
 
 /* ---- batch_lines.c: the lines of a batch ---- */
 
-/* Reader of the lines of a record. A zeroed struct but for the first fields begins at line 1. */
+/* Reader of the lines of a record. A struct in which only the first fields are set begins at line
+ * 1. */
 struct batch_cursor {
     struct store *store; /* borrowed */
     uint64_t owner;
@@ -141,8 +143,8 @@ struct batch_result {
     const struct err *why;       /* error of rc */
 };
 /* Append a line of answers in the form of the batch, and set *part. ERR_BUSY or ERR_MEMORY if the
- * failure is temporary, so that the line may be tried again. The line of the error is then
- * appended, unless out->failed. */
+ * failure is temporary, so that the line may be tried again. Also in this case the line of the
+ * error is appended, unless out->failed. */
 int batch_put_answer(struct buf *out, const struct batch_state *b, const struct batch_result *r,
                      enum batch_part *part, struct err *e);
 /* Append the line of a request that was not answered: `part` is BATCH_CANCELLED or

@@ -26,7 +26,8 @@ int body_wrong(const char *name, const char *expected, const struct json *found,
                      json_kind_name(json_kind(found)));
 }
 
-/* Finite values only, because JSON has no other numbers. An integer is also a number. */
+/* Read a number. Only finite values are accepted, because JSON has no other numbers. An integer is
+ * also a number. */
 int body_real(const struct json *body, const char *name, double *out, struct err *e)
 {
     const struct json *j = body_field(body, name);
@@ -127,7 +128,8 @@ static int copy_text(struct text_span *out, const struct json *j, struct arena *
     return out->text ? 0 : ERR_MEMORY;
 }
 
-/* One string is a list of one. Texts may contain NULs, because spans have lengths. */
+/* A single string is read as a list with one item. Texts may contain NULs, because spans have
+ * lengths. */
 int body_texts(const struct json *body, const char *name, int n_max, struct arena *a,
                const struct text_span **out, int *n, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* budget.c - thinking_token_budget: the maximum number of tokens inside the reasoning. After them,
- * the reasoning's closing mark is forced (session/thinking.h). */
+/* budget.c - thinking_token_budget: the maximum number of tokens inside the reasoning. After this
+ * number of tokens, the reasoning's closing mark is forced (session/thinking.h). */
 #include "api_impl.h"
 
 #include "session/session.h"
@@ -21,7 +21,7 @@ int api_read_budget(const struct api *a, const struct json *body, int *budget, s
                      "--reasoning-parser (a wrong name lists them)");
 }
 
-/* Search the text of a prompt for its last reasoning. */
+/* Search the text of a prompt for the last reasoning block. */
 static void track_prompt(struct chat_track *t, const struct tokenizer *tokenizer,
                          const struct ids *prompt)
 {

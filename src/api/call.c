@@ -6,7 +6,7 @@
  * api_call_put writes the answer of a call that is DONE.
  *
  * (1) Each part in part[0, n_part) has an id from the beginning, a request until its submission,
- *     and choices after it. So a small body with many prompts needs little memory before its
+ *     and choices after it. A small body with many prompts therefore needs little memory before its
  *     requests run.
  * (2) n_open parts are not done. n_running of them are submitted, at most RUNNING_MAX, so that a
  *     call of many prompts fits into any queue.
@@ -22,9 +22,10 @@
 #include <string.h>
 
 /* PART_MAX: maximum number of prompts, so that one body does not fill the engine's queue.
- * RUNNING_MAX: maximum number of submitted prompts of a call; the others follow as these end.
+ * RUNNING_MAX: maximum number of submitted prompts of a call; each end of a prompt permits another
+ * submission.
  * MODEL_MAX: maximum length of the model's name, which each piece of an answer contains. The client
- * chooses the name if --served-model-name is '*'. */
+ * may send any name if --served-model-name is '*'. */
 enum { PART_MAX = 2048, RUNNING_MAX = 128, MODEL_MAX = 4096 };
 
 /* ---- reading ---- */
@@ -44,7 +45,7 @@ int call_parts(struct api_call *c, int n, struct err *e)
 }
 
 /* Copy the parameters of the first prompt, because the body is read only once. The call owns the
- * arrays of that prompt's lists (part_read). */
+ * arrays of the first prompt's lists (part_read). */
 static void copy_settings(struct request *r, const struct request *first)
 {
     struct request own = *r;
@@ -98,8 +99,8 @@ int call_own(struct api_call *c, size_t size, struct err *e)
     return c->own ? 0 : err_memory(e, "a call", size);
 }
 
-/* Check all fields, then read those of the dialect. The check is first, so that an unsupported
- * field is reported before the work of tokenizing. */
+/* Check all fields, then read those of the dialect. The check precedes the reading, so that an
+ * unsupported field is reported before the work of tokenizing. */
 static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     if (json_kind(body) != JK_OBJECT)
@@ -134,8 +135,8 @@ static int validate_part(const struct api_call *c, struct part *p, struct err *e
     return rc ? err_rename(e, rc, "prompt", c->dialect->prompt) : 0;
 }
 
-/* Prepare the sampling parameters once for all prompts, because lists may be long and prompts
- * many. */
+/* Prepare the sampling parameters once for all prompts, because there may be long lists and many
+ * prompts. */
 static int share_lists(struct api_call *c, struct err *e)
 {
     struct engine *en = c->api->session->engine;
@@ -187,9 +188,9 @@ static int complete(struct api_call *c, struct err *e)
     return rc;
 }
 
-/* Make the requests end without a token, because they have no constraint. max_tokens 0 is necessary
- * because deadlines are compared with the beginning of a step, which may precede the request's
- * arrival. */
+/* Set limits with which the requests end without a token, because the requests have no constraint.
+ * max_tokens 0 is necessary because deadlines are compared with the beginning of a step, which may
+ * precede the request's arrival. */
 static void end_late(struct api_call *c)
 {
     for (int i = 0; i < c->n_part; i++) {
@@ -253,7 +254,7 @@ void api_call_set_holder(struct api_call *c, uint64_t holder, double weight, uin
         if (!r) continue;
         r->holder = holder;
         r->holder_weight = weight;
-        /* the client's own cache_salt keeps its effect */
+        /* the client's cache_salt keeps its effect */
         r->cache_salt ^= cache_salt;
     }
 }
@@ -274,8 +275,9 @@ void api_call_name(struct api_call *c, const char *name)
 
 /* ---- running ---- */
 
-/* Submit one part. Return ERR_BUSY if the engine's queue is full. The part is then unchanged, so
- * the call may be repeated. A part beyond ORDINARY_MAX is extra, so other requests precede it. */
+/* Submit one part. Return ERR_BUSY, without a change of the part, if the engine's queue is full.
+ * The function may then be called again. A part beyond ORDINARY_MAX is extra, so other requests
+ * have precedence. */
 static int submit(struct api_call *c, struct part *p, struct err *e)
 {
     struct sample_params *params = &p->request->params;
@@ -330,7 +332,8 @@ static int64_t escaped_bytes(const char *text, size_t n)
 }
 
 /* Return the number of bytes of the request that each choice repeats, in the answer and in the
- * connection's buffer. The sum counts each text once, although its parser reads some text twice. */
+ * connection's buffer. The sum counts each text once, although the parser reads some texts
+ * twice. */
 static int64_t repeated_bytes(const struct api_call *c, const struct part *p)
 {
     const struct request *r = p->request;
@@ -442,7 +445,7 @@ void api_call_close(struct api_call *c)
     if (c->api->session->engine) engine_unreserve(c->api->session->engine, c->holder, c->n_byte);
     if (c->holds) served_drop(c->api);
     arena_deinit(&c->lists);
-    arena_deinit(&c->arena); /* it contains the api of a call with its own template */
+    arena_deinit(&c->arena); /* the arena contains the api of a call with a separate template */
     free(c);
 }
 

@@ -1,5 +1,5 @@
-/* constrain.c - the constraint of a call's answers. It is compiled while the body is read, and
- * forked for each request.
+/* constrain.c - the constraint of a call's answers. The constraint is compiled while the body is
+ *read, and forked for each request.
  *
  *    body --openai_read_format--> c->spec --call_compile--> c->constraint --fork--> each request
  *
@@ -12,8 +12,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Keep a constraint of the body. A second one is an error, because an answer can satisfy only one
- * grammar. The text is copied, because the body is freed before the call ends. */
+/* Keep a constraint of the body. A second constraint is an error, because an answer can satisfy
+ * only one grammar. The text is copied, because the body is freed before the call ends. */
 int call_constrain(struct api_call *c, const struct constraint_spec *spec, struct err *e)
 {
     if (c->spec.field)
@@ -24,9 +24,9 @@ int call_constrain(struct api_call *c, const struct constraint_spec *spec, struc
     return c->spec.text ? 0 : err_memory(e, "a constraint", spec->n);
 }
 
-/* Compile a constraint into c->constraint. The server's settings can only make its JSON stricter.
- * At the request's deadline, set c->late and return 0 without a constraint. ERR_UNSUPPORTED if
- * there is no model. */
+/* Compile a constraint into c->constraint. The server's settings can only make the JSON of the
+ * constraint stricter. At the request's deadline, set c->late and return 0 without a constraint.
+ * ERR_UNSUPPORTED if there is no model. */
 int call_compile(struct api_call *c, const struct constraint_spec *spec, struct err *why)
 {
     struct constraint_vocab *vocab = c->api->session->vocab;
@@ -139,8 +139,8 @@ int check_numbers(const struct json *j, struct err *e)
     return rc;
 }
 
-/* The value is a JSON value or its text. A JSON value is written as text, because the compiler of
- * grammars reads texts. */
+/* Set the constraint from a JSON value or its text. A JSON value is written as text, because the
+ * compiler of grammars reads texts. */
 int call_constrain_json(struct api_call *c, const struct constraint_spec *spec,
                         const struct json *value, struct err *e)
 {

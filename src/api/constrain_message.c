@@ -2,9 +2,9 @@
  * model's reasoning, calls and content (chat_answer_tag).
  *
  * Reasoning that begins in the prompt is free text up to its closing mark. The model may begin
- * reasoning itself only if the request enables it. Without this rule, a model that seldom reasons
- * would do so if the constraint excludes its usual first token. Constraints on texts other than
- * JSON apply from the first byte. Such a text may begin with the mark of reasoning. */
+ * reasoning itself only if the request enables it. Without this rule, a model would begin reasoning
+ * only because the constraint excludes its usual first token. Constraints on texts other than JSON
+ * apply from the first byte. Such a text may begin with the mark of reasoning. */
 #include "dialect.h"
 
 #include <string.h>
@@ -137,7 +137,7 @@ static int compile(struct api_call *c, const struct chat_answer *a, const char *
     return rc;
 }
 
-/* Release a constraint that was compiled only to find an error. */
+/* Release a constraint that was compiled only to check for an error. */
 static void drop_constraint(struct api_call *c)
 {
     if (c->constraint) c->constraint->op->close(c->constraint);

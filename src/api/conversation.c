@@ -1,6 +1,6 @@
-/* conversation.c - shared by all dialects of conversations. Messages become a prompt. The model's
- * output becomes a message, whole or by deltas, with reasoning and tool calls separated from the
- * content. */
+/* conversation.c - convert messages to a prompt, and the model's output to a message, for all
+ * dialects of conversations. The message is complete or a series of deltas, with reasoning and tool
+ * calls separate from the content. */
 #include "dialect.h"
 
 #include "base/check.h"
@@ -60,7 +60,7 @@ int begun_place(const struct api_call *c, enum chat_place *out, bool *content, s
 static int open_parser(const struct api_call *c, struct chat_parser **out, struct err *e)
 {
     /* A model's family may put marks around content even if there are no calls. A constrained text
-     * is content without marks. */
+     * has no marks. */
     bool plain = !c->tool_parser && !c->constraint;
     const struct chat_parser_options o = {.tool_parser =
                                               plain ? c->api->chat->tool_parser : c->tool_parser,
@@ -110,7 +110,7 @@ bool choice_begin(const struct api_call *c, struct choice *a)
     return open_parser(c, &a->parser, NULL) == 0 && !chat_parser_failed(a->parser);
 }
 
-/* Receiver of the parser's deltas. Borrowed: all fields. */
+/* Receiver of the parser's deltas. All fields are borrowed. */
 struct emitter {
     const struct api_call *c;
     struct choice *a;

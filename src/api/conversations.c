@@ -1,6 +1,6 @@
 /* conversations.c - OpenAI's conversations: lists of items to which responses are added.
  *
- *   POST /v1/conversations                      make one, with items
+ *   POST /v1/conversations                      make a conversation, with items
  *   GET, POST, DELETE /v1/conversations/{id}    read it, change its metadata, delete it
  *   GET, POST /v1/conversations/{id}/items      list its items, add items
  *   GET, DELETE /v1/conversations/{id}/items/ID
@@ -51,7 +51,7 @@ static int visit_begin(struct visit *v, const struct exchange *x, const struct s
     return err_field(e, ERR_MISSING, "conversation_id", ": conversation \"%.80s\" not found", text);
 }
 
-/* Name the conversation in an error of the store. */
+/* Add the conversation's id to an error of the store. */
 static int name_error(const struct visit *v, int rc, struct err *e)
 {
     if (rc != ERR_MISSING) return rc;
@@ -290,7 +290,7 @@ void get_conversation_items(struct exchange *x, void *server)
     visit_deinit(&v);
 }
 
-/* Append items, and answer with the list of them. */
+/* Append items, and answer with the list of the new items. */
 void post_conversation_items(struct exchange *x, void *server)
 {
     struct visit v;

@@ -1,15 +1,16 @@
 /* dialect.h - private to src/api: one wire form of requests and answers, such as OpenAI's chat
  * completions. call.c and stream.c do not depend on a dialect. A call has prompts (struct part), a
  * prompt has choices, and a choice grows by events. A dialect reads a body into parts and writes
- * their answers. It is one file and its lines in dialects.def.
+ * their answers. A dialect is one file and its lines in dialects.def.
  *
  *   body --read--> parts --(engine)--> choices --put--> the whole answer
  *                                      choices --put_pieces, ... put_pieces, put_end--> a stream
  *   a failure of any room, before the answer  --errors->put-->
  *   a failure of any room, inside a stream    --put_error-->
  *
- * One thread at a time uses a call. A dialect whose allocation fails sets b->failed, which is
- * checked once, at the end. The answer then becomes a 503, or the stream ends with `no_memory`. */
+ * One thread at a time uses a call. A dialect whose allocation fails sets b->failed. The caller
+ * checks b->failed once, at the end; the answer is then a 503, or the stream ends with
+ * `no_memory`. */
 #ifndef QUOTH_API_DIALECT_H
 #define QUOTH_API_DIALECT_H
 
@@ -49,7 +50,7 @@ struct dialect {
      * ERR_MEMORY. */
     int (*read)(struct api_call *c, const struct json *body, struct err *e);
     /* function that appends the whole answer of a complete call. check_choice must accept each
-     * choice. It returns ERR_MEMORY; ERR_IO for embeddings that are not finite. */
+     * choice. The function returns ERR_MEMORY, or ERR_IO for embeddings that are not finite. */
     int (*put)(const struct api_call *c, struct buf *b, struct err *e);
     /* function that frees the data of c->own outside of the arena, also of a half-read call; NULL:
      * there are none */
@@ -61,8 +62,8 @@ struct dialect {
     /* function that writes this piece for a call, for dialects whose pieces have numbers; NULL:
      * no_memory is the piece of all calls */
     void (*write_no_memory)(const struct api_call *c, char out[static NO_MEMORY_BYTES]);
-    /* function that appends the unsent part of a choice. part->no_memory: some events could not be
-     * read */
+    /* function that appends the unsent part of a choice. part->no_memory is true if some events
+     * could not be read */
     void (*put_pieces)(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b);
     /* function that appends the text after the last piece of the last choice */
@@ -95,7 +96,8 @@ int call_open(struct api_call **out, const struct api *a, const struct dialect *
 /* Copy "model" to c->model; the api's name if it is absent. ERR_ARG for another type or a name of
  * more than 4096 bytes, ERR_MEMORY. */
 int call_model(struct api_call *c, const struct json *body, struct err *e);
-/* Return ERR_UNSUPPORTED if the client requests answers in pieces and they are not supported. */
+/* Return ERR_UNSUPPORTED if the client requests an answer in pieces and the caller does not support
+ * this. */
 int call_stream(struct api_call *c, struct err *e);
 /* Allocate c->own: `size` zeroed bytes in the call's arena, once per call. ERR_MEMORY. */
 int call_own(struct api_call *c, size_t size, struct err *e);
@@ -110,11 +112,11 @@ int read_messages(struct api_call *c, struct part *p, const struct json *body, s
 int begun_place(const struct api_call *c, enum chat_place *out, bool *content, struct err *e);
 /* Return the answer as a message in the zeroed *m, which the caller frees. An incomplete answer
  * gives an incomplete message. The message also contains hidden reasoning and calls. ERR_MEMORY.
- * The caller frees *m in any case. */
+ * The caller frees *m also after an error. */
 int choice_message(const struct api_call *c, const struct choice *a, struct chat_message *m,
                    struct err *e);
-/* Emit the requested kinds of deltas of a complete choice. They equal those of a stream, joined.
- * ERR_MEMORY. */
+/* Emit the requested kinds of deltas of a complete choice. Each delta equals the joined deltas of a
+ * stream. ERR_MEMORY. */
 int choice_parse(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx,
                  struct err *e);
 /* Prepare the first delta of a choice. Return false if an allocation failed. */
@@ -173,7 +175,7 @@ struct turn {
     size_t n_part;
     size_t text_at, n_text; /* place of the first part's text, as JSON, in `parts` */
     struct buf reasoning, calls;
-    bool reasons; /* true: the turn has reasoning */
+    bool reasons; /* true if the turn has reasoning */
 };
 /* Writer of messages. A zeroed `turn` means that no turn is open. */
 struct turns {
@@ -182,9 +184,9 @@ struct turns {
     struct turn turn;
     bool failed; /* true if memory for a place ran out */
 };
-/* Continue the open turn of that role, or begin one. role: static. */
+/* Continue the open turn of `role` (static), or begin a turn. */
 void turns_role(struct turns *t, const char *role, struct message_place place);
-/* Write the open turn as a message. No effect if none is open. */
+/* Write the open turn as a message. No effect if no turn is open. */
 void turns_end(struct turns *t);
 /* Write a message of the role tool with the text of `content`. End the open turn before it. */
 void turns_result(struct turns *t, const char *call_id, const struct turn *content,
@@ -199,8 +201,8 @@ void turn_call(struct turn *t, struct json_out *o, const char *id, const char *t
                const char *name);
 void turn_call_end(struct json_out *o);
 void turn_deinit(struct turn *t); /* free the memory; a zeroed turn is allowed */
-/* Return an id of a call without the prefix that answers add. Some templates accept only the
- * letters of their own ids. The result is borrowed from id. */
+/* Return an id of a call without the prefix that answers add. Some templates accept only ids of
+ * their own form. The result is borrowed from id. */
 const char *call_own_id(const char *id, const char *prefix);
 
 /* ---- rename.c: fields of the neutral form in errors become the client's ---- */
@@ -209,13 +211,14 @@ const char *call_own_id(const char *id, const char *prefix);
 struct rename {
     const char *field, *path, *to, *to_path;
 };
-/* Replace field and path by the first row [n] that fits. Return false if none fits. */
+/* Replace field and path by the first matching row of [n] rows. Return false if no row matches. */
 bool rename_by(struct err *e, const struct rename *row, size_t n);
 /* Replace the field by `to`, and the first n_old bytes after it in the sentence by `path`. */
 void rename_field(struct err *e, size_t n_old, const char *to, const char *path);
 /* Return the length of "[123]" after the field's name, and set *i; 0 if there is none. */
 size_t rename_index(const struct err *e, size_t *i);
-/* Replace names below an item of `tools` by the first row [n] that fits after the index. */
+/* Replace names below an item of `tools` by the first of [n] rows that matches the text after the
+ * index. */
 void rename_tool(struct err *e, const struct rename *row, size_t n);
 
 #endif

@@ -2,7 +2,7 @@
  *
  *   encoding_format  float: a list of numbers, base64: their bytes
  *   embed_dtype      number format of the bytes
- *   endianness       order of the bytes; native and little are the same here */
+ *   endianness       order of the bytes; native equals little */
 #include "pooled.h"
 
 #include "base/base64.h"

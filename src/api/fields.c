@@ -1,5 +1,5 @@
-/* fields.c - unsupported fields of a body. A reader searches only for the fields that it supports.
- * This file checks all fields of a body, so that no field is ignored silently (fields.def). */
+/* fields.c - unsupported fields of a body. A reader of a body reads only the fields that it
+ * supports. This file checks all fields, so that no field is ignored silently (fields.def). */
 #include "api_impl.h"
 
 #include "base/log.h"
@@ -23,8 +23,8 @@ enum {
 #undef ENDPOINT
 };
 
-/* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "off". IF_IDLE: a
- * field of another endpoint, accepted only with a value that has no effect there. */
+/* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "not set". IF_IDLE:
+ * a field of another endpoint, accepted only with a value that has no effect at that endpoint. */
 enum support { SUPPORTED, IF_UNSET, IF_IDLE };
 
 static const struct field {
@@ -97,7 +97,7 @@ bool fields_know(const char *name, unsigned where)
 }
 
 /* Unknown fields are ignored, as in vLLM, because clients send fields of other servers. Known but
- * unsupported fields are errors, because ignoring one would change the answer. */
+ * unsupported fields are errors, because ignoring them would change the answer. */
 int fields_check(const struct json *body, unsigned where, struct err *e)
 {
     for (void *it = json_first(body); it; it = json_next(body, it)) {

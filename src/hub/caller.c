@@ -1,7 +1,7 @@
-/* caller.c - requests to a hub: its token, redirects and retries.
+/* caller.c - requests to a hub: token, redirects and retries.
  *
- * The token is sent to URLs with the scheme, host and port of the hub, and to no other. A redirect
- * from https to http is rejected. Failures that may pass (no connection, 408, 429, 5xx, a cut) are
+ * The token is sent only to URLs with the scheme, host and port of the hub. A redirect from https
+ * to http is rejected. Temporary failures (no connection, 408, 429, 5xx, an interruption) are
  * retried after a growing time, or after the time that the server requires. */
 #include "hub_impl.h"
 
@@ -18,7 +18,7 @@ enum {
     FIRST_WAIT_MS = 500, /* doubled by each further failure */
     WAIT_MAX_MS = 30000,
     RETRY_AFTER_MAX_S = 300,
-    IDLE_S = 30,         /* time without data after which a connection counts as cut */
+    IDLE_S = 30,         /* time without data after which a connection counts as interrupted */
     BODY_MAX = 32 << 20, /* lists and manifests */
     PIECE_BYTES = 512 << 10
 };
@@ -92,7 +92,7 @@ int patience_fail(struct patience *p, const struct caller *c, const struct fetch
         return err_set(e, ERR_IO, "%s: the server requires a wait of %lld s (status %d)", c->name,
                        (long long)r->retry_after_s, r->status);
     if (progress) p->n_fail = 0;
-    /* failures of parallel connections count as one */
+    /* failures of parallel connections count as one failure */
     if (time_us() < p->until_us && r->retry_after_s == 0) return 0;
     if (p->n_fail++ >= N_FAIL_MAX) return err_set(e, ERR_IO, "%s: %s", c->name, p->why);
     int64_t ms = (int64_t)FIRST_WAIT_MS << (p->n_fail - 1);

@@ -4,8 +4,9 @@
  *   safetensors   model.safetensors, or its shards, or all .safetensors at the top, with the
  *                 configuration, the tokenizer, and the layers of sentence-transformers
  *
- * Without a format, a folder of safetensors precedes GGUF, and then the first format of
- * `preferred` counts. The same function chooses from a server's list and from a snapshot. */
+ * If no format is requested, a folder of safetensors has precedence over GGUF files. Among GGUF
+ * files, the first format of `preferred` has precedence. One function selects files from a server's
+ * list and from a snapshot. */
 #include "hub_impl.h"
 
 #include "base/text.h"
@@ -16,12 +17,13 @@
 #include <string.h>
 #include <strings.h>
 
-/* The order without a requested format: the default of other programs, then the nearest ones. */
+/* Order of the formats if none is requested: the default of other programs, then formats of similar
+ * size. */
 static const char *const preferred[] = {"Q4_K_M", "Q4_K_S", "Q4_0", "Q5_K_M", "Q6_K",
                                         "Q8_0",   "F16",    "BF16", "F32"};
 
 /* Parse "-0000i-of-0000n" at the end of a name of n_name bytes (without ".gguf"). Return the number
- * of bytes before it, or n_name without such an end, i = n = 1. */
+ * of bytes before it, or n_name with i = n = 1 if the name has no such end. */
 static size_t split_of(const char *name, size_t n_name, int *i, int *n)
 {
     enum { END = 15 }; /* bytes of "-00001-of-00002" */
@@ -64,7 +66,7 @@ static bool is_mark(char c)
 }
 
 /* Return true if the stem contains the format as a word: after a mark, and before "-", "." or the
- * end. So Q4_K is not found in Q4_K_M, and Q4_K_XL is found in UD-Q4_K_XL. */
+ * end. Q4_K_M does not contain Q4_K. UD-Q4_K_XL contains Q4_K_XL. */
 static bool has_word(const char *stem, size_t n_stem, const char *word)
 {
     size_t n = strlen(word);
@@ -77,7 +79,7 @@ static bool has_word(const char *stem, size_t n_stem, const char *word)
     return false;
 }
 
-/* Return true if the file has the requested format, or that name. */
+/* Return true if the file has the requested format or name. */
 static bool matches(const struct gguf *g, const char *quant)
 {
     const char *name = path_name(g->path);
@@ -128,7 +130,7 @@ static void put_labels(char *out, size_t n_out, const struct hub_files *f)
             n += (size_t)snprintf(out + n, n_out - n, "%s%s", n ? ", " : "", label);
 }
 
-/* Choose all files of the split that begins with file `first`. */
+/* Select all files of the split that begins with file `first`. */
 static int choose_split(struct hub_files *f, int first, struct err *e)
 {
     struct gguf a = {0}, b;
@@ -146,8 +148,8 @@ static int choose_split(struct hub_files *f, int first, struct err *e)
                    a.n);
 }
 
-/* Set *first to the first file of the GGUF model of that format. `quant` NULL: of any format.
- * Return the number of such models. */
+/* Set *first to the first file of a GGUF model with the format `quant`; NULL: any format. Return
+ * the number of models with the format. */
 static int find_gguf(const struct hub_files *f, const char *quant, int *first)
 {
     struct gguf g;
@@ -159,8 +161,8 @@ static int find_gguf(const struct hub_files *f, const char *quant, int *first)
     return n;
 }
 
-/* Choose the GGUF model. A format that the path of several models contains is theirs only if no
- * model has it as its label. */
+/* Select the GGUF model. A model whose label is the format has precedence over models whose path
+ * contains the format. */
 static int choose_gguf(struct hub_files *f, const char *quant, int *first, struct err *e)
 {
     char labels[700], label[200];
@@ -225,7 +227,7 @@ static bool is_weight(const struct hub_files *f, size_t i)
     return true;
 }
 
-/* Return the number of shards that the names of the chosen shards promise, or 0 without shards. */
+/* Return the number of shards according to the names of the selected shards; 0 without shards. */
 static int n_shard(const struct hub_files *f)
 {
     int i, n = 0;
@@ -235,7 +237,7 @@ static int n_shard(const struct hub_files *f)
     return n;
 }
 
-/* Choose a folder of safetensors. Return the number of its files of weights. */
+/* Select the files of a folder of safetensors. Return the number of its files of weights. */
 static int choose_folder(struct hub_files *f, struct err *e)
 {
     int n = 0, want = n_shard(f);

@@ -1,4 +1,4 @@
-/* download.c - a blob: parallel ranges on one thread, its hash on another.
+/* download.c - download a blob by parallel ranges on one thread, and hash it on another thread.
  *
  *   network   a range of missing chunks --> stream --> partial_write --> CHUNK_DONE
  *   hasher    chunks in their order: partial_read --> SHA-256, journal --> CHUNK_HASHED
@@ -7,10 +7,11 @@
  *      ^-------- release ---------'                            CLAIMED --hasher--'
  *      '-------------------- the journal was wrong: hasher ------'
  *
- * Chunks that the journal has begin as CLAIMED. The first stream is alone, because its answer shows
- * if the server has ranges. Without ranges, one stream receives the whole file and skips the bytes
- * that the disk has. The page cache passes the bytes between the threads, so the rate is that of
- * the slower one. The lock protects the states of chunks and the fields after it. */
+ * Chunks in the journal begin as CLAIMED. Until the first answer arrives there is only one stream,
+ * because this answer shows if the server supports ranges. Without ranges, one stream receives the
+ * whole file and skips the bytes that are on the disk. The hasher reads the bytes from the page
+ * cache, so the rate is that of the slower thread. The lock protects the states of chunks and the
+ * fields after it. */
 #include "hub_impl.h"
 
 #include "base/hash.h"
@@ -34,8 +35,9 @@ struct transfer;
 struct stream {
     struct transfer *t;      /* borrowed */
     uint64_t begin, at, end; /* range of the file, and its next byte */
-    uint64_t n_new, n_other; /* bytes that were missing, and bytes of other answers */
-    uint32_t url_number;     /* url_number of the transfer at the start */
+    /* received bytes that were missing, and received bytes of other answers */
+    uint64_t n_new, n_other;
+    uint32_t url_number; /* url_number of the transfer at the start */
     int n_redirect;
     bool active, ranged; /* ranged: the request has a Range */
 };
@@ -50,7 +52,7 @@ struct transfer {
     bool probed, no_ranges;
     uint32_t *have; /* bytes of a chunk that were written [n_chunk] */
     uint64_t n_have;
-    uint32_t low;             /* no chunk before it is missing */
+    uint32_t low;             /* index before which no chunk is missing */
     char url[HUB_PATH_BYTES]; /* URL after redirects */
     uint32_t url_number;      /* number of changes of `url` */
     struct patience patience;
@@ -93,7 +95,8 @@ static int hash_chunk(struct transfer *t, struct digest *d, uint32_t i, void *by
     for (;;) {
         const enum chunk_state s = wait_for(t, i);
         const size_t n = partial_chunk_bytes(&t->part, i);
-        if (s == CHUNK_MISSING) return ERR_IO; /* stopped: the network thread has the reason */
+        /* the transfer has stopped; the network thread has the reason */
+        if (s == CHUNK_MISSING) return ERR_IO;
         int rc = partial_read(&t->part, i, bytes, &t->hash_error);
         if (rc != 0) return rc;
         const uint64_t hash = hash_bytes(bytes, n, 0);
@@ -170,8 +173,8 @@ static bool check_range(struct stream *s, const char *range)
     return true;
 }
 
-/* Take an answer with status 200: the whole file. Return false if other streams have ranges of
- * it. */
+/* Accept an answer with status 200, which is the whole file. Return false if other streams have
+ * ranges of the file. */
 static bool take_whole(struct stream *s, const char *length)
 {
     struct transfer *t = s->t;
@@ -208,8 +211,8 @@ static enum chunk_state state_of(struct transfer *t, uint32_t i)
     return s;
 }
 
-/* Write the bytes of one chunk that it lacks. A chunk that became missing while a stream passed it
- * stays missing. */
+/* Write the bytes that the chunk lacks. If a chunk becomes missing after a stream has passed its
+ * beginning, it stays missing. */
 static int write_chunk(struct stream *s, uint32_t i, const char *data, size_t n)
 {
     struct transfer *t = s->t;
@@ -275,8 +278,8 @@ static void redirect(struct stream *s, const char *url)
         set_url(t, url);
 }
 
-/* React to an answer without the requested bytes. A URL of another server may have expired, so the
- * hub is used again. */
+/* Handle an answer without the requested bytes. A URL of another server may have expired, so the
+ * next request is sent to the hub. */
 static void failed(struct stream *s, const struct fetch_result *r, const char *why)
 {
     struct transfer *t = s->t;
@@ -321,8 +324,8 @@ static void on_done(void *ctx, const struct fetch_result *r)
 
 /* ---- the network thread ---- */
 
-/* Find the first missing chunks, make them active, and set the stream's range. Return false if no
- * chunk is missing. */
+/* Find the first missing chunks, set their state to ACTIVE, and set the stream's range. Return
+ * false if no chunk is missing. */
 static bool take_range(struct transfer *t, struct stream *s)
 {
     const uint32_t n_run = t->no_ranges ? t->part.n_chunk : RUN;
@@ -383,7 +386,7 @@ static int start_streams(struct transfer *t)
 }
 
 /* Wait for the network, the end of a pause, or the hasher, at most POLL_US. Return true if the
- * hasher has ended, and no stream is active unless it failed. */
+ * hasher has ended, and either it has failed or no stream is active. */
 static bool wait_for_any(struct transfer *t)
 {
     const int64_t now = time_us(), pause = t->patience.until_us - now;
@@ -461,7 +464,7 @@ static int begin(struct transfer *t)
     return path_put(t->url, t->e, "%s", t->b->url);
 }
 
-/* Compare the hash, and give the file its name. A wrong file is removed. */
+/* Compare the hash, and give the file its final name. Remove a file with a wrong hash. */
 static int finish(struct transfer *t)
 {
     if (strcmp(t->hash, t->b->hash) == 0) return partial_keep(&t->part, t->e);

@@ -1,5 +1,5 @@
-/* find.c - find a model in its store. Only complete models are found: every file of a split or of
- * the shards has its blob. */
+/* find.c - find a model in its store. A model is found only if every file of its split or shards
+ * has its blob. */
 #include "hub_impl.h"
 
 #include "base/os.h"
@@ -42,7 +42,7 @@ void read_hash(char out[static HUB_HASH_BYTES], const char *link)
     if (slash && is_hash(slash + 1)) snprintf(out, HUB_HASH_BYTES, "%s", slash + 1);
 }
 
-/* Append a file of a snapshot (walk_fn). Links without a blob are left out. */
+/* Append a file of a snapshot (walk_fn). Links without a blob are omitted. */
 static int add_file(void *files, const char *path, const char *name, struct err *e)
 {
     char hash[HUB_HASH_BYTES];
@@ -57,7 +57,7 @@ int snapshot_files(struct hub_files *f, const char *folder, struct err *e)
     return walk(folder, add_file, f, e);
 }
 
-/* Set the commit of the revision, which may be the commit itself. Return false if the cache has no
+/* Set the commit of the revision. A revision may also be a commit. Return false if the cache has no
  * such reference. */
 static bool read_reference(struct hub_model *m, const char *folder)
 {
@@ -100,7 +100,7 @@ static int find_hf(struct hub_model *m, struct err *e)
                     first < 0 ? "" : m->file.v[first].path);
 }
 
-/* Return true if all layers have a blob of their size. */
+/* Return true if each layer has a blob of the layer's size. */
 static bool has_blobs(const struct hub_model *m)
 {
     char path[HUB_PATH_BYTES];

@@ -7,11 +7,11 @@
  * (HF_HUB_CACHE, HF_HOME) and the store of Ollama (OLLAMA_MODELS). hub_find, hub_list and
  * hub_remove use the disk only. hub_pull uses the network.
  *
- * (1) A blob with its final name has the hash of that name, because it gets the name after the
- *     comparison of the hash. A partial file has another name.
+ * (1) A blob with its final name has the hash of that name, because the blob gets the name after
+ *     the comparison of the hash. A partial file has another name.
  * (2) A reference (refs/REVISION, a manifest) is written after all its blobs.
- * (3) A name is made of characters that cannot leave the store. Paths and hashes of a server are
- *     validated before they become paths of files.
+ * (3) The characters of a name cannot form a path outside of the store. Paths and hashes of a
+ *     server are validated before they become paths of files.
  *
  * Any thread. Several processes may pull and remove at the same time (lock.c). */
 #ifndef QUOTH_HUB_HUB_H
@@ -39,8 +39,8 @@ struct hub_name {
     char model[84], tag[84]; /* Ollama: name, and "latest" by default */
 };
 
-/* Return true if the text begins with hf: or ollama:. A path with that name has precedence; the
- * caller checks it. */
+/* Return true if the text begins with hf: or ollama:. An existing path has precedence over a name;
+ * the caller checks this. */
 bool hub_is_name(const char *text);
 /* Validate "hf:ORG/REPO[:QUANT][@REVISION]" or "ollama:[[HOST/]NAMESPACE/]NAME[:TAG]". ERR_ARG with
  * the reason. */
@@ -55,9 +55,9 @@ struct hub_file {
     char *path; /* path below the snapshot, validated; or the media type of a layer; owned */
     char hash[HUB_HASH_BYTES]; /* SHA-256 (64 digits) or SHA-1 of git (40); "" if unknown */
     uint64_t n_byte;
-    bool chosen; /* true if the model needs it */
+    bool chosen; /* true if the model needs the file */
 };
-struct hub_files { /* array; hub_files_deinit frees it */
+struct hub_files { /* array of n, owned; hub_files_deinit frees it */
     struct hub_file *v;
     size_t n, cap;
 };
@@ -83,20 +83,20 @@ void hub_model_deinit(struct hub_model *m); /* free the files of m; accepts a ze
 int hub_find(struct hub_model *out, const struct hub_name *n, struct err *e);
 
 /* Write the kinds of Ollama's layers that quoth does not apply ("system, params") to out; "" if
- * none. The template is no such layer, because the GGUF has its own. */
+ * none. The list omits the layer "template", because the GGUF has a template. */
 void hub_unapplied(char out[static 100], const struct hub_model *m);
 
 struct hub_models { /* array; hub_models_deinit frees it */
     struct hub_model *v;
     size_t n, cap;
 };
-/* Append all complete models of both stores, in order of their names. Damaged entries are left
- * out. ERR_MEMORY, ERR_MISSING if no store has a path. */
+/* Append all complete models of both stores, in order of their names. Damaged entries are omitted.
+ * ERR_MEMORY. ERR_MISSING if no store has a path. */
 int hub_list(struct hub_models *out, struct err *e);
 void hub_models_deinit(struct hub_models *m); /* free the models; accepts a zeroed list */
 
 /* Remove a model and the blobs that no other model uses. Wait for pulls in progress. *n_byte: freed
- * bytes. Errors as of hub_find; ERR_IO if a file cannot be removed. */
+ * bytes. Errors: those of hub_find, and ERR_IO if a file cannot be removed. */
 int hub_remove(const struct hub_name *n, uint64_t *n_byte, struct err *e);
 
 /* ---- pull.c ---- */
@@ -110,9 +110,10 @@ struct hub_pull_options {
     void (*note)(void *ctx, const char *text); /* callback for waits; NULL if none */
     void *ctx;                                 /* argument of the callbacks, borrowed */
 };
-/* Download the missing files of a model, and find it. A partial file of an earlier call is
- * continued. Errors: those of hub_find; ERR_IO for the network or disk, ERR_FORMAT for an answer or
- * a file with a wrong hash, ERR_MISSING for an unknown name, ERR_UNSUPPORTED without libcurl. */
+/* Download the missing files of a model, and find it. The download continues with the partial file
+ * of an earlier call. Errors: those of hub_find; ERR_IO for the network or disk, ERR_FORMAT for an
+ * answer or a file with a wrong hash, ERR_MISSING for an unknown name, ERR_UNSUPPORTED without
+ * libcurl. */
 int hub_pull(struct hub_model *out, const struct hub_name *n, const struct hub_pull_options *o,
              struct err *e);
 /* Return true if the environment forbids the network (HF_HUB_OFFLINE). */

@@ -15,9 +15,9 @@
 /* Write the path of the cache of huggingface_hub to out, from HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME
  * or HOME. ERR_MISSING if none is set, ERR_ARG if the path is too long. */
 int hf_cache(char out[static HUB_PATH_BYTES], struct err *e);
-/* Write the path of Ollama's store, from OLLAMA_MODELS or HOME. Errors as of hf_cache. */
+/* Write the path of Ollama's store, from OLLAMA_MODELS or HOME. Errors: those of hf_cache. */
 int ollama_store(char out[static HUB_PATH_BYTES], struct err *e);
-/* Write the folder of a repository: CACHE/models--ORG--REPO. Errors as of hf_cache. */
+/* Write the folder of a repository: CACHE/models--ORG--REPO. Errors: those of hf_cache. */
 int hf_folder(char out[static HUB_PATH_BYTES], const char *cache, const struct hub_name *n,
               struct err *e);
 /* Write the path of a manifest: STORE/manifests/HOST/NAMESPACE/NAME/TAG. ERR_ARG. */
@@ -27,9 +27,10 @@ int manifest_path(char out[static HUB_PATH_BYTES], const char *store, const stru
 int path_put(char out[static HUB_PATH_BYTES], struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* Append the user's token of Hugging Face (HF_TOKEN, or the file that `hf auth login` writes);
- * nothing if there is none. ERR_ARG for a token with characters that no header may have. */
+ * append nothing if there is no token. ERR_ARG for a token with characters that no header may
+ * have. */
 int hf_token(struct buf *out, struct err *e);
-/* Return the URL of the hub without slashes at its end. ERR_ARG for another form. */
+/* Return the URL of the hub without slashes at its end. ERR_ARG if HF_ENDPOINT is not a URL. */
 int hf_endpoint(char out[static HUB_PATH_BYTES], struct err *e);
 /* Return true if the text has n digits of lowercase hexadecimal and nothing else. */
 bool is_hex(const char *text, size_t n);
@@ -42,7 +43,7 @@ bool is_hash(const char *text);
  * for a size above 2^50, ERR_LIMIT for more than 100,000 files, ERR_MEMORY. */
 int files_add(struct hub_files *f, const char *path, size_t n_path, const char *hash,
               uint64_t n_byte, struct err *e);
-/* Return the sum of the chosen files, bytes. */
+/* Return the sum of the sizes of the chosen files, in bytes. */
 uint64_t files_bytes(const struct hub_files *f);
 
 /* ---- find.c, walk.c: files of the stores ---- */
@@ -56,16 +57,16 @@ typedef int walk_fn(void *ctx, const char *path, const char *name, struct err *e
 int walk(const char *folder, walk_fn *fn, void *ctx, struct err *e);
 /* Remove the empty folders from that of `path` up to `top`, which stays. */
 void remove_empty(const char *path, const char *top);
-/* Append the files of a snapshot with their hashes. Errors as of walk. */
+/* Append the files of a snapshot with their hashes. Errors: those of walk. */
 int snapshot_files(struct hub_files *f, const char *folder, struct err *e);
-/* Write the hash that a link of a snapshot names to out; "" for another target. */
+/* Write the hash in the target of a snapshot's link to out; "" for another target. */
 void read_hash(char out[static HUB_HASH_BYTES], const char *link);
 
 /* ---- choose.c: the files of a model in a repository ---- */
 
 /* Set `chosen` of the files that make the model. *main_file: index of the file to open; -1: the
- * folder of safetensors. ERR_MISSING if the list has no such model or only some files of it,
- * ERR_ARG if several models match. The sentence lists the available formats. */
+ * folder of safetensors. ERR_MISSING if the list does not have all files of a model, ERR_ARG if
+ * several models match. The sentence lists the available formats. */
 int files_choose(struct hub_files *f, const char *quant, int *main_file, struct err *e);
 /* Write the number format of a GGUF's name ("Q4_K_M" of "x-Q4_K_M-00001-of-00002.gguf") to out, or
  * the name of the file without its end and its number of a split if no format is in it. Return
@@ -80,9 +81,9 @@ int tree_read(struct hub_files *f, const char *text, size_t n, struct err *e);
 /* Write the URL of the relation "next" of a Link header to out[n_out]. Return false if there is
  * none. */
 bool link_next(char *out, size_t n_out, const char *header);
-/* Append the layers of a manifest, with the config as the last one. The layer of the model is
- * chosen. *model: its index. ERR_FORMAT, ERR_UNSUPPORTED for layers of weights that quoth does not
- * read, ERR_MEMORY. */
+/* Append the layers of a manifest, with the config as the last layer. Mark the layer of the model
+ * as chosen. *model: index of this layer. ERR_FORMAT, ERR_UNSUPPORTED for layers of weights that
+ * quoth does not read, ERR_MEMORY. */
 int manifest_read(struct hub_files *f, int *model, const char *text, size_t n, struct err *e);
 
 /* ---- digest.c ---- */
@@ -117,14 +118,13 @@ struct caller {
     char name[HUB_NAME_BYTES];        /* name of the model, for errors */
     const struct hub_pull_options *o; /* borrowed */
 };
-/* Open a client. Texts are copied. Errors as of fetch_open. */
+/* Open a client. Texts are copied. Errors: those of fetch_open. */
 int caller_open(struct caller *c, const char *origin, const struct hub_name *n,
                 const struct hub_pull_options *o, struct err *e);
 void caller_close(struct caller *c); /* accepts a zeroed struct */
-/* Return true if the URL belongs to the hub itself, which may receive the token. */
+/* Return true if the URL is a URL of the hub, which may receive the token. */
 bool caller_owns(const struct caller *c, const char *url);
-/* Send a GET request, follow redirects, and retry failures that may pass. Append the body to
- * `body`.
+/* Send a GET request, follow redirects, and retry temporary failures. Append the body to `body`.
  *   accept  value of Accept, NULL if none
  *   next    URL of the following part of a list, "" if none; NULL: not needed
  * ERR_MISSING for 404, ERR_ARG for 401 and 403, ERR_IO, ERR_FORMAT, ERR_LIMIT, ERR_MEMORY. */
@@ -137,11 +137,12 @@ struct patience {
     int64_t until_us; /* time (time_us) before which no request begins */
     char why[300];    /* reason of the last failure */
 };
-/* Record a failure that may pass. `progress`: bytes have arrived since the last failure. ERR_IO if
- * the request must not be retried again, or the server requires a wait that is too long. */
+/* Record a temporary failure. `progress`: true if bytes have arrived since the last failure. ERR_IO
+ * if the request must not be retried again, or the server requires a wait that is too long. */
 int patience_fail(struct patience *p, const struct caller *c, const struct fetch_result *r,
                   const char *why, bool progress, struct err *e);
-/* Set an error for a status that a retry cannot change. Return 0 for a status that may pass. */
+/* Set an error for a status that a retry cannot change. Return 0 for a status of a temporary
+ * failure. */
 int status_error(const struct caller *c, int status, const char *url, struct err *e);
 /* Append the text with every byte except letters, digits and "-_.~/" as %XX; `slash` false: also
  * the slash. */
@@ -157,7 +158,7 @@ struct partial {
     char path[HUB_PATH_BYTES], temp[HUB_PATH_BYTES], journal[HUB_PATH_BYTES];
     uint64_t n_byte;
     uint32_t n_chunk;
-    uint64_t *hash; /* hash of a chunk of the journal [n_chunk]; 0: the journal does not have it */
+    uint64_t *hash; /* hash of each chunk [n_chunk]; 0: the journal does not have the chunk */
     int fd, journal_fd;
     int64_t journal_at; /* offset of the journal's next entry */
     uint64_t n_known;   /* bytes of the chunks that the journal has */
@@ -170,8 +171,8 @@ size_t partial_chunk_bytes(const struct partial *p, uint32_t chunk);
 int partial_write(const struct partial *p, uint64_t at, const void *data, size_t n, struct err *e);
 /* Read a chunk to `out`. ERR_IO. Any thread. */
 int partial_read(const struct partial *p, uint32_t chunk, void *out, struct err *e);
-/* Append a chunk's hash to the journal, and begin to write the chunk to the disk. A failure costs a
- * repeated download only. */
+/* Append a chunk's hash to the journal, and begin to write the chunk to the disk. A failure only
+ * causes a repeated download of the chunk. */
 void partial_note(struct partial *p, uint32_t chunk, uint64_t hash);
 /* Flush the file to the disk and give it its final name. ERR_IO. */
 int partial_keep(struct partial *p, struct err *e);
@@ -187,17 +188,18 @@ struct blob {
     const char *lock;       /* path of the lock file */
     const char *title;      /* name of the file for the progress and errors */
     uint64_t n_byte;        /* size of the file */
-    uint64_t n_done, n_all; /* bytes of earlier files, and of all files, for the progress */
+    uint64_t n_done, n_all; /* sizes of the earlier files, and of all files, for the progress */
 };
 /* Download a blob unless its path has a file of its size. ERR_IO, ERR_FORMAT if the hash differs,
- * ERR_MEMORY; those of caller_get. After an error, the caller struct can only be closed. Blocks. */
+ * ERR_MEMORY, and the errors of caller_get. After an error, the struct caller can only be closed.
+ * Blocks. */
 int download(struct caller *c, const struct blob *b, struct err *e);
 
 /* ---- pull_hf.c, pull_ollama.c: the two kinds of hub_pull ---- */
 
-/* Download a model of Hugging Face. Errors as of hub_pull. */
+/* Download a model of Hugging Face. Errors: those of hub_pull. */
 int pull_hf(const struct hub_name *n, const struct hub_pull_options *o, struct err *e);
-/* Download a model of Ollama. Errors as of hub_pull. */
+/* Download a model of Ollama. Errors: those of hub_pull. */
 int pull_ollama(const struct hub_name *n, const struct hub_pull_options *o, struct err *e);
 
 #endif

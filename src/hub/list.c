@@ -1,8 +1,8 @@
 /* list.c - all models of both stores.
  *
  * A repository has a model for each reference, and for each number format of its GGUF files.
- * Snapshots without a reference have the commit as revision. Entries that no name can express, or
- * that are incomplete, are left out. */
+ * Snapshots without a reference have the commit as revision. The list omits incomplete entries, and
+ * entries that no name can express. */
 #include "hub_impl.h"
 
 #include "base/os.h"
@@ -18,7 +18,7 @@ void hub_models_deinit(struct hub_models *m)
     vec_deinit(m);
 }
 
-/* Return true if the list has a model with that path and revision. */
+/* Return true if the list has a model with the path and revision. */
 static bool has_path(const struct hub_models *out, const struct hub_model *m)
 {
     for (size_t i = 0; i < out->n; i++)
@@ -29,7 +29,8 @@ static bool has_path(const struct hub_models *out, const struct hub_model *m)
 }
 
 /* Append the model of a name. Set *rc to ERR_MEMORY if memory ran out. Return false if there is no
- * such model, or if it is a folder and `is_file`, or if the list has it. */
+ * such model, or if the list already has it. Also return false if the model is a folder, but
+ * `is_file` is true. */
 static bool add(struct hub_models *out, const struct hub_name *n, bool is_file, int *rc,
                 struct err *e)
 {
@@ -50,8 +51,8 @@ static bool add(struct hub_models *out, const struct hub_name *n, bool is_file, 
     return false;
 }
 
-/* Append the models of one snapshot: the folder, and each GGUF by its format, or by the name of its
- * file if several have that format. */
+/* Append the models of one snapshot: the folder, and each GGUF by its format. If several files have
+ * this format, append a GGUF by the name of its file. */
 static int add_snapshot(struct hub_models *out, const char *folder, struct hub_name *n,
                         const char *commit, struct err *e)
 {

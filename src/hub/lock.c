@@ -1,6 +1,6 @@
 /* lock.c - locks between processes, by flock.
  *
- *   .locks/models--ORG--REPO/HASH.lock   a blob of the cache; huggingface_hub takes the same lock
+ *   .locks/models--ORG--REPO/HASH.lock   a blob of the cache, as in huggingface_hub
  *   .locks/sha256-HASH.lock              a blob of Ollama's store
  *   .locks/quoth.lock                    shared by pulls, exclusive for hub_remove, so that no blob
  *                                        is removed between its download and its reference */

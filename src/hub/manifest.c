@@ -3,8 +3,8 @@
  *   {"config":{"mediaType":"...","digest":"sha256:<hash>","size":1},"layers":[{...}, ...]}
  *
  * The layer "model" is a GGUF file. Template, parameters, system prompt, messages and license are
- * kept in the store. An adapter or separate tensors would change the weights, so a model with such
- * a layer is rejected. */
+ * kept in the store. A model with a layer for an adapter or separate tensors is rejected, because
+ * this layer would change the weights. */
 #include "hub_impl.h"
 
 #include "base/json.h"
@@ -14,7 +14,7 @@
 
 #define LAYER "application/vnd.ollama.image."
 
-/* Return the kind of a layer, the end of its media type; NULL for other layers. */
+/* Return the kind of a layer, which is the end of its media type. NULL for other media types. */
 static const char *kind_of(const char *type)
 {
     return strncmp(type, LAYER, sizeof LAYER - 1) == 0 ? type + sizeof LAYER - 1 : NULL;

@@ -1,6 +1,6 @@
 /* name.c - read and write names of models.
  *
- * The characters are those that the hubs allow. A part never begins with "." or "-" and never
+ * A name has only characters that the hubs allow. A part never begins with "." or "-" and never
  * contains "..", so no part is a path to another folder or a flag. */
 #include "hub_impl.h"
 

@@ -1,5 +1,5 @@
-/* name_fuzz.c - any text is a name whose text reads as the same name, or refused. The parts of a
- * name are no paths to other folders. */
+/* name_fuzz.c - any text is rejected, or gives a name whose text gives an equal name again. The
+ * parts of a name are not paths to other folders. */
 #include "hub_impl.h"
 #include "../../tests/fuzz/fuzz.h"
 

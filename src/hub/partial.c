@@ -3,9 +3,9 @@
  *   HASH.quoth.incomplete   the content; chunks arrive in any order, so it may have holes
  *   HASH.quoth.journal      head, then {chunk, XXH3 of its bytes} of each chunk, appended in order
  *
- * The reader of a journal trusts no entry: it hashes the chunk again, so a kill, a power failure or
- * a damaged disk costs a repeated download, never a wrong file. The names differ from
- * huggingface_hub's, whose partial files have no holes. */
+ * The reader of a journal hashes each chunk again. A kill, a power failure or a damaged disk
+ * therefore causes a repeated download, but never a wrong file. The names differ from those of
+ * huggingface_hub, whose partial files have no holes. */
 #include "hub_impl.h"
 
 #include "base/hash.h"
@@ -31,8 +31,8 @@ static int fail_write(const struct partial *p, int error, struct err *e)
     return err_set(e, ERR_IO, "%s: cannot write: %s", p->temp, strerror(error));
 }
 
-/* Read the journal. Entries after a wrong one are ignored. Begin a new journal if it belongs to
- * another size. */
+/* Read the journal. Ignore entries after a wrong entry. Begin a new journal if the old journal is
+ * for another size. */
 static int read_journal(struct partial *p, struct err *e)
 {
     struct entry head = {0}, x;
@@ -54,7 +54,8 @@ static int read_journal(struct partial *p, struct err *e)
     return 0;
 }
 
-/* Reject a blob that the disk cannot hold. Holes of the partial file count as missing. */
+/* Reject a blob that is too large for the disk. Holes of the partial file count as missing
+ * bytes. */
 static int check_room(const struct partial *p, struct err *e)
 {
     struct statvfs disk;
@@ -130,7 +131,8 @@ void partial_note(struct partial *p, uint32_t chunk, uint64_t hash)
     sync_file_range(p->fd, (off_t)at, (off_t)partial_chunk_bytes(p, chunk), SYNC_FILE_RANGE_WRITE);
 }
 
-/* The content is on the disk before the name, because other programs trust the name. */
+/* Write the content to the disk before the name, because other programs use each file with a final
+ * name. */
 int partial_keep(struct partial *p, struct err *e)
 {
     if (fdatasync(p->fd) != 0) return fail_write(p, errno, e);

@@ -1,4 +1,5 @@
-/* place.c - paths, address and token, from the environment variables of other programs. */
+/* place.c - paths of the stores, address and token of the hub, from the environment variables of
+ * other programs. */
 #include "hub_impl.h"
 
 #include "base/os.h"
@@ -39,7 +40,7 @@ static int put_variable(char out[static HUB_PATH_BYTES], const char *value, cons
     return path_put(out, e, "%s%s%s", below ? home : "", below ? value + 1 : value, end);
 }
 
-/* Write the first variable that is set, with its end. ERR_MISSING if none is. */
+/* Write the first variable that is set, with its end. ERR_MISSING if no variable is set. */
 static int first_of(char out[static HUB_PATH_BYTES], const char *const pair[][2], size_t n,
                     struct err *e)
 {
@@ -91,7 +92,7 @@ static int put_token(struct buf *out, const char *text, size_t n, struct err *e)
     return out->failed ? err_memory(e, "HF_TOKEN", n) : 0;
 }
 
-/* A missing file is no error: public models need no token. */
+/* A missing file is not an error, because public models need no token. */
 int hf_token(struct buf *out, struct err *e)
 {
     static const char *const pair[][2] = {{"HF_TOKEN_PATH", ""},
@@ -122,7 +123,7 @@ int hf_endpoint(char out[static HUB_PATH_BYTES], struct err *e)
     return rc;
 }
 
-/* Return true for the values that huggingface_hub takes for true. */
+/* Return true for the values that mean true in huggingface_hub. */
 static bool is_true(const char *value)
 {
     static const char *const word[] = {"1", "ON", "YES", "TRUE"};

@@ -1,5 +1,5 @@
-/* pull.c - download a model by its name. A file of the size limit (RLIMIT_FSIZE) is an error, not a
- * signal. */
+/* pull.c - download a model by its name. A file that reaches the size limit (RLIMIT_FSIZE) causes
+ * an error, not a signal. */
 #include "hub_impl.h"
 
 #include <signal.h>

@@ -5,7 +5,7 @@
  *   GET /REPO/resolve/COMMIT/PATH                      -> blobs/HASH, mostly by a redirect
  *   links snapshots/COMMIT/PATH -> ../../blobs/HASH, then refs/REVISION
  *
- * The links are made after all blobs, so a snapshot has no part of a model. */
+ * The links are created after all blobs, so a snapshot never has only a part of a model. */
 #include "hub_impl.h"
 
 #include "base/json.h"
@@ -56,8 +56,8 @@ static int read_commit(struct pull *p, struct err *e)
     return rc;
 }
 
-/* Read all parts of the list of files. Each part belongs to the hub, so that a list cannot lead
- * elsewhere. */
+/* Read all parts of the list of files. Each part must be on the hub, so that a list cannot cause
+ * requests to other servers. */
 static int read_tree(struct pull *p, struct err *e)
 {
     enum { N_PART_MAX = 1000 };
@@ -119,7 +119,7 @@ static int pull_files(struct pull *p, struct err *e)
     return rc;
 }
 
-/* Make the link of a file, relative to its folder. A link is replaced as a whole. */
+/* Create the link of a file, relative to its folder. An old link is replaced atomically. */
 static int link_file(const struct pull *p, const struct hub_file *f, struct err *e)
 {
     char path[HUB_PATH_BYTES], folder[HUB_PATH_BYTES], new[HUB_PATH_BYTES], target[HUB_PATH_BYTES];
@@ -140,7 +140,7 @@ static int link_file(const struct pull *p, const struct hub_file *f, struct err 
     return rc;
 }
 
-/* Make the links, then the reference. A commit needs no reference. */
+/* Create the links, then the reference. A commit needs no reference. */
 static int publish(struct pull *p, struct err *e)
 {
     char path[HUB_PATH_BYTES], folder[HUB_PATH_BYTES];

@@ -4,7 +4,7 @@
  *   GET /v2/NAMESPACE/NAME/blobs/sha256:HASH       -> blobs/sha256-HASH, for each layer
  *   the manifest                                   -> manifests/HOST/NAMESPACE/NAME/TAG
  *
- * Requests use https, except to this machine. */
+ * Requests use https, except for servers on this machine. */
 #include "hub_impl.h"
 
 #include "base/os.h"

@@ -18,7 +18,7 @@ static int unlink_file(const char *path, struct err *e)
     return err_set(e, ERR_IO, "%s: cannot remove: %s", path, strerror(errno));
 }
 
-/* Remove the blobs without a user, and add their sizes. */
+/* Remove the blobs that no model uses, and add their sizes. */
 static int remove_blobs(const struct hub_model *m, const char *format, const char *folder,
                         const bool *used, uint64_t *n_byte, struct err *e)
 {
@@ -50,7 +50,7 @@ static int users_open(struct users *u, const struct hub_model *m, struct err *e)
 
 /* ---- the cache of huggingface_hub ---- */
 
-/* Mark the blob that a link names (walk_fn). */
+/* Mark the blob of a link (walk_fn). */
 static int mark_link(void *ctx, const char *path, const char *name, struct err *e)
 {
     struct users *u = ctx;
@@ -83,7 +83,7 @@ static int remove_any(void *ctx, const char *path, const char *name, struct err 
     return rc;
 }
 
-/* Remove the links of the model, and the snapshot with its references if it is empty then. */
+/* Remove the links of the model. If the snapshot is then empty, remove it and its references. */
 static int remove_links(struct hub_model *m, const char *folder, struct err *e)
 {
     char path[HUB_PATH_BYTES], refs[HUB_PATH_BYTES];
@@ -132,8 +132,8 @@ static int remove_hf(struct hub_model *m, const char *cache, uint64_t *n_byte, s
 
 /* ---- Ollama's store ---- */
 
-/* Mark the blobs whose hash is in the text of a manifest (walk_fn). This includes manifests that
- * quoth cannot use. */
+/* Mark the blobs whose hash is in the text of a manifest (walk_fn). Manifests that quoth cannot use
+ * are included. */
 static int mark_manifest(void *ctx, const char *path, const char *name, struct err *e)
 {
     struct users *u = ctx;

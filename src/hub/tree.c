@@ -2,7 +2,7 @@
  *
  *   [{"type":"file","path":"a/b","size":12,"oid":"<SHA-1>","lfs":{"oid":"<SHA-256>","size":..}}]
  *
- * The hash of a file in LFS is lfs.oid. It is also the name of its blob in the cache. */
+ * The hash of a file in LFS is lfs.oid, which is also the name of its blob in the cache. */
 #include "hub_impl.h"
 
 #include "base/json.h"

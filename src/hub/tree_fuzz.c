@@ -1,5 +1,5 @@
-/* tree_fuzz.c - any list of files, manifest or header is read or refused. The paths and hashes of a
- * list are safe, and a choice from it ends. */
+/* tree_fuzz.c - any list of files, manifest or header is read or rejected. The paths and hashes of
+ * a list are safe, and the selection from a list ends. */
 #include "hub_impl.h"
 #include "../../tests/fuzz/fuzz.h"
 
