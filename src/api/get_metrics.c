@@ -32,7 +32,7 @@ struct answers {
     struct net_answers *of; /* [n + 1] counters of each route */
 };
 
-/* Return the number of answers of a route. Each is in one bucket of n_time. */
+/* Return the number of answers of a route. Each answer is in one bucket of n_time. */
 static int64_t n_of(const struct net_answers *a)
 {
     int64_t n = 0;
@@ -79,7 +79,7 @@ static void put_sizes(struct buf *b, const struct answers *a, const char *name, 
 }
 
 /* Append the times of a route's answers. label: "" or the text of labels(). coarse: append only
- * three of the bounds. */
+ * three of the bucket bounds. */
 static void put_times(struct buf *b, const char *name, const char *label,
                       const struct net_answers *r, bool coarse)
 {
@@ -98,8 +98,8 @@ static void put_times(struct buf *b, const char *name, const char *label,
     buf_addf(b, "%s_count%s%s%s %lld\n", name, open, label, close, (long long)n_of(r));
 }
 
-/* Append two histograms: a coarse one per route, and a fine one over all routes. The names and
- * bounds of both are those of prometheus-fastapi-instrumentator, which vLLM uses. */
+/* Append two histograms: a coarse histogram per route, and a fine histogram over all routes. Their
+ * names and bucket bounds are those of prometheus-fastapi-instrumentator, which vLLM uses. */
 static void put_durations(struct buf *b, const struct answers *a)
 {
     static const char fine[] = "http_request_duration_highr_seconds",
@@ -182,7 +182,8 @@ static void put_process(struct buf *b)
     one(b, "process_cpu_seconds_total", "counter", "CPU time of all threads.",
         (double)u.cpu_us * 1e-6);
     one(b, "process_open_fds", "gauge", "Open file descriptors.", (double)u.n_fd);
-    one(b, "process_max_fds", "gauge", "Most file descriptors that may be open.", (double)u.fd_max);
+    one(b, "process_max_fds", "gauge", "Maximum number of open file descriptors.",
+        (double)u.fd_max);
 }
 
 /* Append the peak rates of the machine, and their utilization in the window by the only model. */
@@ -191,7 +192,7 @@ static void put_use(struct buf *b, const struct server *s, const struct stats_ra
     struct machine_peaks peak;
     if (!peaks_get(s->o.peaks, &peak)) return;
     head(b, "quoth:peak_flops", "gauge",
-         "Operations a second that this machine can do with the model's kind of activations, "
+         "Peak rate of operations per second of this machine with the model's type of activations, "
          "measured once.");
     buf_addf(b, "quoth:peak_flops{activation=\"%s\"} %.15g\n", peak.arith_name,
              peak.ops[peak.arith]);
@@ -201,7 +202,8 @@ static void put_use(struct buf *b, const struct server *s, const struct stats_ra
             r->flops / peak.ops[peak.arith]);
     if (!(peak.read_bytes > 0)) return;
     one(b, "quoth:peak_read_bytes_per_second", "gauge",
-        "Bytes a second that all threads can read from memory, measured once.", peak.read_bytes);
+        "Peak rate of bytes per second that all threads can read from memory, measured once.",
+        peak.read_bytes);
     one(b, "quoth:memory_bandwidth_utilization", "gauge",
         "Bytes that steps had to read in the window, as a share of the peak; above 1: from a "
         "cache.",
@@ -303,7 +305,7 @@ static void put_utilization(struct buf *b, const struct server *s, const struct 
     static const char name[] = "quoth:engine_utilization";
     struct stats_rates r = {0};
     head(b, name, "gauge",
-         "Share of the window (60 s; /metrics?window=S) in which the engine made steps.");
+         "Share of the window (60 s; /metrics?window=S) in which the engine computed steps.");
     for (int i = 0; i < l->n; i++) {
         const struct stats_engine *e = &l->engine[i];
         r = stats_rates(e->st, &e->view, time_us(), (int64_t)(window_s * 1e6));

@@ -1,5 +1,5 @@
 /* get_models.c - GET /v1/models and /v1/models/{id}: names of the served model, and its adapters.
- * Clients of another API get its form (errors.def).
+ * Clients of another API get the form of that API (errors.def).
  *
  *    {"object":"list","data":[{"id":"m","max_model_len":4096,"meta":{"n_vocab":32000},...},...]} */
 #include "server_impl.h"
@@ -46,7 +46,7 @@ static void put_status(struct served *m, struct json_out *o)
 }
 
 /* Append `meta` in the form of llama.cpp's server. Clients that send token ids need the size of the
- * vocabulary. A model that is not loaded has neither `meta` nor a maximum length. */
+ * vocabulary. A model that is not loaded has neither `meta` nor `max_model_len`. */
 static void put_model(const struct server *s, const struct listed *l, struct json_out *o)
 {
     const struct session *session = l->api ? l->api->session : NULL;
@@ -97,7 +97,7 @@ struct listed server_listed(const struct server *s, int i, bool peek)
         else
             i -= spec->n_name;
     }
-    if (!l.name) { /* adapter 0 is the model itself */
+    if (!l.name) { /* adapter 0 is the model without an adapter */
         l.adapter = i + 1;
         l.name = s->only->session->additions.set[l.adapter].name;
     }

@@ -1,6 +1,7 @@
-/* get_page.c - GET / and /page/{name}: the web page (src/web). The page needs no key, but its
- * requests to the API do. Browsers run only its own scripts, load no data from other hosts, and do
- * not show it in a frame. With --ollama, "/" is a text for clients that do not accept HTML. */
+/* get_page.c - GET / and /page/{name}: the web page (src/web). Reading the page needs no key, but
+ * its requests to the API need a key. The page's policy lets browsers run only its own scripts,
+ * load no data from other hosts, and show it in no frame. With --ollama, "/" is a text for clients
+ * that do not accept HTML. */
 #include "server_impl.h"
 
 #include "web/web.h"

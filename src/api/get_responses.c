@@ -13,7 +13,7 @@
 /* PAGE_MAX and PAGE: maximum and default number of items in a page */
 enum { PAGE_MAX = 100, PAGE = 20 };
 
-/* Return the id of the path; "" if it is no id of a response. The store also has conversations,
+/* Return the id of the path; "" if it is not an id of a response. The store also has conversations,
  * whose ids have another prefix. */
 static const char *id_of(const struct exchange *x)
 {
@@ -103,7 +103,7 @@ void get_response(struct exchange *x, void *server)
     buf_deinit(&b);
 }
 
-/* Answer with the response after its end. A complete response is unchanged. */
+/* Cancel a response, and answer with it after its end. A complete response is unchanged. */
 void post_response_cancel(struct exchange *x, void *server)
 {
     struct err e = {0};
@@ -159,7 +159,7 @@ struct page {
     bool ascending;
 };
 
-/* Read the order of the items, from the newest one by default. */
+/* Read the order of the items (default: newest first). */
 static int read_order(const struct exchange *x, struct page *p, struct err *e)
 {
     struct buf text = {0};
@@ -181,7 +181,7 @@ static const struct json *page_item(const struct json *list, const struct page *
     return json_item(list, p->ascending ? i : json_count(list) - 1 - i);
 }
 
-/* Set *i to the index of the first item after the one that `after` names. */
+/* Set *i to the index of the first item after the item `after`. */
 static int read_after(const struct exchange *x, const struct json *list, const struct page *p,
                       size_t *i, struct err *e)
 {

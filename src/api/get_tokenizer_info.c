@@ -1,5 +1,6 @@
 /* get_tokenizer_info.c - GET /tokenizer_info: properties of the tokenizer, under the names of a
- * tokenizer_config.json, as in vLLM. Evaluation harnesses use it if they have no tokenizer. */
+ * tokenizer_config.json, as in vLLM. Evaluation harnesses use this path if they have no
+ * tokenizer. */
 #include "server_impl.h"
 
 /* Append a special token's text; null if the tokenizer has no such token. */

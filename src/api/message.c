@@ -4,7 +4,7 @@
  *    "tool_calls":[{"id":...,"type":"function","function":{"name":...,"arguments":TEXT}}]}
  *
  * A call of a custom tool is {"id":...,"type":"custom","custom":{"name":...,"input":TEXT}}. The
- * last two members are absent if they are empty. `arguments` is a text that contains JSON, not an
+ * last two members are absent if they are empty. `arguments` is a string that contains JSON, not an
  * object. message_put writes this form for replies and for the template of the next turn. */
 #include "api_impl.h"
 
@@ -37,7 +37,7 @@ void put_call_id(struct json_out *o, const char *key, const char *own, uint64_t 
     out_word(o, key, own ? own : id);
 }
 
-/* Append a call. A model's own id has precedence over a generated one. */
+/* Append a call. A model's own id has precedence over a generated id. */
 static void put_call(struct json_out *o, const struct chat_call *c, uint64_t id_seed, size_t i)
 {
     out_object(o, NULL);

@@ -1,16 +1,17 @@
 /* models.c - the registry of a server's models (models.h).
  *
- * `lock` protects all fields below, except `api` of a model with a reference, and constants.
+ * `lock` protects the fields of the registry and its models, except constants and `api` of a model
+ * with a reference.
  *
  * (1) A model's api is valid in READY and DRAINING. Only these models have references.
- * (2) The plans of LOADING, READY and DRAINING models fit in bytes_max, and their number in
- *     n_loaded_max.
- * (3) A model with a waiter has a `turn`, its place in the order of loads. Models of turns that are
- *     not first wait, so a busy model cannot starve the others.
+ * (2) The plans of LOADING, READY and DRAINING models have at most bytes_max together. There are at
+ *     most n_loaded_max of these models.
+ * (3) A model with a waiter has a `turn`, its place in the order of loads. Only the model with the
+ *     first turn is loaded, so requests for a busy model cannot delay other models endlessly.
  * (4) Only the registry's thread changes a state, except READY to DRAINING (served_unload).
  *
- * The victim of a load is the least recently used model without requests. If all have requests, the
- * least recently used model drains. */
+ * The victim of a load is the least recently used model without requests. If all models have
+ * requests, the least recently used model drains. */
 #include "models.h"
 
 #include "api.h"
@@ -25,8 +26,8 @@
 #include <string.h>
 #include <time.h>
 
-/* RETRY_US: time after a failed load in which requests get its error, because each attempt may
- * unload other models. */
+/* RETRY_US: time after a failed load in which requests get the error of the load, because each
+ * attempt may unload other models. */
 enum { N_WAITING_MAX = 1024, RETRY_US = 10 * 1000 * 1000 };
 
 struct served {
@@ -35,13 +36,14 @@ struct served {
     int index;
     struct api api;
     enum served_state state;
-    int n_ref, n_peek, n_waiting; /* n_peek: references that are no use */
-    uint64_t n_used; /* place in the order of uses; the clock may stand still between two */
-    uint64_t turn;   /* place in the order of loads; 0: it is not to be loaded */
-    bool slept;      /* true: models_sleep has unloaded it */
-    bool wanted;     /* true: it is to be loaded even if no request waits for it */
-    /* attempt: number of loads that failed for lack of memory. measured: n_byte is that of this
-     * attempt. */
+    /* n_peek: references that only read figures, and do not count as a use */
+    int n_ref, n_peek, n_waiting;
+    uint64_t n_used; /* place in the order of uses, because two uses may have equal times */
+    uint64_t turn;   /* place in the order of loads; 0: no load is pending */
+    bool slept;      /* true if models_sleep has unloaded the model */
+    bool wanted;     /* true if the model must be loaded even if no request waits for it */
+    /* attempt: number of loads that failed for lack of memory. measured: true if n_byte belongs to
+     * the current attempt. */
     int attempt;
     bool measured;
     int64_t n_byte, used_us, idle_us, failed_us, n_load, load_us;
@@ -54,7 +56,7 @@ struct models {
     struct models_options o;
     struct served *v; /* owned [o.n] */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* the thread has work */
+    pthread_cond_t changed; /* condition: the thread has work */
     pthread_t thread;
     bool started, stops, sleeps, locked; /* locked: lock and changed are initialized */
     uint64_t last_turn, last_use, last_wait;
@@ -130,7 +132,7 @@ static void refuse_newest(struct models *m, uint64_t holder)
     newest->wake(newest->arg);
 }
 
-/* Acquire a place for the waiter. Return false if there is none for its holder. */
+/* Acquire a place for the waiter. Return false if its holder gets no place. */
 static bool acquire_place(struct models *m, const struct served_waiter *w)
 {
     for (;;) {
@@ -142,7 +144,7 @@ static bool acquire_place(struct models *m, const struct served_waiter *w)
     }
 }
 
-/* Give the model a turn if it has none. */
+/* Give the model a turn if it has no turn. */
 static void want(struct served *m)
 {
     if (!m->turn) m->turn = ++m->models->last_turn;
@@ -160,7 +162,7 @@ static bool fits(const struct models *m, int64_t n_byte)
     return sum <= m->o.bytes_max && (m->o.n_loaded_max == 0 || n <= m->o.n_loaded_max);
 }
 
-/* Return the model to unload for another one; NULL if none may be unloaded. */
+/* Return the model to unload for the load of another model; NULL if no model may be unloaded. */
 static struct served *victim_of(struct models *m)
 {
     struct served *best = NULL;
@@ -180,7 +182,7 @@ static bool any_drains(const struct models *m)
     return false;
 }
 
-/* Unload a model whose requests have ended. Return false if there is none. */
+/* Unload a model whose requests have ended. Return false if there is no such model. */
 static bool unload_drained(struct models *m)
 {
     for (int i = 0; i < m->o.n; i++) {
@@ -198,8 +200,8 @@ static bool unload_drained(struct models *m)
     return false;
 }
 
-/* Drain the models whose idle time is over. Set *wait_us to the time until the next one; unchanged
- * if there is none. */
+/* Drain the models whose idle time is over. Set *wait_us to the time until the next idle time is
+ * over; unchanged if there is none. */
 static bool expire(struct models *m, int64_t *wait_us)
 {
     const int64_t now = time_us();
@@ -216,10 +218,10 @@ static bool expire(struct models *m, int64_t *wait_us)
     return any;
 }
 
-/* End the load of a model with an error that names the model. */
+/* End the load of a model with an error that contains the model's name. */
 static void fail_load(struct served *v, int rc, struct err *e)
 {
-    /* a failure of the server's files is no fault of the request, whatever the loader's code */
+    /* a failure of the server's files is an error of the server, for every code of the loader */
     err_prefix(e, rc, "model \"%.100s\"", v->spec->name[0]);
     if (rc != ERR_MEMORY) rc = ERR_IO;
     log_warn("%s", e->text);
@@ -283,7 +285,8 @@ static void load(struct served *v)
     if (rc != ERR_LIMIT || measure(v, &larger) != 0) fail_load(v, rc, &e);
 }
 
-/* Load the model whose turn it is, or make room for it. Return false if nothing can be done now. */
+/* Load the model with the first turn, or unload models for it. Return false if the thread must
+ * wait. */
 static bool load_next(struct models *m)
 {
     struct served *v = NULL;
@@ -292,7 +295,7 @@ static bool load_next(struct models *m)
         if (m->v[i].turn && (!v || m->v[i].turn < v->turn)) v = &m->v[i];
     if (!v || v->state == SERVED_DRAINING) return false;
     int rc = measure(v, &e);
-    if (v->turn == 0) return true; /* all waiters left */
+    if (v->turn == 0) return true; /* all waiters have ended */
     if (rc != 0) {
         fail_load(v, rc, &e);
     } else if (fits(m, v->n_byte)) {
@@ -338,7 +341,7 @@ static void *run(void *models)
     return NULL;
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 /* The clock of `changed` is monotonic. */
 static bool open_lock(struct models *m)
@@ -450,7 +453,8 @@ const struct served_spec *served_spec(const struct served *m)
 
 /* ---- references ---- */
 
-/* A lack of memory may end at any time. */
+/* Return true if the last load failed a short time ago. ERR_MEMORY does not count, because it is
+ * temporary. */
 static bool failed_recently(const struct served *m)
 {
     return m->state == SERVED_FAILED && m->rc != ERR_MEMORY && time_us() - m->failed_us < RETRY_US;
@@ -518,7 +522,7 @@ static void drop(struct served *m)
     if (--m->n_ref == 0) pthread_cond_signal(&m->models->changed);
 }
 
-/* A model that no waiter needs any more gives up its turn. */
+/* Remove the turn of a model that no waiter needs any more. */
 void served_leave(struct served_waiter *w)
 {
     struct served *m = w->model;
@@ -622,7 +626,8 @@ int served_unload(struct served *m, struct err *e)
     return 0;
 }
 
-/* Put a model to sleep, under the lock. Requests that wait get the error of a later request. */
+/* Unload a model for models_sleep, under the lock. Waiting requests get the same error as later
+ * requests. */
 static void sleep_one(struct served *v)
 {
     struct err e = {0};

@@ -1,5 +1,5 @@
-/* models.h - the models of a server. A model is loaded if a request needs it. It is unloaded if
- * another one needs its memory, or after an idle time. Part of the public header api.h.
+/* models.h - the models of a server. A model is loaded if a request needs it. A model is unloaded
+ *if another model needs its memory, or after an idle time. Part of the public header api.h.
  *
  *              served_take                loaded
  *   UNLOADED ---------------> LOADING ---------------> READY
@@ -9,9 +9,9 @@
  *                   last reference dropped
  *
  * A request has a reference to its model, so a model with a request in flight is not unloaded. A
- * draining model accepts no further requests. They wait until it is loaded again. One thread loads
- * and unloads all models, one at a time, in the order of the first request for each. A request that
- * waits has no memory of an engine. */
+ * draining model accepts no further requests. Further requests wait until the model is loaded
+ * again. One thread loads and unloads all models, one at a time, in the order of the first request
+ * for each. A waiting request uses no memory of an engine. */
 #ifndef QUOTH_API_MODELS_H
 #define QUOTH_API_MODELS_H
 
@@ -22,17 +22,18 @@
 
 struct api;
 struct models; /* opaque */
-struct served; /* opaque; it exists until models_close */
+struct served; /* opaque; valid until models_close */
 
 /* A model that can be loaded. All pointers are borrowed until models_close. */
 struct served_spec {
-    const char *const *name; /* [n_name >= 1]; the first one is its own name */
+    const char *const *name; /* [n_name >= 1]; the first name is the model's own name */
     int n_name;
-    const char *path;    /* its files, for lists; NULL: unknown */
-    bool loads;          /* true: it is loaded at the start */
-    bool pinned;         /* true: it is loaded at the start and never unloaded for another model */
-    int64_t n_byte;      /* size of its files, for lists */
-    int64_t modified_us; /* time of the last change of its files, since 1970 */
+    const char *path; /* path of the model's files, for lists; NULL: unknown */
+    bool loads;       /* true if the model is loaded at the start */
+    /* true if the model is loaded at the start and never unloaded for another model */
+    bool pinned;
+    int64_t n_byte;      /* size of the model's files in bytes, for lists */
+    int64_t modified_us; /* time of the last change of the model's files, since 1970 */
 };
 
 /* Functions that load models. Model i is the i-th spec. Only the registry's thread calls them. */
@@ -98,20 +99,21 @@ struct served_waiter {
     struct served_waiter *prev, *next;
 };
 
-/* Set *out to the model's api with a reference, if it is loaded. Otherwise begin a wait of w (NULL:
- * none), and set *out to NULL. ERR_BUSY if too many requests wait. Places belong to holders: the
- * newest request of the largest holder gives way to another holder's. ERR_UNSUPPORTED if only
- * served_load loads models. ERR_MEMORY if the server stops or the models sleep. The error of a load
- * that failed a short time ago. */
+/* Set *out to the model's api with a reference if the model is loaded. Otherwise begin a wait of w
+ * (NULL: none), and set *out to NULL. ERR_BUSY if too many requests wait. Holders share the places:
+ * the newest request of the largest holder loses its place to a request of another holder.
+ * ERR_UNSUPPORTED if only served_load loads models. ERR_MEMORY if the server stops or the models
+ * sleep. Also the error of a load that has just failed. */
 int served_take(struct served *m, struct served_waiter *w, const struct api **out, struct err *e);
-/* Set *out to the api with the reference that a wait has got; NULL if it still waits. The error
- * that ended the wait. */
+/* Set *out to the api with the reference that the wait has acquired; NULL if w still waits. Return
+ * the error that ended the wait. */
 int served_taken(struct served_waiter *w, const struct api **out, struct err *e);
 bool served_waits(const struct served_waiter *w); /* return true if the wait has not ended */
 /* End the wait of w, and drop the reference that served_taken has not returned. */
 void served_leave(struct served_waiter *w);
 /* Return the api with a reference if the model is in memory, also while it drains; else NULL. The
- * reference is for reading figures: it is no use of the model, and ends by served_unpeek. */
+ * reference is for reading figures. It does not count as a use of the model, and ends by
+ * served_unpeek. */
 const struct api *served_peek(struct served *m);
 void served_unpeek(const struct api *a); /* end served_peek; NULL is allowed */
 void served_drop(const struct api *a); /* drop a reference; an api without a registry is allowed */
@@ -127,9 +129,9 @@ enum served_state {
 struct served_status {
     enum served_state state;
     int n_ref, n_waiting;
-    int64_t n_byte;  /* memory of its plan, if it is in memory */
-    int64_t used_us; /* time (time_us) of its last use; 0: never */
-    int64_t idle_us; /* idle time before it is unloaded; < 0: none */
+    int64_t n_byte;  /* memory of the model's plan if the model is in memory */
+    int64_t used_us; /* time (time_us) of the model's last use; 0: never */
+    int64_t idle_us; /* idle time until the model is unloaded; < 0: no limit */
     int64_t n_load;  /* number of loads */
     int64_t load_us; /* duration of the last load */
     int rc;          /* FAILED: error of the load */
@@ -145,7 +147,8 @@ int served_load(struct served *m, struct err *e);
 int served_unload(struct served *m, struct err *e);
 /* sleep: unload all models after their requests in flight, and reject further requests with
  * ERR_MEMORY. Otherwise accept requests again, and load the models that were loaded. No effect if
- * this is done already. ERR_UNSUPPORTED as of served_unload. */
+ * the models are already in the requested state. ERR_UNSUPPORTED for a registry of one loaded
+ * model. */
 int models_sleep(struct models *m, bool sleep, struct err *e);
 bool models_asleep(struct models *m); /* return true after models_sleep, until the models wake */
 /* Set the idle time of the model; < 0: never unload it for being idle. */

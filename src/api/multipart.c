@@ -2,8 +2,8 @@
  *
  *   --BOUNDARY CRLF head CRLF CRLF content CRLF --BOUNDARY ... CRLF --BOUNDARY--
  *
- * A content may have any bytes except the delimiter. So the delimiter is searched, and no length is
- * trusted. */
+ * A content may have any bytes except the delimiter. The reader therefore searches the delimiter,
+ * and uses no length. */
 #include "multipart.h"
 
 #include <stdlib.h>
@@ -97,7 +97,7 @@ static int hex_of(char c)
                                   : -1;
 }
 
-/* Replace %XX by its byte. NUL is left alone. */
+/* Replace %XX by its byte, except %00. */
 static void decode_percent(char *text)
 {
     char *to = text;

@@ -1,8 +1,8 @@
 /* ollama.h - private to src/api: parts of the Ollama dialect. ollama_chat.c, ollama_generate.c and
- * ollama_embed.c read bodies. ollama_body.c and ollama_turns.c convert them to the neutral form
+ * ollama_embed.c read bodies. ollama_body.c and ollama_turns.c convert bodies to the neutral form
  * (openai_read_chat). ollama_names.c converts errors back to the client's names. ollama_answer.c
- * writes answers, whole or as lines of JSON. A handler thread reads a call, then the stream thread
- * writes its answer. */
+ * writes answers as one JSON object or as lines of JSON. A handler thread reads a call, then the
+ * stream thread writes its answer. */
 #ifndef QUOTH_API_OLLAMA_H
 #define QUOTH_API_OLLAMA_H
 
@@ -51,25 +51,26 @@ int64_t ollama_prompt_max(const struct api_call *c);
 int ollama_text(const struct json *body, const char *field, const char **text, size_t *n,
                 struct err *e);
 /* Set *out to the neutral form of a body of /api/chat. first: index of the first message that is
- * kept. Earlier ones are dropped, except the system's. The caller owns *out, which is NULL after an
- * error, and frees places->v in any case. ERR_ARG with the client's field for a wrong type or
- * value, ERR_UNSUPPORTED for a member that is not supported, ERR_LIMIT, ERR_MEMORY. */
+ * kept. Earlier messages are dropped, except those of the system. The caller owns *out, which is
+ * NULL after an error. The caller frees places->v also after an error. ERR_ARG with the client's
+ * field for a wrong type or value, ERR_UNSUPPORTED for a member that is not supported, ERR_LIMIT,
+ * ERR_MEMORY. */
 int ollama_neutral_chat(struct json **out, struct message_places *places, const struct api *a,
                         const struct json *body, size_t first, struct err *e);
 /* Set *out to the neutral form of a body of /api/generate: with `messages` of system and prompt,
- * or with `prompt` if `raw`. cut: maximum number of tokens of a longer prompt; 0: it is an error.
- * Ownership and errors are those of ollama_neutral_chat. */
+ * or with `prompt` if `raw`. cut: number of tokens to which a longer prompt is truncated; 0: a
+ * longer prompt is an error. Ownership and errors are those of ollama_neutral_chat. */
 int ollama_neutral_generate(struct json **out, const struct api *a, const struct json *body,
                             bool raw, int64_t cut, struct err *e);
-/* Reject options outside `options`, which Ollama ignores, because the answer would be another one.
- * ERR_ARG. */
+/* Reject names of options outside `options`. Ollama ignores them there, so the answer would differ
+ * from the client's intention. ERR_ARG. */
 int ollama_check_outside(const struct json *body, struct err *e);
 /* Check the options of a body without a prompt, or of an embedding. Errors: those of
  * ollama_neutral_chat. */
 int ollama_check_options(const struct json *body, struct err *e);
 /* Read keep_alive, seconds; NAN if it is absent. ERR_ARG for another type or form. */
 int ollama_keep_alive(const struct json *body, double *seconds, struct err *e);
-/* Set the time after which the idle model of the call is unloaded, if the client may do this.
+/* If the client may do this, set the time after which the idle model of the call is unloaded.
  * seconds: < 0: never; NAN: no change. */
 void ollama_keep(const struct api_call *c, double seconds);
 /* Read options.num_ctx; *n is unchanged if it is absent. ERR_ARG. */

@@ -6,7 +6,7 @@
  *    "done_reason":"stop","total_duration":...,"eval_count":...}
  *
  * /api/generate has "response" in place of "message". A call is written after its arguments are
- * complete, because they are an object. */
+ * complete, because `arguments` is an object. */
 #include "ollama.h"
 #include "openai.h"
 
@@ -53,8 +53,8 @@ int64_t ollama_prompt_max(const struct api_call *c)
     return (own->n_ctx && own->n_ctx < context ? own->n_ctx : context) - 1;
 }
 
-/* The engine checks the server's context. A num_ctx beyond it has no effect: a longer prompt is an
- * error, too. */
+/* The engine checks the server's context. A num_ctx above the server's context has no effect,
+ * because the engine rejects a longer prompt. */
 int ollama_limit(struct api_call *c, struct err *e)
 {
     const struct ollama *own = c->own;
@@ -166,8 +166,8 @@ static void put_id(struct json_out *o, const char *own, uint64_t seed, int i)
     buf_deinit(&id);
 }
 
-/* Append the arguments. Those that are no JSON object, such as truncated ones, are the only member
- * of an object. */
+/* Append the arguments. Arguments that are not a JSON object, such as truncated arguments, become
+ * the only member of an object. */
 static void put_arguments(struct json_out *o, const struct buf *text)
 {
     struct json *parsed = NULL;
@@ -255,7 +255,7 @@ struct line_writer {
     struct buf *b;
 };
 
-/* End a line with the log probabilities since the last one. */
+/* End a line with the log probabilities since the previous line. */
 static void line_end(const struct line_writer *w, struct json_out *o)
 {
     const struct answer_log log = log_unsent(w->a);

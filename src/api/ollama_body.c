@@ -1,5 +1,5 @@
-/* ollama_body.c - convert a body of Ollama's /api/chat or /api/generate to the neutral form. This
- * is a body of chat completions (openai_read_chat), or of completions for a raw prompt.
+/* ollama_body.c - convert a body of Ollama's /api/chat or /api/generate to the neutral form. The
+ *neutral form is a body of chat completions (openai_read_chat), or of completions for a raw prompt.
  *
  *   options                           sampling parameters, stop, max_tokens (ollama_options.def)
  *   format                            response_format
@@ -9,7 +9,7 @@
  *   messages; system and prompt       messages (ollama_turns.c)
  *   other fields of fields.def        unchanged
  *
- * All types are checked here, so that errors contain the client's names. */
+ * This file checks all types, so that errors contain the client's names. */
 #include "ollama.h"
 #include "openai.h"
 
@@ -44,7 +44,7 @@ static const struct option_row *row_of(const char *name)
     return NULL;
 }
 
-/* Return true if the name is that of another sampling parameter. */
+/* Return true if the name is the name of another sampling parameter. */
 static bool is_parameter(const char *name)
 {
     for (int i = 0; i < N_SAMPLE_PARAM; i++)
@@ -76,8 +76,8 @@ static int check_option(const struct option_row *row, const struct json *value, 
                      json_value_text(value, text));
 }
 
-/* Write an option that the engine uses. A seed of -1 is a random one, and a negative num_predict is
- * no limit, as in Ollama. */
+/* Write an option that the engine uses. As in Ollama, -1 means a random seed, and a negative
+ * num_predict means no limit. */
 static void put_option(struct json_out *o, const struct option_row *row, const struct json *value)
 {
     if (!row->neutral) return;
@@ -254,8 +254,9 @@ static bool thinks(const struct api *a)
     return a->chat->reasoning_parser || template_caps(a->chat->t)->reasoning;
 }
 
-/* Write the template's variables: the server's, replaced by the body's, and those of thinking. The
- * two names are those that templates read. on NULL: the model chooses. */
+/* Write the template's variables: those of the server, overridden by those of the body, and two
+ * variables for thinking. Templates read one of these two names. on NULL: the template selects the
+ * mode. */
 static void put_kwargs(struct json_out *o, const struct api *a, const struct json *given,
                        const bool *on)
 {

@@ -3,7 +3,7 @@
  *
  *   system, user, assistant, user, tool ..., user   ->   system, user
  *
- * The rest begins with a message of the user, because templates require one. */
+ * The remaining conversation begins with a message of the user, because templates require this. */
 #include "ollama.h"
 #include "openai.h"
 
@@ -67,15 +67,15 @@ static size_t n_turn(const struct json *messages)
     return n;
 }
 
-/* Drop the first n turns, and set *ok to true if the rest fits. */
+/* Drop the first n turns, and set *ok to true if the remaining conversation fits. */
 static int drop(struct converted *k, const struct api_call *c, size_t n, bool *ok, struct err *e)
 {
     int rc = convert(k, c->api, n ? turn_at(body_field(k->body, "messages"), n) : 0, e);
     return rc ? rc : fits(c->api, k, ollama_prompt_max(c), ok, e);
 }
 
-/* Drop as few of the first turns as necessary, by bisection. Nothing is dropped if the last turn
- * does not fit, which is an error of a later stage. */
+/* Drop the minimum number of first turns, by bisection. If the last turn alone does not fit, drop
+ * no turn; a later stage returns the error. */
 static int drop_turns(struct converted *k, const struct api_call *c, struct err *e)
 {
     size_t n = n_turn(body_field(k->body, "messages")), low = 0, high = n ? n - 1 : 0;

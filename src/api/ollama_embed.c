@@ -26,7 +26,7 @@ static void put_fields(struct json_out *o, const struct api_call *c, const struc
     out_word(o, "truncation_side", "right");
 }
 
-/* Check the texts against num_ctx, because the engine checks the server's context only. */
+/* Check the texts against num_ctx, because the engine only checks the server's context. */
 static int check_limit(const struct api_call *c, struct err *e)
 {
     const struct ollama *own = c->own;
@@ -101,7 +101,7 @@ static int read_embeddings(struct api_call *c, const struct json *body, struct e
     return rc || n == 0 ? rc : read_texts(c, body, false, e);
 }
 
-/* Append a vector. It is truncated before it is scaled, so its length is 1 for any
+/* Append a vector. The vector is truncated before it is scaled, so its length is 1 for any
  * `dimensions`. */
 static int put_vector(struct json_out *o, const char *key, const struct api_call *c,
                       const struct part *p, struct err *e)

@@ -54,7 +54,7 @@ void ollama_put_error(const struct api_call *c, struct buf *b, int rc, const str
     buf_add_char(b, '\n');
 }
 
-/* A line that needs no memory, for a stream whose next line could not be allocated. */
+/* A static line for a stream whose next line could not be allocated. */
 const char ollama_no_memory[] = "{\"error\":\"out of memory: a piece of the answer\"}\n";
 
 const struct error_form ollama_errors = {

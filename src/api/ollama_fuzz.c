@@ -1,6 +1,6 @@
 /* ollama_fuzz.c - goal: each mutated body of a chat or a prompt of Ollama is rejected with an error
- * message, or becomes a conversation. The conversation has valid calls, and messages in their
- * places. */
+ * message, or becomes a conversation. The calls of the conversation are valid, and the messages
+ * have their places. */
 #include "ollama.h"
 #include "openai.h"
 

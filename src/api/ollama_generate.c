@@ -5,8 +5,8 @@
  *   no chat template       the prompt's text, with a context
  *   otherwise              the rendered conversation, with a context
  *
- * `context` is the tokens of earlier prompts and answers. They precede the new prompt, so that
- * their keys and values are found. */
+ * `context` is the tokens of earlier prompts and answers. These tokens precede the new prompt, so
+ * that the cache finds their keys and values. */
 #include "ollama.h"
 #include "openai.h"
 
@@ -27,8 +27,8 @@ static int open_part(struct api_call *c, struct part *p, const struct json *body
     return 0;
 }
 
-/* Put the context before the prompt. The prompt's BOS would be a second one. With `truncate`, drop
- * the first tokens of a context that is too long. */
+/* Put the context before the prompt. Drop the prompt's BOS, because the context begins with one.
+ * With `truncate`, drop the first tokens of a context that is too long. */
 static int put_context(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct ollama *own = c->own;
@@ -54,7 +54,7 @@ static int put_context(struct api_call *c, const struct json *body, struct err *
     return 0;
 }
 
-/* Return true if the member is a set text or list. */
+/* Return true if the member is a text or list that is not empty. */
 static bool has(const struct json *body, const char *name)
 {
     return body_is_set(body_field(body, name));

@@ -1,6 +1,7 @@
 /* ollama_models.c - Ollama's endpoints around models: /api/tags, /api/ps, /api/show, /api/version,
- * and those that change a store of models. The server has one model and no store. So requests to
- * change a store get 501 with the reason, except a pull of the served model, which is complete.
+ * and those that change a store of models. The server has one model and no store. Requests to
+ * change a store therefore get 501 with the reason. The exception is a pull of the served model,
+ * which is already complete.
  *
  *   {"models":[{"name":"m:latest","model":"m:latest","modified_at":...,"size":...,"digest":...,
  *    "details":{"format":"gguf","family":"llama","parameter_size":"1.5B",...}}]} */
@@ -12,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Version of Ollama whose API this is. Clients require a minimum. */
+/* Version of Ollama whose API quoth implements. Clients require a minimum version. */
 static const char version[] = "0.12.11";
 
 /* ---- parts of a description ---- */
@@ -84,8 +85,8 @@ static void put_capabilities(struct json_out *o, const struct api *a)
     out_end(o);
 }
 
-/* Set *f to the files of a listed model. The data of a model that is not loaded are those of the
- * file system. */
+/* Set *f to the files of a listed model. The data of a model that is not loaded are from the file
+ * system. */
 static void describe(struct session_files *f, const struct listed *l)
 {
     const struct served_spec *spec = served_spec(l->model);
@@ -232,8 +233,8 @@ static void put_text(struct json_out *o, const char *key, struct buf *text)
     buf_deinit(text);
 }
 
-/* Append the texts of /api/show. A Modelfile has no path of the server, and no template, because
- * its templates have another language. */
+/* Append the texts of /api/show. The Modelfile contains neither a path of the server nor a
+ * template, because Modelfiles have another template language. */
 static void put_texts(struct json_out *o, const struct listed *l)
 {
     const struct chat *chat = l->api->chat;
@@ -268,7 +269,7 @@ static void put_model(struct json_out *o, const struct server *s, const struct l
     buf_deinit(&metadata);
 }
 
-/* The facts are those of a loaded model, so another one is loaded first. */
+/* The description needs a loaded model, so a model that is not loaded is loaded first. */
 void ollama_post_show(struct exchange *x, void *server)
 {
     const struct server *s = server;
@@ -303,7 +304,7 @@ static void refuse(struct exchange *x, const char *what)
                    "%s: not supported yet: the server has one model and no store of models", what);
 }
 
-/* A pull of the served model has nothing to do. */
+/* A pull of the served model is complete without any work. */
 void ollama_post_pull(struct exchange *x, void *server)
 {
     static const char done[] = "{\"status\":\"success\"}\n";

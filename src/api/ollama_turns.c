@@ -16,7 +16,8 @@
 #include <string.h>
 #include <strings.h>
 
-/* SEARCH_MAX: calls that are compared with a result. It bounds the work for hostile bodies. */
+/* SEARCH_MAX: maximum number of calls that are compared with a result, which limits the work for
+ * hostile bodies. */
 enum { MESSAGE_MAX = 100000, SEARCH_MAX = 256 };
 
 /* A call of the assistant's last turn without a result. */
@@ -46,7 +47,7 @@ static void put_number(struct json_out *o, const char *key, size_t n)
     out_word(o, key, id);
 }
 
-/* Write the id that the client gives, or one of the call's number. */
+/* Write the client's id, or an id made from the call's number. */
 static int put_id(struct json_out *o, const char *key, const struct json *object,
                   const char *member, const struct place *at, size_t number, struct err *e)
 {
@@ -124,8 +125,8 @@ static bool has_id(const struct pending *p, const struct json *id)
     return text && own && n == n_own && memcmp(text, own, n) == 0;
 }
 
-/* Return the call that a result belongs to; NULL if none is pending. id NULL: the result has none.
- * Results mostly have the order of their calls, so the search is short. */
+/* Return the call to which a result belongs; NULL if no call is pending. id NULL: the result has no
+ * id. Results mostly have the order of their calls, so the search is short. */
 static struct pending *pending_of(struct converter *c, const struct json *id, const char *name)
 {
     while (c->pending_at < c->pending.n && c->pending.v[c->pending_at].done) c->pending_at++;
@@ -175,7 +176,7 @@ static int read_role(const struct json *message, const struct place *at, const c
                      json_value_text(json_field(message, "role"), value));
 }
 
-/* Write the members that are the same for all roles. */
+/* Write the members that all roles have. */
 static int put_texts(struct json_out *o, const struct json *message, const struct place *at,
                      struct err *e)
 {

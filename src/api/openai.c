@@ -1,4 +1,4 @@
-/* openai.c - shared by OpenAI's dialects: the fields around a prompt, the response around its
+/* openai.c - common parts of OpenAI's dialects: the fields around a prompt, the response around its
  * choices, and frames of server-sent events.
  *
  * A frame is a response object with one choice: data: {"id":...,"choices":[{"index":0, ... }]}. The
@@ -55,7 +55,7 @@ static int read_stream(struct api_call *c, const struct json *body, struct err *
         return err_field(e, ERR_ARG, "stream_options", ": must come with stream true, got false");
     rc = body_flag(options, "include_usage", &own->include_usage, e);
     if (rc == 0) rc = body_flag(options, "continuous_usage_stats", &own->usage_always, e);
-    /* it has no effect without include_usage, as in vLLM */
+    /* the option has no effect without include_usage, as in vLLM */
     own->usage_always &= own->include_usage;
     return rc;
 }
@@ -139,8 +139,8 @@ void openai_put_usage(const struct api_call *c, struct json_out *o)
     out_end(o);
 }
 
-/* Return the reason for the end. OpenAI's clients support few reasons, so a time limit is reported
- * as "length". */
+/* Return the reason for the end. OpenAI's clients support only OpenAI's reasons, so a time limit is
+ * reported as "length". */
 static const char *finish_word(enum finish f)
 {
     return finish_name(f == FINISH_TIMEOUT ? FINISH_LENGTH : f);

@@ -1,6 +1,6 @@
-/* openai.h - private to src/api: openai.c, which is shared by OpenAI's dialects (chat completions,
- * completions, embeddings). A handler thread reads a call, then the stream thread writes its
- * answer. One thread at a time uses a call. */
+/* openai.h - private to src/api: common parts of OpenAI's dialects (chat completions, completions,
+ * embeddings). A handler thread reads a call, then the stream thread writes its answer. One thread
+ * at a time uses a call. */
 #ifndef QUOTH_API_OPENAI_H
 #define QUOTH_API_OPENAI_H
 
@@ -28,12 +28,12 @@ struct vector_form {
 
 /* Data of c->own. */
 struct openai {
-    /* include_usage: usage at the end of a stream. usage_always: usage in each piece, with the
-     * tokens so far. */
+    /* include_usage: usage at the end of a stream. usage_always: usage with the tokens so far in
+     * each piece. */
     bool include_usage, usage_always;
     /* fields of embeddings */
     int dimensions;            /* length of the returned vectors; 0: all components */
-    struct vector_form vector; /* form of their numbers */
+    struct vector_form vector; /* form of the vectors' numbers */
     bool normalize;            /* true to scale vectors to length 1 */
     /* fields of classes and scores. activate: apply the activation. classify: logits of labels.
      * tokens: vectors of all tokens. */
@@ -53,9 +53,10 @@ int openai_read(struct api_call *c, const struct json *body, struct err *e);
 /* Read the constraint of the answers into c->spec. Call after the parts exist. ERR_ARG for a wrong
  * type or two constraints, ERR_UNSUPPORTED for an unknown kind or an inexact number, ERR_MEMORY. */
 int openai_read_format(struct api_call *c, const struct json *body, struct err *e);
-/* Read the prompts of a text that is no conversation, and its constraint. This body is the neutral
- * form of all dialects of texts: one of completions. ERR_UNSUPPORTED for a model that generates no
- * text. Also the errors of read_prompts, openai_read_format and call_constrain_text. */
+/* Read the prompts of a body that is not a conversation, and its constraint. The body of
+ * completions is the neutral form of all dialects of texts. ERR_UNSUPPORTED for a model that
+ * generates no text. Also the errors of read_prompts, openai_read_format and
+ * call_constrain_text. */
 int openai_read_plain(struct api_call *c, const struct json *body, part_fn *open, struct err *e);
 /* Convert a body with `functions` or `function_call` to `tools` and `tool_choice`. The caller owns
  * *out. *out is NULL for a body without these fields, and after an error. ERR_ARG if the body also
@@ -64,19 +65,19 @@ int openai_read_functions(struct json **out, const struct json *body, struct err
 /* Check the calls of all messages (prompt.c). Call before openai_read_custom, so that errors
  * contain the client's members. ERR_ARG. */
 int openai_check_calls(const struct json *body, struct err *e);
-/* Read a conversation into the call's only part. This body is the neutral form of all dialects of
- * conversations: one of chat completions, with functions as its only tools. given: tools as in
- * openai_read_tools. ERR_UNSUPPORTED for a model that generates no text. Also the errors of the
- * functions below, of call_parts, part_read, read_messages and call_constrain_message. */
+/* Read a conversation into the call's only part. The body is the neutral form of all dialects of
+ * conversations: a body of chat completions with functions as its only tools. given: tools as in
+ * openai_read_tools. ERR_UNSUPPORTED for a model that generates no text. Also the errors of
+ * openai_read_tools, call_parts, part_read, read_messages and call_constrain_message. */
 int openai_read_chat(struct api_call *c, const struct json *body, const struct json *given,
                      struct err *e);
-/* Append a value as member `key`; nothing if it is NULL. */
+/* Append a value as member `key`. Append nothing if the value is NULL. */
 void openai_put_json(struct json_out *o, const char *key, const struct json *value);
 /* Append the members of an object, except the members in `without`, a list that ends with NULL. */
 void openai_put_members(struct json_out *o, const struct json *object, const char *const *without);
-/* Convert a body with custom tools, or with calls of them, to one with functions of one argument,
- * `input`. The caller owns *out, which is NULL if none, and after an error. ERR_ARG or
- * ERR_UNSUPPORTED with the field, ERR_MEMORY. */
+/* Convert a body with custom tools or their calls to a body with functions of one argument,
+ * `input`. The caller owns *out, which is NULL if there are no custom tools, and after an error.
+ * ERR_ARG or ERR_UNSUPPORTED with the field, ERR_MEMORY. */
 int openai_read_custom(struct json **out, const struct json *body, struct err *e);
 /* Set *out to the text of a custom tool, as the member "input" of a structural tag. The text is in
  * the arena; "" if `tool` is a function. ERR_MEMORY. */

@@ -56,7 +56,7 @@ static int check_modalities(const struct json *body, struct err *e)
     return 0;
 }
 
-/* Continue the last message if it is the assistant's, as in vLLM. */
+/* Continue the last message if its role is assistant, as in vLLM. */
 static int read_echo(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *list = body_field(body, "messages");
@@ -97,8 +97,8 @@ static int read_max_tokens(const struct api_call *c, struct request *r, const st
     return rc;
 }
 
-/* Reject a model that generates no chats, with a better reason than its missing template. Such a
- * model has no logits, or is one of encoder and decoder without a template. */
+/* Reject a model that generates no chats, with a more specific reason than a missing template. The
+ * model has no logits, or is a model of encoder and decoder without a template. */
 static int check_generates(const struct api *a, struct err *e)
 {
     const struct model_info *i = a->session->info;
@@ -115,7 +115,8 @@ static int check_generates(const struct api *a, struct err *e)
                      i->name, i->encoder ? "an encoder" : "a model without logits");
 }
 
-/* Use the template of the body in all steps of the call. The parsers stay those of the model. */
+/* Use the template of the body in all steps of the call. The model's own template still selects the
+ * parsers. */
 static int read_template(struct api_call *c, const struct json *body, struct err *e)
 {
     int rc = api_template(&c->template, c->api->chat->t, body, e);
@@ -131,8 +132,8 @@ static int read_template(struct api_call *c, const struct json *body, struct err
     return 0;
 }
 
-/* The prompt is read before the tools, so that a prompt that is too long fails first. Tools and
- * reasoning select the parsers, which the constraint needs. */
+/* The prompt is read before the tools, so that the error for a prompt that is too long has
+ * precedence. Tools and reasoning select the parsers, which the constraint needs. */
 int openai_read_chat(struct api_call *c, const struct json *body, const struct json *given,
                      struct err *e)
 {
@@ -156,8 +157,8 @@ int openai_read_chat(struct api_call *c, const struct json *body, const struct j
     return rc;
 }
 
-/* Read a body of chat completions. A body with `functions`, or with custom tools, is converted to
- * one with functions in `tools`. Errors then contain the client's names of the fields. */
+/* Read a body of chat completions. A body with `functions`, or with custom tools, is converted to a
+ * body with functions in `tools`. Errors then contain the client's names of the fields. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     struct json *modern = NULL, *plain = NULL;
@@ -270,7 +271,7 @@ static void delta_end(const struct frame_writer *p, const struct answer_log *log
     openai_frame_end(p->c, p->part, p->a, last, o);
 }
 
-/* Return the log probabilities since the last frame; NULL if there are no new ones. */
+/* Return the log probabilities since the last frame; NULL if there are no new log probabilities. */
 static const struct answer_log *unsent(const struct frame_writer *p, struct answer_log *log)
 {
     *log = log_unsent(p->a);

@@ -51,10 +51,10 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     return rc ? rc : call_constrain_text(c, e);
 }
 
-/* the log of a prompt that is not echoed */
+/* also log the prompt if it is not echoed */
 static const struct answer_log nothing;
 
-/* The unsent part of a choice; all borrowed. */
+/* The unsent part of a choice. All pointers are borrowed. */
 struct choice_piece {
     const char *text; /* [n] */
     size_t n;

@@ -4,9 +4,9 @@
  *      --openai_read_custom--> {"type":"function","function":{"name","description","parameters"}}
  *   the function's call --custom_push--> {"type":"custom","custom":{"name","input"}}
  *
- * Templates and models support only functions. So a custom tool becomes a function with one
+ * Templates and models support only functions. A custom tool therefore becomes a function with one
  * argument, the string `input`. The description of `input` contains the format, so a client need
- * not repeat it in its prompt. Calls in messages are also converted. */
+ * not repeat the format in its prompt. Calls in messages are also converted. */
 #include "openai.h"
 
 #include "base/utf8.h"
@@ -143,7 +143,7 @@ static void put_named(struct json_out *o, const char *key, const struct json *ch
     out_end(o);
 }
 
-/* Append tool_choice. The list of allowed tools is written in its shorter form. */
+/* Append tool_choice. The list of allowed tools is written in the short form. */
 static void put_choice(struct json_out *o, const struct json *choice)
 {
     const struct json *allowed = json_kind(choice) == JK_OBJECT ? allowed_of(choice) : NULL,
@@ -158,7 +158,7 @@ static void put_choice(struct json_out *o, const struct json *choice)
     out_end(o);
 }
 
-/* Append a call of a message, as the call of a function if its tool is custom. */
+/* Append a call of a message. A call of a custom tool becomes the call of a function. */
 static void put_call(struct json_out *o, const struct json *call)
 {
     static const char *const without[] = {"type", "custom", NULL};
@@ -247,13 +247,14 @@ int openai_custom_input(struct arena *a, const struct json *tool, struct text_sp
 
 /* ---- the text of a call ---- */
 
-/* Place in the arguments {"input":"TEXT"}: index of the next byte of `front`, or one of these. */
+/* Place in the arguments {"input":"TEXT"}: index of the next byte of `front`, or a value of this
+ * enum. */
 enum { IN_TEXT = 100, IN_ESCAPE, IN_HEX, AFTER_TEXT, AS_IT_IS };
 
 static const char front[] = "{\"input\":\"";
 
-/* Read a byte before the text. Blanks may be between two tokens. Arguments of another form are the
- * text. */
+/* Read a byte before the text. There may be blanks between two tokens. Arguments of another form
+ * are the text of the call. */
 static void push_front(struct custom_text *t, char c, struct buf *out)
 {
     bool between = t->place == 0 || t->place == 1 || t->place == 8 || t->place == 9;

@@ -1,4 +1,4 @@
-/* openai_embeddings.c - /v1/embeddings: each text (or list of ids) becomes a vector. Each is a
+/* openai_embeddings.c - /v1/embeddings: each text (or list of ids) becomes a vector. Each text is a
  * request that generates no tokens. The engine pools its hidden states (engine/pooling.c). This
  * file truncates the vector to `dimensions` and scales it to length 1, unless the model's modules
  * do not normalize.
@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Read a body of embeddings. `dimensions` is read before the prompts are tokenized, so that an
- * error in it is found early. */
+ * error in this field is detected early. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     int64_t dimensions = 0;

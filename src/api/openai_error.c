@@ -66,7 +66,7 @@ void openai_put_error(const struct api_call *c, struct buf *b, int rc, const str
     buf_add_text(b, "\n\n");
 }
 
-/* A frame that needs no memory, for a stream whose next frame could not be allocated. */
+/* A static frame for a stream whose next frame could not be allocated. */
 const char openai_no_memory[] =
     "data: {\"error\":{\"message\":\"out of memory: a piece of the answer\",\"type\":"
     "\"service_unavailable_error\",\"param\":null,\"code\":\"overloaded\"}}\n\n";

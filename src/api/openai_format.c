@@ -1,6 +1,6 @@
 /* openai_format.c - read the fields of structured output: OpenAI's response_format, vLLM's
  * structured_outputs and older guided_*, llama.cpp's grammar and json_schema. constrain.c compiles
- * them. */
+ * these constraints. */
 #include "openai.h"
 
 #include <string.h>
@@ -100,7 +100,7 @@ static int read_format(struct api_call *c, const struct json *body, struct err *
             ".type: must be text, json_object, json_schema or structural_tag, got \"%.40s\"", type);
     spec = (struct constraint_spec){
         .field = "response_format", .place = ".schema", .kind = GRAMMAR_SCHEMA};
-    /* the value is a schema here, as in llama.cpp */
+    /* the value of this member is a schema, as in llama.cpp */
     if (schema) return constrain(c, &spec, FORM_SCHEMA, schema, e);
     spec.kind = GRAMMAR_OBJECT, spec.place = "";
     return call_constrain(c, &spec, e);
@@ -147,7 +147,7 @@ static int read_white_space(struct api_call *c, struct grammar_options *o, const
     return o->white_space ? 0 : err_memory(e, "a constraint", n);
 }
 
-/* Check the members that change the form of JSON, and those that have no effect or are unknown. */
+/* Check the members that change the form of JSON, members without effect, and unknown members. */
 static int read_options(struct api_call *c, struct grammar_options *o, const struct json *spec,
                         struct err *e)
 {
@@ -227,7 +227,8 @@ static int read_alone(struct api_call *c, const struct kind *k, const struct jso
     return constrain(c, &spec, k->form, value, e);
 }
 
-/* Read vLLM's older field for the white space of the constraint, which the other fields gave. */
+/* Read vLLM's older field for the white space of the constraint. Other fields give the
+ * constraint. */
 static int read_old_white_space(struct api_call *c, const struct json *body, struct err *e)
 {
     static const char field[] = "guided_whitespace_pattern";

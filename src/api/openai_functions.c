@@ -38,7 +38,7 @@ static void put_tool(struct json_out *o, const struct json *function)
     out_end(o);
 }
 
-/* Write function_call as tool_choice. A word of function_call is a word of tool_choice.
+/* Write function_call as tool_choice. The words of function_call are valid for tool_choice.
  * {"name":"f"} becomes an object with a type. */
 static void put_choice(struct json_out *o, const struct json *choice)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* each name is compared with each tool, so this bounds the work to a million comparisons */
+/* each name is compared with each tool, so this number limits the work to a million comparisons */
 enum { NAMED_MAX = 1000 };
 
 /* Set the error for a value of the wrong type in item i of a list. */
@@ -115,14 +115,15 @@ static int read_allowed(struct choice_spec *out, const struct json *choice, stru
     return read_word(out, ".allowed_tools.mode", mode, e);
 }
 
-/* Return the name of a function in the form of either of OpenAI's interfaces. */
+/* Return the name of a function in the form of chat completions or of responses. */
 static const struct json *name_of(const struct json *choice)
 {
     const struct json *function = body_field(choice, "function");
     return body_field(function ? function : choice, "name");
 }
 
-/* Read tool_choice. An absent one is "auto". A named function must be called exactly once. */
+/* Read tool_choice. An absent tool_choice means "auto". A named function must be called exactly
+ * once. */
 static int read_choice(struct choice_spec *out, const struct json *choice, struct err *e)
 {
     char value[80];
@@ -141,7 +142,7 @@ static int read_choice(struct choice_spec *out, const struct json *choice, struc
                : bad_choice(".function.name", "a string", out->named, e);
 }
 
-/* Return true if both are equal texts. */
+/* Return true if the values are equal texts. */
 static bool same_text(const struct json *a, const struct json *b)
 {
     size_t n = 0, n_other = 0;
@@ -245,8 +246,8 @@ static int read_input(struct api_call *c, struct chat_tool *tool, const struct j
 }
 
 /* Add a function that may be called. The function's schema is enforced if a call is required,
- * `strict` is set or the tool is custom with a grammar. The model is free in other cases, as in
- * OpenAI's API. */
+ * `strict` is set or the tool is custom with a grammar. In other cases the call is not constrained,
+ * as in OpenAI's API. */
 static int read_tool(struct api_call *c, struct tools_spec *out, const struct choice_spec *spec,
                      const struct json *function, const struct json *given, size_t i, struct err *e)
 {
@@ -269,7 +270,7 @@ static int read_tool(struct api_call *c, struct tools_spec *out, const struct ch
 static int check_custom_names(const struct json *tools, const struct json *given, struct err *e)
 {
     size_t n = json_count(tools);
-    if (tools == given) return 0; /* the client sent functions only */
+    if (tools == given) return 0; /* the client sent only functions */
     if (n > NAMED_MAX)
         return err_field(e, ERR_LIMIT, "tools",
                          ": must have at most %d tools if some are custom, got %zu", NAMED_MAX, n);

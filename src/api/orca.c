@@ -8,13 +8,13 @@
  *   cpu_utilization          CPU time of this process, per CPU that it may use
  *   mem_utilization          used share of the memory of this machine, or of its control group
  *   rps_fractional           requests for answers per second
- *   eps                      requests for answers per second that failed (5xx) or were rejected
- *                            because the queue was full
- *   named_metrics            vLLM's two figures under its names
+ *   eps                      requests for answers per second that failed (5xx) or that a full
+ *                            queue rejected
+ *   named_metrics            two figures of vLLM under vLLM's names
  *
  * Rates are averages of the last seconds. Each report adds a sample for later reports to a ring, at
- * most one per second. Any thread may add it. A rate begins at the oldest sample of the last
- * RATE_US, or at the newest sample if all samples are older. */
+ * most one sample per second. Any thread may add a sample. A rate begins at the oldest sample of
+ * the last RATE_US, or at the newest sample if all samples are older. */
 #include "server_impl.h"
 
 #include "base/cores.h"
@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* A sample per second, and enough of them for a rate over the last ten seconds. */
+/* Time between two samples, and number of samples: enough for a rate over the last ten seconds. */
 enum { N_SAMPLE = 16, RATE_US = 10 * 1000 * 1000, SAMPLE_US = 1000 * 1000 };
 
 /* Counters at a time: requests, failures, CPU time of the process. */
@@ -44,8 +44,8 @@ struct orca {
 
 /* ---- samples ---- */
 
-/* Count only the routes of calls, because health checks and metrics are no load. s->net is NULL
- * during orca_open. */
+/* Count only the routes of calls, because health checks and metrics do not count as load. s->net is
+ * NULL during orca_open. */
 static struct sample sample_now(const struct server *s, const struct server_load *l)
 {
     struct sample now = {.us = time_us(), .n_error = l->n_refused, .cpu_us = os_cpu_us()};
@@ -60,7 +60,7 @@ static struct sample sample_now(const struct server *s, const struct server_load
 }
 
 /* Add a sample to the ring, at most one per SAMPLE_US. The exchange lets one thread write a slot.
- * The time is written last, so a reader that finds it has a complete sample. */
+ * The time is written last, so a sample with a time is complete. */
 static void add_sample(struct orca *o, const struct sample *now)
 {
     int64_t slot = now->us / SAMPLE_US, newest = atomic_load(&o->slot);
@@ -97,7 +97,7 @@ static struct sample sample_before(const struct orca *o, const struct sample *no
     return best.us ? best : *now;
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
 /* The first sample makes rates available in the first report. */
 int orca_open(struct server *s, struct err *e)

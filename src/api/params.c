@@ -20,7 +20,7 @@ enum {
     LIST_BYTES_MAX = 64 << 10
 };
 
-/* Return the alias of a field (NULL: none) if the body has only that name; `name` if not. */
+/* Return the alias of a field (NULL: none) if the body has only the alias; else `name`. */
 static const char *name_in(const struct json *body, const char *name, const char *alias)
 {
     return alias && !body_field(body, name) && body_field(body, alias) ? alias : name;
@@ -51,7 +51,7 @@ static int read_numbers(struct sample_params *p, const struct json *body, struct
     return rc;
 }
 
-/* Read the seed. Any integer of 64 bits is a seed, also a negative one. */
+/* Read the seed. Any integer of 64 bits is a seed, also a negative integer. */
 static int read_seed(struct sample_params *p, const struct json *body, struct err *e)
 {
     int64_t seed = 0;
@@ -114,7 +114,7 @@ static int read_bias_value(float *out, const struct json *value, struct err *e)
     return 0;
 }
 
-/* Add the bias of a key, which is a token's id if it is a number, and a text if not. */
+/* Add the bias of a key. A number is a token's id; any other key is a text. */
 static int add_key_bias(struct biases *b, const struct tokenizer *t, const char *key, size_t n,
                         float bias, struct err *e)
 {
@@ -237,7 +237,7 @@ static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
     return rc;
 }
 
-/* Read the lists of tokens and texts. All are in the arena a. */
+/* Read the lists of tokens and texts. All lists are in the arena a. */
 static int read_lists(struct sample_params *p, const struct api *api, const struct json *body,
                       struct arena *a, struct err *e)
 {
@@ -288,7 +288,8 @@ static int read_choices(struct request *r, const struct json *body, struct err *
     return rc;
 }
 
-/* Read the fields of beam search. The number of beams is n or best_of, as in vLLM's servers. */
+/* Read the fields of beam search. The number of beams is best_of, or else n, as in vLLM's
+ * servers. */
 static int read_beams(struct request *r, const struct json *body, struct err *e)
 {
     const struct json *stop = body_field(body, "early_stopping");
@@ -310,7 +311,7 @@ static int read_beams(struct request *r, const struct json *body, struct err *e)
 }
 
 /* Read the holder, the salt of shared prefixes, and the priority for policies that use it. Holder
- * and salt may be any strings. Only their hashes are kept. */
+ * and salt may be any strings; only their hashes are kept. */
 int read_holder(struct request *r, const struct json *body, struct err *e)
 {
     static const char *const name[2] = {"user", "cache_salt"};
@@ -400,8 +401,8 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     return rc;
 }
 
-/* A stream begins before the prompt is computed completely, so the two fields exclude each
- * other. */
+/* Read prompt_logprobs. The field must not come with `stream`, because a stream begins before the
+ * prompt is computed completely. */
 int read_prompt_logprobs(struct api_call *c, struct request *r, const struct json *body,
                          struct err *e)
 {

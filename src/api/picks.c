@@ -2,7 +2,7 @@
  *
  *   samplers             llama.cpp's order: a list of names, or a string with a letter per sampler
  *   logprob_token_ids    vLLM's: tokens whose logprobs are returned instead of the most likely ones
- *   n_probs              llama.cpp's number of most likely tokens, in its form (put_probs)
+ *   n_probs              llama.cpp's number of most likely tokens, in llama.cpp's form (put_probs)
  *   post_sampling_probs  llama.cpp's: probabilities after all samplers, not the model's own */
 #include "openai.h"
 
@@ -52,7 +52,7 @@ int read_samplers(struct sample_params *p, const struct json *body, struct err *
     return sample_params_order(p, name, (int)n, e);
 }
 
-/* Copy the ids without repetitions, because each is one entry of the answer. */
+/* Copy the ids without repetitions, because each id is one entry of the answer. */
 static int copy_ids(struct sample_params *p, const int32_t *ids, int n, struct arena *a,
                     struct err *e)
 {
@@ -105,7 +105,7 @@ int read_probs(struct api_call *c, struct request *r, const struct json *body, s
 
 /* ---- answers ---- */
 
-/* Append a token's members. The minimum stands for the logarithm of 0, as in llama.cpp. */
+/* Append a token's members. The logarithm of 0 is written as the minimum float, as in llama.cpp. */
 static void put_token(struct json_out *o, const struct tokenizer *t, const struct logprob *p,
                       bool post)
 {

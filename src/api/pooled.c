@@ -54,7 +54,7 @@ int pooled_read_prompt_name(struct api_call *c, const struct json *body, struct 
                      name ? name : "default_prompt_name");
 }
 
-/* use_activation is vLLM's name, activation its older one. */
+/* use_activation is vLLM's name of the field, activation is vLLM's older name. */
 int pooled_read_activation(const struct json *body, bool *use, struct err *e)
 {
     *use = true;

@@ -1,4 +1,4 @@
-/* pooled.h - private to src/api: pooled.c, which the endpoints without generated tokens share
+/* pooled.h - private to src/api: common parts of the endpoints without generated tokens
  * (embeddings, scores, classes). */
 #ifndef QUOTH_API_POOLED_H
 #define QUOTH_API_POOLED_H
@@ -27,11 +27,11 @@ int pooled_logits(const struct api_call *c, const struct part *p, bool activate,
 /* Read encoding_format, embed_dtype and endianness. ERR_ARG for an unknown word, or a number format
  * of a list. */
 int vector_form_read(struct vector_form *f, const struct json *body, struct err *e);
-/* Append the vector v f32 [n] in its form. */
+/* Append the vector v f32 [n] in the requested form. */
 void vector_put(struct json_out *o, const char *key, const struct vector_form *f, const float *v,
                 int64_t n);
 /* Append the ids of a model's prompt for a pair to `out`, which is empty. The prompt has at most
- * n_max ids; n_max < 0: no limit. ERR_ARG if n_max has no room for the prompt, and the errors of
+ * n_max ids; n_max < 0: no limit. ERR_ARG if n_max is too small for the prompt, and the errors of
  * tokenizer_encode. */
 typedef int pair_prompt_fn(const struct tokenizer *t, const struct text_span *query,
                            const struct text_span *document, int64_t n_max, struct ids *out,

@@ -9,9 +9,9 @@
  *
  * The engine's events ring a bell, which wakes the exchange. `advance` then reads the events.
  * The events of a client that does not read its stream remain in the queue. The engine then
- * computes no rows for its sequence. A call is freed after the engine's last event, so no thread
- * waits for the engine here. A handler thread writes long whole answers, so that other streams
- * continue during this time. */
+ * computes no rows for its sequence. A call is freed after the engine's last event, so no thread of
+ * the server waits for the engine. A handler thread writes long whole answers, so that other
+ * streams continue during this time. */
 #include "server_impl.h"
 
 #include "responses_background.h"
@@ -23,7 +23,8 @@
 #include <string.h>
 
 enum {
-    /* maximum size of a whole answer that the stream thread writes; takes some milliseconds */
+    /* maximum size of a whole answer that the stream thread writes, which takes some
+     * milliseconds */
     ANSWER_BYTES_MAX = 4096,
     BEGIN_US = 10 * 1000 * 1000,
 };
@@ -39,7 +40,7 @@ struct posted {
     struct err e;
 };
 
-/* Accepts a half-open call. */
+/* Free a call, which may be half-open. */
 static void posted_close(struct posted *p)
 {
     api_call_close(p->call);
@@ -47,14 +48,15 @@ static void posted_close(struct posted *p)
     free(p);
 }
 
-/* Wake the exchange (queue_listen). The engine's thread calls it, so it must be short. */
+/* Wake the exchange (queue_listen). The engine's thread calls this function, so it must be
+ * short. */
 static void wake(void *x, const void *byte)
 {
     (void)byte;
     exchange_wake(x);
 }
 
-/* Cancel the call once. `advance` frees the call after the last of its events. */
+/* Cancel the call once. `advance` frees the call after the call's last event. */
 static void cancel(struct posted *p)
 {
     if (!p->cancelled) api_call_cancel(p->call);
@@ -82,8 +84,8 @@ static void finish_call(struct posted *p)
     posted_close(p);
 }
 
-/* Send the unsent part of the answer, the last one if `done`. Send the prepared error if memory
- * runs out, because the client could not detect a gap. */
+/* Send the unsent part of the answer, which is the last part if `done`. Send the prepared error if
+ * memory runs out, because a client could not detect a gap. */
 static void put_pieces(struct posted *p, bool done)
 {
     const struct dialect *d = p->call->dialect;
@@ -129,8 +131,8 @@ static void end_stopped(struct posted *p)
 }
 
 /* Continue the call (net_wake). The bell is emptied before the events are read, so the engine
- * signals later events. A stream without room leaves its events in the queue. The next wake of the
- * ring continues. */
+ * signals later events. If the ring of a stream is full, its events stay in the queue until the
+ * ring wakes the exchange. */
 static void advance(struct exchange *x, void *posted)
 {
     struct posted *p = posted;
@@ -148,8 +150,8 @@ static void advance(struct exchange *x, void *posted)
 }
 
 /* Set the holder. All requests of a key, or of an address if there are no keys, have one holder.
- * The salt of cached prefixes is made from the key's secret if keys have separate caches. A client
- * could guess a key's name, and so construct a salt made from the name. */
+ * If keys have separate caches, the salt of cached prefixes is made from the key's secret. A salt
+ * made from a key's name would be insecure, because a client could guess the name. */
 static void set_holder(const struct server *s, struct api_call *c, const struct exchange *x)
 {
     const struct net_key *key = exchange_key(x);
@@ -185,7 +187,8 @@ static int open_call(struct posted *p, const struct server *s, const struct api 
     return rc;
 }
 
-/* Submit the call. exchange_keep is first, because events may arrive before the handler returns. */
+/* Submit the call. exchange_keep precedes the submission, because events may arrive before the
+ * handler returns. */
 static void run(struct posted *p)
 {
     exchange_keep(p->x, advance, p);
@@ -204,7 +207,7 @@ static void count_early(const struct api *a, const struct exchange *x, int64_t b
     stats_time(st, TIMES_handler, begin_us - exchange_arrival_us(x));
 }
 
-/* Submit a call in the background, and answer with its events or its present state. */
+/* Submit a call in the background, and answer with the response's events or present state. */
 static int run_in_background(struct posted *p, struct err *e)
 {
     struct api_call *call = p->call;

@@ -1,10 +1,9 @@
-/* post_models.c - load and unload models on request, of a server with several models:
+/* post_models.c - load and unload models of a server with several models on request:
  *
  *   POST /models/load, /models/unload   {"model":NAME}, as llama.cpp's router
- *   POST /sleep, /wake_up, GET /is_sleeping   as vLLM: drop the weights of all models, and load
- *                                       those again that were loaded
+ * *   POST /sleep, /wake_up, GET /is_sleeping   as vLLM: drop all weights, load these models again
  *
- * The answer does not wait for the load, or for the requests in flight of a model to unload. GET
+ * The answer waits neither for the load nor for the requests in flight of an unloaded model. GET
  * /models has the states. */
 #include "server_impl.h"
 
@@ -55,7 +54,7 @@ void post_models_unload(struct exchange *x, void *server)
     if (m) answer(x, served_unload(m, &e), &e);
 }
 
-/* Both levels of vLLM drop the weights, because the files have them. Requests in flight end first
+/* vLLM's levels 1 and 2 drop the weights, because the files have them. Requests in flight end first
  * (vLLM's mode "wait"). */
 void post_sleep(struct exchange *x, void *server)
 {

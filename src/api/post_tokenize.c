@@ -3,7 +3,7 @@
  *
  *   request                               answer
  *   prompt, or messages (vLLM)            count, max_model_len, tokens, token_strs
- *   content (llama.cpp)                   tokens: ids, or objects with id and piece
+ *   content (llama.cpp)                   tokens: a list of ids, or of objects with id and piece
  *   tokens                                prompt (vLLM), and content (llama.cpp) without a model */
 #include "server_impl.h"
 
@@ -144,7 +144,7 @@ static int put_text(const struct api *a, const struct json *body, struct buf *b,
     struct json_out o = {.b = b};
     out_object(&o, NULL);
     out_text(&o, "prompt", text.data, text.n);
-    if (!body_field(body, "model")) /* llama.cpp's clients send no model, and expect this member */
+    if (!body_field(body, "model")) /* llama.cpp's clients send no model, and need this member */
         out_text(&o, "content", text.data, text.n);
     out_end(&o);
     b->failed |= text.failed;

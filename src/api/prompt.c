@@ -5,8 +5,8 @@
  *    ids and texts     texts are tokenized, and only the first item gets added tokens
  *    messages          rendered by the template, then tokenized as a text
  *
- * A long text is first checked by a lower bound of its number of tokens (check_text_fits). All
- * functions run on handler threads. */
+ * check_text_fits first compares a lower bound of a long text's number of tokens with the context.
+ * All functions run on handler threads. */
 #include "openai.h"
 
 #include "base/os.h"
@@ -100,8 +100,8 @@ static bool has_any(const struct json *object, const char *const *name, size_t n
     return any;
 }
 
-/* Check a member that is compared as a word. A text with a NUL would be compared up to the NUL in
- * some places, and as a whole in templates. at: JSON path of the object. */
+/* Check a member that is compared with words. C code would compare a text with a NUL only up to the
+ * NUL, but templates would compare the whole text. at: JSON path of the object. */
 static int check_word(const struct json *object, const char *member, const char *at, struct err *e)
 {
     size_t n;
@@ -224,7 +224,8 @@ int api_template(struct template **out, const struct template *known, const stru
     size_t n;
     const char *text = json_text(given, &n);
     *out = NULL;
-    if (!given || (text && n == 0)) return 0; /* as in vLLM, an empty one is the model's */
+    /* as in vLLM, an empty template means the model's template */
+    if (!given || (text && n == 0)) return 0;
     if (!text) return body_wrong("chat_template", "a string", given, e);
     if (known && strcmp(template_source(known), text) == 0 && strlen(text) == n) return 0;
     int rc = template_open(out, text, n, &why);
@@ -284,8 +285,8 @@ int api_render(const struct api *a, const struct json *body, struct buf *prompt,
 
 /* ---- several prompts ---- */
 
-/* Set *n to the number of prompts in a body. It is 1 for a text or a list with ids, and the length
- * of any other list. */
+/* Set *n to the number of prompts in a body. A text or a list with ids is 1 prompt. Any other list
+ * is a list of prompts. */
 static int n_prompt(const char *name, const struct json *list, int *n, struct err *e)
 {
     if (json_kind(list) == JK_NONE)
@@ -341,8 +342,8 @@ int read_mixed(struct ids *ids, const struct api *a, const char *name, const str
     return rc;
 }
 
-/* Keep the text of the prompt in `out`. This text is the remaining part of a truncated prompt. Each
- * choice may repeat it, so it must not be longer than the context. */
+/* Keep the text of the prompt in `out`. For a truncated prompt, the kept text is the remaining
+ * part. Each choice may repeat it, so it must not be longer than the context. */
 static int keep_text(struct buf *out, const struct part *p, const struct tokenizer *t,
                      const struct json *prompt, bool cut, struct err *e)
 {
@@ -379,7 +380,7 @@ static int read_prompt(struct part *p, const struct api_call *c, const struct js
     return rc;
 }
 
-/* Return the number of bytes of a prompt's text, or of the texts between its ids. */
+/* Return the number of bytes of a prompt's texts. */
 static size_t text_bytes(const struct json *prompt)
 {
     size_t n = 0, sum = 0;
@@ -391,7 +392,8 @@ static size_t text_bytes(const struct json *prompt)
     return sum;
 }
 
-/* The text is measured first, because tokenizing a text that cannot fit would waste time. */
+/* The length of the text is checked first, because tokenizing a text that cannot fit would waste
+ * time. */
 static int fill_part(struct part *p, const struct api_call *c, const struct json *prompt,
                      const struct json *body, bool add_special, struct err *e)
 {
@@ -405,8 +407,8 @@ static int fill_part(struct part *p, const struct api_call *c, const struct json
     return rc || !c->text_back ? rc : keep_text(&p->text, p, t, prompt, cut, e);
 }
 
-/* Return the item of a prompt that is a list of one text or of one list; any other prompt
- * itself. */
+/* Return the item of a prompt that is a list of one text or of one list; return any other prompt
+ * unchanged. */
 static const struct json *unwrapped(const struct json *prompt)
 {
     const struct json *first = json_item(prompt, 0);
@@ -469,7 +471,7 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
         if (info->n_start > 0 && max > info->source_max) max = info->source_max;
     }
     if (rc != 0 || r->prompt.n <= (size_t)max) return rc;
-    /* such models are trained with the first tokens of long texts */
+    /* models of embeddings are trained with the first tokens of long texts */
     if (info->encoder || info->n_start > 0) {
         const bool left = body_field(body, "truncation_side") && *side == 'l';
         tokenizer_truncate(a->session->tokenizer, &r->prompt, (size_t)max, left);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Return the sentence after the field's name. */
+/* Return the part of the sentence after the field's name. */
 static const char *rest_of(const struct err *e)
 {
     size_t n = strlen(e->text), end = e->field_at + strlen(e->field);

@@ -8,8 +8,8 @@
  *   tail  <|im_end|> <|im_start|>assistant <think> </think>
  *
  * The three parts become tokens separately. Truncation removes the last tokens of the pair. A query
- * that begins with "<Instruct>:" has its own instruction. A query that begins with "<|im_start|>"
- * and its document are the whole prompt, as in vLLM's examples, so nothing is added. */
+ * that begins with "<Instruct>:" has its own instruction. If a query begins with "<|im_start|>",
+ * query and document are the whole prompt, as in vLLM's examples. */
 #include "pooled.h"
 
 #include "base/buf.h"
@@ -91,7 +91,7 @@ static int qwen3_prompt(const struct tokenizer *t, const struct text_span *query
 pair_prompt_fn *pair_prompt_of(const struct session *s)
 {
     static const struct {
-        const char *field; /* static: a field of config.json that is true */
+        const char *field; /* name of a field of config.json whose value is true, static */
         pair_prompt_fn *prompt;
     } prompts[] = {{"is_original_qwen3_reranker", qwen3_prompt}};
     for (size_t i = 0; i < sizeof prompts / sizeof prompts[0]; i++)

@@ -66,7 +66,8 @@ static int keep_input(struct api_call *c, const struct responses_source *from, s
     return own->input.text ? 0 : err_memory(e, "input", b->n);
 }
 
-/* Read `background`. Such a response is read from the store. */
+/* Read `background`. A response in the background must be stored, because clients read it from the
+ * store. */
 static int read_background(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct responses *own = c->own;
@@ -184,7 +185,7 @@ static void put_cause(struct json_out *o, int rc, const struct err *why)
     out_end(o);
 }
 
-/* Append the response object. rc, why: the failure if it has failed. */
+/* Append the response object. rc, why: failure of the response, 0 if none. */
 static void put_response(const struct api_call *c, enum status status, int rc,
                          const struct err *why, struct buf *b)
 {
@@ -227,7 +228,7 @@ static void put_response(const struct api_call *c, enum status status, int rc,
 }
 
 /* Add the new items and the output of a complete response to its conversation, once. A conversation
- * that was deleted or is full does not change. Return false if memory ran out. */
+ * that was deleted or is full is not changed. Return false if memory ran out. */
 static bool append(const struct api_call *c)
 {
     struct responses *own = c->own;
@@ -258,7 +259,7 @@ static bool keep(const struct api_call *c, struct buf *response)
     struct buf input = {.data = (char *)own->input.text, .n = own->input.n};
     struct err e = {0};
     if (!append(c)) return false;
-    if (!own->store || c->background) return true; /* the job stores it with its events */
+    if (!own->store || c->background) return true; /* the job stores the response with its events */
     if (response->failed) return false;
     const int rc = store_put(
         c->api->store, c->owner, c->id,
@@ -286,7 +287,7 @@ static int put(const struct api_call *c, struct buf *b, struct err *e)
 
 /* ---- the response in pieces ---- */
 
-/* Append an event with the response, and store a complete one. */
+/* Append an event with the response, and store a complete response. */
 static void put_state(const struct api_call *c, const char *type, enum status status, int rc,
                       const struct err *why, struct buf *b)
 {
@@ -332,7 +333,7 @@ static void put_end(const struct api_call *c, struct buf *b)
 }
 
 /* Append the end of a failed response. A response that a client cancels is incomplete, but not
- * failed. The items before the end are part of it. */
+ * failed. The response contains the items that were generated before. */
 static void put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e)
 {
     const struct responses *own = c->own;
@@ -393,8 +394,8 @@ static int final_error(const struct api_call *c, struct err *e)
     return rc;
 }
 
-/* The output of a cancelled response is that before its end. A response that was complete before
- * its cancellation is complete. */
+/* A cancelled response has the output before its end. If a response was complete before its
+ * cancellation, its status is complete. */
 void responses_put_final(struct api_call *c, struct buf *b)
 {
     struct responses *own = c->own;
@@ -409,8 +410,8 @@ void responses_put_final(struct api_call *c, struct buf *b)
     put_response(c, cancelled ? CANCELLED : rc != 0 ? FAILED : status_of(a), rc, &e, b);
 }
 
-/* Write an event that needs no memory, for a stream whose next event could not be allocated. Its
- * number may follow a gap, because the events with the numbers before it were not sent. */
+/* Write an event into static memory, for a stream whose next event could not be allocated. There
+ * may be a gap before its number, because earlier events were not sent. */
 static void write_no_memory(const struct api_call *c, char out[static NO_MEMORY_BYTES])
 {
     const struct responses *own = c->own;

@@ -10,7 +10,8 @@
 
 /* Prefix that an answer adds to the ids of calls. */
 #define RESPONSES_CALL_PREFIX "call_"
-/* First bytes of encrypted_content that this server made: base64 of the reasoning follows. */
+/* First bytes of encrypted_content that this server made. They are followed by base64 of the
+ * reasoning. */
 #define RESPONSES_SEAL "quoth-"
 
 enum { RESPONSES_HEX = 32, RESPONSES_ID_MAX = 64 };
@@ -26,9 +27,10 @@ struct response_item {
     char *call_id, *name; /* id and name of a call, owned; NULL for other kinds */
     struct buf text;      /* text, or arguments of a call */
     size_t n_sent;        /* bytes of text in events so far */
-    /* tokens whose log probabilities belong to the text: first one, number, number in events */
+    /* tokens whose log probabilities belong to the text: index of the first, number, number in
+     * events */
     size_t log, n_log, n_log_sent;
-    bool incomplete; /* true: a limit ended the text */
+    bool incomplete; /* true if a limit ended the text */
 };
 
 /* Data of c->own. */
@@ -41,7 +43,8 @@ struct responses {
     struct text_span echo;       /* members of the request in each response object; arena */
     struct text_span input;      /* items of the prompt, separated by commas; arena */
     size_t n_earlier;            /* bytes of `input` before the new items */
-    const char *previous;       /* id of the response that this one continues, in the arena; NULL */
+    /* id of the response that this response continues, in the arena; NULL if none */
+    const char *previous;
     const char *conversation;   /* id of the conversation, in the arena; NULL if none */
     bool appended;              /* true: the response was added to the conversation */
     bool cancelled;             /* true: a client has cancelled the response */
@@ -52,7 +55,7 @@ struct responses {
     size_t n_item, cap_item;
     bool open, failed;         /* open: the last item grows. failed: memory ran out */
     struct custom_text custom; /* place in the arguments of the last item */
-    size_t n_token, log_next;  /* tokens in items, and first token that belongs to none */
+    size_t n_token, log_next;  /* tokens in items, and first token that belongs to no item */
     int n_reasoning;           /* tokens of reasoning */
     int64_t n_event, ended;    /* number of events; time of the end, seconds since 1970 */
 };
@@ -61,10 +64,10 @@ struct responses {
 struct responses_source {
     const struct json *body;      /* borrowed */
     struct store *store;          /* store of earlier responses, borrowed; NULL if none */
-    uint64_t owner;               /* owner of these responses */
+    uint64_t owner;               /* owner of the earlier responses */
     const char *hex;              /* random part of the ids of new items, borrowed */
     struct message_places places; /* place of each message, owned by the caller */
-    size_t n_earlier;             /* bytes of `items` before those of `input` */
+    size_t n_earlier;             /* bytes of `items` before the items of `input` */
     /* id of the stored response whose items the prompt continues; "": none */
     char previous[RESPONSES_ID_MAX];
     struct buf items; /* items of the prompt, separated by commas, owned by the caller */
@@ -90,15 +93,15 @@ int responses_truncate(const struct api_call *c, struct json **neutral,
 /* ---- responses_stored.c: items in the store ---- */
 
 /* Append an item of the input with all members that responses of the API have. number: index of the
- * item in the prompt, for its id if it has none. */
+ * item in the prompt, for the id of an item without id. */
 void responses_keep_item(struct buf *b, const struct json *item, const char *hex, size_t number);
 /* Set *conversation to the id in `conversation`, borrowed from the body; NULL if absent. ERR_ARG
  * for another type, or with previous_response_id. */
 int responses_conversation(const struct json *body, const char **conversation, struct err *e);
 /* Set *out to the list of the items before the input: input and output of the previous response, or
- * those of the conversation. The caller owns *out, which is NULL if there is neither, and after an
- * error. ERR_MISSING with the client's field if it is not stored; ERR_ARG, ERR_LIMIT,
- * ERR_MEMORY. */
+ * the items of the conversation. The caller owns *out, which is NULL if the body has neither, and
+ * after an error. ERR_MISSING with the client's field if the response or conversation is not
+ * stored; ERR_ARG, ERR_LIMIT, ERR_MEMORY. */
 int responses_previous(struct json **out, struct responses_source *from, struct err *e);
 /* Set *out to a stored item by its id. The caller owns *root, of which *out is a part; *root may
  * have an older value, which is used if it has the item. ERR_MISSING; ERR_LIMIT if too many
@@ -114,7 +117,7 @@ void responses_put_queued(const struct api_call *c, struct buf *b);
 void responses_put_now(const struct api_call *c, struct buf *b);
 /* Append the response of a complete call: completed, incomplete, failed or cancelled. */
 void responses_put_final(struct api_call *c, struct buf *b);
-/* Append the event of a failure, after others were lost. */
+/* Append the event of a failure, after earlier events were lost. */
 void responses_put_failed(const struct api_call *c, struct buf *b);
 /* Set the cause of a cancellation before api_call_cancel. why: the sentence of a failure, static;
  * NULL: a client cancels the response. */
@@ -136,7 +139,7 @@ bool responses_include(const struct json *body, const char *word);
 /* Add the unread part of a choice to the items. b: receives their events; NULL: none. Return false
  * if memory ran out. */
 bool responses_advance(const struct api_call *c, struct choice *a, struct buf *b);
-/* Append all items to a list, or after others without a list. */
+/* Append all items as a list, or without the brackets of a list. */
 void responses_put_items(const struct api_call *c, struct json_out *o);
 /* Append the list of all items as member "output". */
 void responses_put_output(const struct api_call *c, struct json_out *o);

@@ -2,10 +2,10 @@
  *
  * (1) `first` lists the unfinished jobs. Handlers add jobs at its front, the thread removes them.
  *     Only the thread uses the call of a job in the list.
- * (2) `lock` protects the list, and of each job: log, response, input, listeners, n_ref and the
- *     requests to cancel and to remove it.
- * (3) The log of a job is a part of its owner's size in the store (store_reserve). A job
- *     whose log does not fit fails. */
+ * (2) `lock` protects the list. It also protects log, response, input, listeners, n_ref and the
+ *     requests to cancel and to remove of each job.
+ * (3) The log of a job counts for its owner's size in the store (store_reserve). A job whose log
+ *     does not fit fails. */
 #include "responses_background.h"
 
 #include "responses.h"
@@ -25,11 +25,11 @@ struct job {
     char id[RESPONSES_ID_MAX];
     uint64_t owner;
     struct buf log;      /* events so far */
-    struct buf response; /* JSON of the response in its present state */
+    struct buf response; /* JSON of the response with its present status */
     int64_t n_reserved;  /* bytes of the store that the log may have */
-    /* begun: a token was generated. gap: events were lost, so none is added. cancel, remove:
-     * requests of clients. cancelled: the call is cancelled. done: the response is final, and
-     * stored */
+    /* begun: a token was generated. gap: events were lost, so no further event is added. cancel,
+     * remove: requests of clients. cancelled: the call is cancelled. done: the response is final,
+     * and stored */
     bool streams, begun, gap, cancel, remove, cancelled, done;
     struct job_listener *listener;
 };
@@ -150,8 +150,8 @@ void job_unlisten(struct job *job, struct job_listener *l)
 
 /* ---- the thread ---- */
 
-/* Make a change visible: append events, replace the response if it is not empty, and call the
- * listeners. The buffers are freed. Return false if memory ran out. */
+/* Make a change visible: append events, replace the response unless the new one is empty, and call
+ * the listeners. The buffers are freed. Return false if memory ran out. */
 static bool publish(struct job *job, struct buf *events, struct buf *response, bool done)
 {
     pthread_mutex_lock(&job->jobs->lock);
@@ -182,7 +182,7 @@ static bool reserve(struct job *job, size_t n)
     return true;
 }
 
-/* Cancel the call. why: the cause, if it is a failure; NULL: a client cancels it. */
+/* Cancel the call. why: cause of a failure; NULL: a client cancels the call. */
 static void cancel(struct job *job, const char *why)
 {
     if (job->cancelled) return;
@@ -239,7 +239,7 @@ static void finish(struct job *job)
     job_drop(job);
 }
 
-/* Read new events of the call. Return true if it is complete. */
+/* Read new events of the call. Return true if the call is complete. */
 static bool poll(struct job *job, struct buf *events)
 {
     const bool done = api_call_poll(job->call);
@@ -293,7 +293,7 @@ static bool stopped(struct jobs *j)
 }
 
 /* Run all jobs. Each event of a job rings the bell. The thread then continues all jobs, because the
- * bell has room for one byte. */
+ * bell can contain only one byte. */
 static void *run(void *jobs)
 {
     struct jobs *j = jobs;

@@ -12,14 +12,15 @@
 #include "api.h"
 
 struct jobs; /* opaque */
-struct job;  /* opaque; a reference keeps it */
+struct job;  /* opaque; valid while there is a reference */
 
 /* Start the thread of the jobs, whose responses are stored in `records`, borrowed. The caller owns
  * *out, which is NULL after ERR_MEMORY. */
 int jobs_open(struct jobs **out, struct store *records, struct err *e);
-/* Cancel all jobs, reject further ones and wait until the engine has ended them. */
+/* Cancel all jobs, reject further jobs, and wait until the engine has ended all jobs. */
 void jobs_stop(struct jobs *j);
-void jobs_close(struct jobs *j); /* stop, then free j; NULL is allowed. No job is referenced. */
+/* stop the jobs, then free j; NULL is allowed; no job may be referenced */
+void jobs_close(struct jobs *j);
 
 /* Submit a call in the background. The call is owned by the job, and closed after an error. The
  * caller owns the reference *out, NULL after an error. ERR_MEMORY, also if the server stops;
@@ -29,29 +30,28 @@ int jobs_start(struct jobs *j, struct api_call *take_call, struct job **out, str
 struct job *jobs_find(struct jobs *j, uint64_t owner, const char *id);
 void job_drop(struct job *job); /* release a reference; NULL is allowed */
 
-/* Append the JSON of the response as it is now. Return true if the job has ended. */
+/* Append the JSON of the response with its present status. Return true if the job has ended. */
 bool job_response(struct job *job, struct buf *out);
 /* Append the items of the input, separated by commas. */
 void job_input(struct job *job, struct buf *out);
 /* Return true if the response is streamed. */
 bool job_streams(const struct job *job);
-/* End the job early. remove: its response is not stored, and not found from now on. */
+/* End the job early. remove: the response is not stored, and can no longer be found. */
 void job_cancel(struct job *job, bool remove);
 
 /* A place in events. */
 struct event_cursor {
     size_t at;    /* offset of the next byte */
-    int64_t skip; /* number of events to skip from there */
+    int64_t skip; /* number of events to skip from this offset */
 };
-/* Append the events of a log [n] from the cursor on, at least one and about n_max bytes if there
- * are more. Move the cursor. */
+/* Append the events of a log [n] from the cursor on: at least one event, and about n_max bytes if
+ * there are more events. Move the cursor. */
 void events_read(const char *log, size_t n, struct event_cursor *c, size_t n_max, struct buf *out);
-/* Append events of the job, as events_read. Return true if there are no further events, now and
- * later. */
+/* Append events of the job, like events_read. Return true if there will be no further events. */
 bool job_events(struct job *job, struct event_cursor *c, size_t n_max, struct buf *out);
 
-/* A function that is called after each change of a job. It is short, and calls no function of this
- * header. */
+/* A function that is called after each change of a job. The function must be short, and must not
+ * call functions of this header. */
 struct job_listener {
     void (*changed)(void *arg);
     void *arg;                 /* borrowed */
@@ -59,7 +59,7 @@ struct job_listener {
 };
 /* Add a listener, borrowed until job_unlisten. */
 void job_listen(struct job *job, struct job_listener *l);
-/* Remove a listener. It is not called after this function returns. */
+/* Remove a listener. The listener is not called after this function returns. */
 void job_unlisten(struct job *job, struct job_listener *l);
 
 #endif

@@ -9,7 +9,7 @@
  *   include, top_logprobs         logprobs, top_logprobs
  *   other fields of fields.def    unchanged
  *
- * All types are checked here, so that errors contain the client's names. */
+ * This file checks all types, so that errors contain the client's names. */
 #include "openai.h"
 #include "responses.h"
 
@@ -158,7 +158,8 @@ static int put_choice(struct json_out *o, const struct json *body, struct err *e
 
 /* ---- objects of the body ---- */
 
-/* Set *out to the word that a value is, from a list that ends with NULL; NULL if it is absent. */
+/* Set *out to the word of a list that equals the value. The list ends with NULL. *out is NULL if
+ * the value is absent. */
 static int read_choice(const struct json *value, const struct place *at, const char *const *words,
                        const char **out, struct err *e)
 {
@@ -199,7 +200,7 @@ static int put_format(struct json_out *o, const struct json *format, struct err 
     return 0;
 }
 
-/* Write the format of `text`. Its verbosity is only checked. */
+/* Write the format of `text`. The member verbosity is only checked. */
 static int put_text(struct json_out *o, const struct json *body, struct err *e)
 {
     static const char *const levels[] = {"low", "medium", "high", NULL};
@@ -250,7 +251,7 @@ bool responses_include(const struct json *body, const char *word)
     return false;
 }
 
-/* Check `include`. Words about items that no answer has are accepted. */
+/* Check `include`. Words for items that quoth does not generate are accepted. */
 static int check_include(const struct json *body, struct err *e)
 {
     static const char *const words[] = {"file_search_call.results",
@@ -400,7 +401,7 @@ int responses_neutral(struct json **out, struct responses_source *from, struct e
 
 /* ---- the members of a request in its response ---- */
 
-/* Append the member as the client sent it; null if it is absent. */
+/* Append the client's member; null if it is absent. */
 static void put_given(struct json_out *o, const char *key, const struct json *object)
 {
     const struct json *value = body_field(object, key);
@@ -479,7 +480,7 @@ static void put_echo_rest(struct json_out *o, const struct json *body)
     }
 }
 
-/* The order is that of OpenAI's responses. */
+/* The members have the order of OpenAI's responses. */
 void responses_put_echo(struct buf *b, const struct json *body, const struct sample_params *p,
                         bool store)
 {

@@ -1,6 +1,6 @@
 /* responses_fuzz.c - goal: each mutated body of the Responses API is rejected with an error
- * message, or becomes a conversation. The conversation has valid calls, and messages in their
- * places. */
+ * message, or becomes a conversation. The calls of the conversation are valid, and the messages
+ * have their places. */
 #include "openai.h"
 #include "responses.h"
 
@@ -25,7 +25,7 @@ FUZZ(responses_body)
         assert(places.n == json_count(messages) && places.n > 0);
         for (size_t i = 0; i < places.n; i++)
             assert(places.v[i].message <= 0 || places.v[i].message < (int)n_client);
-        /* the items that a store keeps are valid, and become equal messages */
+        /* stored items are valid, and become equal messages */
         struct buf list = {0};
         struct json *kept = NULL, *again = NULL;
         buf_addf(&list, "{\"input\":[%s]}", from.items.data ? from.items.data : "");

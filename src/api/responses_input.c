@@ -7,8 +7,8 @@
  *   function_call, custom_tool_call                tool_calls
  *   function_call_output, custom_tool_call_output  messages of the role tool
  *
- * Items of the assistant are one message up to the next item of another role, as the model wrote
- * them. A message that directly follows a message begins a new one. */
+ * Consecutive items of the assistant become one message, because the model generated them as one
+ * answer. A message item directly after a message item begins a new message. */
 #include "openai.h"
 #include "responses.h"
 
@@ -181,8 +181,8 @@ static int add_thoughts(struct buf *out, const struct json *item, const char *me
     return rc;
 }
 
-/* Append the reasoning that this server wrote into encrypted_content. That of other servers cannot
- * be read, and has no effect. */
+/* Append the reasoning that this server wrote into encrypted_content. encrypted_content of other
+ * servers has no effect, because this server cannot read it. */
 static int add_sealed(struct buf *out, const struct json *item, const struct place *at,
                       struct err *e)
 {
@@ -197,7 +197,7 @@ static int add_sealed(struct buf *out, const struct json *item, const struct pla
     return err_field(e, ERR_ARG, at->field, "%s.encrypted_content: must be unchanged", at->path);
 }
 
-/* Add reasoning: its text, else its summary, else the sealed text. */
+/* Add reasoning: the text, else the summary, else encrypted_content. */
 static int add_reasoning(struct item_input *in, const struct json *item, const struct place *at,
                          struct message_place place, struct err *e)
 {
@@ -260,7 +260,7 @@ static bool is_reference(const struct json *item)
     return json_field(item, "id") && !json_field(item, "role");
 }
 
-/* Convert item i of `input`, or the stored item that it refers to. */
+/* Convert item i of `input`. Replace a reference by the stored item. */
 static int add_input_item(struct item_input *in, const struct json *item, size_t i, struct err *e)
 {
     const struct place at = place_below(&(struct place){.field = "input"}, "", i);
@@ -319,7 +319,8 @@ static int add_input(struct item_input *in, const struct json *input, struct err
     return rc;
 }
 
-/* Convert the items of the previous response or the conversation, which were converted before. */
+/* Convert the items of the previous response or the conversation, which the server converted for
+ * earlier requests. */
 static int add_previous(struct item_input *in, struct err *e)
 {
     const struct place at = {.field = body_field(in->from->body, "conversation")

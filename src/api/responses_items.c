@@ -1,6 +1,6 @@
 /* responses_items.c - items of a response, from the model's output. Whole responses and streams use
- * the same items, which grow token by token. So an item's text, ids and log probabilities do not
- * depend on the times at which tokens arrive.
+ * the same items, which grow token by token. The text, ids and log probabilities of an item
+ * therefore do not depend on the times at which tokens arrive.
  *
  *   response.output_item.added
  *     response.content_part.added      reasoning and messages only
@@ -9,7 +9,7 @@
  *   response.output_item.done
  *
  * Tokens between the beginning and the end of a message have their log probabilities in the
- * message. Tokens of reasoning and of calls have none. */
+ * message. Tokens of reasoning and of calls have no log probabilities. */
 #include "openai.h"
 #include "responses.h"
 
@@ -73,7 +73,7 @@ static void put_logs(const struct api_call *c, struct json_out *o, const struct 
                       any ? log->v + item->log + from : NULL, any ? item->n_log - from : 0);
 }
 
-/* Append the only part of an item's content. begun: the part has no text yet. */
+/* Append the only part of an item's content. begun: true if the part has no text yet. */
 static void put_part(const struct api_call *c, struct json_out *o, const char *key,
                      const struct response_item *item, bool begun)
 {
@@ -90,7 +90,7 @@ static void put_part(const struct api_call *c, struct json_out *o, const char *k
     out_end(o);
 }
 
-/* Append the reasoning in the form that a client returns without knowledge of its content. */
+/* Append the reasoning in an opaque form, which clients send back. */
 static void put_sealed(struct json_out *o, const struct buf *text)
 {
     struct buf b = {0};
@@ -101,7 +101,7 @@ static void put_sealed(struct json_out *o, const struct buf *text)
     buf_deinit(&b);
 }
 
-/* Append item i. begun: the item has no text yet. */
+/* Append item i. begun: true if the item has no text yet. */
 static void put_item(const struct api_call *c, struct json_out *o, const char *key, size_t i,
                      bool begun)
 {
@@ -250,7 +250,8 @@ static void end_item(const struct item_writer *w)
     put_item_event(w->c, "response.output_item.done", false, w->b);
 }
 
-/* Set the names of a call's item. The id is the model's own, or made from the call's seed. */
+/* Set id and name of a call's item. The id is the model's own id, or an id made from the call's
+ * seed. */
 static bool name_item(struct response_item *item, const struct api_call *c,
                       const struct chat_delta *d)
 {
@@ -289,7 +290,8 @@ static void begin_item(const struct item_writer *w, const struct chat_delta *d)
     if (!is_call(item)) put_part_event(w->c, "response.content_part.added", true, w->b);
 }
 
-/* Return true if a delta begins an item. Each call is one, and empty texts are none. */
+/* Return true if a delta begins an item. Each call begins an item. An empty text does not begin an
+ * item. */
 static bool begins(const struct responses *own, const struct chat_delta *d)
 {
     if (!own->open || d->name) return true;
@@ -318,8 +320,8 @@ static void add_delta(void *ctx, const struct chat_delta *d)
     own->failed |= item->text.failed;
 }
 
-/* Give the tokens before token `end` to the open item, if it is a message. Tokens of other items
- * are skipped. Tokens whose text the parser holds belong to the next item. */
+/* Add the tokens before token `end` to the open item if it is a message. Tokens of other items are
+ * skipped. Tokens whose text the parser still keeps belong to the next item. */
 static void add_logs(struct responses *own, size_t end, bool inside)
 {
     struct response_item *item = own->open ? &own->item[own->n_item - 1] : NULL;
@@ -343,7 +345,8 @@ static bool add_token(const struct item_writer *w)
     return !own->failed;
 }
 
-/* Add the rest of a complete choice. A limit makes the last item incomplete. */
+/* Add the remaining text of a complete choice. If a limit ended the choice, the last item is
+ * incomplete. */
 static bool finish(const struct item_writer *w)
 {
     struct responses *own = w->c->own;

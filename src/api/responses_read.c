@@ -1,5 +1,5 @@
-/* responses_read.c - answer exchanges from responses in the background: events from any number on,
- * and the response after its end. The events of a complete response are in the store.
+/* responses_read.c - answer exchanges that read responses in the background: send events from any
+ *number on, or the response after its end. The events of a complete response are in the store.
  *
  *   jobs_find or store_get --> reader --exchange_keep--> advance ... exchange_end */
 #include "server_impl.h"
@@ -35,7 +35,7 @@ static void reader_close(struct reader *r)
     free(r);
 }
 
-/* Send the next events. Return true after the last one. */
+/* Send the next events. Return true after the last event. */
 static bool put_events(struct reader *r)
 {
     bool end = false;
@@ -76,7 +76,7 @@ static void advance(struct exchange *x, void *reader)
     buf_deinit(&b);
 }
 
-/* Begin to read. The reader is owned by the exchange. */
+/* Begin to read. The exchange owns the reader. */
 static void begin(struct reader *r)
 {
     struct exchange *x = r->x;

@@ -1,8 +1,8 @@
-/* responses_stored.c - items of stored responses. A stored input has each item in the API's form of
- * lists. Such an item has an id, a status, and content as a list of parts.
+/* responses_stored.c - items of stored responses. A stored input has its items in the form of the
+ *API's lists: with an id, a status, and content as a list of parts.
  *
- * The id of an item is its prefix, the random part of its response's id, and a number. So the item
- * is found by its id alone: by the response, then among the response's items. */
+ * The id of an item is its prefix, the random part of its response's id, and a number. The id alone
+ * is therefore enough to find an item: it gives the response, and then the item of the response. */
 #include "openai.h"
 #include "responses.h"
 
@@ -11,7 +11,7 @@
 
 /* ---- items of the input ---- */
 
-/* Append the part of a content in the form of its role. */
+/* Append a part of a content in the form for the message's role. */
 static void put_part(struct json_out *o, const char *type, const char *text, size_t n)
 {
     out_object(o, NULL);
@@ -101,8 +101,8 @@ void responses_keep_item(struct buf *b, const struct json *item, const char *hex
 
 /* ---- earlier responses ---- */
 
-/* Set *out to the items of a stored response as one list. Only the text of the list is parsed, by
- * the limits of bodies. */
+/* Set *out to the items of a stored response as one list. Only the text of the list is parsed,
+ * within the limits for bodies. */
 static int load(struct json **out, const struct responses_source *from, const char *id,
                 struct err *e)
 {

@@ -2,10 +2,10 @@
  * conversation that exceeds the context.
  *
  *   system and developer messages at the beginning stay
- *   the rest begins with the earliest message of the user from which the prompt fits
+ *   the remaining messages begin with the earliest message of the user from which the prompt fits
  *
- * So calls and their outputs stay together, and the template gets a conversation that begins with
- * the user. The prompt leaves room for max_output_tokens, at most half of the context. */
+ * Calls and their outputs therefore stay together, and the template gets a conversation that begins
+ * with the user. The prompt leaves space for max_output_tokens, at most half of the context. */
 #include "openai.h"
 #include "responses.h"
 
@@ -69,8 +69,8 @@ static int check_fits(const struct api_call *c, const struct json *neutral, int6
     return rc;
 }
 
-/* Set *to to the first message that remains after the fixed ones. It is the last message of the
- * user if not even this message fits. Later checks then reject the prompt. */
+/* Set *to to the first message that remains after the fixed messages. If no suffix fits, *to is the
+ * last message of the user. Later checks then reject the prompt. */
 static int find_begin(const struct api_call *c, const struct json *neutral, int64_t limit,
                       size_t from, size_t *to, struct err *e)
 {
@@ -81,7 +81,7 @@ static int find_begin(const struct api_call *c, const struct json *neutral, int6
     while (high > from && !has_role(list, high - 1, "user")) high--;
     if (high > from) high--; /* the last message of the user */
     *to = high;
-    /* the prompt from `low` on does not fit; that from `high` on fits if any does */
+    /* the prompt from `low` on does not fit; the prompt from `high` on fits if any prompt fits */
     while (rc == 0 && low < high) {
         size_t middle = low + (high - low) / 2;
         while (middle < high && (middle == low || !has_role(list, middle, "user"))) middle++;

@@ -41,7 +41,7 @@ static const struct error_form *errors_of(const struct server *s, const char *pa
     return d ? d->errors : &s->errors;
 }
 
-/* Check that each name selects the model or one adapter. */
+/* Check that each name selects either the model or one adapter. */
 static int check_names(const struct server *s, struct err *e)
 {
     if (!s->only) return 0;
@@ -58,8 +58,8 @@ static int check_names(const struct server *s, struct err *e)
     return 0;
 }
 
-/* The routes are copied, because each gets the error format of its dialect. server_close accepts a
- * half-open server. */
+/* The routes are copied, because each route gets the error format of its dialect. server_close
+ * accepts a half-open server. */
 int server_open(struct server **out, const struct server_options *o, struct err *e)
 {
     struct server *s = calloc(1, sizeof *s);
@@ -96,7 +96,8 @@ const struct net *server_net(const struct server *s)
 
 void server_drain(struct server *s, int wait_ms)
 {
-    batches_stop(s->batches); /* they continue later, so they end before requests of clients */
+    /* batches end before requests of clients, because batches continue after the next start */
+    batches_stop(s->batches);
     jobs_stop(s->jobs);
     net_drain(s->net, wait_ms);
 }
@@ -117,13 +118,13 @@ void server_close(struct server *s)
 
 /* ---- for handlers ---- */
 
-/* Every format of errors of this server is the first member of an error_form. */
+/* Every net_errors of this server is the first member of an error_form. */
 const struct error_form *server_form(const struct exchange *x)
 {
     return (const struct error_form *)exchange_errors(x);
 }
 
-/* Errors that end by themselves have the header Retry-After, in seconds. */
+/* Temporary errors have the header Retry-After, in seconds. */
 void server_fail(struct exchange *x, int rc, const struct err *e)
 {
     const struct error_form *form = server_form(x);
@@ -137,7 +138,8 @@ void server_fail(struct exchange *x, int rc, const struct err *e)
     buf_deinit(&b);
 }
 
-/* The text is freed in any case. A failed buffer becomes an error, never a truncated answer. */
+/* The text is freed, also after an error. A failed buffer becomes an error, never a truncated
+ * answer. */
 void server_reply(struct exchange *x, struct buf *json)
 {
     struct err e;
@@ -158,7 +160,7 @@ void put_prompt(struct buf *b, struct buf *text)
     buf_deinit(text);
 }
 
-/* An answer that `put` has begun is dropped if it returns an error. */
+/* If `put` returns an error, the beginning of its answer is dropped. */
 void server_answer(const struct server *s, struct exchange *x, server_put_fn *put)
 {
     const struct api *api;
@@ -228,8 +230,8 @@ static void end_span(const struct wait *w, struct exchange *x, int status)
         }
 }
 
-/* Continue a request after its wait, or end it with its client or the server. The model's reference
- * is the handler's if the handler has taken it. */
+/* Continue a request after its wait. End the request if its client disconnects or the server stops.
+ * The handler owns the reference to the model after it has acquired the reference. */
 static void end_wait(struct exchange *x, void *wait)
 {
     struct wait *w = wait;
@@ -250,7 +252,8 @@ static void end_wait(struct exchange *x, void *wait)
     free(w);
 }
 
-/* Begin a wait of the exchange for a model that is not loaded. Set *out if it is loaded by now. */
+/* Begin a wait of the exchange for a model that is not loaded. Set *out if the model was loaded in
+ * the meantime. */
 static int begin_wait(const struct server *s, struct exchange *x, struct served *m,
                       const struct api **out, struct err *e)
 {
@@ -351,7 +354,7 @@ int server_query_int(const struct exchange *x, const char *name, int64_t lo, int
 }
 
 /* Set *out to the parsed body, owned by the caller; NULL after an error. Duplicate names are
- * rejected, because a proxy may check another one of them. */
+ * rejected, because a proxy may check another occurrence. */
 static int read_json(const struct server *s, const struct exchange *x, struct json **out,
                      struct err *e)
 {

@@ -19,7 +19,7 @@ struct server_options {
     struct models *models;  /* borrowed; `streams` of each api is true */
     /* store of responses of all models, borrowed; NULL: nothing is stored */
     struct store *store;
-    bool any_name;       /* true: every name selects the only model */
+    bool any_name;       /* true if every name selects the only model */
     bool ollama;         /* true: GET / has Ollama's answer for clients other than browsers */
     const char *version; /* version of the program, borrowed */
     struct telemetry *telemetry; /* traces of requests, borrowed; NULL: none */
@@ -30,8 +30,8 @@ struct server_options {
 };
 
 /* Open the server and start its threads. The caller owns *out, which is NULL after an error. All
- * pointers of *o are borrowed until server_close. ERR_ARG if a name of the model is also an
- * adapter's, and the errors of net_open. */
+ * pointers of *o are borrowed until server_close. ERR_ARG if a name of the model is also a name of
+ * an adapter, and the errors of net_open. */
 int server_open(struct server **out, const struct server_options *o, struct err *e);
 /* Return the HTTP server, borrowed until server_close. */
 const struct net *server_net(const struct server *s);

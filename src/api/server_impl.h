@@ -11,8 +11,9 @@ struct jobs;
 struct job;
 
 struct server {
-    struct server_options o;  /* its pointers are borrowed from the caller of server_open */
-    struct models *models;    /* borrowed: o.models */
+    /* options; the pointers are borrowed from the caller of server_open */
+    struct server_options o;
+    struct models *models;    /* models of the server, borrowed from o.models */
     const struct api *only;   /* api of the only model, borrowed; NULL: several models */
     struct net_route *route;  /* owned; the rows of routes.def, each with its dialect's errors */
     struct error_form errors; /* form of paths without a dialect */
@@ -34,7 +35,7 @@ struct server {
 struct json *server_body(const struct server *s, struct exchange *x, const struct api **api);
 /* Read the body as server_body does, and set *body to the parsed body. After an error the exchange
  * has not ended, and the caller sends the error. If *body is NULL without an error, the model is
- * not loaded, and the handler returns now. Errors: those of json_parse and served_take, ERR_ARG,
+ * not loaded, and the handler must return. Errors: those of json_parse and served_take, ERR_ARG,
  * ERR_MISSING. */
 int server_read(const struct server *s, struct exchange *x, struct json **body,
                 const struct api **api, struct err *e);
@@ -42,11 +43,11 @@ int server_read(const struct server *s, struct exchange *x, struct json **body,
  * the new span to the head of the answer. Return NULL if traces are disabled. Call once per answer,
  * before the answer begins. The caller ends the span. */
 struct span *server_begin_span(const struct server *s, struct exchange *x);
-/* Return the api of the model of that name with a reference; name NULL: of the only model. NULL as
- * of server_body. */
+/* Return the api of the model `name` with a reference; name NULL: the only model. Returns NULL in
+ * the cases of server_body. */
 const struct api *server_take(const struct server *s, struct exchange *x, const char *name);
-/* Return the api of the query's `model` with a reference, or of the only model. NULL as of
- * server_body. */
+/* Return the api of the query's `model` with a reference, or of the only model. Returns NULL in the
+ * cases of server_body. */
 const struct api *server_query_model(const struct server *s, struct exchange *x);
 /* Return the body as server_body does, with any `model`. */
 struct json *server_json(const struct server *s, struct exchange *x);
@@ -58,13 +59,13 @@ typedef int server_put_fn(const struct api *a, const struct json *body, struct b
 void put_prompt(struct buf *b, struct buf *text);
 /* Handle a request that needs no engine: read the body, call `put`, send the answer or error. */
 void server_answer(const struct server *s, struct exchange *x, server_put_fn *put);
-/* Set *out (may be NULL) to the model of a name, its own or an adapter's. name NULL: the only
- * model. Errors with the field "model": ERR_MISSING for an unknown name, ERR_ARG if a name is
+/* Set *out (may be NULL) to the model with the name, or with an adapter of the name. name NULL: the
+ * only model. Errors with the field "model": ERR_MISSING for an unknown name, ERR_ARG if a name is
  * required. */
 int server_model(const struct server *s, const char *name, struct served **out, struct err *e);
-/* Return the owner of what the client stores: a number of its key; 0 without keys. A client without
- * a key may change its address. The number is made from the secret, because names of keys may
- * change between two starts. */
+/* Return the owner of the client's records: a number of its key; 0 without keys. A client without a
+ * key may change its address. The number is made from the secret, because names of keys may change
+ * between two starts. */
 uint64_t server_owner(const struct exchange *x);
 /* Append a page of items, which are separated by commas, by the parameters limit, order and after
  * of the query. ERR_ARG with the parameter, ERR_MEMORY. */
@@ -73,25 +74,25 @@ int server_put_page(const struct exchange *x, const struct buf *items, struct bu
 /* Append the list of all items, in their order. ERR_MEMORY. */
 int server_put_list(const struct buf *items, struct buf *out, struct err *e);
 /* Answer with the events of a job after number `after` (-1: all), or with the response after its
- * end. The job is a reference that the exchange owns. */
+ * end. The exchange takes the reference to the job. */
 void server_read_job(struct exchange *x, struct job *take_job, bool events, int64_t after);
-/* Answer with the events of a complete response. The log is owned by the exchange, and emptied. */
+/* Answer with the events of a complete response. The exchange takes the content of the log. */
 void server_read_log(struct exchange *x, struct buf *take_log, int64_t after);
-/* Set *out to a parameter of the query; unchanged if it is absent. ERR_ARG with its name if it is
- * no integer in [lo, hi], ERR_MEMORY. */
+/* Set *out to a parameter of the query; unchanged if it is absent. ERR_ARG with the parameter's
+ * name if the value is not an integer in [lo, hi], ERR_MEMORY. */
 int server_query_int(const struct exchange *x, const char *name, int64_t lo, int64_t hi,
                      int64_t *out, struct err *e);
 /* A name in lists of models. */
 struct listed {
     struct served *model;  /* borrowed */
     const char *name;      /* borrowed */
-    int adapter;           /* number of the adapter; 0: the model itself */
+    int adapter;           /* number of the adapter; 0: the model without an adapter */
     const struct api *api; /* api with a reference; NULL: not loaded, or a name without data */
 };
 int server_n_model(const struct server *s); /* return the number of names of models and adapters */
-/* Return name i. peek: its api is set, and the caller drops it (served_drop). */
+/* Return name i. peek: set the api of the name, whose reference the caller drops (served_drop). */
 struct listed server_listed(const struct server *s, int i, bool peek);
-/* Return the listed name of a known model's name, with its api as above. */
+/* Return the entry of a known name, with its api, whose reference the caller drops. */
 struct listed server_list_name(const struct server *s, const char *name);
 /* Return the model's own name. */
 const char *listed_own_name(const struct listed *l);
@@ -104,7 +105,7 @@ struct server_load server_load(const struct server *s);
 /* Open s->orca and take its first sample. Call before the first request. ERR_MEMORY. */
 int orca_open(struct server *s, struct err *e);
 void orca_close(struct server *s); /* free the samples; a half-open server is allowed */
-/* Add the current load to the answer's head, if the client requests it. Call before the answer
+/* Add the current load to the answer's head if the client requests it. Call before the answer
  * begins. */
 void orca_put(struct exchange *x, const struct server *s);
 /* Answer GET /v1/models and /v1/models/{id} in the form of an API. */

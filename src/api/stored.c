@@ -141,7 +141,7 @@ struct content {
     int64_t next; /* number of the next chunk */
 };
 
-/* Send the next chunks. Return 1 after the last one, 0 if there are more, or the error of a chunk
+/* Send the next chunks. Return 1 after the last chunk, 0 if there are more, or the error of a chunk
  * that cannot be read. */
 static int put_chunks(struct content *c)
 {

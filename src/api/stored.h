@@ -1,5 +1,5 @@
-/* stored.h - private to src/api: helpers of endpoints whose things are records of the store: files,
- * batches and conversations. The head of such a record is a JSON object. */
+/* stored.h - private to src/api: common parts of endpoints for records of the store: files, batches
+ * and conversations. The head of such a record is a JSON object. */
 #ifndef QUOTH_API_STORED_H
 #define QUOTH_API_STORED_H
 
