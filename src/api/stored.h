@@ -1,5 +1,5 @@
 /* stored.h - private to src/api: common parts of endpoints for records of the store: files, batches
- * and conversations. The head of such a record is a JSON object. */
+ * and conversations. The head of each record is a JSON object. */
 #ifndef QUOTH_API_STORED_H
 #define QUOTH_API_STORED_H
 
@@ -16,10 +16,10 @@ struct stored_list {
     struct stored *v; /* owned [n] */
     size_t n, cap;
     int64_t limit; /* maximum number; 0: none */
-    bool more;     /* true: there are more than the limit */
+    bool more;     /* true if there are more records than the limit */
     bool failed;   /* true: memory ran out */
-    /* records are listed whose head contains this text, such as "name":"value"; NULL: all. Texts in
-     * a head have escaped quotes, so they do not contain it. */
+    /* only records whose head contains this text, such as "name":"value", are listed; NULL: all
+     * records. String values in a head have escaped quotes, so they cannot contain this text. */
     const char *part;
 };
 /* Parameters of the query of a list: their names in an API, and its default order. */
@@ -34,14 +34,14 @@ void stored_id(char id[static STORE_ID_BYTES], const char *prefix);
 const char *stored_path_id(const struct exchange *x, const char *prefix);
 /* Return ERR_UNSUPPORTED if the server stores nothing. */
 int stored_here(const struct server *s, struct err *e);
-/* Name the thing in an error of the store, if rc is ERR_MISSING. Return rc. */
+/* Add the kind and id of the record to an error of the store if rc is ERR_MISSING. Return rc. */
 int stored_error(int rc, const char *field, const char *what, const char *id, struct err *e);
-/* Fill a list with the client's records of a prefix, by the parameters of the query. The newest one
- * is the first. The list is freed by stored_list_deinit, also after an error. ERR_ARG with the
- * parameter, ERR_MEMORY, ERR_IO. */
+/* Fill a list with the client's records of a prefix, by the parameters of the query. The newest
+ * record is the first. The caller frees the list by stored_list_deinit, also after an error.
+ * ERR_ARG with the parameter, ERR_MEMORY, ERR_IO. */
 int stored_list_query(struct stored_list *l, const struct exchange *x, const struct server *s,
                       const char *prefix, const struct stored_query *q, struct err *e);
-/* Fill a list with all records of a prefix, the oldest one first. */
+/* Fill a list with all records of a prefix, oldest first. */
 int stored_list_all(struct stored_list *l, struct store *s, const char *prefix, struct err *e);
 void stored_list_deinit(struct stored_list *l); /* free the memory; a zeroed list is allowed */
 

@@ -1,6 +1,6 @@
 /* stream.c - an answer in pieces: the unsent part of each choice, in the form of the call's
- * dialect. The dialect's end follows the last piece of the last choice. The stream ends with an
- * error if a choice fails, because the status was already sent. */
+ * dialect. The end text of the dialect follows the last piece of the last choice. The stream ends
+ * with an error if a choice fails, because the status was already sent. */
 #include "dialect.h"
 
 bool api_call_streams(const struct api_call *c)
@@ -33,8 +33,8 @@ static bool must_wait(const struct api_call *c, const struct part *p, const stru
            n < (size_t)c->stream_interval;
 }
 
-/* Emit the unsent part of one choice. Return false if the choice has no answer. The stream then
- * ends. */
+/* Emit the unsent part of one choice. Return false if the choice has no answer, which ends the
+ * stream. */
 static bool put_choice(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)
 {

@@ -1,5 +1,5 @@
 /* tgi_error.c - a failure in the form of Text Generation Inference's clients:
- * {"error":TEXT,"error_type":TYPE}. Clients choose an exception by the type. */
+ * {"error":TEXT,"error_type":TYPE}. Clients select an exception by the type. */
 #include "tgi.h"
 
 #include <string.h>
@@ -45,7 +45,7 @@ void tgi_put_error(const struct api_call *c, struct buf *b, int rc, const struct
     buf_add_text(b, "\n\n");
 }
 
-/* An event that needs no memory, for a stream whose next event could not be allocated. */
+/* A static event for a stream whose next event could not be allocated. */
 const char tgi_no_memory[] =
     "data:{\"error\":\"out of memory: a piece of the answer\",\"error_type\":\"overloaded\"}\n\n";
 

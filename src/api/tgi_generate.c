@@ -6,7 +6,7 @@
  *
  * A stream has an event for each token. The last event also has the whole text and its details. The
  * body is converted to the neutral form, a body of completions. Without do_sample and parameters of
- * sampling, the most likely tokens are chosen. */
+ * sampling, the sampler takes the most likely tokens. */
 #include "openai.h"
 #include "tgi.h"
 
@@ -22,12 +22,12 @@ enum { MAX_NEW_TOKENS = 100, TOP_TOKENS_MAX = 5, BEST_OF_MAX = 16 };
 /* Data of c->own. */
 struct tgi {
     bool details, prefill; /* prefill: true if the details have the prompt's tokens */
-    bool has_seed;         /* true: `seed` is the request's */
+    bool has_seed;         /* true if the request has a seed, which is in `seed` */
     int64_t seed;
     int n_top; /* number of top tokens of each token */
 };
 
-/* Data of dialect.form: which answers are streams, and whether whole answers are in a list. */
+/* Data of dialect.form: the answers that are streams, and the form of whole answers. */
 struct tgi_form {
     enum { NEVER, ALWAYS, BY_BODY } stream;
     bool list;
@@ -41,7 +41,7 @@ static const struct tgi *tgi_of(const struct api_call *c)
 /* ---- the body ---- */
 
 /* Members of `parameters`. neutral: name in the neutral form; NULL: read_own or put_grammar reads
- * it. samples: other values than `off` request sampling. A name with '!' is not supported. */
+ * it. samples: a value other than `off` requests sampling. A name with '!' is not supported. */
 static const struct parameter {
     const char *name, *neutral; /* static */
     bool samples;
@@ -192,7 +192,7 @@ int tgi_neutral(struct json **out, const struct json *body, struct err *e)
     return rc;
 }
 
-/* Read the adapter, which is the neutral form's model. */
+/* Read the adapter's name, which becomes the field `model` of the neutral form. */
 static int read_adapter(struct api_call *c, const struct json *neutral, struct err *e)
 {
     int rc = call_model(c, neutral, e);
@@ -252,7 +252,7 @@ static void put_token(const struct api_call *c, struct json_out *o, const struct
     out_flag(o, "special", tokenizer_is_special(c->api->session->tokenizer, p->id));
 }
 
-/* Append a token by its own text: of a prompt or a list of top tokens. */
+/* Append a token of a prompt or of a list of top tokens, with its own text. */
 static void put_piece(const struct api_call *c, struct json_out *o, const struct logprob *p)
 {
     size_t n = 0;
@@ -370,9 +370,9 @@ static void event_end(const struct api_call *c, struct json_out *o, const struct
     buf_add_text(o->b, "\n\n");
 }
 
-/* Append an event per token. The engine reports the end after the last token. So the last possible
- * token, and a token with a stop string, wait for the end. After an end token, the last event has
- * that token, whose probability is not known. */
+/* Append an event per token. The engine reports the end after the last token. The events of the
+ * last possible token, and of a token with a stop string, therefore wait for the end. If an end
+ * token ended the answer, the last event has this token, whose probability is not known. */
 static void put_pieces(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)
 {

@@ -18,7 +18,7 @@ static void add_place(struct turns *c, struct message_place place)
     if (!vec_push(c->places, place)) c->failed = true;
 }
 
-/* Write the member "content": one text as a string, several as a list of parts. */
+/* Write the member "content": a single text as a string, several texts as a list of parts. */
 static void put_content(struct json_out *o, const struct turn *t)
 {
     if (t->n_part == 1)

@@ -44,7 +44,8 @@ static int put_class(const struct api_call *c, const struct part *p, const struc
 
 /* ---- /pooling ---- */
 
-/* Open a text with all its rows as results. The vectors need the memory of the text's tokens. */
+/* Open a text whose results are all its rows. The vectors need memory for each token of the
+ * text. */
 static int open_tokens(struct api_call *c, struct part *p, const struct json *body, struct err *e)
 {
     return pooled_open(c, p, body, POOLING_ALL, HEAD_EMBED, e);
@@ -76,7 +77,7 @@ static int read_pooling(struct api_call *c, const struct json *body, struct err 
     return rc;
 }
 
-/* Append a list of vectors, one for each token. As base64, they are one text. */
+/* Append a list of vectors, one vector per token. In base64, all vectors are one text. */
 static void put_rows(struct json_out *o, const struct vector_form *f, const float *v, int64_t n,
                      int d)
 {

@@ -15,7 +15,7 @@
 enum { TEXTS_MAX = 2048 };
 
 /* Data of a call, in its arena. Part i of a cross-encoder is pair i. Other models have a part per
- * text: the first texts, then the second ones. */
+ * text: all first texts, then all second texts. */
 struct scoring {
     const struct text_span *text[2]; /* [n[0]], [n[1]] texts, in the arena */
     int n[2];
@@ -31,8 +31,8 @@ static struct scoring *scoring_of(const struct api_call *c)
 
 /* ---- the body ---- */
 
-/* Read the first present field of `name`, which ends with NULL, as a text or a list of texts. An
- * item may be {"text": ...}. */
+/* Read the first present field of the list `name` as a text or a list of texts. NULL ends `name`.
+ * An item may be {"text": ...}. */
 static int read_texts(struct api_call *c, const struct json *body, const char *const *name, int k,
                       struct err *e)
 {
