@@ -1,5 +1,5 @@
 /* generate.c - the smallest program that runs a model. The program prints the continuation of each
- *prompt while the model generates it.
+ * prompt while the model generates it.
  *
  *     cc generate.c $(pkg-config --cflags --libs quoth) -o generate
  *     ./generate model.gguf "Once upon a time" */

@@ -1,5 +1,5 @@
 /* constrain.c - the constraint of a call's answers. The constraint is compiled while the body is
- *read, and forked for each request.
+ * read, and forked for each request.
  *
  *    body --openai_read_format--> c->spec --call_compile--> c->constraint --fork--> each request
  *

@@ -1,5 +1,5 @@
 /* models.h - the models of a server. A model is loaded if a request needs it. A model is unloaded
- *if another model needs its memory, or after an idle time. Part of the public header api.h.
+ * if another model needs its memory, or after an idle time. Part of the public header api.h.
  *
  *              served_take                loaded
  *   UNLOADED ---------------> LOADING ---------------> READY

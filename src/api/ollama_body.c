@@ -1,5 +1,6 @@
 /* ollama_body.c - convert a body of Ollama's /api/chat or /api/generate to the neutral form. The
- *neutral form is a body of chat completions (openai_read_chat), or of completions for a raw prompt.
+ * neutral form is a body of chat completions (openai_read_chat), or of completions for a raw
+ * prompt.
  *
  *   options                           sampling parameters, stop, max_tokens (ollama_options.def)
  *   format                            response_format

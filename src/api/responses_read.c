@@ -1,5 +1,5 @@
 /* responses_read.c - answer exchanges that read responses in the background: send events from any
- *number on, or the response after its end. The events of a complete response are in the store.
+ * number on, or the response after its end. The events of a complete response are in the store.
  *
  *   jobs_find or store_get --> reader --exchange_keep--> advance ... exchange_end */
 #include "server_impl.h"

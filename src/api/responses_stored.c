@@ -1,5 +1,5 @@
 /* responses_stored.c - items of stored responses. A stored input has its items in the form of the
- *API's lists: with an id, a status, and content as a list of parts.
+ * API's lists: with an id, a status, and content as a list of parts.
  *
  * The id of an item is its prefix, the random part of its response's id, and a number. The id alone
  * is therefore enough to find an item: it gives the response, and then the item of the response. */

@@ -1,5 +1,5 @@
 /* batch_out.c - the output of quoth batch. The output is also the state of a run: requests with a
- *line in this file are complete.
+ * line in this file are complete.
  *
  * (1) A line is appended by one write(2). A killed process leaves complete lines, and at most one
  *     truncated line at the end. The next run removes the truncated line.

@@ -1,5 +1,5 @@
 /* sampling.c - the sampling flags of quoth run: numbers (option/sampling.c) and lists. The value of
- *a missing flag is that of the model's generation_config, or else the default.
+ * a missing flag is that of the model's generation_config, or else the default.
  *
  *    flag       "--logit-bias 5:-100" --bias_form--> list of texts --read_bias--> sample_params
  *

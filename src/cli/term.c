@@ -1,5 +1,5 @@
 /* term.c - the whole screen of a terminal; see term.h. The alternate buffer preserves the previous
- *contents.
+ * contents.
  *
  *   term_begin --> term_show, term_wait ... --> term_end
  *                     ^    Ctrl-Z: restored, stopped, and taken over again

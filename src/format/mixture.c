@@ -1,8 +1,9 @@
 /* mixture.c - the number format of each tensor of a model, by a published mixture (mixture.def) or
  * one format for all matrices.
  *
- *   not a matrix, a norm, a router, its own type positions, token types the head (tied: the
- *   embedding)          Q6_K; Q8_0 if all other matrices are Q8_0, or if rows
+ *   not a matrix, a norm, a router,         its own type
+ *   positions, token types
+ *   the head (tied: the embedding)          Q6_K; Q8_0 if all other matrices are Q8_0, or if rows
  *                                           are not a multiple of 256; for a float format that
  *                                           format
  *   a tensor with a rule                    the rule's type
