@@ -1,10 +1,9 @@
-"""The chat format, rendered twice: by template.jinja, which is part of the model, and here, in
-pieces with loss weights.
+"""The chat format, rendered twice: by template.jinja, which is part of the model, and by this file,
+in pieces with loss weights.
 
-`pieces` splits a training conversation into (text, learn). The assistant's part is learned in full,
-other parts only a little. Training texts and prompts must agree to the byte; test_template in
-check.py compares them.
-"""
+`pieces` splits a training conversation into (text, learn). The model learns the assistant's part
+with full weight, and other parts with a small weight. Training texts and prompts must agree to the
+byte; test_template in check.py compares them. """
 import json
 from pathlib import Path
 

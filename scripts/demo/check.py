@@ -99,7 +99,7 @@ def check_template(args):
 
 
 def check_pieces(args):
-    """Check that encoding piece by piece gives the tokens of the whole. Drills are excluded,
+    """Check that encoding piece by piece gives the tokens of the whole text. Drills are excluded,
     because their answers end in the tokens that they have in a chat."""
     if not args.tokenizer:
         return

@@ -2,8 +2,8 @@
 held-out rule.
 
 The content of an item, such as operands, list elements or a full name, has a canonical key. One key
-in HELD_OUT_EVERY belongs to the held-out set, by its hash. A Source draws for one side only, so no
-task can train on a held-out key. """
+in HELD_OUT_EVERY belongs to the held-out set, by its hash. A Source draws only for one side of the
+split, so no task can train on a held-out key. """
 import hashlib
 import random
 from dataclasses import dataclass, field

@@ -128,7 +128,7 @@ def score(backend, name, task, n, already, verbose):
 
 def perplexity_text(n):
     """Return n held-out stories as one plain text. Training texts never have two stories in
-    sequence, so every transition costs a little."""
+    sequence, so each transition increases the perplexity slightly."""
     src = Source("evaluation perplexity", held=True)
     return "\n\n".join(stories.raw(src).parts[0][0] for _ in range(n))
 

@@ -1,11 +1,10 @@
 """Extraction of named fields from a sentence into a JSON object, in the requested order.
 
-An item has two keys, and must be on its side of the split by both. One is the person's full name.
-The other is the combination of the other fields with their values (age=47|city=Dakar), of two
-fields or more. One value of a short closed list alone (a day, a color) cannot be held out, because
-training needs every word of that list. For training no combination within the record may be held
-out, requested or not. For evaluation the requested combination must be held out.
-"""
+An item has two keys, and must be on its side of the split by both. The first key is the person's
+full name. The second key is the combination of two or more other fields with their values
+(age=47|city=Dakar). A single value of a short closed list (a day, a color) cannot be held out,
+because training needs every word of the list. For training no combination within the record may be
+held out, requested or not. For evaluation the requested combination must be held out. """
 import json
 
 import words
@@ -72,8 +71,8 @@ def choose_fields(src, fields):
 
 
 def keys_of(src, fields, asked):
-    """Return the keys that must be on the source's side of the split: for training all of the
-    record, else the requested ones."""
+    """Return the keys that must be on the source's side of the split: for training all keys of the
+    record, else the requested keys."""
     if not src.held:
         return [key_of("fields", c) for c in combinations_of(fields)]
     others = [f for f in asked if f != "name"]

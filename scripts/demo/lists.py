@@ -1,8 +1,7 @@
 """Copying, reversing and sorting lists of up to five items.
 
 The key is the set of items, so a held-out list is held out in every order and for every task. The
-answer begins with the operation. So every item follows a space, as in the question.
-"""
+answer begins with the operation. Every item therefore follows a space, as in the question. """
 import json
 
 import words

@@ -4,10 +4,10 @@
 #
 #   scripts/demo/make.sh [--quick] [OUT]      OUT defaults to build/demo; --quick takes minutes and is only a test
 #
-# PYTHON names an interpreter with torch, tokenizers, safetensors, gguf and jinja2. Without these
-# packages, a virtual environment is made in OUT/venv. The evaluation uses QUOTH (build/quoth) and
-# the Q8_0 file if that binary exists, else PyTorch. Checkpoints are kept: run the script again to
-# continue.
+# PYTHON is the path of an interpreter with torch, tokenizers, safetensors, gguf and jinja2. Without
+# these packages, a virtual environment is made in OUT/venv. The evaluation uses QUOTH (build/quoth)
+# and the Q8_0 file if that binary exists, else PyTorch. Checkpoints are kept: run the script again
+# to continue.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 

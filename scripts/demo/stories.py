@@ -1,8 +1,8 @@
 """Short children's stories: a hero, a friend, one of many small plots, and an ending that fits.
 Texts have alternatives in brackets, [one|another], and names in braces. `tell` picks the
 alternatives and inserts the names. Every plot keeps its characters and things to the end, so that a
-reader (and a small model) can follow it. The key is hero + friend + thing, so a held-out story has
-a cast that was never trained on. """
+reader and a small model can follow the plot. The key is hero + friend + thing, so a held-out story
+has a cast that was never trained on. """
 import re
 
 import words

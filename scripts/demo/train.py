@@ -11,8 +11,8 @@ resumed run takes the same batches as a run without interruption. Muon trains ma
 the embedding and the norms.
 
 On CPUs the batch is split among worker processes of one thread each, which add their gradients once
-a step. This is faster than one process with many threads. Other jobs on the same cores slow it only
-a little. """
+a step. Worker processes are faster than one process with many threads. Other jobs on the same cores
+slow worker processes only slightly. """
 import argparse
 import json
 import math
