@@ -2,7 +2,7 @@
  * neutral form. Blocks are collected in a turn, which is one message (turn.c).
  *
  *   system                      a message of the role system
- *   text blocks of the user     a message of the user, consecutive ones joined
+ *   text blocks of the user     a message of the user; consecutive blocks are joined
  *   tool_result blocks          messages of the role tool
  *   blocks of the assistant     one message: reasoning_content, content, tool_calls
  *

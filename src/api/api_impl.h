@@ -324,8 +324,8 @@ int api_template(struct template **out, const struct template *known, const stru
                  struct err *e);
 /* Read a part for read_prompts. Errors: those of part_read and of the dialect's own fields. */
 typedef int part_fn(struct api_call *c, struct part *p, const struct json *body, struct err *e);
-/* Return ERR_LIMIT for a text of n bytes that cannot fit into the context. Tokenizing such a text
- * would take seconds. */
+/* Return ERR_LIMIT for a text of n bytes that cannot fit into the context. Tokenizing a very long
+ * text would take seconds. */
 int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e);
 /* Read the prompts in the dialect's field: a string, a list of strings, a list of ids, or a list of
  * lists of ids. Make the call's parts. Call `open` for each part, then read its prompt. Errors:

@@ -214,7 +214,7 @@ static int place_in_reasoning(const struct api_call *c, struct chat_answer *a, s
 }
 
 /* Set a->place, the place at which the answer begins. Return an error if a constrained answer
- * cannot begin there. */
+ * cannot begin at this place. */
 static int find_place(struct api_call *c, struct chat_answer *a, bool any_text, struct err *e)
 {
     bool begun = false, calls = a->n_tool && a->no_text;

@@ -45,8 +45,8 @@ struct dialect {
     void (*name_error)(const struct api_call *c, struct err *e);
 
     /* function that fills the call's parts. A call without parts ends without the engine. The
-     * function borrows nothing from the body. It returns ERR_ARG, ERR_LIMIT, ERR_FORMAT or
-     * ERR_UNSUPPORTED, with the field, if the body is invalid. It also returns ERR_BUSY and
+     * function borrows nothing from the body. The function returns ERR_ARG, ERR_LIMIT, ERR_FORMAT
+     * or ERR_UNSUPPORTED, with the field, if the body is invalid. Further errors are ERR_BUSY and
      * ERR_MEMORY. */
     int (*read)(struct api_call *c, const struct json *body, struct err *e);
     /* function that appends the whole answer of a complete call. check_choice must accept each
@@ -201,8 +201,8 @@ void turn_call(struct turn *t, struct json_out *o, const char *id, const char *t
                const char *name);
 void turn_call_end(struct json_out *o);
 void turn_deinit(struct turn *t); /* free the memory; a zeroed turn is allowed */
-/* Return an id of a call without the prefix that answers add. Some templates accept only ids of
- * their own form. The result is borrowed from id. */
+/* Return an id of a call without the prefix that answers add. Some templates accept only ids of one
+ * form. The result is borrowed from id. */
 const char *call_own_id(const char *id, const char *prefix);
 
 /* ---- rename.c: fields of the neutral form in errors become the client's ---- */

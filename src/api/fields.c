@@ -51,7 +51,7 @@ static const struct field {
 #undef LATER
 };
 
-/* Return the row of a field for one of the endpoints `where`. NULL if no row has the field and one
+/* Return the row of a field for one of the endpoints `where`. NULL if no row has the field for any
  * of these endpoints. */
 static const struct field *find(const char *name, unsigned where)
 {

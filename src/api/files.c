@@ -178,7 +178,7 @@ void post_file(struct exchange *x, void *server)
     stored_answer(x, rc, &e, &b);
 }
 
-/* ---- the other methods ---- */
+/* ---- GET and DELETE ---- */
 
 void get_files(struct exchange *x, void *server)
 {

@@ -233,7 +233,7 @@ static void fail_load(struct served *v, int rc, struct err *e)
     v->rc = rc;
     v->wanted = false;
     v->why = *e;
-    v->why.field[0] = 0; /* the client's request has no such field */
+    v->why.field[0] = 0; /* the client's request does not have the field of the loader's error */
     end_waits(v, rc, &v->why);
 }
 

@@ -39,8 +39,8 @@ struct served_spec {
 /* Functions that load models. Model i is the i-th spec. Only the registry's thread calls them. */
 struct served_loader {
     /* function that sets *n_byte to the memory for the model's plan. attempt: number of earlier
-     * loads that failed because this memory was too small. It returns ERR_LIMIT if there is no
-     * larger size, or an error of the files. */
+     * loads that failed because this memory was too small. The function returns ERR_LIMIT if there
+     * is no larger size, or an error of the files. */
     int (*measure)(void *ctx, int i, int attempt, int64_t *n_byte, struct err *e);
     /* function that loads the model into a plan of n_byte. *out is complete, except `model`.
      * ERR_LIMIT: n_byte is too small. */
@@ -85,8 +85,8 @@ const struct api *models_only(const struct models *m);
 /* A request that waits for a model. The caller owns it, and sets the first four fields. The other
  * fields are the registry's. */
 struct served_waiter {
-    /* function that is called after the end of the wait, by another thread. It is short, and calls
-     * no function of this header. */
+    /* function that is called after the end of the wait, by another thread. The function must be
+     * short, and must not call functions of this header. */
     void (*wake)(void *arg);
     void *arg;            /* borrowed */
     uint64_t holder;      /* client with a share of the places; 0: none */
@@ -112,8 +112,8 @@ bool served_waits(const struct served_waiter *w); /* return true if the wait has
 /* End the wait of w, and drop the reference that served_taken has not returned. */
 void served_leave(struct served_waiter *w);
 /* Return the api with a reference if the model is in memory, also while it drains; else NULL. The
- * reference is for reading figures. It does not count as a use of the model, and ends by
- * served_unpeek. */
+ * reference is for reading figures. This reference does not count as a use of the model, and ends
+ * by served_unpeek. */
 const struct api *served_peek(struct served *m);
 void served_unpeek(const struct api *a); /* end served_peek; NULL is allowed */
 void served_drop(const struct api *a); /* drop a reference; an api without a registry is allowed */

@@ -62,8 +62,8 @@ int ollama_neutral_chat(struct json **out, struct message_places *places, const 
  * longer prompt is an error. Ownership and errors are those of ollama_neutral_chat. */
 int ollama_neutral_generate(struct json **out, const struct api *a, const struct json *body,
                             bool raw, int64_t cut, struct err *e);
-/* Reject names of options outside `options`. Ollama ignores them there, so the answer would differ
- * from the client's intention. ERR_ARG. */
+/* Reject names of options outside `options`. Ollama ignores these options, so the answer would
+ * differ from the client's intention. ERR_ARG. */
 int ollama_check_outside(const struct json *body, struct err *e);
 /* Check the options of a body without a prompt, or of an embedding. Errors: those of
  * ollama_neutral_chat. */

@@ -14,8 +14,8 @@ struct openai_form {
     /* true if the response contains the prompt's ids and log probabilities, as in vLLM's chats */
     bool prompt_in_response;
     /* function that writes a choice's members between "index" and the reason for its end. *called
-     * is set if the choice ended in a tool call. It returns ERR_MEMORY, or ERR_IO for embeddings
-     * that are not finite. */
+     * is set if the choice ended in a tool call. The function returns ERR_MEMORY, or ERR_IO for
+     * embeddings that are not finite. */
     int (*put)(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct json_out *o, struct err *e);
 };

@@ -216,7 +216,7 @@ static int read_structured(struct api_call *c, const struct json *body, struct e
 
 /* ---- all fields ---- */
 
-/* Read one of the fields that contain a constraint directly. */
+/* Read a field whose value is a constraint. */
 static int read_alone(struct api_call *c, const struct kind *k, const struct json *body,
                       struct err *e)
 {

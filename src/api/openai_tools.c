@@ -79,7 +79,7 @@ struct choice_spec {
     const struct json *allowed; /* list of {"function": {"name": ...}}; NULL: all */
 };
 
-/* Set the error of tool_choice. place: path below it. */
+/* Set the error of tool_choice. place: path below tool_choice. */
 static int bad_choice(const char *place, const char *expected, const struct json *found,
                       struct err *e)
 {

@@ -72,8 +72,8 @@ static void add_sample(struct orca *o, const struct sample *now)
     atomic_store(&o->ring[slot % N_SAMPLE].us, now->us);
 }
 
-/* Return true if a is a better beginning of a rate than b. The best sample is the oldest one in the
- * window, or the newest one if the window is empty. */
+/* Return true if a is a better beginning of a rate than b. The best sample is the oldest sample in
+ * the window, or the newest sample if the window is empty. */
 static bool is_better(int64_t a, int64_t b, int64_t now)
 {
     bool a_recent = now - a <= RATE_US, b_recent = now - b <= RATE_US;

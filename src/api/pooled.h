@@ -39,7 +39,7 @@ typedef int pair_prompt_fn(const struct tokenizer *t, const struct text_span *qu
 /* Return the prompt of a reranker that is a language model; NULL if the tokenizer makes pairs. Any
  * thread. */
 pair_prompt_fn *pair_prompt_of(const struct session *s);
-/* Return the cosine of two vectors f32 [n]; 0 if one is zero. */
+/* Return the cosine of two vectors f32 [n]; 0 if a vector is zero. */
 double pooled_cosine(const float *a, const float *b, int n);
 
 #endif

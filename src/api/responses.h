@@ -10,8 +10,8 @@
 
 /* Prefix that an answer adds to the ids of calls. */
 #define RESPONSES_CALL_PREFIX "call_"
-/* First bytes of encrypted_content that this server made. They are followed by base64 of the
- * reasoning. */
+/* First bytes of encrypted_content that this server made. Base64 of the reasoning follows these
+ * bytes. */
 #define RESPONSES_SEAL "quoth-"
 
 enum { RESPONSES_HEX = 32, RESPONSES_ID_MAX = 64 };

@@ -2,8 +2,8 @@
  *
  * (1) `first` lists the unfinished jobs. Handlers add jobs at its front, the thread removes them.
  *     Only the thread uses the call of a job in the list.
- * (2) `lock` protects the list. It also protects log, response, input, listeners, n_ref and the
- *     requests to cancel and to remove of each job.
+ * (2) `lock` protects the list. For each job, `lock` also protects log, response, input, listeners,
+ *     n_ref and the requests to cancel and to remove the job.
  * (3) The log of a job counts for its owner's size in the store (store_reserve). A job whose log
  *     does not fit fails. */
 #include "responses_background.h"
@@ -150,8 +150,8 @@ void job_unlisten(struct job *job, struct job_listener *l)
 
 /* ---- the thread ---- */
 
-/* Make a change visible: append events, replace the response unless the new one is empty, and call
- * the listeners. The buffers are freed. Return false if memory ran out. */
+/* Make a change visible: append events, replace the response unless the new response is empty, and
+ * call the listeners. The buffers are freed. Return false if memory ran out. */
 static bool publish(struct job *job, struct buf *events, struct buf *response, bool done)
 {
     pthread_mutex_lock(&job->jobs->lock);

@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* EVENT_BYTES: bytes of events that are copied at once */
+/* EVENT_BYTES: bytes of events that are copied in one call */
 enum { EVENT_BYTES = 16 << 10 };
 
 /* An exchange that reads a response. */

@@ -102,7 +102,7 @@ void server_drain(struct server *s, int wait_ms)
     net_drain(s->net, wait_ms);
 }
 
-/* net_close waits for all handlers, which use the other parts. */
+/* net_close is first, because it waits for all handlers, which use the server's other parts. */
 void server_close(struct server *s)
 {
     if (!s) return;

@@ -24,7 +24,7 @@ struct stored_list {
 };
 /* Parameters of the query of a list: their names in an API, and its default order. */
 struct stored_query {
-    const char *after, *before, *order; /* NULL: the API has no such parameter */
+    const char *after, *before, *order; /* NULL: the API does not have this parameter */
     int limit, limit_max;               /* default and maximum of "limit" */
 };
 

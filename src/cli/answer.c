@@ -218,7 +218,7 @@ void answer_report(const struct answer *a, const struct session *s, bool in_chat
     const bool dim = view_may_style(stderr);
     if (dim) fputs("\033[2m", stderr);
     view_note(0,
-              /* rates below 100/s are printed with one decimal */
+              /* print rates of less than 100/s with one decimal */
               "%d prompt tokens (%d cached), %.*f/s; %d generated, %.*f/s; first after %.0f ms\n",
               u->n_prompt, u->n_cached, prompt < 100, prompt, u->n_output, decode < 100, decode,
               first_token_ms(u));

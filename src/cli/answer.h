@@ -59,7 +59,7 @@ void flags_close_constraint(struct constraint *c); /* free a constraint; NULL is
 /* ---- template.c: the prompt template ---- */
 
 /* Open the template of a file FILE.jinja, or of a model, whose header is also opened. The caller
- * owns *t and *c, and closes *c after a failure, too. ERR_MISSING if the model has no template, and
+ * owns *t and *c, and also closes *c after a failure. ERR_MISSING if the model has no template, and
  * the errors of chat_template and checkpoint_open. */
 int chat_template_of(struct template **t, struct checkpoint **c, const char *path, struct err *e);
 

@@ -9,8 +9,8 @@
 /* LINE_BYTES_MAX: a longer line is read to its end and rejected. */
 enum { LINE_BYTES_MAX = 64 << 20 };
 
-/* Count the lines that are not blank, for the progress bar. Other files than regular ones cannot be
- * read twice. */
+/* Count the lines that are not blank, for the progress bar. Only a regular file can be read
+ * twice. */
 static void count_lines(struct batch_in *in)
 {
     char chunk[1 << 16];

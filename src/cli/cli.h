@@ -24,8 +24,8 @@ int ollama_address(char host[static OLLAMA_HOST_BYTES], int *port, const char *t
  * takes MODEL, and flags whose value is MODEL. A missing model is downloaded with --pull, or after
  * a question at a terminal. ERR_MISSING otherwise; errors of hub_find and hub_pull. Main thread. */
 int model_arguments(const struct command *c, int n_arg, char **arg, struct err *e);
-/* Set *path to the path of a model. Other texts are unchanged. The path is valid until the program
- * ends. Errors: those of model_arguments. */
+/* Set *path to the path of a model. Texts that are not names of models are unchanged. The path is
+ * valid until the program ends. Errors: those of model_arguments. */
 int model_path(const char **path, struct err *e);
 /* Return the name of a server's model for its path. NULL if the user did not give the model as a
  * name of a hub. */

@@ -10,7 +10,7 @@
  *   the rows above the cursor, at the new width --> up by that number --> clear from there --> draw
  *
  * (1) A row is full only if the next row exists. The cursor is therefore never after the last
- *     column, because terminals differ there.
+ *     column, where terminals behave differently.
  * (2) A wide character that does not fit begins the next row.
  * (3) Only relative movements are written. Downward movements are newlines.
  * (4) A window of rows around the cursor is shown if a text has more rows than the screen. */

@@ -6,7 +6,7 @@
 
 struct explain_options {
     bool as_json; /* one JSON object instead of tables */
-    bool all;     /* a row per tensor instead of one for equal tensors of several layers */
+    bool all;     /* a row per tensor instead of a row for equal tensors of several layers */
 };
 
 /* Print the use of each key and tensor of c. The explanation is printed even if the model does not

@@ -318,7 +318,7 @@ static int check_text(struct grammar *g, const struct mask_vocab *mv, const char
 }
 
 /* Set *value to the constraint that replaces a schema; NULL if none. Return the number of options
- * for such constraints. */
+ * that replace a schema. */
 static int option_constraint(enum grammar_kind *kind, const char **value, bool *is_file)
 {
     const struct {

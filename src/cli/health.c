@@ -1,6 +1,6 @@
 /* health.c - quoth health: check that a server is running and ready. The command is for a
- * container's HEALTHCHECK, probes and scripts. It has a minimal HTTP client over a socket, and
- * needs no other program. https uses libcurl (fetch.h).
+ * container's HEALTHCHECK, probes and scripts. The command has a minimal HTTP client over a socket,
+ * and needs no other program. https uses libcurl (fetch.h).
  *
  *    http, unix   connect_url -> send_request -> first line of the answer: "HTTP/1.0 200 OK"
  *    https        health_tls, by libcurl

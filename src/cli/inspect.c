@@ -1,6 +1,7 @@
 /* inspect.c - quoth inspect: a model file's content and memory use. The command opens only the
- * checkpoint, so it also works for models that quoth cannot run. It binds other models to determine
- * the sizes of their parts in memory, but does not pack them. --verify reads the whole file.
+ * checkpoint, so it also works for models that quoth cannot run. The command binds models that
+ * quoth can run, to determine the sizes of their parts in memory, but does not pack them. --verify
+ * reads the whole file.
  *
  *    print_text      metadata, tensors, sums by type, KV bytes per token; long values are shortened
  *    print_json      metadata, tensors and sums with all values

@@ -261,8 +261,8 @@ static FILE *open_screen(void)
     return fd < 0 ? NULL : fdopen(fd, "w");
 }
 
-/* Start libedit. It draws to /dev/null, because draw.c draws the line. el_source reads ~/.editrc,
- * so users keep their keys. */
+/* Start libedit. libedit draws to /dev/null, because draw.c draws the line. el_source reads
+ * ~/.editrc, so users keep their keys. */
 static int start_editor(struct line *l)
 {
     HistEventW ev;

@@ -86,8 +86,8 @@ static bool is_space(uint32_t glyph)
     return glyph == 0 || glyph == ' ' || glyph == '\t' || glyph == '\n';
 }
 
-/* Return true for ASCII letters, digits and '_'. Two stars after such a glyph do not begin bold
- * text, as in 2**3. */
+/* Return true for ASCII letters, digits and '_'. Two stars after one of these glyphs do not begin
+ * bold text, as in 2**3. */
 static bool is_letter(uint32_t glyph)
 {
     return glyph < 0x80 && (isalnum((int)glyph) || glyph == '_');
@@ -253,7 +253,8 @@ static void end_line(struct paint *p)
     p->inside = p->swallow = false;
 }
 
-/* A line waits in p->lead until its kind is known. `swallow` drops the rest of a fence's line. */
+/* A line waits in p->lead until its kind is known. `swallow` drops the text after a fence's
+ * mark. */
 void paint_glyph(struct paint *p, uint32_t glyph)
 {
     size_t at = 0;

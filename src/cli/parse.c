@@ -31,8 +31,8 @@ static int parsers_of(struct chat *chat, const char *path, struct err *e)
     return rc;
 }
 
-/* Parse the whole text in one call. The prefix is parsed without a callback. It sets the parser's
- * state, but is not part of the message. */
+/* Parse the whole text in one call. The prefix is parsed without a callback. The prefix sets the
+ * parser's state, but is not part of the message. */
 static int parse(const struct chat *chat, const struct buf *text, struct chat_message *m,
                  struct err *e)
 {

@@ -2,7 +2,7 @@
  *
  * The text is split into windows of the context's length. BOS precedes each window if the tokenizer
  * adds BOS. The tokens in a window's second half are scored. The context of a token is all
- * preceding tokens of its window. llama.cpp's tool uses this protocol, too, so its figures can be
+ * preceding tokens of its window. llama.cpp's tool also uses this protocol, so its figures can be
  * compared. */
 #include "cli.h"
 
@@ -115,7 +115,7 @@ static void print(const struct window_tally *t, int window)
                error * exp(mean), t->n_scored, window);
 }
 
-/* Tokenize the whole text at once. Tokens after the last full window are not scored. */
+/* Tokenize the whole text in one call. Tokens after the last full window are not scored. */
 static int measure(struct session *s, const char *path, struct err *e)
 {
     struct buf text = {0};

@@ -360,7 +360,7 @@ static int serve_api(struct api *api, const char *model, struct net_keys *k, str
 }
 
 /* Return the last word of --served-model-name if it is a file; NULL otherwise. The flag takes all
- * words up to the next flag, like vLLM's flag. It therefore also takes MODEL in
+ * words up to the next flag, like vLLM's flag. The flag therefore also takes MODEL in
  * "--served-model-name NAME MODEL". */
 static const char *model_after_names(void)
 {
@@ -382,8 +382,7 @@ static void take_star(void)
     names.n = n;
 }
 
-/* Set the format of the log. It must be set before the first log line, so that all lines have equal
- * formats. */
+/* Set the format of the log before the first log line, so that all lines have equal formats. */
 static void prepare(void)
 {
     log_as_json = strcmp(log_format, "json") == 0;

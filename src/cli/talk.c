@@ -30,9 +30,9 @@ struct talk {
 /* columns of the texts of /help and of the values of /set */
 enum { HELP_COLUMN = 27, VALUE_COLUMN = 31 };
 
-/* A command. help: NULL for a second name of a command; such rows are last. needs_template: the
- * command concerns a conversation. run: arg is the text after the name, without blanks around it.
- * The function may modify it. */
+/* A command. help: NULL for a second name of a command. Rows of second names are last.
+ * needs_template: the command concerns a conversation. run: arg is the text after the name, without
+ * blanks around it. The function may modify it. */
 struct verb {
     const char *name, *arg, *help; /* static */
     bool needs_template;
@@ -207,7 +207,8 @@ static int do_help(struct talk *t, char *arg, struct err *e)
     return 0;
 }
 
-/* Set *v to the command with the name. ERR_ARG with a suggestion if there is no such command. */
+/* Set *v to the command with the name. ERR_ARG with a suggestion if there is no command with this
+ * name. */
 static int find_verb(const struct verb **v, const char *name, struct err *e)
 {
     const char *names[N_VERB];

@@ -18,8 +18,8 @@ void term_show(const char *rows, size_t n);
 
 /* Wait at most wait_ms until a key is pressed, `fd` is readable or the window has another size.
  * Return the key, or 0 if no key was pressed. Ctrl-C is a key, and the terminal's end is Ctrl-D.
- * Ctrl-Z stops the program in this function. It acquires the screen again after the program
- * continues. */
+ * Ctrl-Z stops the program in this function. The function acquires the screen again after the
+ * program continues. */
 int term_wait(int fd, int wait_ms);
 
 #endif

@@ -106,8 +106,8 @@ static void request_identity(void)
     requested = true;
 }
 
-/* Read the rest of the answer "ESC [ > 41 ; 354 ; 0 c" after its beginning. A binding of this
- * beginning calls this function. */
+/* Read the remaining bytes of the answer "ESC [ > 41 ; 354 ; 0 c" after its beginning. A binding of
+ * this beginning calls this function. */
 static unsigned char on_identity(EditLine *el, wint_t key)
 {
     static const struct {

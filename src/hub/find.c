@@ -58,7 +58,7 @@ int snapshot_files(struct hub_files *f, const char *folder, struct err *e)
 }
 
 /* Set the commit of the revision. A revision may also be a commit. Return false if the cache has no
- * such reference. */
+ * reference of the revision. */
 static bool read_reference(struct hub_model *m, const char *folder)
 {
     char path[HUB_PATH_BYTES];

@@ -19,7 +19,7 @@ static const struct command *find(const struct command *const *list, const char 
     return NULL;
 }
 
-/* Return a hint for another program's command; NULL if the word is no such command. */
+/* Return a hint for another program's command; NULL if no other program has this command. */
 static const char *foreign_command(const char *word)
 {
     static const char *const hint[][2] = {

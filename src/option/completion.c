@@ -6,7 +6,7 @@
  *   fish  a `complete` line per flag and command
  *
  * Words that begin with a flag are flags. Values are the legal names of a flag, or files if it has
- * no names. Arguments of commands are completed by this rule, too. */
+ * no names. This rule also completes the arguments of commands. */
 #include "option.h"
 
 #include <string.h>

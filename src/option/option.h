@@ -163,7 +163,7 @@ struct session;
 struct session_options;
 struct session_size;
 
-/* Flags of the command line. They have their defaults before parsing. */
+/* Flags of the command line. The flags have their defaults before parsing. */
 extern struct session_options session_flags;
 
 /* flags --threads, --cpu, --activation-dtype, --kv-cache-dtype, --block-size, --max-model-len,

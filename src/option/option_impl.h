@@ -56,7 +56,7 @@ int alias_value(const struct alias *a, const char *typed, const char *value, con
 /* Keep the note of an accepted value for options_notes. `value` is borrowed until then.
  * ERR_MEMORY. */
 int alias_note(const struct alias *a, const char *typed, const char *value, struct err *e);
-/* Reject two spellings that set one option to different values. ERR_ARG for such a pair,
+/* Reject two spellings that set one option to different values. ERR_ARG for different values,
  * ERR_MEMORY. `value` is borrowed until options_notes. */
 int alias_agree(const struct alias *a, const char *typed, const char *value, struct err *e);
 /* Return the spelling that is nearest to a mistyped one; NULL if no spelling is near. */

@@ -402,7 +402,7 @@ static int use_alias(struct cursor *at, const struct alias *a, const char *typed
 }
 
 /* Return true if the command recognizes the alias. Commands that open a model recognize the flags
- * of all such commands. Other commands recognize only flags of their own options. */
+ * of all commands that open a model. Other commands recognize only flags of their own options. */
 static bool has_alias(const struct command *c, const struct alias *a)
 {
     static const char computes[] = "max-model-len";
@@ -505,7 +505,7 @@ static int config_file(struct cursor *at, const char *path, struct err *e)
 {
     struct buf b = {0};
     int rc = file_read(&b, path, 1 << 20, e);
-    /* a NUL would hide the rest of its line */
+    /* a NUL would hide the remaining part of its line */
     if (rc == 0 && b.n && memchr(b.data, 0, b.n))
         rc = err_set(e, ERR_FORMAT, "%s: cannot read: it contains NUL", path);
     char *text = rc == 0 ? buf_detach(&b) : NULL;
