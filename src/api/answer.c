@@ -73,8 +73,9 @@ int part_ready(struct part *p, const struct api_call *c, struct err *e)
         return err_memory(e, "a result", (size_t)p->n_pooled * sizeof *p->pooled);
     if (!p->queue || !p->choice) return err_memory(e, "a request", sizeof *p->choice);
     p->bell = c->bell;
-    /* read each event immediately, because a stop string may end the answer between two tokens */
-    p->eager = c->stream || p->reply.n_stop > 0;
+    /* read each event immediately, because a stop string or a limit of lines may end the answer
+     * between two tokens */
+    p->eager = c->stream || p->reply.n_stop > 0 || p->reply.indent_min || p->reply.lines_us;
     if (c->bell) queue_listen(p->queue, on_event, p);
     p->request->reply = p->queue;
     p->needs_ends = c->token_ends;
@@ -108,10 +109,14 @@ static void choice_event(struct part *p, struct choice *a, const struct event *e
 /* The end event has the reason for the end of each choice of the request. */
 void part_event(struct part *p, const struct event *ev)
 {
-    if (ev->kind == EVENT_PROMPT)
+    if (ev->kind == EVENT_PROMPT) {
         append_logprobs(p, &p->prompt_log, ev);
-    else if (ev->kind != EVENT_DONE)
+    } else if (ev->kind == EVENT_PROGRESS) {
+        p->n_done = ev->n_done;
+        p->usage = ev->usage;
+    } else if (ev->kind != EVENT_DONE) {
         choice_event(p, &p->choice[ev->choice], ev);
+    }
     if (ev->kind != EVENT_DONE) return;
     for (int i = 0; i < p->n; i++) choice_event(p, &p->choice[i], ev);
     p->usage = ev->usage;

@@ -121,7 +121,10 @@ struct part {                /* one prompt of a call */
     struct ids prompt;  /* ids of the prompt, if they are returned */
     float *pooled;      /* result of a pooled text, owned [n_pooled]; NULL before part_ready */
     int64_t n_pooled;   /* values of the result; 0: tokens are generated */
-    struct usage usage; /* usage of the whole answer */
+    struct usage usage; /* usage of the whole answer; before its end: so far */
+    /* progress of the prompt (return_progress): number of computed or cached tokens, and the number
+     * that was sent */
+    int n_done, n_done_sent;
     bool done, no_memory;
     struct buf echo; /* text of the prompt, if it precedes the answer */
     struct buf text; /* text of the prompt, if it is returned in addition to the answer */
@@ -188,7 +191,11 @@ struct api_call {
      * probabilities are "token_id:ID" instead of their texts. tokens_back: ids of the answer, in
      * llama.cpp's form. text_back: texts of the prompts. */
     bool probs, post, tokens_as_ids, tokens_back, text_back;
-    int stream_interval;     /* number of tokens per piece of a stream, except the first and last */
+    /* timings: answers contain llama.cpp's timings. progress: streams contain the progress of the
+     * prompt. */
+    bool timings, progress;
+    int ping_s;          /* interval of pings of a stream in seconds; -1: none, 0: the server's */
+    int stream_interval; /* number of tokens per piece of a stream, except the first and last */
     struct text_span before; /* text before each prompt, borrowed from the checkpoint */
     bool stream, stream_ended;
     bool background; /* true: the answer is generated after the exchange has ended */
@@ -262,6 +269,21 @@ int read_probs(struct api_call *c, struct request *r, const struct json *body, s
  * after the samplers. */
 void put_probs(struct json_out *o, const char *key, const struct tokenizer *t,
                const struct answer_log *log, bool post);
+
+/* ---- timings.c: figures of an answer in llama.cpp's form ---- */
+
+/* Read the fields of figures and pings into c, and those of the engine's events into r. ERR_ARG
+ * with the field. */
+int read_figures(struct api_call *c, struct request *r, const struct json *body, struct err *e);
+/* Return the counts and times of all parts of a call so far: sums of counts, and the longest times.
+ * n_output counts the tokens of the returned choices. */
+struct usage call_usage(const struct api_call *c);
+/* Append the member `timings`. */
+void put_timings(struct json_out *o, const struct usage *u);
+/* Return true if the client requests progress, and a part has some that was not sent. */
+bool progress_is_due(const struct api_call *c, const struct part *p);
+/* Append the member `prompt_progress`, and mark it as sent. */
+void put_progress(struct json_out *o, struct part *p);
 
 /* ---- params.c ---- */
 

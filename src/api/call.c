@@ -71,6 +71,7 @@ int part_read(struct part *p, struct api_call *c, const struct json *body, struc
     int rc = body_flag(body, "return_token_ids", &c->ids_back, e);
     if (rc == 0) rc = body_flag(body, "return_tokens", &c->tokens_back, e);
     if (rc == 0) rc = body_flag(body, "return_prompt_text", &c->text_back, e);
+    if (rc == 0) rc = read_figures(c, r, body, e);
     if (rc == 0) rc = api_read_params(r, &p->reply, &c->arena, c->api, body, e);
     c->lists = r->arena; /* the queue outlives the request */
     r->arena = (struct arena){0};

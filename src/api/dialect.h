@@ -66,6 +66,9 @@ struct dialect {
      * could not be read */
     void (*put_pieces)(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b);
+    /* function that appends the progress of a part's prompt (put_progress); NULL: the dialect has
+     * no such piece. index: index of the part's first choice */
+    void (*put_progress)(const struct api_call *c, struct part *p, int index, struct buf *b);
     /* function that appends the text after the last piece of the last choice */
     void (*put_end)(const struct api_call *c, struct buf *b);
     /* function that appends an error in place of the remaining pieces */

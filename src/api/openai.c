@@ -208,6 +208,8 @@ int openai_put(const struct api_call *c, struct buf *b, struct err *e)
         put_requested_logprobs(c, c->part, &o);
     }
     openai_put_usage(c, &o);
+    const struct usage u = call_usage(c);
+    if (c->timings) put_timings(&o, &u);
     out_end(&o);
     return rc;
 }
@@ -256,7 +258,18 @@ void openai_frame_end(const struct api_call *c, const struct part *p, struct cho
         openai_put_usage(c, o);
     else if (openai_of(c)->include_usage)
         out_null(o, "usage");
+    if (c->timings) put_timings(o, &a->reply.usage);
     frame_close(o);
+}
+
+void openai_put_progress(const struct api_call *c, struct part *p, int index, struct buf *b)
+{
+    struct json_out o;
+    (void)index;
+    frame_open(c, &o, b);
+    out_end(&o);
+    put_progress(&o, p);
+    frame_close(&o);
 }
 
 /* Return a view of the unsent log, and mark the log as sent. The view is borrowed until the next

@@ -65,6 +65,13 @@ int openai_read_functions(struct json **out, const struct json *body, struct err
 /* Check the calls of all messages (prompt.c). Call before openai_read_custom, so that errors
  * contain the client's members. ERR_ARG. */
 int openai_check_calls(const struct json *body, struct err *e);
+/* Return ERR_UNSUPPORTED for a model that generates no chats, with a better reason than its missing
+ * template. Such a model has no logits, or is one of encoder and decoder without a template. */
+int openai_check_generates(const struct api *a, struct err *e);
+/* Set the request's maximum length from max_tokens, max_completion_tokens or n_predict. The default
+ * is the length that the context allows. ERR_ARG. */
+int openai_read_max_tokens(const struct api_call *c, struct request *r, const struct json *body,
+                           struct err *e);
 /* Read a conversation into the call's only part. The body is the neutral form of all dialects of
  * conversations: a body of chat completions with functions as its only tools. given: tools as in
  * openai_read_tools. ERR_UNSUPPORTED for a model that generates no text. Also the errors of
@@ -96,6 +103,8 @@ void openai_put_usage(const struct api_call *c, struct json_out *o);
 int openai_put(const struct api_call *c, struct buf *b, struct err *e);
 /* Append the last frames of a stream: the usage if it was requested, and [DONE]. */
 void openai_put_end(const struct api_call *c, struct buf *b);
+/* Append a frame without choices that has the progress of a part's prompt. */
+void openai_put_progress(const struct api_call *c, struct part *p, int index, struct buf *b);
 /* Append a frame with the error object. */
 void openai_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
 

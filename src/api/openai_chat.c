@@ -85,8 +85,7 @@ static int read_chat_logprobs(struct api_call *c, struct request *r, const struc
     return rc ? rc : read_probs(c, r, body, e);
 }
 
-/* Set the maximum length. The default is the length that the context allows. */
-static int read_max_tokens(const struct api_call *c, struct request *r, const struct json *body,
+int openai_read_max_tokens(const struct api_call *c, struct request *r, const struct json *body,
                            struct err *e)
 {
     int64_t n = c->api->session->info->context_max;
@@ -97,9 +96,7 @@ static int read_max_tokens(const struct api_call *c, struct request *r, const st
     return rc;
 }
 
-/* Reject a model that generates no chats, with a more specific reason than a missing template. The
- * model has no logits, or is a model of encoder and decoder without a template. */
-static int check_generates(const struct api *a, struct err *e)
+int openai_check_generates(const struct api *a, struct err *e)
 {
     const struct model_info *i = a->session->info;
     if (i->n_start > 0 && !a->chat->t)
@@ -139,11 +136,11 @@ int openai_read_chat(struct api_call *c, const struct json *body, const struct j
 {
     struct tools_spec tools = {0};
     int rc = read_template(c, body, e);
-    if (rc == 0) rc = check_generates(c->api, e);
+    if (rc == 0) rc = openai_check_generates(c->api, e);
     if (rc == 0) rc = call_parts(c, 1, e);
     struct part *p = c->part;
     if (rc == 0) rc = part_read(p, c, body, e);
-    if (rc == 0) rc = read_max_tokens(c, p->request, body, e);
+    if (rc == 0) rc = openai_read_max_tokens(c, p->request, body, e);
     if (rc == 0) rc = read_chat_logprobs(c, p->request, body, e);
     if (rc == 0) rc = read_messages(c, p, body, e);
     if (rc == 0) rc = openai_read_tools(c, &tools, body, given, e);
@@ -388,6 +385,7 @@ const struct dialect dialect_openai_chat = {
     .stream_type = "text/event-stream",
     .no_memory = openai_no_memory,
     .put_pieces = put_pieces,
+    .put_progress = openai_put_progress,
     .put_end = openai_put_end,
     .put_error = openai_put_error,
 };

@@ -148,6 +148,7 @@ const struct dialect dialect_openai_completions = {
     .stream_type = "text/event-stream",
     .no_memory = openai_no_memory,
     .put_pieces = put_pieces,
+    .put_progress = openai_put_progress,
     .put_end = openai_put_end,
     .put_error = openai_put_error,
 };

@@ -277,6 +277,17 @@ static int read_stop(struct reply_options *ro, const struct json *body, struct a
     return rc;
 }
 
+/* Read llama.cpp's limits of lines. Negative numbers mean no limit. */
+static int read_lines(struct reply_options *ro, const struct json *body, struct err *e)
+{
+    int64_t n_indent = 0, ms = 0;
+    int rc = body_int(body, "n_indent", INT32_MIN, INT32_MAX, &n_indent, e);
+    if (rc == 0) rc = body_int(body, "t_max_predict_ms", INT32_MIN, INT32_MAX, &ms, e);
+    ro->indent_min = n_indent > 0 ? (int)n_indent : 0;
+    ro->lines_us = ms > 0 ? ms * 1000 : 0;
+    return rc;
+}
+
 /* Read n and best_of. best_of has an effect only if it is larger than n. */
 static int read_choices(struct request *r, const struct json *body, struct err *e)
 {
@@ -398,6 +409,7 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     r->max_tokens = (int)max_tokens;
     if (rc == 0) rc = read_lists(&r->params, a, body, &r->arena, e);
     if (rc == 0) rc = read_stop(ro, body, keep, e);
+    if (rc == 0) rc = read_lines(ro, body, e);
     return rc;
 }
 

@@ -104,11 +104,13 @@ static void put_pieces(struct posted *p, bool done)
 }
 
 /* Send the status of a stream together with its first piece, because a queued request may still be
- * rejected. The status is sent alone after BEGIN_US, because proxies and clients time out without a
- * head. */
+ * rejected. The status is sent alone after BEGIN_US, or after a shorter interval of pings, because
+ * proxies and clients time out without a head. */
 static void begin_stream(struct posted *p, bool done)
 {
-    bool late = !done && time_us() - exchange_arrival_us(p->x) >= BEGIN_US;
+    const int64_t ping_us = (int64_t)p->call->ping_s * 1000000,
+                  begin_us = ping_us > 0 && ping_us < BEGIN_US ? ping_us : BEGIN_US;
+    bool late = !done && time_us() - exchange_arrival_us(p->x) >= begin_us;
     if (p->streaming || p->cancelled || !api_call_streams(p->call)) return;
     if (!late && !api_call_has_output(p->call)) return;
     orca_put(p->x, p->server);
@@ -184,6 +186,7 @@ static int open_call(struct posted *p, const struct server *s, const struct api 
         served_drop(take_api);
     if (rc == 0) set_holder(s, p->call, p->x);
     if (rc == 0) api_call_name(p->call, exchange_id(p->x));
+    if (rc == 0 && p->call->ping_s != 0) exchange_set_ping(p->x, (int64_t)p->call->ping_s * 1000);
     return rc;
 }
 

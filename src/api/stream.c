@@ -18,9 +18,11 @@ static bool has_output(const struct part *p, const struct choice *a)
 
 bool api_call_has_output(const struct api_call *c)
 {
-    for (int i = 0; i < c->n_part; i++)
+    for (int i = 0; i < c->n_part; i++) {
+        if (progress_is_due(c, &c->part[i])) return true;
         for (int k = 0; k < c->part[i].n; k++)
             if (has_output(&c->part[i], &c->part[i].choice[k])) return true;
+    }
     return false;
 }
 
@@ -59,9 +61,12 @@ void api_call_stream(struct api_call *c, struct buf *b)
         c->dialect->put_error(c, b, c->rc, &c->why);
         c->stream_ended = true;
     }
-    for (int i = 0; i < c->n_part && !c->stream_ended; i++)
-        for (int k = 0; k < c->part[i].n && !c->stream_ended; k++)
-            c->stream_ended = !put_choice(c, &c->part[i], &c->part[i].choice[k], index++, b);
+    for (int i = 0; i < c->n_part && !c->stream_ended; i++) {
+        struct part *p = &c->part[i];
+        if (progress_is_due(c, p)) c->dialect->put_progress(c, p, index, b);
+        for (int k = 0; k < p->n && !c->stream_ended; k++)
+            c->stream_ended = !put_choice(c, p, &p->choice[k], index++, b);
+    }
     if (c->stream_ended || c->n_open > 0) return;
     c->dialect->put_end(c, b);
     c->stream_ended = true;

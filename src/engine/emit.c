@@ -98,6 +98,33 @@ bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id)
     return false;
 }
 
+/* The queue time and the prefill time are times of the group's first sequence. */
+static struct usage usage_of(const struct engine *en, const struct seq *s)
+{
+    const struct seq *first = &s->group->seq[0];
+    int64_t now = engine_now(en), sched = first->sched_us ? first->sched_us : now,
+            began = s->first_us ? s->first_us : now;
+    return (struct usage){.n_prompt = (int)s->group->request->prompt.n,
+                          .n_output = s->n_output,
+                          .n_cached = first->n_cached,
+                          .queue_us = sched - s->group->request->arrival_us,
+                          .prefill_us = began - sched,
+                          .decode_us = s->first_us ? s->last_us - s->first_us : 0};
+}
+
+/* Emit the number of prompt tokens so far, unless the prompt is complete. The step has picked no
+ * token then, and has no other event if there are no prompt logprobs. */
+static void emit_progress(const struct engine *en, const struct seq *s)
+{
+    const struct request *r = s->group->request;
+    if (!r->progress || s->choice > 0 || s->n_kv >= s->n_prompt || r->n_prompt_logprob >= 0) return;
+    if (emit_room(s->group) < 1) return;
+    struct event ev = event_of(en, s->group, EVENT_PROGRESS);
+    ev.n_done = s->n_kv;
+    ev.usage = usage_of(en, s);
+    push(s->group, &ev);
+}
+
 /* Emit the token, or store it if the group emits at its end. */
 static void emit_token(struct engine *en, struct seq *s, const struct pick *p)
 {
@@ -112,6 +139,7 @@ static void emit_token(struct engine *en, struct seq *s, const struct pick *p)
     struct event ev = event_of(en, s->group, EVENT_TOKEN);
     ev.choice = s->choice;
     ev.token = p->id;
+    ev.usage = usage_of(en, s);
     if (r->params.n_logprob >= 0) fill_logprobs(&ev, p);
     push(s->group, &ev);
 }
@@ -294,6 +322,7 @@ static void sample_seq(struct engine *en, struct seq *s, struct model_out out)
         }
         if (!pick_row(en, s, n_picked++, pos, logits)) break;
     }
+    if (n_picked == 0) emit_progress(en, s);
     if (n_picked == 0 || g->beam) return;
     emit_forced(en, s);
     s->n_fresh = s->n_token > s->n_kv ? s->n_token - s->n_kv : 1;
@@ -319,20 +348,6 @@ void sample_rows(struct engine *en, struct model_out out)
 
 /* ---- ends ---- */
 
-/* The queue time and the prefill time are times of the group's first sequence. */
-static struct usage usage_of(const struct engine *en, const struct seq *s)
-{
-    const struct seq *first = &s->group->seq[0];
-    int64_t now = engine_now(en), sched = first->sched_us ? first->sched_us : now,
-            began = s->first_us ? s->first_us : now;
-    return (struct usage){.n_prompt = (int)s->group->request->prompt.n,
-                          .n_output = s->n_output,
-                          .n_cached = first->n_cached,
-                          .queue_us = sched - s->group->request->arrival_us,
-                          .prefill_us = began - sched,
-                          .decode_us = s->first_us ? s->last_us - s->first_us : 0};
-}
-
 void emit_choice(const struct engine *en, const struct seq *s)
 {
     struct event ev = event_of(en, s->group, EVENT_CHOICE);
@@ -354,6 +369,7 @@ static void emit_answer_token(const struct engine *en, const struct group *g,
     struct event ev = event_of(en, g, EVENT_TOKEN);
     ev.choice = (int)(a - g->answer);
     ev.token = a->token[g->i_token];
+    ev.usage = usage_of(en, &g->seq[0]);
     if (r->params.n_logprob >= 0) {
         const struct logprob *from = a->record + (int64_t)g->i_token * (1 + n_top);
         ev.chosen = from[0];

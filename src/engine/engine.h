@@ -37,6 +37,9 @@ enum { ORDINARY_MAX = 8 };
 
 enum event_kind {
     EVENT_PROMPT, /* prompt token and its logprob; only with n_prompt_logprob >= 0 */
+    /* number of prompt tokens so far, after a step without a picked token; only with `progress`,
+     * and only if the reply queue has room */
+    EVENT_PROGRESS,
     EVENT_TOKEN,  /* generated token */
     EVENT_CHOICE, /* end of a choice; only if the request has several */
     EVENT_DONE,   /* last event of a request */
@@ -66,7 +69,8 @@ enum cause {
 const char *finish_name(enum finish f);
 
 /* Counts and times of a choice (EVENT_CHOICE) or of the whole request (EVENT_DONE). n_output of
- * EVENT_DONE counts the tokens of all computed choices. Times are in microseconds. */
+ * EVENT_DONE counts the tokens of all computed choices. EVENT_TOKEN and EVENT_PROGRESS have the
+ * counts and times so far. Times are in microseconds. */
 struct usage {
     int n_prompt, n_output, n_cached; /* numbers of prompt, generated and cached tokens */
     int64_t queue_us;                 /* time from arrival to first scheduling */
@@ -90,7 +94,8 @@ struct event {
     struct logprob chosen; /* logprob of the token if logprobs are requested */
     int n_top;
     struct logprob top[TOP_LOGPROB_MAX];
-    struct usage usage; /* EVENT_CHOICE, EVENT_DONE: counts and times */
+    int n_done;         /* EVENT_PROGRESS: number of prompt tokens that are computed or cached */
+    struct usage usage; /* all events except EVENT_PROMPT: counts and times */
 };
 
 /* Stop condition of a beam search with beam_width finished sequences. STOP: immediately. HEURISTIC:
@@ -140,6 +145,7 @@ struct request {
     struct repetition {
         int size_min, size_max, count;
     } repetition;
+    bool progress;       /* true: emit EVENT_PROGRESS */
     int64_t deadline_us; /* limit from arrival to FINISH_TIMEOUT, microseconds; 0: none */
     uint64_t cache_salt; /* salt; requests share cached prefixes only if their salts are equal */
     /* adapter of the model, in [0, limits.n_adapter]; 0: none selected. Requests share cached
@@ -348,12 +354,18 @@ struct reply {
     bool include_stop, matched, skip_ends;
     /* true: memory is exhausted, and the text has a gap; the answer ends with FINISH_ERROR */
     bool failed;
-    int stop_index;     /* index of the stop string that ended the answer; -1 if none */
+    int stop_index; /* index of the stop string that ended the answer; -1 if none */
+    /* limits of lines (reply_options), and the limit that ended the answer; FINISH_NONE if none */
+    int indent_min;
+    int64_t lines_us;
+    enum finish limit;
+    int indent; /* number of blanks at the beginning of the line; -1: after other characters */
+    int64_t first_us;   /* time of the first token; 0 before it */
     int n_token;        /* number of tokens whose text belongs to the answer */
     enum finish finish; /* reason of the end, valid after reply_event returned true */
     enum cause cause;   /* cause of FINISH_ERROR */
     unsigned forbids;   /* fields of CAUSE_FIELDS, bits FORBIDS_* */
-    struct usage usage;
+    struct usage usage; /* counts and times so far */
 };
 struct reply_options {
     const struct tokenizer *tokenizer; /* borrowed until reply_close */
@@ -361,7 +373,13 @@ struct reply_options {
     int n_stop;
     bool include_stop, keep_special;
     bool keep_marks; /* true: the text has special tokens, except end-of-generation tokens */
-    int choice;      /* index of the choice; a request with several choices needs a struct reply for
+    /* minimum number of blanks and tabs at the beginning of each line except the first; the answer
+     * ends before the next character of a line with fewer; 0: no limit */
+    int indent_min;
+    /* time after the first token, in microseconds; the answer ends with the first later token that
+     * ends a line; 0: no limit */
+    int64_t lines_us;
+    int choice; /* index of the choice; a request with several choices needs a struct reply for
                       * each choice */
 };
 /* Open the reply of one choice. en: engine of the request, borrowed until reply_close. Return

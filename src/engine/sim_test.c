@@ -256,6 +256,9 @@ static void on_event(struct sim *s, struct client *c, const struct event *ev)
     case EVENT_PROMPT:
         c->n_prompt_got++;
         break;
+    case EVENT_PROGRESS:
+        fail(s, "progress that no request wants");
+        break;
     case EVENT_TOKEN:
         if (x->n_got >= x->n_want || ev->token != x->want[x->n_got++]) fail(s, "a wrong token");
         break;

@@ -280,6 +280,14 @@ static void probe(struct conn *c)
     }
 }
 
+/* Return true if a ping is due. An answer without pings has the server's interval, because a ping
+ * also wakes the handler of an answer that has not begun. */
+static bool ping_is_due(const struct exchange *x, int64_t now_us)
+{
+    const int64_t own = atomic_load(&x->ping_every_us);
+    return x->idle_us && now_us - x->idle_us >= (own > 0 ? own : (int64_t)x->net->o.ping_ms * 1000);
+}
+
 /* Pass a complete request to the handlers. The handler side owns its fields of the exchange after
  * lane_add. Settle the body first, because an eviction must not take the body from a handler. */
 static void hand_over(struct conn *c)
@@ -290,8 +298,7 @@ static void hand_over(struct conn *c)
     c->deadline_us = 0;
     c->probed = false;
     c->x->arrival_us = time_us();
-    /* ping_us also wakes the handler of an answer that has not begun */
-    c->x->ping_us = c->x->arrival_us + (int64_t)c->net->o.ping_ms * 1000;
+    c->x->idle_us = c->x->arrival_us;
     body_settle(c->x);
     exchange_count(c->x);
     lane_add(c->net, c->x);
@@ -487,7 +494,7 @@ static bool step_answer(struct conn *c)
         if (got == IO_FAIL) conn_kill(c);
         if (got <= 0) return false;
         advance(x, (size_t)got);
-        x->ping_us = time_us() + (int64_t)c->net->o.ping_ms * 1000;
+        x->idle_us = time_us();
     }
     if (atomic_exchange(&x->starved, false)) exchange_wake(x);
     if (stage != STAGE_COMPLETE) return false;
@@ -598,9 +605,9 @@ void conn_sweep(struct conn *c, int64_t now_us)
     struct exchange *x = c->x;
     if (c->deadline_us && now_us >= c->deadline_us) {
         time_out(c, now_us);
-    } else if (c->state == CONN_ANSWER && x->ping_us && now_us >= x->ping_us) {
-        x->ping_us = now_us + (int64_t)c->net->o.ping_ms * 1000;
-        atomic_store(&x->ping, true);
+    } else if (c->state == CONN_ANSWER && ping_is_due(x, now_us)) {
+        x->idle_us = now_us;
+        if (atomic_load(&x->ping_every_us) >= 0) atomic_store(&x->ping, true);
         exchange_wake(x);
     }
 }

@@ -397,6 +397,11 @@ void exchange_set_status(struct exchange *x, int status)
     x->status = status;
 }
 
+void exchange_set_ping(struct exchange *x, int64_t ms)
+{
+    atomic_store(&x->ping_every_us, ms * 1000);
+}
+
 void exchange_keep(struct exchange *x, net_wake *wake, void *ctx)
 {
     x->wake = wake;

@@ -235,7 +235,9 @@ struct exchange {
     size_t out_at, last_at;
     uint64_t n_sent;
     uint64_t n_body;
-    int64_t ping_us; /* time of the next ping; 0: none */
+    int64_t idle_us; /* time of the last byte sent, of the last ping, or of the arrival; 0: none */
+    /* idle time before a ping, microseconds; < 0: no pings; 0: that of the server */
+    _Atomic int64_t ping_every_us;
 };
 
 const char *status_reason(int status); /* return the reason phrase of a status, static */

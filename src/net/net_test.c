@@ -637,6 +637,25 @@ TEST(net_pings_silent_streams)
     rig_close();
 }
 
+TEST(net_streams_have_their_own_interval_of_pings)
+{
+    struct client c;
+    struct net_options o = {.ping_ms = 60000};
+    NEED(rig_open(&o));
+    NEED(client_open(&c));
+    client_send_text(&c, "GET /tick?every=50 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(client_reads(&c, "3\r\n:\n\n\r\n", SOON));
+    client_close(&c);
+    rig_close();
+    o.ping_ms = 50;
+    NEED(rig_open(&o));
+    NEED(client_open(&c));
+    client_send_text(&c, "GET /tick?every=0 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT(!client_reads(&c, "3\r\n:\n\n\r\n", 300));
+    client_close(&c);
+    rig_close();
+}
+
 /* ---- drain ---- */
 
 static void *drain_soon(void *arg)

@@ -195,8 +195,11 @@ static void tick_wake(struct exchange *x, void *ctx)
     atomic_fetch_add(&rig.n_tick, 1);
 }
 
+/* Push a frame at each wake. every: interval of pings in milliseconds; 0: no pings. */
 static void tick(struct exchange *x, void *ctx)
 {
+    const int every = number(x, "every");
+    if (every >= 0) exchange_set_ping(x, every ? every : -1);
     exchange_begin(x, 200, "text/event-stream");
     exchange_keep(x, tick_wake, ctx);
     note_waiting(x);

@@ -403,6 +403,22 @@ int32_t tokenizer_find(const struct tokenizer *t, const char *piece, size_t n)
     return id ? (int32_t)*id : -1;
 }
 
+int32_t tokenizer_fim(const struct tokenizer *t, enum fim which)
+{
+    static const struct {
+        enum fim which;
+        const char *text; /* static */
+    } row[] = {
+#define FIM(kind, text) {FIM_##kind, text},
+#include "fim.def"
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        const int32_t id = tokenizer_find(t, row[i].text, strlen(row[i].text));
+        if (row[i].which == which && id >= 0) return id;
+    }
+    return -1;
+}
+
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
 {
     const struct piece *p = piece_at(t, id);

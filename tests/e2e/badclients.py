@@ -161,11 +161,12 @@ def beside_healthy(server):
 # ---- bad requests: each is a function of a random generator ----
 
 PATHS = ("/v1/completions", "/v1/chat/completions", "/tokenize", "/detokenize", "/apply-template", "/v1/messages",
-         "/v1/messages/count_tokens")
+         "/v1/messages/count_tokens", "/completion", "/infill")
 FIELDS = ("prompt", "max_tokens", "temperature", "top_p", "n", "best_of", "stop", "stream", "logit_bias", "logprobs", "seed",
           "messages", "tools", "model", "stream_options", "bad_words", "priority", "echo", "user", "tokens", "top_k",
           "allowed_token_ids", "prompt_logprobs", "chat_template_kwargs", "documents", "min_tokens", "system", "thinking",
-          "tool_choice", "stop_sequences", "output_config", "metadata")
+          "tool_choice", "stop_sequences", "output_config", "metadata", "n_predict", "n_indent", "t_max_predict_ms",
+          "response_fields", "input_prefix", "input_suffix", "input_extra", "return_progress", "sse_ping_interval")
 VALUES = ("NaN", "Infinity", "1e999", "-1", "[]", "{}", '"x"', "[[]]", "99999999999999999999", "null", '[{"a":1}]', "true",
           '{"a": {}}', "-1e308", "9223372036854775807", "-9223372036854775808", "2147483648", "0.5", '"\\u0000"',
           '"\\ud800"', '[{"role": 5}]', '[{"role": "user", "content": [{"type": "image_url"}]}]', '[1e999]', '["", ""]',

@@ -103,6 +103,7 @@ def endpoints():
     bodies = {"/v1/completions": {"prompt": "Once", "max_tokens": 3}, "/v1/embeddings": {"input": "a"},
               "/v1/responses": {"input": "What is 1 + 2?", "max_output_tokens": 20}, "/v1/responses/input_tokens": {"input": "a"},
               "/v1/messages": {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 3}, "/generate": {"inputs": "a"},
+              "/completion": {"prompt": "a", "n_predict": 3},
               "/api/chat": {"model": "quoth-tiny", "messages": [{"role": "user", "content": "hi"}], "stream": False}}
     for url, body in bodies.items():
         good, bad = ({"custom_id": c, "method": "POST", "url": url, "body": x} for c, x in (("a", body), ("b", {**body, "model": 3})))

@@ -465,6 +465,7 @@ def test_dialects():
                            ("/v1/messages", {"messages": user, "max_tokens": 2}),
                            ("/v1/responses", {"input": "a", "max_output_tokens": 2, "store": False}),
                            ("/api/generate", {"prompt": "a", "stream": False, "options": {"num_predict": 2}}),
+                           ("/completion", {"prompt": "a", "n_predict": 2}),
                            ("/tokenize", {"prompt": "a"}),
                            ("/apply-template", {"messages": user})):
             status, _, reply = server.ask("POST", path, {**body, "model": name})

@@ -272,13 +272,11 @@ def embeddings():
 def fields():
     """unsupported fields are rejected, and empty ones are accepted"""
     later = {"structured_outputs": {"structural_tag": "{}"}, "response_format": {"type": "structural_tag", "format": {}},
-             "logprob_token_ids": [1], "return_prompt_text": True, "kv_transfer_params": {"a": 1}, "ec_transfer_params": {"a": 1},
-             "vllm_xargs": {"a": 1}, "repetition_detection": {"max_pattern_size": 4}, "stream_interval": 4, "watermarking": {"a": 1},
-             "samplers": ["top_k"], "dynatemp_range": 0.5, "adaptive_target": 0.5,
-             "n_probs": 3, "min_keep": 2, "post_sampling_probs": True, "t_max_predict_ms": 100, "n_indent": 2,
-             "return_tokens": True, "return_progress": True, "timings_per_token": True, "lora": [{"id": 0, "scale": 1}],
-             "response_fields": ["a"], "sse_ping_interval": 5, "verbose": True, "debug_config": {"a": 1}}
-    of_chat = {"chat_template": "{{ messages }}", "audio": {"voice": "alloy", "format": "wav"},
+             "logprob_token_ids": [1], "kv_transfer_params": {"a": 1}, "ec_transfer_params": {"a": 1}, "watermarking": {"a": 1},
+             "repetition_detection": {"max_pattern_size": 4}, "stream_interval": 0, "samplers": ["a"], "dynatemp_range": -1,
+             "n_probs": 99, "min_keep": -1, "t_max_predict_ms": "a", "n_indent": 1.5, "return_progress": 3, "timings_per_token": 3,
+             "lora": [{"id": 0, "scale": 1}], "sse_ping_interval": 0, "verbose": True, "debug_config": {"a": 1}}
+    of_chat = {"chat_template": "{% if", "audio": {"voice": "alloy", "format": "wav"},
                "web_search_options": {"a": 1}, "moderation": {"a": 1}, "modalities": ["audio"],
                "reasoning_effort": "very", "reasoning_format": "other"}
     for call, names in ((chat, {**later, **of_chat}), (complete, later), (embed, {"embed_dtype": "int8", "endianness": "big"})):

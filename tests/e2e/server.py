@@ -1,5 +1,6 @@
 """Common parts of tests in Python: paths, a server of the bundled model, its requests, and the
 runner of tests. This module contains no tests."""
+import atexit
 import contextlib
 import http.client
 import json
@@ -25,6 +26,20 @@ SLOW = "-" in os.path.basename(os.path.dirname(QUOTH))  # true for a build with 
 FEW = SLOW and not LONG  # smaller counts
 PATIENCE = 10 if LONG and SLOW else 1  # factor of the time limits of answers
 TMP = tempfile.mkdtemp(prefix="quoth-serve-")
+
+
+children = []  # processes of servers; those of a test that failed may still run at the end
+
+
+@atexit.register
+def end_children():
+    for p in children:
+        if p.poll() is None:
+            p.kill()
+
+
+# the runner's time limit sends SIGTERM, which would end this program without its exit handlers
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 
 
 class Failed(Exception):
@@ -61,6 +76,7 @@ class Server:
             measure = [] if peaks else ["--no-peaks"]
             self.process = subprocess.Popen([QUOTH, "serve", *([model] if model else []), "--port", "0", "--threads", "2", *measure, *options], stderr=log,
                                             stdout=log)
+        children.append(self.process)
         until = time.monotonic() + 60
         found = None
         while not found and time.monotonic() < until and self.process.poll() is None:

@@ -107,6 +107,14 @@ static const struct request_case questions[] = {
     {"ollama raw prompt", "POST", "/api/generate",
      "{\"model\":\"tiny\",\"prompt\":\"Once upon a time\",\"raw\":true,\"stream\":false,"
      "\"format\":{\"enum\":[1,23]},\"options\":{\"num_predict\":6,\"temperature\":0}}"},
+    {"llama.cpp's completion", "POST", "/completion",
+     "{\"prompt\":[{\"prompt_string\":\"Once upon a time\"},[5,6,7]],\"n_predict\":6,"
+     "\"temperature\":0,\"n_probs\":2,\"return_tokens\":true,\"stop\":[\"zzz\"],"
+     "\"response_fields\":[\"content\",\"tokens\",\"generation_settings/stop\"]}"},
+    {"stream of llama.cpp's completion", "POST", "/completion",
+     "{\"prompt\":\"Once upon a time\",\"n_predict\":6,\"temperature\":0,\"n_probs\":1,"
+     "\"stream\":true,\"response_fields\":[\"stop_type\",\"prompt\"]}"},
+    {"llama.cpp's properties", "GET", "/props", NULL},
     {"ollama models", "GET", "/api/tags", NULL},
     {"ollama model", "POST", "/api/show", "{\"model\":\"tiny\"}"},
     {"ollama load", "POST", "/api/chat", "{\"model\":\"tiny\"}"},

@@ -1,0 +1,35 @@
+/* llamacpp.h - private to src/api: the form of the own endpoints of llama.cpp's server. Any
+ * thread. */
+#ifndef QUOTH_API_LLAMACPP_H
+#define QUOTH_API_LLAMACPP_H
+
+#include "dialect.h"
+
+extern const struct error_form llamacpp_errors;
+extern const char llamacpp_no_memory[]; /* value of dialect.no_memory */
+
+/* Append an event with the error (dialect.put_error). */
+void llamacpp_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
+
+/* Settings of an answer. All pointers are borrowed. */
+struct llamacpp_settings {
+    const struct sample_params *params;
+    int64_t n_predict;                 /* maximum number of tokens; -1: the context's length */
+    const struct reply_options *reply; /* stop strings; NULL: none */
+    const struct api_call *call;       /* other fields of the body; NULL: defaults */
+};
+/* Append the members of llama.cpp's `generation_settings` to the open object. */
+void llamacpp_put_settings(struct json_out *o, const struct llamacpp_settings *s);
+
+/* Ids of the tokens for filling in the middle; -1: the vocabulary has no such token. */
+struct llamacpp_marks {
+    int32_t id[N_FIM];
+};
+/* Make the prompt of r from the fields of a body for /infill, and let the vocabulary's other marks
+ * end its answer. keep: arena of the list of stop tokens. ERR_UNSUPPORTED if a mark of prefix,
+ * suffix or middle is missing. ERR_ARG with the field, ERR_LIMIT, ERR_MEMORY, ERR_BUSY if the
+ * client disconnects. */
+int llamacpp_infill(struct request *r, const struct api *a, const struct llamacpp_marks *marks,
+                    const struct json *body, struct arena *keep, struct err *e);
+
+#endif
