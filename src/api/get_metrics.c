@@ -54,7 +54,7 @@ static const char *labels(const struct answers *a, int i, char out[160])
 static void put_status(struct buf *b, const struct answers *a)
 {
     char label[160];
-    head(b, "http_requests_total", "counter", "Answers by route and hundreds of their status.");
+    head(b, "http_requests_total", "counter", "Answers by route and class of status.");
     for (int i = 0; i <= a->n; i++)
         for (int k = 1; k < 6; k++)
             if (a->of[i].n_status[k])
@@ -144,11 +144,11 @@ static void put_server(struct buf *b, const struct net_stats *n)
 {
     one(b, "quoth:http_connections", "gauge", "Open connections.", n->n_conn);
     one(b, "quoth:http_requests_running", "gauge",
-        "Requests being answered, except those of quick paths such as /metrics.", n->n_answer);
+        "Requests in flight, except those of quick paths such as /metrics.", n->n_answer);
     one(b, "quoth:http_hangups_total", "counter",
         "Clients that disconnected before their answer was complete.", (double)n->n_hangup);
     one(b, "quoth:log_lines_lost_total", "counter",
-        "Lines of the access log that were dropped because it could not be written in time.",
+        "Dropped lines of the access log, which could not be written in time.",
         (double)n->n_log_lost);
     one(b, "quoth:http_cpu_seconds_total", "counter", "CPU time of the server's own threads.",
         (double)(n->loop_us + n->handler_us + n->stream_us) * 1e-6);
@@ -162,7 +162,7 @@ static void put_spans(struct buf *b, const struct telemetry *t)
     one(b, "quoth:otlp_spans_sent_total", "counter", "Spans that the collector accepted.",
         (double)n.n_sent);
     one(b, "quoth:otlp_spans_dropped_total", "counter",
-        "Spans that the collector did not accept, or that the queue had no room for.",
+        "Spans that the collector rejected, or that did not fit into the queue.",
         (double)n.n_dropped);
     one(b, "quoth:otlp_requests_failed_total", "counter",
         "Requests to the collector that failed, including repeated ones.", (double)n.n_failed);
@@ -257,7 +257,7 @@ static void put_models(struct buf *b, const struct server *s)
     if (s->only) return;
     put_each(b, s, "quoth:model_loaded", "gauge", "1 if the model is in memory.", is_loaded);
     put_each(b, s, "quoth:model_planned_bytes", "gauge",
-             "Memory of the model's plan; 0 if it is not in memory.", planned_bytes);
+             "Memory of the model's plan; 0 if the model is not in memory.", planned_bytes);
     put_each(b, s, "quoth:model_requests_waiting", "gauge",
              "Requests that wait until the model is loaded.", n_waiting);
     put_each(b, s, "quoth:model_loads_total", "counter", "Loads of the model.", n_load);

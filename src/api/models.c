@@ -308,7 +308,7 @@ static bool load_next(struct models *m)
             victim->state = SERVED_DRAINING;
         else
             fail_load(v,
-                      err_set(&e, ERR_LIMIT, "pinned models leave less than its %lld MiB",
+                      err_set(&e, ERR_LIMIT, "pinned models leave less than the required %lld MiB",
                               (long long)(v->n_byte >> 20)),
                       &e);
     }

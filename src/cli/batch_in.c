@@ -40,7 +40,7 @@ int batch_in_open(struct batch_in *in, const char *path, struct err *e)
     }
     if (!S_ISDIR(st.st_mode)) return 0;
     batch_in_close(in);
-    return err_set(e, ERR_IO, "%s: cannot read: it is a folder", path);
+    return err_set(e, ERR_IO, "%s: cannot read: the path is a folder", path);
 }
 
 void batch_in_close(struct batch_in *in)

@@ -94,7 +94,7 @@ int batch_out_open(struct batch_out *o, const char *path, struct err *e)
         rc = err_set(e, ERR_IO, "%s: cannot write: not a regular file", path);
     /* two runs on one file would answer requests twice (invariant 2) */
     if (rc == 0 && flock(o->fd, LOCK_EX | LOCK_NB) != 0)
-        rc = err_set(e, ERR_BUSY, "%s: cannot write: another run writes it", path);
+        rc = err_set(e, ERR_BUSY, "%s: cannot write: another run writes this file", path);
     if (rc == 0) rc = read_answers(o, e);
     if (rc != 0) batch_out_close(o);
     return rc;

@@ -82,11 +82,11 @@ const struct command command_convert = {
     .summary = "write a folder of safetensors as a GGUF file, or a GGUF as a folder",
     .usage = "MODEL -o PATH",
     .detail =
-        "The result also has the tokenizer and the chat templates. It is read and compared with "
-        "the source before it gets its name. Parts that it cannot express are rejected by name. "
-        "Vectors and norms become F32. With --type, matrices become another format, for example "
-        "F16, Q8_0 or Q4_K_M. Quantized weights of a folder (GPTQ, AWQ, FP8, bitsandbytes ...) "
-        "become floats: without --type the first of F16, BF16 and F32 that has every value.",
+        "The result also has the tokenizer and the chat templates. quoth compares the result with "
+        "the source before the result gets its name. Parts that the result cannot express are "
+        "rejected. Vectors and norms become F32. With --type, matrices become another format, for "
+        "example F16, Q8_0 or Q4_K_M. Quantized weights of a folder (GPTQ, AWQ, FP8, bitsandbytes "
+        "...) become floats: without --type the first of F16, BF16 and F32 that has every value.",
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -21,7 +21,7 @@ static int run(int n_arg, char **arg)
 
 const struct command command_help = {
     .name = "help",
-    .summary = "list of the commands, or help for one",
+    .summary = "list of the commands, or help for a command",
     .usage = "[COMMAND]",
     .options = options,
     .arg_max = 2,

@@ -69,7 +69,7 @@ static const struct option options[] = {
                "maximum number of waiting requests; further requests get 429 (default 0: 1024)"),
     INT_OPTION(
         "max-connections", "N", &n_conn, 0, 1 << 20,
-        "maximum number of connections; a further one closes an idle one or gets 503 (default 0: "
+        "maximum number of connections; a further one replaces an idle one or gets 503 (default 0: "
         "1024)"),
     INT_OPTION("max-body-size", "MIB", &body_mib, 1, 4096,
                "maximum size of a request body (default 32)"),

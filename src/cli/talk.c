@@ -140,7 +140,8 @@ static int do_think(struct talk *t, char *arg, struct err *e)
         return err_set(e, ERR_ARG, "expected on or off, got \"%.60s\"", arg);
     int rc = dialog_think(t->dialog, on, e);
     if (rc == 0 && !template_caps(t->dialog->chat.t)->reasoning)
-        view_note(0, "This model's template has no variable for thinking and ignores this.\n");
+        view_note(0,
+                  "This model's template has no variable for thinking and ignores the setting.\n");
     return rc;
 }
 

@@ -155,8 +155,8 @@ const struct command command_template = {
     .summary = "print the rendered prompt of a conversation",
     .usage = "MODEL|FILE.jinja CONVERSATION.json [OPTIONS]",
     .detail = "CONVERSATION is a list of messages in OpenAI's form, or an object with messages, "
-              "tools, documents, chat_template_kwargs and add_generation_prompt. If it is -, it is "
-              "read from standard input.",
+              "tools, documents, chat_template_kwargs and add_generation_prompt. CONVERSATION - is "
+              "standard input.",
     .options = options,
     .arg_max = 2,
     .run = run,

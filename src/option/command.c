@@ -25,8 +25,8 @@ static const char *foreign_command(const char *word)
     static const char *const hint[][2] = {
         {"download", "quoth pull NAME downloads a model"},
         {"push", "quoth does not upload models"},
-        {"create", "quoth makes no models of others; --system, --chat-template and the sampling "
-                   "flags are quoth run's"},
+        {"create", "quoth makes no models from other models; --system, --chat-template and the "
+                   "sampling flags are quoth run's"},
         {"ls", "quoth list shows the models on this machine"},
         {"remove", "quoth rm NAME removes a model"},
         {"cp", "quoth makes no copies of models"},

@@ -507,7 +507,7 @@ static int config_file(struct cursor *at, const char *path, struct err *e)
     int rc = file_read(&b, path, 1 << 20, e);
     /* a NUL would hide the remaining part of its line */
     if (rc == 0 && b.n && memchr(b.data, 0, b.n))
-        rc = err_set(e, ERR_FORMAT, "%s: cannot read: it contains NUL", path);
+        rc = err_set(e, ERR_FORMAT, "%s: cannot read: the file contains NUL", path);
     char *text = rc == 0 ? buf_detach(&b) : NULL;
     buf_deinit(&b);
     if (text && !vec_push(&config_texts, text)) {

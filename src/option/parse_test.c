@@ -166,7 +166,7 @@ TEST(config_files_have_no_nul)
     FILE *f = fopen(temp_path("conf"), "wb");
     NEED(f && fwrite(nul, 1, sizeof nul - 1, f) == sizeof nul - 1 && fclose(f) == 0);
     EXPECT_INT(parse(line, arg, &n, &e), ERR_FORMAT);
-    EXPECT(strstr(e.text, "conf: cannot read: it contains NUL"));
+    EXPECT(strstr(e.text, "conf: cannot read: the file contains NUL"));
     NEED(temp_put("conf", "the_number: 4\nthe_number: 5\n"));
     snprintf(line, sizeof line, "--config %s", temp_path("conf"));
     EXPECT_INT(parse(line, arg, &n, &e), 0);
