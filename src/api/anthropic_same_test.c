@@ -14,8 +14,8 @@ static void put_block(struct json_out *o, const char *text)
     out_end(o);
 }
 
-/* Write n texts to the open list of one form, and the content to the other. `key` "content" of
- * OpenAI's message is one text or a list. */
+/* Write n texts to the open list of Anthropic's form, and the content to OpenAI's form. The `key`
+ * "content" of OpenAI's message is one text or a list. */
 static void put_texts(struct pair *p, int n, const char *first)
 {
     char *text[3] = {0};
@@ -58,7 +58,7 @@ static void put_user(struct pair *p)
     end(p);
 }
 
-/* Write the results of n calls, and maybe a text after them. */
+/* Write the results of n calls, and sometimes a text after the results. */
 static void put_results(struct pair *p, int n)
 {
     char id[32];
@@ -143,7 +143,7 @@ static void put_assistant(struct pair *p)
     }
 }
 
-/* Write the tools and the choice among them. */
+/* Write the tools and tool_choice. */
 static void put_tools(struct pair *p)
 {
     static const char schema[] = "{\"type\":\"object\",\"properties\":{\"city\":{\"enum\":[\"a\","

@@ -1,6 +1,6 @@
-/* Goal: bodies of Anthropic's messages become the conversation that they describe. Errors, blocks
- * and events have the form that Anthropic's clients expect. Method: convert bodies and compare the
- * neutral form. Send bodies to the bundled model without sockets, whole and in pieces. */
+/* Goal: bodies of Anthropic's messages become the described conversation. Errors, blocks and events
+ * have the form that Anthropic's clients expect. Method: convert bodies and compare the neutral
+ * form. Send bodies to the bundled model without sockets, whole and in pieces. */
 #include "anthropic.h"
 #include "rig_test.h"
 
@@ -262,7 +262,7 @@ TEST(anthropic_answers_have_blocks)
     EXPECT(strncmp(text_at(got, "content.0.id"), "toolu_", 6) == 0);
     EXPECT_INT(strlen(text_at(got, "content.0.id")), 15);
     json_drop(got);
-    /* arguments that max_tokens truncates are no object */
+    /* arguments that max_tokens truncates are not an object */
     got = post(&rig, MESSAGES,
                "{'max_tokens':14," USER ",'tools':[{'name':'f','input_schema':{'type':"
                "'object','properties':{'city':{'const':'one two three four five'}},"

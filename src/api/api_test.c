@@ -55,8 +55,8 @@ static void check_id(const char *id, char (*ids)[10], size_t n_id)
 }
 
 /* Goal: all ids of two calls in a message are different, for n choices and for another call. */
-/* Goal: a body's model selects the adapter of that name. Method: give names of adapters that the
- * model lacks. The engine rejects their numbers. */
+/* Goal: a body's model selects the adapter with this name. Method: send names of adapters that the
+ * model does not have, because the engine rejects the numbers of these adapters. */
 TEST(api_model_names_select_adapters)
 {
     static const struct addition_set set[] = {{0}, {.name = "sql"}, {.name = "poem"}};
@@ -108,8 +108,8 @@ TEST(api_tool_call_ids_are_unique)
             }
 }
 
-/* Goal: the model's own calls have the same id, whole and in pieces. Method: use a template with a
- * tool parser, and a text that is a call. */
+/* Goal: a call with the model's own id has this id in a whole answer and in pieces. Method: use a
+ * template with a tool parser, and a text that is a call. */
 TEST(api_tool_calls_have_the_same_id_in_pieces)
 {
     struct api_call c = {.api = &rig.api, .unique = 7};
@@ -330,7 +330,7 @@ TEST(api_constraints_are_not_of_reasoning)
     template_close(rig.chat.t);
     rig.chat.t = own;
     got = post(&rig, CHAT,
-               /* the parser hermes finds no call in this text */
+               /* the parser hermes finds no call in the text */
                "{" USER ",'guided_choice':['{\\'name\\': 1}']}");
     EXPECT_TEXT(text_at(got, "choices.0.finish_reason"), "stop");
     json_drop(got);
@@ -563,7 +563,7 @@ TEST(api_completion_logprobs_have_the_chosen_token)
         EXPECT(json_field(json_item(top, i), json_text(json_item(tokens, i), NULL)));
     }
     json_drop(got);
-    /* the chosen token is rarely one of the two best at a high temperature */
+    /* at a high temperature, the chosen token is rarely among the two most likely tokens */
     got = post(&rig, TEXT,
                "{'prompt':'Once','temperature':50,'seed':1,'max_tokens':20,'logprobs':2}");
     top = at(got, "choices.0.logprobs.top_logprobs");
@@ -620,7 +620,8 @@ TEST(api_paths_without_v1)
     rig_close(&rig);
 }
 
-/* Goal: a bias of -100 in every form forbids the token that would be the best without the bias. */
+/* Goal: a bias of -100 in every form forbids the token that would be the most likely one without
+ * the bias. */
 TEST(api_logit_bias_forms)
 {
     char body[6][256], first[64];
@@ -695,7 +696,7 @@ TEST(api_lists_that_forbid_every_token)
 
 TEST(api_causes_of_a_failed_answer)
 {
-    /* Goal: the status shows if the client or the server caused the failure. */
+    /* Goal: the status distinguishes failures of the client and of the server. */
     static const struct {
         enum cause cause;
         int status;
@@ -956,8 +957,8 @@ TEST(api_bounds_the_bytes_of_lists_of_texts)
     rig_close(&rig);
 }
 
-/* Goal: an empty constraint is a constraint or an error. In a past bug it was dropped, and the text
- * was not constrained. */
+/* Goal: an empty constraint is a constraint or an error. A past bug dropped empty constraints, so
+ * texts were not constrained. */
 TEST(api_empty_constraints_are_refused)
 {
     static const char *const list[][2] = {
@@ -981,9 +982,9 @@ TEST(api_empty_constraints_are_refused)
     rig_close(&rig);
 }
 
-/* Goal: a timeout ends the compilation of a constraint. The answer is the usual one after a
- * timeout, also in pieces and in a chat. Method: compile a schema of a million states, which fails
- * after more than a second without a timeout. */
+/* Goal: a timeout ends the compilation of a constraint. The answer has the usual form of an answer
+ * after a timeout, also in pieces and in a chat. Method: compile a schema of a million states,
+ * which fails after more than a second without a timeout. */
 TEST(api_timeout_ends_compilation)
 {
     static const char *const list[][2] = {{TEXT, "'prompt':'x'"}, {CHAT, USER}};
@@ -1100,8 +1101,8 @@ TEST(api_long_texts_are_refused_everywhere)
     rig_close(&rig);
 }
 
-/* Goal: each choice repeats an echoed prompt. Of a truncated prompt, only the kept part is
- * repeated. */
+/* Goal: each choice repeats an echoed prompt. Choices repeat only the kept part of a truncated
+ * prompt. */
 TEST(api_echo_of_a_cut_prompt_is_what_is_left)
 {
     static const struct {

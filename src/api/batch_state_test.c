@@ -1,5 +1,5 @@
-/* Goal: the state of a batch is the same after it was written and read, windows are times, and
- * lines are read from chunks as from one text. */
+/* Goal: the state of a batch does not change when it is written and read, windows are times, and
+ * reading lines from chunks gives the lines of the whole text. */
 #include "batches.h"
 
 #include "files.h"
@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Return the window in seconds; the code of the error if it is refused. */
+/* Return the window in seconds; the code of the error if the window is rejected. */
 static int64_t window(const char *text)
 {
     int64_t seconds;
@@ -84,8 +84,8 @@ TEST(batch_states_are_the_same_after_reading)
     buf_deinit(&again);
 }
 
-/* Goal: random texts, also with lines longer than a chunk, are stored unchanged, and have the lines
- * that a split at newlines has. */
+/* Goal: random texts, also with lines longer than a chunk, are stored unchanged, and reading gives
+ * the lines of a split at newlines. */
 TEST(batch_lines_do_not_depend_on_chunks)
 {
     struct store *s;

@@ -146,7 +146,7 @@ TEST(body_values_that_mean_off)
     EXPECT(!body_is_set(NULL));
 }
 
-/* Goal: the fields of a body select its dialect on a path of several dialects only. */
+/* Goal: only on a path of several dialects, the fields of a body select its dialect. */
 TEST(body_fields_select_dialects_of_one_path)
 {
     static const struct {

@@ -351,7 +351,7 @@ TEST(llamacpp_infill_prompts)
     same_ids(&r->prompt, &want);
     EXPECT_INT(r->params.n_stop_id, 0);
     request_close(r);
-    /* with the marks of files, these have names; the marks end the answer */
+    /* with marks of files, files have names; these marks end the answer */
     marks = (struct llamacpp_marks){{PRE, SUF, MID, REPO, FILE_MARK, PAD}};
     want.n = 0;
     if (n_bos) EXPECT(vec_push(&want, tokenizer_bos(t)));

@@ -1,5 +1,5 @@
-/* Goal: the registry loads what requests need, never unloads a model with a reference, keeps all
- * plans within the memory, and loses no waiting request. */
+/* Goal: the registry loads the models that requests need, never unloads a model with a reference,
+ * keeps all plans within the memory, and loses no waiting request. */
 #include "api.h"
 
 #include "base/check.h"
@@ -115,7 +115,7 @@ static void visitor_open(struct visitor *v)
     v->w.arg = v;
 }
 
-/* Take a model, and wait for it. Return the error code. */
+/* Acquire a model, and wait for it. Return the error code. */
 static int visit(struct visitor *v, struct models *m, int i, const struct api **a, struct err *e)
 {
     char byte;
@@ -127,7 +127,7 @@ static int visit(struct visitor *v, struct models *m, int i, const struct api **
     return rc;
 }
 
-/* Take and drop. */
+/* Acquire and drop a model. */
 static void touch(struct models *m, int i)
 {
     struct visitor v;
@@ -162,7 +162,7 @@ TEST(models_are_loaded_on_demand_and_the_least_recent_is_unloaded)
     touch(m, 1);
     touch(m, 0);
     EXPECT_INT(fake.n_load, 2);
-    touch(m, 2); /* 1 is the least recently used */
+    touch(m, 2); /* model 1 is the least recently used */
     EXPECT(fake.open[0] && !fake.open[1] && fake.open[2]);
     touch(m, 0);
     EXPECT_INT(fake.n_load, 3);
@@ -208,7 +208,7 @@ TEST(models_with_a_reference_drain_before_they_are_unloaded)
     served_leave(&v[1].w);
     served_drop(a[1]);
     EXPECT(queue_pop(v[2].bell, &byte, 5000000));
-    served_leave(&v[2].w); /* a granted reference that is not taken is dropped */
+    served_leave(&v[2].w); /* a granted reference that no caller acquires is dropped */
     EXPECT_INT(served_status(models_at(m, 0)).n_ref, 0);
     models_close(m);
     for (int i = 0; i < 3; i++) queue_close(v[i].bell);
@@ -222,7 +222,7 @@ TEST(models_fail_alone_and_with_their_names)
     reset();
     fake.size[1] = -1;
     fake.size[2] = 1000;
-    fake.least[0] = 400; /* found by the third attempt */
+    fake.least[0] = 400; /* the third attempt finds a sufficient size */
     struct models *m = open_fake(4, 400, 0, -1);
     if (!m) return;
     visitor_open(&v);
@@ -232,14 +232,14 @@ TEST(models_fail_alone_and_with_their_names)
         EXPECT_INT(visit(&v, m, i, &a, &e), ERR_IO);
         EXPECT(!a && strstr(e.text, i == 1 ? "model \"b\": b is damaged" : "model \"c\""));
         EXPECT_INT(state(m, i), SERVED_FAILED);
-        /* the error is given at once for a time, and no model is unloaded for it */
+        /* for some time requests get the error immediately, and no model is unloaded */
         EXPECT_INT(served_take(models_at(m, i), &v.w, &a, &e), ERR_IO);
     }
     EXPECT(fake.open[0]);
     EXPECT_INT(fake.n_unload, 0);
     touch(m, 3);
     fake.size[1] = 100;
-    EXPECT_INT(served_load(models_at(m, 1), &e), 0); /* an explicit load is tried at once */
+    EXPECT_INT(served_load(models_at(m, 1), &e), 0); /* an explicit load is tried immediately */
     EXPECT(becomes(m, 1, SERVED_READY));
     models_close(m);
     queue_close(v.bell);
@@ -277,7 +277,7 @@ TEST(models_are_unloaded_after_an_idle_time)
     touch(m, 0);
     touch(m, 1);
     served_keep(models_at(m, 1), -1);
-    /* reading figures is no use */
+    /* reading figures does not count as a use */
     for (int i = 0; i < 5000 && state(m, 0) != SERVED_UNLOADED; i++) {
         served_unpeek(served_peek(models_at(m, 0)));
         usleep(100);
@@ -303,7 +303,7 @@ TEST(models_forget_a_request_that_leaves)
     EXPECT_INT(visit(&v[0], m, 0, &a[0], &e), 0);
     EXPECT_INT(served_take(models_at(m, 1), &v[1].w, &a[1], &e), 0);
     served_leave(&v[1].w);
-    served_leave(&v[1].w); /* again */
+    served_leave(&v[1].w); /* a second call has no effect */
     served_drop(a[0]);
     usleep(30000);
     EXPECT(!fake.open[1]);
@@ -316,7 +316,7 @@ TEST(models_forget_a_request_that_leaves)
 
 TEST(models_share_the_places_of_waiting_requests)
 {
-    /* Goal: a flood of one holder leaves places for another one. */
+    /* Goal: a flood of one holder leaves places for another holder. */
     enum { N_PLACE = 8 };
     struct visitor flood[N_PLACE + 1], v, other[2];
     const struct api *a = NULL, *b = NULL;
@@ -336,7 +336,7 @@ TEST(models_share_the_places_of_waiting_requests)
         visitor_open(&other[i]);
         other[i].w.holder = 8;
         EXPECT_INT(served_take(models_at(m, 1), &other[i].w, &b, &e), 0);
-        /* the newest request of the flood gave its place */
+        /* the newest request of the flood lost its place */
         EXPECT(queue_pop(flood[N_PLACE - 1 - i].bell, &byte, 1000000));
         EXPECT_INT(served_taken(&flood[N_PLACE - 1 - i].w, &b, &e), ERR_BUSY);
         EXPECT(models_check(m) == NULL);
@@ -410,7 +410,7 @@ struct crowd {
     int n, n_left, n_done;
 };
 
-/* Request random models. Some requests leave before they get one. */
+/* Request random models. Some requests end before they get a model. */
 static void *crowd_run(void *crowd)
 {
     struct crowd *c = crowd;

@@ -1,4 +1,4 @@
-/* Goal: parts of a form are read as their senders wrote them, and malformed bodies are named. */
+/* Goal: the read parts of a form equal the sent parts, and errors describe malformed bodies. */
 #include "multipart.h"
 
 #include "base/buf.h"
@@ -49,7 +49,7 @@ TEST(multipart_parts_are_those_of_the_sender)
                             "filename*=utf-8''a%20%41%zz\r\n\r\n\r\n--xx--"),
                 "f/a A%zz/|");
     EXPECT_TEXT(parts(TYPE, "--xx--"), "");
-    /* an empty content without its own line end */
+    /* an empty content without a separate line end */
     EXPECT_TEXT(parts(TYPE, "--xx\r\n" PART("a") "--xx--"), "a//|");
 }
 

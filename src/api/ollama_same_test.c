@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Write a member with the same random text to both forms. */
+/* Write a member with one random text to both forms. */
 static void put_text(struct pair *p, const char *ollama, const char *openai)
 {
     char *text = text_of(p);
@@ -36,8 +36,8 @@ static void put_user(struct pair *p)
     end(p);
 }
 
-/* Write the results of the last n calls, with ids, with names or without both. Without ids their
- * order is that of the calls. */
+/* Write the results of the last n calls, with ids, with names or with neither. Results without ids
+ * have the order of the calls. */
 static void put_results(struct pair *p, int n, bool ids)
 {
     char id[32];

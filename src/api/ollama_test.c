@@ -1,6 +1,6 @@
-/* Goal: bodies of Ollama's API become the conversation that they describe. The errors, answers and
- * lines have the form of Ollama's clients. Method: convert bodies and compare the neutral form.
- * Send bodies to the bundled model without sockets, whole and in lines. */
+/* Goal: bodies of Ollama's API become the described conversation. The errors, answers and lines
+ * have the form of Ollama's clients. Method: convert bodies and compare the neutral form. Send
+ * bodies to the bundled model without sockets, whole and in lines. */
 #include "ollama.h"
 #include "rig_test.h"
 
@@ -346,7 +346,7 @@ TEST(ollama_answers_have_the_members_of_ollama)
     rig_close(&rig);
 }
 
-/* Goal: a prompt is the conversation of its text, and a context precedes the next prompt. */
+/* Goal: a prompt becomes a conversation with its text, and a context precedes the next prompt. */
 TEST(ollama_prompts_are_conversations)
 {
     static const char options[] = "'options':{'temperature':0,'num_predict':20},'think':false";

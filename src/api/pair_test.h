@@ -1,5 +1,5 @@
-/* pair_test.h - private to tests of src/api: one conversation in the form of a dialect and in that
- * of chat completions. Both bodies go to the bundled model. The test's thread only. */
+/* pair_test.h - private to tests of src/api: one conversation in the form of a dialect and in the
+ * form of chat completions. The bundled model answers both bodies. The test's thread only. */
 #ifndef QUOTH_API_PAIR_TEST_H
 #define QUOTH_API_PAIR_TEST_H
 
@@ -13,7 +13,7 @@
 
 /* Writers of both forms. */
 struct pair {
-    struct json_out a, o; /* the dialect's and OpenAI's */
+    struct json_out a, o; /* writers of the dialect's and of OpenAI's form */
     uint64_t rng;
     bool tools;
     int n_call; /* number of calls so far */
@@ -34,7 +34,8 @@ struct pair_test {
     uint64_t seed;                /* seed of the sample */
     int n_case, n_quick;          /* numbers of conversations, of all and of a sample */
     void (*put)(struct pair *p);  /* function that writes a random conversation in both forms */
-    void (*same_answer)(const struct result *a, const struct result *o); /* NULL: ids alone */
+    /* function that compares answers; NULL: only ids are compared */
+    void (*same_answer)(const struct result *a, const struct result *o);
     void (*same_stream)(const struct result *whole, const struct result *stream, const char *body);
 };
 
@@ -127,7 +128,7 @@ static inline bool pair_compare(const struct pair_test *t, uint64_t rng)
     return answered;
 }
 
-/* Compare all conversations of a test, or a sample. Return the number of compared ones. */
+/* Compare all conversations of a test, or a sample. Return the number of compared conversations. */
 static inline int pair_run(const struct pair_test *t)
 {
     uint64_t rng = t->seed;

@@ -23,7 +23,7 @@ static char *text_of(const char *body)
     return text;
 }
 
-/* Check whether two bodies of completions have the same text. */
+/* Check that two bodies of completions have equal texts (same) or different texts. */
 static void compare(const char *a, const char *b, bool same)
 {
     char *x = text_of(a), *y = text_of(b);
@@ -67,7 +67,7 @@ TEST(api_samplers_have_llama_cpps_order)
     rig_close(&rig);
 }
 
-/* Check that the frames' lists at `path` joined are the list at `whole`. */
+/* Check that the joined lists of all frames at `path` equal the list at `whole`. */
 static void same_list(const struct json *got, const char *whole, const struct json *frames,
                       const char *path)
 {
@@ -129,7 +129,7 @@ TEST(api_logprobs_of_named_tokens)
                             "'return_tokens_as_token_ids':true}");
     const struct json *tops = at(got, "choices.0.logprobs.top_logprobs.0");
     EXPECT(json_field(tops, "token_id:40") && json_field(tops, "token_id:41"));
-    EXPECT(json_count(tops) == 3); /* and the chosen token */
+    EXPECT(json_count(tops) == 3); /* plus the chosen token */
     EXPECT(strncmp(text_at(got, "choices.0.logprobs.tokens.0"), "token_id:", 9) == 0);
     json_drop(got);
     got = post(&rig, CHAT,

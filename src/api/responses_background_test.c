@@ -1,7 +1,7 @@
-/* Goal: a response in the background has equal events for each reader, also for one that
- * disconnects after any event and resumes. Its end is the stored response. Cancelled and removed
- * responses end immediately. Method: run jobs on the bundled model without sockets, with random
- * bodies, cuts, sizes of reads, cancellations and removals. */
+/* Goal: a response in the background has equal events for each reader, also for a reader that
+ * disconnects after any event and resumes. The end of the events is the stored response. Cancelled
+ * and removed responses end immediately. Method: run jobs on the bundled model without sockets,
+ * with random bodies, cuts, sizes of reads, cancellations and removals. */
 #include "responses_background.h"
 #include "responses_client_test.h"
 #include "responses.h"
@@ -110,7 +110,8 @@ static void put_body(struct buf *b, uint64_t *rng)
              more[rng_below(rng, sizeof more / sizeof *more)]);
 }
 
-/* Read a response that is cut after a random event and resumed. Then read it again. */
+/* Read a response that is interrupted after a random event and resumed. Then read the response
+ * again. */
 static void cut_and_resume(uint64_t seed)
 {
     uint64_t rng = seed * 977 + 1;
@@ -243,7 +244,7 @@ TEST(responses_in_the_background_are_cancelled_and_removed)
     close_jobs();
 }
 
-/* Goal: the events of responses are a part of the store's limit. */
+/* Goal: the events of responses count for the store's limit. */
 TEST(responses_in_the_background_stay_within_the_store)
 {
     char id[RESPONSES_ID_MAX];
@@ -279,7 +280,7 @@ TEST(responses_in_the_background_stay_within_the_store)
     close_jobs();
 }
 
-/* Goal: a stop cancels all jobs, and rejects further ones. */
+/* Goal: a stop cancels all jobs, and rejects further jobs. */
 TEST(responses_in_the_background_end_with_the_server)
 {
     char id[RESPONSES_ID_MAX];

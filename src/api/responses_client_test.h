@@ -52,7 +52,7 @@ static inline void end_item(struct client *c, const struct json *item)
     c->open = false;
 }
 
-/* Read an event as a client does. */
+/* Read an event like a client. */
 static inline void read_event(struct client *c, const struct json *j)
 {
     const char *type = text_at(j, "type");
@@ -83,7 +83,7 @@ static inline void read_stream(struct client *c, const char *stream)
     }
 }
 
-/* Compare the items of the last event with those before it. */
+/* Compare the items of the last event with the items of earlier events. */
 static inline void end_stream(struct client *c)
 {
     struct buf output = {0};

@@ -103,7 +103,7 @@ static void put_results(struct pair *p, int n)
     }
 }
 
-/* Write reasoning with its text, as a summary, or only sealed. */
+/* Write reasoning as a text, as a summary, or only as encrypted_content. */
 static void put_reasoning(struct pair *p)
 {
     char *text = text_of(p);
@@ -149,7 +149,7 @@ static void put_assistant(struct pair *p)
     if (!n_call || chance(p, 30)) put_message(p, "user");
 }
 
-/* Write the tools and the choice among them. */
+/* Write the tools and tool_choice. */
 static void put_tools(struct pair *p)
 {
     static const char schema[] = "{\"type\":\"object\",\"properties\":{\"city\":{\"enum\":[\"a\","

@@ -1,6 +1,6 @@
-/* Goal: bodies of the Responses API become the conversation that they describe, and errors have the
- * client's names and places. Method: convert bodies and compare the neutral form. Send bodies to
- * the bundled model without sockets. */
+/* Goal: bodies of the Responses API become the described conversation, and errors have the client's
+ * names and places. Method: convert bodies and compare the neutral form. Send bodies to the bundled
+ * model without sockets. */
 #include "responses.h"
 #include "rig_test.h"
 
@@ -46,7 +46,7 @@ TEST(responses_items_become_messages)
             "{'id':'abc','type':'function','function':{'name':'f','arguments':'{}'}},{'id':'own',"
             "'type':'custom','custom':{'name':'g','input':'x'}}]},{'role':'tool','tool_call_id':"
             "'abc','content':'r'},{'role':'tool','tool_call_id':'own','content':'s'}]}");
-    /* Two messages of the assistant are not joined. Sealed reasoning of other servers has no
+    /* Two messages of the assistant are not joined. encrypted_content of other servers has no
      * effect. */
     becomes("{'input':[{'role':'assistant','content':'a'},{'role':'assistant','content':'b'},"
             "{'type':'reasoning','id':'r','summary':[],'encrypted_content':'gAAA'},{'type':"
@@ -218,8 +218,8 @@ TEST(responses_errors_of_templates_have_the_place_of_the_client)
     rig_close(&rig);
 }
 
-/* Goal: `truncation` "auto" drops the oldest turns, as few as possible, and keeps system messages,
- * and calls with their outputs. */
+/* Goal: `truncation` "auto" drops the minimum number of oldest turns. It keeps system messages, and
+ * calls together with their outputs. */
 TEST(responses_drop_the_oldest_turns)
 {
     struct buf body = {0};

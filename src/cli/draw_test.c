@@ -1,7 +1,7 @@
 /* Goal: the screen shows the line once, with the cursor at its place, after any edits and sizes.
- * The text above remains. Method: a small terminal of each kind (enum reflow) executes the output
- * for random edits and sizes. The terminal's cells are compared with a simple layout. A few outputs
- * are compared byte by byte. */
+ * The text above the line remains. Method: a small terminal of each kind (enum reflow) executes the
+ * output for random edits and sizes. The terminal's cells are compared with a simple layout. A few
+ * outputs are compared byte by byte. */
 #include "draw.h"
 
 #include "base/utf8.h"
@@ -224,7 +224,8 @@ static bool same_row(const struct cells *a, const struct cells *b)
     return true;
 }
 
-/* Check that the screen shows the window of wanted rows around the cursor, and nothing below. */
+/* Check that the screen shows the window of wanted rows around the cursor, and only blanks
+ * below. */
 static bool shows(const struct want *w, int top)
 {
     int begin = term.at - (w->at - top);

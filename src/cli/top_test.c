@@ -73,7 +73,7 @@ TEST(top_makes_rates_of_the_last_seconds)
     EXPECT_INT(f.per_s[TOP_generation], 50);
     EXPECT(fabs(f.hit_rate - 0.4) < 1e-9 && isnan(f.accept_rate));
     struct histogram h = scrape_histogram(&f.recent[TOP_ITL]);
-    EXPECT_INT(h.n, 400); /* the million values before the window are not counted */
+    EXPECT_INT(h.n, 400); /* the count omits the million values before the window */
     EXPECT(fabs(histogram_quantile(&h, 0.5) - (10000 + 40000 / 3.0)) < 1);
     EXPECT(fabs(histogram_mean(&h) - 23000) < 1);
     EXPECT_INT(t->n_point, 30);

@@ -1,5 +1,5 @@
-/* Goal: the files of a model are chosen from a repository, and no others. Corner cases: formats
- * that begin alike, splits with a missing file, two models of one format, shards without the
+/* Goal: exactly the files of a model are selected from a repository. Corner cases: formats with a
+ * common beginning, splits with a missing file, two models of one format, shards without the
  * index. */
 #include "hub_impl.h"
 #include "../../tests/unit.h"

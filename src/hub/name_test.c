@@ -1,5 +1,5 @@
-/* Goal: every name that the hubs allow is read, and no other text. The text of a name reads as the
- * same name. */
+/* Goal: exactly the names that the hubs allow are read. Reading the text of a name gives an equal
+ * name. */
 #include "hub_impl.h"
 #include "../../tests/unit.h"
 

@@ -1,5 +1,5 @@
-/* Goal: a partial file continues with the chunks that its journal has. Corner cases: a torn entry,
- * an entry of another file, another size, a hash that no reader trusts. */
+/* Goal: a partial file continues with the chunks in its journal. Corner cases: an incomplete entry,
+ * an entry of another file, another size, a wrong hash. */
 #include "hub_impl.h"
 #include "../../tests/unit.h"
 
@@ -29,7 +29,7 @@ TEST(hub_continues_a_partial_file)
     char text[8] = "";
     NEED_OK(partial_read(&p, 2, text, &e), &e);
     EXPECT_TEXT(text, "abcde");
-    /* a torn entry at the end is overwritten by the next one */
+    /* the next entry overwrites an incomplete entry at the end */
     EXPECT(truncate(p.journal, 16 * 2 + 7) == 0);
     partial_close(&p);
     NEED_OK(partial_open(&p, path, N_BYTE, &e), &e);

@@ -1,4 +1,4 @@
-/* Goal: lists of files and manifests are read completely or refused. Corner cases: a wrong hash, a
+/* Goal: lists of files and manifests are read completely or rejected. Corner cases: a wrong hash, a
  * negative size, a layer that quoth does not have, several links in a header. */
 #include "hub_impl.h"
 #include "../../tests/unit.h"
@@ -46,7 +46,7 @@ TEST(hub_reads_links)
     EXPECT(!link_next(out, sizeof out, ""));
 }
 
-/* Read a manifest with one layer besides the model's. Return the result. */
+/* Read a manifest with one layer in addition to the model's layer. Return the result. */
 static int read_manifest(const char *kind, const char *digest, const char *size)
 {
     struct hub_files f = {0};

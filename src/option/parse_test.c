@@ -1,5 +1,5 @@
 /* parse_test.c - goal: a command line and a config file set the targets of a table. The error for
- * any other word names the flag, its range and the line. Method: one option of each kind, in a
+ * any other word contains the flag, its range and the line. Method: one option of each kind, in a
  * small command. */
 #include "option_impl.h"
 
@@ -43,8 +43,8 @@ static const struct option table[] = {
 static const struct command command = {
     .name = "try", .usage = "[A] [B]", .options = table, .arg_max = 2};
 
-/* Texts of a JSON list live as long as the program. The leak check must find the lists that hold
- * them. */
+/* Texts of a JSON list are valid until the program ends. The leak check must find the lists that
+ * contain them. */
 static struct text_list kept[128];
 static int n_kept;
 
@@ -153,8 +153,8 @@ TEST(config_files_set_options_line_by_line)
     }
 }
 
-/* Goal: a NUL in a config file is an error, because it would hide the rest of its line. The last of
- * two lines of one name counts, as on the command line. */
+/* Goal: a NUL in a config file is an error, because the NUL would hide the remaining part of its
+ * line. If a name has two lines, the last line has precedence, as on the command line. */
 TEST(config_files_have_no_nul)
 {
     static const char nul[] = "the_number: 4\0 2\n";
