@@ -9,6 +9,7 @@
 #include "base/text.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 /* ---- trace_parent.c ---- */
 
@@ -452,4 +453,39 @@ TEST(telemetry_queue_full)
     EXPECT_INT(span_queue_take(&t.queue, span, 2, INT64_MAX / 4), 0);
     span_queue_rest(&t.queue, INT64_MAX / 4);
     tear_down(&t);
+}
+
+/* ---- telemetry.c, export.c ---- */
+
+enum { N_THREAD = 4, N_SPAN = 500 };
+
+static void *end_spans(void *telemetry)
+{
+    for (int i = 0; i < N_SPAN; i++) {
+        struct span *s = span_begin(telemetry, i % 2 ? good : NULL, "a=b", time_us());
+        span_put_int(s, "i", i);
+        span_end(s, i % 3 == 0);
+    }
+    return NULL;
+}
+
+/* Threads end spans while the exporter repeats a request to a port without a server. */
+TEST(telemetry_dead_collector)
+{
+    struct telemetry *t;
+    struct err e = {0};
+    pthread_t thread[N_THREAD];
+    const int rc = telemetry_open(&t, "http://127.0.0.1:9/v1/traces", &e);
+    if (rc == ERR_UNSUPPORTED) SKIP("%s", e.text);
+    NEED_OK(rc, &e);
+    for (int i = 0; i < N_THREAD; i++) NEED(pthread_create(&thread[i], NULL, end_spans, t) == 0);
+    for (int i = 0; i < N_THREAD; i++) pthread_join(thread[i], NULL);
+    const int64_t until_us = time_us() + 10 * 1000 * 1000;
+    while (telemetry_stats(t).n_failed == 0 && time_us() < until_us)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    EXPECT(telemetry_stats(t).n_failed > 0);
+    EXPECT_INT(telemetry_stats(t).n_sent, 0);
+    const int64_t begin_us = time_us();
+    telemetry_close(t);
+    EXPECT(time_us() - begin_us < 3 * 1000 * 1000);
 }
