@@ -1,5 +1,5 @@
-/* cgroup.c - see cgroup.h. It reads the kernel's text files. A group is subject to the limits of
- * all its ancestors.
+/* cgroup.c - see cgroup.h. This file reads the kernel's text files. A group is subject to the
+ * limits of all its ancestors.
  *
  *   v2    /sys/fs/cgroup/GROUP/memory.max             memory.current
  *   v1    /sys/fs/cgroup/memory/GROUP/memory.limit_in_bytes   memory.usage_in_bytes

@@ -26,7 +26,7 @@ const char *cpu_name(void);
  * span that time_us() measures. All cores share this clock. */
 uint64_t cpu_ticks(void);
 
-/* Execute the processor's pause hint. For loops that wait for another core's store. */
+/* Execute the processor's pause hint. Call it in loops that wait for another core's store. */
 void cpu_pause(void);
 
 /* Set rounding to nearest even, without flushing of subnormals. Every thread that computes must

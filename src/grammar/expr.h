@@ -47,7 +47,8 @@ enum expr_op {
     /* JSON spellings of the texts of a, and the closing quote. c: flag (expr_string.c) */
     EX_STRING,
     EX_ESCAPE, /* STRING(a) after a backslash; c: flag */
-    /* STRING(a) within \u: b = digits read << 16 | their value, c = high surrogate, and flag */
+    /* STRING(a) within \u. b: number of digits read << 16 | value of these digits. c: high
+     * surrogate, and flag */
     EX_HEX,
     /* digits of a multiple. a: index of the divisor. b: remainder so far. c: stage. 0: before the
      * first digit. 1: in the integer. 2 + k: after the point and k digits. */

@@ -69,7 +69,7 @@ struct machine {
     struct alts alts;
     VEC(struct rule_span) rule;        /* rules by number */
     VEC(struct stack_cell) cell;       /* cells of stacks; [0] is the empty stack */
-    VEC(struct machine_config) config; /* configs by number; [0] is dead */
+    VEC(struct machine_config) config; /* configs by number; [0] is CONFIG_DEAD */
     VEC(struct thread) thread;
     uint32_t *cell_slot, n_cell_slot, *config_slot, n_config_slot; /* owned; open addressing */
     VEC(struct thread) next; /* threads of the config under construction */

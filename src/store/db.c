@@ -17,7 +17,7 @@ static const char *const text[N_SQL] = {
 #include "sql.def"
 };
 
-/* version of the tables below */
+/* version of the tables of this file */
 enum { VERSION = 1 };
 
 /* A record without an id is hidden. `used` orders records by their last use. */

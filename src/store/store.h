@@ -4,7 +4,7 @@
  * A record is found by its holder and its id, so a holder reads only its own records. Each holder
  * and the whole store have a maximum size. The least recently used records of a holder are evicted
  * first. If the whole store is full, the records of the largest holder are evicted. Pinned records
- * are not evicted. A record that is not used for some time expires.
+ * are not evicted. A record expires if it is not used for the time unused_us.
  *
  * A record has three texts. The body may continue the body of an earlier record, so that only the
  * new part is stored. A deleted record remains, hidden, until no other record continues it. A

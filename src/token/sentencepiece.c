@@ -83,7 +83,7 @@ static int next_field(struct wire *w, struct wire_field *f)
 struct sentencepiece_reader {
     struct tokenizer *t;
     uint64_t type;                                  /* model type: 1 unigram, 2 bpe */
-    bool byte_fallback, dummy_prefix, trim, escape; /* options of both specs */
+    bool byte_fallback, dummy_prefix, trim, escape; /* options of TrainerSpec and NormalizerSpec */
     int32_t unk, bos, eos;
     struct wire charsmap; /* empty if the file has none */
 };

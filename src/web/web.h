@@ -1,6 +1,6 @@
 /* web.h - the web page that the server sends for "/": a chat and a view of the server's figures.
- * Its files are plain HTML, CSS and JavaScript modules without a framework. The program contains
- * the files (web.def). The page requests nothing from other hosts.
+ * The files of the page are plain HTML, CSS and JavaScript modules without a framework. The program
+ * contains the files (web.def). The page requests nothing from other hosts.
  *
  *   index.html  the elements                store.js     conversations and settings in the browser
  *   style.css   their style                  client.js    requests to the server
