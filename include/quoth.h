@@ -78,9 +78,10 @@ QUOTH_API void quoth_free(void *p); /* free memory of the library; p may be NULL
 QUOTH_API const char *quoth_error_field(void);
 
 /* Return the sampling parameters as a JSON list of objects, owned by the caller, for quoth_free;
- * NULL if memory ran out. Each object has name, type (JSON Schema's), default (null: no default)
- * and description. The object of a number may also have range (a text such as "in (0, 1]"), minimum
- * or exclusiveMinimum, and maximum. The member `also` is another legal value, outside the range. */
+ * NULL if memory is exhausted. Each object has name, type (JSON Schema's), default (null: no
+ * default) and description. The object of a number may also have range (a text such as "in (0,
+ * 1]"), minimum or exclusiveMinimum, and maximum. The member `also` is another legal value,
+ * outside the range. */
 QUOTH_API char *quoth_params(void);
 
 /* ---- models ---- */
@@ -107,16 +108,16 @@ QUOTH_API int quoth_open(quoth_model **out, const char *path, const quoth_option
 QUOTH_API void quoth_close(quoth_model *m);
 
 /* Return a description of the model as a JSON object, owned by the caller, for quoth_free; NULL if
- * memory ran out. The object's members are name, arch, context_max, n_vocab, n_param, weight_bytes,
- * kv_bytes, bos_token_id, eos_token_id, chat_template, warnings (the warnings of quoth_open) and
- * others. Any thread. */
+ * memory is exhausted. The object's members are name, arch, context_max, n_vocab, n_param,
+ * weight_bytes, kv_bytes, bos_token_id, eos_token_id, chat_template, warnings (the warnings of
+ * quoth_open) and others. Any thread. */
 QUOTH_API char *quoth_info(const quoth_model *m);
 /* Return the engine's statistics as a JSON object, owned by the caller, for quoth_free; NULL if
- * memory ran out. Any thread. */
+ * memory is exhausted. Any thread. */
 QUOTH_API char *quoth_stats(const quoth_model *m);
 
 /* Return the engine's statistics in Prometheus' text format, under vLLM's names. The caller owns
- * the text and frees it by quoth_free; NULL if memory ran out. Any thread. */
+ * the text and frees it by quoth_free; NULL if memory is exhausted. Any thread. */
 QUOTH_API char *quoth_metrics(const quoth_model *m);
 
 /* Remove the cached prefixes, so later requests recompute their prompts. Running requests are not
@@ -132,7 +133,7 @@ enum quoth_encode {
 };
 /* Convert a text to tokens.
  *   text    [n] bytes; every text is valid. NULL if n is 0
- *   flags   bits of quoth_encode; 0: none
+ *   flags   bits of quoth_encode; 0 if none
  *   *ids    i32 [*n_id], owned by the caller, for quoth_free; not NULL if *n_id is 0; NULL after a
  *           failure
  * Return QUOTH_ERR_LIMIT if n > 2^31 - 1, or QUOTH_ERR_MEMORY. Any thread. */
@@ -199,7 +200,7 @@ typedef struct quoth_request {
     const char *pooling;
 } quoth_request;
 
-/* Return a queue, for quoth_queue_close; NULL if memory ran out. Any thread. */
+/* Return a queue, for quoth_queue_close; NULL if memory is exhausted. Any thread. */
 QUOTH_API quoth_queue *quoth_queue_open(quoth_model *m);
 /* Cancel the queue's requests, wait at most one step until the requests have ended, and free q. q
  * may be NULL. The queue's thread. */

@@ -155,7 +155,7 @@ static bool chosen(const struct test *t, int n, char **filter)
     return n == 0;
 }
 
-/* Return the first filter that matches no test; NULL if there is none. */
+/* Return the first filter that matches no test; NULL if none. */
 static const char *idle_filter(int n, char **filter)
 {
     for (int i = 0; i < n; i++) {

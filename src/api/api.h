@@ -69,7 +69,7 @@ int api_call_open(struct api_call **out, const struct api *a, const char *url,
 /* Set the salt of this call's random numbers. The salt has an effect if only the api has a seed.
  * Call before api_call_submit. */
 void api_call_salt(struct api_call *c, uint64_t salt);
-/* Set the holder. holder: number of the key or client (0: none). cache_salt: salt of the cached
+/* Set the holder. holder: number of the key or client (0 if none). cache_salt: salt of the cached
  * prefixes that the call may share (see struct request). Call before api_call_submit. */
 void api_call_set_holder(struct api_call *c, uint64_t holder, double weight, uint64_t cache_salt);
 /* Set the priority of the call's requests for policies that use it; lower values first. Call before

@@ -154,13 +154,13 @@ struct api_call {
     bool keeps_model;      /* true: the client may set the idle time of the model (keep_alive) */
     bool holds; /* true: the call has a reference to the model, which it drops (models.h) */
     const struct dialect *dialect;     /* static */
-    void *own;                         /* data of the dialect, in the arena; NULL: none */
+    void *own;                         /* data of the dialect, in the arena; NULL if none */
     struct arena arena, lists;         /* lists: arrays that the params of all requests share */
     struct sample_lists *sample_lists; /* owned: a reference to data that all requests share */
     struct constraint *constraint;     /* constraint of the answers, owned; NULL if none */
     struct template *template;         /* template of the request, owned; NULL: the model's */
     const char *constraint_field;      /* static: name of the field that requested the constraint */
-    /* spec of the constraint, with its text in the arena; field NULL: none */
+    /* spec of the constraint, with its text in the arena; field NULL if none */
     struct constraint_spec spec;
     int budget;             /* maximum number of tokens of reasoning; -1: no limit */
     bool is_message;        /* true: the answers are messages; false: texts */
@@ -169,7 +169,7 @@ struct api_call {
     int64_t n_byte;         /* bytes reserved with the engine */
     int64_t arrival_us;     /* time (time_us) at which the body was complete; 0: unknown */
     bool late;       /* true: the timeout passed while the constraint was compiled (end_late) */
-    uint64_t holder; /* holder of the constraint and of n_byte; 0: none */
+    uint64_t holder; /* holder of the constraint and of n_byte; 0 if none */
     uint64_t owner;  /* owner of stored responses */
     char id[256];
     const char *model; /* name of the model, in the arena or borrowed from api */
@@ -231,8 +231,8 @@ uint64_t choice_seed(const struct api_call *c, int index);
 
 enum { CLIENT_CLOSED = 499 }; /* status of a request whose client disconnected, as in the log */
 
-/* Set the call's span (NULL: none), and add the attributes of its requests. api_call_close ends it.
- * Call after call_open. */
+/* Set the call's span (NULL if none), and add the attributes of its requests. api_call_close ends
+ * it. Call after call_open. */
 void call_take_span(struct api_call *c, struct span *take_span);
 /* Add the results of the call to its span and end it, before the choices are freed. */
 void call_end_span(struct api_call *c);
@@ -340,7 +340,7 @@ int call_constrain_message(struct api_call *c, const struct tools_spec *tools, s
 void count_time(const struct api *a, enum times_id which, int64_t begin_us);
 
 /* Compile the template in "chat_template" of a body. The caller owns *out. *out is NULL if the body
- * has none, if it equals `known` (NULL: none), and after an error. ERR_ARG with the line for an
+ * has none, if it equals `known` (NULL if none), and after an error. ERR_ARG with the line for an
  * invalid template, ERR_LIMIT, ERR_MEMORY. */
 int api_template(struct template **out, const struct template *known, const struct json *body,
                  struct err *e);

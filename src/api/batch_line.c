@@ -86,8 +86,8 @@ bool batch_keys_has(const struct batch_keys *s, struct batch_key k)
     return s->n_slot && find_slot(s, k)->hash[0];
 }
 
-/* Double the table, a power of two. Return false, without a change of the table, if memory ran
- * out. */
+/* Double the table, a power of two. Return false, without a change of the table, if memory is
+ * exhausted. */
 static bool grow(struct batch_keys *s)
 {
     struct batch_keys bigger = {.n_key = s->n_key, .n_slot = s->n_slot ? s->n_slot * 2 : 1024};

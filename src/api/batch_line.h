@@ -50,7 +50,7 @@ struct batch_keys {        /* Set of keys; empty if zeroed. */
 };
 /* Return true if the set has k. */
 bool batch_keys_has(const struct batch_keys *s, struct batch_key k);
-/* Add k. Return false if memory ran out. */
+/* Add k. Return false if memory is exhausted. */
 bool batch_keys_add(struct batch_keys *s, struct batch_key k);
 void batch_keys_deinit(struct batch_keys *s); /* free the memory; a zeroed set is allowed */
 
@@ -69,7 +69,7 @@ struct batch_answer {
     int status;
     const struct buf *body; /* JSON */
 };
-/* Append the line with its newline. b->failed if memory ran out. */
+/* Append the line with its newline. b->failed if memory is exhausted. */
 void batch_answer_put(struct buf *b, const struct batch_answer *a);
 
 #endif

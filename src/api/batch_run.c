@@ -74,7 +74,7 @@ struct batch_runner {
     /* changed: a batch was added, cancelled, deleted or finished. rescan: the thread must read
      * `pending` from the store */
     bool changed, rescan, stops, started;
-    bool retries;             /* true: memory ran out, so the thread tries again soon */
+    bool retries;             /* true: memory is exhausted, so the thread tries again soon */
     struct active *actives;   /* owned list */
     struct flight *in_flight; /* owned list */
     int n_flight;
@@ -497,7 +497,7 @@ static bool begin(struct batch_runner *r, struct active *a)
     return !a->ends;
 }
 
-/* Return the active batch of an owner; NULL if there is none. *n: number of actives. */
+/* Return the active batch of an owner; NULL if none. *n: number of actives. */
 static struct active *active_of(const struct batch_runner *r, uint64_t owner, int *n)
 {
     struct active *found = NULL;
@@ -507,7 +507,7 @@ static struct active *active_of(const struct batch_runner *r, uint64_t owner, in
     return found;
 }
 
-/* Begin or continue a batch. Return false if memory ran out. */
+/* Begin or continue a batch. Return false if memory is exhausted. */
 static bool activate(struct batch_runner *r, const struct pending *p)
 {
     struct active *a = calloc(1, sizeof *a);

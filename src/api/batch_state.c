@@ -43,7 +43,7 @@ static void put_time(struct json_out *o, const char *key, int64_t t)
         out_null(o, key);
 }
 
-/* Append a list of errors as the API's object; null if there is none. */
+/* Append a list of errors as the API's object; null if none. */
 static void put_errors(struct json_out *o, const struct buf *errors)
 {
     if (errors->n == 0) {

@@ -44,9 +44,9 @@ struct batch_state {
     enum batch_status status;
     char endpoint[BATCH_ENDPOINT_MAX]; /* path of all lines; "": each line has a path */
     char input[STORE_ID_BYTES];        /* id of the record with the lines: a file, or the batch */
-    char output[STORE_ID_BYTES], error[STORE_ID_BYTES]; /* ids of files; "": none */
+    char output[STORE_ID_BYTES], error[STORE_ID_BYTES]; /* ids of files; "" if none */
     char window[BATCH_WINDOW_MAX];                      /* completion_window */
-    int64_t output_seconds; /* time until the end of the files of answers; 0: none */
+    int64_t output_seconds; /* time until the end of the files of answers; 0 if none */
 #define X(name) int64_t name;
     BATCH_TIMES(X)
 #undef X
@@ -77,7 +77,7 @@ int batch_count(struct batch_state *b, struct store *s, struct err *e);
 /* Store a new batch, or replace the state that was loaded. ERR_BUSY if the stored state has changed
  * in the meantime. Other errors: those of store_put. */
 int batch_store(struct batch_state *b, struct store *s, bool is_new, struct err *e);
-/* Append an item to b->errors. line: number of the line; 0: none. field: NULL if none. */
+/* Append an item to b->errors. line: number of the line; 0 if none. field: NULL if none. */
 void batch_add_error(struct batch_state *b, const char *code, const struct err *why, int64_t line);
 /* Request the end of the client's batch. ERR_MISSING; ERR_ARG if it has ended; errors of the
  * store. */

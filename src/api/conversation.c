@@ -103,7 +103,7 @@ int choice_message(const struct api_call *c, const struct choice *a, struct chat
 
 /* ---- deltas ---- */
 
-/* Open the parser of a stream once. Return false if memory ran out. */
+/* Open the parser of a stream once. Return false if memory is exhausted. */
 bool choice_begin(const struct api_call *c, struct choice *a)
 {
     if (a->parser) return !chat_parser_failed(a->parser);

@@ -82,7 +82,7 @@ const struct dialect *dialect_of(const char *path, const struct json *body);
 
 /* Origin of a call. */
 struct call_origin {
-    uint64_t holder; /* holder that the constraint is charged to; 0: none */
+    uint64_t holder; /* holder that the constraint is charged to; 0 if none */
     uint64_t owner;  /* owner of stored responses: number of the key; 0: no key */
     /* time (time_us) at which the body was complete, the beginning of latencies and `timeout`; 0:
      * api_call_submit is the beginning */
@@ -218,7 +218,7 @@ struct rename {
 bool rename_by(struct err *e, const struct rename *row, size_t n);
 /* Replace the field by `to`, and the first n_old bytes after it in the sentence by `path`. */
 void rename_field(struct err *e, size_t n_old, const char *to, const char *path);
-/* Return the length of "[123]" after the field's name, and set *i; 0 if there is none. */
+/* Return the length of "[123]" after the field's name, and set *i; 0 if none. */
 size_t rename_index(const struct err *e, size_t *i);
 /* Replace names below an item of `tools` by the first of [n] rows that matches the text after the
  * index. */

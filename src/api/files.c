@@ -114,7 +114,7 @@ static bool has_text(const struct multipart_part *p, const char *text)
     return p->n == strlen(text) && memcmp(p->data, text, p->n) == 0;
 }
 
-/* Check the fields of the form. Set *seconds to the time until the file's end; 0: none. */
+/* Check the fields of the form. Set *seconds to the time until the file's end; 0 if none. */
 static int check_form(const struct form *f, int64_t *seconds, struct err *e)
 {
     const struct multipart_part *p = &f->part[FIELD_PURPOSE];

@@ -279,7 +279,7 @@ static void loaded_deinit(struct loaded *l)
     free(l->engine);
 }
 
-/* Read the figures of all models in memory. Return false if memory ran out. */
+/* Read the figures of all models in memory. Return false if memory is exhausted. */
 static bool loaded_read(struct loaded *l, const struct server *s, double window_s)
 {
     const int n = models_n(s->models);

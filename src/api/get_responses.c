@@ -51,7 +51,7 @@ static int read_stream(const struct exchange *x, bool *stream, int64_t *after, s
     return rc;
 }
 
-/* Return the unfinished job of the path; NULL if there is none. */
+/* Return the unfinished job of the path; NULL if none. */
 static struct job *find_job(const struct exchange *x, const struct server *s)
 {
     return s->jobs ? jobs_find(s->jobs, server_owner(x), id_of(x)) : NULL;

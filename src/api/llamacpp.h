@@ -15,7 +15,7 @@ void llamacpp_put_error(const struct api_call *c, struct buf *b, int rc, const s
 struct llamacpp_settings {
     const struct sample_params *params;
     int64_t n_predict;                 /* maximum number of tokens; -1: the context's length */
-    const struct reply_options *reply; /* stop strings; NULL: none */
+    const struct reply_options *reply; /* stop strings; NULL if none */
     const struct api_call *call;       /* other fields of the body; NULL: defaults */
 };
 /* Append the members of llama.cpp's `generation_settings` to the open object. */

@@ -201,7 +201,7 @@ static bool unload_drained(struct models *m)
 }
 
 /* Drain the models whose idle time is over. Set *wait_us to the time until the next idle time is
- * over; unchanged if there is none. */
+ * over; unchanged if none. */
 static bool expire(struct models *m, int64_t *wait_us)
 {
     const int64_t now = time_us();

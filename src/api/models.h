@@ -89,7 +89,7 @@ struct served_waiter {
      * short, and must not call functions of this header. */
     void (*wake)(void *arg);
     void *arg;            /* borrowed */
-    uint64_t holder;      /* client with a share of the places; 0: none */
+    uint64_t holder;      /* client with a share of the places; 0 if none */
     double weight;        /* weight of the holder; 0: 1 */
     uint64_t number;      /* number of the wait, in the order of their begins */
     struct served *model; /* model of the wait; NULL if none is open */
@@ -100,8 +100,8 @@ struct served_waiter {
 };
 
 /* Set *out to the model's api with a reference if the model is loaded. Otherwise begin a wait of w
- * (NULL: none), and set *out to NULL. ERR_BUSY if too many requests wait. Holders share the places:
- * the newest request of the largest holder loses its place to a request of another holder.
+ * (NULL if none), and set *out to NULL. ERR_BUSY if too many requests wait. Holders share the
+ * places: the newest request of the largest holder loses its place to a request of another holder.
  * ERR_UNSUPPORTED if only served_load loads models. ERR_MEMORY if the server stops or the models
  * sleep. Also the error of a load that has just failed. */
 int served_take(struct served *m, struct served_waiter *w, const struct api **out, struct err *e);

@@ -14,13 +14,13 @@
 /* Data of dialect.form: names of an answer's parts. All texts are static. */
 struct ollama_form {
     const char *task;    /* "chat", "generate" */
-    const char *message; /* object around the text; NULL: none */
+    const char *message; /* object around the text; NULL if none */
     const char *text;    /* member with the text: "content", "response" */
 };
 
 /* Data of c->own. */
 struct ollama {
-    const char *without; /* static: done_reason of an answer without a prompt; NULL: none */
+    const char *without; /* static: done_reason of an answer without a prompt; NULL if none */
     /* place of each message of the prompt, with the index in `messages`; arena [n_place] */
     const struct message_place *place;
     size_t n_place;

@@ -26,7 +26,7 @@ enum option_kind { OPTION_INT, OPTION_REAL, OPTION_FLAG, OPTION_TEXTS };
 
 static const struct option_row {
     const char *name;    /* static */
-    const char *neutral; /* static: field of the neutral form; NULL: none */
+    const char *neutral; /* static: field of the neutral form; NULL if none */
     enum option_kind kind;
     bool only; /* true: `value` is the only accepted value */
     double value;
@@ -142,7 +142,7 @@ int ollama_num_ctx(const struct json *body, int64_t *n, struct err *e)
 
 /* ---- other fields ---- */
 
-/* Return the length of the number at the beginning of a text, with at most one point; 0: none. */
+/* Return the length of the number at the beginning of a text, with at most one point; 0 if none. */
 static size_t number_bytes(const char *text)
 {
     const size_t n = strspn(text, "0123456789");
@@ -151,7 +151,7 @@ static size_t number_bytes(const char *text)
     return n + n_part > 0 ? n + 1 + n_part : 0;
 }
 
-/* Return the length of the longest unit of time at the beginning of a text; 0: none. */
+/* Return the length of the longest unit of time at the beginning of a text; 0 if none. */
 static size_t unit_bytes(const char *text)
 {
     static const char *const unit[] = {"ns", "us", "\u00b5s", "\u03bcs", "ms", "s", "m", "h"};

@@ -15,7 +15,7 @@
 /* A body and its neutral form. */
 struct converted {
     const struct json *body;      /* borrowed */
-    struct json *neutral;         /* owned; NULL: none */
+    struct json *neutral;         /* owned; NULL if none */
     struct message_places places; /* owned */
 };
 

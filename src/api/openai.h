@@ -38,7 +38,7 @@ struct openai {
     /* fields of classes and scores. activate: apply the activation. classify: logits of labels.
      * tokens: vectors of all tokens. */
     bool activate, classify, tokens;
-    void *more; /* data of the dialect, in the call's arena; NULL: none */
+    void *more; /* data of the dialect, in the call's arena; NULL if none */
 };
 /* Return the OpenAI options of a call. */
 const struct openai *openai_of(const struct api_call *c);

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Read a body of embeddings. `dimensions` is read before the prompts are tokenized, so that an
- * error in this field is detected early. */
+/* Read a body of embeddings. Read `dimensions` before tokenizing the prompts, to detect an
+ * error in this field early. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     int64_t dimensions = 0;

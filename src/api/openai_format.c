@@ -203,7 +203,7 @@ static int read_structured(struct api_call *c, const struct json *body, struct e
                        n);
     if (rc == 0 && found.options.white_space && !is_json(found.kind))
         rc = err_field(e, ERR_ARG, field,
-                       ".whitespace_pattern: must come with a constraint on JSON, got another one");
+                       ".whitespace_pattern: must come with a JSON constraint, got another one");
     if (rc == 0 && found.options.white_space &&
         (found.options.no_white_space || c->api->no_white_space))
         rc = err_field(
@@ -236,7 +236,7 @@ static int read_old_white_space(struct api_call *c, const struct json *body, str
     const struct json *value = body_field(body, field);
     if (!value) return 0;
     if (!c->spec.field || !is_json(c->spec.kind))
-        return err_field(e, ERR_ARG, field, ": must come with a constraint on JSON, got %s",
+        return err_field(e, ERR_ARG, field, ": must come with a JSON constraint, got %s",
                          c->spec.field ? c->spec.field : "none");
     if (c->spec.options.white_space || c->spec.options.no_white_space || c->api->no_white_space)
         return err_field(e, ERR_ARG, field,

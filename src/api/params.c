@@ -20,7 +20,7 @@ enum {
     LIST_BYTES_MAX = 64 << 10
 };
 
-/* Return the alias of a field (NULL: none) if the body has only the alias; else `name`. */
+/* Return the alias of a field (NULL if none) if the body has only the alias; else `name`. */
 static const char *name_in(const struct json *body, const char *name, const char *alias)
 {
     return alias && !body_field(body, name) && body_field(body, alias) ? alias : name;

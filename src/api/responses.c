@@ -228,7 +228,7 @@ static void put_response(const struct api_call *c, enum status status, int rc,
 }
 
 /* Add the new items and the output of a complete response to its conversation, once. A conversation
- * that was deleted or is full is not changed. Return false if memory ran out. */
+ * that was deleted or is full is not changed. Return false if memory is exhausted. */
 static bool append(const struct api_call *c)
 {
     struct responses *own = c->own;
@@ -252,7 +252,7 @@ static bool append(const struct api_call *c)
 }
 
 /* Store a complete response. A response that is larger than the store's limits is not stored.
- * Return false if memory ran out. */
+ * Return false if memory is exhausted. */
 static bool keep(const struct api_call *c, struct buf *response)
 {
     const struct responses *own = c->own;

@@ -53,7 +53,7 @@ struct responses {
     bool seal;                  /* true: items of reasoning have encrypted_content */
     struct response_item *item; /* items of the answer, owned [n_item] */
     size_t n_item, cap_item;
-    bool open, failed;         /* open: the last item grows. failed: memory ran out */
+    bool open, failed;         /* open: the last item grows. failed: memory is exhausted */
     struct custom_text custom; /* place in the arguments of the last item */
     size_t n_token, log_next;  /* tokens in items, and first token that belongs to no item */
     int n_reasoning;           /* tokens of reasoning */
@@ -68,7 +68,7 @@ struct responses_source {
     const char *hex;              /* random part of the ids of new items, borrowed */
     struct message_places places; /* place of each message, owned by the caller */
     size_t n_earlier;             /* bytes of `items` before the items of `input` */
-    /* id of the stored response whose items the prompt continues; "": none */
+    /* id of the stored response whose items the prompt continues; "" if none */
     char previous[RESPONSES_ID_MAX];
     struct buf items; /* items of the prompt, separated by commas, owned by the caller */
     bool keep;        /* true: fill `items` */
@@ -136,8 +136,8 @@ bool responses_include(const struct json *body, const char *word);
 
 /* ---- responses_items.c: the output ---- */
 
-/* Add the unread part of a choice to the items. b: receives their events; NULL: none. Return false
- * if memory ran out. */
+/* Add the unread part of a choice to the items. b: receives their events; NULL if none. Return
+ * false if memory is exhausted. */
 bool responses_advance(const struct api_call *c, struct choice *a, struct buf *b);
 /* Append all items as a list, or without the brackets of a list. */
 void responses_put_items(const struct api_call *c, struct json_out *o);

@@ -151,7 +151,7 @@ void job_unlisten(struct job *job, struct job_listener *l)
 /* ---- the thread ---- */
 
 /* Make a change visible: append events, replace the response unless the new response is empty, and
- * call the listeners. The buffers are freed. Return false if memory ran out. */
+ * call the listeners. The buffers are freed. Return false if memory is exhausted. */
 static bool publish(struct job *job, struct buf *events, struct buf *response, bool done)
 {
     pthread_mutex_lock(&job->jobs->lock);

@@ -26,7 +26,7 @@ void jobs_close(struct jobs *j);
  * caller owns the reference *out, NULL after an error. ERR_MEMORY, also if the server stops;
  * otherwise the errors of api_call_submit. */
 int jobs_start(struct jobs *j, struct api_call *take_call, struct job **out, struct err *e);
-/* Return a reference to an unfinished job of the owner; NULL if there is none. */
+/* Return a reference to an unfinished job of the owner; NULL if none. */
 struct job *jobs_find(struct jobs *j, uint64_t owner, const char *id);
 void job_drop(struct job *job); /* release a reference; NULL is allowed */
 

@@ -14,7 +14,7 @@ struct client {
     struct buf output;     /* finished items, separated by commas */
     int n_item, n_event;
     bool open;
-    const char *why; /* error of the stream; NULL: none */
+    const char *why; /* error of the stream; NULL if none */
 };
 
 static inline void wrong(struct client *c, const char *why)

@@ -22,7 +22,7 @@ struct server_options {
     bool any_name;       /* true if every name selects the only model */
     bool ollama;         /* true: GET / has Ollama's answer for clients other than browsers */
     const char *version; /* version of the program, borrowed */
-    struct telemetry *telemetry; /* traces of requests, borrowed; NULL: none */
+    struct telemetry *telemetry; /* traces of requests, borrowed; NULL if none */
     const struct peaks *peaks;   /* peak rates, for utilization, borrowed; NULL: not reported */
     /* true: keys do not share cached prefixes, because response times would reveal prompts of other
      * keys */

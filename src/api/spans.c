@@ -29,7 +29,7 @@ struct call_times {
     int64_t rows_us, first_us, last_us;
 };
 
-/* Return the times of all parts that have ended. Set *any to false if there are none. */
+/* Return the times of all parts that have ended. Set *any to false if none. */
 static struct call_times times_of(const struct api_call *c, bool *any)
 {
     struct call_times t = {.rows_us = INT64_MAX, .first_us = INT64_MAX};

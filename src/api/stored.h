@@ -15,9 +15,9 @@ struct stored {
 struct stored_list {
     struct stored *v; /* owned [n] */
     size_t n, cap;
-    int64_t limit; /* maximum number; 0: none */
+    int64_t limit; /* maximum number; 0 if none */
     bool more;     /* true if there are more records than the limit */
-    bool failed;   /* true: memory ran out */
+    bool failed;   /* true: memory is exhausted */
     /* only records whose head contains this text, such as "name":"value", are listed; NULL: all
      * records. String values in a head have escaped quotes, so they cannot contain this text. */
     const char *part;

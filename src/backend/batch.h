@@ -27,9 +27,9 @@ struct batch_limits {
     int n_out;     /* maximum number of outputs with OUT_LOGITS; n_row is the limit of outputs with
                     * OUT_HIDDEN */
     int n_state;   /* slots for recurrent state; 0: no layer has state */
-    int n_segment; /* segments of a text that the model distinguishes; 0: none */
-    int n_source;  /* positions of a source, for a model with encoder and decoder; 0: none */
-    int n_adapter; /* adapters of the model, numbered from 1; 0: none */
+    int n_segment; /* segments of a text that the model distinguishes; 0 if none */
+    int n_source;  /* positions of a source, for a model with encoder and decoder; 0 if none */
+    int n_adapter; /* adapters of the model, numbered from 1; 0 if none */
     /* LongRoPE: number of tokens of the longest text that has the short list of divisors. All rows
      * of a longer text have the long list. 0: the rope has only one list. */
     int n_short;

@@ -102,14 +102,15 @@ struct attn_spec {
     float scale;
     /* number of visible positions, including the row's position; 0: all earlier positions */
     int window;
-    /* number of visible later positions, up to the end of the sequence; 0: none (causal) */
+    /* number of visible later positions, up to the end of the sequence; 0 if none (causal) */
     int n_later;
     float softcap; /* scores become softcap * tanh(score / softcap); 0: unchanged */
-    /* f32 [n_head] ALiBi, adds slope * (position - row's position); NULL: none */
+    /* f32 [n_head] ALiBi, adds slope * (position - row's position); NULL if none */
     const float *slope;
-    const float *sink; /* f32 [n_head] score of a key without a value in the softmax; NULL: none */
+    /* f32 [n_head] score of a key without a value in the softmax; NULL if none */
+    const float *sink;
     /* f32 [n_head, bias_floats(bias_reach)] biases by distance (kern/bias.h), added to the scores;
-     * NULL: none */
+     * NULL if none */
     const float *bias;
     int bias_reach;
 };
@@ -148,7 +149,7 @@ struct glu {
 struct route {
     int n_expert, n_used; /* n_used: experts per row */
     bool normalize;       /* true: scale a row's weights to sum 1 */
-    const float *scale;   /* f32 [n_expert] factors of the weights, applied last; NULL: none */
+    const float *scale;   /* f32 [n_expert] factors of the weights, applied last; NULL if none */
     int32_t *expert;      /* [n_row, n_used] ascending within a row    */
     float *weight;        /* [n_row, n_used] softmax over all experts, normalized, scaled */
     int32_t *entry;       /* [n_row, n_used] entry number              */
@@ -209,7 +210,7 @@ struct backend_ops {
     void (*close)(struct backend *b);
 
     /* Allocate device memory, zeroed on first touch. The caller frees the memory by release. Return
-     * NULL if memory ran out. */
+     * NULL if memory is exhausted. */
     void *(*alloc)(struct backend *b, size_t n_byte);
     void (*release)(struct backend *b, void *p, size_t n_byte);
     /* Touch memory that is needed soon. The pointer is NULL if memory is present from the start. */

@@ -57,7 +57,7 @@ struct published_scales {
     const uint8_t *data; /* items of the scales, at any alignment */
     enum qtype type;     /* a float type, or U8 for 2^(item - 127) or an index of `level` */
     int64_t row_step, group_step;
-    const float *level;  /* f32 [256] for scales level[item] * over + offset; NULL: none */
+    const float *level;  /* f32 [256] for scales level[item] * over + offset; NULL if none */
     const uint8_t *over; /* f32 [ceil(items / n_over)], at any alignment */
     int64_t n_over;
     float offset;
@@ -67,7 +67,7 @@ struct published_scales {
 
 /* Shifts of a matrix, one per scale and at its place: zeros that are floats. */
 struct published_shifts {
-    const uint8_t *data; /* shifts at any alignment, borrowed; NULL: none */
+    const uint8_t *data; /* shifts at any alignment, borrowed; NULL if none */
     enum qtype type;     /* a float type */
     bool scaled;         /* true: the shift is subtracted from the scaled codes */
 };

@@ -17,7 +17,7 @@ struct buf {
     size_t cap;
     size_t max;   /* maximum of n, which no addition may exceed; 0: no limit */
     bool failed;  /* true after a failed addition; all later additions have no effect */
-    bool limited; /* true if an addition failed because of max, not because memory ran out */
+    bool limited; /* true if an addition failed because of max, not because memory is exhausted */
 };
 
 /* A zeroed struct buf is ready for use; there is no buf_init. */
@@ -25,8 +25,8 @@ void buf_deinit(struct buf *b); /* free the memory and zero all fields; b is reu
 void buf_clear(struct buf *b);  /* set n = 0 and failed = false; keep the memory */
 /* Reserve `extra` bytes. Return false if an allocation failed or `max` would be exceeded. */
 bool buf_room(struct buf *b, size_t extra);
-/* Append n bytes. Set b->failed, without a change of the content, if memory ran out or b->max would
- * be exceeded. data may be NULL if n is 0. */
+/* Append n bytes. Set b->failed, without a change of the content, if memory is exhausted or b->max
+ * would be exceeded. data may be NULL if n is 0. */
 void buf_add(struct buf *b, const void *data, size_t n);
 void buf_add_text(struct buf *b, const char *text); /* append text up to its NUL */
 /* Append one byte. Set b->failed if there is no room. */
@@ -44,18 +44,18 @@ char *buf_detach(struct buf *b);
         T *v;                                                                                      \
         size_t n, cap;                                                                             \
     }
-/* Append one element. Return false, without a change, if memory ran out. */
+/* Append one element. Return false, without a change, if memory is exhausted. */
 #define vec_push(a, x)                                                                             \
     (vec_room((void **)&(a)->v, &(a)->cap, (a)->n + 1, sizeof *(a)->v)                             \
          ? ((a)->v[(a)->n++] = (x), true)                                                          \
          : false)
-/* Reserve space for `count` elements in total. Return false, without a change, if memory ran
- * out. */
+/* Reserve space for `count` elements in total. Return false, without a change, if memory is
+ * exhausted. */
 #define vec_reserve(a, count) vec_room((void **)&(a)->v, &(a)->cap, (count), sizeof *(a)->v)
 /* Free the elements, and zero the array. A zeroed array is allowed. */
 #define vec_deinit(a) (free((a)->v), (a)->v = NULL, (a)->n = (a)->cap = 0)
 /* Reserve space for `need` elements of `size` bytes. Update *v and *cap. Return false, without a
- * change, if memory ran out. Only vec_push and vec_reserve call it. */
+ * change, if memory is exhausted. Only vec_push and vec_reserve call it. */
 bool vec_room(void **v, size_t *cap, size_t need, size_t size);
 
 /* list of token ids: the only vec that several rooms share */

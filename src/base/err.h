@@ -25,7 +25,7 @@ enum {
 struct err {
     /* sentence: UTF-8, NUL-terminated, no control characters; "" if nothing failed */
     char text[1000];
-    char field[64];           /* field, flag or parameter at fault; "": none */
+    char field[64];           /* field, flag or parameter at fault; "" if none */
     size_t field_at;          /* offset of the field's name in text */
     int code;                 /* ERR_*; 0 if nothing failed */
     long long n_found, n_max; /* value and limit of an ERR_LIMIT; 0, 0 if not given */

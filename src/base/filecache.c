@@ -169,7 +169,7 @@ static void remove_if_stale(int dir, const char *temp, const struct stat *st)
 }
 
 /* List all files, least recently used first, and remove files of dead processes. Return false if
- * memory ran out. */
+ * memory is exhausted. */
 static bool list_kept(int dir, kept_list *list)
 {
     DIR *d = list_dir(dir);

@@ -22,10 +22,10 @@ struct strmap_slot {
     uint32_t n, value;
 };
 
-/* Reserve space for n keys. Return false if memory ran out. */
+/* Reserve space for n keys. Return false if memory is exhausted. */
 bool strmap_reserve(struct strmap *m, size_t n);
-/* Set or replace the value of a key of n bytes, which is borrowed. Return false if memory ran out,
- * or if n > UINT32_MAX. */
+/* Set or replace the value of a key of n bytes, which is borrowed. Return false if memory is
+ * exhausted, or if n > UINT32_MAX. */
 bool strmap_put(struct strmap *m, const char *key, size_t n, uint32_t value);
 /* Return the value of a key of n bytes, borrowed until the next strmap_put; NULL if the map does
  * not contain the key. */

@@ -35,8 +35,8 @@ struct json_limits {
     /* true: a duplicate key is ERR_ARG with the key as field. Set it for input from clients,
      * because a gateway may have checked only the first value */
     bool unique;
-    /* function called for each number that is not an int64, with its text; NULL: none. The text may
-     * be more precise than a double. `number` returns false if memory ran out. */
+    /* function called for each number that is not an int64, with its text; NULL if none. The text
+     * may be more precise than a double. `number` returns false if memory is exhausted. */
     bool (*number)(void *arg, const struct json *j, const char *text, size_t n);
     void *arg; /* argument of `number`, borrowed for the call */
 };
@@ -69,7 +69,7 @@ enum {
 unsigned json_type_bit(const struct json *j); /* return the bit of j's type; 0 for NULL */
 /* Return the bit of a type's name in JSON Schema; 0 if the name is NULL or unknown. */
 unsigned json_type_named(const char *name);
-/* Return "a string", "an object" ..., for errors, static. */
+/* Return a static text for errors, such as "a string" or "an object". */
 const char *json_kind_name(enum json_kind kind);
 /* Return a value as text for errors, such as 12, true, "a list of 3" or "an object". A text is
  * quoted and truncated to 60 bytes. The result is static, or `out`. */
@@ -112,8 +112,8 @@ size_t json_text_bytes(const char *text, size_t n);
 void json_put_real(struct buf *b, double x);
 void json_put_float(struct buf *b, float x); /* append the fewest digits that read back as x */
 void json_put(struct buf *b, const struct json *j); /* append a complete value, compact */
-/* Append ,"KEY":VALUE for each member of the object except `left_out` (NULL: none). Use it for all
- * members of an object except the first. */
+/* Append ,"KEY":VALUE for each member of the object except `left_out` (NULL if none). Use it for
+ * all members of an object except the first. */
 void json_put_members(struct buf *b, const struct json *object, const char *left_out);
 /* Append ,"KEY":VALUE with its comma, for all members of an object except the first. key: plain
  * ASCII. */

@@ -11,7 +11,7 @@
  * `key` is the member's name in the open object: plain ASCII without quotes, borrowed. `key` is
  * NULL for an item of the open list, for the value after out_key, and for a document. Text is
  * escaped as by json_put_text. The caller checks the buf's `failed` once, at the end. `failed` is
- * set if memory ran out. Any thread; a json_out and its buf belong to one thread at a time. */
+ * set if memory is exhausted. Any thread; a json_out and its buf belong to one thread at a time. */
 #ifndef QUOTH_BASE_JSON_OUT_H
 #define QUOTH_BASE_JSON_OUT_H
 

@@ -12,7 +12,7 @@ enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
 extern _Atomic bool log_silent; /* true: no message is written, for use as a library */
 struct buf;
-/* buffer for this thread's warnings, one per line, instead of standard error; NULL: none */
+/* buffer for this thread's warnings, one per line, instead of standard error; NULL if none */
 extern _Thread_local struct buf *log_kept;
 /* true: lines are JSON objects:
  * {"time":"2026-11-20T14:30:00.123Z","level":"warning","message":"..."} */

@@ -127,7 +127,7 @@ void os_trim_memory(void);
 uint64_t os_cache_bytes(void);
 
 /* Return zeroed memory that is reserved now and committed on first touch. Blocks of at least 4 MiB
- * are in huge pages if the system allows them. NULL if memory ran out. */
+ * are in huge pages if the system allows them. NULL if memory is exhausted. */
 void *os_alloc(size_t n_byte);
 void os_free(void *p, size_t n_byte); /* release p; NULL is allowed */
 /* Commit the memory now instead of on first touch. The call has no effect on systems that do not

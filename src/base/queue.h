@@ -11,7 +11,7 @@
 struct queue;
 
 /* Return a new queue for at most n_max items of item_bytes bytes, owned by the caller; NULL if
- * memory ran out. */
+ * memory is exhausted. */
 struct queue *queue_open(size_t n_max, size_t item_bytes);
 /* Free q; NULL is allowed. No thread may be in queue_pop or begin a push. queue_close waits for
  * pushes that are still calling the listener. */

@@ -39,7 +39,7 @@ struct writer {
     size_t bytes_max;     /* limit of n_held */
     struct queue *queue;  /* owned: struct written */
     atomic_size_t n_held; /* bytes in the queue and in the current write */
-    /* number of lost lines, and time at which the thread stops writing (0: none) */
+    /* number of lost lines, and time at which the thread stops writing (0 if none) */
     _Atomic int64_t n_lost, until_us;
     pthread_t thread;
     bool started;

@@ -245,7 +245,8 @@ static bool part_of(char out[48], const struct checkpoint *c, const char *name, 
     return *is_head || dot;
 }
 
-/* Return the group of a matrix, or add one. NULL if there are too many groups or memory ran out. */
+/* Return the group of a matrix, or add one. NULL if there are too many groups or memory is
+ * exhausted. */
 static struct matrix_set *find_group(struct ops *b, const struct matrix_set *like)
 {
     for (size_t i = 0; i < b->group.n; i++) {
@@ -290,7 +291,8 @@ static int open_weights(struct ops *b, struct err *e)
     return rc;
 }
 
-/* List the numbers of rows to measure: batches, then prompts. Return false if memory ran out. */
+/* List the numbers of rows to measure: batches, then prompts. Return false if memory is
+ * exhausted. */
 static bool list_rows(struct ops *b)
 {
     const struct ids *from[] = {&b->plan->batch, &b->plan->prompt};

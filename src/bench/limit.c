@@ -63,7 +63,7 @@ double reading_rate(const struct reading *r, struct pool *p, int us)
 struct limits {
     struct pool *pool; /* threads, borrowed */
     struct reading reading;
-    peak_fn *fn[N_ARITH]; /* fastest peak up to the current level; NULL: none */
+    peak_fn *fn[N_ARITH]; /* fastest peak up to the current level; NULL if none */
 };
 
 int limits_open(struct limits **out, struct backend *b, struct err *e)

@@ -140,7 +140,7 @@ struct reached {
     /* tokens per second, and as a share of the bandwidth in the same round */
     double decode, decode_share;
     double prefill;        /* tokens per second */
-    double share[N_LEVEL]; /* shares of each level's peak in the same round; 0: none */
+    double share[N_LEVEL]; /* shares of each level's peak in the same round; 0 if none */
 };
 
 /* Return the seconds of a case. On failure set *rc and return 0. */

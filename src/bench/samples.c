@@ -100,8 +100,8 @@ int reals_read(struct samples *out, const char *text, double lo, double hi, stru
         char *end;
         double x = strtod(at, &end);
         if (end == at || (*end && *end != ',') || !(x >= lo && x <= hi))
-            return err_set(e, ERR_ARG, "must be N,N,... of numbers from %g to %g, got \"%.60s\"",
-                           lo, hi, text);
+            return err_set(e, ERR_ARG, "must be numbers N,N,... in [%g, %g], got \"%.60s\"", lo, hi,
+                           text);
         if (!vec_push(out, x)) return err_memory(e, "numbers", sizeof x);
         at = end;
         if (!*end) break;

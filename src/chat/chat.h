@@ -177,7 +177,8 @@ enum chat_place {
 /* Return the place at the end of the pushed text. */
 enum chat_place chat_parser_place(const struct chat_parser *p);
 
-/* Return true if memory ran out. The deltas emitted since chat_parser_open are then incomplete. */
+/* Return true if memory is exhausted. The deltas emitted since chat_parser_open are then
+ * incomplete. */
 bool chat_parser_failed(const struct chat_parser *p);
 
 /* State of a search for reasoning in a text that arrives byte by byte. The marks are those of a
@@ -284,7 +285,7 @@ struct chat_message {
     struct buf content, reasoning; /* owned */
     struct chat_call *call;        /* tool calls, owned [n_call] */
     size_t n_call, cap_call;
-    bool failed; /* true if memory ran out, which leaves the message incomplete */
+    bool failed; /* true if memory is exhausted, which leaves the message incomplete */
 };
 /* Append a delta to `message`, a struct chat_message. The function is a chat_delta_fn. */
 void chat_message_add(void *message, const struct chat_delta *d);

@@ -225,7 +225,7 @@ struct jinja_parser {
     /* borrowed: first unknown filter or test outside of conditional expressions; NULL if none */
     const struct token *unknown;
     const char *unknown_what; /* static: "filter" or "test" */
-    struct node broken;       /* result of parser_node if memory ran out */
+    struct node broken;       /* result of parser_node if memory is exhausted */
 };
 
 /* Return a new node. NULL if failed. */

@@ -26,7 +26,7 @@ struct chat_parser {
     chat_delta_fn *fn;                           /* callback of the chat_parser_push in progress */
     void *ctx;                                   /* argument of fn, borrowed */
     int n_call;                                  /* number of calls so far */
-    bool failed;                                 /* true after memory ran out */
+    bool failed;                                 /* true after memory is exhausted */
     /* Pending delta, which joins the pieces of one push. */
     struct chat_delta pending;           /* text: NULL if no delta is pending */
     char name[NAME_ROOM], id[NAME_ROOM]; /* name and id of the pending call */

@@ -294,7 +294,7 @@ void parser_emit(struct parser_stage *s, enum chat_delta_kind kind, const char *
 void parser_emit_call(struct parser_stage *s, const char *name, const char *id);
 /* Emit a piece of the arguments of the message's last call. */
 void parser_emit_arguments(struct parser_stage *s, const char *text, size_t n);
-/* Record that memory ran out. No more deltas are emitted. */
+/* Record that memory is exhausted. No more deltas are emitted. */
 void parser_no_memory(struct parser_stage *s);
 /* Pass text from the reasoning stage to the tool stage. */
 void parser_pass(struct parser_stage *s, const char *text, size_t n);

@@ -47,7 +47,8 @@ static const char with_blocks[] =
 struct probe {
     const struct template *t; /* borrowed */
     struct buf prompt;        /* prompt of the last rendering; incomplete if the rendering failed */
-    bool no_memory; /* true if memory ran out in any rendering, which makes the results invalid */
+    /* true if memory is exhausted in any rendering, which makes the results invalid */
+    bool no_memory;
 };
 
 /* Render one conversation. Return false if the template rejects the conversation. */

@@ -168,7 +168,7 @@ static bool is_key(const char *text, size_t n, const char *key)
     return key && n == strlen(key) + 2 && memcmp(text + 1, key, n - 2) == 0;
 }
 
-/* Skip a value. Return true at the value's end. */
+/* Skip a value. Return true if the value has ended. */
 static bool skip_value(struct head_scan *c, const char *text, size_t n)
 {
     for (; c->at < n; c->at++) {

@@ -30,7 +30,7 @@ int request_defaults(struct sample_params *p, const struct checkpoint *c, struct
 int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
                        struct err *e);
 /* Return the reply options of the flags. Stop strings are in the arena a. There are no stop strings
- * if memory ran out. */
+ * if memory is exhausted. */
 struct reply_options reply_options_read(const struct session *s, struct arena *a);
 
 /* ---- constraint.c: constraint of the answer ---- */
@@ -98,7 +98,7 @@ bool answer_take_interrupt(void); /* return true after a Ctrl-C since the last c
  * the context is full. in_chat: the context contains earlier messages. */
 void answer_report(const struct answer *a, const struct session *s, bool in_chat);
 
-/* Print {"text": ...} with ids, finish_reason, timings and `message` (NULL: none) as one line on
+/* Print {"text": ...} with ids, finish_reason, timings and `message` (NULL if none) as one line on
  * standard output. ERR_MEMORY. */
 int answer_print_json(const struct answer *a, const struct chat_message *message, struct err *e);
 

@@ -43,7 +43,7 @@ struct explanation {
     struct buf json; /* JSON without its end: "keys":[...],"tensors":[... */
     /* bytes in memory; by_arith: bytes of matrices by arithmetic */
     int64_t by_arith[N_ARITH], n_byte;
-    bool failed; /* true if memory ran out */
+    bool failed; /* true if memory is exhausted */
 };
 
 static const char *const fate_name[] = {"used", "checked", "ignored", "unknown", "refused"},

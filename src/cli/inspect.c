@@ -130,7 +130,7 @@ static struct totals total(const struct checkpoint *c)
 /* Sizes after loading. Quantized folders of Hugging Face are converted, so the bytes of matrices
  * differ from the file's. All fields are 0 for a model that quoth cannot run. */
 struct memory {
-    int64_t kv_token_bytes; /* KV bytes per token with f16 pages; 0: none */
+    int64_t kv_token_bytes; /* KV bytes per token with f16 pages; 0 if none */
     /* quant_method of config.json, or --quantization, borrowed; NULL: no quantization, or a model
      * that cannot run */
     const char *method;

@@ -32,7 +32,7 @@ struct paint {
     int code;  /* number of backticks before code; 0: no code */
     char mark; /* pending mark '*', '`' or '\\', repeated n_mark times; 0: no mark */
     int n_mark;
-    uint32_t before; /* glyph before the mark; 0: none */
+    uint32_t before; /* glyph before the mark; 0 if none */
 };
 
 /* Write a code point. The caller has replaced control characters other than \n and \t. */

@@ -116,7 +116,7 @@ static int check_text(const struct session *s, struct err *e)
                    s->info->name, s->info->encoder ? "an encoder" : "a model without logits");
 }
 
-/* Return a command whose name differs from the word by at most one edit; NULL if there is none. */
+/* Return a command whose name differs from the word by at most one edit; NULL if none. */
 static const char *near_command(const char *word)
 {
     const struct command *const *list = commands_all();

@@ -15,7 +15,7 @@ struct machine {
     /* costs in microseconds; `least` is the minimum time of a step with few rows */
     double fixed, row, least, kv, pair;
     double slow, noise;
-    int hiccup; /* one step in this number takes four times as long; 0: none */
+    int hiccup; /* one step in this number takes four times as long; 0 if none */
     uint64_t rng;
 };
 

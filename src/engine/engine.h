@@ -146,13 +146,13 @@ struct request {
         int size_min, size_max, count;
     } repetition;
     bool progress;       /* true: emit EVENT_PROGRESS */
-    int64_t deadline_us; /* limit from arrival to FINISH_TIMEOUT, microseconds; 0: none */
+    int64_t deadline_us; /* limit from arrival to FINISH_TIMEOUT, microseconds; 0 if none */
     uint64_t cache_salt; /* salt; requests share cached prefixes only if their salts are equal */
-    /* adapter of the model, in [0, limits.n_adapter]; 0: none selected. Requests share cached
+    /* adapter of the model, in [0, limits.n_adapter]; 0 if none selected. Requests share cached
      * prefixes only if their adapters are equal. */
     int adapter;
     int priority;         /* priority for policies that use it; lower values first */
-    uint64_t holder;      /* number of the holder, a key or a peer; 0: none */
+    uint64_t holder;      /* number of the holder, a key or a peer; 0 if none */
     double holder_weight; /* weight of the holder, > 0 */
     /* true: the request is one of many requests of a call, and ranks after other requests of equal
      * rank */
@@ -280,8 +280,8 @@ void engine_close(struct engine *en);
 int64_t engine_bytes(const struct executor *x, int queue_max);
 
 /* Return a queue for the replies of a request, with room for the events of a step; NULL if memory
- * ran out. The caller owns the queue, and closes it by queue_close after its requests are done. Any
- * thread. */
+ * is exhausted. The caller owns the queue, and closes it by queue_close after its requests are
+ * done. Any thread. */
 struct queue *engine_reply_queue(void);
 
 /* Validate and submit take_r. On success the engine owns the request and emits exactly one

@@ -79,7 +79,7 @@ void slow_close(struct slow_rig *r);
 /* Make request i, with n_prompt tokens that differ from other requests, and n_output requested
  * tokens. */
 /* Make a greedy request with the reply queue queue[i]. Do not submit the request. Return NULL if
- * memory ran out. */
+ * memory is exhausted. */
 struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 int slow_submit(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 void slow_run(struct slow_rig *r); /* run steps until no group is left; set r->view */

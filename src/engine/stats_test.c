@@ -481,7 +481,7 @@ TEST(stats_agree_with_the_events_of_a_run)
     EXPECT_INT(v.value[STAT_done_abort], n_done[FINISH_ABORT]);
     EXPECT_INT(v.times[TIMES_generation].sum, n_out);
     EXPECT_INT(v.value[STAT_cache_hits], n_found);
-    /* one row for each prompt token that was not found, and for each token that has a successor */
+    /* one row per prompt token outside the cache, and per token with a successor */
     EXPECT_INT(v.value[STAT_rows], v.value[STAT_prompt_computed] + (int64_t)v.times[TIMES_itl].n);
     EXPECT_INT(v.times[TIMES_ttft].n + v.times[TIMES_itl].n, n_out);
     EXPECT(v.value[STAT_forward_us] > 0 && stats_host_share(&v) < 1);

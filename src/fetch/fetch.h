@@ -39,7 +39,7 @@ struct fetch_options {
 
 /* Send a GET request to `url` ("http://127.0.0.1:8000/metrics"). Append the body of the answer to
  * `body`, for any status.
- *   header  "Name: value" each [n_header], borrowed; NULL and 0: none
+ *   header  "Name: value" each [n_header], borrowed; NULL and 0 if none
  *   o       options of the client; NULL: all zero
  *   status  status of the answer, [200, 599]; NULL: not needed
  * ERR_IO: the answer is incomplete, because the server rejected the connection, timed out or

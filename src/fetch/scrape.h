@@ -19,7 +19,7 @@ struct scrape {
 };
 
 /* Parse the samples of a page of n bytes. Other lines are skipped. The page is borrowed as long as
- * *s is used. Return false if memory ran out. */
+ * *s is used. Return false if memory is exhausted. */
 bool scrape_read(struct scrape *s, const char *page, size_t n);
 /* Free the rows of s. A zeroed struct is allowed. */
 void scrape_deinit(struct scrape *s);

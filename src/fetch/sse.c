@@ -33,7 +33,7 @@ static void add_field(struct sse *s)
     buf_add_char(&s->data, '\n');
 }
 
-/* Process a complete line. Return false if the receiver stops or memory ran out. */
+/* Process a complete line. Return false if the receiver stops or memory is exhausted. */
 static bool end_line(struct sse *s, sse_fn *fn, void *ctx)
 {
     if (s->line.n == 0) return end_event(s, fn, ctx);

@@ -79,7 +79,7 @@ struct checkpoint_changes {
     const char *rope;
     /* true: the file's parameters remain if the file's scaling has the type of the given scaling */
     bool rope_adds;
-    double rope_theta; /* base of rope (--rope-theta); 0: none */
+    double rope_theta; /* base of rope (--rope-theta); 0 if none */
 };
 /* Open a checkpoint with other values. The caller owns *out, which is NULL after an error. Errors
  * name the flag. ERR_FORMAT for a text that is no object. ERR_ARG for values that contradict each

@@ -80,10 +80,10 @@ struct dummy;
 /* Parsed values of the caller that replace values of the files (checkpoint_changes). The objects
  * are owned. */
 struct changes {
-    struct json *config; /* object with fields of config.json; NULL: none */
-    struct json *rope;   /* object in place of rope_scaling; NULL: none */
+    struct json *config; /* object with fields of config.json; NULL if none */
+    struct json *rope;   /* object in place of rope_scaling; NULL if none */
     bool rope_adds;
-    double rope_theta; /* 0: none */
+    double rope_theta; /* 0 if none */
 };
 
 struct checkpoint {
@@ -91,21 +91,21 @@ struct checkpoint {
     /* true: tensors may extend past the end of their file; their data is then NULL */
     bool header_only;
     struct arena arena; /* memory of names, keys, texts, indexes and decoded tensors */
-    /* prefix for the names of tensors that a reader adds, borrowed; NULL: none */
+    /* prefix for the names of tensors that a reader adds, borrowed; NULL if none */
     const char *prefix;
     const char *path, *dir; /* paths of the checkpoint and of its folder, in the arena */
     VEC(struct checkpoint_file) file;
     VEC(struct tensor_info) tensor;
     struct meta_list meta;
     struct strmap tensor_by_name, meta_by_key; /* indexes of tensors and metadata by name */
-    tensor_make_fn *make; /* function that makes the bytes of tensors without data; NULL: none */
+    tensor_make_fn *make; /* function that makes the bytes of tensors without data; NULL if none */
     void *make_ctx;       /* borrowed: argument of `make` */
     struct dummy *dummy;  /* random weights, owned; NULL if the weights come from files */
-    const struct changes *changes; /* values of the caller, borrowed while loading; NULL: none */
-    const char *giving;            /* flag whose values are being added, static; NULL: none */
+    const struct changes *changes; /* values of the caller, borrowed while loading; NULL if none */
+    const char *giving;            /* flag whose values are being added, static; NULL if none */
     /* class of a model of several parts, static; NULL: the model has one part */
     const struct parts *parts;
-    const char *rope_given; /* flag that replaced the scaling of rope, static; NULL: none */
+    const char *rope_given; /* flag that replaced the scaling of rope, static; NULL if none */
 };
 
 /* Create an empty checkpoint with its paths. The caller closes the checkpoint, even after an error.

@@ -742,7 +742,7 @@ static int with_file(struct config_reader *h, const char *file, bool optional,
 }
 
 /* Return the class of a model of several parts; NULL if the model has one part. over: fields that
- * replace fields of the file; NULL: none. */
+ * replace fields of the file; NULL if none. */
 static const struct parts *kind_of_parts(const struct json *root, const struct json *over)
 {
     const struct json *own = json_field(over, "model_type");

@@ -203,7 +203,7 @@ static const char *type_name(const char *type)
 }
 
 /* Return true if the caller's scaling has the type of the file's scaling. file: type of the file's
- * scaling; NULL: none. */
+ * scaling; NULL if none. */
 static bool same_type(const struct json *given, const char *file)
 {
     return strcmp(type_name(json_text(type_field(main_object(given)), NULL)), type_name(file)) == 0;

@@ -16,7 +16,7 @@ struct cfg_graft {
     struct machine *from; /* borrowed: a part of `owned` */
     void *owned;          /* owned, released by `close` */
     void (*close)(void *owned);
-    cfg_spell_fn *spell; /* function that changes each expression; NULL: none */
+    cfg_spell_fn *spell; /* function that changes each expression; NULL if none */
     /* owned; [cap]: number of the copy of each expression of `from`, + 1; 0: no copy yet */
     uint32_t *copy;
     uint32_t cap;

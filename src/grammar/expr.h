@@ -43,7 +43,7 @@ enum expr_op {
     EX_AND,
     EX_NOT, /* every byte string that a does not match */
     EX_REP, /* repetition of a, at least b and at most c times (c may be EXPR_INF) */
-    EX_TAG, /* the empty text; reports the tag a */
+    EX_TAG, /* the empty text, which reports the tag a */
     /* JSON spellings of the texts of a, and the closing quote. c: flag (expr_string.c) */
     EX_STRING,
     EX_ESCAPE, /* STRING(a) after a backslash; c: flag */

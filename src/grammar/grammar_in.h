@@ -25,7 +25,7 @@ struct grammar {
     const struct grammar_vocab *vocab; /* borrowed; NULL if none */
     uint64_t **mask;                   /* masks by state, owned; NULL if not computed */
     size_t cap_mask, n_mask;
-    uint32_t late_state; /* state whose mask or token was interrupted last; 0: none */
+    uint32_t late_state; /* state whose mask or token was interrupted last; 0 if none */
     int32_t late_token;  /* interrupted token; MASK_LATE: a mask */
     /* Forced tokens of a state (forced.c). */
     struct forced_span {

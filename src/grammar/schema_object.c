@@ -21,7 +21,7 @@ static bool add_member(struct schema *s, struct forms *out, bool required, uint3
 }
 
 /* Take the condition that all members with a name in lang satisfy lit, except the keys of `except`
- * (NULL: none). If `witness`, take the condition that at least one of these members satisfies
+ * (NULL if none). If `witness`, take the condition that at least one of these members satisfies
  * lit. */
 static bool take_members(struct schema_work *w, bool witness, uint32_t lang,
                          const struct json *except, uint32_t lit)

@@ -95,8 +95,9 @@ struct digest {
 /* Begin the hash that has the form of `hash`: SHA-256 for 64 digits, else git's SHA-1 of a file of
  * n_byte bytes. ERR_MEMORY. */
 int digest_open(struct digest *d, const char *hash, uint64_t n_byte, struct err *e);
-bool digest_add(struct digest *d, const void *data, size_t n); /* return false if memory ran out */
-/* Write the hash as digits. Return false if memory ran out. */
+bool digest_add(struct digest *d, const void *data,
+                size_t n); /* return false if memory is exhausted */
+/* Write the hash as digits. Return false if memory is exhausted. */
 bool digest_end(struct digest *d, char out[static HUB_HASH_BYTES]);
 void digest_close(struct digest *d); /* accepts a zeroed struct */
 

@@ -28,8 +28,8 @@ static bool has_path(const struct hub_models *out, const struct hub_model *m)
     return false;
 }
 
-/* Append the model of a name. Set *rc to ERR_MEMORY if memory ran out. Return false if there is no
- * such model, or if the list already has it. Also return false if the model is a folder, but
+/* Append the model of a name. Set *rc to ERR_MEMORY if memory is exhausted. Return false if there
+ * is no such model, or if the list already has it. Also return false if the model is a folder, but
  * `is_file` is true. */
 static bool add(struct hub_models *out, const struct hub_name *n, bool is_file, int *rc,
                 struct err *e)

@@ -186,7 +186,7 @@ struct attn_rows {
     float *m;                 /* [n_row, rounded up to 16] running maximum, initially -inf */
     float *l;                 /* [n_row, 16] row sums, lane = position mod 16, initially 0 */
     float *o;                 /* [n_row, attn_stride(d_v)] weighted sums of V, initially 0 */
-    const float *bias;        /* tables of the heads, [n, bias_floats(bias_reach)]; NULL: none */
+    const float *bias;        /* tables of the heads, [n, bias_floats(bias_reach)]; NULL if none */
     const int32_t *head;      /* [n_row] head of the row, read only with bias */
     int bias_reach;
 };

@@ -173,7 +173,7 @@ static void put_warnings(struct buf *b, const struct buf *lines)
     buf_add_char(b, ']');
 }
 
-/* Return a JSON object; NULL if memory ran out. */
+/* Return a JSON object; NULL if memory is exhausted. */
 char *quoth_info(const quoth_model *m)
 {
     const struct model_info *i = m->session.info;

@@ -31,7 +31,7 @@ static void put_default(struct buf *b, const struct sample_param *p)
         json_member_text(b, "default", NULL);
 }
 
-/* Return the list as JSON; NULL if memory ran out:
+/* Return the list as JSON; NULL if memory is exhausted:
  *    [{"name":"top_p","type":...,"default":1,"exclusiveMinimum":0,"maximum":1,...},...] */
 char *quoth_params(void)
 {

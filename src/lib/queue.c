@@ -41,7 +41,7 @@ struct quoth_queue {
     struct queue *bell; /* queue that receives a byte for each event, owned */
     struct pendings pending;
     size_t turn;           /* index of the request that is polled first */
-    struct pending *ended; /* request that ended last, owned; NULL: none */
+    struct pending *ended; /* request that ended last, owned; NULL if none */
     quoth_event event;
     quoth_logprob logprob[1 + TOP_LOGPROB_MAX];
     struct buf text;

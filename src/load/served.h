@@ -130,12 +130,12 @@ int prompts_add_words(struct prompts *p, struct counter *c, struct err *e);
 /* Options of served_run and served_body. All pointers are borrowed for the call. */
 struct served_options {
     int max_concurrency; /* maximum number of requests in flight; 0: no limit */
-    const char *member;  /* JSON members to add to each body: ",\"top_k\":5"; NULL: none */
-    /* object whose members override the usual members of each body; NULL: none */
+    const char *member;  /* JSON members to add to each body: ",\"top_k\":5"; NULL if none */
+    /* object whose members override the usual members of each body; NULL if none */
     const struct json *extra;
     bool ignore_eos, keep_text;
-    const char *id_prefix; /* prefix of X-Request-Id; NULL: none */
-    const char *progress;  /* label of the progress bar; NULL: none */
+    const char *id_prefix; /* prefix of X-Request-Id; NULL if none */
+    const char *progress;  /* label of the progress bar; NULL if none */
     /* number of simultaneous requests with prompt 0, in place of all prompts; 0: send all
      * prompts */
     size_t n_first;

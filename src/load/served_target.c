@@ -59,7 +59,7 @@ const struct option target_options[] = {
 
 /* ---- opening ---- */
 
-/* Return a followed by b, owned by the caller; NULL if memory ran out. */
+/* Return a followed by b, owned by the caller; NULL if memory is exhausted. */
 static char *joined(const char *a, const char *b)
 {
     struct buf text = {0};

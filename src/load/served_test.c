@@ -1,5 +1,6 @@
 /* Goal: events of every form give the correct tokens and times. Request bodies follow the flags.
- * Metrics are parsed as by Prometheus. Method: call the reader's functions with handwritten
+ * The reader parses metrics by the rules of Prometheus. Method: call the reader's functions with
+ * handwritten
  * streams. tests/e2e/bench_serve.py tests HTTP. */
 #include "served.h"
 #include "../../tests/unit.h"

@@ -129,7 +129,7 @@ static bool is_due(const struct sim_run *u)
     return u->t->v[u->next].arrival_us <= u->fake.now_us;
 }
 
-/* Read a client's new events. Return true at the end. */
+/* Read a client's new events. Return true if the answer has ended. */
 static bool read_reply(struct sim_run *u, struct client *c)
 {
     struct sim_trace *s = &u->r->trace[c->job];

@@ -34,7 +34,7 @@ struct sim_options {
     int shrink;
     /* [n] key of each job, for fair sharing, borrowed; NULL: one key for all jobs */
     const int *key;
-    const char *progress; /* label of the progress bar; NULL: none */
+    const char *progress; /* label of the progress bar; NULL if none */
 };
 
 /* Times of a job, in microseconds of the virtual clock. */

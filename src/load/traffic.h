@@ -88,7 +88,7 @@ struct traffic_options {
     const struct sample_params *params; /* parameters of each request; NULL: the defaults */
     /* tokenizer for converting first choices to text on this thread; NULL: no conversion */
     const struct tokenizer *tokenizer;
-    const char *progress; /* label of the progress bar; NULL: none */
+    const char *progress; /* label of the progress bar; NULL if none */
 };
 
 struct traffic_result {

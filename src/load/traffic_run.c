@@ -157,7 +157,7 @@ static void on_event(struct traffic_run *u, struct traffic_live *l, const struct
     reply_event(&l->reply, ev, &u->text);
 }
 
-/* Read a request's events. Return true at the request's end. */
+/* Read a request's events. Return true if the request has ended. */
 static bool read_live(struct traffic_run *u, struct traffic_live *l)
 {
     struct event ev;

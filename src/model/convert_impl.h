@@ -28,7 +28,7 @@ struct model_gguf {
     const struct checkpoint *c; /* borrowed */
     struct model *m;            /* model that is bound to the checkpoint, owned */
     struct checkpoint *view;    /* owned */
-    const volatile int *stop;   /* borrowed; NULL: none */
+    const volatile int *stop;   /* borrowed; NULL if none */
     VEC(struct source) source;  /* sources by position in the view */
     uint8_t *made;              /* bytes of the last tensor that `make` made, owned [n_made] */
     size_t n_made;

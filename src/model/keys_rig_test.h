@@ -25,9 +25,9 @@ struct pair {
     double value;
 };
 
-/* Values of the caller for the next read_config or read_gguf, borrowed; NULL: none. */
+/* Values of the caller for the next read_config or read_gguf, borrowed; NULL if none. */
 extern const struct checkpoint_changes *read_changes;
-/* Required key that read_gguf omits, borrowed; NULL: none. */
+/* Required key that read_gguf omits, borrowed; NULL if none. */
 extern const char *read_left_out;
 
 /* Return true if the architecture's own list has the key. */

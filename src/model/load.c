@@ -220,7 +220,7 @@ int model_check_arch(const struct checkpoint *c, struct err *e)
 }
 
 /* Run all steps of opening a model before the packing of weights. x: receiver of an explanation;
- * NULL: none. */
+ * NULL if none. */
 static int bind_model(struct model *m, const struct model_options *o, const struct explain *x,
                       struct err *e)
 {
@@ -267,7 +267,7 @@ static int pack_weights(struct model *m, const struct model_options *o, struct e
 }
 
 /* Create a model without weights. `o` is NULL if the model is not computed. `x` receives an
- * explanation; NULL: none. */
+ * explanation; NULL if none. */
 static int new_model(struct model **out, const struct checkpoint *c, struct backend *b,
                      const struct model_options *o, const struct explain *x, struct err *e)
 {

@@ -21,7 +21,7 @@ struct addition {
 /* Named additions to matrices of a model: an adapter. Pointers are borrowed from the owner of
  * struct additions. */
 struct addition_set {
-    const char *name; /* name of the adapter for clients; NULL: none */
+    const char *name; /* name of the adapter for clients; NULL if none */
     const char *path; /* folder of the adapter's files */
     /* additions by number of the matrix [n_matrix], NULL for a matrix without an addition; NULL: no
      * additions */
@@ -60,7 +60,7 @@ struct model_options {
      * 0: 1), but at most half of the free memory and at least one sequence */
     double memory_utilization;
     int n_longest;
-    int64_t swap_bytes; /* host memory for pages of preempted sequences; 0: none */
+    int64_t swap_bytes; /* host memory for pages of preempted sequences; 0 if none */
     /* maximum length of a sequence; 0: the model's context length, reduced to fit memory */
     int context_max;
     /* number format or mixture (mixture.def) for matrices that have F32, F16 or BF16 in the files,
@@ -71,10 +71,10 @@ struct model_options {
     /* limits of batches. The caller sets n_row, n_seq, n_out and n_adapter. The model sets all
      * other fields */
     struct batch_limits batch;
-    /* additions of adapters, borrowed as long as the model is open; NULL: none */
+    /* additions of adapters, borrowed as long as the model is open; NULL if none */
     const struct additions *additions;
     /* ids of tokens whose rows of the head are used as a classifier [n_class_token]; n_class_token
-     * 0: none */
+     * 0 if none */
     int32_t class_token[CLASS_TOKENS_MAX];
     int n_class_token;
     /* true: the classifier has one label, whose row is the second token's row minus the first
@@ -95,7 +95,7 @@ struct model_info {
     int window;        /* largest sliding window of all layers, in tokens; 0 if none */
     /* number of values of each head's result; 0: the model lacks the head */
     int head_out[N_HEAD];
-    int pooling_type;         /* pooling that the model's files give, as GGUF's number; 0: none */
+    int pooling_type;         /* pooling that the model's files give, as GGUF's number; 0 if none */
     int class_pooling;        /* pooling of a classifier, as GGUF's number */
     bool normalize;           /* true: embeddings have the length 1 */
     enum class_act class_act; /* function of a classifier's logits */
@@ -294,6 +294,6 @@ void model_touch_pages(struct model *m);
 /* Receive every named intermediate x f32 [n_row, n]. layer is -1 outside layers. For tests and
  * debugging. */
 typedef void trace_fn(void *ctx, int layer, const char *name, const float *x, int n_row, int64_t n);
-void model_trace(struct model *m, trace_fn *fn, void *ctx); /* set the callback; NULL: none */
+void model_trace(struct model *m, trace_fn *fn, void *ctx); /* set the callback; NULL if none */
 
 #endif

@@ -40,7 +40,8 @@ enum rope_scaling {
 struct rope_type {
     const char *name; /* NULL: end of the list */
     enum rope_scaling scaling;
-    const char *with; /* key that must be above 0 for this meaning of the type's name; NULL: none */
+    /* key that must be above 0 for this meaning of the type's name; NULL if none */
+    const char *with;
 };
 /* Types of most classes. "mrope" has one position per axis of an image; for text, all these
  * positions are equal. */
@@ -148,10 +149,10 @@ struct config {
     /* number of rows of the tables of positions and of segments, first position, and number of
      * labels */
     int n_position, n_segment, position0, n_label;
-    int pooling_type;          /* pooling of embeddings, as GGUF's number; 0: none */
+    int pooling_type;          /* pooling of embeddings, as GGUF's number; 0 if none */
     int class_pooling;         /* pooling of a classifier, as GGUF's number */
     int64_t length_max;        /* maximum length of a text, in tokens */
-    const struct meta *labels; /* names of the labels, borrowed; NULL: none */
+    const struct meta *labels; /* names of the labels, borrowed; NULL if none */
     enum class_act class_act;  /* function of a classifier's logits */
     float rms_eps;             /* epsilon of the norms */
     bool plain_norms;          /* true: no LayerNorm has weights */
@@ -173,7 +174,7 @@ struct config {
     struct other_ids other[OTHERS_MAX]; /* ids with embeddings of other parts [n_other] */
     int n_other;
     float logit_softcap; /* cap of cap * tanh(logit / cap); 0: no cap */
-    float qkv_limit;     /* limit of q, k and v; 0: none */
+    float qkv_limit;     /* limit of q, k and v; 0 if none */
     /* T5: number of buckets of distances, and the largest possible first distance of the last
      * bucket; 0: no biases by distance */
     int n_bucket, bucket_reach;
@@ -182,10 +183,10 @@ struct config {
     float alibi_scale; /* factor of the slopes */
     /* factors of embeddings, residuals and logits; 1: none */
     float embed_scale, residual_scale, logit_scale;
-    int n_rope;                         /* number of ropes; 0: none    */
+    int n_rope;                         /* number of ropes; 0 if none    */
     struct rope_config rope[ROPES_MAX]; /* ropes by ROPE_MAIN, ROPE_LOCAL */
     struct layer_config *layer;         /* configs of the layers [n_layer], in the model's arena */
-    const void *own;  /* values of the architecture, in the model's arena; NULL: none */
+    const void *own;  /* values of the architecture, in the model's arena; NULL if none */
     size_t own_bytes; /* size of `own` */
 };
 
@@ -221,7 +222,7 @@ struct attn_block {
      * * d_head], in place, and store k and the values (fwd_put). NULL: the norms are followed by
      * one rope. */
     void (*put)(struct fwd *f, float *q, float *k, const struct attn_block *a);
-    float limit;           /* limit of q, k and v, which are clamped to [-limit, limit]; 0: none */
+    float limit; /* limit of q, k and v, which are clamped to [-limit, limit]; 0 if none */
     struct attn_spec spec; /* spec.slope: slopes of ALiBi, a vector of the model */
     int il, rope;          /* layer index in the KV store; index of the rope, or ROPE_OFF */
     int at_q, at_k, at_v, at_attn;
@@ -250,7 +251,7 @@ struct moe_block {
     int n_expert, n_used;
     bool normalize; /* true: the weights of a row are normalized to sum 1 */
     /* factors of the experts' weights after the normalization, f32 [n_expert], a vector of the
-     * model; NULL: none */
+     * model; NULL if none */
     const float *scale;
     int at_logits, at_gate, at_up, at_out;
     int at_expert, at_weight, at_entry, at_row, at_first;
@@ -436,13 +437,13 @@ struct model {
     float *memory;        /* all scratch on the device, owned [n_scratch] */
     float *host;          /* host copy of scratch, owned [n_scratch]; equals `memory` if is_host */
     int64_t n_scratch;
-    /* tokens of a batch with padding tokens [limits.n_row], in the arena; NULL: none */
+    /* tokens of a batch with padding tokens [limits.n_row], in the arena; NULL if none */
     int32_t *token;
     trace_fn *trace; /* NULL if none */
     void *trace_ctx; /* borrowed: argument of `trace` */
 };
 
-/* Bind a checkpoint without packing it (load.c). `x` receives an explanation; NULL: none. The
+/* Bind a checkpoint without packing it (load.c). `x` receives an explanation; NULL if none. The
  * caller closes *out, also after an error. Errors: those of model_open. */
 int model_bind(struct model **out, const struct checkpoint *c, struct backend *b,
                const struct explain *x, struct err *e);
@@ -532,13 +533,13 @@ struct arch {
     const char *layer_norm_eps;
     bool norm_bias;   /* true: each LayerNorm has a bias; false: no LayerNorm has a bias */
     bool plain_norms; /* true: the table has no LayerNorm, because no LayerNorm has weights */
-    /* parts of the conversion that only this architecture has (convert_impl.h); NULL: none */
+    /* parts of the conversion that only this architecture has (convert_impl.h); NULL if none */
     const struct arch_convert *convert;
     enum curve curve; /* activation of feed-forward blocks if the metadata have none */
     /* name of the default activation if the architecture computes it (ffn_block.act), static; NULL:
      * `curve` */
     const char *own_curve;
-    int ffn_times; /* default width of feed-forward blocks as a multiple of d; 0: none */
+    int ffn_times; /* default width of feed-forward blocks as a multiple of d; 0 if none */
     /* sizes of the architecture's structs for ends and layers; 0: sizes of decoder_ends and
      * decoder_layer */
     size_t ends_bytes, layer_bytes;
@@ -591,7 +592,7 @@ struct binder {
     /* number of the part's first layer, which is layer 0 in names of tensors */
     int layer0;
     struct err *e;        /* borrowed: receives the first failure */
-    const int32_t *order; /* last order of inputs, i32 [n_order] in the arena; NULL: none */
+    const int32_t *order; /* last order of inputs, i32 [n_order] in the arena; NULL if none */
     int64_t n_order;
     /* values of E4M3 codes, f32 [256] in the arena; NULL before their first use */
     const float *e4m3;
@@ -599,7 +600,7 @@ struct binder {
     bool all_bound; /* true: all parts of the model are bound, so all unbound tensors are unused */
     /* options of the model, borrowed; NULL: the model is not computed */
     const struct model_options *options;
-    struct refusal *refusal; /* borrowed; receives the first refused key; NULL: none */
+    struct refusal *refusal; /* borrowed; receives the first refused key; NULL if none */
 };
 
 enum { WHY_BYTES = 400 };
@@ -962,7 +963,7 @@ void decoder_embed(struct fwd *f, const void *ends);
 struct model_out decoder_output(struct fwd *f, const void *ends);
 /* Set x f32 [n_row, d] to the rows of embd for the batch's tokens, without factors. */
 void fwd_embed(struct fwd *f, float *x, const struct tensor *embd);
-/* Add the learned positions of the batch's rows to f->x. position->data: NULL if there are none. */
+/* Add the learned positions of the batch's rows to f->x. position->data: NULL if none. */
 void fwd_position(struct fwd *f, const struct tensor *position);
 /* Gather the result rows of f->x into f->h, and return f->h, f32 [n_out, d]. Afterwards the rows of
  * f are the result rows. */

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Read a config.json of model_type `whole` whose text_config has model_type `text`; NULL: none. */
+/* Read a config.json of model_type `whole` whose text_config has model_type `text`; NULL if
+ * none. */
 static void read_parts(struct read *r, const struct arch *a, const char *whole, const char *text,
                        const char *inner, const char *outer)
 {
@@ -211,7 +212,7 @@ TEST(parts_have_tokens_that_become_padding)
 TEST(parts_have_ids_with_embeddings_of_their_own)
 {
     static const struct {
-        const char *vocab, *outer, *word; /* word: in the error; NULL: none */
+        const char *vocab, *outer, *word; /* word: part of the error; NULL if none */
         int first[2], end[2], n_row[2], d[2];
     } cases[] = {
         {"262400", "", NULL, {262144, 262272}, {262272, 262400}, {128, 128}, {8, 1536}},

@@ -73,7 +73,7 @@ void access_line(struct net *n, const struct exchange *x, int status)
         put_json(b, x, status, us);
     else
         put_plain(b, x, status, us);
-    /* discard a partial line if memory ran out */
+    /* discard a partial line if memory is exhausted */
     if (b->failed) b->n = before, b->failed = false;
     if (b->n >= TOGETHER_BYTES || n->access_at_once) access_flush(n);
 }

@@ -202,7 +202,7 @@ static void choose_id(struct exchange *x)
 }
 
 /* Reject a request without a route: 404, or 405 if the path has routes of other methods. A NULL
- * `param` means that memory ran out in route_find. */
+ * `param` means that memory is exhausted in route_find. */
 static bool refuse_path(struct exchange *x, const struct buf *allow)
 {
     bool no_memory = allow->failed || (x->route && !x->param && strchr(x->route->path, '{'));

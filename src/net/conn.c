@@ -200,7 +200,7 @@ static void drop_in(struct conn *c, size_t n)
 
 /* ---- the request ---- */
 
-/* Return a new exchange of c; NULL if the table is full or memory ran out. Invariant (1) holds
+/* Return a new exchange of c; NULL if the table is full or memory is exhausted. Invariant (1) holds
  * after the caller has set the state to BODY or ANSWER. */
 static struct exchange *begin_exchange(struct conn *c)
 {

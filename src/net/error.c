@@ -3,7 +3,7 @@
  * answers for errors that must not allocate memory.
  *
  *    handler, check.c --exchange_error--> net_error --put of the route--> body --exchange_reply-->
- *    memory ran out   --exchange_no_memory--> fixed answer of the route (prepared)
+ *    memory is exhausted   --exchange_no_memory--> fixed answer of the route (prepared)
  *    no exchange      --refuse_static (conn.c)--> fixed answer of the server (prepared) */
 #include "net_impl.h"
 
@@ -71,7 +71,8 @@ void exchange_error(struct exchange *x, const struct net_error *how, const char 
 
 /* ---- prepared answers ---- */
 
-/* Prepare both forms of an error. Return false if memory ran out; fixed_close then frees the parts.
+/* Prepare both forms of an error. Return false if memory is exhausted; fixed_close then frees the
+ * parts.
  *    whole   head, Content-Length and body
  *    head    the same head without a length, for HEAD requests */
 static bool fixed_make(struct fixed *f, const struct net_errors *form, const struct net_error *e)

@@ -58,7 +58,7 @@ ptrdiff_t chunks_push(struct chunks *c, const char *s, size_t n, struct buf *bod
 const char *chunks_expected(const struct chunks *c);
 
 /* Append the decoded value of `name` in a query to *out. Return 1, or 0 if the name is absent.
- * Return -1 if the value is malformed or memory ran out (out->failed). */
+ * Return -1 if the value is malformed or memory is exhausted (out->failed). */
 int query_value(const char *query, const char *name, struct buf *out);
 
 #endif

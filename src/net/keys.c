@@ -40,7 +40,8 @@ struct net_key *net_keys_find(const struct net_keys *k, const char *secret, size
     return n <= SECRET_MAX ? found : NULL;
 }
 
-/* Return a copy of a secret, padded with zeros to SECRET_MAX + 1 bytes. NULL if memory ran out. */
+/* Return a copy of a secret, padded with zeros to SECRET_MAX + 1 bytes. NULL if memory is
+ * exhausted. */
 static char *copy_secret(const char *secret)
 {
     char *copy = calloc(1, SECRET_MAX + 1);

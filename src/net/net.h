@@ -85,7 +85,7 @@ struct net_errors {
     const char *id_header; /* one more header with the id of the exchange; NULL if none */
     const char *ping;      /* a ping in a stream of events; NULL: a comment */
     /* header name in lower case, and beginning of a path such as "/api/". A format in a list
-     * `others` is selected for requests with this header or path. NULL: none */
+     * `others` is selected for requests with this header or path. NULL if none */
     const char *header, *path;
     /* list of formats that take precedence over this format, in order; ends with NULL; NULL:
      * none */
@@ -122,7 +122,7 @@ enum {
 struct net_options {
     const char *host; /* host or address to listen on; NULL: 127.0.0.1 */
     int port;         /* port; 0: any free port, see net_port */
-    const char *uds;  /* path of a unix socket instead of host and port; NULL: none */
+    const char *uds;  /* path of a unix socket instead of host and port; NULL if none */
     const char *tls_cert,
         *tls_key; /* PEM files; NULL: no TLS                                     */
     /* [n_route], borrowed */
@@ -219,7 +219,8 @@ const char *exchange_path(const struct exchange *x); /* return the decoded path 
 /* Return the text matched by {}, decoded; NULL if the route has no {}. */
 const char *exchange_param(const struct exchange *x);
 /* Append the first value of a query parameter, decoded, to *out. Return 1, or 0 if the name is
- * absent. Return -1 if the text is not percent-encoded UTF-8 or memory ran out (out->failed). */
+ * absent. Return -1 if the text is not percent-encoded UTF-8 or memory is exhausted
+ * (out->failed). */
 int exchange_query(const struct exchange *x, const char *name, struct buf *out);
 /* Return the value of a header; NULL if absent. */
 const char *exchange_header(const struct exchange *x, const char *name);
@@ -251,8 +252,8 @@ int64_t exchange_arrival_us(const struct exchange *x);
  * value are dropped. The answer becomes the answer of exchange_no_memory if memory runs out. */
 void exchange_add_header(struct exchange *x, const char *name, const char *value);
 
-/* Send a complete answer and end the exchange. type (NULL: none) and the body (n bytes) are copied.
- * The answer becomes the answer of exchange_no_memory if memory runs out. */
+/* Send a complete answer and end the exchange. type (NULL if none) and the body (n bytes) are
+ * copied. The answer becomes the answer of exchange_no_memory if memory runs out. */
 void exchange_reply(struct exchange *x, int status, const char *type, const void *body, size_t n);
 
 /* Send an error in the route's format and end the exchange. fmt is the message; how->text is

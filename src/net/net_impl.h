@@ -28,7 +28,7 @@ struct ring {
     char *data;                  /* owned, [RING_BYTES]; NULL before the stream begins */
     _Atomic uint64_t head, tail; /* number of bytes written, and number of bytes read */
 };
-/* Allocate the bytes. Return false if memory ran out. */
+/* Allocate the bytes. Return false if memory is exhausted. */
 bool ring_open(struct ring *r);
 /* Free the bytes. Neither reader nor writer may use r afterwards. */
 void ring_close(struct ring *r);
@@ -70,7 +70,7 @@ struct holder {
     struct holder_queue line[N_LANE];
     struct exchange *body_newest; /* borrowed: newest unfinished body that has acquired memory */
 };
-/* Return a reference; NULL if memory ran out. */
+/* Return a reference; NULL if memory is exhausted. */
 struct holder *holder_get(struct net *n, uint64_t id);
 /* Return the holder of id; NULL if none. */
 struct holder *holder_find(const struct net *n, uint64_t id);
@@ -205,7 +205,7 @@ struct exchange {
     size_t spill_at;
     /* answer that replaces out and all later bytes, borrowed from the net; NULL if none */
     const char *fixed;
-    /* true after memory ran out. Later pushes are dropped, and the client is disconnected. */
+    /* true after memory is exhausted. Later pushes are dropped, and the client is disconnected. */
     atomic_bool lost;
 
     /* fields of both sides */
@@ -235,7 +235,8 @@ struct exchange {
     size_t out_at, last_at;
     uint64_t n_sent;
     uint64_t n_body;
-    int64_t idle_us; /* time of the last byte sent, of the last ping, or of the arrival; 0: none */
+    /* time of the last byte sent, of the last ping, or of the arrival; 0 if none */
+    int64_t idle_us;
     /* idle time before a ping, microseconds; < 0: no pings; 0: that of the server */
     _Atomic int64_t ping_every_us;
 };
@@ -247,8 +248,8 @@ void exchange_count(struct exchange *x);
 /* Count x as answered in the server and in its holder, even if the handler still runs. Loop
  * thread. */
 void exchange_answered(struct exchange *x);
-/* Return a new exchange with references of the loop and the handler side; NULL if memory ran out.
- * Loop thread. */
+/* Return a new exchange with references of the loop and the handler side; NULL if memory is
+ * exhausted. Loop thread. */
 struct exchange *exchange_open(struct net *n);
 /* Add a reference. Any thread that has a reference. */
 void exchange_ref(struct exchange *x);
@@ -346,7 +347,8 @@ struct tls;
 int tls_server_open(struct tls_server **t, const char *cert, const char *key, struct err *e);
 /* Free the keys of a server; NULL is allowed. */
 void tls_server_close(struct tls_server *t);
-/* Return a TLS connection over s, which is borrowed until tls_close; NULL if memory ran out. */
+/* Return a TLS connection over s, which is borrowed until tls_close; NULL if memory is
+ * exhausted. */
 struct tls *tls_accept(struct tls_server *t, struct sock *s);
 /* Free the connection, without a message to the peer. The socket remains open. */
 void tls_close(struct tls *t);
@@ -405,7 +407,7 @@ struct conn {
     struct chunks chunks;
     /* owned: a reference to the exchange in progress; NULL except in CONN_BODY and CONN_ANSWER */
     struct exchange *x;
-    int64_t accepted_us, deadline_us; /* time of acceptance; deadline (0: none) */
+    int64_t accepted_us, deadline_us; /* time of acceptance; deadline (0 if none) */
     struct address address;
     char peer[80];
 };
@@ -435,7 +437,7 @@ extern const char body_full[]; /* message of a 503 if memory for bodies is exhau
 void access_line(struct net *n, const struct exchange *x, int status);
 void access_flush(struct net *n); /* write pending lines, at access_due_us */
 struct answer_count;              /* [n_route + 1] */
-/* Allocate the counters of all routes. Return false if memory ran out. */
+/* Allocate the counters of all routes. Return false if memory is exhausted. */
 bool count_open(struct net *n);
 /* Count an answer by its route and status. */
 void count_answer(struct net *n, const struct exchange *x, int status);
@@ -478,7 +480,8 @@ struct net {
     struct writer *access_to, *access_own;
     struct buf access;     /* pending lines of the access log */
     int64_t access_due_us; /* time at which the pending lines are written */
-    int64_t trim_us; /* time at which free memory is returned if no request is in flight; 0: none */
+    /* time at which free memory is returned if no request is in flight; 0 if none */
+    int64_t trim_us;
     bool access_at_once; /* true if the log is a terminal, which gets each line immediately */
     bool paused;         /* true if accepting is paused, because no descriptors are left */
     bool listening;

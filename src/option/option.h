@@ -45,10 +45,10 @@ struct option {
     const struct range *range;
     const struct option *include; /* GROUP */
     name_fn *names;               /* legal values of a TEXT; NULL: any text */
-    form_fn *form;                /* INT, TEXT, LIST, WORDS: further check of a value; NULL: none */
-    bool many;                    /* true for a TEXT of several names with commas between them */
-    bool secret;                  /* true if options_print omits its value */
-    bool json;                    /* true for a LIST whose value may also be a JSON list of
+    form_fn *form; /* INT, TEXT, LIST, WORDS: further check of a value; NULL if none */
+    bool many;     /* true for a TEXT of several names with commas between them */
+    bool secret;   /* true if options_print omits its value */
+    bool json;     /* true for a LIST whose value may also be a JSON list of
                                    * strings */
 };
 
@@ -91,7 +91,7 @@ struct command {
     const char *detail;           /* one or two paragraphs for --help and the man page */
     const struct option *options; /* ended by OPTION_END */
     int arg_max;                  /* maximum positional arguments */
-    /* function that is called after parsing, before any log line; NULL: none */
+    /* function that is called after parsing, before any log line; NULL if none */
     void (*prepare)(void);
     int (*run)(int n_arg, char **arg); /* function that returns the exit status */
     /* Sub-commands, NULL-terminated; NULL: no sub-commands. The first argument selects one ("bench
@@ -178,12 +178,12 @@ extern const struct option chat_parser_options[]; /* options of commands that pa
 const char *chat_system(void);                    /* return the value of --system, or NULL */
 
 /* Return --shape, or the path of the model packed into this program. Set e and return NULL if there
- * is no packed model. `typed`: argument in place of a model (NULL: none), which may be a mistyped
+ * is no packed model. `typed`: argument in place of a model (NULL if none), which may be a mistyped
  * command. The result is borrowed until the program ends. ERR_MISSING is in e. */
 const char *session_bundled(const char *typed, struct err *e);
 
 /* Open all parts except the engine, with n_seq rows and at most n_out outputs of a step. `context`
- * is the maximum context without --max-model-len (0: none). ERR_ARG for an option. ERR_IO,
+ * is the maximum context without --max-model-len (0 if none). ERR_ARG for an option. ERR_IO,
  * ERR_MISSING, ERR_FORMAT, ERR_UNSUPPORTED or ERR_LIMIT for a file or the sizes of the model.
  * ERR_MEMORY. After an error, no part is open. */
 int session_open(struct session *s, const char *path, int n_seq, int n_out, int context,
@@ -214,12 +214,12 @@ struct json;
 /* Set the fields whose flags are on the command line. */
 void sampling_read(struct sample_params *p);
 struct sampling_flags; /* values of these flags, opaque */
-/* Return a copy of the flags, which the caller frees with free(); NULL if memory ran out. */
+/* Return a copy of the flags, which the caller frees with free(); NULL if memory is exhausted. */
 struct sampling_flags *sampling_flags_copy(void);
 /* Set the flags to the values of a copy, for callers with several sets of values. */
 void sampling_flags_set(const struct sampling_flags *f);
 /* Append the given flags as members of a JSON object, with a comma before each member. Members of
- * `except` are omitted (NULL: none). */
+ * `except` are omitted (NULL if none). */
 void sampling_put(struct buf *b, const struct json *except);
 /* Print a table that includes these options, as if all values of p were given. */
 void sampling_show(const struct sample_params *p, const struct option *table, FILE *out);

@@ -76,8 +76,8 @@ static void set_all(struct sample_params *p)
     p->dry_multiplier = 0.5f;
 }
 
-/* Goal: the default order written out gives the default tokens. Another order, or an order without
- * a sampler, gives other tokens. */
+/* Goal: a request that names the default order has the default tokens. Another order, or an order
+ * without a sampler, gives other tokens. */
 TEST(sample_orders_select_the_samplers)
 {
     struct sample_params p = sample_params_default, q;

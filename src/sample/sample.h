@@ -67,7 +67,7 @@ struct sample_params {
     /* true: the logprobs are of the distribution after all stages, from which the token is drawn */
     bool post_logprob;
     /* tokens whose logprobs are returned instead of the most likely tokens, i32 [n_logprob_id];
-     * n_logprob is then equal to n_logprob_id. n_logprob_id 0: none */
+     * n_logprob is then equal to n_logprob_id. n_logprob_id 0 if none */
     const int32_t *logprob_id;
     int n_logprob_id;
     /* Prepared lists, borrowed; NULL if none. With lists, all parameters are valid. The object

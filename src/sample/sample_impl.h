@@ -229,7 +229,7 @@ const float *chain_edit(const struct sampler *s, struct sample_work *w, const fl
                         const uint32_t *mask);
 
 /* Compute logprobs of the surveyed row. All tokens of the row must be candidates (logprob.c). l:
- * lists with the tokens whose logprobs are wanted; NULL: none. */
+ * lists with the tokens whose logprobs are wanted; NULL if none. */
 void logprobs_of_row(struct sample_work *w, const struct sample_lists *l, int32_t id, int n_logprob,
                      struct pick *out);
 /* Compute logprobs of the candidates after all stages, of which id was drawn. */

@@ -141,7 +141,7 @@ static void copy_file(const char *from, const char *to, const char *name)
 }
 
 /* Write a random adapter for the golden model to the temporary folder `to`, and a model whose
- * weights contain the adapter to `merged` (NULL: none). */
+ * weights contain the adapter to `merged` (NULL if none). */
 static void make_adapter(const char *to, const char *merged, const char *golden,
                          const struct kind *kind, uint64_t seed)
 {
@@ -323,7 +323,7 @@ TEST(adapter_equals_merged_weights)
         BART = 9
     }; /* parts of certain models */
     static const struct {
-        const char *golden, *gguf; /* gguf: another file of the same weights; NULL: none */
+        const char *golden, *gguf; /* gguf: another file of the same weights; NULL if none */
         size_t first, last;        /* range of kinds */
     } models[] = {
         {"llama3", "tests/golden/llama3/model.gguf", 0, QKV},

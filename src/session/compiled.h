@@ -82,7 +82,7 @@ struct compiled_want {
     size_t n;
     const struct grammar_options *o;
     int n_mask; /* number of bits of the mask scratch */
-    /* account to which a new grammar is charged (base/share.h); 0: none */
+    /* account to which a new grammar is charged (base/share.h); 0 if none */
     uint64_t holder;
 };
 /* Set *out to the compiled grammar of a constraint. The caller becomes a user of the grammar and

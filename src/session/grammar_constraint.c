@@ -96,8 +96,8 @@ struct grammar_constraint {
                             * processed */
     /* number of the text so far: copies have equal numbers, and each change gives a new number */
     uint64_t text_no;
-    uint64_t moved; /* number of the text that moved to another grammar last; 0: none */
-    int failure;    /* error code of the end of this answer; 0: none */
+    uint64_t moved; /* number of the text that moved to another grammar last; 0 if none */
+    int failure;    /* error code of the end of this answer; 0 if none */
 };
 
 static void change_text(struct grammar_constraint *gc)

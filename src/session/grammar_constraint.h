@@ -36,10 +36,10 @@ int constraint_vocab_open(struct constraint_vocab **out, const struct tokenizer 
 void constraint_vocab_close(struct constraint_vocab *cv);
 
 /* Compile n bytes of a constraint on the calling thread, within o->limits. The caller owns *out and
- * closes it with op->close. holder: account to which the memory is charged (base/share.h); 0: none.
- * The function sets o->vocab and o->plain. The compilation ends early if the flag of base/cancel.h
- * is set. Return the errors of grammar_open, or ERR_UNSUPPORTED for a model without end tokens. Any
- * thread. */
+ * closes it with op->close. holder: account to which the memory is charged (base/share.h); 0 if
+ * none. The function sets o->vocab and o->plain. The compilation ends early if the flag of
+ * base/cancel.h is set. Return the errors of grammar_open, or ERR_UNSUPPORTED for a model without
+ * end tokens. Any thread. */
 int grammar_constraint_open(struct constraint **out, struct constraint_vocab *w, uint64_t holder,
                             enum grammar_kind kind, const char *text, size_t n,
                             const struct grammar_options *o, struct err *e);

@@ -418,7 +418,7 @@ TEST(constraint_limits_do_not_depend_on_cached_states)
     rig_close();
 }
 
-/* Append a random token of the mask that does not end the text. Return false if there is none, or
+/* Append a random token of the mask that does not end the text. Return false if none, or
  * if the answer has ended. */
 static bool answer_grow(struct answer *a)
 {

@@ -20,8 +20,8 @@
  * static. */
 static const struct method {
     const char *name;
-    const char *form; /* quant_method of config.json that has this form; NULL: none */
-    const char *type; /* format of float weights for this method; NULL: none */
+    const char *form; /* quant_method of config.json that has this form; NULL if none */
+    const char *type; /* format of float weights for this method; NULL if none */
     const char *why;  /* reason for the type, for the log; NULL: the type is the type of the
                        * method */
 } methods[] = {{"auto", NULL, NULL, NULL},

@@ -185,7 +185,7 @@ const char *session_kv_name(const struct session *s);
 const char *session_packed(void);
 
 /* Open parts of a session. The checkpoint may be opened without the data of random weights. The
- * backend may be opened without a model; in this case s->checkpoint (NULL: none) gives the number
+ * backend may be opened without a model; in this case s->checkpoint (NULL if none) gives the number
  * of bytes to read. The caller owns *out. session_checkpoint returns the errors of checkpoint_open
  * and checkpoint_open_dummy. */
 int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
@@ -340,9 +340,9 @@ struct convert_options {
     const char *type;        /* number format or mixture of the matrices; NULL: the formats of the
                             * files */
     bool replaces;           /* true: an existing file is replaced */
-    progress_fn *progress;   /* callback with ctx, called by this thread; NULL: none */
+    progress_fn *progress;   /* callback with ctx, called by this thread; NULL if none */
     void *ctx;
-    const volatile int *stop; /* nonzero: the conversion ends with ERR_BUSY; NULL: none */
+    const volatile int *stop; /* nonzero: the conversion ends with ERR_BUSY; NULL if none */
 };
 /* Convert the Hugging Face directory `path` to a GGUF, or a GGUF to a directory. The result is read
  * and compared with its source before it gets its name. No part remains after a failure. Return

@@ -18,8 +18,8 @@ struct thinking_options {
     struct chat_track track; /* place at the end of the prompt (chat_track_push of its text) */
 };
 
-/* Limit the reasoning of a request's answers. take_inner: constraint of all tokens; NULL: none. The
- * caller owns *out. take_inner is closed after an error. Return ERR_UNSUPPORTED if the model's
+/* Limit the reasoning of a request's answers. take_inner: constraint of all tokens; NULL if none.
+ * The caller owns *out. take_inner is closed after an error. Return ERR_UNSUPPORTED if the model's
  * vocabulary cannot express the closing mark, or ERR_MEMORY. Any thread. */
 int thinking_open(struct constraint **out, const struct thinking_options *o,
                   struct constraint *take_inner, struct err *e);

@@ -17,7 +17,7 @@
 
 /* ---- opening ---- */
 
-/* Return the holder of a number; NULL if memory ran out. */
+/* Return the holder of a number; NULL if memory is exhausted. */
 static struct holder *holder_of(struct store *s, uint64_t id)
 {
     struct holder *h = s->holders;
@@ -284,11 +284,11 @@ static void read_body(struct store *s, int64_t at, struct buf *out)
 
 /* A part of a text. Pointers are borrowed. */
 struct rest {
-    int64_t previous; /* record whose body the part continues; 0: none */
+    int64_t previous; /* record whose body the part continues; 0 if none */
     struct buf body;  /* not owned */
 };
 
-/* Return the part of the body that does not repeat the body of record `previous` (0: none). */
+/* Return the part of the body that does not repeat the body of record `previous` (0 if none). */
 static struct rest rest_of(struct store *s, int64_t previous, const struct buf *body)
 {
     struct buf earlier = {0};

@@ -41,8 +41,8 @@ void store_close(struct store *s); /* free s; NULL is allowed */
 struct store_texts {
     struct buf *head, *body, *log;
     int64_t *version;     /* store_get: number that differs after each change */
-    const char *previous; /* store_put: id of the record that the body may continue; NULL: none */
-    int64_t ends_us;      /* store_put: time (time_wall_us) of the record's end; 0: none */
+    const char *previous; /* store_put: id of the record that the body may continue; NULL if none */
+    int64_t ends_us;      /* store_put: time (time_wall_us) of the record's end; 0 if none */
     bool pinned;          /* store_put: the record is not evicted */
 };
 
@@ -108,7 +108,7 @@ int store_move_chunks(struct store *s, uint64_t holder, const char *id, int part
 
 /* Add n bytes, which are not evictable, to the size of a holder; n < 0: release -n bytes. Evict
  * records to make room, as store_put does. Return false, without a change, if the bytes do not fit
- * or memory ran out. */
+ * or memory is exhausted. */
 bool store_reserve(struct store *s, uint64_t holder, int64_t n);
 
 /* Number and size of the records of all holders. */

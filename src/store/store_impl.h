@@ -57,7 +57,7 @@ int db_error(const struct store *s, struct err *e);
 
 /* ---- store.c, for chunks.c ---- */
 
-/* Return the number of the holder's record; 0 if there is none. */
+/* Return the number of the holder's record; 0 if none. */
 int64_t store_find(struct store *s, uint64_t holder, const char *id, int64_t *version);
 /* Add n bytes to the size of record `at` of the holder. Evict other records if needed. Return false
  * if n bytes do not fit. */

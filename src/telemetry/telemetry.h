@@ -53,8 +53,8 @@ struct span; /* opaque */
  *   parent    value of the client's header `traceparent`; NULL or malformed: the span has no parent
  *   state     value of the client's header `tracestate`; NULL if none
  *   begin_us  time (time_us) at which the span begins
- * Both texts are borrowed for the call. The caller ends the span with span_end. NULL if memory ran
- * out; the span is then counted as dropped. */
+ * Both texts are borrowed for the call. The caller ends the span with span_end. NULL if memory is
+ * exhausted; the span is then counted as dropped. */
 struct span *span_begin(struct telemetry *t, const char *parent, const char *state,
                         int64_t begin_us);
 enum { TRACE_PARENT_BYTES = 56 }; /* length of a header `traceparent`, with its NUL */

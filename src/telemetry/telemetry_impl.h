@@ -75,7 +75,7 @@ struct telemetry_options {
     uint64_t below;
     struct buf resource; /* message Resource */
 };
-/* Read the options from the flag's URL (NULL: none) and the environment. *o is zeroed, except
+/* Read the options from the flag's URL (NULL if none) and the environment. *o is zeroed, except
  * `silent`. The caller calls telemetry_options_deinit, also after an error. Errors: those of
  * telemetry_check, except for a missing libcurl. */
 int telemetry_options_read(struct telemetry_options *o, const char *url, env_fn *env,
@@ -95,7 +95,7 @@ struct span_queue {
     pthread_mutex_t lock;
     pthread_cond_t more; /* the exporter has work, or must stop */
     size_t head, n;
-    int64_t first_us; /* time (time_us) since which spans wait; 0 if there are none */
+    int64_t first_us; /* time (time_us) since which spans wait; 0 if none */
     int64_t stop_us;  /* time (time_us) at which the exporter ends; 0: it does not stop */
 };
 /* Set up a zeroed queue of n_max spans. ERR_MEMORY. */

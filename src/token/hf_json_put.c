@@ -435,7 +435,7 @@ static void put_names(struct buf *b, const struct checkpoint *c, const struct to
 typedef int put_fn(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
                    struct err *e);
 
-/* Return the function for a tokenizer; NULL if there is none. */
+/* Return the function for a tokenizer; NULL if none. */
 static put_fn *put_of(const struct tokenizer *t)
 {
     if (t->kind == &token_kind_bpe) return put_bytes_bpe;

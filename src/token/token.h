@@ -104,7 +104,7 @@ bool tokenizer_joins(const struct tokenizer *t);
 /* Return true for EOS, end-of-turn and end-of-message tokens. */
 bool tokenizer_is_eog(const struct tokenizer *t, int32_t id);
 /* Return the ids below n_vocab that end a generation, ascending, owned by the caller, and set *n to
- * their number. NULL if memory ran out. t NULL: no ids. */
+ * their number. NULL if memory is exhausted. t NULL: no ids. */
 int32_t *tokenizer_eog_detach(const struct tokenizer *t, int n_vocab, int *n);
 int32_t tokenizer_bos(const struct tokenizer *t); /* return the id of BOS; -1 if none */
 int32_t tokenizer_eos(const struct tokenizer *t); /* return the id of EOS; -1 if none */

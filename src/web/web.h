@@ -19,7 +19,7 @@ struct web_file {
     size_t n;
 };
 
-/* Set *f to the file of that name; "": the page itself. Return false if there is none. Any
+/* Set *f to the file of that name; "": the page itself. Return false if none. Any
  * thread. */
 bool web_find(const char *name, struct web_file *f);
 

@@ -404,7 +404,7 @@ static bool take(struct rig *r, uint32_t *s, char byte)
 
 /* Append a random byte that the grammar allows, and set *s to the following state. Ends of values
  * are more frequent than other bytes. Try bytes in a random order up to the first allowed one,
- * because the states of all allowed bytes take long. Return false if there is none. */
+ * because the states of all allowed bytes take long. Return false if none. */
 static bool walk_byte(struct rig *r, struct buf *b, uint32_t *s, uint64_t *seed)
 {
     static const char ends[] = "\"}]<";

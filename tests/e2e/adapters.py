@@ -119,7 +119,7 @@ def names():
 
 
 def neighbours():
-    """An answer has equal bits alone and next to requests with other adapters"""
+    """Requests with other adapters do not change the bits of an answer."""
     one = adapter("n-one", TINY, 6, seed=3)[0]
     two = adapter("n-two", {"mlp.down_proj": TINY["mlp.down_proj"]}, 6, rank=5, seed=4, dtype="BF16")[0]
     three = adapter("n-three", {"self_attn.q_proj": TINY["self_attn.q_proj"], "mlp.up_proj": TINY["mlp.up_proj"]}, 3, rank=16, seed=5,

@@ -1,5 +1,5 @@
-"""fields.py - check that a field of a model's configuration changes quoth's logits like the
-reference's logits, for every field.
+"""fields.py - check that every field of a model's configuration has the same effect on quoth's
+logits as on the reference's logits.
 
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
     gemma3_text, gemma3n_text, gemma4_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,

@@ -49,8 +49,8 @@ struct setup {
     enum act_choice act;
     enum kv_type kv;
     enum wrap wrap;
-    const struct checkpoint_changes *changes; /* NULL: none */
-    const char *quantization;                 /* NULL: none */
+    const struct checkpoint_changes *changes; /* NULL if none */
+    const char *quantization;                 /* NULL if none */
 };
 static const struct setup plain = {"ref",          1,      128,       16,   0,
                                    ACT_CHOICE_F32, KV_F32, WRAP_NONE, NULL, NULL};

@@ -36,7 +36,7 @@ void host_close(struct host *h);
 bool host_idle(const struct host *h);
 
 struct request_case {
-    /* body NULL: none; a body that begins with --xx is a form with the boundary xx */
+    /* body NULL if none; a body that begins with --xx is a form with the boundary xx */
     const char *name, *method, *path, *body;
 };
 /* The response. `text` is the answer without ids and times. status is -1 if the connection ended

@@ -86,7 +86,7 @@ struct layout {
     struct weight_place *place; /* [n_place] places of the tensors, owned */
     int n_place, n_piece;
     size_t n_byte, piece_bytes_max;
-    /* rows of a panel that is not FORM_ROWS, owned [n_thread, made_bytes]; NULL: none */
+    /* rows of a panel that is not FORM_ROWS, owned [n_thread, made_bytes]; NULL if none */
     uint8_t *made;
     size_t made_bytes;
 };

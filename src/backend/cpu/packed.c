@@ -228,7 +228,7 @@ struct packed_job {
     uint64_t region_at;
     uint8_t *scratch;  /* [n_thread, piece_bytes_max] a piece of each thread */
     uint64_t *hash;    /* [n_piece] hash of each piece */
-    _Atomic int error; /* first errno of a failed write; 0: none */
+    _Atomic int error; /* first errno of a failed write; 0 if none */
 };
 
 /* Pack, hash and write one piece. After the first failed write the other pieces do nothing. */

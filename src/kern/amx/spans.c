@@ -222,7 +222,8 @@ ALWAYS void tile_begin(const struct panel_format *f, const struct k_group *g,
 }
 
 /* Compute c [16][16] = fma(T, scale, c) for the rows [row, row + 16). T is the sum of the group.
- * scale is the scale of the row's group. Meanwhile prepare the whole group `next` (NULL: none). */
+ * scale is the scale of the row's group. Meanwhile prepare the whole group `next` (NULL if
+ * none). */
 ALWAYS void tile_rows(const struct panel_format *f, const struct k_group *g, const struct x_rows *r,
                       int row, int (*sums)[TILE * PANEL], float *c, const struct tile_opening *next)
 {

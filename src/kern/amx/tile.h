@@ -87,7 +87,7 @@ ALWAYS struct tile_ahead ahead_of(const struct panel_block *b, int p, const uint
     return (struct tile_ahead){end, n_byte};
 }
 
-/* A group to prepare: n_unit units at `from` (NULL: none). */
+/* A group to prepare: n_unit units at `from` (NULL if none). */
 struct tile_opening {
     struct k_group *g;   /* borrowed; defined by each kernel */
     const uint8_t *from; /* borrowed; NULL: nothing to prepare */

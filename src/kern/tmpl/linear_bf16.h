@@ -260,7 +260,7 @@ static inline void e4m3_acts(float *y, const uint16_t *x, int n_row)
 }
 
 /* Set t [n_row][2 VL] to the sums T of a block. e4m3_widen has made w, and e4m3_acts has made x.
- * Prefetch a block at each pointer of `next`; NULL: none. */
+ * Prefetch a block at each pointer of `next`; NULL if none. */
 typedef void e4m3_fn(float *t, const float *w, const float *x,
                      const uint8_t *const next[TILE_STRIPS]);
 

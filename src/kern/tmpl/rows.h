@@ -14,8 +14,8 @@
  *   row_mass 827 / 18    0.38 of it: the bound is arithmetic
  *   row_exp 4342 / 86    0.74 of two operations per cycle
  * The last table has microseconds of row_exp on that core, by the share of forbidden logits. The
- * first time is of the previous version, which had bounds of t per vector and computed exp(-105)
- * for a forbidden logit. The second time is of this version:
+ * previous version had bounds of t per vector, and computed exp(-105) for a forbidden logit. A pair
+ * has the times of the previous version and of this version:
  *   none 104, 87   1 % 132, 99   10 % 239, 112   50 % 282, 112   99 % 271, 66   99.9 % 271, 28
  * Any thread may call kernels, because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_ROWS_H

@@ -19,7 +19,7 @@ struct gemma3n_layer {
     struct linear laurel_left, laurel_right; /* matrices [d_laurel, d] and [d, d_laurel] */
     struct norm laurel_norm;
     struct input_block input;
-    const float *scale; /* factors of the active stream, borrowed f32 [d]; NULL: none */
+    const float *scale; /* factors of the active stream, borrowed f32 [d]; NULL if none */
     bool cuts_gates;
     float gate_cut;
     int at_laurel;

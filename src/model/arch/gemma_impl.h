@@ -21,7 +21,7 @@ void gemma3_config(struct config *c, struct binder *b);
 /* gemma_own.c: values that only gemma3n and gemma4 have (config.own) */
 struct gemma_own {
     int d_input; /* width of a layer's own input; 0: no own inputs */
-    int n_input; /* rows of the table of own inputs; 0: none */
+    int n_input; /* rows of the table of own inputs; 0 if none */
     /* gemma3n: number of residual streams, index of the active stream, and rank of the learned
      * residual */
     int n_stream, active, d_laurel;
