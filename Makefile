@@ -2,11 +2,12 @@
 # | fuzz | bench | long | long-san | check | install | deb | fmt | clean
 #
 # SAN=address,undefined or SAN=thread builds everything with sanitizers, in a separate build folder.
-# DEBUG=1 turns optimization off. Both check all structures after every step (base/check.h).
-# WERROR=1 makes warnings errors, as CI does. Every folder under src/ is compiled as it is found. A
-# folder below src/kern gets its own ISA flags.
+# DEBUG=1 disables optimization. Builds with SAN or DEBUG check all structures after every step
+# (base/check.h). WERROR=1 treats warnings as errors, as in CI. All folders of src/ are compiled. A
+# folder of src/kern has its own ISA flags.
 
-# Without -j, as many jobs as processors run. Several goals, such as "clean all", run in their order.
+# Without -j, as many jobs as processors run. Several goals, such as "clean all", run in the given
+# order.
 ifeq ($(MAKELEVEL)$(word 2,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -24,12 +25,14 @@ LIBS    := jansson libpcre2-8 libutf8proc sqlite3 libedit libssl libcrypto $(CUR
 PKG     := $(if $(LIBS),$(filter-out -I/usr/include/%-linux-gnu,$(shell pkg-config --cflags $(LIBS))))
 LDLIBS  := $(if $(LIBS),$(shell pkg-config --libs $(LIBS))) -lm -lpthread
 OPT     := $(if $(DEBUG),-O0,-O2)
-# Release builds have line numbers but no variables (-g1). Variables take 8 % of the build's time,
-# and a quarter of it in unrolled loops of intrinsics. The code is the same.
+# Release builds have line numbers but no variables (-g1). Debug information of variables takes 8 %
+# of the build's time, and a quarter of the time for unrolled loops of intrinsics. The generated
+# code does not change.
 OPT     += $(if $(DEBUG)$(SAN),-g,-g1) -pipe
-# Hardening. FORTIFY_SOURCE needs optimization and replaces functions that sanitizers watch, so
-# neither DEBUG nor SAN has it. Kernels (KERNEL) have neither stack guards nor FORTIFY_SOURCE,
-# because they write only to memory of the caller. linear_test.c checks the bounds of these writes.
+# Hardening. FORTIFY_SOURCE needs optimization and replaces functions that sanitizers check, so
+# builds with DEBUG or SAN do not use FORTIFY_SOURCE. Kernels (KERNEL) have neither stack guards nor
+# FORTIFY_SOURCE, because they write only to memory of the caller. linear_test.c checks the bounds
+# of these writes.
 HARDEN  := -fstack-protector-strong -fstack-clash-protection $(if $(DEBUG)$(SAN),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2) \
            $(if $(filter x86_64,$(ARCH)),-fcf-protection=full) $(if $(filter aarch64,$(ARCH)),-mbranch-protection=standard)
 # The C library's start code may lack the marks of control-flow protection. The linker would then
@@ -42,8 +45,8 @@ CFLAGS  := -std=c11 -D_GNU_SOURCE $(OPT) -Wall -Wextra -Wshadow -Wpointer-arith 
 LDFLAGS := -Wl,-z,relro,-z,now,-z,noexecstack$(CET) $(if $(SAN),-fsanitize=$(SAN))
 
 KERNEL := -O3 -g1 -fno-stack-protector -fno-stack-clash-protection -U_FORTIFY_SOURCE
-# src/kern/LEVEL/isa.mk gives the processors and the compiler flags of a kernel folder. Each is
-# compiled with only the flags that its cpu_flag requires. UNSAN_LEVEL: files without sanitizers,
+# src/kern/LEVEL/isa.mk gives the processors and the compiler flags of a kernel folder. Each folder
+# is compiled with only the flags that its cpu_flag requires. UNSAN_LEVEL: files without sanitizers,
 # which take minutes for templates of linear layers with 25 formats in one file. Sanitizers check
 # the reference. linear_test.c checks the bounds of the other levels' writes.
 include $(wildcard src/kern/*/isa.mk)
@@ -66,7 +69,8 @@ LIB   := $(patsubst %.c,$(BUILD)/%.o,$(filter-out src/main.c,$(SRC)))
 ALLOC := $(if $(SAN)$(findstring -static,$(LDFLAGS)),wrap,own)
 TESTS := $(patsubst %.c,$(BUILD)/%.o,$(filter %_test.c,$(ALL)) $(filter-out tests/alloc_$(if $(filter own,$(ALLOC)),wrap,own).c,\
            $(wildcard tests/*.c $(if $(ROOMS),,tests/calls/*.c tests/door/*.c tests/golden/*.c tests/memory/*.c))))
-# Tests compile in 0.4 of the time without optimization, and run as fast, except with sanitizers.
+# Without optimization, tests compile in 0.4 of the time, and run as fast as with it, except with
+# sanitizers.
 $(TESTS): TEST_OPT := $(if $(SAN),-O1,-U_FORTIFY_SOURCE -O0)
 FUZZ  := $(patsubst %.c,$(BUILD)/%.o,$(filter %_fuzz.c,$(ALL)) $(wildcard tests/fuzz/*.c))
 WRAP  := $(if $(filter wrap,$(ALLOC)),-Wl$(comma)--wrap=malloc$(comma)--wrap=calloc$(comma)--wrap=realloc$(comma)--wrap=aligned_alloc)
@@ -85,9 +89,9 @@ $(BUILD)/quoth: $(BUILD)/quoth.bare $(BUNDLE)
 	$(if $(BUNDLE),$< pack --plain $(BUNDLE) -o $@,cp $< $@)
 $(BUILD)/quoth.bare: $(BUILD)/src/main.o $(LIB)
 	$(CC) $(LDFLAGS) -o $@ $^ $(LDLIBS)
-# The program without shared libraries, for images and other systems. It lists the shared libraries
-# that it still needs, if any. libcurl is left out, because most libraries that its archive needs
-# (Kerberos, LDAP ...) exist only as shared ones.
+# The program without shared libraries, for images and other systems. The target lists the shared
+# libraries that the program still needs. libcurl is omitted, because most libraries that its
+# archive needs (Kerberos, LDAP ...) exist only as shared libraries.
 static: $(BUILD)/quoth-static
 $(BUILD)/quoth-static: $(BUILD)/quoth-static.bare $(BUNDLE)
 	$(if $(BUNDLE),$< pack --plain $(BUNDLE) -o $@,cp $< $@)
@@ -126,7 +130,7 @@ $(BUILD)/%.o: %.c Makefile
 # Check that everything except the kernel levels compiles, with the CC of another processor.
 syntax:
 	$(CC) $(CFLAGS) -fsyntax-only $(filter-out src/kern/%,$(SRC)) $(wildcard src/kern/*.c)
-# A worker more than processors, because some tests wait more than they compute.
+# One worker more than processors, because some tests wait more than they compute.
 test: $(BUILD)/quoth $(BUILD)/unit check-objects
 	$(BUILD)/unit -j$(shell expr $$(nproc) + 1)
 fuzz: $(BUILD)/fuzz

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Goal: shells complete commands, flags and values. Method: the functions of bash and fish are called
-# with words; zsh parses its scripts. The scripts of all shells must have each flag of the help.
+# Goal: shells complete commands, flags and values. Method: call the functions of bash and fish with
+# words, and let zsh parse its scripts. The scripts of all shells must have each flag of the help.
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 cd "$out" || exit 1

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Goal: quoth run constrains its answer to a JSON Schema, an expression, a grammar or a choice, in
-# chats and completions. It rejects a constraint that cannot be enforced, with its place. Method:
-# run the bundled model at temperature 1, at which answers without a constraint differ.
+# chats and completions. quoth run rejects a constraint that it cannot enforce, with the place in
+# the constraint. Method: run the bundled model at temperature 1, at which answers without a
+# constraint differ.
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT
 cd "$out" || exit 1

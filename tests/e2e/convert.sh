@@ -1,6 +1,6 @@
 #!/bin/sh
-# convert.sh - goal: each golden folder answers like the GGUF made of it, and like the folder made
-# of that GGUF. The error of a rejected conversion names the reason. A failed conversion leaves no
+# convert.sh - goal: a golden folder, its GGUF, and the folder made from this GGUF give equal
+# answers. The error of a rejected conversion contains the reason. A failed conversion leaves no
 # file. Method: convert and run all golden folders. Convert to an existing file and to a full disk,
 # and convert a folder that a GGUF cannot express.
 dir=$(mktemp -d) || exit 1
@@ -11,8 +11,8 @@ flags='--temperature 0 --max-tokens 8 -q --activation-dtype f32'
 check() { if eval "$2"; then echo "ok   $1"; else echo "FAIL $1"; fi; }
 
 cd "$dir" || exit 1
-# Folders that do not convert to GGUF, and those whose GGUF does not become a folder. A rejected
-# folder that is not listed, or a listed one that is converted, is a fault.
+# Folders that do not convert to GGUF, and those whose GGUF does not become a folder. The test fails
+# if a folder that is not listed is rejected, or a listed folder is converted.
 refused='bitnet cross/bart encoders/bert-dense encoders/distilbert-class falcon-rw gptj helium opt
     opt-post qwen2_5_vl qwen3_vl'
 one_way=''
@@ -22,7 +22,8 @@ answer() { "$QUOTH" run "$1" 'hello' $flags 2>err; }                      # mode
 texts='hello world|The cat, the hat.|</s>a<mask> b [SEP] c|  two  spaces '
 ids() { echo "$texts" | tr '|' '\n' | sed "$lines" | "$QUOTH" tokenize "$1" 2>err; } # model
 
-# Set $from to a golden folder. Folders of quantized weights have no tokenizer, so a copy gets one.
+# Set $from to a golden folder. Folders of quantized weights have no tokenizer, so a copy gets a
+# tokenizer.
 folder() { # name
     from=$golden/$1
     case $1 in
@@ -33,7 +34,7 @@ folder() { # name
     esac
 }
 
-# Compare a model with the folder that it was made of.
+# Compare a model with the folder from which it was made.
 same() { # folder, model
     case $1 in
     encoders/* | cross/*) ;;
@@ -100,7 +101,7 @@ check 'all chat templates come along' 'grep -q "\"name\":\"tool_use\",\"template
 "$QUOTH" convert chats.gguf -o chats.back --force 2>err
 check 'an existing folder stays, also with --force' '[ $? = 1 ] && grep -q "remove it first" err && [ -e chats.back/model.safetensors ]'
 
-# BPE over characters: its merges become scores.
+# BPE over characters, whose merges become scores.
 cp -r "$golden/qwen3" spm && chmod -R u+w spm
 added='"single_word":false,"lstrip":false,"rstrip":false,"normalized":false,"special":true}'
 cat >spm/tokenizer.json <<END
@@ -125,7 +126,7 @@ sed -i 's/"<0x0A>":10/"<0x0A>":10,"▁a":11/' spm/tokenizer.json
 "$QUOTH" convert spm -o no.gguf 2>err
 check 'merges without an order of pieces are rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q merges err'
 
-# A class with a window in some layers only, for which GGUF has no key.
+# A class with windows only in some layers, for which GGUF has no key.
 cp -r "$golden/qwen2" windows && chmod -R u+w windows
 sed -i 's/"use_sliding_window": false/"use_sliding_window": true/; s/"sliding_window": null/"sliding_window": 8/; s/"full_attention"/"sliding_attention"/' windows/config.json
 "$QUOTH" convert windows -o no.gguf 2>err
@@ -133,7 +134,7 @@ check 'a mechanism without a key is rejected by name' '[ $? = 1 ] && [ ! -e no.g
 (ulimit -f 64; trap '' XFSZ; "$QUOTH" convert "$golden/llama3" -o no.gguf 2>err)
 check 'a file that cannot be written leaves no part' '[ $? = 1 ] && grep -q "cannot write" err'
 # Attackers: damage in the middle, a disk that fills while a folder is written, names outside of the
-# folder. Each gives one error message and no other output.
+# folder. Each attack causes one error message and no other output.
 one_sentence() { [ "$(wc -l <err)" = 1 ] && [ ! -e no ] && [ ! -e no.gguf ]; }
 fails() { "$@" 2>err; [ $? = 1 ] && one_sentence; }
 "$QUOTH" convert "$golden/encoders/gemma-embedding" -o dense.gguf 2>err

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: the packages of make deb have all files, and their program runs. Method: unpack them, and
-# run lintian if it is installed.
+# Goal: the packages of make deb have all files, and their program runs. Method: unpack the
+# packages, and run lintian if it is installed.
 case $QUOTH in
 *-*/quoth) echo 'skip deb (a build with sanitizers)'; exit ;;
 esac

@@ -1,6 +1,7 @@
 #!/bin/sh
 # dummy.sh - goal: random weights replace a model in every command, and are equal in each run. A
-# GGUF of them is that model, and quoth bench measures them. Method: compare the output of commands.
+# GGUF of random weights is an equal model, and quoth bench measures random weights. Method: compare
+# the output of commands.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

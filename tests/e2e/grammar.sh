@@ -1,6 +1,6 @@
 #!/bin/sh
-# Goal: quoth grammar check reports if a constraint can be enforced and if a text satisfies it. It
-# reports the first wrong byte and the cost of masks. Method: constraints of each kind, with
+# Goal: quoth grammar check reports whether a constraint can be enforced, and the first wrong byte
+# of a text. It also reports the cost of masks. Method: check constraints of each kind, with
 # accepted and rejected texts.
 out=$(mktemp -d) || exit 1
 trap 'rm -rf "$out"' EXIT

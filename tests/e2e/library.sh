@@ -1,7 +1,7 @@
 #!/bin/sh
-# library.sh - goal: libquoth can be installed and linked, shared and static, from C and C++. It
-# exports only the names of quoth.h, and its answers are those of the program. Method: make install
-# into a folder, then compare examples/generate.c with `quoth run`.
+# library.sh - goal: libquoth can be installed and linked, shared and static, from C and C++.
+# libquoth exports only the names of quoth.h, and its answers equal those of the program. Method:
+# make install into a folder, then compare examples/generate.c with `quoth run`.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 build=$(basename "$(dirname "$QUOTH")")

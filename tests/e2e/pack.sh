@@ -1,7 +1,7 @@
 #!/bin/sh
-# pack.sh - goal: a packed program runs anywhere with its model and starts as fast as the plain one,
-# and the demonstration completes. Method: a golden model, packed and run from another folder, and
-# quoth demo with the model that is packed by default.
+# pack.sh - goal: a packed program runs anywhere with its model and starts as fast as the plain
+# program, and the demonstration completes. Method: a golden model, packed and run from another
+# folder, and quoth demo with the model that is packed by default.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 model=$QUOTH_ROOT/tests/golden/llama3/model.gguf

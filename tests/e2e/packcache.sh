@@ -1,5 +1,5 @@
 #!/bin/sh
-# packcache.sh - goal: packed weights are kept for the next start, and no fault of the kept file
+# packcache.sh - goal: packed weights are cached for the next start, and no fault of the cache
 # changes the answer. Method: use a random model that is large enough for the cache. Compare its
 # answers while the cache is damaged, killed, shared or forbidden.
 dir=$(mktemp -d) || exit 1

@@ -1,7 +1,7 @@
 #!/bin/sh
-# peers.sh - goal: compare/engines parses the output of its peers and divides the right numbers.
-# Rounds on a busy machine and peers that fail do not count. Method: programs that print the output
-# of llama.cpp's and ik_llama.cpp's.
+# peers.sh - goal: compare/engines parses the output of its peers and computes the correct ratios.
+# Rounds on a busy machine and peers that fail do not count. Method: use programs that print the
+# output of llama.cpp's and ik_llama.cpp's programs.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

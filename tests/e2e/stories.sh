@@ -1,5 +1,5 @@
 #!/bin/sh
-# stories.sh - goal: real checkpoints generate. stories260K at temperature 0 writes its published
+# stories.sh - goal: real checkpoints generate. stories260K at temperature 0 generates its published
 # text from every published format and in every serving mode. Method: compare the program's output
 # byte for byte.
 data=${QUOTH_DATA:-$QUOTH_ROOT/../shared/data}/weights
@@ -25,7 +25,7 @@ check()
     fi
 }
 
-# The recorded text begins with the prompt. It has as many bytes as its 200 tokens.
+# The recorded text begins with the prompt. The recorded text has as many bytes as its 200 tokens.
 prompt='Once upon a time'
 text() { "$QUOTH" run "$@" --raw --temperature 0 -q; }
 n=$((${#prompt}))

@@ -1,8 +1,8 @@
 #!/bin/sh
 # traffic.sh - goal: quoth bench latency, throughput and replay run on a real engine. Their JSON has
-# vLLM's keys, and its figures add up. Verdicts are exit codes. Method: the bundled model or random
-# weights, a few requests. QUOTH_LONG=1 replays an hour of Azure's conversations, whose memory must
-# stay flat.
+# vLLM's keys, and its figures add up. Missed objectives change the exit status. Method: send a
+# small number of requests to the bundled model or random weights. QUOTH_LONG=1 replays an hour of
+# Azure's conversations, during which memory must not grow.
 dir=$(mktemp -d) || exit 1
 trap 'rm -rf "$dir"' EXIT
 traces=${QUOTH_DATA:-$QUOTH_ROOT/../shared/data}/traces
