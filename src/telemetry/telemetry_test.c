@@ -2,6 +2,7 @@
  * and a full queue drops spans. Method: the bytes of messages are those of Google's protobuf for
  * Python, with opentelemetry-proto 1.38.0. */
 #include "telemetry_impl.h"
+#include "../../tests/alloc.h"
 #include "../../tests/unit.h"
 
 #include "base/log.h"
@@ -453,6 +454,51 @@ TEST(telemetry_queue_full)
     EXPECT_INT(span_queue_take(&t.queue, span, 2, INT64_MAX / 4), 0);
     span_queue_rest(&t.queue, INT64_MAX / 4);
     tear_down(&t);
+}
+
+/* A failed allocation drops the span, and is counted. */
+TEST(telemetry_span_without_memory)
+{
+    struct telemetry t;
+    struct buf span[2];
+    char text[300];
+    bool hit = true;
+    int64_t n_dropped = 0, n_queued = 0;
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    NEED(set_up(&t, 4, "", ""));
+    for (uint64_t n = 0; hit; n++) {
+        alloc_fail(n, 1);
+        struct span *s = span_begin(&t, good, "v=1", time_us());
+        span_put_text(s, "text", text);
+        span_put_text(s, "more", text);
+        span_end(s, false);
+        hit = alloc_fail_end() > n;
+        n_dropped += hit;
+        n_queued += !hit;
+        if (!hit) EXPECT_INT(span_queue_take(&t.queue, span, 2, 0), 1);
+        if (!hit) buf_deinit(&span[0]);
+    }
+    EXPECT(n_dropped >= 4 && n_queued == 1);
+    EXPECT_INT(telemetry_stats(&t).n_dropped, n_dropped);
+    tear_down(&t);
+}
+
+/* Options are read, or an error is returned, whichever allocation fails. */
+TEST(telemetry_options_without_memory)
+{
+    bool hit = true;
+    for (uint64_t n = 0; hit; n++) {
+        struct telemetry_options o = {.silent = true};
+        struct err e = {0};
+        variables = ENV("OTEL_EXPORTER_OTLP_HEADERS", "a=b,c=d", "OTEL_EXPORTER_OTLP_CERTIFICATE",
+                        "ca.pem", "OTEL_RESOURCE_ATTRIBUTES", "a=b");
+        alloc_fail(n, 1);
+        const int rc = telemetry_options_read(&o, "http://f/", lookup, &e);
+        hit = alloc_fail_end() > n;
+        EXPECT_INT(rc, hit ? ERR_MEMORY : 0);
+        telemetry_options_deinit(&o);
+    }
 }
 
 /* ---- telemetry.c, export.c ---- */
