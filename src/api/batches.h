@@ -1,8 +1,8 @@
 /* batches.h - private to src/api: batches of the server. A batch is a pinned record of the store.
- * The head of the record is the state of the batch, and the chunks are its answers. The chunk of a
- * line has the line's number, so each line is answered once. batch_state.c reads and writes states,
- * batch_run.c has the thread that answers lines, batches.c and anthropic_batches.c are the wire
- * forms.
+ * The head of the record is the state of the batch, and the chunks are its answers. The chunk with
+ * a line's answer has the line's number, so each line is answered once. batch_state.c reads and
+ * writes states, batch_run.c has the thread that answers lines, batches.c and anthropic_batches.c
+ * are the wire forms.
  *
  *   VALIDATING --lines are valid--> IN_PROGRESS --all answered--> COMPLETED
  *        |                            |     \___window is over__> EXPIRED

@@ -1,6 +1,6 @@
 /* get_llamacpp_props.c - GET /props and /slots: the properties of the model and the places for
- * sequences, as llama.cpp's server. Both are read only. The figures of a place are not those of a
- * request, so no client can read another one's. */
+ * sequences, as llama.cpp's server. Both are read only. A place contains no data of a request, so
+ * no client can read another client's requests. */
 #include "llamacpp.h"
 #include "server_impl.h"
 
