@@ -2,8 +2,8 @@
 result.
 
 Tools have two families: a dozen known tools with natural requests, and invented look-up tools
-(get_price_of, find_owner). Names, parameters and requests of invented tools are drawn, so the model
-learns to read the description. The key of a call is its name and arguments.
+(get_price_of, find_owner). The names, parameters and requests of invented tools are random, so
+the model learns to read the description. The key of a call is its name and arguments.
 """
 import json
 

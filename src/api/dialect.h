@@ -99,8 +99,8 @@ int call_open(struct api_call **out, const struct api *a, const struct dialect *
 /* Copy "model" to c->model; the api's name if it is absent. ERR_ARG for another type or a name of
  * more than 4096 bytes, ERR_MEMORY. */
 int call_model(struct api_call *c, const struct json *body, struct err *e);
-/* Return ERR_UNSUPPORTED if the client requests an answer in pieces and the caller does not support
- * this. */
+/* Return ERR_UNSUPPORTED if the client requests a stream and the caller does not support
+ * streams. */
 int call_stream(struct api_call *c, struct err *e);
 /* Allocate c->own: `size` zeroed bytes in the call's arena, once per call. ERR_MEMORY. */
 int call_own(struct api_call *c, size_t size, struct err *e);

@@ -264,7 +264,8 @@ TEST(a_batch_of_sources_and_targets_is_checked_and_divided)
     batch_close(&b);
 }
 
-/* Goal: xIELU equals its formula in double, on values around 0 and eps, at a ragged end. */
+/* Goal: xIELU equals its formula in double for values near 0 and eps, and for lengths that are
+ * not a multiple of the vector. */
 TEST(xielu_equals_its_formula_in_double)
 {
     enum { N = 9001 };

@@ -63,7 +63,8 @@ static inline bool batch_is_long(const struct batch_limits *l, int n)
 {
     return l->n_short > 0 && n > l->n_short;
 }
-/* Set `angle` of the rows of sequence s, whose pos is set. is_long: the rows have the long list.
+/* Set `angle` of the rows of sequence s. The caller must set pos of these rows before. is_long:
+ * the rows have the long list.
  * The function has no effect if limits.n_short is 0. */
 void batch_rope(struct batch *b, int s, bool is_long);
 

@@ -161,7 +161,7 @@ static void resize(struct share *s, struct share_holder *h)
     sift(s, (int)(h - s->at));
 }
 
-/* Append a holder without units. The size of -1 is valid at the end of the heap. The caller sets
+/* Append a holder without units. A size of -1 is valid at the end of the heap. The caller sets
  * held and weight and calls resize. */
 static struct share_holder *insert(struct share *s, uint64_t id)
 {

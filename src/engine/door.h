@@ -62,8 +62,8 @@ enum door_answer { DOOR_OPEN, DOOR_FULL, DOOR_NO_MEMORY };
 /* Return DOOR_OPEN if r can have a place, otherwise the reason for the refusal. Set *n_byte to the
  * estimated maximum of bytes of its group; -1: no limit. */
 enum door_answer door_may_enter(struct door *d, const struct request *r, int64_t *n_byte);
-/* Queue g, which holds g->n_byte bytes. Set *n_evicted to the number of requests refused to make
- * room. */
+/* Queue g, which holds g->n_byte bytes. Set *n_evicted to the number of requests that were
+ * evicted to make room. */
 enum door_answer door_enter(struct door *d, struct group *g, int *n_evicted);
 /* Remove g from the door, in any state. */
 void door_leave(struct door *d, struct group *g);

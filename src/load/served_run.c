@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* SAMPLE_US: interval of samples. LOOK_US: interval of the progress bar. */
+/* SAMPLE_US: microseconds between samples. LOOK_US: interval of the progress bar. */
 enum { SAMPLE_US = 1000000, LOOK_US = 100000 };
 
 /* The state of a run. Times are microseconds since begin_us. `next` is the index of the first

@@ -57,7 +57,8 @@ TEST(parts_select_the_architecture_of_their_text)
     }
 }
 
-/* Goal: an unknown class of several parts is refused by its name, whatever its text part is. */
+/* Goal: an unknown class of several parts is rejected with its name in the error, for every
+ * class of its text part. */
 TEST(parts_of_unknown_classes_are_refused)
 {
     static const char *const text[] = {"'model_type':'llama'", "'model_type':'qwen2_vl_text'", ""};

@@ -1,5 +1,5 @@
 /* match_test.c - goal: the automaton reports every occurrence, also if occurrences overlap. Method:
- * compare with memcmp at every position of random texts of two letters. */
+ * compare with memcmp at every position of random texts over an alphabet of two letters. */
 #include "sample_test.h"
 
 TEST(sample_match_finds_every_occurrence)

@@ -124,8 +124,8 @@ static int check_encoding(const struct tokenizers *x)
 }
 
 /* Check some texts for normalizers and rules of white space that the result cannot express. Log the
- * first rare text with other ids. The result is an error if the first text, which is plain, has
- * other ids. */
+ * first rare text with other ids. Return an error if the ids of the first text differ. That text
+ * is plain. */
 static int warn_texts(const struct tokenizers *x)
 {
     static const char *const texts[][2] = {{"a b", NULL},

@@ -320,8 +320,8 @@ static void read_sampler(struct telemetry_options *o, env_fn *env)
 
 /* ---- the resource ---- */
 
-/* Append the attributes of OTEL_RESOURCE_ATTRIBUTES. If one of them is malformed, ignore all, as
- * the specification requires. *named: true if the service has a name, which replaces the list's;
+/* Append the attributes of OTEL_RESOURCE_ATTRIBUTES. Ignore all of them if one is malformed. The
+ * specification requires this. *named: true if the service has a name, which replaces the list's;
  * set if the list has a name. ERR_MEMORY. */
 static int put_given(struct telemetry_options *o, env_fn *env, bool *named, struct err *e)
 {

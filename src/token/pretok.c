@@ -84,8 +84,8 @@ bool is_family(const char *name)
     return false;
 }
 
-/* Add the steps and options of a family. ERR_UNSUPPORTED if the name is unknown, because a wrong
- * pattern would give other ids without an error. */
+/* Add the steps and options of a family. ERR_UNSUPPORTED if the name is unknown. A wrong pattern
+ * would give wrong ids without an error. */
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
 {
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {

@@ -251,7 +251,7 @@ struct span {
 };
 /* Append a step. The result is borrowed until the next append. NULL if memory is exhausted. */
 struct pretok_step *tokenizer_add_pretok(struct tokenizer *t, enum pretok_kind kind);
-/* Append a step SPLIT with a pattern. Errors are those of regex_open. */
+/* Append a SPLIT step with a pattern. Errors are those of regex_open. */
 int tokenizer_add_split(struct tokenizer *t, const char *pattern, size_t n, enum split_how how,
                         struct err *e);
 /* Append the steps of BERT's word split: remove white space and separate punctuation. Errors are

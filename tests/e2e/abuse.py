@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Goal: no byte, delay or disconnect of a client harms the server or another client. Method: run a
-seeded crowd of bad clients (badclients.py), plain and over TLS, and compare every answer of healthy
-clients. The crowd sends malformed and slow requests over a thousand connections, some of them
+"""Goal: no byte, delay or disconnect of a client harms the server or another client. Method: run
+many bad clients with a fixed seed (badclients.py), plain and over TLS. Compare every answer of
+healthy clients with the expected answer. The crowd sends malformed and slow requests over a
+thousand connections, some of them
 half-closed. The crowd disconnects in the queue, in a long prompt and in a stream, and does not read
 some streams. Afterwards the server's descriptors, memory and pages must have their former values.
 

@@ -296,7 +296,7 @@ def overload():
 
 
 def hang_up():
-    """a request whose client disconnects in the queue or in a stream has no further cost"""
+    """a queued or streaming request causes no further work after its client disconnects"""
     s = Server("--max-num-seqs", "1")
     # the answer is long enough for a disconnect during it
     body = json.dumps({"prompt": "Once", "max_tokens": 900, "ignore_eos": True, "stream": True, "n": 100})

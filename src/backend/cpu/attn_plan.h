@@ -18,8 +18,8 @@ struct attn_piece {
     int before;       /* piece of the earlier spans of these units; -1: none */
     bool last;        /* true if no piece follows for these units */
     /* First result slot, by unit and query head. -1: the piece is the only piece of its units, so
-     * its total is the result. The first piece of some units has one slot per unit, for the total
-     * of its spans. Later pieces have one slot for every span. */
+     * its total is the result. The first piece of a group of units has one slot per unit. The
+     * slot has the total of the spans of its unit. Later pieces have one slot for every span. */
     int64_t slot;
 };
 

@@ -1,5 +1,5 @@
-/* packed_fuzz.c - goal: a cache file with a mutated head is never used, and the weights have the
- * bits of packing. */
+/* packed_fuzz.c - goal: a cache file with a mutated head is never used. The weights are
+ * bit-identical to newly packed weights. */
 #include "../../../tests/fuzz/fuzz.h"
 
 #include "cpu_impl.h"

@@ -10,7 +10,7 @@
  *                     with a source, between both: x = post(x + cross(x)) */
 #include "model/model_impl.h"
 
-/* Bind a norm of a layer. The struct of a norm without a row in the table remains zero, unless no
+/* Bind a norm of a layer. The struct of a norm without a row in the table remains zero if any
  * norm of the architecture has weights. */
 static void bind_own(struct binder *b, struct norm *n, const char *stem, int il)
 {
