@@ -97,8 +97,8 @@ static int read_object(struct adapters *a, struct addition_set *set, const char 
 }
 
 /* Set name and path of a set. The name must differ from the names of the sets before it. i is in
- * [1, n_set). The error ERR_ARG contains the field, so the option and the JSON key have one
- * message. */
+ * [1, n_set). ERR_ARG contains the field, so one message is sufficient for the option and the JSON
+ * key. */
 static int name_set(struct adapters *a, int i, const char *text, struct err *e)
 {
     struct addition_set *set = &a->set[i];
@@ -140,7 +140,7 @@ int adapters_open(struct additions *out, const char *base, const struct text_lis
 
 /* ---- bind ---- */
 
-/* Close the file and the configuration. A second call has no effect. */
+/* Close the file and the configuration. A second call for the same source has no effect. */
 static void close_source(struct adapter_source *s)
 {
     checkpoint_close(s->file);

@@ -33,7 +33,7 @@ struct peft {
 };
 
 /* Read the file adapter_config.json at `path`, which is borrowed. The caller closes p, which is
- * zeroed, also after a failure. Errors are those of json_read_file. ERR_FORMAT for a wrong value,
+ * zeroed, also after a failure. Errors: those of json_read_file. ERR_FORMAT for a wrong value,
  * ERR_UNSUPPORTED for an unknown key or a method other than LoRA. ERR_MEMORY. */
 int peft_open(struct peft *p, const char *path, struct err *e);
 void peft_close(struct peft *p);
