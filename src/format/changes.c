@@ -219,7 +219,7 @@ static int check_outer(const struct json *text, struct err *e)
     for (void *it = json_first(text); it; it = json_next(text, it))
         if (hf_is_outer(json_it_key(it, NULL)))
             return err_field(e, ERR_ARG, "--hf-overrides",
-                             ": text_config.%s has no effect; the field at the top level counts",
+                             ": text_config.%s has no effect; set the field at the top level",
                              json_it_key(it, NULL));
     return 0;
 }

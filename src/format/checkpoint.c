@@ -9,8 +9,8 @@
  *                                     |----> safetensors_load  one file without metadata
  *                                     '----> llama2c_load      magic number or plausible header
  *
- * Readers call checkpoint_add_*, which copy names and values to the arena. Tensor data stay in the
- * mapped file. Two hash tables map names to tensors, and keys to metadata. */
+ * Readers call checkpoint_add_*, which copy names and values to the arena. The data of tensors
+ * remain in the mapped file. Two hash tables map names to tensors, and keys to metadata. */
 #include "format_impl.h"
 
 #include "base/check.h"

@@ -32,7 +32,7 @@ struct dummy_tile {
 };
 
 struct tensor_source { /* Source of the bytes of one tensor. */
-    int tile;          /* index of the tile; -1: the tensor keeps its data */
+    int tile;          /* index of the tile; -1: the tensor already has its data */
     uint64_t seed;
 };
 

@@ -8,8 +8,8 @@
  *
  * src/model therefore needs only one set of names. Values are never changed. The order of attn_q
  * and attn_k rows differs for llama, mistral and smollm3. A Hugging Face directory pairs their
- * rotary halves as (i, i + d/2). GGUF and llama2.c pair them as (2i, 2i + 1), because GGUF's
- * converter permutes the rows. The result of checkpoint_kind distinguishes the two orders.
+ * rotary halves as (i, i + d/2). GGUF and llama2.c pair the rotary halves as (2i, 2i + 1), because
+ * GGUF's converter permutes the rows. The result of checkpoint_kind distinguishes the two orders.
  *
  * Files are mapped read-only. Tensor data and text are borrowed from the checkpoint until
  * checkpoint_close. The bounds of tensors and metadata are checked at open. After a successful open
@@ -82,9 +82,9 @@ struct checkpoint_changes {
     double rope_theta; /* base of rope (--rope-theta); 0 if none */
 };
 /* Open a checkpoint with other values. The caller owns *out, which is NULL after an error. Errors
- * name the flag. ERR_FORMAT for a text that is no object. ERR_ARG for values that contradict each
- * other. ERR_UNSUPPORTED if the files cannot have the values; a GGUF, for example, has no
- * config.json. Also the errors of checkpoint_open. */
+ * name the flag. ERR_FORMAT for a text that is not a JSON object. ERR_ARG for values that
+ * contradict each other. ERR_UNSUPPORTED if the files cannot have the values; a GGUF, for example,
+ * has no config.json. Also the errors of checkpoint_open. */
 int checkpoint_open_with(struct checkpoint **out, const char *path,
                          const struct checkpoint_changes *changes, struct err *e);
 void checkpoint_close(struct checkpoint *c); /* close c; c may be NULL */
@@ -195,7 +195,7 @@ void checkpoint_release_pages(const struct checkpoint *c);
 int checkpoint_detach(struct checkpoint *c, struct err *e);
 
 /* Return true if the file is an executable with an appended GGUF (pack.c). checkpoint_open accepts
- * such a file like the GGUF. */
+ * an executable with an appended GGUF like the GGUF. */
 bool checkpoint_packed(const char *path);
 /* Return true if the file is a program that runs its own model (argument `app` of
  * checkpoint_pack). */
@@ -398,7 +398,7 @@ struct arch_field {
 const struct arch_field *arch_field_at(size_t i);
 /* Return the name that an architecture has in GGUF files. */
 const char *arch_gguf_name(const char *arch);
-/* Return true if the window in a GGUF of this architecture takes effect. */
+/* Return true if a window in a GGUF of this architecture has an effect. */
 bool arch_gguf_window(const char *gguf);
 /* Return true if the matrices of layers are transposed in Hugging Face directories. */
 bool arch_hf_columns(const char *arch);

@@ -99,7 +99,7 @@ struct checkpoint {
     struct meta_list meta;
     struct strmap tensor_by_name, meta_by_key; /* indexes of tensors and metadata by name */
     tensor_make_fn *make; /* function that makes the bytes of tensors without data; NULL if none */
-    void *make_ctx;       /* borrowed: argument of `make` */
+    void *make_ctx;       /* argument of `make`, borrowed */
     struct dummy *dummy;  /* random weights, owned; NULL if the weights come from files */
     const struct changes *changes; /* values of the caller, borrowed while loading; NULL if none */
     const char *giving;            /* flag whose values are being added, static; NULL if none */

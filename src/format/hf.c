@@ -1,6 +1,6 @@
 /* hf.c - a Hugging Face directory: its weights under GGUF names (tensors.c). The weights are one
- * safetensors file, or shards listed in an index. hf_config.c reads the JSON files next to them.
- * src/token reads the tokenizer's files.
+ * safetensors file, or shards listed in an index. hf_config.c reads the JSON files of the
+ * directory. src/token reads the tokenizer's files.
  *
  *   model.safetensors.index.json    {"weight_map": {"model.norm.weight": "FILE", ...}}
  *   model.safetensors               one file

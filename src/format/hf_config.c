@@ -604,8 +604,8 @@ static int read_token_ids(struct config_reader *h, const struct json *root)
     return rc;
 }
 
-/* Read token ids and sampling values. Sampling values of a file with do_sample = false are not
- * used, because transformers ignores them. */
+/* Read token ids and sampling values. If do_sample is false, sampling values are not used, because
+ * transformers ignores them. */
 static int read_generation(struct config_reader *h, const struct json *root)
 {
     static const struct name_pair key[] =

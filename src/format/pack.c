@@ -5,9 +5,9 @@
  *                                     | offset ^ bytes ^ 0x716B6170 u64
  *
  * The loader of the operating system ignores bytes after the executable's segments.
- * checkpoint_add_file searches for the trailer. Readers then get only the model's part of the map.
- * The weights are aligned in the map on every system, because 64 KiB is the largest page size in
- * use. llamafile introduced this form of executable. */
+ * checkpoint_add_file searches for the trailer. Readers receive only the part of the map that
+ * contains the model. The weights are aligned in the map on every system, because 64 KiB is the
+ * largest page size in use. llamafile introduced this form of executable. */
 #include "format_impl.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
  *   {"NAME": {"dtype": "F32", "shape": [rows, columns], "data_offsets": [begin, end]}, ...}
  *
  * The format requires that the tensors' ranges cover the data section without overlap, gap, or
- * bytes after the last range. Shapes are row-major in the file. This reader reverses them, because
- * dim[0] varies fastest. Names are converted to their GGUF spelling. */
+ * bytes after the last range. Shapes are row-major in the file. The reader reverses the shapes,
+ * because dim[0] varies fastest. Names are converted to their GGUF spelling. */
 #include "format_impl.h"
 
 #include <stdio.h>
@@ -132,8 +132,8 @@ static int read_tensor(struct safetensors_reader *r, const char *raw, size_t n_r
     return rc;
 }
 
-/* Compare ranges by begin, then by end. So an empty tensor comes before another tensor with the
- * same begin. */
+/* Compare ranges by begin, then by end. So an empty tensor comes before a non-empty tensor at the
+ * same offset. */
 static int by_begin(const void *a, const void *b)
 {
     const struct extent *x = a, *y = b;
@@ -141,8 +141,8 @@ static int by_begin(const void *a, const void *b)
     return x->end < y->end ? -1 : x->end > y->end;
 }
 
-/* Check that the ranges cover the data without holes and overlaps, as the format requires. This
- * check detects truncated and padded files. */
+/* Check that the ranges cover the data without holes and overlaps, as the format requires. The
+ * check of the ranges detects truncated and padded files. */
 static int check_tiling(struct safetensors_reader *r)
 {
     uint64_t at = 0;
