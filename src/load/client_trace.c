@@ -276,7 +276,7 @@ static void put_latency(struct buf *b, const struct samples *ms, const char *nam
     }
 }
 
-/* Members with names of vLLM come first. */
+/* vLLM's members precede quoth's own members. */
 void client_figures_json(const struct client_figures *f, const struct samples *percent,
                          struct buf *b)
 {

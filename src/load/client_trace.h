@@ -10,8 +10,9 @@
 /* Record of one request. Times are in microseconds since the beginning of the run. */
 struct client_trace {
     int64_t arrive_us, submit_us; /* scheduled and actual time of sending */
-    int64_t done_us;              /* time of the last token, or of the end if there was no token */
-    int64_t *token_us;            /* times of the tokens of the first choice, borrowed [n_time] */
+    /* time of the last token, or of the end of a request without a token */
+    int64_t done_us;
+    int64_t *token_us; /* times of the tokens of the first choice, borrowed [n_time] */
     /* numbers of times and of tokens; n_token > n_time if some tokens arrived together */
     int n_time, n_token;
     int n_input, n_output; /* numbers of prompt tokens and of tokens of all choices */
@@ -63,8 +64,8 @@ int client_figures(struct client_figures *f, const struct client_trace *v, size_
                    const struct slo *slo, struct err *e);
 /* Free the memory. A zeroed struct is allowed. */
 void client_figures_close(struct client_figures *f);
-/* Return the maximum number of tokens per second. NAN if the result is below the mean rate, because
- * the run is too short. */
+/* Return the maximum number of tokens per second. NAN if the run is too short, so that the result
+ * is below the mean rate. */
 double client_figures_peak_rate(const struct client_figures *f);
 /* Return the standard deviation of the population, as in numpy. */
 double latency_sd(const struct samples *ms);

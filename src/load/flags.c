@@ -20,9 +20,8 @@ const struct option arrival_options[] = {
     REAL_OPTION("request-rate", "X", &arrival_flags.rate, 0, INFINITY,
                 "requests per second, at random times (inf: at a trace's times, or all at once "
                 "without a trace)"),
-    REAL_OPTION(
-        "burstiness", "X", &arrival_flags.burstiness, 0.01, 1e6,
-        "shape of random intervals: 1 is a Poisson process, less comes in bursts (default 1)"),
+    REAL_OPTION("burstiness", "X", &arrival_flags.burstiness, 0.01, 1e6,
+                "shape of random intervals: 1 is a Poisson process, less gives bursts (default 1)"),
     NAME_OPTION(
         "ramp-up-strategy", "linear|exponential", &arrival_flags.ramp, ramps,
         "change of the rate from --ramp-up-start-rps to --ramp-up-end-rps: linear or exponential"),
@@ -31,7 +30,7 @@ const struct option arrival_options[] = {
     REAL_OPTION("ramp-up-end-rps", "X", &arrival_flags.ramp_to, 0, 1e9,
                 "requests per second at the end of a ramp"),
     INT_OPTION("max-concurrency", "N", &arrival_flags.max_concurrency, 0, 1 << 20,
-               "maximum number of requests in flight; others wait (default 0: no limit)"),
+               "maximum number of requests in flight; more requests wait (default 0: no limit)"),
     REAL_OPTION(
         "goodput-share", "X", &arrival_flags.good_share, 0, 1,
         "required share of requests within the objectives of --goodput, else exit 1 (default 0)"),
@@ -125,7 +124,7 @@ const struct option choice_options[] = {
     OPTIONS_END,
 };
 
-/* lengths of random prompts, under the names of vllm bench serve */
+/* lengths of random prompts, with the names of vllm bench serve */
 const struct option random_options[] = {
     INT_OPTION("random-input-len", "N", &random_flags.input_len, 1, 1 << 20,
                "tokens of a random prompt (default 1024)"),

@@ -97,8 +97,8 @@ const struct command command_bench_latency = {
     .usage = "[MODEL] [OPTIONS]",
     .detail =
         "Options and JSON keys are those of vllm bench latency (avg_latency, std_latency, "
-        "latencies, percentiles). The other figures are of the last run. The prefix cache is off, "
-        "as in vllm.",
+        "latencies, percentiles). All other figures are from the last run. As in vllm, the prefix "
+        "cache is off.",
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -72,8 +72,8 @@ static void put_tick_x(struct buf *b, const struct frame *f, double x)
              HEIGHT - BOTTOM + 16, x);
 }
 
-/* Append both axes. y has five equal ticks, which round_above makes round numbers. x has ticks at
- * round numbers within its range. */
+/* Append both axes. y has five equal ticks at round numbers (round_above). x has ticks at round
+ * numbers within its range. */
 static void put_axes(struct buf *b, const struct frame *f)
 {
     const struct plot *p = f->p;

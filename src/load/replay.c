@@ -110,11 +110,10 @@ const struct command command_bench_replay = {
     .detail =
         "A trace is Azure's csv (TIMESTAMP,ContextTokens,GeneratedTokens), vidur's csv "
         "(num_prefill_tokens,num_decode_tokens) or Mooncake's jsonl. Prompts of a Mooncake trace "
-        "with equal hash_ids at the beginning have equal tokens there. Without --dataset-path, "
+        "with equal hash_ids at the beginning begin with equal tokens. Without --dataset-path, "
         "1000 requests of random lengths arrive (--num-prompts, --random-input-len). The JSON has "
-        "the keys of vllm bench serve. It also has mfu, bandwidth_share, cpu_share, watts, "
-        "host_share, "
-        "memory and the engine's statistics.",
+        "the keys of vllm bench serve. The JSON also has mfu, bandwidth_share, cpu_share, watts, "
+        "host_share, memory and the engine's statistics.",
     .options = options,
     .arg_max = 1,
     .run = run,

@@ -67,13 +67,14 @@ static const struct option options[] = {
                "wait after which a request runs first (default 0: a quarter of the time of all "
                "requests)"),
     INT_OPTION("time-slice-tokens", "N", &n_slice, 0, 1 << 30,
-               "--scheduler round_robin: tokens of a turn (default 0: 128)"),
-    REAL_OPTION("itl-multiple", "X", &multiple, 1, 1e6,
-                "maximum time of a step with prompts, as a multiple of one without (default 2)"),
+               "--scheduler round_robin: tokens of a time slice (default 0: 128)"),
+    REAL_OPTION(
+        "itl-multiple", "X", &multiple, 1, 1e6,
+        "maximum time of a step with prompts, as a multiple of a step without prompts (default 2)"),
     REAL_OPTION("step-ms", "X", &step_ms, 0, 1e6, "cost model: time of a step (default 30)"),
     REAL_OPTION("row-ms", "X", &row_ms, 0, 1e6, "cost model: time of each row (default 2)"),
     REAL_OPTION("kv-us", "X", &kv_us, 0, 1e6,
-                "cost model: time of each token whose K and V a sequence reads (default 1.7)"),
+                "cost model: time of each read of a token's K and V (default 1.7)"),
     REAL_OPTION(
         "pair-us", "X", &pair_us, 0, 1e6,
         "cost model: time of each pair of a prompt's row and an earlier token (default 0.85)"),
@@ -81,10 +82,10 @@ static const struct option options[] = {
         "pools", "N,...", &pools, pools_form,
         "measure prefix cache hits of a trace with hash ids instead, by blocks in the pool"),
     FLAG_OPTION("flood", &flood,
-                "measure a flood instead: a key that sends three times the capacity, and one that "
-                "sends 0.4 of it"),
+                "measure a flood instead: one key sends three times the capacity, and another key "
+                "sends 0.4 of the capacity"),
     TEXT_OPTION("output", "FILE.svg", &out_path, "also write a picture", .letter = 'o'),
-    FLAG_OPTION("json", &as_json, "one JSON object per row"),
+    FLAG_OPTION("json", &as_json, "print one JSON object per row"),
     OPTIONS_END,
 };
 
@@ -288,8 +289,8 @@ static int latencies(struct traffic *t, struct err *e)
     if (o.starvation_us == 0) o.starvation_us = all_us / 4;
     if (rc == 0) {
         fprintf(stderr,
-                "%zu requests; load 1: all of them in %.0f s; after a wait of %.0f s a request "
-                "goes first\n",
+                "%zu requests; load 1: all requests in %.0f s; a request has priority after a wait "
+                "of %.0f s\n",
                 t->n, (double)all_us * 1e-6, (double)o.starvation_us * 1e-6);
         print_head();
     }
@@ -388,18 +389,19 @@ const struct command command_bench_schedule = {
     .summary = "scheduling policies on a trace of real requests, on a virtual clock",
     .usage = "TRACE [OPTIONS]",
     .detail =
-        "Run the engine with all of its parts except the model. A step takes --step-ms, plus "
-        "--row-ms for each row, plus --kv-us for each token that a sequence attends to, plus "
-        "--pair-us for each pair of a prompt's row and a token before it. The defaults are those "
-        "of a 1.2 B-parameter model in Q4_0 on two cores. TRACE is a file of arrivals in a format "
-        "of quoth bench replay. At load 1 the last request arrives at the time when the engine "
-        "would complete all requests if they arrived at once. At load inf, which shows the "
-        "throughput, padded is static batching before ragged batches: prompts are padded to the "
-        "longest, and every sequence is computed until the last is complete. With --pools a block "
-        "of 512 tokens is a page, steps cost nothing, and the prefix cache's hits are counted. "
-        "With --flood a quarter of the requests are of a key that sends 0.4 of the capacity. The "
-        "others are of a key that sends three times the capacity. fair is the first key's mean "
-        "latency alone on a machine half as fast with half of the room.",
+        "Run the engine with all of its parts except the model. The time of a step is --step-ms, "
+        "plus --row-ms for each row, plus --kv-us for each token that a sequence attends to, "
+        "plus --pair-us for each pair of a prompt's row and an earlier token. The defaults are "
+        "the times of a model with 1.2 B parameters in Q4_0 on two cores. TRACE is a file of "
+        "arrivals in a format of quoth bench replay. At load 1, the last request arrives at the "
+        "time when the engine would complete all requests if they arrived at once. Load inf "
+        "shows the throughput. The row padded is static batching: prompts are padded to the "
+        "longest prompt, and every sequence is computed until the last sequence is complete. "
+        "With --pools, a block of 512 tokens is one page, steps take no time, and the hits of "
+        "the prefix cache are counted. With --flood, a quarter of the requests are of a key that "
+        "sends 0.4 of the capacity. All other requests are of a key that sends three times the "
+        "capacity. The column fair is the mean latency of the first key alone, on a machine with "
+        "half the speed and half the room.",
     .options = options,
     .arg_max = 1,
     .run = run,

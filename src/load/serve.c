@@ -56,7 +56,7 @@ static const struct option options[] = {
     FLAG_OPTION("append-result", &append, "append the JSON object to the file of --save-result"),
     FLAG_OPTION("save-detailed", &detail, "add each request's lengths, times and text to the JSON"),
     TEXT_OPTION("result-dir", "FOLDER", &result_dir,
-                "folder of the file of --save-result (default: the current one)"),
+                "folder of the file of --save-result (default: the current folder)"),
     TEXT_OPTION("result-filename", "FILE", &result_name,
                 "name of the file of --save-result (default LABEL-RATEqps-MODEL-DATE.json)"),
     TEXT_OPTION("label", "TEXT", &label,
@@ -95,8 +95,8 @@ static int read_table(bool in_table[N_LATENCY], struct err *e)
 
 /* ---- before the measurement ---- */
 
-/* Send prompt 0 n times. Set `error` to the reason of the first failure, or to "" if no request
- * failed. */
+/* Send n requests, one after the other, with prompt 0. Set `error` to the reason of the first
+ * failure, or to "" if no request failed. */
 static int try_first(struct served_target *t, const struct prompts *p, struct served_options o,
                      size_t n, struct err *why, struct err *e)
 {
@@ -229,7 +229,7 @@ static void warn(const struct served_report *r)
                 p->n_cut, p->t.n, r->target->context_max);
     if (p->n_inexact)
         fprintf(stderr,
-                "quoth bench serve: %zu of %zu prompts have only about the requested length\n",
+                "quoth bench serve: %zu of %zu prompts do not have exactly the requested length\n",
                 p->n_inexact, p->t.n);
     if (s > 1 && cpu > 0.8 * s)
         fprintf(stderr,
@@ -303,8 +303,8 @@ static int run_all(struct served_target *t, struct prompts *p, struct served_res
     return report(r, e);
 }
 
-/* Measure a server. The result and the prompts belong to this function. r borrows them, so r is
- * printed before they are closed. */
+/* Measure a server. The result and the prompts belong to this function. r borrows both, so r is
+ * printed before the result and the prompts are closed. */
 static int measure(struct served_report *r, struct err *e)
 {
     struct served_target t = {0};
@@ -365,8 +365,8 @@ const struct command command_bench_serve = {
         "bench serve. The report also has the server's /metrics (prefix cache, pages, speculation, "
         "FLOPs) and this machine's power. Random prompts are token ids if the vocabulary's size is "
         "known: quoth's and llama.cpp's servers report it, and --tokenizer supplies it. Otherwise "
-        "they are words, counted by --tokenizer or at the server's /tokenize. Sampling parameters "
-        "without a flag are not sent, so the server's defaults apply.",
+        "random prompts are words, and --tokenizer or the server's /tokenize counts the tokens. "
+        "Sampling parameters without a flag are not sent, so the server's defaults apply.",
     .options = options,
     .arg_max = 0,
     .run = run,

@@ -34,8 +34,9 @@ static double per(double part, double all)
     return all > 0 ? part / all : NAN;
 }
 
-/* Return the server's figures. Counters are differences of two readings. Gauges (…_max) are maxima
- * over the run. NAN propagates through all operations, so an unknown figure stays unknown. */
+/* Return the server's figures. Counters are differences of two readings. Gauges (fields …_max) are
+ * the maxima of the run. NAN propagates through all operations, so results of unknown figures are
+ * also unknown. */
 static struct server_figures server_figures(const struct served_report *r)
 {
     const struct server_view *a = &r->before, *b = &r->after;

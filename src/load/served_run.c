@@ -50,7 +50,7 @@ static size_t prompt_of(const struct served_run *u, size_t i)
 
 /* ---- an answer ---- */
 
-/* Receive a piece of the body. All tokens of the piece get the time of the read. */
+/* Receive a piece of the body. The time of all tokens in the piece is the time of the read. */
 static bool on_body(void *ctx, int status, const char *data, size_t n)
 {
     struct served_live *l = ctx;

@@ -59,7 +59,7 @@ const struct option target_options[] = {
 
 /* ---- opening ---- */
 
-/* Return a followed by b, owned by the caller; NULL if memory is exhausted. */
+/* Return the text a followed by b, owned by the caller; NULL if memory is exhausted. */
 static char *joined(const char *a, const char *b)
 {
     struct buf text = {0};
@@ -194,7 +194,7 @@ static int send_json(struct served_target *t, const char *path, const struct buf
 }
 
 /* Return the item of /v1/models with the id `name`. Return the first item if name is NULL. NULL if
- * there is no such item. */
+ * the list has no such item. */
 static const struct json *find_model(const struct json *list, const char *name)
 {
     for (size_t i = 0; name && i < json_count(list); i++) {

@@ -26,7 +26,8 @@ void counter_close(struct counter *c)
     buf_deinit(&c->text);
 }
 
-/* A failed count sets `none`, so that later calls return immediately. `excuse` gets the reason. */
+/* A failed count sets `none`, so that later calls return immediately. The reason is stored in
+ * `excuse`. */
 int counter_count(struct counter *c, const char *text, size_t n)
 {
     int n_token = -1;
@@ -98,8 +99,8 @@ static int fit_words(struct counter *c, const struct ids *ids, int n_want)
 }
 
 /* Append short pieces until the text has n_want tokens. A piece may merge with the text before it
- * and add no token. The piece is then removed, and the next piece is tried. The loop ends after one
- * failure of each piece. */
+ * and add no token. The piece is then removed, and the next piece is tried. The loop ends after
+ * each piece has failed once. */
 static int append_pieces(struct counter *c, int n_token, int n_want)
 {
     static const char *const piece[] = {" a", " I", ".", "!", " x", "?", ","};

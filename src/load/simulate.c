@@ -153,7 +153,7 @@ static bool read_reply(struct sim_run *u, struct client *c)
     return false;
 }
 
-/* Replace a finished client by the last client, because order does not matter. */
+/* Replace a finished client by the last client, because the order of clients has no effect. */
 static int read_replies(struct sim_run *u, struct err *e)
 {
     for (size_t i = 0; i < u->live.n;) {

@@ -39,9 +39,9 @@ void traffic_close(struct traffic *t); /* free the memory; a zeroed struct is al
 /* Read times and lengths of at most n_max jobs from a file. Formats: Azure's csv (TIMESTAMP,
  * ContextTokens, GeneratedTokens), vidur's csv (num_prefill_tokens, num_decode_tokens: all jobs at
  * the beginning), and Mooncake's jsonl (timestamp in ms, input_length, output_length, hash_ids).
- * Append the jobs to t, which is then sorted by arrival. ERR_FORMAT contains the line. It contains
- * only the file if the file's format is unknown or the file has no jobs. ERR_IO, ERR_LIMIT for more
- * than 1 GiB, ERR_MEMORY. */
+ * Append the jobs to t, which is then sorted by arrival. ERR_FORMAT contains the line, or only the
+ * file if its format is unknown or it has no jobs. ERR_IO, ERR_LIMIT for more than 1 GiB,
+ * ERR_MEMORY. */
 int traffic_read(struct traffic *t, const char *path, size_t n_max, struct err *e);
 
 /* Append n jobs of random lengths: n_input and n_output, each multiplied by a factor in [1 -

@@ -33,8 +33,8 @@ static int add(struct traffic *t, struct traffic_job j, struct err *e)
 
 /* ---- files ---- */
 
-/* maximum number of tokens of a prompt or answer, small enough that an int can represent the sum of
- * both */
+/* maximum number of tokens of a prompt or answer; an int can represent the sum of two such
+ * numbers */
 enum { LENGTH_MAX = 1 << 24 };
 static const int64_t MS_MAX = (int64_t)1 << 52;
 
@@ -107,7 +107,7 @@ static int lengths_line(struct trace_reader *s, const char *line, int at, struct
 
 /* Parse an object of Mooncake's trace, with the time in milliseconds:
  *    {"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47, ...]}
- * The blocks must cover the prompt, because its tokens are derived from them. */
+ * The blocks must cover the prompt, because the prompt's tokens are derived from the blocks. */
 static int mooncake_job(struct trace_reader *s, const struct json *j, int at, struct err *e)
 {
     const struct json *ids = json_field(j, "hash_ids");

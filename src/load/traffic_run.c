@@ -41,7 +41,7 @@ struct traffic_live {
 };
 
 /* The state of a run. Times are microseconds since begin_us. `next` is the index of the first job
- * that was not sent. Pointers are borrowed, except for `idle`. */
+ * that was not sent yet. Pointers are borrowed, except for `idle`. */
 struct traffic_run {
     struct traffic_result *r;
     struct engine *en;
@@ -168,7 +168,7 @@ static bool read_live(struct traffic_run *u, struct traffic_live *l)
     return false;
 }
 
-/* Replace a finished request by the last request, because order does not matter. */
+/* Replace a finished request by the last request, because the order of requests has no effect. */
 static void read_all(struct traffic_run *u)
 {
     for (size_t i = 0; i < u->live.n;) {

@@ -82,8 +82,8 @@ static void move(struct log_cursor *c, void *array, size_t n)
     c->at += n;
 }
 
-/* Copy a batch. The four counts come first, because a reader needs them for the sizes of the
- * arrays. */
+/* Copy a batch. The four counts are first in the log, because a reader needs the counts for the
+ * sizes of the arrays. */
 static void move_batch(const struct step_log *l, struct log_cursor *c, struct batch *b)
 {
     move(c, &b->n_row, 1);
@@ -117,7 +117,8 @@ static void write_down(struct step_log *l, const struct batch *b)
     l->last_us = time_us();
     if (l->n_step++ == 0) l->first_us = l->last_us;
     struct log_cursor c = {l->word + l->n_word, true};
-    move_batch(l, &c, (struct batch *)b); /* move_batch only reads the batch here */
+    /* move_batch only reads the batch when it writes the log */
+    move_batch(l, &c, (struct batch *)b);
     l->n_word += n;
 }
 
