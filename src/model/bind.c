@@ -29,7 +29,7 @@ const struct tensor_info *bind_find(const struct binder *b, const char *name)
     return t;
 }
 
-/* Return the prefix of a name of the table in the part of the model that is bound. */
+/* Return the prefix that names of tensors.def have in the part of the model that is being bound. */
 static const char *part_of(const struct binder *b, const char *stem)
 {
     const size_t n = strlen(b->part);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Return true if the values are those of a config.json. */
+/* Return true if the metadata are from a config.json. */
 bool config_is_hf(const struct binder *b)
 {
     return checkpoint_kind(b->checkpoint) == CKPT_HF;
@@ -92,7 +92,7 @@ static void check_mixed(struct binder *b)
 {
     static const char full[] = "config.rope_parameters.full_attention";
     if (config_meta(b, "config.rope_parameters.mixed") && config_meta(b, full))
-        config_refuse(b, full, ERR_UNSUPPORTED, "must not come with other parameters beside it");
+        config_refuse(b, full, ERR_UNSUPPORTED, "must not come with other parameters next to it");
 }
 
 /* Return the scaling of the rope. As in llama.cpp, a GGUF without the key has linear scaling with
@@ -118,7 +118,8 @@ static double yarn_magnitude(double factor, double mscale)
 }
 
 /* Return the magnitude as in transformers. The magnitude is attention_factor if the file has it.
- * Otherwise it is computed from mscale and mscale_all_dim if the file has both. */
+ * Without attention_factor, the magnitude is computed from mscale and mscale_all_dim if the file
+ * has both. */
 static double hf_magnitude(struct binder *b, const struct rope_config *r)
 {
     double whole = config_real(b, "config.rope_parameters.attention_factor", NAN),
@@ -457,7 +458,8 @@ static void check_heads(struct binder *b, const struct config *c)
 }
 
 /* Assign one layer of KV memory to all layers of an encoder, because no later step reads their K
- * and V. This memory is that of the decoder's first layer if the heads have equal sizes. */
+ * and V. If the heads have equal sizes, the encoder uses the memory of the decoder's first
+ * layer. */
 static void share_kv(struct config *c)
 {
     for (int i = 0; i < c->n_encoder; i++) {

@@ -56,8 +56,8 @@ static const struct meta *dense_meta(const struct binder *b, int i, const char *
     return checkpoint_meta(b->checkpoint, key);
 }
 
-/* Bind the layers of an embedding in a GGUF, dense_2 and dense_3. These layers have no
- * activation. */
+/* Bind the layers of an embedding in a GGUF, dense_2 and dense_3. The layers dense_2 and dense_3
+ * have no activation. */
 static void bind_dense_tensors(struct binder *b)
 {
     enum { OUT_MAX = 1 << 20 };

@@ -304,7 +304,7 @@ int model_open(struct model **out, const struct checkpoint *c, const struct mode
     return rc;
 }
 
-/* Report a tied head once. */
+/* A tied head is reported only once. */
 int model_measure(const struct checkpoint *c, struct backend *b, const char *quantization,
                   struct model_sizes *s, struct err *e)
 {

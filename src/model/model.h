@@ -154,7 +154,7 @@ const struct model_info *model_info(const struct model *m);
 
 typedef void model_matrix_fn(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
                              bool converted);
-/* Options and result of model_measure, for a model that is not packed. */
+/* Options and result of model_measure, which measures a model without packing it. */
 struct model_sizes {
     /* Report one matrix, with its number of values and its number format in memory. converted: the
      * file has codes of a quantized form (model/form). */
@@ -220,7 +220,7 @@ int model_explain(const struct checkpoint *c, struct backend *b, const char *qua
  * are computed while the view is written (to_gguf.c). */
 struct model_gguf;
 struct model_gguf_options {
-    struct backend *backend; /* device, borrowed; conversion computes nothing on it */
+    struct backend *backend; /* device, borrowed; conversion does no computation on the device */
     /* number format or mixture of the matrices, borrowed; NULL: the files' formats */
     const char *type;
     /* flag of the caller, borrowed; writing ends with ERR_BUSY if the flag is not 0 */

@@ -96,8 +96,8 @@ struct layer_config {
     int n_later;       /* number of later positions that a row attends to; encoders only */
     int rope;          /* index of the layer's rope; ROPE_OFF if none */
     float attn_scale;  /* scale of attention scores       */
-    /* layer whose memory contains the keys and values. reuses_kv: the layer computes no keys and
-     * values, and attends to those of an earlier layer of equal sizes */
+    /* number of the layer whose memory contains the keys and values. reuses_kv: the layer computes
+     * no keys and values, and attends to the keys and values of an earlier layer of equal sizes */
     int kv_layer;
     bool reuses_kv;
     bool v_is_k;     /* true: the values are the results of the matrix k */
@@ -127,8 +127,8 @@ struct quantization {
     unsigned flags;  /* flags of the form; the file of the form defines them */
 };
 
-/* Ids of the vocabulary that belong to another part, such as images. The embeddings of these ids
- * are those of the other part. */
+/* Ids of the vocabulary that belong to another part, such as images. The other part has its own
+ * embedding for its ids. */
 struct other_ids {
     const char *begin; /* prefix of the names of the part's tensors, static */
     int first, end;    /* range [first, end) of the ids */
@@ -156,7 +156,7 @@ struct config {
     enum class_act class_act;  /* function of a classifier's logits */
     float rms_eps;             /* epsilon of the norms */
     bool plain_norms;          /* true: no LayerNorm has weights */
-    /* number 0 or 1 that is added to the weights of norms, because files contain g - norm_add */
+    /* addend of the weights of norms, 0 or 1, because files contain g - norm_add */
     float norm_add;
     /* true: q and k heads are normalized; only some architectures read this field */
     bool head_norms;
@@ -219,8 +219,8 @@ struct attn_block {
     /* norms of rows, or of heads with weights per head, before rope; g is NULL if none */
     struct norm q_row, k_row;
     /* Rotate and normalize the heads of q and k, f32 [n_row, n_head * d_head] and [n_row, n_head_kv
-     * * d_head], in place, and store k and the values (fwd_put). NULL: the norms are followed by
-     * one rope. */
+     * * d_head], in place, and store k and the values (fwd_put). NULL: apply the norms, then one
+     * rope. */
     void (*put)(struct fwd *f, float *q, float *k, const struct attn_block *a);
     float limit; /* limit of q, k and v, which are clamped to [-limit, limit]; 0 if none */
     struct attn_spec spec; /* spec.slope: slopes of ALiBi, a vector of the model */
@@ -461,8 +461,8 @@ struct fwd;
 /* Use of a metadata key by an architecture. */
 enum key_use {
     KEY_READ, /* key that config.c or the architecture reads; `value` is the default, NAN if none */
-    KEY_IDLE, /* without effect on results; `why` gives the reason */
-    KEY_ONLY, /* accepted only with `value`; `why` gives the reason */
+    KEY_IDLE, /* key without an effect on results; `why` gives the reason */
+    KEY_ONLY, /* key that is accepted only with `value`; `why` gives the reason */
     KEY_MUST, /* key like KEY_ONLY that is also required in a GGUF */
 };
 /* A metadata key and its use by the architecture. `key` follows "ARCH.". The key of a config.json
@@ -504,7 +504,7 @@ struct arch_convert;
 struct arch {
     const char *name;
     /* Keys of config.json with the defaults of the reference class, and keys of a GGUF, in addition
-     * to keys.def. Both lists end with KEYS_END. gguf_key is NULL if none. */
+     * to keys.def. Each list ends with KEYS_END. gguf_key is NULL if none. */
     const struct config_key *hf_key, *gguf_key;
     /* reason for rejecting GGUF files, static; NULL: GGUF files are accepted */
     const char *gguf_why;
@@ -578,7 +578,7 @@ enum { BOUND_VALUES = 2 };
 
 /* State of a load. */
 struct binder {
-    struct model *m;                     /* borrowed: the model that is built */
+    struct model *m;                     /* model that is being loaded, borrowed */
     const struct checkpoint *checkpoint; /* borrowed */
     const char *prefix;                  /* prefix of metadata keys, borrowed: "llama" */
     const struct tensor_row *row; /* static: rows of the architecture in tensors.def [n_row] */
@@ -644,8 +644,8 @@ const char *config_value_text(const struct meta *m, char out[80]);
  * rejected. The key is required if fallback < lo. Reals are finite. Only `fallback` may be NAN. */
 int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_t fallback);
 /* Return the values of a declared key for the layers, int [n_layer] in the arena. The key has a
- * list with an item per layer, or one value for all layers. Defaults and errors are those of
- * config_int. NULL after a failure. */
+ * list with an item per layer, or one value for all layers. The defaults and errors are the same as
+ * those of config_int. NULL after a failure. */
 const int *config_layer_ints(struct binder *b, const char *key, int64_t lo, int64_t hi,
                              int64_t fallback);
 /* Replace values of v int [n_layer] by values of single layers, "config.per_layer_config.FIELD".
@@ -725,7 +725,7 @@ void bind_name(const struct binder *b, char out[160], const char *stem, int il, 
  * layers. */
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias);
 /* Rows of a matrix that several layers share. Row i is row first + i / run * step + i % run of the
- * matrix. If run is 0, the rows follow each other. */
+ * matrix. If run is 0, the rows are consecutive. */
 struct row_part {
     int64_t first, n; /* n: number of rows */
     int64_t run, step;
@@ -733,9 +733,9 @@ struct row_part {
 /* Bind a part of a matrix, as bind_linear does. */
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
                const struct row_part *part);
-/* Return true if the file has the matrix `fused` instead of matrices such as `part`. Both are names
- * of tensors.def. If the table has both matrices, and `fused` as OTHER, the file determines the
- * form. */
+/* Return true if the file has the matrix `fused` instead of matrices such as `part`. `fused` and
+ * `part` are names of tensors.def. If the table has both matrices, and `fused` as OTHER, the file
+ * determines the form. */
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il);
 /* Bind the norm stem.weight: RMSNorm, or LayerNorm with stem.bias if arch has layer_norm_eps. A
  * LayerNorm without a row in the table has no weights. */
@@ -937,9 +937,9 @@ void bind_moe(struct binder *b, struct moe_block *m, int il);
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m);
 /* Add the mixture of `in` to x f32 [n_row, d]. */
 void fwd_moe_add(struct fwd *f, float *x, struct input in, const struct moe_block *m);
-/* Compute a mixture whose router and experts have different inputs, in two parts. fwd_route assigns
- * the rows to experts by x f32 [n_row, d]. fwd_mix sets y f32 [n_row, d] to the mixture of the
- * experts' results for x f32 [n_row, d]. add: add the mixture to y. */
+/* Compute a mixture in two parts, because its router and its experts have different inputs.
+ * fwd_route assigns the rows to experts by x f32 [n_row, d]. fwd_mix sets y f32 [n_row, d] to the
+ * mixture of the experts' results for x f32 [n_row, d]. add: add the mixture to y. */
 void fwd_route(struct fwd *f, const float *x, const struct moe_block *m);
 /* Set y to the mixture for x by the last fwd_route. add: add the mixture to y. */
 void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m, bool add);
@@ -975,8 +975,8 @@ const int32_t *fwd_put_ids(struct fwd *f, int scratch);
 /* Apply the output norm to the result of fwd_wanted, and return the normalized rows. */
 float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e);
 /* Compute results from the result rows h f32 [n_out, d_embd]. The head computes logits f32
- * [n_logits, n_vocab]. Hidden rows are copied. Both kinds of results remain on the device until
- * model_forward fetches them. */
+ * [n_logits, n_vocab]. Hidden rows are copied. The logits and the hidden rows remain on the device
+ * until model_forward copies them to the host. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e);
 
 /* Bind the embeddings of ids of other parts (block/other.c). */
@@ -986,10 +986,10 @@ void fwd_others(struct fwd *f, const struct other_embeddings *e);
 
 /* Bind the inputs of single layers (block/input.c), before the head. */
 void bind_inputs(struct binder *b, struct layer_inputs *s, int d_input, int n_input);
-/* Compute the inputs of all layers from f->x, the embedded tokens. Tokens without a row of the
- * table get row 0. */
+/* Compute the inputs of all layers from f->x, the embedded tokens. Tokens without a row in the
+ * table have the input of row 0. */
 void fwd_inputs(struct fwd *f, const struct layer_inputs *s);
-/* Bind the use of layer il's own input. */
+/* Bind the matrices and the norm that add layer il's own input. */
 void bind_input(struct binder *b, struct input_block *u, int il, int d_input);
 /* Compute y f32 [n_row, d] = norm(project(curve(gate x) * the layer's input)), x f32 [n_row, d]. y
  * may be x. */

@@ -96,7 +96,7 @@ static void width(struct config_writer *w, const char *name)
 }
 
 /* Return the layer whose sizes are written as the sizes of the class. In a class with sizes of
- * single layers, this is a layer with a window. */
+ * single layers, the returned layer has a window. */
 static const struct layer_config *base_layer(const struct config_writer *w)
 {
     const bool single = class_has(w->class, "config.per_layer_config");
@@ -634,8 +634,8 @@ static void put_llama3(struct config_writer *w, const struct rope_config *r)
     hf_put_int(w, "original_max_position_embeddings", r->context_original);
 }
 
-/* Return the number of rotated lanes if the divisors make all other lanes constant, because the
- * class supports this; -1 for other divisors. */
+/* Return the number of rotated lanes if the divisors only make all other lanes constant; -1 for
+ * other divisors. The class supports lanes that do not rotate. */
 static int turning_lanes(const struct config_writer *w, const struct rope_config *r)
 {
     int n = 0, i;

@@ -123,8 +123,8 @@ static void gguf_windows(struct config *c, struct binder *b)
 }
 
 /* Read a GGUF. llama.cpp has constants in place of some keys: 20 layers with keys and values, 4
- * streams, 10 sparse layers. These constants are the defaults of the keys, because files with other
- * values have the keys. */
+ * streams, 10 sparse layers. The constants of llama.cpp are the defaults of the keys, because files
+ * with other values have the keys. */
 static void gguf_config(struct config *c, struct gemma_own *own, struct binder *b)
 {
     static const char shared[] = "attention.shared_kv_layers";

@@ -1,6 +1,6 @@
 /* gptneox.c - GPT-NeoX ("GPT-NeoX-20B: An Open-Source Autoregressive Language Model", arXiv
- * 2204.06745) and Pythia: LayerNorm, biases, a partial rope. Attention and a feed-forward block
- * without a gate are parallel, with a norm each, or serial. */
+ * 2204.06745) and Pythia: LayerNorm, biases, a partial rope. Attention and feed-forward block are
+ * serial, or parallel with a norm for each block. The feed-forward block has no gate. */
 #include "model/model_impl.h"
 
 /* defaults of GPTNeoXConfig of transformers 5 */

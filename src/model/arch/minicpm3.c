@@ -11,8 +11,8 @@
  *
  * The pages contain k and v of every head. So every matrix has its published form, in every number
  * format, and adapters can add to every matrix. Pages of latent rows and k_rope would be smaller
- * (22 times in MiniCPM3-4B), but would require the transposed halves of kv_b. Only this file would
- * need to change for such pages. minicpm3_config.c has the keys. */
+ * (22 times in MiniCPM3-4B), but would require the transposed halves of kv_b. Pages of latent rows
+ * would require changes only in minicpm3.c. minicpm3_config.c has the keys. */
 #include "minicpm3_impl.h"
 
 #include "model/convert_impl.h"
@@ -24,7 +24,8 @@ static const float class_eps = 1e-6f;
 /* Row scratch: q_a [q_rank], kv_a [kv_rank + d_rope], latent [kv_rank], k_rope [d_rope], kv [n_head
  * * (d_nope + d_v)]. */
 struct minicpm3_layer {
-    struct norm attn_norm, q_norm, kv_norm, ffn_norm; /* q_norm, kv_norm: of compressed rows */
+    /* q_norm, kv_norm: norms of compressed rows */
+    struct norm attn_norm, q_norm, kv_norm, ffn_norm;
     /* matrices q_a [q_rank, d], kv_a [kv_rank + d_rope, d], kv_b [n_head * (d_nope + d_v),
      * kv_rank] */
     struct linear q_a, kv_a, kv_b;

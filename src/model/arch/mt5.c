@@ -3,7 +3,7 @@
  * T5. */
 #include "t5_impl.h"
 
-/* defaults of MT5Config of transformers 5, whose class never scales logits */
+/* defaults of MT5Config in transformers 5; the class never scales logits */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 250112),
     KEY("feed_forward_length", 1024),

@@ -1,13 +1,12 @@
-/* qwen_convert.c - conversion of the sections of a rope, which text parts of models with images
- * have. */
+/* qwen_convert.c - conversion of the rope sections in text parts of models with images. */
 #include "qwen_impl.h"
 
 #include "model/convert_impl.h"
 
 #include <stdio.h>
 
-/* Write the numbers of pairs of lanes with positions in time, height and width, and a 0. A
- * directory may lack them. Each section is then a third of the pairs, because the sections of a
+/* Write the numbers of pairs of lanes with positions in time, height and width, and a 0. If a
+ * directory lacks these numbers, each section is a third of the pairs, because the sections of a
  * text have equal positions. */
 static void put_keys(struct key_writer *w)
 {

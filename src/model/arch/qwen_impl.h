@@ -26,7 +26,7 @@ void qwen3moe_config(struct config *c, struct binder *b);
 void qwen3moe_bind(struct binder *b, void *layer, int il);
 /* Add the blocks of a layer to the residual stream. */
 void qwen3moe_layer(struct fwd *f, const void *layer);
-/* Check the sections of Qwen3-VL. */
+/* Check the sections of the rope of Qwen3-VL. */
 void qwen3vl_config(struct config *c, struct binder *b);
 /* conversion of the sections (qwen_convert.c) */
 extern const struct arch_convert qwen_sections_convert;

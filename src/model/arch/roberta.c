@@ -3,8 +3,8 @@
  * In GGUF files these models have the architecture bert. */
 #include "bert_impl.h"
 
-/* defaults of RobertaConfig of transformers 5; those of XLMRobertaConfig are the same except the
- * vocabulary, which must equal the rows of the embedding */
+/* defaults of RobertaConfig in transformers 5. XLMRobertaConfig has the same defaults, except for
+ * the size of the vocabulary, which must equal the number of rows of the embedding */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 50265),
     KEY("embedding_length", 768),

@@ -1,4 +1,4 @@
-/* t5_impl.h - parts of T5's architectures. t5.c defines them. */
+/* t5_impl.h - parts of T5's architectures. t5.c defines the shared functions. */
 #ifndef QUOTH_MODEL_ARCH_T5_IMPL_H
 #define QUOTH_MODEL_ARCH_T5_IMPL_H
 

@@ -6,8 +6,9 @@
  *   predictions + coefficients of y * (y - active prediction) --> streams of the next layer
  *
  * The streams have two buffers [n_stream, n_row, d]. A layer reads one buffer, and writes the
- * predictions and the corrected streams to the other buffer. The next layer reads that buffer. The
- * constant part of the coefficients is the bias of their matrices: the unit matrix, or ones. */
+ * predictions and the corrected streams to the other buffer. The next layer reads the other buffer.
+ * Coefficients have a constant part, the unit matrix or ones, which is the bias of the matrices
+ * that compute the coefficients. */
 #include "model/model_impl.h"
 
 #define LEAST_SQUARE 1e-5f /* minimum of a mean square; the value is a constant of the reference */

@@ -209,7 +209,7 @@ float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e)
     return h;
 }
 
-/* Compute the results. They are in scratch until the next forward pass. */
+/* Compute the results. The results are in scratch until the next forward pass. */
 struct model_out decoder_output(struct fwd *f, const void *ends)
 {
     const struct decoder_ends *e = ends;

@@ -83,8 +83,8 @@ static void serial(struct fwd *f, const struct decoder_layer *l)
     }
 }
 
-/* Add parallel blocks. Both norms read x before attention changes x. Only q, k and v read the
- * result of the first norm. */
+/* Add parallel blocks. The norms of both blocks read x before attention changes x. Only q, k and v
+ * read the result of the first norm. */
 static void parallel(struct fwd *f, const struct decoder_layer *l)
 {
     fwd_norm(f, f->h, f->x, &l->attn_norm);

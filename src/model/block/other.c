@@ -2,8 +2,8 @@
  *
  *   table[id - first] --norm--> --project--> norm without weights --> x
  *
- * A class of several parts computes the rows of these ids as drawn above. The embedding of the text
- * part gives the rows of all other ids. */
+ * The drawing shows the computation for ids of another part. The rows of all other ids come from
+ * the embedding of the text part. */
 #include "model/model_impl.h"
 
 #include <stdio.h>

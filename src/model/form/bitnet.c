@@ -6,8 +6,7 @@
  *
  *     value = weight / weight_scale (linear_class bitlinear) or weight * weight_scale
  *
- * The reference rounds activations to 8 bits per row. quoth does not round them, as for all other
- * weights. */
+ * The reference rounds activations to 8 bits per row. quoth does not round activations. */
 #include "form_impl.h"
 
 #include <string.h>

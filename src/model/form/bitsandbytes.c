@@ -125,7 +125,7 @@ static const struct tensor_info *bind_4bit(struct binder *b, const struct site *
 }
 
 /* Require format 0, contiguous rows. All other formats are layouts for certain GPUs. The library
- * rejects these formats, too. */
+ * also accepts only format 0. */
 static void check_rows(struct binder *b, const struct site *s)
 {
     const struct tensor_info *t = form_find(b, s, "weight_format");

@@ -347,8 +347,8 @@ float form_scalar(const struct tensor_info *t)
 const float form_e2m1[16] = {0.0f,  0.5f,  1.0f,  1.5f,  2.0f,  3.0f,  4.0f,  6.0f,
                              -0.0f, -0.5f, -1.0f, -1.5f, -2.0f, -3.0f, -4.0f, -6.0f};
 
-/* Return the values of all E4M3 codes. They are computed at the first use and kept in the binder.
- * Set b->rc if memory is exhausted. */
+/* Return the values of all E4M3 codes. The values are computed at the first use and kept in the
+ * binder. Set b->rc if memory is exhausted. */
 const float *form_e4m3(struct binder *b)
 {
     float *level = b->e4m3 ? NULL : arena_push(&b->m->arena, 256 * sizeof *level, 64);

@@ -17,8 +17,8 @@
 
 #include <string.h>
 
-/* Read the fields. Two fields give the format. They must agree, because gptq and gptq_v2 differ by
- * one in every zero point. */
+/* Read the fields. Two fields give the format. Both fields must agree, because gptq and gptq_v2
+ * differ by one in every zero point. */
 static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
