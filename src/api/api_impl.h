@@ -270,6 +270,13 @@ int read_probs(struct api_call *c, struct request *r, const struct json *body, s
 void put_probs(struct json_out *o, const char *key, const struct tokenizer *t,
                const struct answer_log *log, bool post);
 
+/* ---- budget.c ---- */
+
+/* Return the maximum number of tokens of reasoning for the body's reasoning_effort, if the chat
+ * template cannot use that variable; -1: no limit. The result is also -1 if the body has a budget,
+ * the marks of reasoning are not known, or constraints apply to the reasoning. */
+int effort_budget(const struct api *a, const struct json *body);
+
 /* ---- timings.c: figures of an answer in llama.cpp's form ---- */
 
 /* Read the fields of figures and pings into c, and those of the engine's events into r. ERR_ARG

@@ -101,6 +101,24 @@ int choice_message(const struct api_call *c, const struct choice *a, struct chat
     return rc == 0 && m->failed ? err_memory(e, "a message", a->text.n) : rc;
 }
 
+/* A token counts if the reasoning contains a part of its text, or its end. */
+int choice_n_reasoning(const struct api_call *c, const struct choice *a)
+{
+    const struct tokenizer *t = c->api->session->tokenizer;
+    struct chat_track track;
+    int n = 0;
+    if (!chat_track_begin(&track, c->reasoning_parser, false)) return 0;
+    chat_track_push(&track, c->n_begun ? c->begun : "", c->n_begun);
+    for (size_t i = 0; i < a->ids.n && !chat_track_ended(&track); i++) {
+        size_t n_byte = 0;
+        const char *text = tokenizer_bytes(t, a->ids.v[i], &n_byte);
+        const bool before = chat_track_inside(&track);
+        chat_track_push(&track, text ? text : "", text ? n_byte : 0);
+        n += before || chat_track_inside(&track);
+    }
+    return n;
+}
+
 /* ---- deltas ---- */
 
 /* Open the parser of a stream once. Return false if memory is exhausted. */

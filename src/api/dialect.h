@@ -122,6 +122,8 @@ int choice_message(const struct api_call *c, const struct choice *a, struct chat
  * stream. ERR_MEMORY. */
 int choice_parse(const struct api_call *c, struct choice *a, chat_delta_fn *fn, void *ctx,
                  struct err *e);
+/* Return the number of the choice's tokens that are reasoning or its marks. */
+int choice_n_reasoning(const struct api_call *c, const struct choice *a);
 /* Prepare the first delta of a choice. Return false if an allocation failed. */
 bool choice_begin(const struct api_call *c, struct choice *a);
 /* Emit the requested kinds of deltas for the unsent part of a choice. Return false if an allocation

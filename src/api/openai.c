@@ -118,7 +118,8 @@ static void put_requested_logprobs(const struct api_call *c, const struct part *
  * are those of the pieces sent so far. */
 void openai_put_usage(const struct api_call *c, struct json_out *o)
 {
-    int n_prompt = 0, n = 0, n_cached = 0;
+    int n_prompt = 0, n = 0, n_cached = 0, n_reasoning = 0;
+    const bool ended = c->n_open == 0, reasons = ended && c->is_message && c->reasoning_parser;
     for (int i = 0; i < c->n_part; i++) {
         const struct part *p = &c->part[i];
         n_prompt += p->n_prompt;
@@ -126,14 +127,21 @@ void openai_put_usage(const struct api_call *c, struct json_out *o)
         for (int k = 0; k < p->n; k++) /* the first piece of a choice contains only the role */
             if (p->choice[k].begun || !openai_of(c)->usage_always)
                 n += choice_n_token(p, &p->choice[k]);
+        for (int k = 0; reasons && k < p->n; k++)
+            n_reasoning += choice_n_reasoning(c, &p->choice[k]);
     }
     out_object(o, "usage");
     out_int(o, "prompt_tokens", n_prompt);
     out_int(o, "completion_tokens", n);
     out_int(o, "total_tokens", n_prompt + n);
-    if (c->n_open == 0) { /* the number is available only at the end */
+    if (ended) { /* the numbers are available only at the end */
         out_object(o, "prompt_tokens_details");
         out_int(o, "cached_tokens", n_cached);
+        out_end(o);
+    }
+    if (reasons) {
+        out_object(o, "completion_tokens_details");
+        out_int(o, "reasoning_tokens", n_reasoning);
         out_end(o);
     }
     out_end(o);

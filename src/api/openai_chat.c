@@ -38,7 +38,9 @@ static int read_reasoning(struct api_call *c, const struct json *body, struct er
     c->no_reasoning = !include;
     c->requests_reasoning = requests_reasoning(c, body);
     c->is_message = true;
-    return rc ? rc : api_read_budget(c->api, body, &c->budget, e);
+    if (rc == 0) rc = api_read_budget(c->api, body, &c->budget, e);
+    if (rc == 0 && c->budget < 0) c->budget = effort_budget(c->api, body);
+    return rc;
 }
 
 /* Check that only text output is requested. */

@@ -44,6 +44,11 @@ struct template_caps {
 /* Return the features of a template, borrowed from t. */
 const struct template_caps *template_caps(const struct template *t);
 
+/* Return true if the template uses the variable reasoning_effort. */
+bool template_knows_effort(const struct template *t);
+/* Return true if the template has a variable that turns reasoning off: reasoning_effort,
+ * enable_thinking, or DeepSeek's `thinking`. */
+bool template_can_skip_reasoning(const struct template *t);
 /* Get the marks around reasoning, e.g. "<think>\n" and "\n</think>\n\n". *open and *close are NULL
  * if the template has no reasoning. The texts are valid as long as t. */
 void template_thinking(const struct template *t, const char **open, const char **close);
@@ -72,7 +77,8 @@ struct conversation {
     const struct json *messages, *tools, *documents, *kwargs;
     const char *system; /* system message if no message has that role; NULL if none */
     const char *bos_token, *eos_token; /* text of the special tokens; NULL: "" */
-    /* Template variable; NULL if not set. "none" also disables enable_thinking. */
+    /* Template variable; NULL if not set. "none" also sets enable_thinking and `thinking` to false.
+     * Other words set both to true if the template does not use reasoning_effort. */
     const char *reasoning_effort;
     bool add_generation_prompt;
     /* beginning of generation; add_generation_prompt is ignored unless it is NO */

@@ -245,9 +245,12 @@ int shape_conversation(struct render *r, const struct template *t, const struct 
     if (json_count(c->documents) > 0)
         dict_set(r, r->globals, "documents", val_from_json(r, c->documents));
     if (c->reasoning_effort) {
+        const bool none = strcmp(c->reasoning_effort, "none") == 0;
         set_text(r, "reasoning_effort", c->reasoning_effort);
-        if (strcmp(c->reasoning_effort, "none") == 0)
-            dict_set(r, r->globals, "enable_thinking", val_bool(false));
+        if (none || !template_knows_effort(t)) {
+            dict_set(r, r->globals, "enable_thinking", val_bool(!none));
+            dict_set(r, r->globals, "thinking", val_bool(!none));
+        }
     }
     for (void *it = json_first(c->kwargs); it && r->rc == 0; it = json_next(c->kwargs, it)) {
         size_t n;

@@ -87,6 +87,17 @@ const struct template_caps *template_caps(const struct template *t)
     return &t->caps;
 }
 
+bool template_knows_effort(const struct template *t)
+{
+    return strstr(t->source, "reasoning_effort") != NULL;
+}
+
+bool template_can_skip_reasoning(const struct template *t)
+{
+    return template_knows_effort(t) || strstr(t->source, "enable_thinking") ||
+           strstr(t->source, "thinking is ");
+}
+
 void template_thinking(const struct template *t, const char **open, const char **close)
 {
     *open = t->thinking.open;
