@@ -23,7 +23,7 @@
  * ERR_UNSUPPORTED contain the file. ERR_MEMORY. */
 int adapters_open(struct additions *out, const char *base, const struct text_list *named,
                   struct err *e);
-/* Fill the sets with the additions to the matrices of m, in the memory of its device b. m is
+/* Fill the sets with the additions to the matrices of m, in the memory of m's device b. m is
  * borrowed for the call, b until adapters_close. The files are closed, also after an error.
  * ERR_FORMAT, ERR_MISSING, ERR_LIMIT and ERR_UNSUPPORTED contain the tensor or the key. ERR_MEMORY.
  * Call adapters_close also after an error. */

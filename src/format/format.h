@@ -14,7 +14,7 @@
  * Files are mapped read-only. Tensor data and text are borrowed from the checkpoint until
  * checkpoint_close. The bounds of tensors and metadata are checked at open. After a successful open
  * every tensor is inside its file, and every metadata value can be read. One thread opens and
- * closes a checkpoint. Any thread may read it. */
+ * closes a checkpoint. Any thread may read an open checkpoint. */
 #ifndef QUOTH_FORMAT_H
 #define QUOTH_FORMAT_H
 

@@ -563,8 +563,8 @@ static int read_labels(struct config_reader *h)
     return checkpoint_add_meta(h->c, key, &m, h->e);
 }
 
-/* Read the activation of a sentence-transformers classifier. The path before the class name is
- * removed. */
+/* Read the activation of a sentence-transformers classifier. Remove the path before the class
+ * name. */
 static int read_class_activation(struct config_reader *h)
 {
     size_t n;

@@ -185,7 +185,7 @@ static int by_time(const void *a, const void *b)
 }
 
 /* Find the maximum number of concurrent requests. A request is in flight in [submission, last
- * token). A request does not overlap a request that begins at its end. */
+ * token). A request that ends does not overlap a request that begins at the same time. */
 static bool busiest_moment(struct client_figures *f, const struct client_trace *v, size_t n)
 {
     struct edge *edge = malloc((2 * n + 1) * sizeof *edge);

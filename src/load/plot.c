@@ -32,8 +32,8 @@ static double y_of(const struct frame *f, double y)
     return HEIGHT - BOTTOM - y / f->y1 * (HEIGHT - TOP - BOTTOM);
 }
 
-/* Return a number above y that five ticks divide into round numbers. The number is as small as
- * possible, so that curves are not flat. */
+/* Return a number above y that five ticks divide into round numbers. The number is close to y, so
+ * that curves are not flat. */
 static double round_above(double y)
 {
     static const double step[] = {1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10};

@@ -47,7 +47,7 @@ int conversion_open(struct model_gguf **out, const struct checkpoint *c,
                     const struct model_gguf_options *o, struct err *e);
 /* Set the source to tensor i of the checkpoint. ERR_MEMORY. */
 int conversion_source(struct source *s, int i, struct err *e);
-/* Add a tensor of the view. The conversion owns the lists of `source` afterwards, also after an
+/* Add a tensor to the view. The conversion owns the lists of `source` afterwards, also after an
  * error. Errors: those of checkpoint_build_tensor. */
 int conversion_add(struct model_gguf *g, const char *name, enum qtype type, int n_dim,
                    const int64_t *dim, const struct source *source, struct err *e);

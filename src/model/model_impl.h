@@ -963,7 +963,8 @@ void decoder_embed(struct fwd *f, const void *ends);
 struct model_out decoder_output(struct fwd *f, const void *ends);
 /* Set x f32 [n_row, d] to the rows of embd for the batch's tokens, without factors. */
 void fwd_embed(struct fwd *f, float *x, const struct tensor *embd);
-/* Add the learned positions of the batch's rows to f->x. position->data: NULL if none. */
+/* Add the learned positions of the batch's rows to f->x. position->data is NULL if the model has no
+ * learned positions. */
 void fwd_position(struct fwd *f, const struct tensor *position);
 /* Gather the result rows of f->x into f->h, and return f->h, f32 [n_out, d]. Afterwards the rows of
  * f are the result rows. */

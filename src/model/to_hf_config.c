@@ -568,7 +568,7 @@ static bool fit_llama3(const struct rope_config *r, struct rope_config *fit)
     for (int i = 0; i < n && fit->factor > 1; i++) {
         const double f = (double)r->freq_factor[i];
         if (f <= 1.001 || f >= 0.999 * fit->factor) continue;
-        const int at = n_point > 0; /* the first point and the last one */
+        const int at = n_point > 0; /* the first point and the last point */
         x[at] = pow(r->base, -2.0 * i / r->d_rot) / (2 * M_PI);
         y[at] = (1 / f - 1 / fit->factor) / (1 - 1 / fit->factor);
         n_point++;

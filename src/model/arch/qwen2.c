@@ -36,7 +36,8 @@ void qwen_windows(struct config *c, struct binder *b)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].window = i < full_below ? 0 : window;
 }
 
-/* Set biases and windows. The class always has biases of q, k and v, without a field. */
+/* Set biases and windows. The class has no field for the biases of q, k and v, because it always
+ * has these biases. */
 static void config(struct config *c, struct binder *b)
 {
     if (checkpoint_kind(b->checkpoint) == CKPT_HF) c->qkv_bias = BIAS_NEEDED;

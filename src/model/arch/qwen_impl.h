@@ -20,9 +20,9 @@ struct qwen3moe_layer {
     struct moe_block moe; /* mixture of experts; n_expert is 0 if the layer has `ffn` instead */
     struct ffn_block ffn;
 };
-/* Set the config, bind a layer and compute it: functions of qwen3moe (struct arch). */
+/* Set the config of qwen3moe (struct arch). */
 void qwen3moe_config(struct config *c, struct binder *b);
-/* Bind layer il. */
+/* Bind layer il of qwen3moe. */
 void qwen3moe_bind(struct binder *b, void *layer, int il);
 /* Add the blocks of a layer to the residual stream. */
 void qwen3moe_layer(struct fwd *f, const void *layer);

@@ -60,7 +60,7 @@ static int32_t *ints_at(const struct fwd *f, int scratch)
     return (int32_t *)(void *)fwd_at(f, scratch);
 }
 
-/* Return the assignment of rows to experts, whose arrays are scratch. */
+/* Return the assignment of rows to experts. Its arrays are in scratch. */
 static struct route route_of(const struct fwd *f, const struct moe_block *m)
 {
     return (struct route){.n_expert = m->n_expert,

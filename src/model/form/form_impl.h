@@ -20,7 +20,7 @@ struct site {
 };
 
 struct form {
-    const char *method; /* static: quant_method in config.json */
+    const char *method; /* quant_method in config.json, static */
     /* Read and check fields of quantization_config; NULL: nothing to read. b keeps the failure. */
     void (*read)(struct binder *b);
     /* Set the codes and scales of the matrix, and return its first tensor. NULL if the matrix is
