@@ -1,9 +1,9 @@
 /* gemma4.c - Gemma 4, text: layers of Gemma 3, with values normalized per head. Layers without a
  * window differ from sliding layers in the sizes of heads, and their rope leaves the last lanes
- * unchanged. Some models have further properties. The values of layers without a window are the
- * keys before the norm. The last layers use the keys and values of earlier layers (block/attn.c).
- * Each layer has its own input (block/input.c). A mixture of experts is parallel to the
- * feed-forward block. */
+ * unchanged. In some models, the values of layers without a window are the keys before the norm. In
+ * some models, the last layers use the keys and values of earlier layers (block/attn.c). In some
+ * models, each layer has its own input (block/input.c). In some models, a mixture of experts is
+ * parallel to the feed-forward block. */
 #include "gemma_impl.h"
 
 struct gemma4_ends {
