@@ -1,10 +1,9 @@
 /* unicode.c - character properties and normal forms, with utf8proc.
  *
- * utf8proc's own mapping uses an exchange sort for combining marks. The sort takes quadratic
- * time for a text that consists of marks. This file sorts a long run by counting, so that every
- * text takes linear
- * time. Most text is ASCII, which no normal form changes. ASCII text is copied, except for
- * characters next to a character beyond ASCII. */
+ * utf8proc's own mapping uses an exchange sort for combining marks. The sort takes quadratic time
+ * for a text that consists of marks. This file sorts a long run by counting, so that every text
+ * takes linear time. Most text is ASCII, which no normal form changes. ASCII text is copied, except
+ * for characters next to a character beyond ASCII. */
 #include "token_impl.h"
 #include "base/utf8.h"
 
