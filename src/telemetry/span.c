@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MAX = 256 };
+/* TEXT_MAX: maximum bytes of a text. The buffers of usual spans do not grow: USUAL_BYTES for
+ * attributes, HEAD_BYTES for the other fields. */
+enum { TEXT_MAX = 256, USUAL_BYTES = 960, HEAD_BYTES = 128 };
 
 struct span {
     struct telemetry *telemetry; /* borrowed */
@@ -69,6 +71,7 @@ struct span *span_begin(struct telemetry *t, const char *parent, const char *sta
         choose_id(s->context.trace, sizeof s->context.trace);
     choose_id(s->context.span, sizeof s->context.span);
     s->context.sampled = selects(&t->o, s);
+    if (s->context.sampled) (void)buf_room(&s->attributes, USUAL_BYTES);
     const bool keeps = s->has_parent && s->context.sampled && state && trace_state_valid(state);
     if (keeps) s->state = strdup(state);
     if (!keeps || s->state) return s;
@@ -140,6 +143,7 @@ void span_end(struct span *take_span, bool failed)
                                   .attributes = &s->attributes,
                                   .failed = failed};
     if (s->context.sampled) {
+        (void)buf_room(&b, s->attributes.n + HEAD_BYTES);
         put_span(&b, &r);
         bool queued = false;
         if (b.failed)

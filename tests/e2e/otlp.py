@@ -345,8 +345,30 @@ def wrong_options():
         check(status == code and text in err and (text or not err), (flags, variables, status, err))
 
 
+def exporter_seconds(s):
+    """Return the CPU time of the exporter. It is the only busy thread with a lower priority than the
+    first thread."""
+    home, seconds = f"/proc/{s.process.pid}/task", 0
+    nice = {}
+    for task in os.listdir(home):
+        with open(f"{home}/{task}/stat") as f:
+            nice[task] = int(f.read().rsplit(")", 1)[1].split()[16])
+    for task in nice:
+        if nice[task] > nice[str(s.process.pid)]:
+            with open(f"{home}/{task}/schedstat") as f:
+                seconds += int(f.read().split()[0]) / 1e9
+    return seconds
+
+
+def used(s):
+    """Return the CPU times that spans may change, those of the server's threads and of the exporter,
+    and the CPU time of all threads."""
+    return s.metric("quoth:http_cpu_seconds_total ") + exporter_seconds(s), s.metric("process_cpu_seconds_total ")
+
+
 def cost():
     """a collector that is dead, slow or sends garbage costs less than 1 % of the throughput"""
+    # The CPU time of the engine's threads is not compared. It depends on other programs more than on 1 %.
     n_round, n_request = (60, 100) if LONG else (6, 40)
     body = {"prompt": "Once upon a time", "max_tokens": 16, "ignore_eos": True, "temperature": 0}
     for kind in ("dead", "slow", "garbage"):
@@ -355,19 +377,19 @@ def cost():
             pair = [stack.enter_context(traced(None)), stack.enter_context(traced(url, OTEL_BSP_SCHEDULE_DELAY="5000"))]
             ratios, clocks = [], []
             for i in range(n_round):
-                cpu, clock = [0, 0], [0, 0]
+                own, whole, clock = [0, 0], [0, 0], [0, 0]
                 for k in (i % 2, 1 - i % 2):
-                    begin, t = pair[k].metric("process_cpu_seconds_total "), time.monotonic()
+                    before, t = used(pair[k]), time.monotonic()
                     for _ in range(n_request):
                         pair[k].ask("POST", "/v1/completions", body)
                     clock[k] = time.monotonic() - t
-                    cpu[k] = pair[k].metric("process_cpu_seconds_total ") - begin
-                ratios.append(cpu[0] / cpu[1])
+                    own[k], whole[k] = (y - x for x, y in zip(before, used(pair[k])))
+                ratios.append(whole[0] / (whole[0] + own[1] - own[0]))
                 clocks.append(clock[0] / clock[1])
             ratio = statistics.median(ratios)
             print(f"     {kind}: throughput per CPU time {ratio:.4f}, per time on the clock {statistics.median(clocks):.4f} of that without traces "
-                  f"(medians of {n_round} pairs of {n_request} requests)")
-            check(ratio >= (0.99 if LONG else 0.9), f"{kind}: {ratio:.4f}")
+                  f"(medians of {n_round} pairs of {n_request} requests)", flush=True)
+            check(ratio >= (0.99 if LONG else 0.95), f"{kind}: {ratio:.4f}")
 
 
 built = subprocess.run([QUOTH, "serve", MODEL, "--check", "--otlp-traces-endpoint", "http://127.0.0.1:9"], capture_output=True, text=True, timeout=60)
