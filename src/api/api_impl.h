@@ -46,6 +46,19 @@ enum {
 #include "endpoints.def"
 #undef ENDPOINT
 };
+/* A row of fields.def or of sample/params.def. All pointers are static. */
+struct field_row {
+    const char *name; /* NULL for the absent alias of a parameter */
+    unsigned where;   /* endpoints that have the field */
+    /* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "not set".
+     * IF_IDLE: a field of another endpoint, accepted only with a value that has no effect at that
+     * endpoint. */
+    enum support { SUPPORTED, IF_UNSET, IF_IDLE } support;
+    const char *why;                  /* reason for having no effect; NULL: it has one */
+    const struct sample_param *param; /* sampling parameter; NULL if none */
+};
+/* Return row i, from 0; NULL after the last. */
+const struct field_row *fields_at(size_t i);
 /* Check all fields of a body. ERR_UNSUPPORTED for a known field that is not supported. Unknown
  * fields are ignored. */
 int fields_check(const struct json *body, unsigned where, struct err *e);

@@ -23,28 +23,25 @@ enum {
 #undef ENDPOINT
 };
 
-/* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "not set". IF_IDLE:
- * a field of another endpoint, accepted only with a value that has no effect at that endpoint. */
-enum support { SUPPORTED, IF_UNSET, IF_IDLE };
-
-static const struct field {
-    const char *name; /* static; NULL for the absent alias of a parameter */
-    unsigned where;
-    enum support support;
-} fields[] = {
+static const struct field_row fields[] = {
+#define PARAM(id, name_, where_)                                                                   \
+    {                                                                                              \
+        .name = name_, .where = where_, .param = &sample_param[SAMPLE_##id]                        \
+    }
 #define REAL(name, fallback, range, flag, key, alias, help)                                        \
-    {#name, NAMED, SUPPORTED}, {alias, ALIASED, SUPPORTED},
+    PARAM(name, #name, NAMED), PARAM(name, alias, ALIASED),
 #define INT(name, fallback, range, flag, key, alias, help)                                         \
-    {#name, NAMED, SUPPORTED}, {alias, ALIASED, SUPPORTED},
-#define ONE_INT(name, ...)  {#name, NAMED, SUPPORTED},
-#define ONE_FLAG(name, ...) {#name, NAMED, SUPPORTED},
-#define OTHER(name, ...)    {#name, NAMED, SUPPORTED},
+    PARAM(name, #name, NAMED), PARAM(name, alias, ALIASED),
+#define ONE_INT(name, ...)  PARAM(name, #name, NAMED),
+#define ONE_FLAG(name, ...) PARAM(name, #name, NAMED),
+#define OTHER(name, ...)    PARAM(name, #name, NAMED),
 #include "sample/params.def"
-#define READ(name, where)       {#name, where, SUPPORTED},
-#define IDLE(name, where, why)  {#name, where, SUPPORTED},
-#define OTHER_PATH(name, where) {#name, where, IF_IDLE},
-#define LATER(name, where)      {#name, where, IF_UNSET},
+#define READ(name, where)       {#name, where, SUPPORTED, NULL, NULL},
+#define IDLE(name, where, why)  {#name, where, SUPPORTED, why, NULL},
+#define OTHER_PATH(name, where) {#name, where, IF_IDLE, NULL, NULL},
+#define LATER(name, where)      {#name, where, IF_UNSET, NULL, NULL},
 #include "fields.def"
+#undef PARAM
 #undef READ
 #undef IDLE
 #undef OTHER_PATH
@@ -53,7 +50,7 @@ static const struct field {
 
 /* Return the row of a field for one of the endpoints `where`. NULL if no row has the field for any
  * of these endpoints. */
-static const struct field *find(const char *name, unsigned where)
+static const struct field_row *find(const char *name, unsigned where)
 {
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if ((fields[i].where & where) && fields[i].name && strcmp(fields[i].name, name) == 0)
@@ -83,12 +80,17 @@ bool body_is_set(const struct json *j)
 }
 
 /* Return true if a field may have the value. */
-static bool is_supported(const struct field *f, const struct json *value)
+static bool is_supported(const struct field_row *f, const struct json *value)
 {
     const char *word = json_text(value, NULL);
     bool no_call = word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0);
     if (f->support == IF_IDLE && no_call) return true;
     return f->support == SUPPORTED || !body_is_set(value);
+}
+
+const struct field_row *fields_at(size_t i)
+{
+    return i < sizeof fields / sizeof *fields ? &fields[i] : NULL;
 }
 
 bool fields_know(const char *name, unsigned where)
@@ -102,7 +104,7 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
 {
     for (void *it = json_first(body); it; it = json_next(body, it)) {
         const char *name = json_it_key(it, NULL);
-        const struct field *f = find(name, where);
+        const struct field_row *f = find(name, where);
         const struct json *value = json_it_value(it);
         if (f && !is_supported(f, value))
             return err_field(e, ERR_UNSUPPORTED, name,
