@@ -279,7 +279,7 @@ def fields():
     of_chat = {"chat_template": "{% if", "audio": {"voice": "alloy", "format": "wav"},
                "web_search_options": {"a": 1}, "moderation": {"a": 1}, "modalities": ["audio"],
                "reasoning_effort": "very", "reasoning_format": "other"}
-    for call, names in ((chat, {**later, **of_chat}), (complete, later), (embed, {"embed_dtype": "int8", "endianness": "big"})):
+    for call, names in ((chat, {**later, **of_chat}), (complete, later), (embed, {"embed_dtype": "int8", "endianness": "middle"})):
         for name, value in names.items():
             refused(lambda: extra(call, **{name: value}), name)
     for call in (chat, complete):

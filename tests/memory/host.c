@@ -298,12 +298,18 @@ static bool put_stream_meaning(struct buf *out, const struct buf *body)
                    *finish = json_text(choice ? json_field(choice, "finish_reason")
                                               : json_field(object, "stop_reason"),
                                        NULL),
-                   *type = json_text(json_field(j, "type"), NULL);
+                   *type = json_text(json_field(j, "type"), NULL),
+                   /* llama.cpp's events have their text at the top */
+                       *top = json_text(json_field(j, "content"), NULL),
+                   *stopped = json_text(json_field(j, "stop_type"), NULL);
+        if (top) buf_add_text(out, top);
+        if (stopped) buf_addf(out, "[%s]", stopped);
         if (text || content || piece) buf_add_text(out, text ? text : content ? content : piece);
         if (finish) buf_addf(out, "[%s]", finish);
         const bool failed =
             type && (strcmp(type, "error") == 0 || strcmp(type, "response.failed") == 0);
         if (json_field(j, "error") || failed) buf_add_text(out, "[error]");
+        done |= stopped != NULL;
         done |=
             type && (strcmp(type, "message_stop") == 0 || strcmp(type, "response.completed") == 0);
         json_drop(j);
