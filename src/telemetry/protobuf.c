@@ -112,10 +112,8 @@ static void put_time(struct buf *b, int field, int64_t us)
 /* Span { trace_id = 1, span_id = 2, trace_state = 3, parent_span_id = 4, name = 5, kind = 6,
  * start_time_unix_nano = 7, end_time_unix_nano = 8, attributes = 9, status = 15 { code = 3 }, flags
  * = 16 }. A parent is always a client's, so it is remote. */
-void put_span(struct buf *b, const struct span_record *r)
+size_t begin_span(struct buf *b, const struct span_record *r)
 {
-    const unsigned flags =
-        (r->context->sampled ? FLAG_SAMPLED : 0) | FLAG_HAS_REMOTE | (r->parent ? FLAG_REMOTE : 0);
     put_bytes(b, 1, r->context->trace, TRACE_ID_BYTES);
     put_bytes(b, 2, r->context->span, SPAN_ID_BYTES);
     if (r->state) put_bytes(b, 3, r->state, strlen(r->state));
@@ -124,9 +122,17 @@ void put_span(struct buf *b, const struct span_record *r)
     put_tag(b, 6, VARINT);
     put_varint(b, KIND_SERVER);
     put_time(b, 7, r->begin_us);
-    put_time(b, 8, r->end_us);
-    buf_add(b, r->attributes->data, r->attributes->n);
-    b->failed |= r->attributes->failed;
+    put_time(b, 8, 0);
+    return b->n - 8;
+}
+
+void end_span(struct buf *b, size_t end_at, const struct span_record *r)
+{
+    const unsigned flags =
+        (r->context->sampled ? FLAG_SAMPLED : 0) | FLAG_HAS_REMOTE | (r->parent ? FLAG_REMOTE : 0);
+    if (b->failed) return;
+    for (size_t i = 0; i < 8; i++)
+        b->data[end_at + i] = (char)(1000 * (uint64_t)r->end_us >> 8 * i);
     if (r->failed) {
         put_length(b, 15, 2);
         put_tag(b, 3, VARINT);

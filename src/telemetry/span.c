@@ -1,17 +1,18 @@
-/* span.c - spans from their begin to the queue (telemetry.h). Attributes are encoded at once, so a
- * span is one growing buffer. A span that is not sampled has ids, for the header `traceparent`, but
- * no attributes. */
+/* span.c - spans from their begin to the queue (telemetry.h). Fields and attributes are encoded at
+ * once, so a span is one growing buffer, which becomes the queue's. A span that is not sampled has
+ * ids, for the header `traceparent`, but no message. */
 #include "telemetry_impl.h"
 
 #include "base/os.h"
+#include "base/rng.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* TEXT_MAX: maximum bytes of a text. The buffers of usual spans do not grow: USUAL_BYTES for
- * attributes, HEAD_BYTES for the other fields. */
-enum { TEXT_MAX = 256, USUAL_BYTES = 960, HEAD_BYTES = 128 };
+/* TEXT_MAX: maximum bytes of a text. USUAL_BYTES: first size of a message, which usual spans do not
+ * exceed. */
+enum { TEXT_MAX = 256, USUAL_BYTES = 1000 };
 
 struct span {
     struct telemetry *telemetry; /* borrowed */
@@ -21,17 +22,32 @@ struct span {
     char *state;           /* tracestate, owned; NULL if none */
     int64_t begin_us;      /* time_us */
     int64_t begin_wall_us; /* time since 1970 */
-    struct buf attributes; /* encoded */
+    struct buf message;    /* message Span; empty if the span is not sampled */
+    size_t end_at;         /* place of the end time in the message */
 };
 
-/* Fill an id with random bytes, which are not all zero. */
-static void choose_id(uint8_t *id, size_t n)
+/* Write 8 bytes of an id: a one-to-one function of the number of the span. So ids of a process are
+ * unique, and those of two processes differ by their random seeds. A system call per id would take
+ * a microsecond. */
+static void write_id(uint8_t *id, uint64_t seed, uint64_t n)
 {
-    for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
-        uint64_t x = os_random();
-        if (x == 0) x = 1;
-        memcpy(id + i, &x, sizeof x);
+    const uint64_t golden = 0x9E3779B97F4A7C15u; /* odd, so n * golden is one-to-one */
+    uint64_t state = seed + n * golden, x = rng_next(&state);
+    if (x == 0) x = 1;
+    memcpy(id, &x, sizeof x);
+}
+
+/* Choose the ids of a span. A span with a parent has the parent's trace. */
+static void choose_ids(struct telemetry *t, struct span *s)
+{
+    const uint64_t n = atomic_fetch_add(&t->n_span, 1);
+    write_id(s->context.span, t->seed[0], n);
+    if (s->has_parent) {
+        memcpy(s->context.trace, s->parent.trace, sizeof s->context.trace);
+        return;
     }
+    write_id(s->context.trace, t->seed[1], n);
+    write_id(s->context.trace + 8, t->seed[2], n);
 }
 
 /* Return true if the sampler selects the span. Ratios compare the last 8 bytes of the trace's id,
@@ -48,8 +64,17 @@ static bool selects(const struct telemetry_options *o, const struct span *s)
 static void span_free(struct span *s)
 {
     free(s->state);
-    buf_deinit(&s->attributes);
+    buf_deinit(&s->message);
     free(s);
+}
+
+static struct span_record record_of(const struct span *s)
+{
+    return (struct span_record){.context = &s->context,
+                                .parent = s->has_parent ? s->parent.span : NULL,
+                                .state = s->state,
+                                .name = "llm_request",
+                                .begin_us = s->begin_wall_us};
 }
 
 struct span *span_begin(struct telemetry *t, const char *parent, const char *state,
@@ -65,16 +90,16 @@ struct span *span_begin(struct telemetry *t, const char *parent, const char *sta
     s->begin_us = begin_us;
     s->begin_wall_us = time_wall_us() - (time_us() - begin_us);
     s->has_parent = parent && trace_parent_read(&s->parent, parent);
-    if (s->has_parent)
-        memcpy(s->context.trace, s->parent.trace, sizeof s->context.trace);
-    else
-        choose_id(s->context.trace, sizeof s->context.trace);
-    choose_id(s->context.span, sizeof s->context.span);
+    choose_ids(t, s);
     s->context.sampled = selects(&t->o, s);
-    if (s->context.sampled) (void)buf_room(&s->attributes, USUAL_BYTES);
     const bool keeps = s->has_parent && s->context.sampled && state && trace_state_valid(state);
     if (keeps) s->state = strdup(state);
-    if (!keeps || s->state) return s;
+    if (!keeps || s->state) {
+        const struct span_record r = record_of(s);
+        if (s->context.sampled && buf_room(&s->message, USUAL_BYTES))
+            s->end_at = begin_span(&s->message, &r);
+        return s;
+    }
     atomic_fetch_add(&t->n_dropped, 1);
     span_free(s);
     return NULL;
@@ -108,21 +133,21 @@ void span_put_text(struct span *s, const char *key, const char *text)
     if (!s || !s->context.sampled) return;
     const size_t n = shown_bytes(text);
     if (utf8_valid(text, n)) {
-        put_text_attribute(&s->attributes, ATTRIBUTE_OF_SPAN, key, text, n);
+        put_text_attribute(&s->message, ATTRIBUTE_OF_SPAN, key, text, n);
         return;
     }
     for (size_t i = 0; i < n; i++) copy[i] = (unsigned char)text[i] < 128 ? text[i] : '?';
-    put_text_attribute(&s->attributes, ATTRIBUTE_OF_SPAN, key, copy, n);
+    put_text_attribute(&s->message, ATTRIBUTE_OF_SPAN, key, copy, n);
 }
 
 void span_put_int(struct span *s, const char *key, int64_t x)
 {
-    if (s && s->context.sampled) put_int_attribute(&s->attributes, ATTRIBUTE_OF_SPAN, key, x);
+    if (s && s->context.sampled) put_int_attribute(&s->message, ATTRIBUTE_OF_SPAN, key, x);
 }
 
 void span_put_real(struct span *s, const char *key, double x)
 {
-    if (s && s->context.sampled) put_real_attribute(&s->attributes, ATTRIBUTE_OF_SPAN, key, x);
+    if (s && s->context.sampled) put_real_attribute(&s->message, ATTRIBUTE_OF_SPAN, key, x);
 }
 
 /* ---- end ---- */
@@ -131,25 +156,15 @@ void span_put_real(struct span *s, const char *key, double x)
 void span_end(struct span *take_span, bool failed)
 {
     struct span *s = take_span;
-    struct buf b = {0};
     if (!s) return;
     struct telemetry *t = s->telemetry;
-    const struct span_record r = {.context = &s->context,
-                                  .parent = s->has_parent ? s->parent.span : NULL,
-                                  .state = s->state,
-                                  .name = "llm_request",
-                                  .begin_us = s->begin_wall_us,
-                                  .end_us = s->begin_wall_us + (time_us() - s->begin_us),
-                                  .attributes = &s->attributes,
-                                  .failed = failed};
     if (s->context.sampled) {
-        (void)buf_room(&b, s->attributes.n + HEAD_BYTES);
-        put_span(&b, &r);
-        bool queued = false;
-        if (b.failed)
-            buf_deinit(&b);
-        else
-            queued = span_queue_push(&t->queue, &b, (size_t)t->o.batch_max);
+        struct span_record r = record_of(s);
+        r.end_us = s->begin_wall_us + (time_us() - s->begin_us);
+        r.failed = failed;
+        end_span(&s->message, s->end_at, &r);
+        const bool queued =
+            !s->message.failed && span_queue_push(&t->queue, &s->message, (size_t)t->o.batch_max);
         if (!queued) atomic_fetch_add(&t->n_dropped, 1);
     }
     span_free(s);

@@ -26,6 +26,7 @@ static int open_parts(struct telemetry *t, struct err *e)
 {
     const size_t n_batch = (size_t)t->o.batch_max;
     const struct fetch_options o = {.ca_file = t->o.ca_file};
+    for (int i = 0; i < 3; i++) t->seed[i] = os_random();
     int rc = span_queue_init(&t->queue, (size_t)t->o.queue_max, e);
     if (rc == 0) rc = fetch_open(&t->fetch, &o, e);
     if (rc == 0 && !(t->batch = calloc(n_batch, sizeof *t->batch)))

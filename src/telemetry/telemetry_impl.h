@@ -39,15 +39,17 @@ void put_real_attribute(struct buf *b, int field, const char *key, double x);
 /* A span as it is sent. Pointers are borrowed. */
 struct span_record {
     const struct trace_context *context;
-    const uint8_t *parent;        /* [SPAN_ID_BYTES]; NULL: the span has no parent */
-    const char *state;            /* tracestate; NULL if none */
-    const char *name;             /* name of the span */
-    int64_t begin_us, end_us;     /* times since 1970 */
-    const struct buf *attributes; /* encoded attributes */
+    const uint8_t *parent;    /* [SPAN_ID_BYTES]; NULL: the span has no parent */
+    const char *state;        /* tracestate; NULL if none */
+    const char *name;         /* name of the span */
+    int64_t begin_us, end_us; /* times since 1970 */
     bool failed;
 };
-/* Append a message Span. */
-void put_span(struct buf *b, const struct span_record *r);
+/* Append the fields of a message Span that precede its attributes, without r->end_us and r->failed.
+ * Return the place of the end time, for end_span. */
+size_t begin_span(struct buf *b, const struct span_record *r);
+/* Write the end time to its place, and append the fields after the attributes. */
+void end_span(struct buf *b, size_t end_at, const struct span_record *r);
 /* Append a message ExportTraceServiceRequest with spans [n], each a message Span. resource: message
  * Resource. version: version of quoth. */
 void put_export(struct buf *b, const struct buf *resource, const char *version,
@@ -120,6 +122,8 @@ int64_t span_queue_stop_us(struct span_queue *q);
 struct telemetry {
     struct telemetry_options o;
     struct span_queue queue;
+    uint64_t seed[3]; /* random numbers, from which ids are made */
+    _Atomic uint64_t n_span;
     _Atomic int64_t n_sent, n_dropped, n_failed;
     struct fetch *fetch; /* client of the exporter thread, owned; NULL after its end */
     struct buf *batch;   /* spans of a request, owned [o.batch_max]; exporter thread */
