@@ -152,7 +152,7 @@ TEST(a_small_holder_gets_memory_beside_a_flood)
     struct err e;
     const struct shape flood = {.holder = 1, .n_prompt = 20, .n = 16, .max_tokens = 30},
                        small = {.holder = 2, .n_prompt = 5};
-    enum { LIMIT = 106000 };
+    enum { LIMIT = 124000 };
     NEED_OK(slow_open_how(&r, 40, 32, 2, &(struct engine_options){.bytes_max = LIMIT}, &e), &e);
     int n = 0, rc = 0, n_refused = 0;
     for (; rc == 0 && n < N_QUEUE; n += rc == 0) rc = submit(&r, n, &flood, &e);
