@@ -14,6 +14,7 @@
  * fields after it. */
 #include "hub_impl.h"
 
+#include "base/cancel.h"
 #include "base/hash.h"
 #include "base/os.h"
 
@@ -26,7 +27,6 @@
 
 /* RUN: chunks of a range. POLL_US: time between two reports of the progress. */
 enum { N_STREAM_MAX = 64, N_STREAM = 8, RUN = 4, POLL_US = 100000, OTHER_BODY_MAX = 1 << 20 };
-enum { N_REDIRECT_MAX = 5 };
 
 enum chunk_state { CHUNK_MISSING, CHUNK_ACTIVE, CHUNK_CLAIMED, CHUNK_DONE, CHUNK_HASHED };
 
@@ -43,7 +43,7 @@ struct stream {
 };
 
 struct transfer {
-    struct caller *c;     /* borrowed */
+    struct remote *c;     /* borrowed */
     const struct blob *b; /* borrowed */
     struct partial part;
     /* network thread only */
@@ -191,7 +191,7 @@ static bool on_head(void *ctx, int status, const struct fetch_head *h)
 {
     struct stream *s = ctx;
     struct transfer *t = s->t;
-    if (caller_owns(t->c, t->url) && differs(t, fetch_header(h, "x-linked-etag")))
+    if (remote_owns(t->c, t->url) && differs(t, fetch_header(h, "x-linked-etag")))
         return reject(t, "the hash differs from the list of files; the file has changed");
     if (status != 200 && status != 206) return true;
     const char *coding = fetch_header(h, "content-encoding");
@@ -264,18 +264,14 @@ static void set_url(struct transfer *t, const char *url)
     t->url_number++;
 }
 
-/* Continue at the URL of a redirect. */
+/* Continue at the URL of a redirect, unless another stream has done this. */
 static void redirect(struct stream *s, const char *url)
 {
     struct transfer *t = s->t;
-    if (!url)
-        reject(t, "a redirect without a valid Location");
-    else if (++s->n_redirect > N_REDIRECT_MAX)
-        reject(t, "too many redirects");
-    else if (strncasecmp(t->url, "https:", 6) == 0 && strncasecmp(url, "https:", 6) != 0)
-        reject(t, "a redirect from https to http is not allowed");
-    else if (s->url_number == t->url_number)
-        set_url(t, url);
+    char next[HUB_PATH_BYTES];
+    memcpy(next, t->url, sizeof next);
+    t->rc = remote_redirect(t->c, next, url, &s->n_redirect, t->e);
+    if (t->rc == 0 && s->url_number == t->url_number) set_url(t, next);
 }
 
 /* Handle an answer without the requested bytes. A URL of another server may have expired, so the
@@ -293,7 +289,7 @@ static void failed(struct stream *s, const struct fetch_result *r, const char *w
     else if (expired)
         set_url(t, t->b->url);
     else if (!r->error && r->status != 200 && r->status != 206)
-        t->rc = status_error(t->c, r->status, t->url, t->e);
+        t->rc = remote_status_error(t->c, r->status, t->url, t->e);
     if ((r->status == 429 || r->status == 503) && t->n_stream > 1) t->n_stream /= 2;
     if (t->rc == 0) t->rc = patience_fail(&t->patience, t->c, r, why, s->n_new > 0, t->e);
 }
@@ -359,7 +355,7 @@ static int start_stream(struct transfer *t, struct stream *s)
     snprintf(range, sizeof range, "Range: bytes=%llu-%llu", (unsigned long long)s->at,
              (unsigned long long)s->end - 1);
     if (s->ranged) header[n++] = range;
-    if (t->c->token.n && caller_owns(t->c, t->url)) header[n++] = t->c->token.data;
+    if (t->c->token.n && remote_owns(t->c, t->url)) header[n++] = t->c->token.data;
     struct fetch_request r = {.url = t->url,
                               .header = header,
                               .n_header = n,
@@ -422,6 +418,7 @@ static int run_network(struct transfer *t)
         if (t->n_active == 0) t->low = 0;
         t->rc = start_streams(t);
         if (t->rc == 0) ended = wait_for_any(t);
+        if (t->rc == 0 && !ended && cancelled()) t->rc = err_cancelled(t->e);
         report(t);
     }
     return t->rc;
@@ -480,7 +477,7 @@ static bool is_complete(const struct blob *b)
     return stat(b->path, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == b->n_byte;
 }
 
-static int download_locked(struct caller *c, const struct blob *b, struct err *e)
+static int download_locked(struct remote *c, const struct blob *b, struct err *e)
 {
     struct transfer *t = calloc(1, sizeof *t);
     if (!t) return err_memory(e, "a download", sizeof *t);
@@ -498,7 +495,7 @@ static int download_locked(struct caller *c, const struct blob *b, struct err *e
     return rc;
 }
 
-int download(struct caller *c, const struct blob *b, struct err *e)
+int download(struct remote *c, const struct blob *b, struct err *e)
 {
     int lock;
     if (is_complete(b)) return 0;

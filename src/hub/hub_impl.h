@@ -5,6 +5,7 @@
 #include "hub.h"
 
 #include "base/buf.h"
+#include "base/json.h"
 #include "fetch/fetch.h"
 
 #define OLLAMA_HOST     "registry.ollama.ai"
@@ -26,6 +27,8 @@ int manifest_path(char out[static HUB_PATH_BYTES], const char *store, const stru
 /* Write a formatted path to out. ERR_ARG if it is too long. */
 int path_put(char out[static HUB_PATH_BYTES], struct err *e, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
+/* Make the folder of a file, and its missing parents. ERR_IO, ERR_ARG if the path is too long. */
+int parent_make(const char *path, struct err *e);
 /* Append the user's token of Hugging Face (HF_TOKEN, or the file that `hf auth login` writes);
  * append nothing if there is no token. ERR_ARG for a token with characters that no header may
  * have. */
@@ -75,6 +78,8 @@ bool gguf_label(char out[static 200], const char *path);
 
 /* ---- tree.c, manifest.c: answers of the servers ---- */
 
+/* limits of the JSON that a hub returns */
+extern const struct json_limits answer_limits;
 /* Append the files of a list of a repository (api/models/REPO/tree). ERR_FORMAT, ERR_LIMIT,
  * ERR_MEMORY. */
 int tree_read(struct hub_files *f, const char *text, size_t n, struct err *e);
@@ -104,15 +109,16 @@ void digest_close(struct digest *d); /* accepts a zeroed struct */
 /* ---- lock.c ---- */
 
 /* Acquire a lock of a file, which is created if needed. The kernel releases it at the end of the
- * process. *fd: the lock, which lock_close releases. ERR_IO. Blocks. */
+ * process. *fd: the lock, which lock_close releases. ERR_IO, ERR_BUSY if the thread's work is
+ * cancelled (base/cancel.h). Blocks. */
 int lock_open(int *fd, const char *path, bool shared, const char *what,
               const struct hub_pull_options *o, struct err *e);
 void lock_close(int fd); /* release the lock; fd -1: none */
 
-/* ---- caller.c: requests to one hub ---- */
+/* ---- remote.c: requests to one hub ---- */
 
 /* Connections to a hub, and to the servers that it redirects to. One thread at a time. */
-struct caller {
+struct remote {
     struct fetch *fetch;              /* owned */
     char origin[HUB_PATH_BYTES];      /* URL of the hub: the only receiver of the token */
     struct buf token;                 /* header with the token; empty if none; owned */
@@ -120,16 +126,17 @@ struct caller {
     const struct hub_pull_options *o; /* borrowed */
 };
 /* Open a client. Texts are copied. Errors: those of fetch_open. */
-int caller_open(struct caller *c, const char *origin, const struct hub_name *n,
+int remote_open(struct remote *c, const char *origin, const struct hub_name *n,
                 const struct hub_pull_options *o, struct err *e);
-void caller_close(struct caller *c); /* accepts a zeroed struct */
+void remote_close(struct remote *c); /* accepts a zeroed struct */
 /* Return true if the URL is a URL of the hub, which may receive the token. */
-bool caller_owns(const struct caller *c, const char *url);
+bool remote_owns(const struct remote *c, const char *url);
 /* Send a GET request, follow redirects, and retry temporary failures. Append the body to `body`.
  *   accept  value of Accept, NULL if none
  *   next    URL of the following part of a list, "" if none; NULL: not needed
- * ERR_MISSING for 404, ERR_ARG for 401 and 403, ERR_IO, ERR_FORMAT, ERR_LIMIT, ERR_MEMORY. */
-int caller_get(struct caller *c, const char *url, const char *accept, struct buf *body,
+ * ERR_MISSING for 404, ERR_ARG for 401 and 403, ERR_IO, ERR_FORMAT, ERR_LIMIT, ERR_MEMORY, ERR_BUSY
+ * if the thread's work is cancelled. After ERR_BUSY, c can only be closed. */
+int remote_get(struct remote *c, const char *url, const char *accept, struct buf *body,
                char next[HUB_PATH_BYTES], struct err *e);
 
 /* State of retries: the number of failures without progress, and the time of the next try. */
@@ -140,11 +147,16 @@ struct patience {
 };
 /* Record a temporary failure. `progress`: true if bytes have arrived since the last failure. ERR_IO
  * if the request must not be retried again, or the server requires a wait that is too long. */
-int patience_fail(struct patience *p, const struct caller *c, const struct fetch_result *r,
+int patience_fail(struct patience *p, const struct remote *c, const struct fetch_result *r,
                   const char *why, bool progress, struct err *e);
+/* Replace a URL by the one that its answer names; to NULL or "": none. *n_redirect: number of
+ * redirects of the request so far. ERR_FORMAT for a redirect that is invalid, leads from https to
+ * another scheme, or is one too many. ERR_ARG for a too long URL. */
+int remote_redirect(const struct remote *c, char url[static HUB_PATH_BYTES], const char *to,
+                    int *n_redirect, struct err *e);
 /* Set an error for a status that a retry cannot change. Return 0 for a status of a temporary
  * failure. */
-int status_error(const struct caller *c, int status, const char *url, struct err *e);
+int remote_status_error(const struct remote *c, int status, const char *url, struct err *e);
 /* Append the text with every byte except letters, digits and "-_.~/" as %XX; `slash` false: also
  * the slash. */
 void url_put(struct buf *b, const char *text, bool slash);
@@ -192,9 +204,9 @@ struct blob {
     uint64_t n_done, n_all; /* sizes of the earlier files, and of all files, for the progress */
 };
 /* Download a blob unless its path has a file of its size. ERR_IO, ERR_FORMAT if the hash differs,
- * ERR_MEMORY, and the errors of caller_get. After an error, the struct caller can only be closed.
+ * ERR_MEMORY, and the errors of remote_get. After an error, the struct remote can only be closed.
  * Blocks. */
-int download(struct caller *c, const struct blob *b, struct err *e);
+int download(struct remote *c, const struct blob *b, struct err *e);
 
 /* ---- pull_hf.c, pull_ollama.c: the two kinds of hub_pull ---- */
 

@@ -7,8 +7,6 @@
  * this layer would change the weights. */
 #include "hub_impl.h"
 
-#include "base/json.h"
-
 #include <stdio.h>
 #include <string.h>
 

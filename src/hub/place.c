@@ -31,6 +31,15 @@ int path_put(char out[static HUB_PATH_BYTES], struct err *e, const char *fmt, ..
     return err_set(e, ERR_ARG, "%.200s: cannot open: the path is too long", out);
 }
 
+int parent_make(const char *path, struct err *e)
+{
+    char folder[HUB_PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    if (!slash || slash == path) return 0;
+    int rc = path_put(folder, e, "%.*s", (int)(slash - path), path);
+    return rc ? rc : dir_make(folder, e);
+}
+
 /* Write value + end, where "~" at the beginning of the value is the user's folder. */
 static int put_variable(char out[static HUB_PATH_BYTES], const char *value, const char *end,
                         struct err *e)

@@ -8,7 +8,6 @@
  * The links are created after all blobs, so a snapshot never has only a part of a model. */
 #include "hub_impl.h"
 
-#include "base/json.h"
 #include "base/os.h"
 
 #include <errno.h>
@@ -18,7 +17,7 @@
 
 /* A pull in progress. */
 struct pull {
-    struct caller c;
+    struct remote c;
     const struct hub_name *n;    /* borrowed */
     char cache[HUB_PATH_BYTES];  /* folder of all repositories */
     char folder[HUB_PATH_BYTES]; /* folder of the repository */
@@ -42,8 +41,9 @@ static int read_commit(struct pull *p, struct err *e)
     struct json *j = NULL;
     put_api(&url, p, "revision", p->n->revision, "");
     int rc = url.failed ? err_memory(e, "a URL", url.n) : 0;
-    if (rc == 0) rc = caller_get(&p->c, url.data, "application/json", &text, NULL, e);
-    if (rc == 0 && (rc = json_parse(&j, text.data ? text.data : "", text.n, NULL, e)) != 0)
+    if (rc == 0) rc = remote_get(&p->c, url.data, "application/json", &text, NULL, e);
+    if (rc == 0 &&
+        (rc = json_parse(&j, text.data ? text.data : "", text.n, &answer_limits, e)) != 0)
         err_prefix(e, rc, "%s", p->c.name);
     const char *sha = json_text(json_field(j, "sha"), NULL);
     if (rc == 0 && (!sha || !is_hex(sha, 40)))
@@ -71,11 +71,11 @@ static int read_tree(struct pull *p, struct err *e)
         if (i == N_PART_MAX)
             rc = err_set(e, ERR_LIMIT, "%s: the list of files has more than %d parts", p->c.name,
                          N_PART_MAX);
-        else if (!caller_owns(&p->c, at))
+        else if (!remote_owns(&p->c, at))
             rc = err_set(e, ERR_FORMAT, "%s: the list of files continues on another server",
                          p->c.name);
         text.n = 0;
-        if (rc == 0) rc = caller_get(&p->c, at, "application/json", &text, next, e);
+        if (rc == 0) rc = remote_get(&p->c, at, "application/json", &text, next, e);
         if (rc != 0) break;
         rc = tree_read(&p->file, text.data ? text.data : "", text.n, e);
         if (rc != 0) err_prefix(e, rc, "%s", p->c.name);
@@ -122,7 +122,7 @@ static int pull_files(struct pull *p, struct err *e)
 /* Create the link of a file, relative to its folder. An old link is replaced atomically. */
 static int link_file(const struct pull *p, const struct hub_file *f, struct err *e)
 {
-    char path[HUB_PATH_BYTES], folder[HUB_PATH_BYTES], new[HUB_PATH_BYTES], target[HUB_PATH_BYTES];
+    char path[HUB_PATH_BYTES], new[HUB_PATH_BYTES], target[HUB_PATH_BYTES];
     char up[3 * 520] = "../../";
     size_t n_up = 6;
     for (const char *c = f->path; *c && n_up + 4 < sizeof up; c++)
@@ -130,8 +130,7 @@ static int link_file(const struct pull *p, const struct hub_file *f, struct err 
     int rc = path_put(path, e, "%s/snapshots/%s/%s", p->folder, p->commit, f->path);
     if (rc == 0) rc = path_put(target, e, "%sblobs/%s", up, f->hash);
     if (rc == 0) rc = path_put(new, e, "%s.%d.quoth", path, (int)getpid());
-    if (rc == 0) rc = path_put(folder, e, "%.*s", (int)(strrchr(path, '/') - path), path);
-    if (rc == 0) rc = dir_make(folder, e);
+    if (rc == 0) rc = parent_make(path, e);
     if (rc != 0) return rc;
     unlink(new);
     if (symlink(target, new) == 0 && rename(new, path) == 0) return 0;
@@ -143,19 +142,18 @@ static int link_file(const struct pull *p, const struct hub_file *f, struct err 
 /* Create the links, then the reference. A commit needs no reference. */
 static int publish(struct pull *p, struct err *e)
 {
-    char path[HUB_PATH_BYTES], folder[HUB_PATH_BYTES];
+    char path[HUB_PATH_BYTES];
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < p->file.n; i++)
         if (p->file.v[i].chosen) rc = link_file(p, &p->file.v[i], e);
     if (rc != 0 || strcmp(p->n->revision, p->commit) == 0) return rc;
     rc = path_put(path, e, "%s/refs/%s", p->folder, p->n->revision);
-    if (rc == 0) rc = path_put(folder, e, "%.*s", (int)(strrchr(path, '/') - path), path);
-    if (rc == 0) rc = dir_make(folder, e);
+    if (rc == 0) rc = parent_make(path, e);
     return rc ? rc : file_write(path, p->commit, strlen(p->commit), e);
 }
 
 /* Set the token's header. */
-static int set_token(struct caller *c, struct err *e)
+static int set_token(struct remote *c, struct err *e)
 {
     static const char begin[] = "Authorization: Bearer ";
     buf_add_text(&c->token, begin);
@@ -185,9 +183,9 @@ int pull_hf(const struct hub_name *n, const struct hub_pull_options *o, struct e
     if (rc == 0) rc = path_put(lock, e, "%s/.locks/quoth.lock", p.cache);
     if (rc == 0) rc = lock_open(&fd, lock, true, p.cache, o, e);
     if (rc == 0) rc = hf_endpoint(origin, e);
-    if (rc == 0) rc = caller_open(&p.c, origin, n, o, e);
+    if (rc == 0) rc = remote_open(&p.c, origin, n, o, e);
     if (rc == 0) rc = pull_all(&p, e);
-    caller_close(&p.c);
+    remote_close(&p.c);
     hub_files_deinit(&p.file);
     lock_close(fd);
     return rc;

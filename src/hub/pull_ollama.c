@@ -31,7 +31,7 @@ static int put_base(char out[static HUB_PATH_BYTES], const struct hub_name *n, s
 }
 
 /* Download one layer. The last part of the media type is the title. */
-static int pull_layer(struct caller *c, const char *base, const char *store,
+static int pull_layer(struct remote *c, const char *base, const char *store,
                       const struct hub_file *f, struct blob *b, struct err *e)
 {
     char url[HUB_PATH_BYTES], path[HUB_PATH_BYTES], lock[HUB_PATH_BYTES];
@@ -55,14 +55,13 @@ static int pull_layer(struct caller *c, const char *base, const char *store,
 static int keep_manifest(const char *store, const struct hub_name *n, const struct buf *text,
                          struct err *e)
 {
-    char path[HUB_PATH_BYTES], folder[HUB_PATH_BYTES];
+    char path[HUB_PATH_BYTES];
     int rc = manifest_path(path, store, n, e);
-    if (rc == 0) rc = path_put(folder, e, "%.*s", (int)(strrchr(path, '/') - path), path);
-    if (rc == 0) rc = dir_make(folder, e);
+    if (rc == 0) rc = parent_make(path, e);
     return rc ? rc : file_write(path, text->data, text->n, e);
 }
 
-static int pull_all(struct caller *c, const char *store, const struct hub_name *n, struct err *e)
+static int pull_all(struct remote *c, const char *store, const struct hub_name *n, struct err *e)
 {
     char base[HUB_PATH_BYTES], url[HUB_PATH_BYTES];
     struct buf text = {0};
@@ -70,7 +69,7 @@ static int pull_all(struct caller *c, const char *store, const struct hub_name *
     struct blob b = {0};
     int model, rc = put_base(base, n, e);
     if (rc == 0) rc = path_put(url, e, "%s/manifests/%s", base, n->tag);
-    if (rc == 0) rc = caller_get(c, url, ACCEPT_MANIFEST, &text, NULL, e);
+    if (rc == 0) rc = remote_get(c, url, ACCEPT_MANIFEST, &text, NULL, e);
     if (rc == 0 && (rc = manifest_read(&layer, &model, text.data ? text.data : "", text.n, e)) != 0)
         err_prefix(e, rc, "%s", c->name);
     if (rc == 0) rc = path_put(url, e, "%s/blobs", store);
@@ -87,14 +86,14 @@ static int pull_all(struct caller *c, const char *store, const struct hub_name *
 int pull_ollama(const struct hub_name *n, const struct hub_pull_options *o, struct err *e)
 {
     char store[HUB_PATH_BYTES], lock[HUB_PATH_BYTES], base[HUB_PATH_BYTES];
-    struct caller c = {0};
+    struct remote c = {0};
     int fd = -1, rc = ollama_store(store, e);
     if (rc == 0) rc = path_put(lock, e, "%s/.locks/quoth.lock", store);
     if (rc == 0) rc = lock_open(&fd, lock, true, store, o, e);
     if (rc == 0) rc = put_base(base, n, e);
-    if (rc == 0) rc = caller_open(&c, base, n, o, e);
+    if (rc == 0) rc = remote_open(&c, base, n, o, e);
     if (rc == 0) rc = pull_all(&c, store, n, e);
-    caller_close(&c);
+    remote_close(&c);
     lock_close(fd);
     return rc;
 }

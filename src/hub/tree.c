@@ -5,11 +5,12 @@
  * The hash of a file in LFS is lfs.oid, which is also the name of its blob in the cache. */
 #include "hub_impl.h"
 
-#include "base/json.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+/* A value takes up to 250 bytes of memory. */
+const struct json_limits answer_limits = {.depth_max = 32, .node_max = 1 << 20};
 
 /* Append one entry. Folders are skipped. */
 static int read_entry(struct hub_files *f, const struct json *j, struct err *e)
@@ -32,7 +33,7 @@ static int read_entry(struct hub_files *f, const struct json *j, struct err *e)
 int tree_read(struct hub_files *f, const char *text, size_t n, struct err *e)
 {
     struct json *list;
-    int rc = json_parse(&list, text, n, &(struct json_limits){.depth_max = 16}, e);
+    int rc = json_parse(&list, text, n, &answer_limits, e);
     if (rc != 0) return err_prefix(e, rc, "the list of files");
     if (json_kind(list) != JK_LIST)
         rc = err_set(e, ERR_FORMAT, "the list of files: expected a list, got %s",

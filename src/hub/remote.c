@@ -1,11 +1,11 @@
-/* caller.c - requests to a hub: token, redirects and retries.
+/* remote.c - requests to a hub: token, redirects and retries.
  *
  * The token is sent only to URLs with the scheme, host and port of the hub. A redirect from https
  * to http is rejected. Temporary failures (no connection, 408, 429, 5xx, an interruption) are
  * retried after a growing time, or after the time that the server requires. */
 #include "hub_impl.h"
 
-#include "base/os.h"
+#include "base/cancel.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,13 +20,14 @@ enum {
     RETRY_AFTER_MAX_S = 300,
     IDLE_S = 30,         /* time without data after which a connection counts as interrupted */
     BODY_MAX = 32 << 20, /* lists and manifests */
-    PIECE_BYTES = 512 << 10
+    PIECE_BYTES = 512 << 10,
+    POLL_US = 100000 /* time between two checks for a cancellation */
 };
 
-int caller_open(struct caller *c, const char *origin, const struct hub_name *n,
+int remote_open(struct remote *c, const char *origin, const struct hub_name *n,
                 const struct hub_pull_options *o, struct err *e)
 {
-    *c = (struct caller){.o = o};
+    *c = (struct remote){.o = o};
     hub_name_text(c->name, n);
     int rc = path_put(c->origin, e, "%s", origin);
     if (rc == 0)
@@ -37,7 +38,7 @@ int caller_open(struct caller *c, const char *origin, const struct hub_name *n,
     return rc;
 }
 
-void caller_close(struct caller *c)
+void remote_close(struct remote *c)
 {
     fetch_close(c->fetch);
     c->fetch = NULL;
@@ -51,7 +52,7 @@ static size_t n_origin(const char *url)
     return host ? (size_t)(host + 3 - url) + strcspn(host + 3, "/?#") : 0;
 }
 
-bool caller_owns(const struct caller *c, const char *url)
+bool remote_owns(const struct remote *c, const char *url)
 {
     size_t n = n_origin(c->origin);
     return n > 0 && n_origin(url) == n && strncasecmp(url, c->origin, n) == 0;
@@ -69,7 +70,7 @@ void url_put(struct buf *b, const char *text, bool slash)
     }
 }
 
-int status_error(const struct caller *c, int status, const char *url, struct err *e)
+int remote_status_error(const struct remote *c, int status, const char *url, struct err *e)
 {
     if (status == 401 || status == 403)
         return err_set(e, ERR_ARG, "%s: the server denies access (status %d)%s", c->name, status,
@@ -80,10 +81,26 @@ int status_error(const struct caller *c, int status, const char *url, struct err
     if (status == 404)
         return err_set(e, ERR_MISSING, "%s: not found on %.200s", c->name, c->origin);
     if (status == 408 || status == 425 || status == 429 || status >= 500) return 0;
-    return err_set(e, ERR_IO, "%s: %.200s returned status %d", c->name, url, status);
+    /* the query of a URL may have a signature */
+    return err_set(e, ERR_IO, "%s: %.*s returned status %d", c->name,
+                   (int)strcspn(url, "?") < 200 ? (int)strcspn(url, "?") : 200, url, status);
 }
 
-int patience_fail(struct patience *p, const struct caller *c, const struct fetch_result *r,
+int remote_redirect(const struct remote *c, char url[static HUB_PATH_BYTES], const char *to,
+                    int *n_redirect, struct err *e)
+{
+    if (!to || !*to)
+        return err_set(e, ERR_FORMAT, "%s: a redirect without a valid Location", c->name);
+    if (++*n_redirect > N_REDIRECT_MAX)
+        return err_set(e, ERR_FORMAT, "%s: the answer has more than %d redirects", c->name,
+                       N_REDIRECT_MAX);
+    if (strncasecmp(url, "https:", 6) == 0 && strncasecmp(to, "https:", 6) != 0)
+        return err_set(e, ERR_FORMAT, "%s: a redirect from https to %.100s is not allowed", c->name,
+                       to);
+    return path_put(url, e, "%s", to);
+}
+
+int patience_fail(struct patience *p, const struct remote *c, const struct fetch_result *r,
                   const char *why, bool progress, struct err *e)
 {
     char text[HUB_NAME_BYTES + 400];
@@ -109,14 +126,22 @@ int patience_fail(struct patience *p, const struct caller *c, const struct fetch
 
 /* ---- a request whose answer is short ---- */
 
+/* Process events until a time, at most POLL_US. ERR_BUSY if the thread's work is cancelled. */
+static int wait_until(struct remote *c, int64_t until_us, struct err *e)
+{
+    const int64_t poll_us = time_us() + POLL_US;
+    fetch_wait(c->fetch, until_us < poll_us ? until_us : poll_us);
+    return cancelled() ? err_cancelled(e) : 0;
+}
+
 /* State of a request. */
 struct get {
     struct buf *body; /* borrowed */
-    char *next;       /* see caller_get; NULL: not needed */
+    char *next;       /* see remote_get; NULL: not needed */
     char redirect[HUB_PATH_BYTES];
     struct fetch_result result;
     char why[300];
-    bool done;
+    bool done, too_long;
 };
 
 static bool get_head(void *ctx, int status, const struct fetch_head *h)
@@ -131,7 +156,8 @@ static bool get_body(void *ctx, int status, const char *data, size_t n)
 {
     struct get *g = ctx;
     if (status != 200) return true;
-    if (g->body->n + n > BODY_MAX) return false;
+    g->too_long = g->body->n + n > BODY_MAX;
+    if (g->too_long) return false;
     buf_add(g->body, data, n);
     return !g->body->failed;
 }
@@ -147,13 +173,13 @@ static void get_done(void *ctx, const struct fetch_result *r)
 }
 
 /* Send the request once. */
-static int get_once(struct caller *c, struct get *g, const char *url, const char *accept,
+static int get_once(struct remote *c, struct get *g, const char *url, const char *accept,
                     struct err *e)
 {
     const char *header[2];
     char text[200];
     size_t n = 0;
-    if (c->token.n && caller_owns(c, url)) header[n++] = c->token.data;
+    if (c->token.n && remote_owns(c, url)) header[n++] = c->token.data;
     if (accept && snprintf(text, sizeof text, "Accept: %s", accept) > 0) header[n++] = text;
     struct fetch_request r = {.url = url,
                               .header = header,
@@ -162,31 +188,17 @@ static int get_once(struct caller *c, struct get *g, const char *url, const char
                               .on_head = get_head,
                               .on_body = get_body,
                               .on_done = get_done};
-    g->done = false;
+    g->done = g->too_long = false;
     g->body->n = 0;
     int rc = fetch_start(c->fetch, &r, e);
-    while (rc == 0 && !g->done) fetch_wait(c->fetch, INT64_MAX);
+    while (rc == 0 && !g->done) rc = wait_until(c, time_us() + POLL_US, e);
     if (rc == 0 && g->body->failed) rc = err_memory(e, url, g->body->n);
-    if (rc == 0 && g->body->n > BODY_MAX / 2 && g->result.error)
-        rc = err_set(e, ERR_LIMIT, "%s: the answer has more than %d bytes", url, BODY_MAX);
+    if (rc == 0 && g->too_long)
+        rc = err_set(e, ERR_LIMIT, "%s: the answer has more than %d bytes", c->name, BODY_MAX);
     return rc;
 }
 
-/* Follow a redirect: replace the URL. */
-static int follow(const struct caller *c, char url[static HUB_PATH_BYTES], const char *redirect,
-                  int *n_redirect, struct err *e)
-{
-    if (!*redirect)
-        return err_set(e, ERR_FORMAT, "%s: a redirect without a valid Location", c->name);
-    if (++*n_redirect > N_REDIRECT_MAX)
-        return err_set(e, ERR_FORMAT, "%s: more than %d redirects", c->name, N_REDIRECT_MAX);
-    if (strncasecmp(url, "https:", 6) == 0 && strncasecmp(redirect, "https:", 6) != 0)
-        return err_set(e, ERR_FORMAT, "%s: a redirect from https to %.100s is not allowed", c->name,
-                       redirect);
-    return path_put(url, e, "%s", redirect);
-}
-
-int caller_get(struct caller *c, const char *url, const char *accept, struct buf *body,
+int remote_get(struct remote *c, const char *url, const char *accept, struct buf *body,
                char next[HUB_PATH_BYTES], struct err *e)
 {
     struct get g = {.body = body, .next = next};
@@ -199,14 +211,14 @@ int caller_get(struct caller *c, const char *url, const char *accept, struct buf
         if (rc != 0) break;
         if (status == 200 && !*g.why) return 0;
         if (status >= 300 && status < 400) {
-            rc = follow(c, at, g.redirect, &n_redirect, e);
+            rc = remote_redirect(c, at, g.redirect, &n_redirect, e);
             continue;
         }
-        if (!*g.why) rc = status_error(c, status, at, e);
+        if (!*g.why) rc = remote_status_error(c, status, at, e);
         snprintf(why, sizeof why, "%s", g.why);
         if (!*g.why) snprintf(why, sizeof why, "the server returned status %d", status);
         if (rc == 0) rc = patience_fail(&p, c, &g.result, why, false, e);
-        while (rc == 0 && time_us() < p.until_us) fetch_wait(c->fetch, p.until_us);
+        while (rc == 0 && time_us() < p.until_us) rc = wait_until(c, p.until_us, e);
     }
     return rc;
 }
