@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define DIALECT(path, id) extern const struct dialect dialect_##id;
+#define DIALECT(path, id)       extern const struct dialect dialect_##id;
+#define SHARED(path, id, field) extern const struct dialect dialect_##id;
 #include "dialects.def"
 
 const struct dialect *dialect_find(const char *path)

@@ -39,6 +39,23 @@ typedef int pair_prompt_fn(const struct tokenizer *t, const struct text_span *qu
 /* Return the prompt of a reranker that is a language model; NULL if the tokenizer makes pairs. Any
  * thread. */
 pair_prompt_fn *pair_prompt_of(const struct session *s);
+/* A score of a text or label. */
+struct scored {
+    double score;
+    int index;
+};
+void scored_sort(struct scored *v, int n); /* sort v [n], highest score first, then by index */
+
+/* ---- vllm_score.c: the parts of /rerank that another dialect shares ---- */
+
+/* Read a body with `query` and `documents`. Errors: those of dialect.read. */
+int rerank_read(struct api_call *c, const struct json *body, struct err *e);
+/* Set *out to the scores of the documents, best first [*n], owned by the caller. ERR_IO if a score
+ * is not finite, ERR_MEMORY. */
+int rerank_scores(const struct api_call *c, struct scored **out, int *n, struct err *e);
+/* Return document i, borrowed from c; NULL if the answer has no texts. */
+const struct text_span *rerank_document(const struct api_call *c, int i);
+
 /* Return the cosine of two vectors f32 [n]; 0 if a vector is zero. */
 double pooled_cosine(const float *a, const float *b, int n);
 

@@ -8,6 +8,7 @@
  * body is converted to the neutral form, a body of completions. Without do_sample and parameters of
  * sampling, the sampler takes the most likely tokens. */
 #include "openai.h"
+#include "tei.h"
 #include "tgi.h"
 
 #include "base/check.h"
@@ -234,6 +235,14 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     return rc;
 }
 
+/* POST / of a model that generates no text is that of Text Embeddings Inference. */
+static int read_root(struct api_call *c, const struct json *body, struct err *e)
+{
+    if (!c->api->session->info->headless) return read(c, body, e);
+    c->dialect = tei_root(c->api->session, body);
+    return c->dialect->read(c, body, e);
+}
+
 /* ---- answers ---- */
 
 static const char *finish_of(const struct choice *a)
@@ -431,11 +440,11 @@ static void name_error(const struct api_call *c, struct err *e)
 
 #define TGI_DIALECT                                                                                \
     .id_prefix = "tgi-", .prompt = "inputs", .errors = &tgi_errors, .name_error = name_error,      \
-    .read = read, .put = put, .stream_type = "text/event-stream", .no_memory = tgi_no_memory,      \
+    .put = put, .stream_type = "text/event-stream", .no_memory = tgi_no_memory,                    \
     .put_pieces = put_pieces, .put_end = put_end, .put_error = tgi_put_error
 
 static const struct tgi_form whole = {.stream = NEVER}, stream = {.stream = ALWAYS},
                              root = {.stream = BY_BODY, .list = true};
-const struct dialect dialect_tgi_generate = {TGI_DIALECT, .form = &whole};
-const struct dialect dialect_tgi_stream = {TGI_DIALECT, .form = &stream};
-const struct dialect dialect_tgi_root = {TGI_DIALECT, .form = &root};
+const struct dialect dialect_tgi_generate = {TGI_DIALECT, .form = &whole, .read = read};
+const struct dialect dialect_tgi_stream = {TGI_DIALECT, .form = &stream, .read = read};
+const struct dialect dialect_tgi_root = {TGI_DIALECT, .form = &root, .read = read_root};

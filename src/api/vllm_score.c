@@ -144,7 +144,7 @@ static int read_score(struct api_call *c, const struct json *body, struct err *e
     return read_scoring(c, body, first, second, e);
 }
 
-static int read_rerank(struct api_call *c, const struct json *body, struct err *e)
+int rerank_read(struct api_call *c, const struct json *body, struct err *e)
 {
     static const char *const first[] = {"query", NULL}, *const second[] = {"documents", NULL};
     int64_t top_n = 0;
@@ -178,17 +178,17 @@ static int score_of(const struct api_call *c, int i, double *score, struct err *
     return rc;
 }
 
-struct scored {
-    double score;
-    int index;
-};
-
 /* Order by score, highest first, then by index. */
 static int by_score(const void *a, const void *b)
 {
     const struct scored *x = a, *y = b;
     if (x->score != y->score) return x->score < y->score ? 1 : -1;
     return x->index - y->index;
+}
+
+void scored_sort(struct scored *v, int n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_score);
 }
 
 /* Set *out to the scores of all pairs [n], owned by the caller. */
@@ -229,21 +229,34 @@ static int put_score(const struct api_call *c, struct buf *b, struct err *e)
     return 0;
 }
 
-static int put_rerank(const struct api_call *c, struct buf *b, struct err *e)
+int rerank_scores(const struct api_call *c, struct scored **out, int *n, struct err *e)
 {
     const struct scoring *s = scoring_of(c);
-    const int n = s->top_n > 0 && s->top_n < s->n[1] ? s->top_n : s->n[1];
+    int rc = all_scores(c, out, e);
+    if (rc != 0) return rc;
+    scored_sort(*out, s->n[1]);
+    *n = s->top_n > 0 && s->top_n < s->n[1] ? s->top_n : s->n[1];
+    return 0;
+}
+
+const struct text_span *rerank_document(const struct api_call *c, int i)
+{
+    const struct scoring *s = scoring_of(c);
+    return s->bare ? NULL : &s->text[1][i];
+}
+
+static int put_rerank(const struct api_call *c, struct buf *b, struct err *e)
+{
     struct json_out o = {.b = b};
     struct scored *v;
-    int rc = all_scores(c, &v, e);
+    int n, rc = rerank_scores(c, &v, &n, e);
     if (rc != 0) return rc;
-    qsort(v, (size_t)s->n[1], sizeof *v, by_score);
     openai_put_head(c, "list", "results", &o);
     for (int i = 0; i < n; i++) {
-        const struct text_span *text = &s->text[1][v[i].index];
+        const struct text_span *text = rerank_document(c, v[i].index);
         out_object(&o, NULL);
         out_int(&o, "index", v[i].index);
-        if (!s->bare) {
+        if (text) {
             out_object(&o, "document");
             out_text(&o, "text", text->text, text->n);
             out_end(&o);
@@ -272,6 +285,6 @@ const struct dialect dialect_vllm_rerank = {
     .id_prefix = "rerank-",
     .prompt = "documents",
     .errors = &openai_errors,
-    .read = read_rerank,
+    .read = rerank_read,
     .put = put_rerank,
 };

@@ -14,6 +14,7 @@ import subprocess
 import sys
 
 from server import QUOTH, ROOT, SLOW, TMP, check, run, serving_model
+from venv_for import python_with
 
 GOLDEN = os.path.join(ROOT, "tests", "golden", "encoders")
 F32 = ["--activation-dtype", "f32", "--kv-cache-dtype", "float32"]
@@ -210,6 +211,110 @@ def labels_of(name):
         check(s.ask("POST", "/score", {"text_1": "a", "text_2": "b"})[0] in (400, 501), "three labels are no score")
 
 
+def tei_failed(answer, word):
+    """Check a rejection in TEI's form."""
+    status, _, body = answer
+    check(status in (400, 501) and list(body) == ["error", "error_type"] and body["error_type"] in ("Validation", "Backend"), str(answer))
+    check(word in body["error"], str(body))
+
+
+def tei():
+    """TEI's /embed, /predict, /rerank and / give the numbers of the other endpoints"""
+    want = golden("bert")
+    length = lambda v: math.hypot(*v)  # noqa: E731
+    with serving("bert") as s:
+        ask = lambda path="/embed", **body: s.ask("POST", path, body)  # noqa: E731
+        for path in ("/embed", "/"):
+            status, headers, answer = ask(path, inputs=want["texts"])
+            check(status == 200 and headers["Content-Type"] == "application/json", str(answer))
+            near(answer, want["vectors"], path)
+        texts = want["texts"][:2]
+        whole = ask(inputs=texts)[2]
+        check(ask(inputs=texts[0])[2] == whole[:1] == ask(inputs=texts[:1])[2])
+        ids = s.ask("POST", "/tokenize", {"prompt": texts[0]})[2]["tokens"]
+        check(ask(inputs=[ids])[2] == whole[:1])
+        raw = ask(inputs=texts, normalize=False)[2]
+        check(abs(length(whole[0]) - 1) < 1e-5 < abs(length(raw[0]) - 1), f"{length(whole[0])} {length(raw[0])}")
+        short = ask(inputs=texts, dimensions=8)[2]
+        check([len(v) for v in short] == [8, 8] and abs(length(short[0]) - 1) < 1e-5)
+        near(ask(inputs=texts, prompt_name="query")[2], want["prompt_query"], "prompt_name")
+        long, end = "the cat " * 60, "a dog " * 40
+        tei_failed(ask(inputs=long), "maximum context length is 64")
+        check(ask(inputs=long, truncate=True)[2] == ask(inputs="the cat " * 31)[2], "truncate")
+        check(ask(inputs=long + end, truncate=True, truncation_direction="Left")[2] == ask(inputs="a dog " * 31)[2], "left")
+        check(ask(inputs=end + long, truncate=True, truncation_direction="right")[2] == ask(inputs="a dog " * 31)[2], "right")
+        for wrong, word in (({}, "inputs"), ({"inputs": []}, "inputs"), ({"inputs": [1.5]}, "inputs"), ({"inputs": {"a": 1}}, "inputs"),
+                            ({"inputs": "a", "truncate": "yes"}, "truncate"), ({"inputs": "a", "truncation_direction": "up"}, "truncation_direction"),
+                            ({"inputs": "a", "dimensions": 1000}, "dimensions"), ({"inputs": "a", "prompt_name": "none"}, "prompt_name"),
+                            ({"inputs": ["a"] * 2049}, "2048")):
+            tei_failed(ask(**wrong), word)
+        tei_failed(ask("/predict", inputs="a"), "classifier")
+    want = golden("distilbert-class")
+    with serving("distilbert-class") as s:
+        ask = lambda path="/predict", **body: s.ask("POST", path, body)[2]  # noqa: E731
+        for raw, numbers in ((False, want["probs"]), (True, want["logits"])):
+            for path in ("/predict", "/"):
+                got = ask(path, inputs=[[t] for t in want["texts"]], raw_scores=raw)
+                for row, expected in zip(got, numbers, strict=True):
+                    best = sorted(zip(expected, want["labels"]), reverse=True)
+                    check([r["label"] for r in row] == [label for _, label in best], f"{row} {best}")
+                    near([r["score"] for r in row], [score for score, _ in best], path)
+        check(ask(inputs=want["texts"][0]) == ask(inputs=[want["texts"][0]]) == ask(inputs=[[want["texts"][0]]])[0])
+        for wrong in ([], [[]], [["a", "b", "c"]], [1], [["a", 1]], None):
+            tei_failed(s.ask("POST", "/predict", {"inputs": wrong}), "inputs")
+        tei_failed(s.ask("POST", "/predict", {"inputs": ["a", "b"], "truncate": True, "truncation_direction": "Left"}), "truncation_direction")
+    want = golden("bert-rerank")
+    with serving("bert-rerank") as s:
+        query, pairs = want["pairs"][0][0], want["pairs"][:2]
+        got = s.ask("POST", "/predict", {"inputs": pairs})[2]
+        near([row[0]["score"] for row in got], want["scores"][:2], "/predict of pairs")
+        for raw, numbers in ((False, want["scores"]), (True, want["logits"])):
+            for path in ("/rerank", "/"):
+                got = s.ask("POST", path, {"query": query, "texts": [p[1] for p in pairs], "raw_scores": raw})[2]
+                check(got == sorted(got, key=lambda r: -r["score"]) and list(got[0]) == ["index", "score"], str(got))
+                near([{r["index"]: r["score"] for r in got}[i] for i in (0, 1)], numbers[:2], path)
+        got = s.ask("POST", "/rerank", {"query": query, "texts": [p[1] for p in pairs], "return_text": True})[2]
+        check(all(r["text"] == pairs[r["index"]][1] for r in got), str(got))
+        long = "the cat " * 60
+        check(s.ask("POST", "/rerank", {"query": "x", "texts": [long]})[0] == 400)
+        check(s.ask("POST", "/rerank", {"query": "x", "texts": [long], "truncate": True})[0] == 200)
+        for wrong in ({"texts": ["a"]}, {"query": "a", "texts": []}, {"query": "a", "texts": [1]}, {"query": ["a"], "texts": ["a"]}):
+            check(s.ask("POST", "/rerank", wrong)[0] == 400, str(wrong))
+
+
+def tei_client():
+    """InferenceClient of huggingface_hub works with a server of embeddings"""
+    python, why = python_with("venv-tei", {"huggingface_hub": "huggingface_hub==2.4.0", "numpy": "numpy"})
+    if not python:
+        return why
+    want = golden("bert")
+    script = """
+import json, sys
+from huggingface_hub import InferenceClient
+from huggingface_hub.errors import HfHubHTTPError
+want = json.load(sys.stdin)
+found = {}
+for path in ("", "/embed"):
+    client = InferenceClient(model=sys.argv[1] + path)
+    got = client.feature_extraction(want["texts"][0], normalize=True)
+    assert got.shape == (1, len(want["vectors"][0])), got.shape
+    found[path] = got[0].tolist()
+    assert client.feature_extraction(want["texts"][0], prompt_name="query", truncate=True, truncation_direction="right").shape == got.shape
+try:
+    client.feature_extraction("a", prompt_name="none")
+    raise AssertionError("accepted")
+except HfHubHTTPError as e:
+    assert e.response.status_code == 400, e
+print(json.dumps(found))
+"""
+    with serving("bert") as s:
+        ran = subprocess.run([python, "-c", script, f"http://127.0.0.1:{s.port}"], input=json.dumps(want), capture_output=True, text=True, timeout=120,
+                             env={**os.environ, "HF_HUB_OFFLINE": "0", "no_proxy": "127.0.0.1"})
+    check(ran.returncode == 0, ran.stderr[-800:])
+    for path, vector in json.loads(ran.stdout).items():
+        near(vector, want["vectors"][0], f"feature_extraction of {path}")
+
+
 def batch():
     """a batch file gives the server's scores"""
     want = golden("bert-rerank")
@@ -284,4 +389,4 @@ def python():
     near(found["yes"], want["qwen3-yes-no"]["scores"], "hf_overrides")
 
 
-run([embeddings, without_modules, headless, rerankers, yes_and_no, classes, batch, *([] if SLOW else [python])])
+run([embeddings, without_modules, headless, rerankers, yes_and_no, classes, tei, tei_client, batch, *([] if SLOW else [python])])
