@@ -50,8 +50,9 @@ static int read_cursor(const struct exchange *x, const struct server *s, const c
 {
     struct buf text = {0};
     int rc = 0, found = exchange_query(x, name, &text), at = -1;
-    for (int k = 0; found == 1 && text.data && k < server_n_model(s); k++)
-        if (strcmp(server_listed(s, k, false).name, text.data) == 0) at = k;
+    struct listed l;
+    for (int k = 0; found == 1 && text.data && server_listed(s, k, false, &l); k++)
+        if (strcmp(l.name, text.data) == 0) at = k;
     if (text.failed)
         rc = err_memory(e, name, text.n);
     else if (found != 0 && at < 0)
@@ -66,17 +67,20 @@ static int read_cursor(const struct exchange *x, const struct server *s, const c
 static void put_list(const struct server *s, int from, int to, bool more, struct buf *b)
 {
     struct json_out o = {.b = b};
+    struct listed l;
+    const char *first = NULL, *last = NULL; /* names exist until the server is closed */
     out_object(&o, NULL);
     out_list(&o, "data");
-    for (int i = from; i < to; i++) {
-        const struct listed l = server_listed(s, i, true);
+    for (int i = from; i < to && server_listed(s, i, true, &l); i++) {
         put_model(s, &l, &o);
         served_unpeek(l.api);
+        if (!first) first = l.name;
+        last = l.name;
     }
     out_end(&o);
     out_flag(&o, "has_more", more);
-    out_word(&o, "first_id", from < to ? server_listed(s, from, false).name : NULL);
-    out_word(&o, "last_id", from < to ? server_listed(s, to - 1, false).name : NULL);
+    out_word(&o, "first_id", first);
+    out_word(&o, "last_id", last);
     out_end(&o);
 }
 
@@ -85,9 +89,10 @@ void anthropic_get_models(struct exchange *x, const struct server *s)
     struct err e = {0};
     struct buf b = {0};
     int64_t limit = PAGE;
-    int after = -1, before = server_n_model(s);
-    int rc = server_query_int(x, "limit", 1, PAGE_MAX, &limit, &e);
-    const int n = before;
+    struct listed l;
+    int after = -1, n = 0;
+    while (server_listed(s, n, false, &l)) n++;
+    int before = n, rc = server_query_int(x, "limit", 1, PAGE_MAX, &limit, &e);
     if (rc == 0) rc = read_cursor(x, s, "after_id", &after, &e);
     if (rc == 0) rc = read_cursor(x, s, "before_id", &before, &e);
     if (rc != 0) {

@@ -33,6 +33,9 @@ struct api {
     const char *fingerprint;       /* "system_fingerprint" of responses, borrowed; NULL: absent */
     enum pooling pooling;          /* pooling of embeddings */
     struct sample_params defaults; /* defaults of absent fields */
+    const struct text_span *stop;  /* stop texts of requests without `stop`, borrowed [n_stop] */
+    int n_stop;
+    int64_t n_ctx; /* default of options.num_ctx of Ollama's API; 0: none */
     /* seed of requests without a seed, mixed with the value of api_call_salt */
     uint64_t seed;
     bool seeded; /* true if `seed` applies; false: requests without a seed get random seeds */
@@ -110,6 +113,24 @@ int api_call_n_token(const struct api_call *c, int *n_prompt);
 /* Cancel the running requests, wait for them and free the call. NULL is allowed. */
 void api_call_close(struct api_call *c);
 
+/* ---- ollama_defaults.c: layers of a model of Ollama's store ---- */
+
+struct hub_model;
+
+/* Layers that change a model's answers. Initialize with zeros. */
+struct ollama_defaults {
+    struct buf system;              /* system prompt, NUL-terminated, owned; empty if none */
+    struct json *params, *messages; /* owned; NULL if none */
+    struct text_span *stop;         /* stop texts, owned [n_stop]; their bytes are in params */
+    int n_stop;
+};
+/* Read the layers of a model. ERR_FORMAT, ERR_LIMIT, ERR_IO, ERR_MEMORY. */
+int ollama_defaults_read(struct ollama_defaults *d, const struct hub_model *m, struct err *e);
+/* Set the defaults of a and c, which borrow d. Log a warning for each parameter that is not
+ * supported. A system prompt of c stays. */
+void ollama_defaults_apply(const struct ollama_defaults *d, struct api *a, struct chat *c);
+void ollama_defaults_deinit(struct ollama_defaults *d); /* accepts a zeroed struct */
+
 /* ---- parts, for other forms of requests ---- */
 
 /* Read the sampling fields of a body into a request (arrays into its arena). Arrays of the reply's
@@ -119,6 +140,9 @@ void api_call_close(struct api_call *c);
  * ERR_MEMORY, ERR_BUSY if the client disconnects. */
 int api_read_params(struct request *r, struct reply_options *ro, struct arena *keep,
                     const struct api *a, const struct json *body, struct err *e);
+/* Read the numbers of params.def and the seed of a body into *p. Absent ones are unchanged. ERR_ARG
+ * for another type. */
+int api_read_numbers(struct sample_params *p, const struct json *body, struct err *e);
 /* Reject a field that is not supported, or unknown to api_read_params and the library's other
  * readers. Return ERR_ARG or ERR_UNSUPPORTED. */
 int api_check_params(const struct json *params, struct err *e);

@@ -220,6 +220,7 @@ static void put_each(struct buf *b, const struct server *s, const char *name, co
     for (int i = 0; i < models_n(s->models); i++) {
         struct served *m = models_at(s->models, i);
         const struct served_status now = served_status(m);
+        if (served_gone(m)) continue;
         buf_addf(b, "%s{", name);
         stats_label(b, "model_name", served_spec(m)->name[0]);
         buf_addf(b, "} %.15g\n", value(&now));
@@ -284,10 +285,11 @@ static bool loaded_read(struct loaded *l, const struct server *s, double window_
 {
     const int n = models_n(s->models);
     const int64_t now = time_us();
-    *l = (struct loaded){.api = calloc((size_t)n, sizeof *l->api),
-                         .engine = calloc((size_t)n, sizeof *l->engine)};
+    *l = (struct loaded){.api = calloc((size_t)n + 1, sizeof *l->api),
+                         .engine = calloc((size_t)n + 1, sizeof *l->engine)};
     for (int i = 0; l->api && l->engine && i < n; i++) {
-        const struct api *a = served_peek(models_at(s->models, i));
+        struct served *m = models_at(s->models, i);
+        const struct api *a = served_gone(m) ? NULL : served_peek(m);
         if (!a) continue;
         struct stats_engine *e = &l->engine[l->n];
         l->api[l->n++] = a;

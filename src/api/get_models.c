@@ -77,39 +77,32 @@ const char *listed_own_name(const struct listed *l)
     return served_spec(l->model)->name[0];
 }
 
-/* Only a model that is never unloaded has adapters with names. */
-int server_n_model(const struct server *s)
+/* Only a model that is never unloaded has adapters with names. Adapter 0 is the model itself. */
+bool server_listed(const struct server *s, int i, bool peek, struct listed *out)
 {
-    int n = 0;
-    for (int i = 0; i < models_n(s->models); i++) n += served_spec(models_at(s->models, i))->n_name;
     const int n_set = s->only ? s->only->session->additions.n_set : 0;
-    return n + (n_set > 1 ? n_set - 1 : 0);
-}
-
-struct listed server_listed(const struct server *s, int i, bool peek)
-{
-    struct listed l = {0};
-    for (int k = 0; k < models_n(s->models) && !l.name; k++) {
-        const struct served_spec *spec = served_spec(models_at(s->models, k));
-        l.model = models_at(s->models, k);
+    *out = (struct listed){0};
+    for (int k = 0; k < models_n(s->models) && !out->name; k++) {
+        struct served *m = models_at(s->models, k);
+        const struct served_spec *spec = served_spec(m);
+        if (served_gone(m)) continue;
+        out->model = m;
         if (i < spec->n_name)
-            l.name = spec->name[i];
+            out->name = spec->name[i];
         else
             i -= spec->n_name;
     }
-    if (!l.name) { /* adapter 0 is the model without an adapter */
-        l.adapter = i + 1;
-        l.name = s->only->session->additions.set[l.adapter].name;
+    if (!out->name && i + 1 < n_set) {
+        out->adapter = i + 1;
+        out->name = s->only->session->additions.set[out->adapter].name;
     }
-    if (peek) l.api = served_peek(l.model);
-    return l;
+    if (peek && out->name) out->api = served_peek(out->model);
+    return out->name != NULL;
 }
 
-struct listed server_list_name(const struct server *s, const char *name)
+struct listed server_list_name(struct served *m, const char *name)
 {
-    struct listed l = {.name = name};
-    (void)server_model(s, name, &l.model, NULL);
-    l.api = served_peek(l.model);
+    struct listed l = {.model = m, .name = name, .api = served_peek(m)};
     l.adapter = l.api ? session_adapter(l.api->session, name) : 0;
     return l;
 }
@@ -127,8 +120,8 @@ void get_models(struct exchange *x, void *server)
     out_object(&o, NULL);
     out_word(&o, "object", "list");
     out_list(&o, "data");
-    for (int i = 0; i < server_n_model(s); i++) {
-        const struct listed l = server_listed(s, i, true);
+    struct listed l;
+    for (int i = 0; server_listed(s, i, true, &l); i++) {
         put_model(s, &l, &o);
         served_unpeek(l.api);
     }
@@ -144,13 +137,14 @@ void get_model(struct exchange *x, void *server)
     const char *name = exchange_param(x) ? exchange_param(x) : "";
     struct err e = {0};
     struct buf b = {0};
-    int rc = server_model(s, name, NULL, &e);
+    struct served *m;
+    int rc = server_model(s, name, &m, &e);
     if (rc != 0) {
         server_fail(x, rc, &e);
         return;
     }
     const struct own_lists *own = lists_of(x);
-    const struct listed l = server_list_name(s, name);
+    const struct listed l = server_list_name(m, name);
     if (own)
         own->one(x, s, &l);
     else

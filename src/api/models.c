@@ -8,7 +8,9 @@
  *     most n_loaded_max of these models.
  * (3) A model with a waiter has a `turn`, its place in the order of loads. Only the model with the
  *     first turn is loaded, so requests for a busy model cannot delay other models endlessly.
- * (4) Only the registry's thread changes a state, except READY to DRAINING (served_unload).
+ * (4) Only the registry's thread changes a state, except READY to DRAINING (served_unload,
+ *     models_remove).
+ * (5) A model is never moved or freed before models_close. A removed one has no waiter and no turn.
  *
  * The victim of a load is the least recently used model without requests. If all models have
  * requests, the least recently used model drains. */
@@ -22,6 +24,7 @@
 #include "base/share.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -33,6 +36,8 @@ enum { N_WAITING_MAX = 1024, RETRY_US = 10 * 1000 * 1000 };
 struct served {
     struct models *models; /* borrowed */
     const struct served_spec *spec;
+    struct served_spec own; /* spec of a model of models_add */
+    atomic_bool gone;       /* true after models_remove; changed under the lock */
     int index;
     struct api api;
     enum served_state state;
@@ -54,7 +59,8 @@ struct served {
 
 struct models {
     struct models_options o;
-    struct served *v; /* owned [o.n] */
+    struct served *v; /* owned [o.n_max] */
+    atomic_int n;     /* number of models; it grows after the new one is complete */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* condition: the thread has work */
     pthread_t thread;
@@ -123,7 +129,7 @@ static void end_waits(struct served *m, int rc, const struct err *why)
 static void refuse_newest(struct models *m, uint64_t holder)
 {
     struct served_waiter *newest = NULL;
-    for (int i = 0; i < m->o.n; i++)
+    for (int i = 0; i < m->n; i++)
         for (struct served_waiter *w = m->v[i].first; w; w = w->next)
             if (w->holder == holder && (!newest || w->number > newest->number)) newest = w;
     CHECK(newest, "a holder without a waiting request");
@@ -157,7 +163,7 @@ static bool fits(const struct models *m, int64_t n_byte)
 {
     int64_t sum = n_byte;
     int n = 1;
-    for (int i = 0; i < m->o.n; i++)
+    for (int i = 0; i < m->n; i++)
         if (in_memory(&m->v[i])) sum += m->v[i].n_byte, n++;
     return sum <= m->o.bytes_max && (m->o.n_loaded_max == 0 || n <= m->o.n_loaded_max);
 }
@@ -166,7 +172,7 @@ static bool fits(const struct models *m, int64_t n_byte)
 static struct served *victim_of(struct models *m)
 {
     struct served *best = NULL;
-    for (int i = 0; i < m->o.n; i++) {
+    for (int i = 0; i < m->n; i++) {
         struct served *v = &m->v[i];
         if (v->state != SERVED_READY || v->spec->pinned) continue;
         const bool idle = v->n_ref == 0, best_idle = best && best->n_ref == 0;
@@ -177,7 +183,7 @@ static struct served *victim_of(struct models *m)
 
 static bool any_drains(const struct models *m)
 {
-    for (int i = 0; i < m->o.n; i++)
+    for (int i = 0; i < m->n; i++)
         if (m->v[i].state == SERVED_DRAINING) return true;
     return false;
 }
@@ -185,7 +191,7 @@ static bool any_drains(const struct models *m)
 /* Unload a model whose requests have ended. Return false if there is no such model. */
 static bool unload_drained(struct models *m)
 {
-    for (int i = 0; i < m->o.n; i++) {
+    for (int i = 0; i < m->n; i++) {
         struct served *v = &m->v[i];
         if (v->state != SERVED_DRAINING || v->n_ref + v->n_peek > 0) continue;
         v->state = SERVED_UNLOADING;
@@ -206,7 +212,7 @@ static bool expire(struct models *m, int64_t *wait_us)
 {
     const int64_t now = time_us();
     bool any = false;
-    for (int i = 0; i < m->o.n; i++) {
+    for (int i = 0; i < m->n; i++) {
         struct served *v = &m->v[i];
         if (v->state != SERVED_READY || v->n_ref > 0 || v->spec->pinned || v->idle_us < 0) continue;
         const int64_t left = v->used_us + v->idle_us - now;
@@ -276,7 +282,7 @@ static void load(struct served *v)
         v->idle_us = m->o.idle_us;
         log_info("%s: loaded in %.2f s", v->spec->name[0], (double)v->load_us * 1e-6);
         end_waits(v, 0, NULL);
-        if (m->sleeps) v->state = SERVED_DRAINING;
+        if (m->sleeps || v->gone) v->state = SERVED_DRAINING;
         return;
     }
     v->state = SERVED_UNLOADED;
@@ -291,7 +297,7 @@ static bool load_next(struct models *m)
 {
     struct served *v = NULL;
     struct err e = {0};
-    for (int i = 0; i < m->o.n; i++)
+    for (int i = 0; i < m->n; i++)
         if (m->v[i].turn && (!v || m->v[i].turn < v->turn)) v = &m->v[i];
     if (!v || v->state == SERVED_DRAINING) return false;
     int rc = measure(v, &e);
@@ -355,10 +361,13 @@ static bool open_lock(struct models *m)
 }
 
 /* Set a model to its state at the start. */
-static void served_begin(struct models *m, int i)
+static void served_begin(struct models *m, int i, const struct served_spec *spec)
 {
     struct served *v = &m->v[i];
-    *v = (struct served){.models = m, .spec = &m->o.spec[i], .index = i, .idle_us = m->o.idle_us};
+    v->models = m;
+    v->spec = spec;
+    v->index = i;
+    v->idle_us = m->o.idle_us;
     if (m->o.only) {
         v->api = *m->o.only;
         v->api.model = v;
@@ -375,11 +384,13 @@ int models_open(struct models **out, const struct models_options *o, struct err 
     if (!m) return err_memory(e, "models", sizeof *m);
     m->o = *o;
     if (m->o.n_waiting_max == 0) m->o.n_waiting_max = N_WAITING_MAX;
-    m->v = calloc((size_t)o->n, sizeof *m->v);
+    if (m->o.n_max < o->n) m->o.n_max = o->n;
+    m->v = calloc((size_t)m->o.n_max, sizeof *m->v);
     const struct share_options places = {.limit = m->o.n_waiting_max,
                                          .holder_max = m->o.n_waiting_max};
     bool ok = m->v && open_lock(m) && (o->only || share_open(&m->place, &places, e) == 0);
-    for (int i = 0; ok && i < o->n; i++) served_begin(m, i);
+    for (int i = 0; ok && i < o->n; i++) served_begin(m, i, &o->spec[i]);
+    if (ok) m->n = o->n;
     if (ok && !o->only) ok = m->started = os_thread_start(&m->thread, run, m);
     if (ok) return 0;
     models_close(m);
@@ -398,7 +409,7 @@ void models_stop(struct models *m)
     if (first && m->started) pthread_join(m->thread, NULL);
     err_set(&e, ERR_MEMORY, "the server is shutting down");
     lock(m);
-    for (int i = 0; i < m->o.n; i++) end_waits(&m->v[i], ERR_MEMORY, &e);
+    for (int i = 0; i < m->n; i++) end_waits(&m->v[i], ERR_MEMORY, &e);
     unlock(m);
 }
 
@@ -406,7 +417,7 @@ void models_close(struct models *m)
 {
     if (!m) return;
     if (m->locked) models_stop(m);
-    for (int i = 0; m->v && i < m->o.n; i++) {
+    for (int i = 0; m->v && i < m->n; i++) {
         CHECK(m->v[i].n_ref + m->v[i].n_peek == 0, "model %d has %d references", i, m->v[i].n_ref);
         if (!m->o.only && in_memory(&m->v[i])) m->o.loader.unload(m->o.loader.ctx, i);
     }
@@ -423,21 +434,36 @@ void models_close(struct models *m)
 
 int models_n(const struct models *m)
 {
-    return m->o.n;
+    return m->n;
 }
 
 struct served *models_at(const struct models *m, int i)
 {
-    CHECK(i >= 0 && i < m->o.n, "model %d of %d", i, m->o.n);
+    CHECK(i >= 0 && i < m->n, "model %d of %d", i, m->n);
     return &m->v[i];
+}
+
+bool served_gone(const struct served *m)
+{
+    return m->gone;
+}
+
+/* Return the only model; NULL if there are none or several. */
+static struct served *only_model(const struct models *m)
+{
+    struct served *only = NULL;
+    int n = 0;
+    for (int i = 0; i < m->n; i++)
+        if (!m->v[i].gone && n++ == 0) only = &m->v[i];
+    return n == 1 ? only : NULL;
 }
 
 struct served *models_find(const struct models *m, const char *name)
 {
-    if (!name) return m->o.n == 1 ? &m->v[0] : NULL;
-    for (int i = 0; i < m->o.n; i++)
+    if (!name) return only_model(m);
+    for (int i = 0; i < m->n; i++)
         for (int k = 0; k < m->v[i].spec->n_name; k++)
-            if (session_same_name(m->v[i].spec->name[k], name)) return &m->v[i];
+            if (!m->v[i].gone && session_same_name(m->v[i].spec->name[k], name)) return &m->v[i];
     return NULL;
 }
 
@@ -460,13 +486,21 @@ static bool failed_recently(const struct served *m)
     return m->state == SERVED_FAILED && m->rc != ERR_MEMORY && time_us() - m->failed_us < RETRY_US;
 }
 
+static int removed(const struct served *m, struct err *e)
+{
+    return err_field(e, ERR_MISSING, "model", ": \"%.100s\" not found; it was removed",
+                     m->spec->name[0]);
+}
+
 int served_take(struct served *m, struct served_waiter *w, const struct api **out, struct err *e)
 {
     struct models *all = m->models;
     int rc = 0;
     *out = NULL;
     lock(all);
-    if (m->state == SERVED_READY) {
+    if (m->gone) {
+        rc = removed(m, e);
+    } else if (m->state == SERVED_READY) {
         m->n_ref++;
         *out = &m->api;
     } else if (all->stops) {
@@ -594,24 +628,26 @@ const char *served_state_name(enum served_state s)
 
 int served_load(struct served *m, struct err *e)
 {
+    int rc = 0;
     lock(m->models);
-    const bool sleeps = m->models->sleeps;
-    if (sleeps) {
-        err_set(e, ERR_MEMORY, "the models sleep; POST /wake_up wakes them");
+    if (m->gone) {
+        rc = removed(m, e);
+    } else if (m->models->sleeps) {
+        rc = err_set(e, ERR_MEMORY, "the models sleep; POST /wake_up wakes them");
     } else if (m->state != SERVED_READY && m->state != SERVED_LOADING && !m->models->o.only) {
         m->wanted = true;
         want(m);
     }
     unlock(m->models);
-    return sleeps ? ERR_MEMORY : 0;
+    return rc;
 }
 
 static int check_many(const struct models *m, struct err *e)
 {
     if (!m->o.only) return 0;
     return err_set(e, ERR_UNSUPPORTED,
-                   "not supported by this server; --enable-sleep-mode, --models-dir or "
-                   "--models-preset allow it");
+                   "not supported by this server; --enable-sleep-mode, --models-dir, "
+                   "--models-preset or --models-hub allow it");
 }
 
 int served_unload(struct served *m, struct err *e)
@@ -633,7 +669,7 @@ static void sleep_one(struct served *v)
     struct err e = {0};
     const bool loads = v->wanted || v->turn;
     err_set(&e, ERR_MEMORY, "the models sleep; POST /wake_up wakes them");
-    v->slept = loads || v->state == SERVED_READY || v->state == SERVED_LOADING;
+    v->slept = !v->gone && (loads || v->state == SERVED_READY || v->state == SERVED_LOADING);
     v->wanted = false;
     v->turn = 0;
     end_waits(v, ERR_MEMORY, &e);
@@ -647,7 +683,7 @@ int models_sleep(struct models *m, bool sleep, struct err *e)
     lock(m);
     const bool changes = m->sleeps != sleep;
     m->sleeps = sleep;
-    for (int i = 0; changes && i < m->o.n; i++) {
+    for (int i = 0; changes && i < m->n; i++) {
         struct served *v = &m->v[i];
         if (sleep) {
             sleep_one(v);
@@ -678,6 +714,44 @@ void served_keep(struct served *m, int64_t idle_us)
     unlock(m->models);
 }
 
+/* ---- models that come and go ---- */
+
+int models_add(struct models *m, const struct served_spec *spec, struct served **out, struct err *e)
+{
+    const int i = m->n;
+    *out = NULL;
+    if (!m->o.loader.add)
+        return err_set(e, ERR_UNSUPPORTED, "the server's models cannot be changed");
+    if (i >= m->o.n_max)
+        return err_set(e, ERR_LIMIT,
+                       "the server has had more than %d models; restart it to add more",
+                       m->o.n_max);
+    struct served *v = &m->v[i];
+    int rc = m->o.loader.add(m->o.loader.ctx, i, spec, &v->own, e);
+    if (rc != 0) return rc;
+    lock(m);
+    served_begin(m, i, &v->own);
+    m->n = i + 1;
+    unlock(m);
+    *out = v;
+    return 0;
+}
+
+void models_remove(struct served *m)
+{
+    struct err e = {0};
+    lock(m->models);
+    if (!m->gone) {
+        m->gone = true;
+        end_waits(m, removed(m, &e), &e);
+        m->turn = 0;
+        m->wanted = m->slept = false;
+        if (m->state == SERVED_READY) m->state = SERVED_DRAINING;
+        pthread_cond_signal(&m->models->changed);
+    }
+    unlock(m->models);
+}
+
 /* ---- invariants ---- */
 
 static const char *check_model(const struct served *m)
@@ -690,6 +764,7 @@ static const char *check_model(const struct served *m)
     if (m->n_ref + m->n_peek > 0 && !in_memory(m)) return "an unloaded model has references";
     if (n > 0 && m->state == SERVED_READY) return "a request waits for a loaded model";
     if (n > 0 && !m->turn && !m->models->stops) return "a model with waiters has no turn";
+    if (m->gone && (n > 0 || m->turn)) return "a removed model is to be loaded";
     return NULL;
 }
 
@@ -699,7 +774,7 @@ const char *models_check(struct models *m)
     int64_t sum = 0;
     int n = 0, n_waiting = 0;
     lock(m);
-    for (int i = 0; i < m->o.n && !wrong; i++) {
+    for (int i = 0; i < m->n && !wrong; i++) {
         wrong = check_model(&m->v[i]);
         n_waiting += m->v[i].n_waiting;
         if (!in_memory(&m->v[i])) continue;

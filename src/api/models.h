@@ -32,6 +32,7 @@ struct served_spec {
     bool loads;       /* true if the model is loaded at the start */
     /* true if the model is loaded at the start and never unloaded for another model */
     bool pinned;
+    bool stored;         /* true for a model of the hub's stores, which clients may remove */
     int64_t n_byte;      /* size of the model's files in bytes, for lists */
     int64_t modified_us; /* time of the last change of the model's files, since 1970 */
 };
@@ -46,12 +47,17 @@ struct served_loader {
      * ERR_LIMIT: n_byte is too small. */
     int (*load)(void *ctx, int i, int64_t n_byte, struct api *out, struct err *e);
     void (*unload)(void *ctx, int i); /* function that frees what `load` has opened */
-    void *ctx;                        /* borrowed */
+    /* function that prepares model i, the next number, for models_add. It sets *out to a copy of
+     * the spec that exists until models_close. Any one thread. NULL: no further models */
+    int (*add)(void *ctx, int i, const struct served_spec *spec, struct served_spec *out,
+               struct err *e);
+    void *ctx; /* borrowed */
 };
 
 struct models_options {
     const struct served_spec *spec; /* [n], borrowed until models_close */
     int n;
+    int n_max; /* maximum number of specs, also of later and removed ones; 0: n */
     /* api of the only model, copied; it is loaded before the registry and never unloaded. NULL: the
      * loader's models */
     const struct api *only;
@@ -73,9 +79,12 @@ void models_close(struct models *m);
 
 /* ---- any thread ---- */
 
-int models_n(const struct models *m);                    /* return the number of models */
+/* Return the number of models so far. It includes removed ones, and never decreases. */
+int models_n(const struct models *m);
 struct served *models_at(const struct models *m, int i); /* return model i, borrowed */
-/* Return the model of that name or name:latest; NULL if none. name NULL: the only model. */
+bool served_gone(const struct served *m);                /* return true after models_remove */
+/* Return the model of that name or name:latest; NULL if none. name NULL: the only model. Removed
+ * models are not found. */
 struct served *models_find(const struct models *m, const char *name);
 const struct served_spec *served_spec(const struct served *m); /* return its spec, borrowed */
 /* Return the api of a model that is never unloaded, borrowed; NULL if models are loaded on
@@ -100,7 +109,8 @@ struct served_waiter {
 };
 
 /* Set *out to the model's api with a reference if the model is loaded. Otherwise begin a wait of w
- * (NULL if none), and set *out to NULL. ERR_BUSY if too many requests wait. Holders share the
+ * (NULL if none), and set *out to NULL. ERR_MISSING if the model was removed.
+ * ERR_BUSY if too many requests wait. Holders share the
  * places: the newest request of the largest holder loses its place to a request of another holder.
  * ERR_UNSUPPORTED if only served_load loads models. ERR_MEMORY if the server stops or the models
  * sleep. Also the error of a load that has just failed. */
@@ -140,7 +150,8 @@ struct served_status {
 struct served_status served_status(struct served *m); /* return a copy */
 const char *served_state_name(enum served_state s);   /* return llama.cpp's word, static */
 
-/* Load the model without a request. No effect if it is loaded. ERR_MEMORY if the models sleep. */
+/* Load the model without a request. No effect if it is loaded. ERR_MEMORY if the models sleep,
+ * ERR_MISSING if the model was removed. */
 int served_load(struct served *m, struct err *e);
 /* Unload the model after its requests in flight. No effect if it is not loaded. ERR_UNSUPPORTED for
  * a registry of one loaded model. */
@@ -153,6 +164,14 @@ int models_sleep(struct models *m, bool sleep, struct err *e);
 bool models_asleep(struct models *m); /* return true after models_sleep, until the models wake */
 /* Set the idle time of the model; < 0: never unload it for being idle. */
 void served_keep(struct served *m, int64_t idle_us);
+
+/* Add a model, which is loaded if a request needs it. The spec is borrowed for the call. *out: the
+ * model, borrowed until models_close. ERR_LIMIT if the registry has had n_max models, and errors of
+ * the loader. One thread at a time calls models_add and models_remove. */
+int models_add(struct models *m, const struct served_spec *spec, struct served **out,
+               struct err *e);
+/* Remove a model: end its waits with ERR_MISSING, and unload it after its requests in flight. */
+void models_remove(struct served *m);
 
 /* Check the invariants of models.c. Return NULL, or a description of the violation. */
 const char *models_check(struct models *m);

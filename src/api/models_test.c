@@ -56,6 +56,17 @@ static void fake_unload(void *ctx, int i)
 }
 
 static int n_place; /* maximum number of waiting requests; 0: the default */
+static int n_max;   /* maximum number of models; 0: no model may be added */
+
+/* Add a model whose name is that of the spec. */
+static int fake_add(void *ctx, int i, const struct served_spec *spec, struct served_spec *out,
+                    struct err *e)
+{
+    (void)ctx;
+    if (fake.size[i] == 0) return err_set(e, ERR_MEMORY, "none");
+    *out = *spec;
+    return 0;
+}
 
 /* Open a registry of n fake models of 100 bytes. */
 static struct models *open_fake(int n, int64_t bytes_max, int n_loaded_max, int64_t idle_us)
@@ -66,14 +77,18 @@ static struct models *open_fake(int n, int64_t bytes_max, int n_loaded_max, int6
         specs[i].name = &names[i];
         specs[i].n_name = 1;
     }
-    const struct models_options o = {
-        .spec = specs,
-        .n = n,
-        .loader = {.measure = fake_measure, .load = fake_load, .unload = fake_unload, .ctx = &fake},
-        .n_loaded_max = n_loaded_max,
-        .bytes_max = bytes_max,
-        .idle_us = idle_us,
-        .n_waiting_max = n_place};
+    const struct models_options o = {.spec = specs,
+                                     .n = n,
+                                     .n_max = n_max,
+                                     .loader = {.measure = fake_measure,
+                                                .load = fake_load,
+                                                .unload = fake_unload,
+                                                .add = n_max ? fake_add : NULL,
+                                                .ctx = &fake},
+                                     .n_loaded_max = n_loaded_max,
+                                     .bytes_max = bytes_max,
+                                     .idle_us = idle_us,
+                                     .n_waiting_max = n_place};
     if (models_open(&m, &o, &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
     return m;
 }
@@ -400,6 +415,76 @@ TEST(models_sleep_and_load_again_what_was_loaded)
     EXPECT_INT(fake.n_load, 4);
     models_close(m);
     queue_close(v.bell);
+}
+
+/* ---- models that come and go ---- */
+
+TEST(models_are_added_and_removed)
+{
+    struct visitor v[2];
+    const struct api *a[2] = {0};
+    struct served *b = NULL, *again = NULL;
+    struct err e = {0};
+    const struct served_spec spec = {.name = &names[1], .n_name = 1};
+    char byte;
+    reset();
+    n_max = 3;
+    struct models *m = open_fake(1, 150, 0, -1);
+    n_max = 0;
+    if (!m) return;
+    for (int i = 0; i < 2; i++) visitor_open(&v[i]);
+    EXPECT(!models_find(m, "b") && models_find(m, NULL) == models_at(m, 0));
+    EXPECT_INT(models_add(m, &spec, &b, &e), 0);
+    EXPECT(models_find(m, "b") == b && !models_find(m, NULL) && models_n(m) == 2);
+    EXPECT_INT(visit(&v[0], m, 1, &a[0], &e), 0);
+    models_remove(b);
+    models_remove(b);
+    EXPECT(!models_find(m, "b") && served_gone(b) && models_find(m, NULL) == models_at(m, 0));
+    EXPECT_INT(state(m, 1), SERVED_DRAINING);
+    EXPECT_INT(served_take(b, &v[1].w, &a[1], &e), ERR_MISSING);
+    EXPECT_TEXT(e.field, "model");
+    EXPECT_INT(served_load(b, &e), ERR_MISSING);
+    EXPECT(fake.open[1]);
+    served_drop(a[0]);
+    EXPECT(becomes(m, 1, SERVED_UNLOADED) && !fake.open[1]);
+    /* another model of that name; a request that waits for it ends when it is removed */
+    EXPECT_INT(models_add(m, &spec, &again, &e), 0);
+    EXPECT(again != b && models_find(m, "b") == again);
+    EXPECT_INT(visit(&v[0], m, 0, &a[0], &e), 0);
+    EXPECT_INT(served_take(again, &v[1].w, &a[1], &e), 0);
+    EXPECT(!a[1] && served_waits(&v[1].w));
+    models_remove(again);
+    EXPECT(queue_pop(v[1].bell, &byte, 20 * 1000000));
+    EXPECT_INT(served_taken(&v[1].w, &a[1], &e), ERR_MISSING);
+    served_leave(&v[1].w);
+    served_drop(a[0]);
+    EXPECT(models_check(m) == NULL);
+    EXPECT_INT(models_add(m, &spec, &b, &e), ERR_LIMIT);
+    EXPECT(!b && models_n(m) == 3);
+    for (int i = 0; i < 2; i++) queue_close(v[i].bell);
+    models_close(m);
+    EXPECT_INT(fake.n_unload, fake.n_load);
+}
+
+TEST(models_that_cannot_be_added)
+{
+    struct served *b = NULL;
+    struct err e = {0};
+    const struct served_spec spec = {.name = &names[1], .n_name = 1};
+    reset();
+    struct models *m = open_fake(1, 150, 0, -1);
+    if (!m) return;
+    EXPECT_INT(models_add(m, &spec, &b, &e), ERR_UNSUPPORTED);
+    models_close(m);
+    n_max = 2;
+    m = open_fake(0, 150, 0, -1);
+    n_max = 0;
+    if (!m) return;
+    EXPECT(!models_find(m, NULL) && models_n(m) == 0);
+    fake.size[0] = 0;
+    EXPECT_INT(models_add(m, &spec, &b, &e), ERR_MEMORY);
+    EXPECT(!b && models_n(m) == 0);
+    models_close(m);
 }
 
 /* ---- many requests ---- */

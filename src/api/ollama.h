@@ -45,6 +45,13 @@ int ollama_limit(struct api_call *c, struct err *e);
 /* Return the maximum number of tokens of a prompt, with room for one token of the answer. */
 int64_t ollama_prompt_max(const struct api_call *c);
 
+struct exchange;
+struct server;
+/* Read the body of a request about models, and the model's name from `model` or the older `name`.
+ * Return the body, which the caller owns, and from which *name is borrowed. NULL if the exchange
+ * was answered. Handler thread. */
+struct json *ollama_read_named(const struct server *s, struct exchange *x, const char **name);
+
 /* ---- ollama_body.c: fields of bodies to the neutral form ---- */
 
 /* Read a prompt's text: "" if absent. ERR_ARG for another type. */
@@ -73,6 +80,10 @@ int ollama_keep_alive(const struct json *body, double *seconds, struct err *e);
 /* If the client may do this, set the time after which the idle model of the call is unloaded.
  * seconds: < 0: never; NAN: no change. */
 void ollama_keep(const struct api_call *c, double seconds);
+/* Set *out to an object with one option in the neutral form. The caller owns *out, NULL after an
+ * error. ERR_ARG for another type or an unknown option, ERR_UNSUPPORTED, ERR_MEMORY. */
+int ollama_neutral_option(struct json **out, const char *name, const struct json *value,
+                          struct err *e);
 /* Read options.num_ctx; *n is unchanged if it is absent. ERR_ARG. */
 int ollama_num_ctx(const struct json *body, int64_t *n, struct err *e);
 

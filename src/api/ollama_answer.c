@@ -31,6 +31,7 @@ int ollama_read_own(struct api_call *c, const struct json *body, struct err *e)
     rc = call_model(c, body, e);
     if (rc == 0) rc = body_flag(body, "stream", &stream, e);
     if (rc == 0) rc = body_flag(body, "truncate", &own->truncate, e);
+    if (rc == 0) own->n_ctx = c->api->n_ctx;
     if (rc == 0) rc = ollama_num_ctx(body, &own->n_ctx, e);
     c->stream =
         stream && c->dialect->stream_type && (c->api->streams || body_field(body, "stream"));

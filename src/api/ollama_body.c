@@ -111,6 +111,25 @@ static int put_options(struct json_out *o, const struct json *body, struct err *
     return rc;
 }
 
+int ollama_neutral_option(struct json **out, const char *name, const struct json *value,
+                          struct err *e)
+{
+    const struct option_row *row = row_of(name);
+    struct buf b = {0};
+    struct json_out o = {.b = &b};
+    int rc = row ? check_option(row, value, e) : 0;
+    *out = NULL;
+    if (!row && !is_parameter(name)) rc = err_field(e, ERR_ARG, name, ": unknown parameter");
+    out_object(&o, NULL);
+    if (rc == 0 && row) put_option(&o, row, value);
+    if (rc == 0 && !row) openai_put_json(&o, name, value);
+    out_end(&o);
+    if (rc == 0)
+        rc = b.failed ? err_memory(e, "a parameter", b.n) : json_parse(out, b.data, b.n, NULL, e);
+    buf_deinit(&b);
+    return rc;
+}
+
 int ollama_check_outside(const struct json *body, struct err *e)
 {
     for (void *it = json_first(body); it; it = json_next(body, it)) {

@@ -1,7 +1,4 @@
-/* ollama_models.c - Ollama's endpoints around models: /api/tags, /api/ps, /api/show, /api/version,
- * and those that change a store of models. The server has one model and no store. Requests to
- * change a store therefore get 501 with the reason. The exception is a pull of the served model,
- * which is already complete.
+/* ollama_models.c - Ollama's endpoints around models: /api/tags, /api/ps, /api/show, /api/version.
  *
  *   {"models":[{"name":"m:latest","model":"m:latest","modified_at":...,"size":...,"digest":...,
  *    "details":{"format":"gguf","family":"llama","parameter_size":"1.5B",...}}]} */
@@ -119,8 +116,8 @@ void ollama_get_tags(struct exchange *x, void *server)
     struct json_out o = {.b = &b};
     out_object(&o, NULL);
     out_list(&o, "models");
-    for (int i = 0; i < server_n_model(s); i++) {
-        const struct listed l = server_listed(s, i, true);
+    struct listed l;
+    for (int i = 0; server_listed(s, i, true, &l); i++) {
         describe(&f, &l);
         out_object(&o, NULL);
         put_item(&o, &l, &f);
@@ -169,8 +166,8 @@ void ollama_get_ps(struct exchange *x, void *server)
     struct json_out o = {.b = &b};
     out_object(&o, NULL);
     out_list(&o, "models");
-    for (int k = 0; k < server_n_model(s); k++) {
-        const struct listed l = server_listed(s, k, true);
+    struct listed l;
+    for (int k = 0; server_listed(s, k, true, &l); k++) {
         if (l.api) put_loaded(&o, &l);
         served_unpeek(l.api);
     }
@@ -193,9 +190,7 @@ void ollama_get_version(struct exchange *x, void *server)
 
 /* ---- one model ---- */
 
-/* Read the body, and the model's name from `model` or the older `name`. Return the body, which the
- * caller owns. NULL if the exchange was answered. */
-static struct json *read_named(const struct server *s, struct exchange *x, const char **name)
+struct json *ollama_read_named(const struct server *s, struct exchange *x, const char **name)
 {
     struct json *body = server_json(s, x);
     struct err e = {0};
@@ -223,6 +218,10 @@ static void add_parameters(struct buf *b, const struct api *a, const char *prefi
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         buf_addf(b, "%s%s%-30s %g", i ? "\n" : "", prefix, rows[i].name,
                  sample_param_get(&a->defaults, &sample_param[rows[i].id]));
+    for (int i = 0; i < a->n_stop; i++) {
+        buf_addf(b, "\n%s%-30s ", prefix, "stop");
+        json_put_text(b, a->stop[i].text, a->stop[i].n);
+    }
 }
 
 /* Append a member with a text, which is freed. */
@@ -277,7 +276,7 @@ void ollama_post_show(struct exchange *x, void *server)
     bool whole = false;
     struct err e = {0};
     struct buf b = {0};
-    struct json *body = read_named(s, x, &name);
+    struct json *body = ollama_read_named(s, x, &name);
     if (!body) return;
     int rc = body_flag(body, "verbose", &whole, &e);
     const struct api *a = rc == 0 ? server_take(s, x, name) : NULL;
@@ -293,94 +292,4 @@ void ollama_post_show(struct exchange *x, void *server)
         server_fail(x, rc, &e);
     }
     json_drop(body);
-}
-
-/* ---- requests to change a store of models ---- */
-
-/* Answer 501. */
-static void refuse(struct exchange *x, const char *what)
-{
-    exchange_error(x, &(struct net_error){.status = 501},
-                   "%s: not supported yet: the server has one model and no store of models", what);
-}
-
-/* A pull of the served model is complete without any work. */
-void ollama_post_pull(struct exchange *x, void *server)
-{
-    static const char done[] = "{\"status\":\"success\"}\n";
-    const struct server *s = server;
-    const char *name;
-    bool stream = true;
-    struct err e = {0};
-    struct json *body = read_named(s, x, &name);
-    if (!body) return;
-    int rc = body_flag(body, "stream", &stream, &e);
-    const bool served = server_model(s, name, NULL, NULL) == 0;
-    json_drop(body);
-    if (rc != 0)
-        server_fail(x, rc, &e);
-    else if (!served)
-        refuse(x, "pull");
-    else
-        exchange_reply(x, 200, stream ? "application/x-ndjson" : "application/json", done,
-                       sizeof done - 1);
-}
-
-/* An unknown model gets 404, as in Ollama. */
-static void refuse_named(struct exchange *x, const struct server *s, const char *name,
-                         const char *what)
-{
-    struct err e = {0};
-    int rc = server_model(s, name, NULL, &e);
-    if (rc != 0)
-        server_fail(x, rc, &e);
-    else
-        refuse(x, what);
-}
-
-void ollama_delete(struct exchange *x, void *server)
-{
-    const char *name;
-    struct json *body = read_named(server, x, &name);
-    if (body) refuse_named(x, server, name, "delete");
-    json_drop(body);
-}
-
-void ollama_post_push(struct exchange *x, void *server)
-{
-    const char *name;
-    struct json *body = read_named(server, x, &name);
-    if (body) refuse_named(x, server, name, "push");
-    json_drop(body);
-}
-
-void ollama_post_copy(struct exchange *x, void *server)
-{
-    struct json *body = server_json(server, x);
-    struct err e = {0};
-    const char *name = json_text(body_field(body, "source"), NULL);
-    if (body && name && *name)
-        refuse_named(x, server, name, "copy");
-    else if (body)
-        server_fail(x, err_field(&e, ERR_ARG, "source", ": expected a name"), &e);
-    json_drop(body);
-}
-
-void ollama_post_create(struct exchange *x, void *server)
-{
-    (void)server;
-    refuse(x, "create");
-}
-
-void ollama_post_blob(struct exchange *x, void *server)
-{
-    (void)server;
-    refuse(x, "blobs");
-}
-
-void ollama_get_blob(struct exchange *x, void *server)
-{
-    (void)server;
-    exchange_error(x, &(struct net_error){.status = 404}, "blob \"%.100s\" not found",
-                   exchange_param(x) ? exchange_param(x) : "");
 }

@@ -62,6 +62,12 @@ static int read_seed(struct sample_params *p, const struct json *body, struct er
     return 0;
 }
 
+int api_read_numbers(struct sample_params *p, const struct json *body, struct err *e)
+{
+    int rc = read_numbers(p, body, e);
+    return rc ? rc : read_seed(p, body, e);
+}
+
 /* Limit the size of texts that are tokenized or searched for in the vocabulary. This work blocks a
  * handler's thread. */
 static int check_bytes(const char *field, size_t n_byte, struct err *e)
@@ -263,11 +269,12 @@ static int read_lists(struct sample_params *p, const struct api *api, const stru
 }
 
 /* Reject an empty stop string, because it would match immediately. */
-static int read_stop(struct reply_options *ro, const struct json *body, struct arena *a,
-                     struct err *e)
+static int read_stop(struct reply_options *ro, const struct json *body, const struct api *api,
+                     struct arena *a, struct err *e)
 {
     bool skip = !ro->keep_special;
     int rc = body_texts(body, "stop", STOP_MAX, a, &ro->stop, &ro->n_stop, e);
+    if (!body_field(body, "stop")) ro->stop = api->stop, ro->n_stop = api->n_stop;
     for (int i = 0; rc == 0 && i < ro->n_stop; i++)
         if (ro->stop[i].n == 0)
             rc = err_field(e, ERR_ARG, "stop", "[%d]: must have at least 1 byte, got 0", i);
@@ -396,9 +403,8 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     int64_t max_tokens = r->max_tokens;
     *ro = (struct reply_options){.tokenizer = t};
     r->params = a->defaults;
-    int rc = read_numbers(&r->params, body, e);
+    int rc = api_read_numbers(&r->params, body, e);
     if (rc == 0) rc = read_samplers(&r->params, body, e);
-    if (rc == 0) rc = read_seed(&r->params, body, e);
     if (rc == 0) rc = read_choices(r, body, e);
     if (rc == 0) rc = read_beams(r, body, e);
     if (rc == 0) rc = read_holder(r, body, e);
@@ -408,7 +414,7 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     if (rc == 0) rc = api_read_n_predict(a, body, &max_tokens, e);
     r->max_tokens = (int)max_tokens;
     if (rc == 0) rc = read_lists(&r->params, a, body, &r->arena, e);
-    if (rc == 0) rc = read_stop(ro, body, keep, e);
+    if (rc == 0) rc = read_stop(ro, body, a, keep, e);
     if (rc == 0) rc = read_lines(ro, body, e);
     return rc;
 }

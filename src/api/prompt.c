@@ -233,6 +233,27 @@ int api_template(struct template **out, const struct template *known, const stru
     return rc ? err_field(e, rc, "chat_template", ": %s", why.text) : 0;
 }
 
+/* Set *out to the model's first messages and those of the conversation. A system message of the
+ * conversation stays the first one. The caller owns *out. ERR_MEMORY. */
+static int join_messages(struct json **out, const struct json *first, const struct json *messages,
+                         struct err *e)
+{
+    const struct json *head = json_item(messages, 0);
+    const char *role = json_text(json_field(head, "role"), NULL);
+    const size_t n_head = role && (strcmp(role, "system") == 0 || strcmp(role, "developer") == 0);
+    struct buf b = {0};
+    struct json_out o = {.b = &b};
+    out_list(&o, NULL);
+    if (n_head) openai_put_json(&o, NULL, head);
+    for (size_t i = 0; i < json_count(first); i++) openai_put_json(&o, NULL, json_item(first, i));
+    for (size_t i = n_head; i < json_count(messages); i++)
+        openai_put_json(&o, NULL, json_item(messages, i));
+    out_end(&o);
+    int rc = b.failed ? err_memory(e, "messages", b.n) : json_parse(out, b.data, b.n, NULL, e);
+    buf_deinit(&b);
+    return rc;
+}
+
 /* Fields of the body have precedence over the chat's defaults. answer_only saves a second
  * rendering, because callers need only the beginning of the answer. */
 static int render(const struct api *a, const struct json *body, struct buf *prompt,
@@ -250,6 +271,7 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
                              .system = chat->system,
                              .now = chat->now};
     struct template *own = NULL;
+    struct json *joined = NULL;
     int rc = api_template(&own, chat->t, body, e);
     if (rc == 0) rc = check_kind(body, "messages", JK_LIST, "a list of messages", &c.messages, e);
     if (rc == 0 && json_count(c.messages) == 0)
@@ -263,8 +285,13 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
     if (rc == 0) rc = read_turn(&c, body, e);
     if (rc == 0) rc = read_effort(&c, body, e);
     if (!c.kwargs) c.kwargs = chat->kwargs;
+    if (rc == 0 && chat->first) {
+        rc = join_messages(&joined, chat->first, c.messages, e);
+        c.messages = joined;
+    }
     if (rc == 0) rc = template_render(own ? own : chat->t, &c, prompt, turn, e);
     template_close(own);
+    json_drop(joined);
     return rc;
 }
 

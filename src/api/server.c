@@ -9,6 +9,7 @@
 #include "server_impl.h"
 
 #include "batches.h"
+#include "hub_jobs.h"
 #include "responses_background.h"
 
 #include "base/hash.h"
@@ -84,6 +85,7 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     if (rc == 0) rc = orca_open(s, e);
     if (rc == 0 && o->store) rc = jobs_open(&s->jobs, o->store, e);
     if (rc == 0 && o->store) rc = batches_open(&s->batches, s, e);
+    if (rc == 0 && o->hub) rc = hub_jobs_open(&s->hub, o->models, e);
     if (rc == 0) rc = net_open(&s->net, &s->o.net, e);
     if (rc != 0) server_close(s), *out = NULL;
     return rc;
@@ -99,6 +101,7 @@ void server_drain(struct server *s, int wait_ms)
     /* batches end before requests of clients, because batches continue after the next start */
     batches_stop(s->batches);
     jobs_stop(s->jobs);
+    hub_jobs_stop(s->hub);
     net_drain(s->net, wait_ms);
 }
 
@@ -108,7 +111,9 @@ void server_close(struct server *s)
     if (!s) return;
     batches_stop(s->batches);
     jobs_stop(s->jobs);
+    hub_jobs_stop(s->hub);
     net_close(s->net);
+    hub_jobs_close(s->hub);
     batches_close(s->batches);
     jobs_close(s->jobs);
     orca_close(s);
@@ -183,13 +188,25 @@ void server_answer(const struct server *s, struct exchange *x, server_put_fn *pu
 /* Append the names of the models and adapters. */
 static void add_names(struct buf *b, const struct server *s)
 {
-    for (int i = 0; i < server_n_model(s); i++)
-        buf_addf(b, "%s\"%s\"", i ? ", " : "", server_listed(s, i, false).name);
+    struct listed l;
+    for (int i = 0; server_listed(s, i, false, &l); i++)
+        buf_addf(b, "%s\"%s\"", i ? ", " : "", l.name);
+}
+
+/* Return the model of the hub with a longer or shorter form of its name; NULL if none. */
+static struct served *find_hub_name(const struct server *s, const char *name)
+{
+    char text[HUB_NAME_BYTES];
+    struct hub_name n;
+    if (hub_name_typed(&n, name, NULL) != 0) return NULL;
+    hub_served_name(text, &n);
+    return models_find(s->models, text);
 }
 
 int server_model(const struct server *s, const char *name, struct served **out, struct err *e)
 {
     struct served *m = models_find(s->models, name);
+    if (!m && name && s->hub) m = find_hub_name(s, name);
     const bool any = s->o.any_name && models_n(s->models) == 1;
     if (!m && (any || (s->only && session_adapter(s->only->session, name))))
         m = models_at(s->models, 0);

@@ -19,6 +19,7 @@ struct server_options {
     struct models *models;  /* borrowed; `streams` of each api is true */
     /* store of responses of all models, borrowed; NULL: nothing is stored */
     struct store *store;
+    bool hub;            /* true: the models include the hub's, and clients may change them */
     bool any_name;       /* true if every name selects the only model */
     bool ollama;         /* true: GET / has Ollama's answer for clients other than browsers */
     const char *version; /* version of the program, borrowed */

@@ -7,6 +7,7 @@
 #include "base/json.h"
 
 struct batch_runner;
+struct hub_jobs;
 struct jobs;
 struct job;
 
@@ -20,6 +21,7 @@ struct server {
     struct net *net;          /* HTTP server, owned */
     struct jobs *jobs;        /* responses in the background, owned; NULL without a store */
     struct batch_runner *batches; /* answers of batches, owned; NULL without a store */
+    struct hub_jobs *hub;         /* changes of the hub's stores, owned; NULL: not allowed */
     struct orca *orca;            /* samples of the load, owned */
     int64_t created;              /* time at which the model was opened, seconds since 1970 */
 };
@@ -89,11 +91,11 @@ struct listed {
     int adapter;           /* number of the adapter; 0: the model without an adapter */
     const struct api *api; /* api with a reference; NULL: not loaded, or a name without data */
 };
-int server_n_model(const struct server *s); /* return the number of names of models and adapters */
-/* Return name i. peek: set the api of the name, whose reference the caller drops (served_drop). */
-struct listed server_listed(const struct server *s, int i, bool peek);
-/* Return the entry of a known name, with its api, whose reference the caller drops. */
-struct listed server_list_name(const struct server *s, const char *name);
+/* Set *out to name i of the models and adapters. peek: its api is set, and the caller ends that by
+ * served_unpeek. Return false if there are at most i names. */
+bool server_listed(const struct server *s, int i, bool peek, struct listed *out);
+/* Return the listed name of a model, with its api as above. */
+struct listed server_list_name(struct served *m, const char *name);
 /* Return the model's own name. */
 const char *listed_own_name(const struct listed *l);
 /* Figures of all loaded models together. */

@@ -10,6 +10,7 @@
 #include "tei.h"
 #include "pooled.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -221,7 +222,7 @@ static int encode(const struct api_call *c, struct request *r, const struct sequ
 static int read_predict(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *inputs = body_field(body, "inputs");
-    bool truncate, left, raw = false;
+    bool truncate = false, left = false, raw = false;
     int rc = call_own(c, sizeof(struct tei), e);
     struct tei *own = c->own;
     if (rc == 0) rc = call_model(c, body, e);
@@ -291,7 +292,7 @@ static int read_rerank(struct api_call *c, const struct json *body, struct err *
     struct buf b = {0};
     struct json_out o = {.b = &b};
     struct json *neutral = NULL;
-    bool truncate, left, raw = false, text = false;
+    bool truncate = false, left = false, raw = false, text = false;
     int rc = read_truncation(body, &truncate, &left, e);
     if (rc == 0 && truncate) rc = check_right(left, e);
     if (rc == 0) rc = body_flag(body, "raw_scores", &raw, e);

@@ -33,13 +33,14 @@ struct shown {
     bool began;
 };
 
-static void show_progress(void *ctx, const char *file, uint64_t done, uint64_t n)
+static void show_progress(void *ctx, const struct hub_progress *p)
 {
     struct shown *s = ctx;
+    const uint64_t done = p->done, n = p->n_byte;
     char what[48];
     if (!s->began) *s = (struct shown){time_us(), done, true};
     const double seconds = (double)(time_us() - s->begin_us) * 1e-6;
-    snprintf(what, sizeof what, "MB %.36s", path_name(file));
+    snprintf(what, sizeof what, "MB %.36s", path_name(p->file));
     /* equals the number of megabytes only at the end */
     const uint64_t all = n / 1000000 + 1, now = done >= n ? all : done / 1000000;
     progress_rate(what, now, all, seconds > 0 ? (double)(done - s->n_begin) * 1e-6 / seconds : 0);

@@ -327,6 +327,7 @@ static int serve_api(struct api *api, const char *model, struct net_keys *k, str
     struct server_options o = {.net = net_flags(k),
                                .any_name = any_name,
                                .ollama = ollama,
+                               .hub = serve_models_hub(),
                                .version = QUOTH_VERSION,
                                .separate_caches = separate};
     snprintf(fingerprint, sizeof fingerprint, "quoth-%s", QUOTH_VERSION);
@@ -412,7 +413,9 @@ static int begin_many(const char *model, struct err *e)
     const int64_t limit = session_bytes(session_flags.memory_limit);
     const char *flag = model ? "MODEL" : names.n ? "--served-model-name" : NULL;
     if (flag && serve_models_given())
-        return err_set(e, ERR_ARG, "%s: must not come with --models-dir or --models-preset", flag);
+        return err_set(e, ERR_ARG,
+                       "%s: must not come with --models-dir, --models-preset or --models-hub",
+                       flag);
     if (limit > 0) os_memory_limit((uint64_t)limit, 0);
     return 0;
 }

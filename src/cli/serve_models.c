@@ -2,6 +2,7 @@
  *
  *   --models-dir     each .gguf and each folder of Hugging Face below it   --.
  *   --models-preset  sections of an INI file, as of llama.cpp's router     --+--> entries
+ *   --models-hub     models of quoth list; clients may add others (add)    --'
  *
  *   entry --measure--> bytes of its plan --load--> session, engine, chat --> struct api
  *
@@ -19,6 +20,7 @@
 #include "base/pool.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "hub/hub.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,7 +39,7 @@ static const int64_t REST_BYTES = 64 << 20;
 
 static const char *dir, *preset;
 static int64_t n_loaded_max = -1, idle_s = -1; /* -1: not given */
-static bool autoload = true, sleeps;
+static bool autoload = true, sleeps, stores;
 static struct text_list pinned;
 
 const struct option serve_models_options[] = {
@@ -45,6 +47,8 @@ const struct option serve_models_options[] = {
                 "serve each .gguf file and Hugging Face folder below FOLDER, loaded on demand"),
     TEXT_OPTION("models-preset", "FILE", &preset,
                 "serve the models of an INI file: a section per model with its options"),
+    FLAG_OPTION("models-hub", &stores,
+                "serve the models of quoth list; Ollama's clients may pull and delete models"),
     INT_OPTION("models-max", "N", &n_loaded_max, 0, 1 << 20,
                "maximum number of loaded models; 0: limited by memory only (default 4)"),
     WORDS_OPTION("models-pinned", "NAME...", &pinned,
@@ -60,7 +64,12 @@ const struct option serve_models_options[] = {
 
 bool serve_models_given(void)
 {
-    return dir || preset;
+    return dir || preset || stores;
+}
+
+bool serve_models_hub(void)
+{
+    return stores;
 }
 
 bool serve_models_needed(void)
@@ -72,7 +81,7 @@ int serve_models_check(struct err *e)
 {
     const char *flag = n_loaded_max >= 0 ? "models-max" : pinned.n > 0 ? "models-pinned" : NULL;
     if (!flag || serve_models_given()) return 0;
-    return err_set(e, ERR_ARG, "--%s needs --models-dir or --models-preset", flag);
+    return err_set(e, ERR_ARG, "--%s needs --models-dir, --models-preset or --models-hub", flag);
 }
 
 /* A model that can be opened. */
@@ -84,20 +93,25 @@ struct entry {
     struct session_options o;        /* texts are valid until the program ends */
     struct sampling_flags *sampling; /* defaults of the model's requests, owned */
     bool pinned, loads;
+    bool stored;                 /* true: a model of the hub's stores; `sampling` may be shared */
     int64_t n_byte, modified_us; /* of its files */
     /* the open model */
     struct session session;
     struct chat chat;
+    struct ollama_defaults layers; /* of a model of Ollama's store */
 };
 
 struct serve_models {
+    /* entries, which do not move after the list was read, because other threads use them */
     VEC(struct entry) entry;
+    struct entry later;       /* options of models that clients add */
     struct served_spec *spec; /* owned [entry.n] */
     struct session host;      /* opener of the backend whose pool all models share, owned */
     struct api common;
     const char *pooling; /* borrowed */
     int n_queue;
     int64_t bytes_max; /* memory of all plans */
+    bool alone;        /* true: there is one model, which has all the memory */
     VEC(struct line) line;
 };
 
@@ -130,9 +144,9 @@ static bool is_name(const char *name)
     return *name && strlen(name) < 256 && utf8_valid(name, strlen(name));
 }
 
-/* Add a model. The name has n bytes. */
-static int add_entry(struct serve_models *m, const char *name, size_t n, const char *path,
-                     struct err *e)
+/* Add a model. The name has n bytes. old: another model may have had this name. */
+static int push_entry(struct serve_models *m, const char *name, size_t n, const char *path,
+                      bool old, struct err *e)
 {
     struct entry new = {.name = strndup(name, n), .path = path ? strdup(path) : NULL};
     int rc = 0;
@@ -142,18 +156,24 @@ static int add_entry(struct serve_models *m, const char *name, size_t n, const c
         rc = err_set(e, ERR_ARG,
                      "--models-dir, --models-preset: a name must not contain control "
                      "characters and must have at most 255 bytes");
-    else if (find_entry(m, new.name))
+    else if (!old && find_entry(m, new.name))
         rc =
             err_set(e, ERR_ARG,
                     "--models-dir, --models-preset: two models have the name \"%.100s\"", new.name);
     else if (m->entry.n >= N_MODEL_MAX)
-        rc = err_set(e, ERR_LIMIT, "--models-dir has more than %d models", N_MODEL_MAX);
+        rc = err_set(e, ERR_LIMIT, "the server has had more than %d models", N_MODEL_MAX);
     else if (!vec_push(&m->entry, new))
         rc = err_memory(e, "models", sizeof new);
     if (rc == 0) return 0;
     free(new.name);
     free(new.path);
     return rc;
+}
+
+static int add_entry(struct serve_models *m, const char *name, size_t n, const char *path,
+                     struct err *e)
+{
+    return push_entry(m, name, n, path, false, e);
 }
 
 static int scan(struct serve_models *m, const char *path, const char *prefix, int depth,
@@ -221,6 +241,33 @@ static int scan(struct serve_models *m, const char *path, const char *prefix, in
     for (char *item; rc == 0 && rest && (item = strsep(&rest, "\n"));)
         if (*item) rc = scan_item(m, path, prefix, item, depth, e);
     buf_deinit(&list);
+    return rc;
+}
+
+/* ---- the hub ---- */
+
+/* Set the facts of a model of the hub's stores. */
+static void set_stored(struct entry *n, int64_t n_byte, int64_t modified_us)
+{
+    n->stored = true;
+    n->n_byte = n_byte;
+    n->modified_us = modified_us;
+}
+
+/* Add the models of the hub's stores, unless a model of the folder has their name. */
+static int add_stored(struct serve_models *m, struct err *e)
+{
+    char name[HUB_NAME_BYTES];
+    struct hub_models all = {0};
+    int rc = hub_list(&all, e);
+    for (size_t i = 0; rc == 0 && i < all.n; i++) {
+        const struct hub_model *h = &all.v[i];
+        hub_served_name(name, &h->name);
+        if (find_entry(m, name)) continue;
+        rc = add_entry(m, name, strlen(name), h->path, e);
+        if (rc == 0) set_stored(&m->entry.v[m->entry.n - 1], (int64_t)h->n_byte, h->modified_us);
+    }
+    hub_models_deinit(&all);
     return rc;
 }
 
@@ -379,7 +426,8 @@ static int check_flags(struct err *e)
         if (flag[i].set)
             return err_set(e, ERR_ARG, "--%s: must not come with %s", flag[i].name,
                            dir       ? "--models-dir"
-                           : several ? "--models-preset"
+                           : preset  ? "--models-preset"
+                           : several ? "--models-hub"
                                      : "--enable-sleep-mode");
     return 0;
 }
@@ -400,18 +448,31 @@ static int add_only(struct serve_models *m, const struct serve_models_options *o
     return 0;
 }
 
+/* Prepare for models that clients add: their options, and the memory of their entries. */
+static int set_later(struct serve_models *m, struct err *e)
+{
+    m->later.name = strdup("");
+    m->later.path = strdup("");
+    if (!m->later.name || !m->later.path || !vec_reserve(&m->entry, N_MODEL_MAX))
+        return err_memory(e, "models", N_MODEL_MAX * sizeof *m->entry.v);
+    return set_options(m, &m->later, e);
+}
+
 static int read_list(struct serve_models *m, const struct serve_models_options *o, struct err *e)
 {
     int rc = check_flags(e);
     if (rc == 0 && o->model) rc = add_only(m, o, e);
     if (rc == 0 && dir) rc = scan(m, dir, "", 0, e);
+    if (rc == 0 && stores) rc = add_stored(m, e);
     if (rc == 0 && preset) rc = read_preset(m, e);
     for (size_t i = 0; rc == 0 && i < m->entry.n; i++) {
         rc = set_options(m, &m->entry.v[i], e);
-        if (rc == 0) describe(&m->entry.v[i]);
+        if (rc == 0 && !m->entry.v[i].stored) describe(&m->entry.v[i]);
     }
     if (rc == 0) rc = set_pinned(m, e);
-    if (rc == 0 && m->entry.n == 0)
+    if (rc == 0 && stores) rc = set_later(m, e);
+    m->alone = m->entry.n == 1 && !stores;
+    if (rc == 0 && m->entry.n == 0 && !stores)
         rc = err_set(e, ERR_MISSING, "%s: model not found: it has no .gguf and no config.json",
                      dir ? dir : preset);
     return rc;
@@ -422,7 +483,7 @@ static int read_list(struct serve_models *m, const struct serve_models_options *
 /* Return the memory of a plan: a share of the memory, or more if the weights need it. */
 static int64_t plan_bytes(const struct serve_models *m, int64_t weights, int attempt)
 {
-    const int64_t n = m->entry.n == 1 ? 1 : n_loaded_max > 0 ? n_loaded_max : N_SHARE;
+    const int64_t n = m->alone ? 1 : n_loaded_max > 0 ? n_loaded_max : N_SHARE;
     int64_t least = weights + weights / 4 + REST_BYTES, plan = m->bytes_max / n;
     if (plan < least) plan = least;
     for (int i = 0; i < attempt && plan < m->bytes_max; i++) plan *= 2;
@@ -446,6 +507,19 @@ static int measure(void *models, int i, int attempt, int64_t *n_byte, struct err
     return larger ? 0 : err_set(e, ERR_LIMIT, "the model needs more memory");
 }
 
+/* Apply the layers of a model of Ollama's store. Its files are those at the time of the load. */
+static int apply_layers(struct entry *n, struct api *a, struct err *e)
+{
+    struct hub_name name;
+    struct hub_model m = {0};
+    int rc = hub_name_typed(&name, n->name, e);
+    if (rc == 0) rc = hub_find(&m, &name, e);
+    if (rc == 0) rc = ollama_defaults_read(&n->layers, &m, e);
+    if (rc == 0) ollama_defaults_apply(&n->layers, a, &n->chat);
+    hub_model_deinit(&m);
+    return rc;
+}
+
 static int open_entry(const struct serve_models *m, struct entry *n, struct api *a, struct err *e)
 {
     int rc = session_open_as(&n->session, n->path, &n->o, &session_many, e);
@@ -454,7 +528,7 @@ static int open_entry(const struct serve_models *m, struct entry *n, struct api 
     sampling_flags_set(n->sampling); /* no other thread uses these flags at this time */
     if (rc == 0) rc = request_defaults(&a->defaults, n->session.checkpoint, e);
     if (rc == 0) rc = session_pooling(&a->pooling, &n->session, m->pooling, e);
-    return rc;
+    return rc || !n->stored ? rc : apply_layers(n, a, e);
 }
 
 static void unload(void *models, int i)
@@ -463,6 +537,7 @@ static void unload(void *models, int i)
     struct entry *n = &m->entry.v[i];
     chat_close(&n->chat);
     n->chat = (struct chat){0};
+    ollama_defaults_deinit(&n->layers);
     session_close(&n->session);
 }
 
@@ -485,6 +560,37 @@ static int load(void *models, int i, int64_t n_byte, struct api *out, struct err
     n->o = o;
     if (rc != 0) unload(m, i);
     return rc;
+}
+
+/* ---- later models; thread of the hub's jobs ---- */
+
+static struct served_spec spec_of(struct entry *n)
+{
+    n->name_list[0] = n->name;
+    return (struct served_spec){.name = n->names ? n->names : n->name_list,
+                                .n_name = n->names ? n->n_name : 1,
+                                .path = n->path,
+                                .loads = n->loads,
+                                .pinned = n->pinned,
+                                .stored = n->stored,
+                                .n_byte = n->n_byte,
+                                .modified_us = n->modified_us};
+}
+
+/* Add a model of the hub's stores (served_loader.add). */
+static int add(void *models, int i, const struct served_spec *spec, struct served_spec *out,
+               struct err *e)
+{
+    struct serve_models *m = models;
+    CHECK((size_t)i == m->entry.n, "model %d of %zu", i, m->entry.n);
+    int rc = push_entry(m, spec->name[0], strlen(spec->name[0]), spec->path, true, e);
+    if (rc != 0) return rc;
+    struct entry *n = &m->entry.v[i];
+    n->o = m->later.o;
+    n->sampling = m->later.sampling;
+    set_stored(n, spec->n_byte, spec->modified_us);
+    *out = spec_of(n);
+    return 0;
 }
 
 /* ---- opening and closing ---- */
@@ -513,18 +619,11 @@ int serve_models_open(struct serve_models **out, const struct serve_models_optio
     if (rc == 0) rc = session_open_backend(&m->host, &session_flags, e);
     if (rc == 0) rc = set_memory(m, o->body_bytes, e);
     if (rc == 0) pool_share(m->host.backend->pool);
-    m->spec = rc == 0 ? calloc(m->entry.n, sizeof *m->spec) : NULL;
+    m->spec = rc == 0 ? calloc(m->entry.n + 1, sizeof *m->spec) : NULL;
     if (rc == 0 && !m->spec) rc = err_memory(e, "models", m->entry.n);
     for (size_t i = 0; rc == 0 && i < m->entry.n; i++) {
-        struct entry *n = &m->entry.v[i];
-        n->name_list[0] = n->name;
-        m->spec[i] = (struct served_spec){.name = n->names ? n->names : n->name_list,
-                                          .n_name = n->names ? n->n_name : 1,
-                                          .path = n->path,
-                                          .loads = n->loads || (o->model && autoload),
-                                          .pinned = n->pinned,
-                                          .n_byte = n->n_byte,
-                                          .modified_us = n->modified_us};
+        m->spec[i] = spec_of(&m->entry.v[i]);
+        m->spec[i].loads |= o->model && autoload;
     }
     if (rc == 0) return 0;
     serve_models_close(m);
@@ -534,15 +633,19 @@ int serve_models_open(struct serve_models **out, const struct serve_models_optio
 
 void serve_models_registry(struct models_options *out, struct serve_models *m)
 {
-    *out = (struct models_options){
-        .spec = m->spec,
-        .n = (int)m->entry.n,
-        .loader = {.measure = measure, .load = load, .unload = unload, .ctx = m},
-        .only_by_load = !autoload,
-        .n_loaded_max = n_loaded_max < 0 ? N_SHARE : (int)n_loaded_max,
-        .bytes_max = m->bytes_max,
-        .idle_us = idle_s < 0 ? -1 : idle_s * 1000000,
-        .n_waiting_max = m->n_queue};
+    *out = (struct models_options){.spec = m->spec,
+                                   .n = (int)m->entry.n,
+                                   .n_max = stores ? N_MODEL_MAX : 0,
+                                   .loader = {.measure = measure,
+                                              .load = load,
+                                              .unload = unload,
+                                              .add = stores ? add : NULL,
+                                              .ctx = m},
+                                   .only_by_load = !autoload,
+                                   .n_loaded_max = n_loaded_max < 0 ? N_SHARE : (int)n_loaded_max,
+                                   .bytes_max = m->bytes_max,
+                                   .idle_us = idle_s < 0 ? -1 : idle_s * 1000000,
+                                   .n_waiting_max = m->n_queue};
 }
 
 void serve_models_close(struct serve_models *m)
@@ -551,8 +654,11 @@ void serve_models_close(struct serve_models *m)
     for (size_t i = 0; i < m->entry.n; i++) {
         free(m->entry.v[i].name);
         free(m->entry.v[i].path);
-        free(m->entry.v[i].sampling);
+        if (m->entry.v[i].sampling != m->later.sampling) free(m->entry.v[i].sampling);
     }
+    free(m->later.name);
+    free(m->later.path);
+    free(m->later.sampling);
     for (size_t i = 0; i < m->line.n; i++) {
         free(m->line.v[i].section);
         free(m->line.v[i].key);

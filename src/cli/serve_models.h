@@ -10,6 +10,8 @@
 extern const struct option serve_models_options[];
 /* Return true if the flags give models in place of MODEL. */
 bool serve_models_given(void);
+/* Return true if clients may change the stores of the hub (--models-hub). */
+bool serve_models_hub(void);
 /* Return true if models are loaded while the server runs: several models, or one model that may
  * sleep. */
 bool serve_models_needed(void);
@@ -28,7 +30,8 @@ struct serve_models_options {
     int n_queue;              /* maximum number of waiting requests of a model; 0: the default */
     size_t body_bytes;        /* memory of bodies, which models do not get */
 };
-/* Read the list of models: the files below --models-dir, and the preset file. No model is opened.
+/* Read the list of models: the files below --models-dir, those of the hub, and the preset file. No
+ * model is opened.
  * The caller owns *out, NULL after an error. ERR_ARG for an option or two models of one name,
  * ERR_IO or ERR_FORMAT for a file, ERR_MISSING if there is no model, ERR_LIMIT, ERR_MEMORY. */
 int serve_models_open(struct serve_models **out, const struct serve_models_options *o,

@@ -403,11 +403,17 @@ static bool wait_for_any(struct transfer *t)
     return ended;
 }
 
-static void report(const struct transfer *t)
+/* Report that the disk has `done` bytes of the blob. */
+static void report(const struct remote *c, const struct blob *b, uint64_t done)
 {
-    const struct hub_pull_options *o = t->c->o;
+    const struct hub_pull_options *o = c->o;
     if (!o || !o->progress) return;
-    o->progress(o->ctx, t->b->title, t->b->n_done + t->part.n_known + t->n_have, t->b->n_all);
+    o->progress(o->ctx, &(struct hub_progress){.file = b->title,
+                                               .hash = b->hash,
+                                               .file_done = done,
+                                               .file_bytes = b->n_byte,
+                                               .done = b->n_done + done,
+                                               .n_byte = b->n_all});
 }
 
 /* A chunk that the hasher made missing may precede `low`. */
@@ -419,7 +425,7 @@ static int run_network(struct transfer *t)
         t->rc = start_streams(t);
         if (t->rc == 0) ended = wait_for_any(t);
         if (t->rc == 0 && !ended && cancelled()) t->rc = err_cancelled(t->e);
-        report(t);
+        report(t->c, t->b, t->part.n_known + t->n_have);
     }
     return t->rc;
 }
@@ -497,10 +503,10 @@ static int download_locked(struct remote *c, const struct blob *b, struct err *e
 
 int download(struct remote *c, const struct blob *b, struct err *e)
 {
-    int lock;
-    if (is_complete(b)) return 0;
-    int rc = lock_open(&lock, b->lock, false, b->title, c->o, e);
+    int lock = -1, rc = 0;
+    if (!is_complete(b)) rc = lock_open(&lock, b->lock, false, b->title, c->o, e);
     if (rc == 0 && !is_complete(b)) rc = download_locked(c, b, e);
     lock_close(lock);
+    if (rc == 0) report(c, b, b->n_byte);
     return rc;
 }

@@ -17,6 +17,7 @@
 #ifndef QUOTH_HUB_HUB_H
 #define QUOTH_HUB_HUB_H
 
+#include "base/buf.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -45,6 +46,11 @@ bool hub_is_name(const char *text);
 /* Validate "hf:ORG/REPO[:QUANT][@REVISION]" or "ollama:[[HOST/]NAMESPACE/]NAME[:TAG]". ERR_ARG with
  * the reason. */
 int hub_name_read(struct hub_name *out, const char *text, struct err *e);
+/* Validate a name as clients of Ollama write it: without "ollama:" unless it begins with hf: or
+ * ollama:. ERR_ARG. */
+int hub_name_typed(struct hub_name *out, const char *text, struct err *e);
+/* Write the shortest text that hub_name_typed reads as n: without "ollama:". */
+void hub_served_name(char out[static HUB_NAME_BYTES], const struct hub_name *n);
 /* Write the shortest text of a name. */
 void hub_name_text(char out[static HUB_NAME_BYTES], const struct hub_name *n);
 
@@ -101,22 +107,54 @@ int hub_remove(const struct hub_name *n, uint64_t *n_byte, struct err *e);
 
 /* ---- pull.c ---- */
 
+/* Progress of a pull. Texts are borrowed for the call. */
+struct hub_progress {
+    const char *file, *hash;        /* current file (struct hub_file) */
+    uint64_t file_done, file_bytes; /* bytes of this file so far, and of all */
+    uint64_t done, n_byte;          /* bytes of all files so far, and of all */
+};
+
 /* Callbacks run on the thread of hub_pull. */
 struct hub_pull_options {
     int n_connection; /* maximum connections for a file, [1, 64]; 0: 8 */
-    /* Callback for the progress of all files, several times a second; NULL if none. `file` is the
-     * current file. n is 0 if the size is not known yet. */
-    void (*progress)(void *ctx, const char *file, uint64_t done, uint64_t n);
+    /* callback for the progress, several times a second and after each file; NULL if none */
+    void (*progress)(void *ctx, const struct hub_progress *p);
     void (*note)(void *ctx, const char *text); /* callback for waits; NULL if none */
     void *ctx;                                 /* argument of the callbacks, borrowed */
 };
 /* Download the missing files of a model, and find it. The download continues with the partial file
  * of an earlier call. Errors: those of hub_find; ERR_IO for the network or disk, ERR_FORMAT for an
  * answer or a file with a wrong hash, ERR_MISSING for an unknown name, ERR_UNSUPPORTED without
- * libcurl. */
+ * libcurl, ERR_BUSY if the work of the thread is cancelled (base/cancel.h). SIGXFSZ is ignored
+ * meanwhile, so only one thread of a process at a time may call this function. */
 int hub_pull(struct hub_model *out, const struct hub_name *n, const struct hub_pull_options *o,
              struct err *e);
 /* Return true if the environment forbids the network (HF_HUB_OFFLINE). */
 bool hub_offline(void);
+
+/* ---- create.c: changes of Ollama's store ---- */
+
+/* A layer of a new model: a text, or a blob of the store. */
+struct hub_part {
+    const char *kind; /* "model", "system", "params", "messages", "license"; "config" */
+    const char *text; /* content [n_byte], borrowed; NULL: the blob of `digest` */
+    size_t n_byte;
+    const char *digest; /* "sha256:" and 64 digits */
+};
+/* Write the model `to` with the layers of `from` (NULL: none), and with new ones in place of those
+ * of their kinds. A model needs a part "model", and a part "config" if from is NULL. ERR_ARG for a
+ * model that is not Ollama's, ERR_MISSING for an unknown blob, ERR_IO, ERR_MEMORY, ERR_BUSY as of
+ * hub_pull. */
+int hub_create(const struct hub_name *to, const struct hub_model *from, const struct hub_part *part,
+               size_t n_part, struct err *e);
+/* Append the text of the first layer of a kind to out; nothing if there is none. ERR_LIMIT above 1
+ * MiB, ERR_IO, ERR_MEMORY. */
+int hub_layer(struct buf *out, const struct hub_model *m, const char *kind, struct err *e);
+/* Write the path of a blob with that digest. ERR_ARG for another form, ERR_MISSING if the store
+ * does not have it. */
+int hub_blob(char out[static HUB_PATH_BYTES], const char *digest, struct err *e);
+/* Add a blob with that digest to Ollama's store. ERR_ARG for another form of the digest, or other
+ * data than its own, ERR_IO, ERR_MEMORY, ERR_BUSY as of hub_pull. */
+int hub_blob_add(const char *digest, const void *data, size_t n_byte, struct err *e);
 
 #endif

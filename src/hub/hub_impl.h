@@ -29,6 +29,9 @@ int path_put(char out[static HUB_PATH_BYTES], struct err *e, const char *fmt, ..
     __attribute__((format(printf, 3, 4)));
 /* Make the folder of a file, and its missing parents. ERR_IO, ERR_ARG if the path is too long. */
 int parent_make(const char *path, struct err *e);
+/* Write a file with its folder, unless it has this text already. So its time is that of the last
+ * change. ERR_IO, ERR_ARG, ERR_MEMORY. */
+int text_write(const char *path, const char *text, size_t n, struct err *e);
 /* Append the user's token of Hugging Face (HF_TOKEN, or the file that `hf auth login` writes);
  * append nothing if there is no token. ERR_ARG for a token with characters that no header may
  * have. */
@@ -90,6 +93,9 @@ bool link_next(char *out, size_t n_out, const char *header);
  * as chosen. *model: index of this layer. ERR_FORMAT, ERR_UNSUPPORTED for layers of weights that
  * quoth does not read, ERR_MEMORY. */
 int manifest_read(struct hub_files *f, int *model, const char *text, size_t n, struct err *e);
+/* Return the kind of a layer, the end of its media type; NULL for other media types. */
+const char *layer_kind(const char *type);
+#define LAYER_TYPE "application/vnd.ollama.image." /* beginning of the media types of layers */
 
 /* ---- digest.c ---- */
 

@@ -10,12 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LAYER "application/vnd.ollama.image."
-
-/* Return the kind of a layer, which is the end of its media type. NULL for other media types. */
-static const char *kind_of(const char *type)
+const char *layer_kind(const char *type)
 {
-    return strncmp(type, LAYER, sizeof LAYER - 1) == 0 ? type + sizeof LAYER - 1 : NULL;
+    const size_t n = sizeof LAYER_TYPE - 1;
+    return strncmp(type, LAYER_TYPE, n) == 0 ? type + n : NULL;
 }
 
 /* Append a layer. */
@@ -38,7 +36,7 @@ static int find_model(struct hub_files *f, int *model, struct err *e)
 {
     *model = -1;
     for (size_t i = 0; i < f->n; i++) {
-        const char *kind = kind_of(f->v[i].path);
+        const char *kind = layer_kind(f->v[i].path);
         if (kind && (strcmp(kind, "adapter") == 0 || strcmp(kind, "tensor") == 0))
             return err_set(e, ERR_UNSUPPORTED, "layers of the kind \"%s\" are not supported yet",
                            kind);
@@ -48,7 +46,8 @@ static int find_model(struct hub_files *f, int *model, struct err *e)
         *model = (int)i;
     }
     if (*model < 0)
-        return err_set(e, ERR_UNSUPPORTED, "a layer \"%smodel\" (a GGUF file) is missing", LAYER);
+        return err_set(e, ERR_UNSUPPORTED, "a layer \"%smodel\" (a GGUF file) is missing",
+                       LAYER_TYPE);
     return 0;
 }
 
@@ -77,7 +76,7 @@ void hub_unapplied(char out[static 100], const struct hub_model *m)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         bool found = false;
         for (size_t i = 0; m->name.kind == HUB_OLLAMA && i < m->file.n; i++) {
-            const char *kind = kind_of(m->file.v[i].path);
+            const char *kind = layer_kind(m->file.v[i].path);
             found |= kind && strcmp(kind, kinds[k]) == 0;
         }
         if (found) n += (size_t)snprintf(out + n, 100 - n, "%s%s", n ? ", " : "", kinds[k]);

@@ -121,6 +121,17 @@ int hub_name_read(struct hub_name *out, const char *text, struct err *e)
                    text);
 }
 
+int hub_name_typed(struct hub_name *out, const char *text, struct err *e)
+{
+    *out = (struct hub_name){0};
+    if (hub_is_name(text)) return hub_name_read(out, text, e);
+    return read_ollama(out, text) ? 0
+                                  : err_set(e, ERR_ARG,
+                                            "NAME: must be [[HOST/]NAMESPACE/]NAME[:TAG] or "
+                                            "hf:ORG/REPO[:QUANT][@REVISION], got \"%.100s\"",
+                                            text);
+}
+
 void hub_name_text(char out[static HUB_NAME_BYTES], const struct hub_name *n)
 {
     bool at = strcmp(n->revision, "main") != 0, host = strcmp(n->host, OLLAMA_HOST) != 0,
@@ -131,4 +142,11 @@ void hub_name_text(char out[static HUB_NAME_BYTES], const struct hub_name *n)
     else
         snprintf(out, HUB_NAME_BYTES, "ollama:%s%s%s%s%s:%s", host ? n->host : "", host ? "/" : "",
                  space ? n->space : "", space ? "/" : "", n->model, n->tag);
+}
+
+void hub_served_name(char out[static HUB_NAME_BYTES], const struct hub_name *n)
+{
+    char text[HUB_NAME_BYTES];
+    hub_name_text(text, n);
+    snprintf(out, HUB_NAME_BYTES, "%s", n->kind == HUB_OLLAMA ? strchr(text, ':') + 1 : text);
 }

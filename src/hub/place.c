@@ -40,6 +40,16 @@ int parent_make(const char *path, struct err *e)
     return rc ? rc : dir_make(folder, e);
 }
 
+int text_write(const char *path, const char *text, size_t n, struct err *e)
+{
+    struct buf old = {0};
+    bool same = file_exists(path) && file_read(&old, path, n, NULL) == 0 && old.n == n &&
+                (n == 0 || memcmp(old.data, text, n) == 0);
+    buf_deinit(&old);
+    int rc = same ? 0 : parent_make(path, e);
+    return rc || same ? rc : file_write(path, text, n, e);
+}
+
 /* Write value + end, where "~" at the beginning of the value is the user's folder. */
 static int put_variable(char out[static HUB_PATH_BYTES], const char *value, const char *end,
                         struct err *e)

@@ -148,8 +148,7 @@ static int publish(struct pull *p, struct err *e)
         if (p->file.v[i].chosen) rc = link_file(p, &p->file.v[i], e);
     if (rc != 0 || strcmp(p->n->revision, p->commit) == 0) return rc;
     rc = path_put(path, e, "%s/refs/%s", p->folder, p->n->revision);
-    if (rc == 0) rc = parent_make(path, e);
-    return rc ? rc : file_write(path, p->commit, strlen(p->commit), e);
+    return rc ? rc : text_write(path, p->commit, strlen(p->commit), e);
 }
 
 /* Set the token's header. */

@@ -57,8 +57,7 @@ static int keep_manifest(const char *store, const struct hub_name *n, const stru
 {
     char path[HUB_PATH_BYTES];
     int rc = manifest_path(path, store, n, e);
-    if (rc == 0) rc = parent_make(path, e);
-    return rc ? rc : file_write(path, text->data, text->n, e);
+    return rc ? rc : text_write(path, text->data, text->n, e);
 }
 
 static int pull_all(struct remote *c, const char *store, const struct hub_name *n, struct err *e)

@@ -60,6 +60,18 @@ void session_describe(struct session_files *out, const struct session *s)
         out->modified_us = (int64_t)file.st_mtim.tv_sec * 1000000 + file.st_mtim.tv_nsec / 1000;
 }
 
+int session_file_arch(char out[static 64], const char *path, struct err *e)
+{
+    struct checkpoint *c = NULL;
+    int rc = session_checkpoint(&c, path, &session_defaults, true, e);
+    const char *arch = rc == 0 ? meta_text(checkpoint_meta(c, "general.architecture"), NULL) : NULL;
+    if (rc == 0 && (checkpoint_kind(c) != CKPT_GGUF || !arch))
+        rc = err_set(e, ERR_FORMAT, "%s: must be a GGUF file of a model", path);
+    if (rc == 0) snprintf(out, 64, "%s", arch);
+    checkpoint_close(c);
+    return rc;
+}
+
 /* ---- metadata ---- */
 
 static void put_item(struct json_out *o, const struct meta *m, size_t i)

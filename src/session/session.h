@@ -245,6 +245,9 @@ bool session_config_true(const struct session *s, const char *field);
  * Return ERR_ARG for an unknown token or method, or ERR_LIMIT for too many tokens. */
 int session_class_tokens(struct model_options *mo, const struct checkpoint *c,
                          const struct tokenizer *t, struct err *e);
+/* Write the architecture of a GGUF file to out. ERR_FORMAT for another file, and the errors of
+ * session_checkpoint. Any thread. */
+int session_file_arch(char out[static 64], const char *path, struct err *e);
 /* Return the name of a classifier's label i, borrowed from s, and its length. NULL if the label has
  * no name. Any thread. */
 const char *session_label(const struct session *s, int i, size_t *n);
@@ -304,6 +307,9 @@ struct chat {
     bool calls_as_content; /* true: tool calls are content (--tool-call-parser none) */
     /* text for conversations without a system message, borrowed; NULL if none */
     const char *system;
+    /* list of messages that precede those of each conversation, after its first system message,
+     * borrowed; NULL if none */
+    const struct json *first;
 };
 /* Open the template and its variables by the options. o->system and the parsers' names are borrowed
  * until chat_close. Return the errors of chat_template, chat_kwargs, chat_now and chat_parsers. No

@@ -311,6 +311,11 @@ def test_statuses():
     p.refused("pull", "hf:org/repo", has=["requires a wait of 4000 s"])
     hub.hub_failures = [(418, {})]
     p.refused("pull", "hf:org/repo", has=["status 418"])
+    hub.failures = [(418, {})]  # of a URL with a signature, which is secret
+    check("signature" not in p.refused("pull", "hf:org/repo", has=["status 418", "/files/"]))
+    hub.failures = [(302, {"Location": f"http://127.0.0.1:{hub.cdn.port}/x"})] * 20
+    p.refused("pull", "hf:org/repo", has=["redirects"])
+    hub.failures = []
     hub.hub_failures = [(302, {"Location": f"{hub.url}/x"})] * 20
     p.refused("pull", "hf:org/repo", has=["redirects"])
     # another host, which also has another address

@@ -147,9 +147,9 @@ fails(400, "messages[0].images: not supported", lambda stream: client.chat(
 fails(400, "does not support insert", lambda stream: client.generate(model=MODEL, prompt="a", suffix="b", stream=stream))
 fails(400, "raw mode does not support", lambda stream: client.generate(model=MODEL, prompt="a", system="b", raw=True, stream=stream))
 fails(400, "format: ", lambda stream: client.chat(model=MODEL, messages=SUM, format={"type": "list"}, stream=stream))
-fails(501, "pull: not supported yet", lambda stream: client.pull("llama3", stream=stream))
-fails(501, "push: not supported yet", lambda stream: client.push(MODEL, stream=stream))
-fails(501, "create: not supported yet", lambda stream: client.create("a", from_=MODEL, stream=stream))
+fails(501, "pull: not supported by this server", lambda stream: client.pull("llama3", stream=stream))
+fails(501, "push: not supported by this server", lambda stream: client.push(MODEL, stream=stream))
+fails(501, "create: not supported by this server", lambda stream: client.create("a", from_=MODEL, stream=stream))
 for status, call in ((404, lambda: client.show("nosuch")), (404, lambda: client.embed(model="nosuch", input="a")),
                      (404, lambda: client.embeddings(model="nosuch", prompt="a")), (404, lambda: client.delete("nosuch")),
                      (501, lambda: client.delete(MODEL)), (501, lambda: client.copy(MODEL, "b")), (404, lambda: client.copy("nosuch", "b")),

@@ -68,14 +68,14 @@ class Server:
     measures the machine's peaks only with `peaks`, because this takes memory and time, which tests
     measure."""
 
-    def __init__(self, *options, model=MODEL, peaks=False):
+    def __init__(self, *options, model=MODEL, peaks=False, env=None):
         self.headers = {}  # headers of every request
         self.tls = ssl._create_unverified_context() if "--ssl-certfile" in options else None
         self.log = os.path.join(TMP, f"log-{time.monotonic_ns()}")
         with open(self.log, "w") as log:
             measure = [] if peaks else ["--no-peaks"]
             self.process = subprocess.Popen([QUOTH, "serve", *([model] if model else []), "--port", "0", "--threads", "2", *measure, *options], stderr=log,
-                                            stdout=log)
+                                            stdout=log, env=env)
         children.append(self.process)
         until = time.monotonic() + 60
         found = None
