@@ -116,6 +116,9 @@ def scores_of_vectors(s, want):
     near([d["score"] for d in answer["data"]], [cosine(v[0], v[i]) for i in (1, 2, 3)], "cosines")
     _, _, answer = s.ask("POST", "/v1/score", {"text_1": texts[:3], "text_2": texts[3:6]})
     near([d["score"] for d in answer["data"]], [cosine(v[i], v[i + 3]) for i in range(3)], "cosines of pairs")
+    for first, second in (("queries", "documents"), ("data_1", "data_2"), ("queries", "items")):  # other names of the texts
+        _, _, same = s.ask("POST", "/v1/score", {first: texts[:3], second: texts[3:6]})
+        check(same["data"] == answer["data"], (first, second, same))
     check(s.ask("POST", "/score", {"text_1": texts[:2], "text_2": texts[:3]})[0] == 400)
 
 

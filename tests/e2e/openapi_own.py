@@ -2,6 +2,7 @@
 """Goal: GET /openapi.json is a valid description in OpenAPI 3.1 of every path and field of the
 server. Method: check the rules of OpenAPI that concern it, compare it with the tables of the source,
 and send requests to its paths. With the package openapi-spec-validator, validate it too."""
+import glob
 import json
 import os
 import re
@@ -79,8 +80,20 @@ def fields():
     check("no effect" in chat["service_tier"]["description"] and "rejected" in chat["audio"]["description"], chat["audio"])
 
 
+def tested():
+    """each field that a reader uses occurs in a test"""
+    names = set(re.findall(r"^READ\((\w+),", table("fields.def"), re.M))
+    paths = [p for pattern in ("src/*/*_test.c", "tests/*/*_test.c", "tests/e2e/*.py") for p in glob.glob(os.path.join(ROOT, pattern))]
+    found = set()
+    for path in paths:
+        with open(path, encoding="utf-8", errors="replace") as f:
+            found.update(word for pair in re.findall(r"""['"](\w+)\\?(?=['"])|\b(\w+)=""", f.read()) for word in pair)
+    missing = sorted(names - found)
+    check(len(names) > 100 and not missing, missing)
+
+
 if __name__ == "__main__":
     try:
-        run([rules, paths, fields])
+        run([rules, paths, fields, tested])
     finally:
         main.terminate()
