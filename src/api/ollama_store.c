@@ -133,7 +133,7 @@ static int run_pull(struct hub_job *j, struct err *e)
     return 0;
 }
 
-/* Answer a pull of a server without a store: that of a served model has nothing to do. */
+/* Answer a pull on a server without a store. A pull of a served model always succeeds. */
 static void answer_served(struct exchange *x, const struct server *s, const char *name, bool stream)
 {
     static const char done[] = "{\"status\":\"success\"}\n";

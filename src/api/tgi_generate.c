@@ -379,9 +379,10 @@ static void event_end(const struct api_call *c, struct json_out *o, const struct
     buf_add_text(o->b, "\n\n");
 }
 
-/* Append an event per token. The engine reports the end after the last token. The events of the
- * last possible token, and of a token with a stop string, therefore wait for the end. If an end
- * token ended the answer, the last event has this token, whose probability is not known. */
+/* Append an event per token. The engine reports the end after the last token. The event of the last
+ * possible token, or of a token with a stop string, is therefore appended only after the end is
+ * reported. If an end token ended the answer, the last event has this token, whose probability is
+ * not known. */
 static void put_pieces(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)
 {
