@@ -64,7 +64,7 @@ TEST(bench_lists_of_percentages)
     const char *wrong[] = {"101", "-1", "50,", "a", "50;60", "nan"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         e.text[0] = '\0';
-        if (reals_read(&p, wrong[i], 0, 100, &e) == 0 || !strstr(e.text, "numbers from 0 to 100"))
+        if (reals_read(&p, wrong[i], 0, 100, &e) == 0 || !strstr(e.text, "numbers N,N,... in [0, 100]"))
             test_fail(__FILE__, __LINE__, "%s: %s", wrong[i], e.text);
     }
     vec_deinit(&p);
