@@ -69,8 +69,8 @@ int numbers_read(struct ids *out, const char *text, int lo, int hi, struct err *
         char *end;
         long v = strtol(at, &end, 10);
         if (end == at || (*end && *end != ',') || v < lo || v > hi)
-            return err_set(e, ERR_ARG, "must be integers N,N,... in [%d, %d], got \"%.60s\"",
-                           lo, hi, text);
+            return err_set(e, ERR_ARG, "must be integers N,N,... in [%d, %d], got \"%.60s\"", lo,
+                           hi, text);
         if (!vec_push(out, (int32_t)v)) return err_memory(e, "numbers", sizeof v);
         at = end;
         if (!*end) return 0;

@@ -15,7 +15,7 @@ TEST(bench_lists_of_numbers)
     EXPECT_INT(numbers_read(&list, "none", 1, 64, &e), 0);
     EXPECT_INT(list.n, 3);
     EXPECT(numbers_read(&list, "1,", 1, 64, &e) != 0 &&
-           strstr(e.text, "integers from 1 to 64, got \"1,\""));
+           strstr(e.text, "integers N,N,... in [1, 64], got \"1,\""));
     EXPECT(numbers_read(&list, "1 2", 1, 64, &e) != 0);
     EXPECT(numbers_read(&list, "65", 1, 64, &e) != 0 && strstr(e.text, "1 to 64"));
     vec_deinit(&list);
@@ -64,7 +64,8 @@ TEST(bench_lists_of_percentages)
     const char *wrong[] = {"101", "-1", "50,", "a", "50;60", "nan"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         e.text[0] = '\0';
-        if (reals_read(&p, wrong[i], 0, 100, &e) == 0 || !strstr(e.text, "numbers N,N,... in [0, 100]"))
+        if (reals_read(&p, wrong[i], 0, 100, &e) == 0 ||
+            !strstr(e.text, "numbers N,N,... in [0, 100]"))
             test_fail(__FILE__, __LINE__, "%s: %s", wrong[i], e.text);
     }
     vec_deinit(&p);
