@@ -175,6 +175,10 @@ static int open_call(struct posted *p, const struct server *s, const struct api 
     queue_listen(p->bell, wake, p->x);
     const struct net_key *key = exchange_key(p->x);
     const struct dialect *dialect = dialect_of(exchange_path(p->x), body);
+    if (!dialect) {
+        served_drop(take_api);
+        return err_set(e, ERR_MISSING, "endpoint \"%.100s\" not found", exchange_path(p->x));
+    }
     const struct call_origin from = {.holder = exchange_holder(p->x),
                                      .owner = server_owner(p->x),
                                      .arrival_us = exchange_arrival_us(p->x),

@@ -17,7 +17,7 @@ TEST(bench_lists_of_numbers)
     EXPECT(numbers_read(&list, "1,", 1, 64, &e) != 0 &&
            strstr(e.text, "integers N,N,... in [1, 64], got \"1,\""));
     EXPECT(numbers_read(&list, "1 2", 1, 64, &e) != 0);
-    EXPECT(numbers_read(&list, "65", 1, 64, &e) != 0 && strstr(e.text, "1 to 64"));
+    EXPECT(numbers_read(&list, "65", 1, 64, &e) != 0 && strstr(e.text, "[1, 64]"));
     vec_deinit(&list);
     EXPECT_INT(numbers_max(&list, 5), 5);
 }

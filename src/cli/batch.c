@@ -325,6 +325,8 @@ static int run_open(struct batch_run *b, const struct api *api, struct err *e)
 /* Close a run. Calls in flight are cancelled, and the next run answers their lines. */
 static void run_close(struct batch_run *b)
 {
+    /* all calls end at the same time, and flight_close waits for each */
+    for (int i = 0; i < b->n_flight; i++) api_call_cancel(b->flight[i].call);
     flight_close(&b->next);
     while (b->n_flight) flight_close(&b->flight[--b->n_flight]);
     batch_in_close(&b->in);

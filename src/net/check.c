@@ -249,6 +249,12 @@ static bool refuse_type(struct exchange *x, bool has_body)
     return true;
 }
 
+/* Remove the last slash, which route_find ignores, so that handlers get the path of their route. */
+static void trim_path(struct exchange *x)
+{
+    if (x->route && !strchr(x->route->path, '{')) x->head.path[strlen(x->route->path)] = '\0';
+}
+
 /* The id and the peer are set first, because each rejection is logged with its id and peer. Checks
  * without a holder follow. refuse_place is last, because it creates the holder and counts the
  * exchange. */
@@ -261,6 +267,7 @@ bool check_head(struct conn *c, struct exchange *x)
     name_client(c, x);
     x->route =
         route_find(n->o.route, n->o.n_route, x->head.method, x->head.path, &x->param, &allow);
+    trim_path(x);
     x->close_wanted = !x->head.keep_alive || has_body; /* a rejection does not read the body */
     bool refused = refuse_limit(c, x) || refuse_page(c, x) || answer_preflight(x) ||
                    refuse_key(n, x) || refuse_path(x, &allow) || refuse_remote(c, x) ||

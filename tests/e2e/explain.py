@@ -161,7 +161,7 @@ def tensors_left_out():
     """an ignored tensor has the reason, and a tensor without a use is rejected"""
     table = "model.layers.0.self_attn.rotary_emb.inv_freq"
     _, _, tensors = explained(copy("llama3", tensors={table: [8]}))
-    check(tensors[table]["use"] == "ignored" and "RoPE" in tensors[table]["by"], str(tensors[table]))
+    check(tensors[table]["use"] == "ignored" and "rope" in tensors[table]["by"], str(tensors[table]))
     shared, image = "model.layers.5.self_attn.k_proj.weight", "model.vision_tower.x.weight"
     _, _, tensors = explained(copy("gemma4", tensors={shared: [16, 24]}))
     check(tensors[shared]["by"] == "layer 5 uses the keys and values of layer 3", str(tensors[shared]))

@@ -29,7 +29,7 @@ expect()
     fi
 }
 
-expect 'a schema can be kept' 0 'can be kept' schema
+expect 'a schema can be enforced' 0 'can be enforced' schema
 expect 'a valid text' 0 '^accepted' schema twelve
 expect 'an invalid text, by the byte' 1 'rejected at byte 8' schema more
 expect 'masks of a tokenizer' 0 'masks: [0-9]+, median [0-9.]+ us' schema twelve --tokenizer "$model"

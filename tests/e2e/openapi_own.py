@@ -63,7 +63,9 @@ def paths():
     check({(m, p.replace("{}", "{path}")) for m, p in wanted} == got, wanted ^ got)
     for method, path in got:
         if method == "POST" and "{" not in path and "pull" not in path and path not in ("/sleep", "/wake_up"):
-            check(main.ask(method, path, {})[0] not in (404, 405), path)
+            status = main.ask(method, path, {})[0]
+            check(status not in (404, 405), path)
+            check(path == "/" or main.ask(method, path + "/", {})[0] == status, path + "/")
 
 
 def fields():
