@@ -86,15 +86,14 @@ static void same_list(const struct json *got, const char *whole, const struct js
 
 TEST(api_n_probs_are_in_llama_cpps_form)
 {
-    static const char *const bodies[] = {
-        "{" ONCE ",'n_probs':3,'temperature':0.5%s}",
-        "{" ONCE ",'n_probs':3,'temperature':0.5,'top_k':2,'post_sampling_probs':true%s}"};
+    static const char *const more[] = {"", ",'top_k':2,'post_sampling_probs':true"};
     NEED(rig_open_context(&rig, 256));
     for (int post_probs = 0; post_probs < 2; post_probs++) {
         char body[300];
-        snprintf(body, sizeof body, bodies[post_probs], "");
+        snprintf(body, sizeof body, "{" ONCE ",'n_probs':3,'temperature':0.5%s}", more[post_probs]);
         struct json *got = post(&rig, TEXT, body);
-        snprintf(body, sizeof body, bodies[post_probs], ",'stream':true");
+        snprintf(body, sizeof body, "{" ONCE ",'n_probs':3,'temperature':0.5%s,'stream':true}",
+                 more[post_probs]);
         struct json *frames = post_stream(&rig, TEXT, body);
         const struct json *first = at(got, "choices.0.logprobs.content.0");
         const struct json *tops = json_field(first, post_probs ? "top_probs" : "top_logprobs");
