@@ -91,9 +91,9 @@ def pings():
     check(main.ask("POST", "/completion", {"prompt": ASK, "sse_ping_interval": 1e9})[0] == 400)
     long = {"prompt": ASK, "ignore_eos": True, "n_predict": 200}
     with serving_model(MODEL, "--max-num-seqs", "1") as s:
-        with ThreadPoolExecutor(50) as pool:  # each of them takes more than 0.05 s
-            before = [pool.submit(s.ask, "POST", "/completion", long) for _ in range(40)]
-            while s.ask("GET", "/load")[2]["waiting"] < 20:
+        with ThreadPoolExecutor(70) as pool:  # each of them takes more than 0.05 s
+            before = [pool.submit(s.ask, "POST", "/completion", long) for _ in range(60)]
+            while s.ask("GET", "/load")[2]["waiting"] < 50:
                 time.sleep(0.01)
             quiet = pool.submit(events, server=s, n_predict=2, sse_ping_interval=-1)
             _, comments = events(server=s, n_predict=2, sse_ping_interval=1)
