@@ -48,7 +48,5 @@ void anthropic_name_error(const struct api_call *c, struct err *e);
 extern const struct error_form anthropic_errors;
 extern const char anthropic_no_memory[]; /* value of dialect.no_memory */
 extern const char anthropic_ping[];      /* a ping in a stream */
-/* Append the error of a stream (dialect.put_error). */
-void anthropic_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
 
 #endif

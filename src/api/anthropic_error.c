@@ -52,14 +52,6 @@ static void put_refusal(struct buf *b, const struct net_error *e)
     put(b, e->status, e->text, e->id);
 }
 
-void anthropic_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e)
-{
-    (void)c;
-    buf_add_text(b, "event: error\ndata: ");
-    put_body(b, rc, e, NULL);
-    buf_add_text(b, "\n\n");
-}
-
 /* A static event for a stream whose next event could not be allocated. */
 const char anthropic_no_memory[] =
     "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":"
@@ -75,4 +67,6 @@ const struct error_form anthropic_errors = {
             .header = "anthropic-version",
             .path = "/v1/messages"},
     .put = put_body,
+    .before = "event: error\ndata: ",
+    .after = "\n\n",
 };

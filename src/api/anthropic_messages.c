@@ -395,7 +395,6 @@ const struct dialect dialect_anthropic_messages = {
     .no_memory = anthropic_no_memory,
     .put_pieces = put_pieces,
     .put_end = put_end,
-    .put_error = anthropic_put_error,
 };
 
 /* ---- the count of a prompt's tokens ---- */

@@ -346,7 +346,8 @@ TEST(anthropic_errors_of_requests)
                  "\"request_id\":\"i1\"}",
                  c[i].type);
         EXPECT_TEXT(b.data, want);
-        anthropic_put_error(NULL, &event, c[i].rc, &e);
+        call_put_error(&(struct api_call){.dialect = dialect_find("/v1/messages")}, &event, c[i].rc,
+                       &e);
         snprintf(want, sizeof want,
                  "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":"
                  "\"x: so\"}}\n\n",

@@ -356,6 +356,8 @@ int call_constrain_message(struct api_call *c, const struct tools_spec *tools, s
 
 /* ---- prompt.c ---- */
 
+/* Append an error in place of the remaining pieces of a stream. */
+void call_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
 /* Count the time since begin_us (stats_time), if there is an engine. */
 void count_time(const struct api *a, enum times_id which, int64_t begin_us);
 

@@ -24,6 +24,7 @@ struct error_form {
     struct net_errors net; /* errors of the HTTP server; its media type also applies to `put` */
     /* function that appends a whole body. id: id of the exchange, borrowed; NULL if none */
     void (*put)(struct buf *b, int rc, const struct err *e, const char *id);
+    const char *before, *after; /* static: texts around the body in a stream (call_put_error) */
 };
 
 enum { NO_MEMORY_BYTES = 300 };
@@ -71,7 +72,8 @@ struct dialect {
     void (*put_progress)(const struct api_call *c, struct part *p, int index, struct buf *b);
     /* function that appends the text after the last piece of the last choice */
     void (*put_end)(const struct api_call *c, struct buf *b);
-    /* function that appends an error in place of the remaining pieces */
+    /* function that appends an error in place of the remaining pieces; NULL: the body of `errors`
+     * in its frame */
     void (*put_error)(const struct api_call *c, struct buf *b, int rc, const struct err *e);
 };
 

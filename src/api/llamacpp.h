@@ -8,9 +8,6 @@
 extern const struct error_form llamacpp_errors;
 extern const char llamacpp_no_memory[]; /* value of dialect.no_memory */
 
-/* Append an event with the error (dialect.put_error). */
-void llamacpp_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
-
 /* Settings of an answer. All pointers are borrowed. */
 struct llamacpp_settings {
     const struct sample_params *params;

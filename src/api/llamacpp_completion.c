@@ -350,7 +350,7 @@ static void put_end(const struct api_call *c, struct buf *b)
     .id_prefix = "cmpl-", .prompt = "prompt", .prompt_per_choice = true,                           \
     .errors = &llamacpp_errors, .put = put, .stream_type = "text/event-stream",                    \
     .no_memory = llamacpp_no_memory, .put_pieces = put_pieces, .put_progress = put_progress_piece, \
-    .put_end = put_end, .put_error = llamacpp_put_error
+    .put_end = put_end
 
 const struct dialect dialect_llamacpp_completion = {LLAMACPP_DIALECT, .fields = ENDPOINT_LLAMACPP,
                                                     .read = read};

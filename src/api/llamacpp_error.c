@@ -58,14 +58,6 @@ static void put_refusal(struct buf *b, const struct net_error *e)
     out_end(&o);
 }
 
-void llamacpp_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e)
-{
-    (void)c;
-    buf_add_text(b, "data: ");
-    put_body(b, rc, e, NULL);
-    buf_add_text(b, "\n\n");
-}
-
 /* An event that needs no memory, for a stream whose next event could not be allocated. */
 const char llamacpp_no_memory[] =
     "data: {\"error\":{\"code\":503,\"message\":\"out of memory: a piece of the answer\","
@@ -74,4 +66,6 @@ const char llamacpp_no_memory[] =
 const struct error_form llamacpp_errors = {
     .net = {.type = "application/json", .put = put_refusal},
     .put = put_body,
+    .before = "data: ",
+    .after = "\n\n",
 };

@@ -115,7 +115,5 @@ void ollama_put_durations(const struct api_call *c, struct json_out *o, int64_t 
 
 extern const struct error_form ollama_errors;
 extern const char ollama_no_memory[]; /* value of dialect.no_memory */
-/* Append the error of a stream (dialect.put_error). */
-void ollama_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
 
 #endif

@@ -148,5 +148,4 @@ const struct dialect dialect_ollama_chat = {
     .no_memory = ollama_no_memory,
     .put_pieces = ollama_put_pieces,
     .put_end = ollama_put_end,
-    .put_error = ollama_put_error,
 };

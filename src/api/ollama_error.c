@@ -47,17 +47,12 @@ static void put_refusal(struct buf *b, const struct net_error *e)
     put(b, e->text);
 }
 
-void ollama_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e)
-{
-    (void)c;
-    put_body(b, rc, e, NULL);
-    buf_add_char(b, '\n');
-}
-
 /* A static line for a stream whose next line could not be allocated. */
 const char ollama_no_memory[] = "{\"error\":\"out of memory: a piece of the answer\"}\n";
 
 const struct error_form ollama_errors = {
     .net = {.type = "application/json", .put = put_refusal, .path = "/api/"},
     .put = put_body,
+    .before = "",
+    .after = "\n",
 };

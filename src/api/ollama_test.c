@@ -478,7 +478,7 @@ TEST(ollama_errors_are_texts)
     struct buf b = {0};
     err_field(&e, ERR_ARG, "x", ": so");
     ollama_errors.put(&b, ERR_ARG, &e, "i1");
-    ollama_put_error(NULL, &b, ERR_ARG, &e);
+    call_put_error(&(struct api_call){.dialect = dialect_find(CHAT)}, &b, ERR_ARG, &e);
     EXPECT_TEXT(b.data, "{\"error\":\"x: so\"}{\"error\":\"x: so\"}\n");
     buf_clear(&b);
     err_figures(&e, err_field(&e, ERR_LIMIT, "messages", ": so"), 9, 8);

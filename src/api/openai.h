@@ -105,8 +105,6 @@ int openai_put(const struct api_call *c, struct buf *b, struct err *e);
 void openai_put_end(const struct api_call *c, struct buf *b);
 /* Append a frame without choices that has the progress of a part's prompt. */
 void openai_put_progress(const struct api_call *c, struct part *p, int index, struct buf *b);
-/* Append a frame with the error object. */
-void openai_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
 
 /* Begin and end a frame of a choice. The caller writes the choice's members between these calls.
  * last: the frame contains the reason for the end. */

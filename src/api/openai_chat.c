@@ -389,5 +389,4 @@ const struct dialect dialect_openai_chat = {
     .put_pieces = put_pieces,
     .put_progress = openai_put_progress,
     .put_end = openai_put_end,
-    .put_error = openai_put_error,
 };

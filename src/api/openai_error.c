@@ -58,14 +58,6 @@ static void put_body(struct buf *b, int rc, const struct err *e, const char *id)
     out_end(&o);
 }
 
-void openai_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e)
-{
-    (void)c;
-    buf_add_text(b, "data: ");
-    put_body(b, rc, e, NULL);
-    buf_add_text(b, "\n\n");
-}
-
 /* A static frame for a stream whose next frame could not be allocated. */
 const char openai_no_memory[] =
     "data: {\"error\":{\"message\":\"out of memory: a piece of the answer\",\"type\":"
@@ -110,4 +102,6 @@ static void put_refusal(struct buf *b, const struct net_error *e)
 const struct error_form openai_errors = {
     .net = {.type = "application/json", .put = put_refusal},
     .put = put_body,
+    .before = "data: ",
+    .after = "\n\n",
 };

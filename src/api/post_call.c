@@ -126,7 +126,7 @@ static void end_stopped(struct posted *p)
     p->rc = err_set(&p->e, ERR_MEMORY, "the server is shutting down: the answer is incomplete");
     cancel(p);
     if (!p->streaming) return;
-    p->call->dialect->put_error(p->call, &b, p->rc, &p->e);
+    call_put_error(p->call, &b, p->rc, &p->e);
     if (!b.failed) exchange_push(p->x, b.data, b.n);
     exchange_set_status(p->x, 503);
     buf_deinit(&b);

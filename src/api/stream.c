@@ -35,6 +35,18 @@ static bool must_wait(const struct api_call *c, const struct part *p, const stru
            n < (size_t)c->stream_interval;
 }
 
+void call_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e)
+{
+    const struct error_form *f = c->dialect->errors;
+    if (c->dialect->put_error) {
+        c->dialect->put_error(c, b, rc, e);
+        return;
+    }
+    buf_add_text(b, f->before);
+    f->put(b, rc, e, NULL);
+    buf_add_text(b, f->after);
+}
+
 /* Emit the unsent part of one choice. Return false if the choice has no answer, which ends the
  * stream. */
 static bool put_choice(const struct api_call *c, struct part *p, struct choice *a, int index,
@@ -48,7 +60,7 @@ static bool put_choice(const struct api_call *c, struct part *p, struct choice *
     a->n_token_sent = a->ids.n;
     a->ended = a->reply.finish != FINISH_NONE;
     if (rc != 0 && c->dialect->name_error) c->dialect->name_error(c, &e);
-    if (rc != 0) c->dialect->put_error(c, b, rc, &e);
+    if (rc != 0) call_put_error(c, b, rc, &e);
     return rc == 0;
 }
 
@@ -58,7 +70,7 @@ void api_call_stream(struct api_call *c, struct buf *b)
 {
     int index = 0;
     if (c->rc != 0 && !c->stream_ended) {
-        c->dialect->put_error(c, b, c->rc, &c->why);
+        call_put_error(c, b, c->rc, &c->why);
         c->stream_ended = true;
     }
     for (int i = 0; i < c->n_part && !c->stream_ended; i++) {

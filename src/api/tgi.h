@@ -11,7 +11,5 @@ extern const char tgi_no_memory[]; /* value of dialect.no_memory */
  * `inputs` in place of `prompt`. The caller owns *out, which is NULL after an error. ERR_ARG with
  * the field, ERR_MEMORY. */
 int tgi_neutral(struct json **out, const struct json *body, struct err *e);
-/* Append an event with the error (dialect.put_error). */
-void tgi_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e);
 
 #endif

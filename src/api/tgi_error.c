@@ -37,14 +37,6 @@ static void put_refusal(struct buf *b, const struct net_error *e)
     put(b, "", e->text, busy ? "overloaded" : "validation");
 }
 
-void tgi_put_error(const struct api_call *c, struct buf *b, int rc, const struct err *e)
-{
-    (void)c;
-    buf_add_text(b, "data:");
-    put_body(b, rc, e, NULL);
-    buf_add_text(b, "\n\n");
-}
-
 /* A static event for a stream whose next event could not be allocated. */
 const char tgi_no_memory[] =
     "data:{\"error\":\"out of memory: a piece of the answer\",\"error_type\":\"overloaded\"}\n\n";
@@ -52,4 +44,6 @@ const char tgi_no_memory[] =
 const struct error_form tgi_errors = {
     .net = {.type = "application/json", .put = put_refusal},
     .put = put_body,
+    .before = "data:",
+    .after = "\n\n",
 };

@@ -442,7 +442,7 @@ static void name_error(const struct api_call *c, struct err *e)
 #define TGI_DIALECT                                                                                \
     .id_prefix = "tgi-", .prompt = "inputs", .errors = &tgi_errors, .name_error = name_error,      \
     .put = put, .stream_type = "text/event-stream", .no_memory = tgi_no_memory,                    \
-    .put_pieces = put_pieces, .put_end = put_end, .put_error = tgi_put_error
+    .put_pieces = put_pieces, .put_end = put_end
 
 static const struct tgi_form whole = {.stream = NEVER}, stream = {.stream = ALWAYS},
                              root = {.stream = BY_BODY, .list = true};
