@@ -39,10 +39,11 @@ int body_text(const struct json *body, const char *name, size_t n_max, const cha
 /* ---- fields.c: unsupported fields. where: type of the endpoint ---- */
 
 enum {
-#define ENDPOINT(letter, NAME, named, aliased) ENDPOINT_INDEX_##NAME,
+#define ENDPOINT(letter, NAME, named, aliased, generates) ENDPOINT_INDEX_##NAME,
 #include "endpoints.def"
 #undef ENDPOINT
-#define ENDPOINT(letter, NAME, named, aliased) ENDPOINT_##NAME = 1 << ENDPOINT_INDEX_##NAME,
+#define ENDPOINT(letter, NAME, named, aliased, generates)                                          \
+    ENDPOINT_##NAME = 1 << ENDPOINT_INDEX_##NAME,
 #include "endpoints.def"
 #undef ENDPOINT
 };

@@ -349,14 +349,13 @@ static int n_word(const char *text)
 /* Goal: reasoning ends at its budget, also if the prompt begins it or a constraint follows it. */
 TEST(api_reasoning_ends_at_its_budget)
 {
-    static const char think[] =
-        "'seed':1,'max_tokens':90,'chat_template_kwargs':{'enable_thinking':"
-        "true},'thinking_token_budget':";
+    static const char think[] = "'seed':1,'max_tokens':90,'thinking_token_budget':",
+                      on[] = "'chat_template_kwargs':{'enable_thinking':true}";
     char body[400];
     NEED(rig_open(&rig));
     for (int budget = 0; budget < 4; budget++)
         for (int constrained = 0; constrained < 2; constrained++) {
-            snprintf(body, sizeof body, "{" USER ",%s%d%s}", think, budget,
+            snprintf(body, sizeof body, "{" USER ",%s,%s%d%s}", on, think, budget,
                      constrained ? ",'guided_regex':'[0-9]{3}','n':2,'stream':false" : "");
             struct json *got = post(&rig, CHAT, body);
             EXPECT_INT(n_word(json_text(at(got, "choices.0.message.reasoning_content"), NULL)),

@@ -7,18 +7,24 @@
 #include <string.h>
 
 /* Letters of the endpoints for the rows of fields.def. NAMED, ALIASED: endpoints with sampling
- * parameters by their names, and by the names of other servers. */
+ * parameters by their names, and by the names of other servers. GENERATES: endpoints whose answers
+ * the model generates. */
 enum {
-#define ENDPOINT(letter, NAME, named, aliased) letter = ENDPOINT_##NAME,
+#define ENDPOINT(letter, NAME, named, aliased, generates) letter = ENDPOINT_##NAME,
 #include "endpoints.def"
 #undef ENDPOINT
-#define ENDPOINT(letter, NAME, named, aliased) +(named << ENDPOINT_INDEX_##NAME)
+#define ENDPOINT(letter, NAME, named, aliased, generates) +(named << ENDPOINT_INDEX_##NAME)
     NAMED = 0
 #include "endpoints.def"
     ,
 #undef ENDPOINT
-#define ENDPOINT(letter, NAME, named, aliased) +(aliased << ENDPOINT_INDEX_##NAME)
+#define ENDPOINT(letter, NAME, named, aliased, generates) +(aliased << ENDPOINT_INDEX_##NAME)
     ALIASED = 0
+#include "endpoints.def"
+    ,
+#undef ENDPOINT
+#define ENDPOINT(letter, NAME, named, aliased, generates) +(generates << ENDPOINT_INDEX_##NAME)
+    GENERATES = 0
 #include "endpoints.def"
 #undef ENDPOINT
 };
@@ -98,18 +104,31 @@ bool fields_know(const char *name, unsigned where)
     return find(name, where) != NULL;
 }
 
+/* Return true if an endpoint that generates reads the field. */
+static bool is_read(const char *name)
+{
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
+        const struct field_row *f = &fields[i];
+        const bool reads = f->where & GENERATES && f->support == SUPPORTED && !f->why;
+        if (reads && f->name && strcmp(f->name, name) == 0) return true;
+    }
+    return false;
+}
+
 /* Unknown fields are ignored, as in vLLM, because clients send fields of other servers. Known but
- * unsupported fields are errors, because ignoring them would change the answer. */
+ * unsupported fields, and fields that a similar endpoint reads, are errors, because ignoring them
+ * would change the answer. */
 int fields_check(const struct json *body, unsigned where, struct err *e)
 {
     for (void *it = json_first(body); it; it = json_next(body, it)) {
         const char *name = json_it_key(it, NULL);
         const struct field_row *f = find(name, where);
         const struct json *value = json_it_value(it);
-        if (f && !is_supported(f, value))
+        const bool misplaced = !f && where & GENERATES && body_is_set(value) && is_read(name);
+        if (misplaced || (f && !is_supported(f, value)))
             return err_field(e, ERR_UNSUPPORTED, name,
-                             f->support == IF_IDLE ? ": not supported by this endpoint"
-                                                   : ": not supported yet");
+                             f && f->support == IF_UNSET ? ": not supported yet"
+                                                         : ": not supported by this endpoint");
         if (!f) log_debug("ignored the unknown field \"%.60s\" of a request", name);
     }
     return 0;

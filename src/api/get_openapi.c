@@ -12,7 +12,7 @@
 
 /* Names of the schemas of bodies. */
 static const char *const schema_name[] = {
-#define ENDPOINT(letter, NAME, named, aliased) #NAME,
+#define ENDPOINT(letter, NAME, named, aliased, generates) #NAME,
 #include "endpoints.def"
 #undef ENDPOINT
 };
