@@ -292,7 +292,8 @@ static void load(struct served *v)
 }
 
 /* Load the model with the first turn, or unload models for it. Return false if the thread must
- * wait. */
+ * wait. After a measurement, return true: the lock was released, and a model that drains may have lost
+ * its last reference meanwhile. */
 static bool load_next(struct models *m)
 {
     struct served *v = NULL;
@@ -300,11 +301,12 @@ static bool load_next(struct models *m)
     for (int i = 0; i < m->n; i++)
         if (m->v[i].turn && (!v || m->v[i].turn < v->turn)) v = &m->v[i];
     if (!v || v->state == SERVED_DRAINING) return false;
-    int rc = measure(v, &e);
-    if (v->turn == 0) return true; /* all waiters have ended */
-    if (rc != 0) {
-        fail_load(v, rc, &e);
-    } else if (fits(m, v->n_byte)) {
+    if (!v->measured) {
+        const int rc = measure(v, &e);
+        if (rc != 0 && v->turn) fail_load(v, rc, &e);
+        return true;
+    }
+    if (fits(m, v->n_byte)) {
         load(v);
     } else if (any_drains(m)) {
         return false;

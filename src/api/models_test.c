@@ -21,7 +21,8 @@ static struct fake {
     struct session session[N_MAX];
     _Atomic bool open[N_MAX];
     _Atomic int n_load, n_unload;
-    int load_us; /* duration of a load */
+    int load_us;                        /* duration of a load */
+    const struct api *_Atomic measured; /* reference to drop in the next measurement; NULL: none */
 } fake;
 
 static const char *const names[N_MAX] = {"a", "b", "c", "d", "e", "f"};
@@ -29,8 +30,9 @@ static struct served_spec specs[N_MAX];
 
 static int fake_measure(void *ctx, int i, int attempt, int64_t *n_byte, struct err *e)
 {
-    const struct fake *f = ctx;
+    struct fake *f = ctx;
     if (f->size[i] < 0) return err_set(e, ERR_FORMAT, "%s is damaged", names[i]);
+    served_drop(atomic_exchange(&f->measured, NULL));
     *n_byte = f->size[i] << attempt;
     return attempt < 3 ? 0 : err_set(e, ERR_LIMIT, "too large");
 }
@@ -464,6 +466,27 @@ TEST(models_are_added_and_removed)
     for (int i = 0; i < 2; i++) queue_close(v[i].bell);
     models_close(m);
     EXPECT_INT(fake.n_unload, fake.n_load);
+}
+
+/* Goal: the thread does not miss the last reference of a draining model while it measures another
+ * model. */
+TEST(models_drain_during_a_measurement)
+{
+    struct visitor v;
+    const struct api *a = NULL, *b = NULL;
+    struct err e = {0};
+    reset();
+    struct models *m = open_fake(2, 150, 0, -1);
+    if (!m) return;
+    visitor_open(&v);
+    EXPECT_INT(visit(&v, m, 0, &a, &e), 0);
+    EXPECT_INT(served_unload(models_at(m, 0), &e), 0);
+    fake.measured = a;
+    EXPECT_INT(visit(&v, m, 1, &b, &e), 0);
+    EXPECT(b && b->session == &fake.session[1] && !fake.open[0]);
+    served_drop(b);
+    queue_close(v.bell);
+    models_close(m);
 }
 
 TEST(models_that_cannot_be_added)
