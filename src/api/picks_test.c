@@ -57,6 +57,8 @@ TEST(api_samplers_have_llama_cpps_order)
             "{" ONCE ",'adaptive_target':0.3,'min_p':0.05,'adaptive_decay':0.1}", false);
     rejected(TEXT, "{" ONCE ",'samplers':['top_k','dry']}", ERR_UNSUPPORTED,
              "samplers[1]: must have dry before top_k");
+    rejected(TEXT, "{" ONCE ",'samplers':['temperature','top_k','temperature']}", ERR_UNSUPPORTED,
+             "samplers[2]: must have temperature once");
     rejected(TEXT, "{" ONCE ",'samplers':['infill']}", ERR_ARG, "samplers[0]: must be penalties");
     rejected(TEXT, "{" ONCE ",'samplers':'q'}", ERR_ARG, "samplers[0]: must be penalties");
     rejected(TEXT, "{" ONCE ",'samplers':[3]}", ERR_ARG, "samplers[0]: expected a string");

@@ -240,8 +240,8 @@ static int run_in_background(struct posted *p, struct err *e)
 struct span *server_begin_span(const struct server *s, struct exchange *x)
 {
     char text[TRACE_PARENT_BYTES];
-    struct span *span = span_begin(s->o.telemetry, exchange_header(x, "traceparent"),
-                                   exchange_header(x, "tracestate"), exchange_arrival_us(x));
+    struct span *span = span_begin(s->o.telemetry, exchange_only_header(x, "traceparent"),
+                                   exchange_only_header(x, "tracestate"), exchange_arrival_us(x));
     if (!span) return NULL;
     span_parent_put(span, text);
     exchange_add_header(x, "traceparent", text);

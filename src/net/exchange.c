@@ -140,6 +140,11 @@ const char *exchange_header(const struct exchange *x, const char *name)
     return head_header(&x->head, lower);
 }
 
+const char *exchange_only_header(const struct exchange *x, const char *lower_name)
+{
+    return head_count(&x->head, lower_name) == 1 ? head_header(&x->head, lower_name) : NULL;
+}
+
 const char *exchange_body(const struct exchange *x, size_t *n)
 {
     *n = x->body.n;

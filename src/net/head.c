@@ -189,15 +189,14 @@ const char *head_header(const struct head *h, const char *lower_name)
     return NULL;
 }
 
-/* ---- the meaning of headers ---- */
-
-/* Return the number of headers of that name, in lower case. */
-static int count_header(const struct head *h, const char *name)
+int head_count(const struct head *h, const char *lower_name)
 {
     int n = 0;
-    for (int i = 0; i < h->n_header; i++) n += strcmp(h->header[i].name, name) == 0;
+    for (int i = 0; i < h->n_header; i++) n += strcmp(h->header[i].name, lower_name) == 0;
     return n;
 }
+
+/* ---- the meaning of headers ---- */
 
 /* Return true if the word is in a comma-separated list. */
 static bool list_has(const char *list, const char *word)
@@ -243,10 +242,10 @@ static int parse_framing(struct head *h, struct err *e)
         return err_set(e, ERR_FORMAT,
                        "Transfer-Encoding: must not come with Content-Length or HTTP/1.0, got %s",
                        length ? "Content-Length" : "HTTP/1.0");
-    if (count_header(h, "content-length") > 1 || count_header(h, "transfer-encoding") > 1)
+    if (head_count(h, "content-length") > 1 || head_count(h, "transfer-encoding") > 1)
         return err_set(e, ERR_FORMAT,
                        "Content-Length, Transfer-Encoding: must come once, got %d and %d",
-                       count_header(h, "content-length"), count_header(h, "transfer-encoding"));
+                       head_count(h, "content-length"), head_count(h, "transfer-encoding"));
     if (coding && strcasecmp(coding, "chunked") != 0)
         return err_set(e, ERR_FORMAT, "Transfer-Encoding: must be chunked, got %.60s", coding);
     h->chunked = coding != NULL;
@@ -267,15 +266,15 @@ static int check_once(const struct head *h, struct err *e)
 {
     static const char *const once[] = {"origin", "authorization", "x-api-key"};
     for (size_t i = 0; i < sizeof once / sizeof *once; i++)
-        if (count_header(h, once[i]) > 1)
+        if (head_count(h, once[i]) > 1)
             return err_set(e, ERR_FORMAT, "header %s: must come once, got %d", once[i],
-                           count_header(h, once[i]));
+                           head_count(h, once[i]));
     return 0;
 }
 
 static int parse_meaning(struct head *h, struct err *e)
 {
-    int n_host = count_header(h, "host");
+    int n_host = head_count(h, "host");
     if (n_host > 1 || (n_host == 0 && h->minor == 1))
         return err_set(e, ERR_FORMAT, "Host: must come once in HTTP/1.1, got %d", n_host);
     if (!one_host(h))

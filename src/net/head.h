@@ -37,6 +37,7 @@ int head_parse(struct head *h, const char *s, size_t n, struct err *e);
 void head_deinit(struct head *h);
 /* Return the value of a header, borrowed from h; NULL if absent. */
 const char *head_header(const struct head *h, const char *lower_name);
+int head_count(const struct head *h, const char *lower_name); /* return the number of occurrences */
 /* Return true if text is a comma-separated list of header names (RFC 9110, section 5.6.1). */
 bool head_is_name_list(const char *text);
 

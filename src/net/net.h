@@ -224,6 +224,8 @@ const char *exchange_param(const struct exchange *x);
 int exchange_query(const struct exchange *x, const char *name, struct buf *out);
 /* Return the value of a header; NULL if absent. */
 const char *exchange_header(const struct exchange *x, const char *name);
+/* Return the value of a header; NULL if the header is absent or repeated. */
+const char *exchange_only_header(const struct exchange *x, const char *lower_name);
 /* Return the body: NUL-terminated, never NULL. The text is valid until the handler returns, also
  * after exchange_keep. */
 const char *exchange_body(const struct exchange *x, size_t *n);

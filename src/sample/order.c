@@ -2,9 +2,10 @@
  *
  *   "penalties" "dry" ... | "top_k" "temperature" "top_p" ... "adaptive_p"
  *
- * Samplers that are not named are off. A sampler may be named several times. The penalties change
- * the logits of all tokens, so they precede the cuts. adaptive_p is always last. The order does not
- * affect stages without a name of llama.cpp (bias, permitted tokens, mirostat). */
+ * Samplers that are not named are off. A cut may be named several times. The penalties change the
+ * logits of all tokens, so they precede the cuts. The temperature comes once, because its stage sets
+ * the divisor of the logits. adaptive_p is always last. The order does not affect stages without a
+ * name of llama.cpp (bias, permitted tokens, mirostat). */
 #include "sample_impl.h"
 
 static const struct {
@@ -27,17 +28,17 @@ bool order_places(int i)
     return rows[i].name != NULL;
 }
 
-/* Return true if the temperature applies to the draw. */
 static bool has_temperature(const struct sample_params *p)
 {
-    bool has = p->n_order < 0;
-    for (int i = 0; i < p->n_order; i++) has |= p->order[i] == INDEX_temperature;
-    return has;
+    for (int i = 0; i < p->n_order; i++)
+        if (p->order[i] == INDEX_temperature) return true;
+    return false;
 }
 
 bool order_is_greedy(const struct sample_params *p)
 {
-    return p->temperature == 0 && !(p->dynatemp_range > 0) && has_temperature(p);
+    return p->temperature == 0 && !(p->dynatemp_range > 0) &&
+           (p->n_order < 0 || has_temperature(p));
 }
 
 /* Return the index of a sampler's stage; -1 if the name is unknown. */
@@ -58,6 +59,8 @@ static int add(struct sample_params *p, int index, int i, struct err *e)
         if (rows[p->order[k]].stage->kind != STAGE_EDIT)
             return err_field(e, ERR_UNSUPPORTED, "samplers", "[%d]: must have %s before %s", i,
                              rows[index].name, rows[p->order[k]].name);
+    if (index == INDEX_temperature && has_temperature(p))
+        return err_field(e, ERR_UNSUPPORTED, "samplers", "[%d]: must have temperature once", i);
     p->order[p->n_order++] = (uint8_t)index;
     return 0;
 }

@@ -23,7 +23,8 @@ struct trace_context {
 bool trace_parent_read(struct trace_context *out, const char *text);
 /* Write a header `traceparent` of version 00. */
 void trace_parent_put(const struct trace_context *c, char out[static TRACE_PARENT_BYTES]);
-/* Return true if a header `tracestate` has at most 512 bytes, all of them printable ASCII. */
+/* Return true if a header `tracestate` of at most 512 bytes is a list of at most 32 members with
+ * different keys. */
 bool trace_state_valid(const char *text);
 
 /* ---- protobuf.c: messages of opentelemetry/proto/trace/v1. A failed allocation sets b->failed. */

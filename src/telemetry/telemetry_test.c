@@ -59,12 +59,37 @@ TEST(telemetry_trace_parent_wrong)
         if (trace_parent_read(&c, wrong[i]) || c.trace[0] || !c.sampled)
             test_fail(__FILE__, __LINE__, "\"%s\" is accepted", wrong[i]);
     }
-    char long_state[TRACE_STATE_MAX + 2];
-    memset(long_state, 'a', sizeof long_state);
-    long_state[TRACE_STATE_MAX + 1] = 0;
-    EXPECT(!trace_state_valid("") && !trace_state_valid("a=\n") &&
-           !trace_state_valid("a=\xc3\xa9"));
-    EXPECT(!trace_state_valid(long_state) && trace_state_valid(long_state + 1));
+}
+
+TEST(telemetry_trace_state)
+{
+    static const char *const right[] = {"a=b",           "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
+                                        " a=1 , b=2\t",  "a=1,,b=2,",
+                                        "1a_-*/@b*=x y", "a= b",
+                                        "a*/-_9=!\"#$"};
+    static const char *const wrong[] = {"",        " ",       ",",          "a",
+                                        "a=",      "=b",      "A=b",        "1=b",
+                                        "a=b=c",   "a=\n",    "a=\xc3\xa9", "a=1,a=2",
+                                        "a@=1",    "a@1=2",   "@b=1",       "a b=1",
+                                        "a=1 b=2", "a=1;b=2", "a@b@c=1",    "a@bcdefghijklmnop=1"};
+    char list[TRACE_STATE_MAX + 2], *end = list;
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++)
+        if (!trace_state_valid(right[i])) test_fail(__FILE__, __LINE__, "\"%s\"", right[i]);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (trace_state_valid(wrong[i])) test_fail(__FILE__, __LINE__, "\"%s\"", wrong[i]);
+    /* values of 256 and 257 bytes, 512 and 513 bytes together */
+    snprintf(list, sizeof list, "a=%0256d,b=%0251d", 0, 0);
+    EXPECT(strlen(list) == TRACE_STATE_MAX && trace_state_valid(list));
+    snprintf(list, sizeof list, "a=%0256d,b=%0252d", 0, 0);
+    EXPECT(!trace_state_valid(list));
+    snprintf(list, sizeof list, "a=%0257d", 0);
+    EXPECT(!trace_state_valid(list));
+    /* 32 and 33 members */
+    for (int i = 0; i < 33; i++) {
+        EXPECT(i == 0 || trace_state_valid(list));
+        end += sprintf(end, "%sk%d=1", i ? "," : "", i);
+    }
+    EXPECT(!trace_state_valid(list));
 }
 
 /* ---- protobuf.c ---- */

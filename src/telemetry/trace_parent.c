@@ -67,9 +67,58 @@ void trace_parent_put(const struct trace_context *c, char out[static TRACE_PAREN
     memcpy(out + FLAGS_AT - 1, c->sampled ? "-01" : "-00", 4);
 }
 
+/* ---- tracestate: "vendor=value,tenant@vendor=value" ---- */
+
+static const char key_chars[] = "abcdefghijklmnopqrstuvwxyz0123456789_-*/";
+
+/* Return the length of the member's key; 0 if it is malformed. */
+static size_t key_length(const char *text)
+{
+    enum { KEY_MAX = 256, TENANT_MAX = 241, VENDOR_MAX = 14 };
+    const bool letter = text[0] >= 'a' && text[0] <= 'z', digit = text[0] >= '0' && text[0] <= '9';
+    const size_t n = strspn(text, key_chars);
+    if (!letter && !digit) return 0;
+    if (text[n] != '@') return letter && n <= KEY_MAX ? n : 0;
+    const char *vendor = text + n + 1;
+    const size_t n_vendor = strspn(vendor, key_chars);
+    const bool begins = *vendor >= 'a' && *vendor <= 'z';
+    return begins && n <= TENANT_MAX && n_vendor <= VENDOR_MAX ? n + 1 + n_vendor : 0;
+}
+
+/* Return the length of the member's value; 0 if it is malformed. A blank at its end does not belong
+ * to it. */
+static size_t value_length(const char *text)
+{
+    enum { VALUE_MAX = 256 };
+    size_t n = 0;
+    while (text[n] >= ' ' && text[n] <= '~' && text[n] != ',' && text[n] != '=') n++;
+    while (n > 0 && text[n - 1] == ' ') n--;
+    return n <= VALUE_MAX ? n : 0;
+}
+
 bool trace_state_valid(const char *text)
 {
-    size_t n = 0;
-    while (n <= TRACE_STATE_MAX && text[n] >= ' ' && text[n] <= '~') n++;
-    return n > 0 && n <= TRACE_STATE_MAX && text[n] == 0;
+    enum { MEMBER_MAX = 32 };
+    static const char blanks[] = " \t";
+    struct {
+        const char *text;
+        size_t n;
+    } key[MEMBER_MAX];
+    int n = 0;
+    if (strnlen(text, TRACE_STATE_MAX + 1) > TRACE_STATE_MAX) return false;
+    for (const char *at = text; *(at += strspn(at, blanks));) {
+        const size_t n_key = key_length(at);
+        if (n_key > 0) {
+            const size_t n_value = at[n_key] == '=' ? value_length(at + n_key + 1) : 0;
+            if (n_value == 0 || n == MEMBER_MAX) return false;
+            for (int i = 0; i < n; i++)
+                if (key[i].n == n_key && memcmp(key[i].text, at, n_key) == 0) return false;
+            key[n].text = at;
+            key[n++].n = n_key;
+            at += n_key + 1 + n_value;
+            at += strspn(at, blanks);
+        }
+        if (*at && *at++ != ',') return false; /* a member may be empty */
+    }
+    return n > 0;
 }

@@ -18,7 +18,7 @@ import threading
 import time
 import urllib.request
 
-from badclients import Client, post
+from badclients import Client, ask_once, post
 from server import LONG, MODEL, QUOTH, SLOW, Server, check, free_port, run
 from venv_for import python_with
 
@@ -238,13 +238,19 @@ def samplers():
         check(x["parent"] == x["state"] == "" and x["flags"] == 0x101, x)
         check(x["resource"]["service.name"] == "mine" and x["resource"]["a.b"] == "c d", x)
         check(not s.ask("GET", "/v1/models")[1]["traceparent"], "a path without a model's work has a span")
-    check(len(collector.spans(before + 1)) == before + 1, "a request without sampling has a span")
+        twice = "".join(f"traceparent: 00-{t}-{p}-01\r\n" for t, p in (fresh(), fresh()))
+        ask_once(s, post(STORY, more=twice + "Connection: close\r\n"))
+        x = collector.spans(before + 2)[-1]
+        check(x["parent"] == "" and x["trace"] not in twice, f"one of two parents is used: {x}")
+        trace = send(s, "/v1/completions", STORY, state="a=1,a=2")[0]
+        check(one_of(collector.spans(before + 3), trace)["state"] == "", "an invalid tracestate is continued")
+    check(len(collector.spans(before + 3)) == before + 3, "a request without sampling has a span")
     with traced(collector.url, OTEL_TRACES_SAMPLER="always_off") as s:
         check(send(s, "/v1/completions", STORY)[3][3] == "00", "always_off")
     with traced(collector.url, OTEL_SDK_DISABLED="true") as s:
         check(not s.ask("POST", "/v1/completions", STORY)[1]["traceparent"], "OTEL_SDK_DISABLED")
         check("quoth:otlp" not in s.ask("GET", "/metrics")[2].decode(), "counters without traces")
-    check(len(collector.spans(before + 1)) == before + 1, "a span of a sampler that is off")
+    check(len(collector.spans(before + 3)) == before + 3, "a span of a sampler that is off")
 
 
 def repeats():
