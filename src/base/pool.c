@@ -390,6 +390,9 @@ void pool_close(struct pool *p)
     atomic_fetch_add(&p->phase, 1);
     futex_wake(&p->phase, p->n_started);
     for (int i = 1; i <= p->n_started; i++) pthread_join(p->worker[i].thread, NULL);
+    /* a worker may have moved the caller after the caller's last chunk */
+    struct worker *caller = &p->worker[0];
+    if (atomic_load(&caller->moved) && atomic_load(&caller->tid) == own_tid()) go_home(caller);
     if (p->shared) {
         pthread_mutex_destroy(&p->lock);
         pthread_cond_destroy(&p->turned);

@@ -147,9 +147,9 @@ TEST_ALONE(pool_beside_a_busy_program)
     for (int i = 0; i < 64; i++) EXPECT_INT(atomic_load(&run[i]), n_phase);
     struct pool_stats s = pool_stats(p);
     test_note("%d phases, core lent %d times", n_phase, (int)s.n_lend);
+    pool_close(p);
     sched_getaffinity(0, sizeof after, &after);
     EXPECT(CPU_EQUAL(&before, &after));
-    pool_close(p);
 }
 
 TEST_ALONE(pool_counts)

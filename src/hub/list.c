@@ -119,8 +119,9 @@ static int add_repo(struct hub_models *out, const char *cache, const char *item,
 {
     char refs[HUB_PATH_BYTES];
     struct repo r = {.out = out, .name = {.kind = HUB_HF, .revision = "main"}};
-    const char *repo = item + sizeof "models--" - 1, *mark = strstr(repo, "--");
-    if (strncmp(item, "models--", sizeof "models--" - 1) != 0) return 0;
+    static const char prefix[] = "models--";
+    if (strncmp(item, prefix, sizeof prefix - 1) != 0) return 0;
+    const char *repo = item + sizeof prefix - 1, *mark = strstr(repo, "--");
     int n = snprintf(r.name.repo, sizeof r.name.repo, "%.*s%s%s", mark ? (int)(mark - repo) : 0,
                      repo, mark ? "/" : "", mark ? mark + 2 : repo);
     if (n < 0 || (size_t)n >= sizeof r.name.repo) return 0;
