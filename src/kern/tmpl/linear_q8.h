@@ -412,10 +412,8 @@ ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const stru
     }
 }
 
-/* Compute a plane of unit u of a group for all rows of the block. ahead: data to prefetch; NULL if
- * another plane of the unit prefetches. The loads of starts_of are before the prefetches, which
- * would delay the loads: a step of 8 rows took 4 % longer (Q4_0, measurements.md, "The second
- * wave"). */
+/* Compute a plane of unit u of a group for all rows of the block. ahead: data to prefetch after the
+ * loads of starts_of; NULL if the caller has prefetched. */
 ALWAYS void plane_rows(const struct panel_format *f, const uint8_t *const group[STRIPS],
                        const int lane[STRIPS], int u, int scale_bytes, const struct ahead *ahead,
                        const struct rows *r, const struct row_sums *t)
@@ -446,15 +444,21 @@ ALWAYS void plane_rows(const struct panel_format *f, const uint8_t *const group[
         rows_by_one(f, w, c, q, &st, r->n, t);
 }
 
-/* Compute unit u of a group for all rows of the block. Levels of 14 bits are two planes of
- * bytes. */
+/* Compute unit u of a group for all rows of the block. Levels of 14 bits are two planes of bytes.
+ * Eight rows prefetch after the loads of starts_of, which the prefetches would delay: a step took
+ * 4 % longer (Q4_0, AMX machine). Other blocks prefetch first, as before (measurements.md, "The
+ * second wave"). */
 ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[STRIPS],
                       const int lane[STRIPS], int u, int scale_bytes, const struct ahead *ahead,
                       const struct rows *r, const struct row_sums *t)
 {
     const struct panel_format upper = panel_upper_plane(f);
+    const bool late = is_eight(f, r->n);
+    const int n_byte = f->bits * 64;
+    for (int i = 0; !late && i < STRIPS; i++)
+        fetch(ahead, i, group[i] + scale_bytes + u * n_byte, n_byte);
     if (panel_upper(f)) plane_rows(&upper, group, lane, u, scale_bytes, NULL, r, t);
-    plane_rows(f, group, lane, u, scale_bytes, ahead, r, t);
+    plane_rows(f, group, lane, u, scale_bytes, late ? ahead : NULL, r, t);
 }
 
 /* ---- ends of blocks and groups ---- */
