@@ -6,7 +6,7 @@
  * and then reject the turn order. Probes have small limits.
  *
  * Markers begin with q and do not occur in templates: qUser, qSystem, qTool, qCalled, qArg, qValue,
- * qResult, qReason, qContent. */
+ * qResult, qReason, qContent, qLast. */
 #include "chat/template_impl.h"
 
 #include <string.h>
@@ -32,6 +32,9 @@ static const char with_system[] = "{\"messages\":[{\"role\":\"system\",\"content
 static const char with_system_parts[] =
     "{\"messages\":[{\"role\":\"system\",\"content\":[{\"type\":\"text\",\"text\":\"qSystem\"}]},"
     "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"qUser\"}]}]}";
+static const char with_turns[] =
+    "{\"messages\":[{\"role\":\"user\",\"content\":\"qUser\"},{\"role\":\"assistant\",\"content\":"
+    "\"qContent\"},{\"role\":\"user\",\"content\":\"qLast\"}]}";
 static const char with_object[] = CALLS("{\"qArg\":\"qValue\"}");
 static const char with_json_text[] = CALLS("\"{\\\"qArg\\\":\\\"qValue\\\"}\"");
 static const char with_reasoning[] =
@@ -99,6 +102,9 @@ static void probe_content(struct template *t, struct probe *p)
     if (!has_content) caps->text_content = true;
     probe(p, caps->text_content ? with_system : with_system_parts);
     caps->system_role = printed(p, "qSystem") || !has_content;
+    /* a template that rejects these turns may need variables or parts, so nothing is known */
+    t->prints_turns = !probe(p, with_turns) || !has_content ||
+                      (printed(p, "qUser") && printed(p, "qContent") && printed(p, "qLast"));
 }
 
 /* Detect the form of tool calls. Try arguments as an object first. A template that prints the

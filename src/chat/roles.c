@@ -4,8 +4,8 @@
  * a conversation without the omitted message. Therefore the conversation is rendered a second time,
  * with a marker as the content of each message that may not be printed. A message's content has no
  * effect if the prompt does not contain the marker and equals the prompt with the original content.
- * Conversations of users, assistants, tools and a leading system message need no second
- * rendering. */
+ * Conversations of users, assistants, tools and a leading system message need no second rendering,
+ * unless the template omits turns, as "{{ messages[-1].content }}" does. */
 #include "chat/template_impl.h"
 
 #include <stdio.h>
@@ -13,13 +13,22 @@
 
 enum { SUSPECT_MAX = 8, EVERY = -1 };
 
+/* Return true if the message has a content. A message with calls usually has none. */
+static bool has_content(const struct json *message)
+{
+    const struct json *content = json_field(message, "content");
+    size_t n = 0;
+    return json_text(content, &n) ? n > 0 : json_count(content) > 0;
+}
+
 /* Return true if the template certainly prints message i. */
 static bool is_certain(const struct template *t, const struct json *messages, size_t i)
 {
     const char *role = json_text(json_field(json_item(messages, i), "role"), NULL);
     if (!role) return false;
     if (strcmp(role, "tool") == 0) return t->prints_tool;
-    if (strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0) return true;
+    if (strcmp(role, "user") == 0 || strcmp(role, "assistant") == 0)
+        return t->prints_turns || !has_content(json_item(messages, i));
     return i == 0 && (strcmp(role, "system") == 0 || strcmp(role, "developer") == 0);
 }
 

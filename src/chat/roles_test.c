@@ -18,6 +18,10 @@ static const char two_roles[] =
 static const char first_system[] =
     "{% for m in messages %}{% if m.role != 'system' or loop.first %}<{{ m.role }}>{{ m.content }}"
     "{% endif %}{% endfor %}";
+/* Templates that print only the last message, and only messages of the user. */
+static const char last_only[] = "{{ messages[-1].content }}";
+static const char users_only[] =
+    "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}";
 
 /* Return the text of the error; "" if none. */
 static const char *render(const char *source, const char *messages, struct err *e)
@@ -53,6 +57,12 @@ TEST(roles_that_a_template_ignores)
                                "\"text\":\"a\"}]}]",
          ""},
         {two_roles, "[" MESSAGE("system") "]", "messages[0].role"},
+        {last_only, "[" USER "]", ""},
+        {last_only, "[" USER "," MESSAGE("assistant") "," USER "]", "messages[0].role"},
+        {last_only, "[" MESSAGE("assistant") "," MESSAGE("bob") "]", "messages[0].role"},
+        {users_only, "[" USER "," USER "]", ""},
+        {users_only, "[" USER "," MESSAGE("assistant") "," USER "]", "messages[1].role"},
+        {users_only, "[" USER ",{\"role\":\"assistant\",\"content\":null}," USER "]", ""},
         {first_system, "[" MESSAGE("system") "," MESSAGE("bob") "," MESSAGE("tool") "]", ""},
         {first_system, "[" USER "," MESSAGE("system") "]", "messages[1].role"},
         {first_system, "[" USER "," MESSAGE("bob") "," MESSAGE("system") "]", "messages[2].role"},

@@ -44,6 +44,8 @@ struct template
     bool thinking_blocks; /* true: reasoning is a block of an assistant's content (Mistral) */
     /* true: the template prints messages of the role "tool" (detected by a probe) */
     bool prints_tool;
+    /* false if the template omits a message of a user or an assistant */
+    bool prints_turns;
 };
 
 /* Begin a rendering. limits NULL: the defaults; now 0: the system's time. t and e are borrowed
