@@ -292,8 +292,8 @@ static void load(struct served *v)
 }
 
 /* Load the model with the first turn, or unload models for it. Return false if the thread must
- * wait. After a measurement, return true: the lock was released, and a model that drains may have lost
- * its last reference meanwhile. */
+ * wait. After a measurement, return true: the lock was released, and a model that drains may have
+ * lost its last reference meanwhile. */
 static bool load_next(struct models *m)
 {
     struct served *v = NULL;

@@ -3,9 +3,9 @@
  *   "penalties" "dry" ... | "top_k" "temperature" "top_p" ... "adaptive_p"
  *
  * Samplers that are not named are off. A cut may be named several times. The penalties change the
- * logits of all tokens, so they precede the cuts. The temperature comes once, because its stage sets
- * the divisor of the logits. adaptive_p is always last. The order does not affect stages without a
- * name of llama.cpp (bias, permitted tokens, mirostat). */
+ * logits of all tokens, so they precede the cuts. The temperature comes once, because its stage
+ * sets the divisor of the logits. adaptive_p is always last. The order does not affect stages
+ * without a name of llama.cpp (bias, permitted tokens, mirostat). */
 #include "sample_impl.h"
 
 static const struct {

@@ -72,7 +72,7 @@ TEST(telemetry_trace_state)
                                         "a=b=c",   "a=\n",    "a=\xc3\xa9", "a=1,a=2",
                                         "a@=1",    "a@1=2",   "@b=1",       "a b=1",
                                         "a=1 b=2", "a=1;b=2", "a@b@c=1",    "a@bcdefghijklmnop=1"};
-    char list[TRACE_STATE_MAX + 2], *end = list;
+    char list[TRACE_STATE_MAX + 2];
     for (size_t i = 0; i < sizeof right / sizeof *right; i++)
         if (!trace_state_valid(right[i])) test_fail(__FILE__, __LINE__, "\"%s\"", right[i]);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
@@ -87,7 +87,8 @@ TEST(telemetry_trace_state)
     /* 32 and 33 members */
     for (int i = 0; i < 33; i++) {
         EXPECT(i == 0 || trace_state_valid(list));
-        end += sprintf(end, "%sk%d=1", i ? "," : "", i);
+        const size_t n = i ? strlen(list) : 0;
+        snprintf(list + n, sizeof list - n, "%sk%d=1", i ? "," : "", i);
     }
     EXPECT(!trace_state_valid(list));
 }
