@@ -53,8 +53,9 @@ struct field_row {
     unsigned where;   /* endpoints that have the field */
     /* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "not set".
      * IF_IDLE: a field of another endpoint, accepted only with a value that has no effect at that
-     * endpoint. */
-    enum support { SUPPORTED, IF_UNSET, IF_IDLE } support;
+     * endpoint. IF_TRUE, IF_NULL: such a field whose default is true, or whose values all have an
+     * effect. */
+    enum support { SUPPORTED, IF_UNSET, IF_IDLE, IF_TRUE, IF_NULL } support;
     const char *why;                  /* reason for having no effect; NULL: it has one */
     const struct sample_param *param; /* sampling parameter; NULL if none */
 };

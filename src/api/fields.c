@@ -46,12 +46,16 @@ static const struct field_row fields[] = {
 #define IDLE(name, where, why)  {#name, where, SUPPORTED, why, NULL},
 #define OTHER_PATH(name, where) {#name, where, IF_IDLE, NULL, NULL},
 #define LATER(name, where)      {#name, where, IF_UNSET, NULL, NULL},
+#define IF_TRUE(name, where)    {#name, where, IF_TRUE, NULL, NULL},
+#define IF_NULL(name, where)    {#name, where, IF_NULL, NULL, NULL},
 #include "fields.def"
 #undef PARAM
 #undef READ
 #undef IDLE
 #undef OTHER_PATH
 #undef LATER
+#undef IF_TRUE
+#undef IF_NULL
 };
 
 /* Return the row of a field for one of the endpoints `where`. NULL if no row has the field for any
@@ -89,9 +93,20 @@ bool body_is_set(const struct json *j)
 static bool is_supported(const struct field_row *f, const struct json *value)
 {
     const char *word = json_text(value, NULL);
-    bool no_call = word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0);
-    if (f->support == IF_IDLE && no_call) return true;
-    return f->support == SUPPORTED || !body_is_set(value);
+    switch (f->support) {
+    case SUPPORTED:
+        return true;
+    case IF_TRUE:
+        return json_bool(value, json_kind(value) == JK_NULL);
+    case IF_NULL:
+        return json_kind(value) == JK_NULL;
+    case IF_IDLE:
+        if (word && (strcmp(word, "none") == 0 || strcmp(word, "auto") == 0)) return true;
+        break;
+    case IF_UNSET:
+        break;
+    }
+    return !body_is_set(value);
 }
 
 const struct field_row *fields_at(size_t i)

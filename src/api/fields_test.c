@@ -70,6 +70,12 @@ TEST(fields_at_wrong_endpoints)
         {"format", "\"json\"", ENDPOINT_TEXT, ERR_UNSUPPORTED},
         {"keep_alive", "\"5m\"", ENDPOINT_CHAT, 0},
         {"metadata", "{\"a\":1}", ENDPOINT_OLLAMA_GENERATE, 0},
+        {"include_reasoning", "true", ENDPOINT_TEXT, 0},
+        {"include_reasoning", "null", ENDPOINT_TEXT, 0},
+        {"include_reasoning", "false", ENDPOINT_TEXT, ERR_UNSUPPORTED},
+        {"parallel_tool_calls", "false", ENDPOINT_ANTHROPIC, ERR_UNSUPPORTED},
+        {"think", "false", ENDPOINT_CHAT, ERR_UNSUPPORTED},
+        {"thinking_token_budget", "0", ENDPOINT_OLLAMA_CHAT, ERR_UNSUPPORTED},
         {"a_field_of_nobody", "1", ENDPOINT_CHAT, 0},
         {"temperature", "0.5", ENDPOINT_EMBED, 0}, /* it generates nothing */
     };

@@ -17,7 +17,7 @@ static const struct {
 } letters[] = {
     {'e', "penalties"},   {'d', "dry"},        {'s', "top_n_sigma"}, {'k', "top_k"},
     {'y', "typ_p"},       {'p', "top_p"},      {'m', "min_p"},       {'x', "xtc"},
-    {'t', "temperature"}, {'a', "adaptive_p"},
+    {'t', "temperature"}, {'a', "adaptive_p"}, {'i', "infill"},
 };
 
 /* Return the name of a letter; the letter itself if it is unknown. */
@@ -27,6 +27,13 @@ static struct text_span name_of(const char *letter)
         if (letters[i].letter == *letter)
             return (struct text_span){letters[i].name, strlen(letters[i].name)};
     return (struct text_span){letter, 1};
+}
+
+/* Return true for llama.cpp's sampler of gaps, which llama.vim and llama.vscode name. It joins tokens
+ * with a common prefix, and has no effect in quoth. */
+static bool is_infill(const struct text_span *name)
+{
+    return name->n == strlen("infill") && memcmp(name->text, "infill", name->n) == 0;
 }
 
 int read_samplers(struct sample_params *p, const struct json *body, struct err *e)
@@ -42,14 +49,17 @@ int read_samplers(struct sample_params *p, const struct json *body, struct err *
     if (n > SAMPLER_MAX)
         return err_field(e, ERR_LIMIT, "samplers", ": must have at most %d samplers, got %zu",
                          SAMPLER_MAX, n);
+    int n_name = 0;
     for (size_t i = 0; i < n; i++) {
-        if (text) name[i] = name_of(text + i);
-        if (!text) name[i].text = json_text(json_item(list, i), &name[i].n);
-        if (!name[i].text)
+        struct text_span *own = &name[n_name];
+        if (text) *own = name_of(text + i);
+        if (!text) own->text = json_text(json_item(list, i), &own->n);
+        if (!own->text)
             return err_field(e, ERR_ARG, "samplers", "[%zu]: expected a string, got %s", i,
                              json_kind_name(json_kind(json_item(list, i))));
+        n_name += !is_infill(own);
     }
-    return sample_params_order(p, name, (int)n, e);
+    return sample_params_order(p, name, n_name, e);
 }
 
 /* Copy the ids without repetitions, because each id is one entry of the answer. */

@@ -59,7 +59,9 @@ TEST(api_samplers_have_llama_cpps_order)
              "samplers[1]: must have dry before top_k");
     rejected(TEXT, "{" ONCE ",'samplers':['temperature','top_k','temperature']}", ERR_UNSUPPORTED,
              "samplers[2]: must have temperature once");
-    rejected(TEXT, "{" ONCE ",'samplers':['infill']}", ERR_ARG, "samplers[0]: must be penalties");
+    compare("{" ONCE ",'samplers':['top_k','infill'],'top_k':3}",
+            "{" ONCE ",'samplers':'ki','top_k':3}", true);
+    rejected(TEXT, "{" ONCE ",'samplers':['infil']}", ERR_ARG, "samplers[0]: must be penalties");
     rejected(TEXT, "{" ONCE ",'samplers':'q'}", ERR_ARG, "samplers[0]: must be penalties");
     rejected(TEXT, "{" ONCE ",'samplers':[3]}", ERR_ARG, "samplers[0]: expected a string");
     rejected(TEXT, "{" ONCE ",'samplers':3}", ERR_ARG, "samplers: expected a list");

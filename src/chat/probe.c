@@ -102,9 +102,8 @@ static void probe_content(struct template *t, struct probe *p)
     if (!has_content) caps->text_content = true;
     probe(p, caps->text_content ? with_system : with_system_parts);
     caps->system_role = printed(p, "qSystem") || !has_content;
-    /* a template that rejects these turns may need variables or parts, so nothing is known */
-    t->prints_turns = !probe(p, with_turns) || !has_content ||
-                      (printed(p, "qUser") && printed(p, "qContent") && printed(p, "qLast"));
+    t->prints_turns = probe(p, with_turns) && printed(p, "qUser") && printed(p, "qContent") &&
+                      printed(p, "qLast");
 }
 
 /* Detect the form of tool calls. Try arguments as an object first. A template that prints the

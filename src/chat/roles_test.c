@@ -18,8 +18,11 @@ static const char two_roles[] =
 static const char first_system[] =
     "{% for m in messages %}{% if m.role != 'system' or loop.first %}<{{ m.role }}>{{ m.content }}"
     "{% endif %}{% endfor %}";
-/* Templates that print only the last message, and only messages of the user. */
+/* Templates that print only the last message, all but the first, none, and only the user's. */
 static const char last_only[] = "{{ messages[-1].content }}";
+static const char not_first[] =
+    "{% for m in messages %}{% if not loop.first %}{{ m.content }}{% endif %}{% endfor %}";
+static const char nothing[] = "hi";
 static const char users_only[] =
     "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}";
 
@@ -60,6 +63,8 @@ TEST(roles_that_a_template_ignores)
         {last_only, "[" USER "]", ""},
         {last_only, "[" USER "," MESSAGE("assistant") "," USER "]", "messages[0].role"},
         {last_only, "[" MESSAGE("assistant") "," MESSAGE("bob") "]", "messages[0].role"},
+        {not_first, "[" USER "," MESSAGE("assistant") "]", "messages[0].role"},
+        {nothing, "[" USER "]", "messages[0].role"},
         {users_only, "[" USER "," USER "]", ""},
         {users_only, "[" USER "," MESSAGE("assistant") "," USER "]", "messages[1].role"},
         {users_only, "[" USER ",{\"role\":\"assistant\",\"content\":null}," USER "]", ""},

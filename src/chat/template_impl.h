@@ -44,7 +44,7 @@ struct template
     bool thinking_blocks; /* true: reasoning is a block of an assistant's content (Mistral) */
     /* true: the template prints messages of the role "tool" (detected by a probe) */
     bool prints_tool;
-    /* false if the template omits a message of a user or an assistant */
+    /* true: the template prints messages of users and assistants, first and last ones too */
     bool prints_turns;
 };
 

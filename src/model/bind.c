@@ -764,18 +764,28 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
     return true;
 }
 
-/* Reject every tensor that is neither bound nor known to be unused. */
+/* Reject a tensor that is neither bound nor known to be unused. */
+static void refuse_tensor(struct binder *b, const struct tensor_info *t)
+{
+    int il = -1;
+    if (sscanf(t->name, "blk.%9d.", &il) == 1 && il >= b->m->config.n_layer)
+        b->rc = err_set(b->e, ERR_FORMAT,
+                        "%s: tensor %s: belongs to layer %d, but the number of layers is %d",
+                        checkpoint_path(b->checkpoint), t->name_raw, il, b->m->config.n_layer);
+    else
+        b->rc =
+            err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s: not supported yet in architecture %s%s",
+                    checkpoint_path(b->checkpoint), t->name_raw, b->m->arch->name,
+                    strstr(t->name, "bias") ? " with this configuration" : "");
+}
+
 static void check_tensors(struct binder *b)
 {
     char why[WHY_BYTES];
     b->all_bound = b->rc == 0;
     for (int i = 0; i < checkpoint_n_tensor(b->checkpoint) && b->rc == 0; i++) {
         const struct tensor_info *t = checkpoint_tensor_at(b->checkpoint, i);
-        if (!b->bound[i] && !bind_left_out(b, t, why))
-            b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                            "%s: tensor %s: not supported yet in architecture %s%s",
-                            checkpoint_path(b->checkpoint), t->name_raw, b->m->arch->name,
-                            strstr(t->name, "bias") ? " with this configuration" : "");
+        if (!b->bound[i] && !bind_left_out(b, t, why)) refuse_tensor(b, t);
     }
 }
 

@@ -77,7 +77,7 @@ static int read_merges(struct tokenizer *t, const struct json *list, struct err 
 
 /* ---- models ---- */
 
-/* Read a BPE model. byte_level selects the kind. The pre-tokenizer or the decoder has set
+/* Read a BPE model. byte_level selects the kind. The normalizer or the pre-tokenizer has set
  * byte_level before. */
 static int read_bpe(struct tokenizer *t, const struct json *m, struct err *e)
 {
@@ -407,6 +407,18 @@ int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
     return rc;
 }
 
+/* Read the decoder. Reject a decoder of the byte alphabet if no earlier step maps texts to this
+ * alphabet, because byte_level applies to both directions. */
+static int read_decoder(struct tokenizer *t, const struct json *j, struct err *e)
+{
+    const bool mapped = t->opt.byte_level;
+    hf_steps_decoder(t, j);
+    if (mapped || !t->opt.byte_level) return 0;
+    return err_set(e, ERR_UNSUPPORTED,
+                   "decoder \"ByteLevel\": not supported without \"ByteLevel\" in pre_tokenizer or "
+                   "normalizer");
+}
+
 /* Read the steps before the model, because read_model needs byte_level. */
 int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
 {
@@ -416,10 +428,8 @@ int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
     t->from_json = true;
     if (rc == 0) rc = hf_steps_norm(t, json_field(j, "normalizer"), e);
     if (rc == 0) rc = hf_steps_pretok(t, json_field(j, "pre_tokenizer"), e);
-    if (rc == 0) {
-        hf_steps_decoder(t, json_field(j, "decoder"));
-        rc = read_model(t, json_field(j, "model"), e);
-    }
+    if (rc == 0) rc = read_decoder(t, json_field(j, "decoder"), e);
+    if (rc == 0) rc = read_model(t, json_field(j, "model"), e);
     if (rc == 0) rc = read_added(t, json_field(j, "added_tokens"), e);
     if (rc == 0) read_post(t, json_field(j, "post_processor"));
     if (rc == 0 && t->kind == &token_kind_spm) t->opt.byte_level = false;

@@ -433,6 +433,10 @@ TEST(bad_files_are_refused_in_words)
          "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(\"},\"behavior\":"
          "\"Isolated\"}}",
          "pattern"},
+        {"t.json",
+         "{\"pre_tokenizer\":{\"type\":\"Whitespace\"},\"decoder\":{\"type\":\"ByteLevel\"},"
+         "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]}}",
+         "decoder \"ByteLevel\""},
         {"t.model", "\x0A\x7F", "the SentencePiece model is damaged or truncated"},
         {"t.model", "\x12\x02\x18\x03", "SentencePiece model must have at least 1 piece, got 0"},
         {"t.tiktoken", "IQ== x\n", "line 1"},

@@ -172,6 +172,8 @@ def tensors_left_out():
     wrong = "model.layers.0.self_attn.gate.weight"
     answer, _, tensors = explained(copy("llama3", tensors={wrong: [4, 4]}), status=1)
     check(wrong in answer["error"] and [n for n, t in tensors.items() if t["use"] == "refused"] == [wrong])
+    answer, _, _ = explained(copy("llama3", {"num_hidden_layers": 1}), status=1)
+    check("model.layers.1." in answer["error"] and "layer 1" in answer["error"] and "layers is 1" in answer["error"], answer["error"])
     _, _, tensors = explained(copy("llama3", {"intermediate_size": 97}), status=1)
     check(tensors["model.embed_tokens.weight"]["use"] == "used")
     check(tensors["model.layers.2.mlp.up_proj.weight"] == {"name": "model.layers.2.mlp.up_proj.weight", "use": "unknown",

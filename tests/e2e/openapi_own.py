@@ -73,7 +73,7 @@ def fields():
     d = document()["components"]["schemas"]
     letters = {c: n for c, n in re.findall(r"^ENDPOINT\((\w), (\w+),", table("endpoints.def"), re.M)}
     check(set(letters.values()) == set(d), set(d))
-    for name, where in re.findall(r"^(?:READ|LATER|IDLE|OTHER_PATH)\((\w+), ([A-Z |]+)[,)]", table("fields.def"), re.M):
+    for name, where in re.findall(r"^(?:READ|LATER|IDLE|OTHER_PATH|IF_TRUE|IF_NULL)\((\w+), ([A-Z |]+)[,)]", table("fields.def"), re.M):
         for c in where.split(" | "):
             check(name in d[letters[c]]["properties"], (name, c))
     chat = d["CHAT"]["properties"]

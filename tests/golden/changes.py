@@ -108,7 +108,7 @@ ROWS = [
     ("epsilon of gpt2", "gpt2", override(layer_norm_epsilon=1e-2, scale_attn_by_inverse_layer_idx=True)),
     ("unknown field", "llama3", override(rope_tetha=1.0), "no such field"),
     ("two bases", "llama3", both((["--rope-theta", "7"], {}), override(rope_theta=5.0)), "must not come with rope_theta"),
-    ("fewer layers", "llama3", override(num_hidden_layers=2), "not supported yet in architecture llama"),
+    ("fewer layers", "llama3", override(num_hidden_layers=2), "belongs to layer 2, but the number of layers is 2"),
 ]
 
 
