@@ -29,8 +29,8 @@ static struct text_span name_of(const char *letter)
     return (struct text_span){letter, 1};
 }
 
-/* Return true for llama.cpp's sampler of gaps, which llama.vim and llama.vscode name. It joins tokens
- * with a common prefix, and has no effect in quoth. */
+/* Return true for llama.cpp's sampler of gaps, which llama.vim and llama.vscode name. It joins
+ * tokens with a common prefix, and has no effect in quoth. */
 static bool is_infill(const struct text_span *name)
 {
     return name->n == strlen("infill") && memcmp(name->text, "infill", name->n) == 0;
