@@ -830,4 +830,5 @@ void bind_all(struct binder *b)
     bind_layers(b);
     bind_embedding(b);
     check_tensors(b);
+    form_check(b);
 }

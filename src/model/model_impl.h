@@ -598,6 +598,7 @@ struct binder {
     const float *e4m3;
     int rc;
     bool all_bound; /* true: all parts of the model are bound, so all unbound tensors are unused */
+    bool any_codes; /* true: a matrix has the tensors of the checkpoint's form (form_bind) */
     /* options of the model, borrowed; NULL: the model is not computed */
     const struct model_options *options;
     struct refusal *refusal; /* borrowed; receives the first refused key; NULL if none */
@@ -707,6 +708,8 @@ void form_read(struct binder *b);
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
                                     const char *stem, int il, const char *expert, int64_t n_out,
                                     int64_t k);
+/* Warn if the configuration names a quantized form, but no matrix has it. */
+void form_check(const struct binder *b);
 /* Return true if no matrix uses a tensor of this name, such as the scales of a quantized cache. */
 bool form_left_out(const struct binder *b, const char *name);
 

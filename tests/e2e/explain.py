@@ -152,6 +152,9 @@ def tensors_of_quantized_folders():
     for suffix in ("scales", "qzeros", "g_idx"):
         t = tensors[f"model.layers.0.mlp.up_proj.{suffix}"]
         check(t["form"] == "part of blk.0.ffn_up" and t["bytes"] == 0, str(t))
+    plain = copy("llama3", {"quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": 32}})
+    check('no matrix is quantized by "gptq"' in explain(plain).stderr, "a quantization_config without quantized weights")
+    check("no matrix" not in explain(os.path.join(GOLDEN, "forms", "gptq")).stderr, "gptq")
     _, _, tensors = explained(os.path.join(GOLDEN, "qwen3moe"))
     experts = [t for name, t in tensors.items() if ".experts." in name and name.startswith("model.layers.0.")]
     check(len(experts) == 15 and all(t["form"].startswith("expert of blk.0.ffn_") and t["bytes"] == 3072 for t in experts), str(experts[:2]))

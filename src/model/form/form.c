@@ -9,6 +9,8 @@
  * form's tensors is bound as plain rows, because modules may be exempt. */
 #include "form_impl.h"
 
+#include "base/log.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -147,8 +149,19 @@ const struct tensor_info *form_bind(struct binder *b, struct published *p, enum 
     const struct tensor_info *t = form && b->rc == 0 ? form->bind(b, &s, p) : NULL;
     if (!t || b->rc != 0) return NULL;
     p->form = FORM_CODES;
+    b->any_codes = true;
     *type = published_type(p, n_out, k);
     return t;
+}
+
+void form_check(const struct binder *b)
+{
+    const struct form *form = b->m->config.quant.form;
+    if (form && !b->any_codes && b->rc == 0)
+        log_warn(
+            "%s: quantization_config: no matrix is quantized by \"%s\"; the weights are used as "
+            "they are",
+            checkpoint_path(b->checkpoint), form->method);
 }
 
 /* Return true for scales of KV caches and of attention's outputs, because these scales do not
