@@ -333,15 +333,18 @@ def longest_gap(s, n, most):
     """Return the longest gap in seconds between pieces of two clients' streams. During this time,
     the server generates and writes another client's answer of n x most tokens. The time in which
     this program parses the answer does not count, because Python's other threads wait then."""
-    gaps, over = [], threading.Event()
+    gaps, over, end = [], threading.Event(), [float("inf")]
 
     def streams(i):
         while not over.is_set():
             c, last = Client(s), time.monotonic()
             c.say(post({**STORY, "max_tokens": 200, "ignore_eos": True, "stream": True}, more="Connection: close\r\n"))
-            while c.s.recv(65536) and not over.is_set():
-                gaps.append(time.monotonic() - last)
-                last = time.monotonic()
+            while c.s.recv(65536):
+                now = time.monotonic()
+                gaps.append(min(now, end[0]) - last)  # a gap that the answer's end interrupts counts until then
+                if over.is_set():
+                    break
+                last = now
             c.close()
 
     def asks():
@@ -349,6 +352,7 @@ def longest_gap(s, n, most):
         try:
             answer = ask_once(s, post(body, more="Connection: close\r\n"))
         finally:
+            end[0] = time.monotonic()
             over.set()
         lists = [c["logprobs"]["top_logprobs"] for c in json.loads(answer)["choices"]]
         check(len(lists) == n and all(len(tops) == most for tops in lists), answer[:200])

@@ -75,4 +75,4 @@ def stop():
     main.stop()
 
 
-run([files, keys, browser, stop], timed=True)
+run([files, keys, browser, stop])
