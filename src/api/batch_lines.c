@@ -1,4 +1,8 @@
-/* batch_lines.c - lines of a batch: read from chunks, checked, and answered (batches.h). */
+/* batch_lines.c - lines of a batch: read from chunks, checked, and answered (batches.h).
+ *
+ * A line becomes an answer of one of four parts (enum batch_part), each with the line's number.
+ * OpenAI reads two files, of successes and of errors; Anthropic reads one list of results. Both are
+ * made from the same chunks without conversion, so an answer is written in the batch's form. */
 #include "batches.h"
 
 #include "anthropic.h"
@@ -21,6 +25,7 @@ static int read_chunk(struct batch_cursor *c, struct err *e)
     return rc ? rc : n >= 0;
 }
 
+/* Return true for a line without a request, such as the one after the last '\n'. */
 static bool is_blank(const char *line, size_t n)
 {
     while (n > 0 && batch_is_space(line[n - 1])) n--;
@@ -80,6 +85,7 @@ static int check_line(const struct batch_state *b, const struct batch_cursor *c,
 
 bool batch_validate(struct batch_state *b, struct store *s, int *rc, struct err *e)
 {
+    /* a file of the wrong format would otherwise make a state of megabytes */
     enum { ERRORS_MAX = 20 };
     struct batch_cursor c = {.store = s, .owner = b->owner, .id = b->input};
     struct batch_keys ids = {0};
@@ -126,6 +132,7 @@ static void begin_result(struct json_out *o, const struct batch_line *l, const c
     out_word(o, "type", type);
 }
 
+/* End the objects of begin_result, and the line. */
 static void end_result(struct json_out *o)
 {
     out_end(o);
@@ -172,6 +179,7 @@ int batch_put_answer(struct buf *out, const struct batch_state *b, const struct 
     if (!body.failed) (batch_is_anthropic(b) ? put_result : put_line)(out, r, rc, &body);
     buf_deinit(&body);
     if (out->failed) return err_memory(e, "an answer", out->n);
+    /* these two errors are temporary, so the caller may try the line again (batch_run.c) */
     return rc == ERR_BUSY || rc == ERR_MEMORY ? err_set(e, rc, "%s", own.text) : 0;
 }
 

@@ -1,5 +1,10 @@
 /* batch_state.c - states of batches (batches.h). The text of a state is OpenAI's object, so it is
- * sent without conversion. */
+ * sent without conversion.
+ *
+ * The counts in a stored state are of use only after the batch's end. Before that, batch_count
+ * computes the counts from the chunks of answers, so a restart in the middle of a batch cannot
+ * leave wrong counts. batch_store compares the version of the record: the runner's thread and a
+ * handler that cancels cannot overwrite each other's change. */
 #include "batches.h"
 
 #include "responses.h"
@@ -35,6 +40,7 @@ void batch_deinit(struct batch_state *b)
 
 /* ---- text ---- */
 
+/* Append a time; null for an event that has not occurred. */
 static void put_time(struct json_out *o, const char *key, int64_t t)
 {
     if (t)
@@ -107,6 +113,7 @@ int batch_read(struct batch_state *b, uint64_t owner, const char *id, const stru
     *b = (struct batch_state){.owner = owner};
     snprintf(b->id, sizeof b->id, "%s", id);
     read_word(j, "status", status, sizeof status);
+    /* the store outlives this program, so a record of another version may have an unknown status */
     int i = 0;
     while (i < N_STATUS && strcmp(statuses[i], status) != 0) i++;
     if (rc == 0 && i == N_STATUS) rc = err_set(e, ERR_FORMAT, "a stored batch has no status");
@@ -206,6 +213,8 @@ int batch_cancel(struct batch_state *b, struct store *s, uint64_t owner, const c
     return store_end(s, rc, e);
 }
 
+/* OpenAI accepts only "24h". Any number of seconds, minutes, hours or days is useful on an own
+ * server. */
 int batch_read_window(const char *text, int64_t *seconds, struct err *e)
 {
     static const struct {

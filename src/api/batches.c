@@ -3,7 +3,10 @@
  *   POST /v1/batches               begin a batch, with a file of lines (files.c)
  *   GET /v1/batches                list them
  *   GET /v1/batches/{id}           read the state; the answers are files
- *   POST /v1/batches/{id}/cancel   end a batch; existing answers remain */
+ *   POST /v1/batches/{id}/cancel   end a batch; existing answers remain
+ *
+ * A handler only changes the record of a batch, and wakes the runner's thread (batch_run.c). The
+ * record is stored before the runner gets its id, so the runner finds each record. */
 #include "batches.h"
 
 #include "files.h"
@@ -17,7 +20,7 @@
 
 enum { ID_MAX = 128 };
 
-/* Read a required text of a body. */
+/* Read a required text of a body. The neutral readers treat an absent field as a default. */
 static int required(const struct json *body, const char *field, size_t n_max, const char **out,
                     struct err *e)
 {

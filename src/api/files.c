@@ -3,7 +3,11 @@
  *   POST /v1/files                 store one, from a form (multipart/form-data)
  *   GET /v1/files                  list them
  *   GET, DELETE /v1/files/{id}     read the object, delete the file
- *   GET /v1/files/{id}/content     read the content */
+ *   GET /v1/files/{id}/content     read the content
+ *
+ * A file is a pinned record of the store: the head is OpenAI's object, and the chunks are the
+ * content. A chunk ends with a line, so that a batch reads a line from one chunk. A line that is
+ * longer than CHUNK_BYTES makes its chunk longer. */
 #include "files.h"
 
 #include "multipart.h"
@@ -81,6 +85,7 @@ enum field { FIELD_FILE, FIELD_PURPOSE, FIELD_ANCHOR, FIELD_SECONDS, N_FIELD };
 static const char *const field_name[N_FIELD] = {"file", "purpose", "expires_after[anchor]",
                                                 "expires_after[seconds]"};
 
+/* A form with its known fields. The parts point into the exchange's body, which is not copied. */
 struct form {
     struct multipart_part part[N_FIELD];
     bool found[N_FIELD];
@@ -109,6 +114,7 @@ static int read_form(struct form *f, struct exchange *x, struct err *e)
     return rc;
 }
 
+/* Return true if the part's data equal the text. Data of a part have no terminating NUL. */
 static bool has_text(const struct multipart_part *p, const char *text)
 {
     return p->n == strlen(text) && memcmp(p->data, text, p->n) == 0;
@@ -162,6 +168,7 @@ void post_file(struct exchange *x, void *server)
         const struct multipart_part *p = &f.part[FIELD_FILE];
         const int64_t now = time_wall_us() / 1000000;
         stored_id(id, FILE_PREFIX);
+        /* one transaction: no client sees a file without its content */
         store_begin(store);
         rc = file_store(store, owner,
                         &(struct file_object){.id = id,
@@ -189,6 +196,7 @@ void get_files(struct exchange *x, void *server)
     struct stored_list l = {0};
     struct json_out o = {.b = &b};
     int rc = 0;
+    /* filter by the text of the member in the stored object, without parsing each object */
     if (exchange_query(x, "purpose", &purpose) != 0) {
         buf_add_text(&part, "\"purpose\":");
         json_put_text(&part, purpose.data ? purpose.data : "", purpose.n);

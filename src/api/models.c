@@ -12,8 +12,19 @@
  *     models_remove).
  * (5) A model is never moved or freed before models_close. A removed one has no waiter and no turn.
  *
- * The victim of a load is the least recently used model without requests. If all models have
- * requests, the least recently used model drains. */
+ * The victim of a load is the least recently used model without requests. The least recently used
+ * model drains if all models have requests.
+ *
+ * The life of a wait, with the function on each edge. The owner frees a waiter only after
+ * served_leave, so no list contains a freed waiter:
+ *
+ *   (none) --served_take--> in m->first --end_waits--> ended, with a reference or an error
+ *                                |                         | served_taken: the api or the error
+ *                                '------ served_leave -----'--> (none)
+ *
+ * The exact size of a model's buffers is known only after its files are bound. A load that fails
+ * for lack of memory is therefore repeated with a larger plan, until the loader has no larger size.
+ * Between two steps of a load the lock is released, so clients can read states during a load. */
 #include "models.h"
 
 #include "api.h"
@@ -29,8 +40,9 @@
 #include <string.h>
 #include <time.h>
 
-/* RETRY_US: time after a failed load in which requests get the error of the load, because each
- * attempt may unload other models. */
+/* N_WAITING_MAX: default limit, because each waiting request keeps its body in memory. RETRY_US:
+ * time after a failed load in which requests get the error of the load, because each attempt may
+ * unload other models. */
 enum { N_WAITING_MAX = 1024, RETRY_US = 10 * 1000 * 1000 };
 
 struct served {
@@ -51,6 +63,8 @@ struct served {
      * the current attempt. */
     int attempt;
     bool measured;
+    /* n_byte: memory of the plan. used_us, failed_us: times (time_us). idle_us, load_us:
+     * durations */
     int64_t n_byte, used_us, idle_us, failed_us, n_load, load_us;
     int rc; /* error of the last load */
     struct err why;
@@ -79,6 +93,8 @@ static void unlock(struct models *m)
     pthread_mutex_unlock(&m->lock);
 }
 
+/* Return true if the model's api is valid and its plan counts against the limits (1), (2). A model
+ * in UNLOADING does not count, because the same thread frees the model before it loads another. */
 static bool in_memory(const struct served *m)
 {
     return m->state == SERVED_READY || m->state == SERVED_DRAINING;
@@ -86,6 +102,8 @@ static bool in_memory(const struct served *m)
 
 /* ---- waiters; under the lock ---- */
 
+/* Remove a waiter from its model's list and release its place. w->model stays set, because
+ * served_taken and served_leave find the lock by the model. */
 static void unlink_waiter(struct served_waiter *w)
 {
     struct served *m = w->model;
@@ -96,6 +114,8 @@ static void unlink_waiter(struct served_waiter *w)
     share_release(m->models->place, w->holder, 1);
 }
 
+/* Append a waiter to the model's list. The number orders waits of all models, so that refuse_newest
+ * finds the newest wait of a holder. */
 static void link_waiter(struct served *m, struct served_waiter *w)
 {
     w->model = m;
@@ -159,6 +179,7 @@ static void want(struct served *m)
 
 /* ---- the thread; under the lock, which the loader's functions run without ---- */
 
+/* Return true if a further plan of n_byte keeps invariant (2). */
 static bool fits(const struct models *m, int64_t n_byte)
 {
     int64_t sum = n_byte;
@@ -181,6 +202,8 @@ static struct served *victim_of(struct models *m)
     return best;
 }
 
+/* Return true if memory will become free without another victim. A second victim could be unloaded
+ * in vain, because the first victim may free enough. */
 static bool any_drains(const struct models *m)
 {
     for (int i = 0; i < m->n; i++)
@@ -260,6 +283,8 @@ static int measure(struct served *v, struct err *e)
     return rc;
 }
 
+/* Load a measured model. ERR_LIMIT is not yet a failure: the model keeps its turn, and load_next
+ * tries the plan of the next attempt. */
 static void load(struct served *v)
 {
     struct models *m = v->models;
@@ -282,6 +307,7 @@ static void load(struct served *v)
         v->idle_us = m->o.idle_us;
         log_info("%s: loaded in %.2f s", v->spec->name[0], (double)v->load_us * 1e-6);
         end_waits(v, 0, NULL);
+        /* nothing interrupts a load, so a sleep or removal during the load takes effect now */
         if (m->sleeps || v->gone) v->state = SERVED_DRAINING;
         return;
     }
@@ -323,6 +349,7 @@ static bool load_next(struct models *m)
     return true;
 }
 
+/* Wait for work, at most wait_us microseconds; < 0: without a limit. */
 static void wait_change(struct models *m, int64_t wait_us)
 {
     struct timespec t;
@@ -337,6 +364,8 @@ static void wait_change(struct models *m, int64_t wait_us)
     pthread_cond_timedwait(&m->changed, &m->lock, &t);
 }
 
+/* Run the registry's thread. A round does one step and then examines all models again, because the
+ * step has released the lock. Unloading is first, because it frees memory for loads. */
 static void *run(void *models)
 {
     struct models *m = models;
@@ -488,6 +517,7 @@ static bool failed_recently(const struct served *m)
     return m->state == SERVED_FAILED && m->rc != ERR_MEMORY && time_us() - m->failed_us < RETRY_US;
 }
 
+/* Set the error for a request whose model was removed after its name was found. */
 static int removed(const struct served *m, struct err *e)
 {
     return err_field(e, ERR_MISSING, "model", ": \"%.100s\" not found; it was removed",
@@ -516,6 +546,7 @@ int served_take(struct served *m, struct served_waiter *w, const struct api **ou
         rc = err_field(e, ERR_UNSUPPORTED, "model",
                        ": \"%.100s\" is not loaded, and requests load no model", m->spec->name[0]);
     } else if (!w) {
+        /* a call without a waiter only tries, because most requests find their model loaded */
         rc = 0;
     } else if (!acquire_place(all, w)) {
         rc = err_set(e, ERR_BUSY, "the queue is full; try again later");
@@ -644,6 +675,7 @@ int served_load(struct served *m, struct err *e)
     return rc;
 }
 
+/* Reject changes of a registry with one loaded model, which has no thread for them. */
 static int check_many(const struct models *m, struct err *e)
 {
     if (!m->o.only) return 0;
@@ -720,6 +752,7 @@ void served_keep(struct served *m, int64_t idle_us)
 
 int models_add(struct models *m, const struct served_spec *spec, struct served **out, struct err *e)
 {
+    /* only one thread adds models, so the row after the last one is free without the lock */
     const int i = m->n;
     *out = NULL;
     if (!m->o.loader.add)
@@ -733,6 +766,7 @@ int models_add(struct models *m, const struct served_spec *spec, struct served *
     if (rc != 0) return rc;
     lock(m);
     served_begin(m, i, &v->own);
+    /* publish the row: models_n and models_find read n without the lock */
     m->n = i + 1;
     unlock(m);
     *out = v;
@@ -756,6 +790,7 @@ void models_remove(struct served *m)
 
 /* ---- invariants ---- */
 
+/* Check invariants (1), (3) and (5) of a model. */
 static const char *check_model(const struct served *m)
 {
     int n = 0;

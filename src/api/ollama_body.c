@@ -10,7 +10,11 @@
  *   messages; system and prompt       messages (ollama_turns.c)
  *   other fields of fields.def        unchanged
  *
- * This file checks all types, so that errors contain the client's names. */
+ * This file checks all types, so that errors contain the client's names.
+ *
+ * Ollama's bodies differ from the neutral form in their conventions: null means absent, 1.0 is an
+ * integer, and unknown options have no effect. Errors of options, `format` and `think` have
+ * Ollama's own sentences. */
 #include "ollama.h"
 #include "openai.h"
 
@@ -38,6 +42,7 @@ static const struct option_row {
 #include "ollama_options.def"
 };
 
+/* Return the row of an option; NULL if ollama_options.def has no row. */
 static const struct option_row *row_of(const char *name)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -360,6 +365,8 @@ static int put_tool(struct json_out *o, const struct json *tool, size_t i, struc
     return 0;
 }
 
+/* Write the tools. As in Ollama, an empty list means no tools, so a model without support for tools
+ * accepts it. */
 static int put_tools(struct json_out *o, const struct json *body, struct err *e)
 {
     const struct json *tools = body_field(body, "tools");
@@ -415,6 +422,7 @@ int ollama_neutral_chat(struct json **out, struct message_places *places, const 
     return finish(out, &b, &o, rc, e);
 }
 
+/* Append a message of /api/generate, whose prompt is a conversation of one turn. */
 static void put_message(struct json_out *o, const char *role, const char *text, size_t n)
 {
     out_object(o, NULL);

@@ -1,6 +1,12 @@
 /* params.c - sampling parameters of a body, under OpenAI's names, or vLLM's if OpenAI has no name.
  * The rows of sample/params.def read numbers. Functions read all other parameters. This file checks
- * types, and engine_submit checks ranges. */
+ * types, and engine_submit checks ranges.
+ *
+ * The sizes of lists are limited, because the engine's thread uses the lists at each token. One
+ * large list would delay the tokens of all clients.
+ *
+ * Lists that only the sampler reads are in the request's arena. Stop strings are in the arena
+ * `keep`, because the reply reads them after the request has ended. */
 #include "api_impl.h"
 
 #include "base/hash.h"
@@ -10,8 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* BREAKER_MAX: maximum number of breakers. The engine's thread searches for each breaker in each
- * token that DRY would penalize. */
+/* STOP_MAX: entries of `stop` and of stop_token_ids. WORD_MAX: entries of bad_words. BREAKER_MAX:
+ * maximum number of breakers; the engine's thread searches for each breaker in each token that DRY
+ * would penalize. HOLDER_MAX: bytes of `user` and cache_salt. LIST_BYTES_MAX: bytes of all texts of
+ * a list. */
 enum {
     STOP_MAX = 1024,
     WORD_MAX = 4096,
@@ -85,6 +93,7 @@ struct biases {
     size_t n_byte; /* total size of texts so far */
 };
 
+/* Append a bias. engine_submit checks that the id is less than the size of the vocabulary. */
 static int add_bias(struct biases *b, int64_t id, float bias, struct err *e)
 {
     if (id < 0 || id > INT32_MAX)
@@ -116,6 +125,7 @@ static int read_bias_value(float *out, const struct json *value, struct err *e)
     if (!never && json_kind(value) != JK_INT && json_kind(value) != JK_REAL)
         return err_field(e, ERR_ARG, "logit_bias", ": expected a number or false as bias, got %s",
                          json_kind_name(json_kind(value)));
+    /* -100 is OpenAI's value for a forbidden token */
     *out = never ? -100 : to_float(json_real(value, 0));
     return 0;
 }

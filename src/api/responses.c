@@ -3,7 +3,17 @@
  * message, function_call and custom_tool_call, in the order of the output (responses_items.c).
  *
  *   response.created, response.in_progress, events of each item,
- *   response.completed, response.incomplete or response.failed */
+ *   response.completed, response.incomplete or response.failed
+ *
+ * Fields of the request that concern the store:
+ *
+ *   store                 put and put_end store the response, or the job of one in the background
+ *   conversation          the conversation's record gets the new items, also without `store`
+ *   previous_response_id  the prompt begins with the items of a stored response
+ *
+ * The copies of the echo and the input are made while the body exists: the handler thread frees the
+ * body before the stream thread writes the answer. /input_tokens uses the same reader, but does not
+ * store, stream or truncate. */
 #include "openai.h"
 #include "responses.h"
 
@@ -109,6 +119,8 @@ static int keep_echo(struct api_call *c, const struct json *body, struct err *e)
     return own->echo.text ? 0 : err_memory(e, "a request", b.n);
 }
 
+/* Read a body (dialect.read). The order matters: truncation needs the neutral form and the places
+ * of its messages, and keep_places copies the places that remain after truncation. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     struct json *neutral = NULL, *plain = NULL;
@@ -138,6 +150,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     return rc;
 }
 
+/* Free the items. All other data of the call are in its arena. */
 static void close_own(struct api_call *c)
 {
     if (c->own) responses_items_deinit(c->own);
@@ -154,6 +167,8 @@ static enum status status_of(const struct choice *a)
     return a->reply.finish == FINISH_STOP ? COMPLETED : INCOMPLETE;
 }
 
+/* Append the counts of tokens. cache_write_tokens is always 0, because it counts tokens with a
+ * special price. */
 static void put_usage(const struct api_call *c, struct json_out *o)
 {
     const struct responses *own = c->own;
@@ -194,6 +209,7 @@ static void put_response(const struct api_call *c, enum status status, int rc,
     struct responses *own = c->own;
     struct json_out o = {.b = b};
     const bool ended = status == COMPLETED || status == INCOMPLETE || status == CANCELLED;
+    /* a response may be written twice, for a stream and for the store, with the same time */
     if (ended && !own->ended) own->ended = time_wall_us() / 1000000;
     out_object(&o, NULL);
     out_plain(&o, "id", c->id, strlen(c->id));
@@ -302,6 +318,8 @@ static void put_state(const struct api_call *c, const char *type, enum status st
     buf_deinit(&text);
 }
 
+/* Append the first events. A response in the background has sent response.created while it was
+ * queued (responses_put_queued). */
 static void put_start(const struct api_call *c, struct buf *b)
 {
     const struct responses *own = c->own;
@@ -325,6 +343,7 @@ static void put_pieces(const struct api_call *c, struct part *p, struct choice *
     if (!responses_advance(c, a, b)) b->failed = true; /* the stream ends with an error */
 }
 
+/* Append the last event of a stream (dialect.put_end). */
 static void put_end(const struct api_call *c, struct buf *b)
 {
     const enum status status = status_of(&c->part->choice[0]);
@@ -394,8 +413,8 @@ static int final_error(const struct api_call *c, struct err *e)
     return rc;
 }
 
-/* A cancelled response has the output before its end. If a response was complete before its
- * cancellation, its status is complete. */
+/* A cancelled response has the output before its end. The status is complete if the response was
+ * complete before its cancellation. */
 void responses_put_final(struct api_call *c, struct buf *b)
 {
     struct responses *own = c->own;
@@ -440,6 +459,7 @@ const struct dialect dialect_responses = {
 
 /* ---- the count of a prompt's tokens ---- */
 
+/* Write the number of the prompt's tokens (dialect.put). The engine has received no request. */
 static int put_count(const struct api_call *c, struct buf *b, struct err *e)
 {
     struct json_out o = {.b = b};

@@ -9,7 +9,14 @@
  *   include, top_logprobs         logprobs, top_logprobs
  *   other fields of fields.def    unchanged
  *
- * This file checks all types, so that errors contain the client's names. */
+ * This file checks all types, so that errors contain the client's names.
+ *
+ * The neutral form is written as text and parsed again. Values of a `struct json` are immutable,
+ * and all dialects share one reader of the neutral form.
+ *
+ * A member that this server cannot apply is an error, unless the answer is the same without the
+ * member. A name that begins with '!' in a list of members is known but not supported
+ * (place_members). */
 #include "openai.h"
 #include "responses.h"
 
@@ -64,6 +71,9 @@ static int put_format_of(struct json_out *o, const struct json *tool, const stru
     return 0;
 }
 
+/* Write a tool. The flat members of the Responses API become members of an object that is named
+ * after the type, as in chat completions. Tools that OpenAI's servers run, such as web_search, are
+ * errors, because this server would silently answer without them. */
 static int put_tool(struct json_out *o, const struct json *tool, const struct place *at,
                     struct err *e)
 {
@@ -290,6 +300,8 @@ static int put_logprobs(struct json_out *o, const struct json *body, struct err 
     return 0;
 }
 
+/* Write max_output_tokens. max_tool_calls limits calls of tools that a server runs. quoth runs no
+ * tools, so the number is only checked. */
 static int put_max(struct json_out *o, const struct json *body, struct err *e)
 {
     int64_t n = -1, n_call = 0;
@@ -426,6 +438,7 @@ static void put_echo_tool(struct json_out *o, const struct json *tool)
     out_end(o);
 }
 
+/* Append `text` with the defaults of OpenAI's servers for absent members. */
 static void put_echo_text(struct json_out *o, const struct json *text)
 {
     static const char *const without[] = {"strict", "name", NULL}, *const none[] = {NULL};
@@ -457,6 +470,7 @@ static void put_echo_rest(struct json_out *o, const struct json *body)
     const struct json *tools = body_field(body, "tools"), *choice = body_field(body, "tool_choice"),
                       *cut = body_field(body, "truncation"), *user = body_field(body, "user");
     int64_t n = 0;
+    /* put_logprobs has validated the value */
     (void)body_int(body, "top_logprobs", 0, TOP_LOGPROB_MAX, &n, NULL);
     put_echo_text(o, body_field(body, "text"));
     if (choice)

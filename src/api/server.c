@@ -5,7 +5,16 @@
  *                             '-> error --server_fail--> status of the error, in the path's format
  *
  * server_answer is this path for handlers without the engine. post_call.c has the path of dialects.
- * The routes are static (routes.def), so a new endpoint is one line. */
+ * The routes are static (routes.def), so a new endpoint is one line.
+ *
+ * A request for a model that is not loaded leaves its handler thread and returns later, so that
+ * slow loads do not occupy all handlers:
+ *
+ *   handler --take_model--> loaded: continue
+ *              '-begin_wait--> exchange_defer == wake ==> end_wait --exchange_handle--> handler
+ *
+ * The second run of the handler parses the body again. The parsed body is not kept during the wait,
+ * because it is much larger than its text. */
 #include "server_impl.h"
 
 #include "batches.h"
@@ -165,7 +174,7 @@ void put_prompt(struct buf *b, struct buf *text)
     buf_deinit(text);
 }
 
-/* If `put` returns an error, the beginning of its answer is dropped. */
+/* The beginning of an answer is dropped if `put` returns an error. */
 void server_answer(const struct server *s, struct exchange *x, server_put_fn *put)
 {
     const struct api *api;
@@ -207,6 +216,7 @@ int server_model(const struct server *s, const char *name, struct served **out, 
 {
     struct served *m = models_find(s->models, name);
     if (!m && name && s->hub) m = find_hub_name(s, name);
+    /* --served-model-name "*": every name selects the only model */
     const bool any = s->o.any_name && models_n(s->models) == 1;
     if (!m && (any || (s->only && session_adapter(s->only->session, name))))
         m = models_at(s->models, 0);
@@ -214,6 +224,7 @@ int server_model(const struct server *s, const char *name, struct served **out, 
     if (m) return 0;
     struct buf all = {0};
     add_names(&all, s);
+    /* a server of the hub may have many names, so the list in an error is truncated */
     const int n = all.n < 200 ? (int)all.n : 200;
     const char *text = all.n ? all.data : "";
     int rc = name ? err_field(e, ERR_MISSING, "model", ": \"%.100s\" not found; available: %.*s",
@@ -279,6 +290,7 @@ static int begin_wait(const struct server *s, struct exchange *x, struct served 
     w->server = s;
     w->waiter.wake = wake;
     w->waiter.arg = x;
+    /* the places of waits are divided by holder and weight, like those of the queue */
     w->waiter.holder = exchange_holder(x);
     w->waiter.weight = exchange_holder_weight(x);
     int rc = served_take(m, &w->waiter, out, e);
@@ -298,6 +310,7 @@ static int take_model(const struct server *s, struct exchange *x, const char *na
     struct wait *waited = exchange_deferred(x);
     *out = NULL;
     int rc = server_model(s, name, &m, e);
+    /* models come and go, so the name may select another model after the wait */
     if (rc == 0 && waited && waited->waiter.model == m) rc = served_taken(&waited->waiter, out, e);
     if (rc == 0 && !*out) rc = served_take(m, NULL, out, e);
     if (rc == 0 && !*out) rc = begin_wait(s, x, m, out, e);
@@ -383,6 +396,8 @@ static int read_json(const struct server *s, const struct exchange *x, struct js
     int64_t begin_us = time_us();
     *out = NULL;
     int rc = json_parse(out, text, n, &limits, e);
+    /* with several models, the engine that counts the time is known only after `model` was read
+     * (server_read) */
     if (s->only) count_time(s->only, TIMES_parse, begin_us);
     if (rc == ERR_FORMAT || rc == ERR_LIMIT) err_prefix(e, rc = ERR_FORMAT, "the body is not JSON");
     if (rc == 0 && json_kind(*out) != JK_OBJECT)

@@ -36,8 +36,8 @@ struct server {
  * is not loaded: the handler runs again after the load, and must return now. */
 struct json *server_body(const struct server *s, struct exchange *x, const struct api **api);
 /* Read the body as server_body does, and set *body to the parsed body. After an error the exchange
- * has not ended, and the caller sends the error. If *body is NULL without an error, the model is
- * not loaded, and the handler must return. Errors: those of json_parse and served_take, ERR_ARG,
+ * has not ended, and the caller sends the error. The handler must return if *body is NULL without
+ * an error, because the model is not loaded. Errors: those of json_parse and served_take, ERR_ARG,
  * ERR_MISSING. */
 int server_read(const struct server *s, struct exchange *x, struct json **body,
                 const struct api **api, struct err *e);

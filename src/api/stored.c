@@ -1,4 +1,9 @@
-/* stored.c - lists and contents of records of the store (stored.h). */
+/* stored.c - lists and contents of records of the store (stored.h).
+ *
+ * A content is sent in chunks without reading all of it: advance runs again each time the ring of
+ * the connection has room. An answer whose head was sent cannot become an error. A failure
+ * therefore disconnects the client, and the missing last chunk of the transfer reports the
+ * truncation. */
 #include "stored.h"
 
 #include "responses.h"
@@ -49,8 +54,11 @@ static bool add(void *list, uint64_t holder, const char *id, const struct buf *h
 {
     struct stored_list *l = list;
     struct stored one = {.holder = holder};
+    /* json_out writes the heads without blanks and escapes quotes in values, so this search is
+     * exact */
     if (l->part && (!head->n || !memmem(head->data, head->n, l->part, strlen(l->part))))
         return true;
+    /* one further record, which is not kept, is the proof of has_more */
     l->more = l->limit > 0 && (int64_t)l->n == l->limit;
     if (l->more) return false;
     snprintf(one.id, sizeof one.id, "%s", id);
@@ -110,6 +118,7 @@ int stored_list_query(struct stored_list *l, const struct exchange *x, const str
     const char *from = has_before ? before.data : has_after ? after.data : NULL;
     if ((has_after || has_before) && !from) from = "";
     if (rc == 0) {
+        /* a page before an id is the nearest page in the opposite order, which `reverse` turns */
         rc = store_list(s->o.store, &owner, prefix, from, ascending ^ has_before, add, l, e);
         rc = rc == ERR_MISSING ? err_field(e, ERR_ARG, has_before ? q->before : q->after,
                                            ": \"%.80s\" not found", from)

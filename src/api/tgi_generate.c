@@ -6,7 +6,10 @@
  *
  * A stream has an event for each token. The last event also has the whole text and its details. The
  * body is converted to the neutral form, a body of completions. Without do_sample and parameters of
- * sampling, the sampler takes the most likely tokens. */
+ * sampling, the sampler takes the most likely tokens.
+ *
+ * The three dialects differ only in their data (struct tgi_form). As from TGI's router, an event
+ * begins with "data:" without a blank. */
 #include "openai.h"
 #include "tei.h"
 #include "tgi.h"
@@ -34,6 +37,7 @@ struct tgi_form {
     bool list;
 };
 
+/* Return the data that read_own has filled. */
 static const struct tgi *tgi_of(const struct api_call *c)
 {
     return c->own;
@@ -213,6 +217,8 @@ static int open_part(struct api_call *c, struct part *p, const struct json *body
     return 0;
 }
 
+/* Read a body (dialect.read). The form of the answer is read before the parameters, because some
+ * parameters must not come with a stream. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct tgi_form *form = c->dialect->form;
@@ -245,6 +251,7 @@ static int read_root(struct api_call *c, const struct json *body, struct err *e)
 
 /* ---- answers ---- */
 
+/* Return TGI's name of the reason for the end. All limits have the name "length". */
 static const char *finish_of(const struct choice *a)
 {
     if (a->reply.finish != FINISH_STOP) return "length";
@@ -271,6 +278,7 @@ static void put_piece(const struct api_call *c, struct json_out *o, const struct
     out_end(o);
 }
 
+/* Append the top tokens of one place as a list. key NULL: an item of a list. */
 static void put_top(const struct api_call *c, struct json_out *o, const char *key,
                     const struct token_logprobs *v)
 {
@@ -381,8 +389,8 @@ static void event_end(const struct api_call *c, struct json_out *o, const struct
 
 /* Append an event per token. The engine reports the end after the last token. The event of the last
  * possible token, or of a token with a stop string, is therefore appended only after the end is
- * reported. If an end token ended the answer, the last event has this token, whose probability is
- * not known. */
+ * reported. The last event has the end token if one ended the answer; its probability is not
+ * known. */
 static void put_pieces(const struct api_call *c, struct part *p, struct choice *a, int index,
                        struct buf *b)
 {
@@ -410,6 +418,8 @@ static void put_pieces(const struct api_call *c, struct part *p, struct choice *
     event_end(c, &o, a, true);
 }
 
+/* Append nothing (dialect.put_end), because the event of the last token is the end of TGI's
+ * streams. */
 static void put_end(const struct api_call *c, struct buf *b)
 {
     (void)c, (void)b;
@@ -427,6 +437,8 @@ static const struct rename names[] = {
     {"structured_outputs", "", "parameters", ".grammar"},
 };
 
+/* Replace the field of an error by the client's name (dialect.name_error). A field without a row
+ * has the same name in `parameters`. */
 static void name_error(const struct api_call *c, struct err *e)
 {
     char path[sizeof e->field + 1];
