@@ -38,8 +38,7 @@ static void put_time(struct json_out *o, const char *key, int64_t seconds)
     buf_deinit(&b);
 }
 
-/* Append the object of a batch. If the batch failed, requests without an answer count as
- * errored. */
+/* Append the object of a batch. Requests without an answer count as errored if the batch failed. */
 static void put_object(struct json_out *o, const struct batch_state *b)
 {
     const bool ended = batch_ended(b);
@@ -64,6 +63,7 @@ static void put_object(struct json_out *o, const struct batch_state *b)
     put_time(o, "created_at", b->created_at);
     put_time(o, "expires_at", b->expires_at);
     put_time(o, "cancel_initiated_at", b->cancelling_at);
+    /* a batch ends in one way, so three of the four times are 0 */
     put_time(o, "ended_at", b->completed_at + b->failed_at + b->expired_at + b->cancelled_at);
     out_null(o, "archived_at");
     out_word(o, "results_url", ended ? url : NULL);
@@ -72,6 +72,7 @@ static void put_object(struct json_out *o, const struct batch_state *b)
 
 /* ---- POST /v1/messages/batches ---- */
 
+/* Return true for an id that Anthropic's API permits: [a-zA-Z0-9_-]{1,64}. */
 static bool is_custom_id(const char *text, size_t n)
 {
     static const char letters[] =

@@ -165,6 +165,8 @@ static int put_budget(struct json_out *o, const struct api *a, const struct json
     return 0;
 }
 
+/* Write `thinking`. "adaptive" enables thinking without a budget. `display` concerns the answer
+ * only (anthropic_messages.c). */
 static int put_thinking(struct json_out *o, const struct api *a, const struct json *body,
                         struct err *e)
 {
@@ -213,6 +215,7 @@ static int put_format(struct json_out *o, const struct json *format, const struc
     return 0;
 }
 
+/* Write output_config, and output_format, the older name of output_config.format. */
 static int put_output(struct json_out *o, const struct json *body, struct err *e)
 {
     static const char *const efforts[] = {"low", "medium", "high", "xhigh", "max"};

@@ -46,6 +46,7 @@ static int read_own(struct api_call *c, const struct json *body, struct err *e)
     return 0;
 }
 
+/* Read a body (dialect.read). max_tokens is required in Anthropic's API, except to count tokens. */
 static int read(struct api_call *c, const struct json *body, struct err *e)
 {
     struct message_places places = {0};
@@ -66,12 +67,15 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
 /* The digest of thinking is FNV-1a, which does not depend on the cuts between pieces. */
 static const uint64_t digest_begin = 0xCBF29CE484222325u;
 
+/* Return the digest of a text and the bytes before it. */
 static uint64_t digest_add(uint64_t digest, const char *text, size_t n)
 {
     for (size_t i = 0; i < n; i++) digest = (digest ^ (unsigned char)text[i]) * 0x100000001B3u;
     return digest;
 }
 
+/* Append the signature. It protects nothing: anthropic_turns.c does not verify the signatures of
+ * later requests. */
 static void put_signature(struct json_out *o, uint64_t digest)
 {
     char text[32];
@@ -218,6 +222,7 @@ static void add_delta(void *ctx, const struct chat_delta *d)
     if (d->n) buf_add(&w->text, d->text, d->n);
 }
 
+/* Write the whole response (dialect.put). */
 static int put(const struct api_call *c, struct buf *b, struct err *e)
 {
     struct part *p = c->part;
@@ -370,6 +375,7 @@ static void put_pieces(const struct api_call *c, struct part *p, struct choice *
     if (a->reply.finish) put_block_end(c->own, b);
 }
 
+/* Append the end of the message, with its reason and usage (dialect.put_end). */
 static void put_end(const struct api_call *c, struct buf *b)
 {
     struct json_out o;

@@ -1,4 +1,4 @@
-/* batch_state.c - states of batches (batches.h). The text of a state is OpenAI's object, so it is
+/* batch_state.c - states of batches (batches.h). The text of a state is OpenAI's object, which is
  * sent without conversion.
  *
  * The counts in a stored state are of use only after the batch's end. Before that, batch_count

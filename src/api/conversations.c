@@ -6,7 +6,11 @@
  *   GET, DELETE /v1/conversations/{id}/items/ID
  *
  * A conversation is a record of the store of responses: its object and its items. A change that
- * depends on the old value is repeated if another request has changed the record. */
+ * depends on the old value is repeated if another request has changed the record.
+ *
+ * Items of all clients have one form in the store, that of responses_keep_item. A body of items is
+ * therefore read like the `input` of a response, and an item that no response accepts is rejected
+ * here. Only the owner of a conversation finds it; others get the error for an unknown id. */
 #include "openai.h"
 #include "responses.h"
 #include "stored.h"
@@ -17,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* TRIES: attempts of a change, which fails only if another request changes the record meanwhile */
 enum { TRIES = 8, ID_BYTES = 64 };
 
 /* A request about a conversation. Pointers are borrowed from the exchange and the server. */
@@ -29,6 +34,7 @@ struct visit {
     int64_t version;
 };
 
+/* Free the texts. A visit that has loaded nothing is allowed. */
 static void visit_deinit(struct visit *v)
 {
     buf_deinit(&v->object);
@@ -58,13 +64,13 @@ static int name_error(const struct visit *v, int rc, struct err *e)
     return err_field(e, rc, "conversation_id", ": conversation \"%.80s\" not found", v->id);
 }
 
-/* Remove the record. */
+/* Delete the conversation with its items. Stored responses of it remain. */
 static int remove_whole(const struct visit *v, struct err *e)
 {
     return name_error(v, store_delete(v->store, v->owner, v->id, e), e);
 }
 
-/* Read the record. */
+/* Set object, items and version. The texts of an earlier attempt are dropped. */
 static int visit_load(struct visit *v, struct err *e)
 {
     const struct store_texts t = {.head = &v->object, .body = &v->items, .version = &v->version};
@@ -192,7 +198,7 @@ void get_conversation(struct exchange *x, void *server)
     visit_deinit(&v);
 }
 
-/* Replace the metadata. */
+/* Write the object with the body's metadata. The time of the creation is kept. */
 static int change_metadata(struct visit *v, const struct json *body, struct err *e)
 {
     struct json *old = NULL;
@@ -207,7 +213,8 @@ static int change_metadata(struct visit *v, const struct json *body, struct err 
     return rc;
 }
 
-/* Remove the item from the list. */
+/* Write the items without the path's item. The record has one text of all items, which is parsed
+ * and written again. */
 static int remove_item(struct visit *v, struct err *e)
 {
     struct json *list = NULL;

@@ -30,6 +30,7 @@ static uint32_t bits_in(float x, int i)
                     : e5m2_of_f32(x);
 }
 
+/* Set f->dtype to the index of embed_dtype in dtypes. */
 static int read_dtype(struct vector_form *f, const struct json *body, struct err *e)
 {
     const char *name = "float32";
@@ -75,6 +76,8 @@ static void put_numbers(struct json_out *o, const char *key, const float *v, int
     out_end(o);
 }
 
+/* Append the numbers [n] as base64. Shifts select the bytes, so the order of the machine's own
+ * bytes has no effect. */
 static void put_base64(struct json_out *o, const char *key, const struct vector_form *f,
                        const float *v, int64_t n)
 {

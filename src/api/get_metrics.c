@@ -227,6 +227,7 @@ static void put_each(struct buf *b, const struct server *s, const char *name, co
     }
 }
 
+/* Return 1 for a draining model too, because it still uses its memory. */
 static double is_loaded(const struct served_status *m)
 {
     return m->state == SERVED_READY || m->state == SERVED_DRAINING;
@@ -237,6 +238,7 @@ static double planned_bytes(const struct served_status *m)
     return (double)m->n_byte;
 }
 
+/* Return the number of loads. A growing number shows that models displace each other. */
 static double n_load(const struct served_status *m)
 {
     return (double)m->n_load;

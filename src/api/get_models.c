@@ -1,7 +1,10 @@
 /* get_models.c - GET /v1/models and /v1/models/{id}: names of the served model, and its adapters.
  * Clients of another API get the form of that API (errors.def).
  *
- *    {"object":"list","data":[{"id":"m","max_model_len":4096,"meta":{"n_vocab":32000},...},...]} */
+ *    {"object":"list","data":[{"id":"m","max_model_len":4096,"meta":{"n_vocab":32000},...},...]}
+ *
+ * All lists of names, also those of Ollama and Anthropic, use server_listed: first the names of
+ * each model, then the names of adapters. A list never loads a model. */
 #include "server_impl.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* get_responses.c - GET and DELETE of /v1/responses/{id}, POST /v1/responses/{id}/cancel, and GET
- * /v1/responses/{id}/input_items. A response is an unfinished job (responses_background.h), or in
- * the store. A stored response is sent unchanged. A client without the response's key gets 404, as
- * for an unknown id. */
+ * /v1/responses/{id}/input_items. A response is an unfinished job (responses_background.h), or a
+ * record of the store. A stored response is sent unchanged. A client without the response's key
+ * gets 404, as for an unknown id. */
 #include "server_impl.h"
 
 #include "responses.h"
@@ -57,6 +57,8 @@ static struct job *find_job(const struct exchange *x, const struct server *s)
     return s->jobs ? jobs_find(s->jobs, server_owner(x), id_of(x)) : NULL;
 }
 
+/* Set the error for a response without events. Only responses in the background with `stream` keep
+ * events. */
 static int refuse_stream(struct err *e)
 {
     return err_field(e, ERR_ARG, "stream",
@@ -176,6 +178,7 @@ static int read_order(const struct exchange *x, struct page *p, struct err *e)
     return rc;
 }
 
+/* Return item i in the order of the page. */
 static const struct json *page_item(const struct json *list, const struct page *p, size_t i)
 {
     return json_item(list, p->ascending ? i : json_count(list) - 1 - i);
@@ -202,6 +205,8 @@ static int read_after(const struct exchange *x, const struct json *list, const s
     return rc;
 }
 
+/* Append the page that begins at item `from`. has_more and last_id are enough for a client to
+ * request the next page. */
 static void put_page(struct buf *b, const struct json *list, const struct page *p, size_t from)
 {
     const size_t n = json_count(list),

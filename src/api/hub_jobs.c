@@ -1,6 +1,9 @@
 /* hub_jobs.c - the thread that changes the hub's stores for clients.
  *
- * `lock` protects the list of jobs, `stops`, and done, rc, why and lines of each job. */
+ * `lock` protects the list of jobs, `stops`, and done, rc, why and lines of each job.
+ *
+ * The registry of models is compared with the stores after each job (sync_models), because a job
+ * may change several names. */
 #include "hub_jobs.h"
 
 #include "base/cancel.h"
@@ -148,6 +151,8 @@ static void run_job(struct hub_jobs *jobs, struct hub_job *j)
     end_job(j, rc, &e);
 }
 
+/* Run the jobs one after the other, because two changes of the same files could damage them. A stop
+ * ends the thread only after all jobs have ended. */
 static void *run(void *arg)
 {
     struct hub_jobs *jobs = arg;

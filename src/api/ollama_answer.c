@@ -6,7 +6,11 @@
  *    "done_reason":"stop","total_duration":...,"eval_count":...}
  *
  * /api/generate has "response" in place of "message". A call is written after its arguments are
- * complete, because `arguments` is an object. */
+ * complete, because `arguments` is an object.
+ *
+ * A stream of Ollama is a line of JSON per delta, without the frames of server-sent events. The
+ * last line has counts and times in nanoseconds. The engine has no time of its own for loading, so
+ * load_duration is the time in the queue. */
 #include "ollama.h"
 #include "openai.h"
 
@@ -74,6 +78,7 @@ int ollama_limit(struct api_call *c, struct err *e)
 
 /* ---- parts of a response ---- */
 
+/* Return the names that differ between /api/chat and /api/generate. */
 static const struct ollama_form *form_of(const struct api_call *c)
 {
     return c->dialect->form;
@@ -139,12 +144,14 @@ static void message_begin(const struct api_call *c, struct json_out *o, const ch
     out_text(o, form->text, n ? text : "", n);
 }
 
+/* End the text's members. The caller appends further members, and ends the object. */
 static void message_end(const struct api_call *c, struct json_out *o, bool done)
 {
     if (form_of(c)->message) out_end(o);
     out_flag(o, "done", done);
 }
 
+/* Append the log probabilities if the client has requested them, and there are any. */
 static void put_logs(const struct api_call *c, struct json_out *o, const struct answer_log *log)
 {
     if (c->logprobs && log->n)
@@ -186,6 +193,7 @@ static void put_arguments(struct json_out *o, const struct buf *text)
     json_drop(parsed);
 }
 
+/* Append call i. id NULL: the model's output has no id, so one is made from the call's seed. */
 static void put_call(const struct api_call *c, struct json_out *o, int i, const char *id,
                      const char *name, const struct buf *arguments)
 {

@@ -4,7 +4,11 @@
  *   {"model":"mario","from":"llama3","system":"You are Mario.","parameters":{"temperature":0.5}}
  *   {"model":"own","files":{"own.gguf":"sha256:..."}}
  *
- * Fields that would change the weights or the template are refused by name. */
+ * Fields that would change the weights or the template are refused by name.
+ *
+ * A created model shares the weights of its base: the parts are layers of a manifest, and unchanged
+ * layers keep their digests. The handler thread checks the whole body, so that the client gets
+ * errors of its fields without a job. The thread of the jobs reads and writes files. */
 #include "hub_jobs.h"
 #include "ollama.h"
 #include "openai.h"
@@ -13,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* N_PART_MAX: more than N_LICENSE_MAX licenses and one part of each other kind */
 enum { N_PART_MAX = 24, N_LICENSE_MAX = 16 };
 
 /* ---- the body ---- */
@@ -119,6 +124,7 @@ struct new_parts {
     struct buf params, messages, config; /* owned */
 };
 
+/* Append a part that is a text, borrowed until the model is made. */
 static void add_text(struct new_parts *p, const char *kind, const char *text, size_t n)
 {
     p->v[p->n++] = (struct hub_part){.kind = kind, .text = n ? text : "", .n_byte = n};
@@ -153,6 +159,7 @@ static int merge(struct buf *out, const struct json *base, const struct json *gi
     return out->failed ? err_memory(e, "parameters", out->n) : 0;
 }
 
+/* Append the parameters: those of the base, with the given ones in their place. */
 static int add_params(struct new_parts *p, const struct hub_model *from, const struct json *given,
                       struct err *e)
 {
@@ -199,6 +206,7 @@ static int add_file(struct new_parts *p, const struct json *files, struct err *e
     return 0;
 }
 
+/* Append all parts of the new model. from NULL: the weights are a file of the client. */
 static int add_parts(struct new_parts *p, const struct hub_job *j, const struct hub_model *from,
                      struct err *e)
 {
@@ -216,6 +224,7 @@ static int add_parts(struct new_parts *p, const struct hub_job *j, const struct 
     return 0;
 }
 
+/* Make the model (hub_job.run). */
 static int run_create(struct hub_job *j, struct err *e)
 {
     struct hub_model from = {0};

@@ -1,7 +1,10 @@
 /* ollama_models.c - Ollama's endpoints around models: /api/tags, /api/ps, /api/show, /api/version.
  *
  *   {"models":[{"name":"m:latest","model":"m:latest","modified_at":...,"size":...,"digest":...,
- *    "details":{"format":"gguf","family":"llama","parameter_size":"1.5B",...}}]} */
+ *    "details":{"format":"gguf","family":"llama","parameter_size":"1.5B",...}}]}
+ *
+ * A model that is not loaded has fewer members, because quoth does not open its files for a
+ * list. */
 #include "ollama.h"
 #include "server_impl.h"
 
@@ -249,6 +252,8 @@ static void put_texts(struct json_out *o, const struct listed *l)
     if (chat->system) out_word(o, "system", chat->system);
 }
 
+/* Append the description of a loaded model. whole: also long lists of the metadata, such as the
+ * vocabulary. */
 static void put_model(struct json_out *o, const struct server *s, const struct listed *l,
                       bool whole)
 {

@@ -82,6 +82,7 @@ struct shown {
     bool begun;
 };
 
+/* Append the first line of a pull, once. */
 static void begin(struct shown *s)
 {
     if (!s->begun) ollama_status(s->job, "pulling manifest");
@@ -112,6 +113,7 @@ static void show_progress(void *ctx, const struct hub_progress *p)
     hub_job_line(s->job, &b, !last);
 }
 
+/* Append a note of the pull (hub_pull_options.note). text NULL: only the beginning of the pull. */
 static void show_note(void *ctx, const char *text)
 {
     struct shown *s = ctx;
@@ -119,6 +121,8 @@ static void show_note(void *ctx, const char *text)
     if (text) ollama_status(s->job, text);
 }
 
+/* Download the model (hub_job.run). The two last lines are for clients that expect Ollama's steps;
+ * the work of these steps is part of hub_pull. */
 static int run_pull(struct hub_job *j, struct err *e)
 {
     struct shown s = {.job = j};
@@ -187,6 +191,7 @@ static int run_delete(struct hub_job *j, struct err *e)
     return hub_remove(&j->name, &n_byte, e);
 }
 
+/* Give a model a second name (hub_job.run). */
 static int run_copy(struct hub_job *j, struct err *e)
 {
     struct hub_model m = {0};
@@ -273,6 +278,7 @@ void ollama_post_copy(struct exchange *x, void *server)
 
 /* ---- blobs ---- */
 
+/* Return the digest in the path. hub_blob validates its form. */
 static const char *digest_of(const struct exchange *x)
 {
     return exchange_param(x) ? exchange_param(x) : "";

@@ -2,7 +2,11 @@
  * Reasoning and tool calls are parsed from the model's output.
  *
  *    body -> params -> messages -> tools -> reasoning -> response_format -> constraint
- *    text -> chat parser -> message, or deltas: role, reasoning, content, calls, finish_reason */
+ *    text -> chat parser -> message, or deltas: role, reasoning, content, calls, finish_reason
+ *
+ * Other dialects convert their bodies to this form and call openai_read_chat, so conversations have
+ * one reader. Errors of this reader have the names of this form; each dialect replaces them
+ * (dialect.name_error). */
 #include "openai.h"
 
 #include "base/json.h"
@@ -72,7 +76,8 @@ static int read_echo(struct api_call *c, const struct json *body, struct err *e)
     return c->echoed.text ? 0 : err_memory(e, "messages", c->echoed.n);
 }
 
-/* n_logprob is -1 without log probabilities, and 0 for the chosen token only. */
+/* Read the fields of log probabilities. n_logprob is -1 without log probabilities, and 0 for the
+ * chosen token only. */
 static int read_chat_logprobs(struct api_call *c, struct request *r, const struct json *body,
                               struct err *e)
 {
@@ -262,6 +267,7 @@ static void delta_begin(const struct frame_writer *p, struct json_out *o)
     out_object(o, "delta");
 }
 
+/* End the delta and its frame. log: log probabilities of the frame; NULL if none. */
 static void delta_end(const struct frame_writer *p, const struct answer_log *log, bool last,
                       struct json_out *o)
 {
@@ -287,6 +293,8 @@ static void put_delta_call(struct json_out *o, const struct chat_delta *d, bool 
     out_int(o, "index", d->i_call);
     if (d->name) {
         put_call_id(o, "id", d->id, id_seed, d->i_call);
+        /* OpenAI's clients join the pieces of a call by its index, and take id and type from the
+         * first */
         out_word(o, "type", type);
     }
     out_object(o, type);

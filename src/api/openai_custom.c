@@ -6,7 +6,9 @@
  *
  * Templates and models support only functions. A custom tool therefore becomes a function with one
  * argument, the string `input`. The description of `input` contains the format, so a client need
- * not repeat the format in its prompt. Calls in messages are also converted. */
+ * not repeat the format in its prompt. Calls in messages are also converted.
+ *
+ * A grammar in the format is also enforced during generation (read_tool of openai_tools.c). */
 #include "openai.h"
 
 #include "base/utf8.h"
@@ -22,6 +24,8 @@ static const struct json *custom_of(const struct json *object)
     return type && strcmp(type, "custom") == 0 ? json_field(object, "custom") : NULL;
 }
 
+/* Return true also for an object without the member "custom", so that put_tool reports the missing
+ * member. */
 static bool is_custom(const struct json *object)
 {
     const char *type = json_text(json_field(object, "type"), NULL);
@@ -43,6 +47,8 @@ static const struct json *allowed_of(const struct json *choice)
     return body_field(inner ? inner : choice, "tools");
 }
 
+/* Return true if the conversion changes the body. Most bodies have no custom tool, and are not
+ * copied. */
 static bool body_has_custom(const struct json *body)
 {
     const struct json *choice = body_field(body, "tool_choice"),
@@ -181,6 +187,7 @@ static void put_call(struct json_out *o, const struct json *call)
     buf_deinit(&arguments);
 }
 
+/* Append a message. Only the calls of the assistant's messages may be custom. */
 static void put_message(struct json_out *o, const struct json *message)
 {
     static const char *const calls[] = {"tool_calls", NULL};
@@ -271,6 +278,7 @@ static void push_front(struct custom_text *t, char c, struct buf *out)
     }
 }
 
+/* Append a code point from \u. A high surrogate waits in t->high; a lone surrogate is dropped. */
 static void push_char(struct custom_text *t, uint32_t cp, struct buf *out)
 {
     char bytes[4];
@@ -280,6 +288,7 @@ static void push_char(struct custom_text *t, uint32_t cp, struct buf *out)
     if (cp < 0xD800 || cp > 0xDFFF) buf_add(out, bytes, (size_t)utf8_encode(bytes, cp));
 }
 
+/* Read the byte after a backslash. An unknown escape is the byte itself. */
 static void push_escape(struct custom_text *t, char c, struct buf *out)
 {
     static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
@@ -291,6 +300,7 @@ static void push_escape(struct custom_text *t, char c, struct buf *out)
         buf_add_char(out, at ? to[at - from] : c);
 }
 
+/* Read one of the four digits after \u. Any other byte counts as 0. */
 static void push_hex(struct custom_text *t, char c, struct buf *out)
 {
     int digit = c >= '0' && c <= '9'                 ? c - '0'

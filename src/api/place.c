@@ -1,5 +1,8 @@
 /* place.c - members of a body that a dialect converts to the neutral form. Errors contain the
- * client's field and the path below it. */
+ * client's field and the path below it.
+ *
+ * A path is at most 79 bytes. A longer one is truncated: it is only for the client's error message,
+ * and the field's name is always complete. */
 #include "dialect.h"
 
 #include "base/log.h"

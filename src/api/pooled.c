@@ -1,5 +1,8 @@
 /* pooled.c - requests without generated tokens: the engine pools the rows of a text and applies a
- * head (engine/pooling.c). The result is an embedding, or the logits of a classifier. */
+ * head (engine/pooling.c). The result is an embedding, or the logits of a classifier.
+ *
+ * An answer is copied and finished on the thread that writes it, not on the engine's thread. Sums
+ * are f64, in the order of the elements. */
 #include "pooled.h"
 
 #include "base/check.h"

@@ -6,7 +6,10 @@
  *    messages          rendered by the template, then tokenized as a text
  *
  * check_text_fits first compares a lower bound of a long text's number of tokens with the context.
- * All functions run on handler threads. */
+ * All functions run on handler threads.
+ *
+ * A prompt that is too long is an error. quoth truncates a prompt only on request
+ * (truncate_prompt_tokens). */
 #include "openai.h"
 
 #include "base/os.h"

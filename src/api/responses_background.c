@@ -5,7 +5,17 @@
  * (2) `lock` protects the list. For each job, `lock` also protects log, response, input, listeners,
  *     n_ref and the requests to cancel and to remove the job.
  * (3) The log of a job counts for its owner's size in the store (store_reserve). A job whose log
- *     does not fit fails. */
+ *     does not fit fails.
+ *
+ * The life of a job, with the function on each edge:
+ *
+ *   jobs_start --submit--> in the list --step: every event has arrived--> store, publish, finish
+ *                               |
+ *                               '--job_cancel, jobs_stop: the call ends early, then as above
+ *
+ * A response is stored before its job leaves the list. A client therefore finds each response in at
+ * least one of the two places, and get_responses.c searches the list first. A crash loses
+ * unfinished jobs, because their calls exist only in memory. */
 #include "responses_background.h"
 
 #include "responses.h"
@@ -45,6 +55,7 @@ struct jobs {
 
 /* ---- references ---- */
 
+/* Free a job without references, and return its reserved bytes to the owner's size. */
 static void job_free(struct job *job)
 {
     store_reserve(job->jobs->store, job->owner, -job->n_reserved);
@@ -191,6 +202,8 @@ static void cancel(struct job *job, const char *why)
     api_call_cancel(job->call);
 }
 
+/* Store the response with its input and events. events NULL: the record has no events, so a client
+ * cannot read it as a stream. */
 static int put(struct job *job, struct buf *response, struct buf *events, struct err *e)
 {
     const struct responses *own = job->call->own;
@@ -284,6 +297,8 @@ static void step(struct job *job)
         cancel(job, "out of memory: a response");
 }
 
+/* Return true after jobs_stop and the end of all jobs. Cancelled calls still need this thread,
+ * which reads the events of their ends. */
 static bool stopped(struct jobs *j)
 {
     pthread_mutex_lock(&j->lock);
@@ -299,6 +314,7 @@ static void *run(void *jobs)
     struct jobs *j = jobs;
     char byte;
     while (!stopped(j)) {
+        /* an event that arrives during the steps rings again, so no event waits for the next one */
         (void)queue_pop(j->bell, &byte, -1);
         pthread_mutex_lock(&j->lock);
         struct job *job = j->first;
@@ -359,6 +375,7 @@ static int submit(struct jobs *j, struct job *job, struct err *e)
     int rc = j->stops ? err_set(e, ERR_MEMORY, "the server is shutting down") : 0;
     if (rc == 0) rc = api_call_submit(job->call, e);
     if (rc == 0) {
+        /* one for the list and one for the caller */
         job->n_ref = 2;
         job->next = j->first;
         j->first = job;
@@ -389,6 +406,7 @@ int jobs_start(struct jobs *j, struct api_call *take_call, struct job **out, str
     }
     if (rc == 0) rc = submit(j, job, e);
     if (rc == 0) return 0;
+    /* the call's span gets this status */
     take_call->status = api_status(rc);
     api_call_close(take_call);
     if (job) job_free(job);

@@ -83,6 +83,8 @@ static void assistant(struct item_input *in, struct message_place place, bool me
     turns_role(&in->t, "assistant", place);
 }
 
+/* Add a message. `phase`, `status` and `id` are accepted, because clients send items of earlier
+ * answers unchanged. */
 static int add_message(struct item_input *in, const struct json *item, const struct place *at,
                        struct message_place place, struct err *e)
 {
@@ -139,7 +141,7 @@ static int add_call(struct item_input *in, const struct json *item, const struct
     return 0;
 }
 
-/* Add the result of a call. */
+/* Write the result of a call as a message of the role tool, which ends the assistant's turn. */
 static int add_output(struct item_input *in, const struct json *item, const struct place *at,
                       struct message_place place, struct err *e)
 {

@@ -45,6 +45,7 @@ static void put_content(struct json_out *o, const struct json *content, bool ass
     out_end(o);
 }
 
+/* Append the item's own id, or an id that responses_find_item can take apart. */
 static void put_id(struct json_out *o, const struct json *item, const char *prefix, const char *hex,
                    size_t number)
 {
@@ -179,6 +180,7 @@ int responses_previous(struct json **out, struct responses_source *from, struct 
     return rc ? err_field(e, rc, field, ": %s", why.text) : 0;
 }
 
+/* Return the item with the id; NULL if the list has none. */
 static const struct json *item_of(const struct json *list, const char *id)
 {
     for (size_t i = 0; i < json_count(list); i++) {

@@ -51,6 +51,7 @@ static double seconds(int64_t us)
     return (double)us * 1e-6;
 }
 
+/* Append the durations. Those of prefill and decode add up to that of the inference. */
 static void put_times(struct span *s, const struct call_times *t, bool has_token)
 {
     span_put_real(s, "gen_ai.latency.time_in_queue", seconds(t->rows_us));

@@ -24,6 +24,7 @@ struct scoring {
     bool bare; /* true: results without the texts of documents */
 };
 
+/* Return the call's data, which read_scoring has filled. */
 static struct scoring *scoring_of(const struct api_call *c)
 {
     return openai_of(c)->more;
@@ -105,6 +106,8 @@ static int choose_kind(const struct api_call *c, struct scoring *s, struct err *
                      ": must be a reranker or a model of embeddings, got \"%.80s\"", info->name);
 }
 
+/* Read both lists of texts and make the prompts. first, second: names of the lists, ended by NULL.
+ * One first text is compared with all second texts; otherwise text i with text i. */
 static int read_scoring(struct api_call *c, const struct json *body, const char *const *first,
                         const char *const *second, struct err *e)
 {
@@ -208,6 +211,7 @@ static int all_scores(const struct api_call *c, struct scored **out, struct err 
     return rc;
 }
 
+/* Write the scores in the order of the pairs (dialect.put). */
 static int put_score(const struct api_call *c, struct buf *b, struct err *e)
 {
     struct json_out o = {.b = b};
@@ -245,6 +249,7 @@ const struct text_span *rerank_document(const struct api_call *c, int i)
     return s->bare ? NULL : &s->text[1][i];
 }
 
+/* Write the best documents (dialect.put). The index is the document's place in the body. */
 static int put_rerank(const struct api_call *c, struct buf *b, struct err *e)
 {
     struct json_out o = {.b = b};
