@@ -14,7 +14,7 @@ int store_add_chunk(struct store *s, uint64_t holder, const char *id, int part, 
     else if (store_has_chunk(s, holder, id, n))
         rc = err_set(e, ERR_ARG, "chunk %lld of \"%.80s\" must not exist", (long long)n, id);
     else if (!store_grow(s, holder, at, n_byte))
-        rc = store_too_large(s, n_byte, e);
+        rc = store_too_large(s, holder, n_byte, e);
     else
         DB_RUN(s, SQL_ADD_CHUNK, "iiib", at, (int64_t)part, n, data);
     if (rc == 0) store_touch(s, at);
@@ -74,7 +74,7 @@ int store_move_chunks(struct store *s, uint64_t holder, const char *id, int part
         DB_RUN(s, SQL_MOVE_CHUNKS, "iii", from, (int64_t)part, at);
         (void)store_grow(s, holder, from, -n_byte);
         /* the bytes were just released, so no record is evicted */
-        if (!store_grow(s, holder, at, n_byte)) rc = store_too_large(s, n_byte, e);
+        if (!store_grow(s, holder, at, n_byte)) rc = store_too_large(s, holder, n_byte, e);
     }
     return store_end(s, rc, e);
 }

@@ -120,12 +120,16 @@ int store_missing(const char *id, struct err *e)
     return err_set(e, ERR_MISSING, "\"%.80s\" not found", id);
 }
 
-int store_too_large(const struct store *s, int64_t n, struct err *e)
+int store_too_large(struct store *s, uint64_t holder, int64_t n, struct err *e)
 {
+    const struct holder *h = holder_of(s, holder);
+    const int64_t own = (h ? h->n_byte : 0) + n;
+    const bool whole = own <= s->o.holder_bytes_max;
     return err_set(e, ERR_LIMIT,
-                   "a stored record has %lld bytes, more than fit into %lld; delete others, or "
-                   "raise --store-size",
-                   (long long)n, (long long)s->o.holder_bytes_max);
+                   "stored records have %lld bytes, more than %lld; delete others, or raise "
+                   "--store-size",
+                   (long long)(whole ? s->n_byte + n : own),
+                   (long long)(whole ? s->o.bytes_max : s->o.holder_bytes_max));
 }
 
 /* ---- records ---- */
@@ -257,10 +261,11 @@ bool store_grow(struct store *s, uint64_t holder, int64_t at, int64_t n)
 bool store_reserve(struct store *s, uint64_t holder, int64_t n)
 {
     struct err e;
+    /* another thread must not use the room before it is counted */
+    pthread_mutex_lock(&s->lock);
     store_begin(s);
     bool fits = n <= 0 || make_room(s, holder, n, 0);
     if (store_end(s, fits ? 0 : ERR_LIMIT, &e) != 0) fits = n <= 0;
-    pthread_mutex_lock(&s->lock);
     struct holder *h = fits ? holder_of(s, holder) : NULL;
     if (h) {
         h->n_reserved += n;
@@ -329,7 +334,7 @@ static int insert(struct store *s, uint64_t holder, const char *id, const struct
     const struct rest r = rest_of(s, previous, t->body);
     const int64_t n = size_of(t, &r);
     if (r.previous) DB_RUN(s, SQL_REFER, "ii", r.previous, (int64_t)1);
-    if (!make_room(s, holder, n, 0)) return store_too_large(s, n, e);
+    if (!make_room(s, holder, n, 0)) return store_too_large(s, holder, n, e);
     DB_RUN(s, SQL_INSERT, "ittiiiiiinbbb", (int64_t)holder, id, kind_of(id, kind), n, ++s->n_use,
            time_wall_us(), ++s->n_version, (int64_t)t->pinned, t->ends_us, r.previous, t->head,
            &r.body, t->log);
@@ -366,7 +371,8 @@ static int update(struct store *s, uint64_t holder, int64_t at, const struct sto
     }
     db_end(q);
     const int64_t n = size_of(t, &r) + n_chunk;
-    if (n > n_old && !make_room(s, holder, n - n_old, at)) return store_too_large(s, n, e);
+    if (n > n_old && !make_room(s, holder, n - n_old, at))
+        return store_too_large(s, holder, n - n_old, e);
     DB_RUN(s, SQL_UPDATE, "iiinbbb", at, n, ++s->n_version, r.previous, t->head, &r.body, t->log);
     count(s, holder, n - n_old);
     if (previous && !r.previous) {

@@ -64,8 +64,10 @@ int64_t store_find(struct store *s, uint64_t holder, const char *id, int64_t *ve
 bool store_grow(struct store *s, uint64_t holder, int64_t at, int64_t n);
 /* Set the error of a record that does not exist. */
 int store_missing(const char *id, struct err *e);
-/* Set the error of a record that does not fit. */
-int store_too_large(const struct store *s, int64_t n, struct err *e);
+/* Set the error after make_room or store_grow returned false for n more bytes of a holder. The
+ * sentence has the size of the holder's records that cannot be evicted, or that of all such
+ * records. */
+int store_too_large(struct store *s, uint64_t holder, int64_t n, struct err *e);
 /* Record that record `at` is used now. */
 void store_touch(struct store *s, int64_t at);
 

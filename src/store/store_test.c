@@ -9,6 +9,8 @@
 #include "../../tests/unit.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,6 +281,98 @@ TEST(store_keeps_all_changes)
     EXPECT(store_check(s) == NULL);
     buf_deinit(&object);
     buf_deinit(&input);
+    store_close(s);
+}
+
+enum { RESERVED = 4000, N_PUT = 1000 };
+
+static atomic_bool putting;
+
+/* Run the calling thread on the first of its processors only. A thread that waits for a lock then
+ * often runs directly after its release. */
+static void use_one_processor(void)
+{
+    cpu_set_t all, one;
+    int i = 0;
+    NEED(pthread_getaffinity_np(pthread_self(), sizeof all, &all) == 0);
+    while (!CPU_ISSET(i, &all)) i++;
+    CPU_ZERO(&one);
+    CPU_SET(i, &one);
+    EXPECT(pthread_setaffinity_np(pthread_self(), sizeof one, &one) == 0);
+}
+
+static void *put_records(void *arg)
+{
+    struct store *s = arg;
+    char id[16];
+    use_one_processor();
+    for (int i = 0; i < N_PUT; i++) {
+        snprintf(id, sizeof id, "r%d", i % 7);
+        EXPECT_INT(put(s, 1, id, 'x', 1000), 0);
+        usleep(200);
+    }
+    putting = false;
+    return NULL;
+}
+
+static void *reserve(void *arg)
+{
+    struct store *s = arg;
+    const char *why = NULL;
+    use_one_processor();
+    while (putting && !why) {
+        EXPECT(store_reserve(s, 1, RESERVED));
+        why = store_check(s);
+        EXPECT(store_reserve(s, 1, -RESERVED));
+    }
+    if (why) test_fail(__FILE__, __LINE__, "%s", why);
+    return NULL;
+}
+
+/* Goal: a record of another thread does not use the room of a reservation. */
+TEST(store_reserves_within_limits)
+{
+    struct store *s = open_store(&(struct store_options){.bytes_max = 10000});
+    pthread_t putter, reserver;
+    NEED(s);
+    putting = true;
+    NEED(pthread_create(&putter, NULL, put_records, s) == 0);
+    NEED(pthread_create(&reserver, NULL, reserve, s) == 0);
+    pthread_join(putter, NULL);
+    pthread_join(reserver, NULL);
+    store_close(s);
+}
+
+/* Add chunk k of n bytes, which does not fit. Return true if the size in the error exceeds the
+ * limit in the error. */
+static bool explains(struct store *s, uint64_t holder, int64_t k, struct buf *b, size_t n)
+{
+    struct err e = {0};
+    b->n = n;
+    EXPECT_INT(store_add_chunk(s, holder, "a", 0, k, b, &e), ERR_LIMIT);
+    char *size = e.text + strcspn(e.text, "0123456789"), *end;
+    const long long n_byte = strtoll(size, &end, 10);
+    return n_byte > strtoll(end + strcspn(end, "0123456789"), NULL, 10);
+}
+
+/* Goal: the error of a chunk that does not fit has a size that exceeds its limit. */
+TEST(store_explains_what_does_not_fit)
+{
+    struct store *s =
+        open_store(&(struct store_options){.bytes_max = 10000, .holder_bytes_max = 6000});
+    struct buf b = {0};
+    struct err e = {0};
+    NEED(s);
+    for (int i = 0; i < 4000; i++) buf_add_char(&b, 'c');
+    for (uint64_t holder = 1; holder <= 2; holder++) {
+        b.n = 4000;
+        EXPECT_INT(store_put(s, holder, "a", &(struct store_texts){.pinned = true}, &e), 0);
+        EXPECT_INT(store_add_chunk(s, holder, "a", 0, 0, &b, &e), 0);
+    }
+    EXPECT(explains(s, 1, 1, &b, 3000)); /* more than the limit of a holder */
+    EXPECT(explains(s, 1, 1, &b, 1600)); /* more than the limit of all holders */
+    EXPECT(store_check(s) == NULL);
+    buf_deinit(&b);
     store_close(s);
 }
 
