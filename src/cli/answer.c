@@ -64,6 +64,7 @@ static void note_logprobs(struct buf *b, const struct tokenizer *t, const struct
 /* true after Ctrl-C: set by the signal handler, cleared by answer_take_interrupt */
 static volatile sig_atomic_t interrupted;
 
+/* Record Ctrl-C. `follow` cancels the request, which no function for signal handlers can do. */
 static void on_interrupt(int sig)
 {
     (void)sig;
@@ -129,6 +130,7 @@ static int fill_request(struct request *r, struct answer *a, struct session *s,
     if (constraint_is_set() && r->params.ignore_eos)
         return err_field(e, ERR_ARG, "--ignore-eos",
                          ": must not come with a constraint, which ends the answer, got one");
+    /* ownership moves to the request, so answer_deinit must not close the constraint again */
     r->constraint = a->constraint;
     a->constraint = NULL;
     return reply_open(&a->reply, s->engine, r->id, &o, e);
@@ -187,6 +189,7 @@ void answer_deinit(struct answer *a)
 
 /* ---- reports ---- */
 
+/* Return n per second; 0 for a time that is too short to measure. */
 static double rate(int n, int64_t us)
 {
     return us > 0 ? (double)n * 1e6 / (double)us : 0;
@@ -199,6 +202,7 @@ static double decode_rate(const struct usage *u)
     return rate(u->n_output > 1 ? u->n_output - 1 : 0, u->decode_us);
 }
 
+/* Return the time from the submission to the first token, with the wait in the queue. */
 static double first_token_ms(const struct usage *u)
 {
     return (double)(u->queue_us + u->prefill_us) * 1e-3;

@@ -52,6 +52,7 @@ struct flight {            /* a line in flight */
     uint64_t number;
 };
 
+/* A run. One thread uses it, so it has no lock. */
 struct batch_run {
     const struct api *api; /* borrowed */
     struct batch_in in;
@@ -69,6 +70,7 @@ struct batch_run {
 
 static volatile sig_atomic_t stopped;
 
+/* Record SIGINT or SIGTERM. The loop tests the flag at least each WAIT_US. */
 static void on_stop(int sig)
 {
     (void)sig;
@@ -289,6 +291,8 @@ static int answer_all(struct batch_run *b, struct err *e)
     return rc;
 }
 
+/* Print the summary: JSON on standard output, or a line on standard error. The rate counts only
+ * tokens of this run. */
 static void report(const struct batch_run *b)
 {
     double seconds = (double)(time_us() - b->start_us) * 1e-6;

@@ -1,4 +1,7 @@
-/* batch_in.c - the input of quoth batch: one request in JSON per line. */
+/* batch_in.c - the input of quoth batch: one request in JSON per line.
+ *
+ * A line is read before it is parsed, because a malformed line has a line number and an answer too.
+ * Memory for a line is limited, because a damaged file may be one line. */
 #include "batch.h"
 
 #include <errno.h>
@@ -62,6 +65,7 @@ static bool read_line(struct batch_in *in)
     return any;
 }
 
+/* Return true for a line without a request. */
 static bool is_blank(const struct buf *line)
 {
     for (size_t i = 0; i < line->n; i++)

@@ -41,6 +41,8 @@ static int n_flag(void)
     return !!schema + object + !!regex + !!grammar + (choice.n > 0);
 }
 
+/* The answer is needed before the constraint exists: --ignore-eos must not come with a
+ * constraint. */
 bool constraint_is_set(void)
 {
     return n_flag() > 0;
@@ -189,6 +191,8 @@ int flags_constrain(struct constraint **out, const struct session *s, const stru
     return rc;
 }
 
+/* The limit is a constraint itself, and joins an existing one. It needs the marks of the model's
+ * reasoning, which its parser has. */
 int flags_limit_reasoning(struct constraint **c, const struct session *s, const struct chat *chat,
                           const char *begun, size_t n_begun, struct err *e)
 {

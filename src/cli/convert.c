@@ -1,5 +1,9 @@
 /* convert.c - quoth convert: a folder of safetensors as one GGUF file, and back. Ctrl-C leaves no
- * file. */
+ * file.
+ *
+ * The writer tests `stop` between two pieces of output. The result gets its name at the end, so an
+ * interrupted conversion leaves nothing to confuse with a model. SIGTERM has the same effect as
+ * Ctrl-C. */
 #include "cli.h"
 
 #include "base/os.h"
@@ -33,12 +37,14 @@ static const struct option options[] = {
 
 static volatile int stop; /* true after Ctrl-C: set by the signal handler, read by the writer */
 
+/* Record SIGINT or SIGTERM. */
 static void on_stop(int signal)
 {
     (void)signal;
     stop = 1;
 }
 
+/* Show the rate of writing (convert_options.progress). ctx: time of the start. */
 static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
 {
     const int64_t *start = ctx;

@@ -46,6 +46,7 @@ static int for_overrides(const char *text, member_fn *with, struct err *e)
     return rc;
 }
 
+/* Check the members of --override-generation-config (form_fn), before a model is loaded. */
 static int overrides_form(const char *text, struct err *e)
 {
     return for_overrides(text, options_judge, e);

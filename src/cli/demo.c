@@ -61,11 +61,13 @@ static void add_usage(struct totals *t, const struct usage *u)
     t->decode_us += u->decode_us;
 }
 
+/* Return true if the output is a terminal. The demo has no flag for colours. */
 static bool colour(void)
 {
     return isatty(STDOUT_FILENO);
 }
 
+/* Print the title of a scene. */
 static void print_title(const char *title)
 {
     printf(colour() ? "\n\033[1m%s\033[0m\n" : "\n%s\n", title);
@@ -115,11 +117,13 @@ static int play_scene(struct session *s, const struct scene *scene, struct total
     return rc;
 }
 
+/* Return n per second; 0 for a time that is too short to measure. */
 static double rate(int n, int64_t us)
 {
     return us > 0 ? (double)n * 1e6 / (double)us : 0;
 }
 
+/* Print the size of the model and the time of its start, which the user has just waited. */
 static void print_opening(const struct session *s)
 {
     const struct model_info *i = model_info(s->model);
@@ -129,6 +133,7 @@ static void print_opening(const struct session *s)
            (double)s->open_us * 1e-3);
 }
 
+/* Print the rates of all answers together, and the next commands to try. */
 static void print_report(const struct session *s, const struct totals *t)
 {
     print_title("Speed");
@@ -152,6 +157,7 @@ static int demo(struct session *s, struct err *e)
     return rc;
 }
 
+/* Run the command. Ctrl-C stops the answer and ends the demo. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};

@@ -101,6 +101,7 @@ static void put_message(struct buf *b, const char *role, const char *text, size_
     buf_add_char(b, '}');
 }
 
+/* Separate the next message from the previous one. The newline makes a saved file readable. */
 static void add_comma(struct buf *b)
 {
     if (b->n > 0) buf_add_text(b, ",\n");
@@ -119,6 +120,7 @@ static void put_conversation(const struct dialog *d, struct buf *b)
 /* Remove the messages after byte n, after a failed or cancelled answer. */
 static void take_back(struct dialog *d, size_t n)
 {
+    /* the buffer is cut, not parsed: an exchange is always appended at the end */
     d->messages.n = n;
     d->messages.failed = false;
     if (d->messages.data) d->messages.data[n] = 0;
@@ -154,6 +156,7 @@ static int find_last(const struct dialog *d, struct json **list, size_t *n, stru
     return rc;
 }
 
+/* Replace the messages by the first n of the list. They are unchanged after a failure. */
 static int keep_messages(struct dialog *d, const struct json *list, size_t n, struct err *e)
 {
     struct buf b = {0};
@@ -351,6 +354,7 @@ static int reading_open(struct dialog_reading *r, const struct dialog *d, const 
     return rc;
 }
 
+/* Close the parser, and the constraint if no answer has taken it. */
 static void reading_close(struct dialog_reading *r)
 {
     chat_parser_close(r->parser);

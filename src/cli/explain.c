@@ -3,7 +3,10 @@
  *   model_explain --> struct table of rows --> two tables, or JSON
  *
  * Unless --all is given, equal tensors of several layers or experts share one row, with * for their
- * numbers. A row is found by its text, so the time is linear in the number of tensors. */
+ * numbers. A row is found by its text, so the time is linear in the number of tensors.
+ *
+ * The columns of a row are one string with a NUL after each column. The string is the key of the
+ * map (by_text), so two tensors share a row only if all four columns are equal. */
 #include "explain.h"
 
 #include "base/hash.h"
@@ -15,6 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* VALUE_ITEMS, VALUE_BYTES: part of a long list or text that is shown. VALUE_WIDTH, COLUMN_MAX:
+ * widest columns, so that rows fit into a wide terminal */
 enum {
     N_COLUMN = 4,
     NAME_BYTES = 256,
@@ -89,6 +94,7 @@ static void add_row(struct explanation *x, struct table *t, const char *const co
     }
 }
 
+/* Free the rows. The keys of the map point to the texts of the rows. */
 static void close_table(struct table *t)
 {
     for (size_t i = 0; i < t->row.n; i++) free(t->row.v[i].text);
@@ -212,6 +218,7 @@ static int width(const struct table *t, int column, int least)
     return max < COLUMN_MAX ? (int)max : COLUMN_MAX;
 }
 
+/* Append the table of keys, with a row per key. */
 static void put_keys(struct buf *b, const struct table *t)
 {
     const int w[] = {width(t, 0, 3), width(t, 1, 5)};
@@ -223,6 +230,7 @@ static void put_keys(struct buf *b, const struct table *t)
     }
 }
 
+/* Append the table of tensors, with the number and the bytes of the tensors that share a row. */
 static void put_tensors(struct buf *b, const struct table *t)
 {
     const int w[] = {width(t, 0, 6), width(t, 1, 4), width(t, 3, 10)};
@@ -246,6 +254,8 @@ static void put_counts(struct buf *b, const char *what, const struct table *t)
     buf_add_char(b, '\n');
 }
 
+/* Append the report as text. A model that does not load has the rows that were made before the
+ * error. */
 static void put_text(struct buf *b, const struct explanation *x, int rc, const struct err *e)
 {
     const char *arch = meta_text(checkpoint_meta(x->c, "general.architecture"), NULL);
@@ -264,6 +274,7 @@ static void put_text(struct buf *b, const struct explanation *x, int rc, const s
     buf_add_char(b, '\n');
 }
 
+/* Append the report as JSON, with a row per key and tensor. */
 static void put_json(struct buf *b, const struct explanation *x, int rc, const struct err *e)
 {
     buf_addf(b, "{\"loads\":%s", rc ? "false" : "true");

@@ -7,7 +7,11 @@
  *    "choice": [...], "texts": ["...", ...]}
  *   -> {"ok": true, "compile_us": N,
  *       "texts": [{"accepted": true} | {"accepted": false, "byte": N}, ...]}
- *   -> {"ok": false, "error": "..."} */
+ *   -> {"ok": false, "error": "..."}
+ *
+ * Times are processor times of the thread. A mask is measured in the state that a real answer would
+ * have, with the caches that earlier masks have filled, because only the first visit of a state is
+ * slow. The text is matched twice, by tokens and by bytes, so that a wrong mask is detected. */
 #include "cli.h"
 
 #include "base/json.h"
@@ -71,6 +75,7 @@ static int mask_vocab_open(struct mask_vocab *mv, struct err *e)
     return mv->v && mv->mask ? 0 : err_memory(e, "a vocabulary", 0);
 }
 
+/* Close the vocabulary, which may be half-open. */
 static void mask_vocab_close(struct mask_vocab *mv)
 {
     grammar_vocab_close(mv->v);
@@ -100,6 +105,7 @@ static int walk_tokens(struct grammar *g, const struct mask_vocab *mv, const cha
         if (!grammar_mask(g, state, mv->mask)) rc = grammar_failure(g, e);
         if (rc == 0 && !vec_push(&v->mask_ns, time_thread_ns() - start))
             rc = err_memory(e, "times", 0);
+        /* the mask and the automaton must agree on each token: a test of masks on real texts */
         bool may = mv->mask[ids.v[i] >> 6] >> (ids.v[i] & 63) & 1;
         uint32_t next = grammar_accept_token(g, state, ids.v[i]);
         v->mask_wrong |= may != (next != GRAMMAR_DEAD);

@@ -7,6 +7,8 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* Run the command. All help is generated from the tables of options, so it cannot differ from the
+ * parser. An unknown command has exit status 2, like wrong usage. */
 static int run(int n_arg, char **arg)
 {
     if (man) return help_man(commands_all()), 0;

@@ -51,7 +51,7 @@ static void put_item(struct buf *b, const struct meta *m, size_t i)
         buf_addf(b, "%lld", (long long)meta_item_int(m, i, 0));
 }
 
-/* Append at most `most` items. If items are omitted, append the number of all items. */
+/* Append at most `max` items, and the number of all items if some are omitted. */
 static void put_list(struct buf *b, const struct meta *m, size_t max)
 {
     size_t n = meta_count(m);
@@ -64,6 +64,7 @@ static void put_list(struct buf *b, const struct meta *m, size_t max)
     buf_add_char(b, ']');
 }
 
+/* Long values are shortened: a vocabulary would be megabytes of text. */
 void put_meta(struct buf *b, const struct meta *m, size_t n_item, size_t n_text)
 {
     size_t n = 0;
@@ -153,8 +154,8 @@ static void add_matrix(void *ctx, const char *tensor, enum qtype type, int64_t n
     m->n_by_type[type]++;
 }
 
-/* Return the matrices in memory. If a model is not quantized or cannot run, method is NULL, because
- * the table of the file is then complete. */
+/* Return the matrices in memory. method is NULL if the model is not quantized or cannot run,
+ * because the table of the file is then complete. */
 static struct memory memory_of(const struct checkpoint *c)
 {
     struct memory m = {0};
@@ -196,6 +197,7 @@ static void put_memory_text(struct buf *b, const struct memory *m)
              m->n_param ? 8.0 * (double)m->n_byte / (double)m->n_param : 0);
 }
 
+/* Append the table as a member. Append nothing if there are no matrices. */
 static void put_memory_json(struct buf *b, const struct memory *m)
 {
     if (!m->method) return;
@@ -282,6 +284,7 @@ static int print_json(const struct checkpoint *c, struct err *e)
 
 /* ---- --verify ---- */
 
+/* a tensor that the model uses unpacked, or not at all */
 enum { NOT_PACKED = -1 };
 
 struct verification {
@@ -374,6 +377,8 @@ static int run_verify(const struct checkpoint *c, struct err *e)
     return rc;
 }
 
+/* Run the command. --verify opens the checkpoint with its data; all other reports need only the
+ * header. */
 static int run(int n_arg, char **arg)
 {
     const char *model = n_arg == 1 ? arg[0] : session_flags.shape;

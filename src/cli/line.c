@@ -52,6 +52,8 @@ static void add_wide(struct buf *b, const wchar_t *text, size_t n)
         buf_add_utf8(b, (unsigned)text[i] <= 0x10FFFF ? (unsigned)text[i] : 0xFFFD);
 }
 
+/* Insert UTF-8 at the cursor, at most PASTE_INLINE_MAX characters. Invalid UTF-8 is not
+ * inserted. */
 static void insert_text(EditLine *el, const char *text)
 {
     wchar_t wide[PASTE_INLINE_MAX + 1];
@@ -84,6 +86,8 @@ static unsigned char on_interrupt_key(EditLine *el, wint_t key)
     return CC_EOF;
 }
 
+/* Return true if the text ends with the mark of a paste's end. libedit gives single characters, so
+ * the mark arrives in parts. */
 static bool ends_with(const wide_text *w, const wchar_t *end)
 {
     size_t n = wcslen(end);
@@ -300,6 +304,7 @@ int line_open(struct line **out, struct err *e)
     return 0;
 }
 
+/* Drop the pastes of a message, after it was sent or discarded. */
 static void clear_pastes(struct line *l)
 {
     for (size_t i = 0; i < l->paste.n; i++) buf_deinit(&l->paste.v[i].text);

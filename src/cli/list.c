@@ -1,4 +1,7 @@
-/* list.c - quoth list: the models in the cache of huggingface_hub and in Ollama's store. */
+/* list.c - quoth list: the models in the cache of huggingface_hub and in Ollama's store.
+ *
+ * Each store is scanned at each call. There is no index of quoth that could differ from the files,
+ * because huggingface_hub and Ollama change their stores too. */
 #include "cli.h"
 #include "pull.h"
 
@@ -16,6 +19,7 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
+/* Append the object of a model. Size and time are exact, in contrast to the text. */
 static void put_json(struct json_out *o, const struct hub_model *m)
 {
     char name[HUB_NAME_BYTES];
@@ -42,12 +46,14 @@ static const char *age_text(char out[static 40], int64_t modified_us)
     } unit[] = {{86400, "day"}, {3600, "hour"}, {60, "minute"}, {1, "second"}};
     const int64_t s = (time_wall_us() - modified_us) / 1000000;
     size_t i = 0;
+    /* the largest unit of which the age has at least one */
     while (i < 3 && s < unit[i].s) i++;
     const int64_t n = s < 0 ? 0 : s / unit[i].s;
     snprintf(out, 40, "%lld %s%s ago", (long long)n, unit[i].name, n == 1 ? "" : "s");
     return out;
 }
 
+/* Append the row of a model. width: columns of the longest name. */
 static void put_text(struct buf *b, const struct hub_model *m, int width)
 {
     char name[HUB_NAME_BYTES], size[24], age[40];
@@ -56,6 +62,7 @@ static void put_text(struct buf *b, const struct hub_model *m, int width)
              age_text(age, m->modified_us));
 }
 
+/* Print the table or the list. The output is written after it is complete. */
 static int print(const struct hub_models *all, struct err *e)
 {
     struct buf b = {0};

@@ -1,6 +1,9 @@
 /* model_name.c - replace a MODEL that is a name of a hub by its path. No other file does so.
  *
- * main calls model_arguments before a command runs, so commands receive paths only. */
+ * main calls model_arguments before a command runs, so commands receive paths only.
+ *
+ * A command sees only paths, so a name works wherever a file does, also as the value of a flag. The
+ * name is kept for clients (model_hub_name), because a path in Ollama's store ends with a hash. */
 #include "cli.h"
 #include "pull.h"
 
@@ -18,6 +21,7 @@ struct named {
 };
 static struct named *all;
 
+/* Keep the path and the name of a model, and set *path to the kept path. */
 static int keep(const struct hub_model *m, const char **path, struct err *e)
 {
     struct named *n = calloc(1, sizeof *n);

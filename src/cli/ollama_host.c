@@ -1,5 +1,9 @@
 /* ollama_host.c - the address of Ollama's servers, for --ollama. The form of the address is that of
- * Ollama's variable OLLAMA_HOST, which users set for clients and servers. */
+ * Ollama's variable OLLAMA_HOST, which users set for clients and servers.
+ *
+ * Ollama's clients use the variable as the address of a server, and Ollama's server as the address
+ * to listen on. quoth accepts all forms of both: HOST, HOST:PORT, :PORT, [IPv6]:PORT, with a scheme
+ * or a path. */
 #include "cli.h"
 
 #include <stdlib.h>

@@ -1,4 +1,7 @@
-/* pack.c - quoth pack: this program and a model in one executable file. */
+/* pack.c - quoth pack: this program and a model in one executable file.
+ *
+ * The model is appended to the program, at a page boundary, and a trailer points to it
+ * (format/pack.c). The new program finds the model by reading its own file. */
 #include "cli.h"
 
 #include "base/os.h"

@@ -64,6 +64,7 @@ static void put_glyph(struct paint *p, uint32_t glyph)
     if (width == 2) write_word(p);
 }
 
+/* End the row. The next row begins without the hanging indent of a list. */
 static void put_newline(struct paint *p)
 {
     write_word(p);

@@ -1,7 +1,10 @@
 /* parse.c - quoth parse: convert a model's output to the message for a client.
  *
  * The input is the raw output, with special tokens as text. The result has the form of message.c.
- * The command tests a parser with recorded outputs, without a model. */
+ * The command tests a parser with recorded outputs, without a model.
+ *
+ * A parser must give the same message for any division of the text into pieces, which the unit
+ * tests check. The command therefore passes the whole text at once. */
 #include "answer.h"
 
 #include "base/os.h"

@@ -1,5 +1,9 @@
 /* pull.c - quoth pull: download a model by its name, and print its path. A terminal shows the rate
- * and the remaining time. Ctrl-C leaves a partial file, which the next pull continues. */
+ * and the remaining time. Ctrl-C leaves a partial file, which the next pull continues.
+ *
+ * The progress and the questions of this file are also used by other commands that download a
+ * missing model (model_name.c). Standard output has only the path, so that scripts can use it:
+ * quoth run "$(quoth pull NAME)". */
 #include "pull.h"
 #include "cli.h"
 
@@ -33,6 +37,8 @@ struct shown {
     bool began;
 };
 
+/* Show the progress (hub_pull_options.progress). The rate counts only bytes of this run, because an
+ * interrupted pull has left a part of the file. */
 static void show_progress(void *ctx, const struct hub_progress *p)
 {
     struct shown *s = ctx;
@@ -46,6 +52,7 @@ static void show_progress(void *ctx, const struct hub_progress *p)
     progress_rate(what, now, all, seconds > 0 ? (double)(done - s->n_begin) * 1e-6 / seconds : 0);
 }
 
+/* Show a note of the download (hub_pull_options.note). */
 static void show_note(void *ctx, const char *text)
 {
     (void)ctx;
@@ -77,6 +84,7 @@ const char *size_text(char out[static 24], uint64_t n_byte)
 bool confirmed(const char *question, bool yes_default)
 {
     char line[16] = "";
+    /* a script must not wait for an answer that nothing can give */
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) return false;
     fprintf(stderr, "%s [%s] ", question, yes_default ? "Y/n" : "y/N");
     if (!fgets(line, sizeof line, stdin)) return false;
@@ -86,6 +94,7 @@ bool confirmed(const char *question, bool yes_default)
 
 /* ---- the command ---- */
 
+/* Print the path of the model, or the object of --json. */
 static int print_model(const struct hub_model *m, struct err *e)
 {
     struct buf b = {0};

@@ -1,4 +1,8 @@
-/* rm.c - quoth rm: remove a model, and the files that no other model uses. */
+/* rm.c - quoth rm: remove a model, and the files that no other model uses.
+ *
+ * The question has the default "no", and the text of the size. Without a terminal the command needs
+ * --yes, so that a script cannot remove a model by accident. The freed size may be less than the
+ * size of the model, because names of one commit share files. */
 #include "cli.h"
 #include "pull.h"
 

@@ -27,6 +27,8 @@ static int32_t id_of(const char *text, char end_char, const char **rest)
     return ok ? (int32_t)v : -1;
 }
 
+/* Check a token id (form_fn). The range of the vocabulary is not known before the model is
+ * opened. */
 static int id_form(const char *text, struct err *e)
 {
     const char *rest;
@@ -78,6 +80,7 @@ static int read_ids(const struct text_list *list, const int32_t **out, int *n, s
     return 0;
 }
 
+/* Set the biases, in the arena. bias_form has checked them. */
 static int read_bias(struct sample_params *p, struct arena *a, struct err *e)
 {
     const char *rest;

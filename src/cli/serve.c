@@ -4,7 +4,12 @@
  *     ... until SIGTERM or SIGINT ... server_drain -> all closed
  *
  * After the first signal (also SIGHUP) the server rejects requests and completes responses in
- * flight (--shutdown-timeout). A second signal ends the program immediately, except SIGHUP. */
+ * flight (--shutdown-timeout). A second signal ends the program immediately, except SIGHUP.
+ *
+ * The order of the start makes wrong settings cheap. Flags are checked by their forms, then keys
+ * and files are opened, and only then is a model loaded, which may take minutes. --check stops
+ * before the loading and prints the configuration. The socket listens before the server reports
+ * READY=1, so that a client which starts then can connect. */
 #include "answer.h"
 #include "serve_models.h"
 
@@ -189,6 +194,7 @@ static int read_keys(struct net_keys *k, struct err *e)
  * memory that the plan left, but at least one body. */
 static size_t body_total(void)
 {
+    /* eight bodies of the maximum size, at least 256 MiB */
     size_t one = (size_t)body_mib << 20, all = (size_t)(body_mib > 32 ? body_mib : 32) << 23;
     size_t max = os_memory_limited() ? os_memory_free() / 4 : all;
     if (all > max) all = max;
@@ -348,9 +354,11 @@ static int serve_api(struct api *api, const char *model, struct net_keys *k, str
     o.models = models;
     if (rc == 0) rc = server_open(&server, &o, e);
     char title[40];
+    /* the log's first line has the name of the only model, or the number of models */
     const int n = rc == 0 ? models_n(models) : 0;
     snprintf(title, sizeof title, "%d models", n);
     if (rc == 0) serve(server, n == 1 ? served_spec(models_at(models, 0))->name[0] : title);
+    /* the server is closed first, because its threads use all other parts */
     server_close(server);
     telemetry_close(o.telemetry);
     models_close(models);
@@ -494,6 +502,7 @@ static int run(int n_arg, char **arg)
     struct err e = {0};
     struct net_keys k = {0};
     struct api none = {0};
+    /* a server frees large buffers of long prompts, and returns them to the system */
     os_return_memory();
     const bool several = serve_models_given(), many = serve_models_needed();
     const char *named = n_arg        ? arg[0]
@@ -513,6 +522,7 @@ static int run(int n_arg, char **arg)
         return rc ? fail("serve", &e) : 0;
     }
     take_star();
+    /* one client with many requests must not delay the others */
     if (strcmp(session_flags.scheduler, "auto") == 0) session_flags.scheduler = "fair";
     if (rc == 0) rc = many ? serve_api(&none, model, &k, &e) : serve_one(model, &k, &e);
     /* the server is closed, so no request refers to a key */

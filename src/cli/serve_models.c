@@ -8,7 +8,15 @@
  *
  * The plan of a model has 1/--models-max of the memory, but at least the weights and a quarter of
  * their size. A plan that is too small is doubled. The plan and the context of a model therefore do
- * not depend on the other models in memory. All models share one pool. */
+ * not depend on the other models in memory. All models share one pool.
+ *
+ * Options are variables of the process (option/), so two models cannot have different values at one
+ * time. set_options therefore applies the sections of one entry, copies the result to the entry,
+ * and restores the variables. Only then does it read the next entry.
+ *
+ * Entries never move or disappear: the registry's thread, handlers and the thread of the hub's jobs
+ * have pointers to them. A removed model keeps its entry until the end of the program, and
+ * N_MODEL_MAX limits the number of entries. */
 #include "serve_models.h"
 
 #include "answer.h"
@@ -28,7 +36,7 @@
 #include <sys/stat.h>
 
 enum {
-    DEPTH_MAX = 8, /* folders below --models-dir */
+    DEPTH_MAX = 8, /* depth of folders below --models-dir; it also ends a cycle of links */
     N_MODEL_MAX = 4096,
     PRESET_BYTES_MAX = 1 << 20,
     /* default of --models-max; with --models-max 0 also the number of parts of the memory */
@@ -129,6 +137,7 @@ static size_t stem_of(const char *name)
     return strncmp(split, "-00001", 6) == 0 ? n - SPLIT : 0;
 }
 
+/* Return the entry of a name, also if the name is given with or without ":latest"; NULL if none. */
 static struct entry *find_entry(struct serve_models *m, const char *name)
 {
     for (size_t i = 0; i < m->entry.n; i++)
@@ -170,6 +179,7 @@ static int push_entry(struct serve_models *m, const char *name, size_t n, const 
     return rc;
 }
 
+/* Add a model whose name must be new. */
 static int add_entry(struct serve_models *m, const char *name, size_t n, const char *path,
                      struct err *e)
 {
@@ -312,6 +322,7 @@ static int keep_line(void *models, const char *section, const char *key, const c
     return err_memory(e, "a preset", strlen(value));
 }
 
+/* Read the lines of the preset file. They are applied later, when all names are known. */
 static int read_preset(struct serve_models *m, struct err *e)
 {
     struct buf text = {0};
@@ -432,7 +443,7 @@ static int check_flags(struct err *e)
     return 0;
 }
 
-/* Add the only model. If no names are given, the model has its own name. A damaged file is detected
+/* Add the only model. The model has its own name if no names are given. A damaged file is detected
  * before the server opens. */
 static int add_only(struct serve_models *m, const struct serve_models_options *o, struct err *e)
 {
@@ -458,6 +469,8 @@ static int set_later(struct serve_models *m, struct err *e)
     return set_options(m, &m->later, e);
 }
 
+/* Read all sources of models. The preset is last, because its sections may change models of the
+ * folder. */
 static int read_list(struct serve_models *m, const struct serve_models_options *o, struct err *e)
 {
     int rc = check_flags(e);
@@ -491,6 +504,8 @@ static int64_t plan_bytes(const struct serve_models *m, int64_t weights, int att
     return plan > m->bytes_max && weights < m->bytes_max ? m->bytes_max : plan;
 }
 
+/* Return the memory of a plan (served_loader.measure). ERR_LIMIT ends the attempts: the next plan
+ * would not be larger. */
 static int measure(void *models, int i, int attempt, int64_t *n_byte, struct err *e)
 {
     struct serve_models *m = models;
@@ -520,6 +535,7 @@ static int apply_layers(struct entry *n, struct api *a, struct err *e)
     return rc;
 }
 
+/* Open session, engine and chat of an entry. The caller closes them after an error (unload). */
 static int open_entry(const struct serve_models *m, struct entry *n, struct api *a, struct err *e)
 {
     int rc = session_open_as(&n->session, n->path, &n->o, &session_many, e);
@@ -531,6 +547,7 @@ static int open_entry(const struct serve_models *m, struct entry *n, struct api 
     return rc || !n->stored ? rc : apply_layers(n, a, e);
 }
 
+/* Close what open_entry has opened (served_loader.unload). */
 static void unload(void *models, int i)
 {
     struct serve_models *m = models;
@@ -541,6 +558,8 @@ static void unload(void *models, int i)
     session_close(&n->session);
 }
 
+/* Load a model into a plan of n_byte (served_loader.load). The plan is the model's memory limit
+ * during the opening only. */
 static int load(void *models, int i, int64_t n_byte, struct api *out, struct err *e)
 {
     struct serve_models *m = models;
@@ -564,6 +583,7 @@ static int load(void *models, int i, int64_t n_byte, struct api *out, struct err
 
 /* ---- later models; thread of the hub's jobs ---- */
 
+/* Return the registry's view of an entry, which borrows its texts. */
 static struct served_spec spec_of(struct entry *n)
 {
     n->name_list[0] = n->name;

@@ -1,4 +1,8 @@
-/* show.c - quoth show: the path, the files and the main properties of a model of quoth list. */
+/* show.c - quoth show: the path, the files and the main properties of a model of quoth list.
+ *
+ * hub_find gives the path and the files without opening the model. The architecture and the number
+ * of parameters are in the header of the model. A model that quoth cannot open is also shown,
+ * without these lines. */
 #include "cli.h"
 #include "pull.h"
 
@@ -38,6 +42,8 @@ static struct properties read_properties(struct checkpoint **c, const char *path
     return p;
 }
 
+/* Append the object of --json. Only chosen files are listed: a repository may have other files that
+ * MODEL does not use. */
 static void put_json(struct buf *b, const struct hub_model *m, const struct properties *p)
 {
     struct json_out o = {.b = b};
@@ -70,6 +76,7 @@ static void put_json(struct buf *b, const struct hub_model *m, const struct prop
     buf_deinit(&date);
 }
 
+/* Append the lines for people. The hashes are truncated to 12 digits, as in quoth list. */
 static void put_text(struct buf *b, const struct hub_model *m, const struct properties *p)
 {
     char name[HUB_NAME_BYTES], size[24];
@@ -88,6 +95,7 @@ static void put_text(struct buf *b, const struct hub_model *m, const struct prop
                      m->file.v[i].hash, m->file.v[i].path);
 }
 
+/* Run the command. A path is not a NAME here, because only models of a store have a commit. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};

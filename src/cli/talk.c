@@ -76,6 +76,7 @@ static int home_path(struct buf *b, const char *path, struct err *e)
     return b->failed ? err_memory(e, "a path", strlen(path)) : 0;
 }
 
+/* Write the conversation as OpenAI's messages, so that other programs can read it. */
 static int do_save(struct talk *t, char *arg, struct err *e)
 {
     struct buf path = {0};
@@ -86,6 +87,7 @@ static int do_save(struct talk *t, char *arg, struct err *e)
     return rc;
 }
 
+/* Replace the conversation by that of a file. quoth template reads the same form. */
 static int do_load(struct talk *t, char *arg, struct err *e)
 {
     struct buf path = {0};
@@ -133,6 +135,7 @@ static int do_set(struct talk *t, char *arg, struct err *e)
                              : rc;
 }
 
+/* Set the template's variable for thinking. A template without the variable only gets a note. */
 static int do_think(struct talk *t, char *arg, struct err *e)
 {
     bool on = strcmp(arg, "on") == 0;
@@ -147,6 +150,7 @@ static int do_think(struct talk *t, char *arg, struct err *e)
 
 static int do_regenerate(struct talk *t, char *arg, struct err *e);
 
+/* Remove the last exchange. */
 static int do_undo(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;
@@ -168,6 +172,7 @@ static int do_edit(struct talk *t, char *arg, struct err *e)
     return rc;
 }
 
+/* End the chat after this command. */
 static int do_quit(struct talk *t, char *arg, struct err *e)
 {
     (void)arg, (void)e;
@@ -175,6 +180,7 @@ static int do_quit(struct talk *t, char *arg, struct err *e)
     return 0;
 }
 
+/* The commands, in the order of /help. Ollama's and llama.cpp's users know some of the names. */
 static const struct verb verbs[] = {
     {"help", "", "this list", false, do_help},
     {"system", "TEXT", "set the system prompt (\"\": none; without TEXT: show it)", true,
@@ -301,6 +307,7 @@ static bool is_command(const struct buf *m)
     return m->data[0] == '/' && !memchr(m->data, '\n', m->n);
 }
 
+/* Print the first line of the chat, to standard error. */
 static void print_banner(const struct dialog *d)
 {
     view_note(0, "%s. %s /help lists commands, Ctrl-C stops an answer, Ctrl-D ends the chat.\n",

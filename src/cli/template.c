@@ -52,6 +52,7 @@ static int source_open(struct template_source *s, const char *path, struct err *
     return rc;
 }
 
+/* Close a source, which may be half-open. */
 static void source_close(struct template_source *s)
 {
     template_close(s->template);
@@ -108,6 +109,7 @@ static int conversation_read(struct conversation *c, const struct json *root,
     c->tools = json_field(root, "tools");
     c->documents = json_field(root, "documents");
     c->kwargs = json_field(root, "chat_template_kwargs");
+    /* as in the server, variables of the conversation replace those of the flag as a whole */
     if (!c->kwargs) c->kwargs = *kwargs;
     c->add_generation_prompt =
         !no_generation_prompt && json_bool(json_field(root, "add_generation_prompt"), true);

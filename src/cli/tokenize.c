@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* a corpus of tests may be large, and is read into memory as a whole */
 enum { INPUT_BYTES_MAX = 1 << 30 };
 
 static bool by_line, decode, no_special, as_json;
@@ -130,6 +131,7 @@ static int each_line(const struct tokenizer *t, char *text, struct err *e)
     return 0;
 }
 
+/* Run the command. The file of a tokenizer is enough, so no weights are mapped. */
 static int run(int n_arg, char **arg)
 {
     struct err e = {0};

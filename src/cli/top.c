@@ -126,6 +126,8 @@ struct top_reading {
     struct top_sample s;
 };
 
+/* The reader's thread and its data. The main thread owns it, and joins the thread before closing
+ * it. */
 struct top_reader {
     const struct top_target *target; /* borrowed */
     /* owned queues: quit of bytes, readings of struct top_reading */

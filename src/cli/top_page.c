@@ -1,6 +1,10 @@
 /* top_page.c - a server's figures on a screen: queues, curves of the last minutes, latencies and
  * results of requests; see top.h. Rows are built in full and then truncated at the screen's edge,
- * so only the curves depend on its width. */
+ * so only the curves depend on its width.
+ *
+ * A page has a fixed layout: a figure that is missing keeps its place as "-", and the row of the
+ * error is empty without an error. The eye finds a figure at the same place in each page. The same
+ * rows are the report of --once, without curves and without limits of the screen. */
 #include "top.h"
 
 #include "base/json.h"
@@ -96,6 +100,7 @@ static const char *count_text(double x, char out[24])
     return out;
 }
 
+/* Write a share as a percentage; "-" for NAN. */
 static const char *percent_text(double x, char out[24])
 {
     if (isnan(x))
@@ -119,6 +124,7 @@ static const char *time_text(double us, char out[24])
     return out;
 }
 
+/* Write a size in MiB, or in GiB from 10^10 bytes on; "-" for NAN. */
 static const char *bytes_text(double x, char out[24])
 {
     if (isnan(x))
@@ -129,6 +135,7 @@ static const char *bytes_text(double x, char out[24])
     return out;
 }
 
+/* Append a dim label and its figure. */
 static void put_count(struct screen *p, const char *label, double x)
 {
     char text[24];

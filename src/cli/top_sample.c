@@ -1,4 +1,8 @@
-/* top_sample.c - convert pages of metrics to readings, and readings to rates; see top.h. */
+/* top_sample.c - convert pages of metrics to readings, and readings to rates; see top.h.
+ *
+ * Two readings give a rate: the difference of a counter, divided by the time between them. A
+ * counter that decreases, or another time of the start, means a restart. A figure that the server
+ * does not report is NAN, and NAN spreads through all computations up to the "-" on the screen. */
 #include "top.h"
 
 #include "base/utf8.h"
@@ -65,6 +69,7 @@ static double rate(const struct top_sample *a, const struct top_sample *b, enum 
     return (b->v[i] - a->v[i]) / ((double)(b->time_us - a->time_us) * 1e-6);
 }
 
+/* Return part / whole; NAN if there is nothing to share. */
 static double share(double part, double whole)
 {
     return whole > 0 ? part / whole : NAN;

@@ -3,7 +3,12 @@
  * The library runs in a host program. The library writes nothing to the host's streams, and
  * restores the host's floating-point mode. The library's threads block the host's signals
  * (os_thread_start). Functions return a negative ERR_* and a text. quoth_free frees the texts that
- * the library returns. */
+ * the library returns.
+ *
+ * A model has one engine with its threads, which serve all queues of the model. The functions of a
+ * model may be called by several threads: they read constant data, or send messages to the engine.
+ * An error is a code and a text in the caller's buffer. Only its field is kept per thread
+ * (quoth_error_field). */
 #include "lib_impl.h"
 
 #include "base/cpu.h"
@@ -39,6 +44,7 @@ int report_error(int rc, const struct err *e, char *error, size_t n_error)
     size_t n = strlen(e->text);
     if (rc != 0) memcpy(last_field, e->field, sizeof last_field);
     if (rc == 0 || !error || n_error == 0) return rc;
+    /* a caller may pass a small buffer, and gets the beginning of the text */
     if (n >= n_error) n = n_error - 1;
     memcpy(error, e->text, n);
     error[n] = 0;
@@ -213,11 +219,13 @@ static char *figures(const quoth_model *m,
     return buf_detach(&b);
 }
 
+/* Write the figures in Prometheus's text format, with the names of GET /metrics. */
 static void put_prometheus(const struct stats_engine *engine, struct buf *b)
 {
     stats_prometheus(engine, 1, NULL, b);
 }
 
+/* Write the figures as one JSON object. */
 static void put_json(const struct stats_engine *engine, struct buf *b)
 {
     stats_json(&engine->view, b);

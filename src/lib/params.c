@@ -1,5 +1,7 @@
 /* params.c - the list of sampling parameters for programs: sample/params.def as JSON. The Python
- * package generates its checks from this list. */
+ * package generates its checks from this list.
+ *
+ * The list is JSON, so a new member does not change the binary interface. */
 #include "lib_impl.h"
 
 #include "sample/sample.h"

@@ -1,11 +1,17 @@
 /* pool.c - bodies of the HTTP API that generate no text: scores, classes, embeddings. One call
- * computes the results of all texts of a body. */
+ * computes the results of all texts of a body.
+ *
+ * The body has the form of the server's endpoint, so a program can move between server and library.
+ * The caller's thread waits for the engine, and no queue of the library is involved: one body has
+ * one answer, without events. */
 #include "lib_impl.h"
 
 #include "base/queue.h"
 
 #include <string.h>
 
+/* Return true for a path whose answers are not generated. Other paths need the events of a
+ * queue. */
 static bool is_known(const char *url)
 {
     static const char *const known[] = {"/v1/score", "/v1/rerank", "/classify", "/pooling",
@@ -34,6 +40,7 @@ static int compute(const quoth_model *m, const char *url, const struct json *bod
 int quoth_pool(const quoth_model *m, const char *url, const char *body, char **text, size_t *n_text,
                char *error, size_t n_error)
 {
+    /* a repeated member would change the result without an error */
     static const struct json_limits limits = {.unique = true};
     struct err e = {0};
     struct buf b = {0};

@@ -7,7 +7,16 @@
  * (1) The requests in pending[0, n) are not done. The request that ended last is kept in `ended`
  *     until the next poll, because its last event points into the request.
  * (2) One thread at a time uses a queue, so there are no locks. The engine rings the bell until the
- *     reply queue is closed (base/queue.h). */
+ *     reply queue is closed (base/queue.h).
+ *
+ * The states of a request:
+ *
+ *   submit --> pending --EVENT_DONE: take_last--> ended --next quoth_poll--> freed
+ *                 |           ^
+ *                 '-- ending: choices without an end get one event each, then as before
+ *
+ * Only `ending` keeps an event of the engine (`last`), because quoth_poll returns one event per
+ * call and a cancellation of n choices gives n + 1 events. */
 #include "lib_impl.h"
 
 #include "base/os.h"
@@ -276,8 +285,8 @@ static void fill_logprobs(quoth_queue *q, const struct event *ev)
     q->event.n_logprob = 1 + (size_t)ev->n_top;
 }
 
-/* Fill the end of an answer with the reply r. If the request has one choice, the usage is that of
- * the event. */
+/* Fill the end of an answer with the reply r. The usage is that of the event if the request has one
+ * choice. */
 static void fill_end(quoth_event *out, const struct pending *p, const struct reply *r,
                      const struct event *ev, const struct usage *u)
 {
