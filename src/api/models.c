@@ -30,6 +30,7 @@
 #include "api.h"
 
 #include "base/check.h"
+#include "base/cond.h"
 #include "base/log.h"
 #include "base/os.h"
 #include "base/share.h"
@@ -38,7 +39,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* N_WAITING_MAX: default limit, because each waiting request keeps its body in memory. RETRY_US:
  * time after a failed load in which requests get the error of the load, because each attempt may
@@ -352,16 +352,7 @@ static bool load_next(struct models *m)
 /* Wait for work, at most wait_us microseconds; < 0: without a limit. */
 static void wait_change(struct models *m, int64_t wait_us)
 {
-    struct timespec t;
-    if (wait_us < 0) {
-        pthread_cond_wait(&m->changed, &m->lock);
-        return;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    const int64_t ns = (int64_t)t.tv_nsec + wait_us % 1000000 * 1000;
-    t.tv_sec += (time_t)(wait_us / 1000000 + ns / 1000000000);
-    t.tv_nsec = (long)(ns % 1000000000);
-    pthread_cond_timedwait(&m->changed, &m->lock, &t);
+    cond_wait(&m->changed, &m->lock, wait_us < 0 ? INT64_MAX : time_us() + wait_us);
 }
 
 /* Run the registry's thread. A round does one step and then examines all models again, because the
@@ -379,17 +370,6 @@ static void *run(void *models)
 }
 
 /* ---- opening and closing ---- */
-
-/* The clock of `changed` is monotonic. */
-static bool open_lock(struct models *m)
-{
-    pthread_condattr_t a;
-    if (pthread_condattr_init(&a) != 0) return false;
-    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
-    m->locked = pthread_mutex_init(&m->lock, NULL) == 0 && pthread_cond_init(&m->changed, &a) == 0;
-    pthread_condattr_destroy(&a);
-    return m->locked;
-}
 
 /* Set a model to its state at the start. */
 static void served_begin(struct models *m, int i, const struct served_spec *spec)
@@ -419,7 +399,9 @@ int models_open(struct models **out, const struct models_options *o, struct err 
     m->v = calloc((size_t)m->o.n_max, sizeof *m->v);
     const struct share_options places = {.limit = m->o.n_waiting_max,
                                          .holder_max = m->o.n_waiting_max};
-    bool ok = m->v && open_lock(m) && (o->only || share_open(&m->place, &places, e) == 0);
+    m->locked = m->v && pthread_mutex_init(&m->lock, NULL) == 0;
+    if (m->locked) cond_init(&m->changed);
+    bool ok = m->locked && (o->only || share_open(&m->place, &places, e) == 0);
     for (int i = 0; ok && i < o->n; i++) served_begin(m, i, &o->spec[i]);
     if (ok) m->n = o->n;
     if (ok && !o->only) ok = m->started = os_thread_start(&m->thread, run, m);

@@ -15,11 +15,12 @@
  * because the woken thread often closes the queues. */
 #include "queue.h"
 #include "check.h"
+#include "cond.h"
+#include "os.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct queue {
     pthread_mutex_t lock;
@@ -43,12 +44,8 @@ struct queue *queue_open(size_t n_max, size_t item_bytes)
     if (!q) return NULL;
     *q = (struct queue){.n_max = n_max, .item_bytes = item_bytes};
     pthread_mutex_init(&q->lock, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->more, &attr);
-    pthread_cond_init(&q->left, NULL);
-    pthread_condattr_destroy(&attr);
+    cond_init(&q->more);
+    cond_init(&q->left);
     return q;
 }
 
@@ -158,25 +155,13 @@ bool queue_push(struct queue *q, const void *item)
     return ok;
 }
 
-static struct timespec deadline_after(int64_t wait_us)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += wait_us / 1000000;
-    t.tv_nsec += wait_us % 1000000 * 1000;
-    if (t.tv_nsec >= 1000000000) t.tv_sec++, t.tv_nsec -= 1000000000;
-    return t;
-}
-
 bool queue_pop(struct queue *q, void *item, int64_t wait_us)
 {
-    struct timespec until = deadline_after(wait_us > 0 ? wait_us : 0);
+    const int64_t until_us = wait_us < 0 ? INT64_MAX : time_us() + wait_us;
+    bool waits = wait_us != 0;
     pthread_mutex_lock(&q->lock);
-    int rc = 0;
     q->n_waiting++;
-    while (q->n == 0 && !q->woken && rc == 0 && wait_us != 0)
-        rc = wait_us < 0 ? pthread_cond_wait(&q->more, &q->lock)
-                         : pthread_cond_timedwait(&q->more, &q->lock, &until);
+    while (q->n == 0 && !q->woken && waits) waits = cond_wait(&q->more, &q->lock, until_us);
     q->n_waiting--;
     bool got = q->n > 0;
     if (got) {

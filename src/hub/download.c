@@ -15,6 +15,7 @@
 #include "hub_impl.h"
 
 #include "base/cancel.h"
+#include "base/cond.h"
 #include "base/hash.h"
 #include "base/os.h"
 
@@ -386,16 +387,9 @@ static int start_streams(struct transfer *t)
 static bool wait_for_any(struct transfer *t)
 {
     const int64_t now = time_us(), pause = t->patience.until_us - now;
-    struct timespec until;
     pthread_mutex_lock(&t->lock);
     bool ended = t->hashed;
-    if (!ended && t->n_active == 0 && pause <= 0) {
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += 1000L * POLL_US;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&t->changed, &t->lock, &until);
-    }
+    if (!ended && t->n_active == 0 && pause <= 0) cond_wait(&t->changed, &t->lock, now + POLL_US);
     ended = t->hashed && (t->n_active == 0 || t->hash_rc != 0);
     pthread_mutex_unlock(&t->lock);
     if (!ended && (t->n_active > 0 || pause > 0))
@@ -462,8 +456,6 @@ static int begin(struct transfer *t)
     for (uint32_t i = 0; i < t->part.n_chunk; i++)
         if (t->part.hash[i]) t->state[i] = CHUNK_CLAIMED;
     for (int i = 0; i < N_STREAM_MAX; i++) t->stream[i].t = t;
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->changed, NULL);
     return path_put(t->url, t->e, "%s", t->b->url);
 }
 
@@ -490,6 +482,8 @@ static int download_locked(struct remote *c, const struct blob *b, struct err *e
     t->c = c;
     t->b = b;
     t->e = e;
+    pthread_mutex_init(&t->lock, NULL);
+    cond_init(&t->changed);
     int rc = partial_open(&t->part, b->path, b->n_byte, e);
     if (rc == 0) rc = begin(t);
     if (rc == 0) rc = transfer(t);
@@ -497,6 +491,8 @@ static int download_locked(struct remote *c, const struct blob *b, struct err *e
     partial_close(&t->part);
     free(t->state);
     free(t->have);
+    pthread_cond_destroy(&t->changed);
+    pthread_mutex_destroy(&t->lock);
     free(t);
     return rc;
 }

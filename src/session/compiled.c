@@ -22,19 +22,19 @@
 
 #include "base/cancel.h"
 #include "base/check.h"
+#include "base/cond.h"
 #include "base/hash.h"
 #include "base/os.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-/* WAIT_NS: time between two checks for a client that has disconnected. 50 checks per second, with a
+/* WAIT_US: time between two checks for a client that has disconnected. 50 checks per second, with a
  * few microseconds each, take less than 0.1 % of a core. A compilation takes up to seconds. SHARE:
  * the default cache has an eighth of the memory, within these bounds. BYTES_MIN has room for one
  * grammar of the maximum size (grammar.c), BYTES_MAX for eight. */
-enum { WAIT_NS = 20 * 1000 * 1000 };
+enum { WAIT_US = 20 * 1000 };
 /* REFUSED_US: time in which a grammar that is too large is not compiled again */
 static const int64_t REFUSED_US = 60ll * 1000 * 1000;
 static const int64_t RENEW_US = 3600ll * 1000 * 1000; /* no limit for a grammar that compiles within
@@ -144,16 +144,6 @@ struct compiled *compiled_ref(struct compiled *g)
 
 /* ---- the cache ---- */
 
-/* Make a condition whose timeouts do not depend on the wall clock. */
-static void cond_open(pthread_cond_t *c)
-{
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(c, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 struct compiled_cache *compiled_cache_open(int n_max, int64_t bytes_max)
 {
     struct compiled_cache *c = calloc(1, sizeof *c);
@@ -166,8 +156,8 @@ struct compiled_cache *compiled_cache_open(int n_max, int64_t bytes_max)
     c->entry = calloc((size_t)n_max, sizeof(struct compiled *));
     if (!c->entry) return free(c), NULL;
     pthread_mutex_init(&c->lock, NULL);
-    cond_open(&c->changed);
-    cond_open(&c->dropped);
+    cond_init(&c->changed);
+    cond_init(&c->dropped);
     return c;
 }
 
@@ -303,12 +293,8 @@ static void insert(struct compiled_cache *c, struct compiled *g)
 static bool wait_for(struct compiled_cache *c, const struct compiled *g)
 {
     while (g->stage == COMPILED_PENDING) {
-        struct timespec until;
         if (cancelled()) return false;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += WAIT_NS;
-        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-        pthread_cond_timedwait(&c->changed, &c->lock, &until);
+        cond_wait(&c->changed, &c->lock, time_us() + WAIT_US);
     }
     return true;
 }

@@ -3,10 +3,10 @@
  * which begins the delay, and for the last span. */
 #include "telemetry_impl.h"
 
+#include "base/cond.h"
 #include "base/os.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 int span_queue_init(struct span_queue *q, size_t n_max, struct err *e)
 {
@@ -14,11 +14,7 @@ int span_queue_init(struct span_queue *q, size_t n_max, struct err *e)
     if (!q->ring) return err_memory(e, "a queue of spans", n_max * sizeof *q->ring);
     q->n_max = n_max;
     pthread_mutex_init(&q->lock, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&q->more, &attr);
-    pthread_condattr_destroy(&attr);
+    cond_init(&q->more);
     return 0;
 }
 
@@ -48,17 +44,6 @@ bool span_queue_push(struct span_queue *q, struct buf *take_span, size_t n_batch
     return fits;
 }
 
-/* Wait for a signal, at most until a time. The caller holds the lock. */
-static void wait_until(struct span_queue *q, int64_t until_us)
-{
-    const struct timespec until = {.tv_sec = until_us / 1000000,
-                                   .tv_nsec = until_us % 1000000 * 1000};
-    if (until_us == INT64_MAX)
-        pthread_cond_wait(&q->more, &q->lock);
-    else
-        pthread_cond_timedwait(&q->more, &q->lock, &until);
-}
-
 /* Return the time at which the queued spans must be sent: 0 (now) for a batch, or if the exporter
  * stops; INT64_MAX if the queue is empty. */
 static int64_t due_us(const struct span_queue *q, size_t n_batch, int64_t delay_us)
@@ -71,7 +56,8 @@ size_t span_queue_take(struct span_queue *q, struct buf *out, size_t n_max, int6
 {
     size_t n = 0;
     pthread_mutex_lock(&q->lock);
-    for (int64_t due; (due = due_us(q, n_max, delay_us)) > time_us();) wait_until(q, due);
+    for (int64_t due; (due = due_us(q, n_max, delay_us)) > time_us();)
+        cond_wait(&q->more, &q->lock, due);
     for (; n < n_max && q->n > 0; q->n--) {
         out[n++] = q->ring[q->head];
         q->head = (q->head + 1) % q->n_max;
@@ -85,7 +71,7 @@ void span_queue_rest(struct span_queue *q, int64_t wait_us)
 {
     const int64_t until_us = time_us() + wait_us;
     pthread_mutex_lock(&q->lock);
-    while (!q->stop_us && time_us() < until_us) wait_until(q, until_us);
+    while (!q->stop_us && time_us() < until_us) cond_wait(&q->more, &q->lock, until_us);
     pthread_mutex_unlock(&q->lock);
 }
 
