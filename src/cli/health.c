@@ -105,8 +105,9 @@ static int send_request(int fd, const char *url, char *line, size_t n, struct er
     while (got < n - 1 && !memchr(line, '\n', got)) {
         ssize_t more = recv(fd, line + got, n - 1 - got, 0);
         if (more < 0 && errno == EINTR) continue;
-        if (more < 0)
+        if (more < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             return err_set(e, ERR_IO, "%s: timed out after %lld s", url, (long long)timeout_s);
+        if (more < 0) return err_set(e, ERR_IO, "%s: cannot read: %s", url, strerror(errno));
         if (more == 0) break;
         got += (size_t)more;
     }

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import threading
@@ -454,6 +455,19 @@ def health():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         status, text = ask(f"http://127.0.0.1:{silent.getsockname()[1]}", "--timeout", "1")
         check(status == 1 and "timed out" in text, text)
+    with socket.create_server(("127.0.0.1", 0)) as rude:  # it resets each connection after the request
+
+        def reset():
+            c, _ = rude.accept()
+            c.recv(10)
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            c.close()
+
+        resets = threading.Thread(target=reset, daemon=True)
+        resets.start()
+        status, text = ask(f"http://127.0.0.1:{rude.getsockname()[1]}", "--timeout", "60")
+        check(status == 1 and "cannot read" in text, text)
+        resets.join(60)
     pair = certificate()
     if pair:
         s = Server("--ssl-certfile", pair[0], "--ssl-keyfile", pair[1])
