@@ -395,19 +395,20 @@ static void add_file(struct entry *n, const char *path)
     if (us > n->modified_us) n->modified_us = us;
 }
 
-/* Set the size of a model's files. */
-static void describe(struct entry *n)
+/* Set the size of a model's files. The errors are those of dir_list. */
+static int describe(struct entry *n, struct err *e)
 {
     struct buf list = {0};
-    struct err e;
     char path[4096];
     add_file(n, n->path);
-    if (!dir_exists(n->path) || dir_list(&list, n->path, &e) != 0) return;
-    char *rest = list.data;
+    if (!dir_exists(n->path)) return 0;
+    int rc = dir_list(&list, n->path, e);
+    char *rest = rc == 0 ? list.data : NULL;
     for (char *item; rest && (item = strsep(&rest, "\n"));)
         if (text_ends_with(item, ".safetensors") && path_join(path, sizeof path, n->path, item))
             add_file(n, path);
     buf_deinit(&list);
+    return rc;
 }
 
 /* Set the pinned models of --models-pinned. */
@@ -480,7 +481,7 @@ static int read_list(struct serve_models *m, const struct serve_models_options *
     if (rc == 0 && preset) rc = read_preset(m, e);
     for (size_t i = 0; rc == 0 && i < m->entry.n; i++) {
         rc = set_options(m, &m->entry.v[i], e);
-        if (rc == 0 && !m->entry.v[i].stored) describe(&m->entry.v[i]);
+        if (rc == 0 && !m->entry.v[i].stored) rc = describe(&m->entry.v[i], e);
     }
     if (rc == 0) rc = set_pinned(m, e);
     if (rc == 0 && stores) rc = set_later(m, e);
