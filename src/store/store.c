@@ -160,6 +160,17 @@ static void count(struct store *s, uint64_t holder, int64_t n)
     s->n_byte += n;
 }
 
+/* Count that one record less continues record `at`. Return true if the record must be dropped,
+ * because it is hidden and no record continues it. */
+static bool unrefer(struct store *s, int64_t at)
+{
+    DB_RUN(s, SQL_REFER, "ii", at, (int64_t)-1);
+    sqlite3_stmt *q = db_query(s, SQL_ROW, "i", at);
+    const bool unused = db_row(s, q) && db_int(q, 4) && db_int(q, 2) == 0;
+    db_end(q);
+    return unused;
+}
+
 /* Remove a record, or hide it if other records continue it. Also remove a hidden record that only
  * the removed record continued. */
 static void drop(struct store *s, int64_t at)
@@ -181,12 +192,7 @@ static void drop(struct store *s, int64_t at)
         DB_RUN(s, SQL_REMOVE, "i", at);
         count(s, holder, -n_byte);
         at = previous;
-        if (!at) return;
-        DB_RUN(s, SQL_REFER, "ii", at, (int64_t)-1);
-        q = db_query(s, SQL_ROW, "i", at);
-        const bool gone = db_row(s, q) && db_int(q, 4) && db_int(q, 2) == 0;
-        db_end(q);
-        if (!gone) return;
+        if (!at || !unrefer(s, at)) return;
     }
 }
 
@@ -375,14 +381,7 @@ static int update(struct store *s, uint64_t holder, int64_t at, const struct sto
         return store_too_large(s, holder, n - n_old, e);
     DB_RUN(s, SQL_UPDATE, "iiinbbb", at, n, ++s->n_version, r.previous, t->head, &r.body, t->log);
     count(s, holder, n - n_old);
-    if (previous && !r.previous) {
-        /* a record that is no longer continued may be dropped if it is hidden */
-        DB_RUN(s, SQL_REFER, "ii", previous, (int64_t)-1);
-        q = db_query(s, SQL_ROW, "i", previous);
-        const bool gone = db_row(s, q) && db_int(q, 4) && db_int(q, 2) == 0;
-        db_end(q);
-        if (gone) drop(s, previous);
-    }
+    if (previous && !r.previous && unrefer(s, previous)) drop(s, previous);
     store_touch(s, at);
     return 0;
 }
