@@ -41,6 +41,12 @@ static void visit_deinit(struct visit *v)
     buf_deinit(&v->items);
 }
 
+/* Set the error of a conversation that does not exist. */
+static int no_conversation(const char *id, struct err *e)
+{
+    return err_field(e, ERR_MISSING, "conversation_id", ": conversation \"%.80s\" not found", id);
+}
+
 /* Read the path: ID or ID/items/ITEM. ERR_MISSING without a store. */
 static int visit_begin(struct visit *v, const struct exchange *x, const struct server *s,
                        struct err *e)
@@ -54,14 +60,13 @@ static int visit_begin(struct visit *v, const struct exchange *x, const struct s
     else if (rest)
         v->id[0] = 0;
     if (v->store && strncmp(v->id, "conv_", 5) == 0) return 0;
-    return err_field(e, ERR_MISSING, "conversation_id", ": conversation \"%.80s\" not found", text);
+    return no_conversation(text, e);
 }
 
 /* Add the conversation's id to an error of the store. */
 static int name_error(const struct visit *v, int rc, struct err *e)
 {
-    if (rc != ERR_MISSING) return rc;
-    return err_field(e, rc, "conversation_id", ": conversation \"%.80s\" not found", v->id);
+    return rc == ERR_MISSING ? no_conversation(v->id, e) : rc;
 }
 
 /* Delete the conversation with its items. Stored responses of it remain. */
