@@ -1,5 +1,9 @@
 /* find.c - find a model in its store. A model is found only if every file of its split or shards
- * has its blob. */
+ * has its blob.
+ *
+ * The files alone determine the result, and there is no index. A partial download has no blob under
+ * its final name, so it is never found. The path of a GGUF is that of the first file of its split;
+ * a folder of safetensors is the path of the snapshot. */
 #include "hub_impl.h"
 
 #include "base/os.h"
@@ -14,6 +18,7 @@ void hub_model_deinit(struct hub_model *m)
     hub_files_deinit(&m->file);
 }
 
+/* Set the error for a name without files, with the command that downloads them. */
 static int missing(const struct hub_name *n, struct err *e)
 {
     char name[HUB_NAME_BYTES];

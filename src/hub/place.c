@@ -1,5 +1,9 @@
 /* place.c - paths of the stores, address and token of the hub, from the environment variables of
- * other programs. */
+ * other programs.
+ *
+ * The order of the variables is that of huggingface_hub and Ollama, so that quoth finds the models
+ * of these programs without settings of its own. An empty variable counts as unset. A program in a
+ * container may have no HOME, so each folder can be set alone. */
 #include "hub_impl.h"
 
 #include "base/os.h"

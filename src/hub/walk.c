@@ -1,4 +1,8 @@
-/* walk.c - all files below a folder. */
+/* walk.c - all files below a folder.
+ *
+ * Links are visited but not followed to folders: a snapshot consists of links to blobs, and a link
+ * to a parent would never end. Entries are in the order of their names, so all lists have one order
+ * on every file system. */
 #include "hub_impl.h"
 
 #include <dirent.h>

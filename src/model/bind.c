@@ -10,7 +10,16 @@
  *   result    struct linear: tensor [n_out, k] and bias f32 [n_out]
  *
  * b->rc keeps the first error. After an error every function has no effect and returns a harmless
- * value. Callers check b->rc once at the end. */
+ * value. Callers check b->rc once at the end.
+ *
+ * Three forms of a matrix become one struct linear:
+ *
+ *   plain rows of a number format          a pointer into the file's map
+ *   rows in another place or order         struct placed: part of a fused or transposed matrix
+ *   codes and scales (GPTQ, AWQ, FP8 ...)  struct published, read by packing (form/)
+ *
+ * A pointer into the map is valid until the weights are packed. Vectors are small, and are copied
+ * as f32 into the model's arena. */
 #include "model_impl.h"
 
 #include "base/text.h"
@@ -162,8 +171,8 @@ static const struct tensor_row *row_of(struct binder *b, const char *stem)
     return row;
 }
 
-/* Return true for the fused form. If the table has both forms, the tensors of the file determine
- * the form. */
+/* Return true for the fused form. The tensors of the file determine the form if the table has both
+ * forms. */
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il)
 {
     char whole_name[160], part_name[160];
@@ -333,8 +342,8 @@ void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, e
 }
 
 /* Sort the inputs of a matrix by their groups (GPTQ's desc_act), so that its rows have blocks.
- * Matrices with one input usually have equal groups, and then share one order. If the groups differ
- * in size, the order of the inputs is unchanged. */
+ * Matrices with one input usually have equal groups, and then share one order. The order of the
+ * inputs is unchanged if the groups differ in size. */
 static void bind_order(struct binder *b, struct linear *l, struct published *p)
 {
     const int64_t k = l->w.k;

@@ -1,6 +1,13 @@
 /* parts.c - the text part of a model of several parts (format/parts.def): fields of config.json
  * whose use differs from that in a model of one part. The class of the whole model has its own
- * head, and reads tie_word_embeddings at the top level. */
+ * head, and reads tie_word_embeddings at the top level.
+ *
+ * Each table below is generated from one kind of row in parts.def. The keys of the text part are
+ * config.FIELD, as in a model of one part. Fields of the top level are config.outer.FIELD. Fields
+ * of text_config that the class of the whole model reads at the top level are config.inner.FIELD.
+ *
+ * A text may contain ids of other parts. The row of such an id is that of the padding token
+ * (parts_tokens), or of the other part's own embedding (parts_ids). */
 #include "model_impl.h"
 
 #include "base/check.h"

@@ -1,6 +1,10 @@
 /* same_config.c - compare the configs of two checkpoints of one model, such as a directory and the
  * GGUF made of it. The comparison detects a field that has no key in the written file, because its
- * value differs after reading. */
+ * value differs after reading.
+ *
+ * Configs are compared after binding, not as files: names, units and defaults differ between the
+ * formats, and only the resolved values determine the answers. Both models are bound but not
+ * packed, so no matrix is read. */
 #include "model_impl.h"
 
 #include <math.h>
@@ -32,6 +36,7 @@ static void check_value(struct comparison *x, const char *what, int layer, doubl
 #define SAME(field)    check_value(x, #field, -1, (double)a->field, (double)b->field)
 #define SAME_IN(field) check_value(x, #field, i, (double)a->field, (double)b->field)
 
+/* Compare layer i. SAME_IN compares a field of both. */
 static void compare_layer(struct comparison *x, int i, const struct layer_config *a,
                           const struct layer_config *b)
 {
@@ -73,6 +78,8 @@ static void compare_rope(struct comparison *x, int i, const struct rope_config *
     }
 }
 
+/* Compare activations. The error has their names, because numbers of the enum mean nothing to
+ * users. */
 static void compare_curves(struct comparison *x, enum curve a, enum curve b)
 {
     static const char *const name[] = {
@@ -85,6 +92,8 @@ static void compare_curves(struct comparison *x, enum curve a, enum curve b)
                 x->want, name[a], name[b]);
 }
 
+/* Compare all values on which an answer depends. Sizes of buffers are not compared, because they
+ * follow from these values. */
 static void compare_configs(struct comparison *x, const struct config *a, const struct config *b)
 {
     SAME(n_layer);

@@ -5,7 +5,10 @@
  *
  * The values are from the resolved config, not from config.json, so the file also contains defaults
  * of the class. A key that only some architectures have is written if the architecture of the GGUF
- * declares the key (arch.gguf_key). model_same_config detects a mechanism without a key. */
+ * declares the key (arch.gguf_key). model_same_config detects a mechanism without a key.
+ *
+ * The functions put_* write nothing after the first error (w->rc), so that their callers read as a
+ * list of keys. A key's name is "ARCH." and the rest, with llama.cpp's name of the architecture. */
 #include "convert_impl.h"
 
 #include "base/log.h"
@@ -94,6 +97,7 @@ static void put_rope(struct key_writer *w, const struct config *c)
     if (r->scaling == ROPE_LONG) put_real(w, "rope.scaling.attn_factor", r->magnitude);
 }
 
+/* Write the sizes of the first mixture. GGUF has one set of sizes for all layers. */
 static void put_mixture(struct key_writer *w, const struct config *c)
 {
     for (int i = 0; i < c->n_layer; i++) {
@@ -105,8 +109,8 @@ static void put_mixture(struct key_writer *w, const struct config *c)
     }
 }
 
-/* Return a value of the directory. If the file lacks the value, set *value to the default of the
- * class. */
+/* Return a value of the directory. Set *value to the default of the class if the file lacks the
+ * value. */
 static const struct meta *class_value(const struct model *m, const char *key, double *value)
 {
     char full[160];

@@ -1,6 +1,10 @@
 /* to_hf.c - a GGUF as the tensors of a Hugging Face directory: the inverse of to_gguf.c.
  * tensors.def has the names. to_hf_config.c writes the config.json. model_same_config detects a
- * feature that the config.json cannot express. */
+ * feature that the config.json cannot express.
+ *
+ * A directory has one tensor per layer and matrix, as the class's modules. Experts and fused
+ * matrices of the GGUF are therefore divided (put_part). The vectors have the type of the matrices
+ * if this type has their values exactly. */
 #include "convert_impl.h"
 
 #include "base/text.h"
@@ -144,6 +148,7 @@ bool conversion_raw_name(char *out, size_t n_out, const struct model_gguf *g,
     return true;
 }
 
+/* Add tensor i, as one tensor or as its parts. Only a tensor of parts has no name of its own. */
 static int put_tensor(struct model_gguf *g, const struct hf_class *class, int i, struct err *e)
 {
     char raw[200];

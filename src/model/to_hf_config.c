@@ -5,7 +5,12 @@
  *   struct rope_config --put_rope--> rope_parameters
  *
  * A field of the class without a row in fields[] keeps the class's default. model_same_config reads
- * the written file, so it detects a config that requires another value. */
+ * the written file, so it detects a config that requires another value.
+ *
+ * A function of fields[] writes one member from the resolved config, not from the GGUF's keys:
+ * several classes write one property under different names and units. The names of the functions
+ * are those of the properties. A property that the config has lost, such as a divisor whose
+ * reciprocal was stored, is read from the key (hf_gguf_real). */
 #include "convert_impl.h"
 
 #include <stdio.h>
@@ -75,6 +80,7 @@ bool hf_has(const struct config_writer *w, const char *tensor)
 
 /* ---- fields ---- */
 
+/* Write the number of the encoder's layers, or of all layers without an encoder. */
 static void n_layer(struct config_writer *w, const char *name)
 {
     hf_put_int(w, name, w->c->n_encoder > 0 ? w->c->n_encoder : w->c->n_layer);
@@ -85,6 +91,7 @@ static void n_decoder(struct config_writer *w, const char *name)
     hf_put_int(w, name, w->c->n_layer - w->c->n_encoder);
 }
 
+/* Write the context. A model of encoder and decoder has twice its context, for source and text. */
 static void context(struct config_writer *w, const char *name)
 {
     hf_put_int(w, name, w->c->n_encoder > 0 ? w->c->context_train / 2 : w->c->context_train);
@@ -159,6 +166,7 @@ static void n_shared(struct config_writer *w, const char *name)
     hf_put_int(w, name, n);
 }
 
+/* Write whether layers that reuse keys and values have feed-forward blocks of twice the width. */
 static void wide_shared(struct config_writer *w, const char *name)
 {
     const struct layer_config *last = &w->c->layer[w->c->n_layer - 1];
@@ -175,6 +183,7 @@ static void epsilon(struct config_writer *w, const char *name)
     hf_put_real(w, name, (double)w->c->rms_eps);
 }
 
+/* Write the activation, under the name of transformers' ACT2FN or the class's own name. */
 static void curve(struct config_writer *w, const char *name)
 {
     static const char *const all[] = {[CURVE_silu] = "silu",
@@ -185,6 +194,8 @@ static void curve(struct config_writer *w, const char *name)
     hf_put_text(w, name, w->c->own_curve ? w->class->own_curve : all[w->c->curve]);
 }
 
+/* Write whether the head uses the embedding. A GGUF has no key for this: the head's tensor is
+ * absent. */
 static void tied(struct config_writer *w, const char *name)
 {
     hf_put_bool(w, name, !hf_has(w, "output.weight"));
@@ -215,6 +226,7 @@ static void parallel(struct config_writer *w, const char *name)
     hf_put_bool(w, name, w->c->order == BLOCKS_PARALLEL || w->c->order == BLOCKS_2_NORMS);
 }
 
+/* Write the window as the key has it; null without a window. */
 static void window(struct config_writer *w, const char *name)
 {
     if (conversion_window(w->c) > 0)
@@ -239,6 +251,7 @@ static void layer_types(struct config_writer *w, const char *name)
     buf_add_char(w->b, ']');
 }
 
+/* Write the list no_rope_layers, in which 1 means that the layer has a rope, as in transformers. */
 static void rope_layers(struct config_writer *w, const char *name)
 {
     hf_put_name(w, name);
@@ -381,6 +394,7 @@ static void d_nope(struct config_writer *w, const char *name)
     hf_put_int(w, name, w->c->d_head - w->c->rope[ROPE_MAIN].d_rot);
 }
 
+/* Write the width of values, which differs from that of keys in compressed attention. */
 static void d_value(struct config_writer *w, const char *name)
 {
     const double x = hf_gguf_real(w, "attention.value_length");
@@ -414,6 +428,7 @@ static void start_id(struct config_writer *w, const char *name)
     hf_put_int(w, name, w->c->start[0]);
 }
 
+/* Write whether the class scales its logits: the config has 1 without a scale. */
 static void scales_logits(struct config_writer *w, const char *name)
 {
     hf_put_bool(w, name, w->c->logit_scale != 1);
