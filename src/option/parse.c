@@ -76,51 +76,73 @@ static int edit_distance(const char *a, const char *b)
     return row[n];
 }
 
-/* Return the name with the fewest edits, at most a third of the typed length, rounded up. NULL if
- * all names have more edits. */
-const char *nearest_name(const char *typed, const char *const *names, size_t n)
+/* Search for the name that is nearest to a mistyped one. All pointers are borrowed. */
+struct nearest {
+    const char *typed, *best; /* best: NULL if no name is near */
+    int least;                /* number of edits of `best`, or the maximum number of edits */
+};
+
+/* Begin a search. A near name has at most a third of the typed length in edits, rounded up. */
+static struct nearest nearest_begin(const char *typed)
 {
-    const char *best = NULL;
-    int least = ((int)strlen(typed) + 2) / 3;
-    for (size_t i = 0; i < n; i++) {
-        int d = edit_distance(typed, names[i]);
-        /* names[i] is a completion of the typed name */
-        if (strncmp(names[i], typed, strlen(typed)) == 0 && d > 1) d = 1;
-        if (d <= least && (!best || d < least)) best = names[i], least = d;
-    }
-    return best;
+    return (struct nearest){.typed = typed, .least = ((int)strlen(typed) + 2) / 3};
 }
 
-/* Append the names of a table and its groups to names[n, cap). Return the new number of names. */
-static size_t collect_names(const struct option *o, const char **names, size_t n, size_t cap)
+/* Compare one more name. The first of several names with the fewest edits is selected. */
+static void nearest_compare(struct nearest *s, const char *name)
+{
+    int d = edit_distance(s->typed, name);
+    /* the name is a completion of the typed name */
+    if (strncmp(name, s->typed, strlen(s->typed)) == 0 && d > 1) d = 1;
+    if (d <= s->least && (!s->best || d < s->least)) s->best = name, s->least = d;
+}
+
+/* Compare the names of a table and its groups. */
+static void nearest_compare_options(struct nearest *s, const struct option *o)
 {
     for (; o->kind != OPTION_END; o++) {
         if (o->kind == OPTION_GROUP)
-            n = collect_names(o->include, names, n, cap);
-        else if (n < cap)
-            names[n++] = o->name;
+            nearest_compare_options(s, o->include);
+        else
+            nearest_compare(s, o->name);
     }
-    return n;
+}
+
+/* Return the nearest of n names; NULL if no name is near. */
+const char *nearest_name(const char *typed, const char *const *names, size_t n)
+{
+    struct nearest s = nearest_begin(typed);
+    for (size_t i = 0; i < n; i++) nearest_compare(&s, names[i]);
+    return s.best;
+}
+
+/* Return the name of option *n_skip of a table and its groups. If the table has fewer options,
+ * return NULL and subtract their number from *n_skip. */
+static const char *skip_names(const struct option *o, int *n_skip)
+{
+    for (; o->kind != OPTION_END; o++) {
+        const char *found = o->kind == OPTION_GROUP ? skip_names(o->include, n_skip) : NULL;
+        if (found) return found;
+        if (o->kind != OPTION_GROUP && (*n_skip)-- == 0) return o->name;
+    }
+    return NULL;
 }
 
 /* Return the i-th name of a table with its groups; NULL after the last. For completion. */
 const char *option_name(const struct option *table, int i)
 {
-    const char *names[256];
-    size_t n = collect_names(table, names, 0, 256);
-    return i >= 0 && (size_t)i < n ? names[i] : NULL;
+    return i < 0 ? NULL : skip_names(table, &i);
 }
 
 /* Return the name nearest to n bytes of a mistyped one; NULL if no name is near. The result is a
  * name of the table, or with `foreign` also a name of another engine. */
 static const char *near_flag(const struct option *table, const char *flag, size_t n, bool foreign)
 {
-    const char *names[256];
     char typed[64];
-    size_t n_name = collect_names(table, names, 0, 256);
     snprintf(typed, sizeof typed, "%.*s", (int)n, flag);
-    const char *near = nearest_name(typed, names, n_name);
-    return near || !foreign ? near : alias_nearest(typed);
+    struct nearest s = nearest_begin(typed);
+    nearest_compare_options(&s, table);
+    return s.best || !foreign ? s.best : alias_nearest(typed);
 }
 
 /* Report an unknown flag. `typed` has its dashes; its last n bytes are the name. */

@@ -195,6 +195,24 @@ TEST(options_are_set_and_judged_by_name)
     EXPECT(!option_name(table, 7) && !option_name(table, -1));
 }
 
+/* Goal: the number of a command's options is not limited. */
+TEST(names_of_a_large_table)
+{
+    enum { N = 400 };
+    static struct option large[N + 1], outer[2] = {{.kind = OPTION_GROUP, .include = large}};
+    static char names[N][16];
+    struct err e;
+    outer[1].kind = large[N].kind = OPTION_END;
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "option-%d", i);
+        large[i] = (struct option){.kind = OPTION_FLAG, .name = names[i]};
+    }
+    for (int i = 0; i < N; i++) EXPECT_TEXT(option_name(outer, i), names[i]);
+    EXPECT(!option_name(outer, N));
+    EXPECT_INT(options_judge(outer, "opsion-399", "1", &e), ERR_ARG);
+    EXPECT(strstr(e.text, "option-399"));
+}
+
 TEST(names_near_a_mistyped_one)
 {
     static const char *const names[] = {"temperature", "top-p", "top-k", "now"};
