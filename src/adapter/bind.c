@@ -44,8 +44,8 @@ static bool module_of(char module[TENSOR_NAME_MAX], const char *arch, const stru
     int n = 0, layer = 0, n_row;
     const struct tensor_row *row = tensor_rows(arch, &n_row);
     const char *of_layer = t->name ? strstr(t->name, "blk.") : NULL; /* after "enc." or "dec." */
-    if (t->n_expert || !of_layer || sscanf(of_layer, "blk.%d.%n", &layer, &n) != 1 || !n)
-        return false;
+    if (t->n_expert || !of_layer) return false;
+    if (sscanf(of_layer, "blk.%9d.%n", &layer, &n) != 1 || !n) return false; /* check: width */
     for (int i = 0; row && i < n_row; i++) {
         char name[TENSOR_NAME_MAX];
         if (!row[i].raw || row[i].bias || row[i].n_expert != SIZE_ONE) continue;

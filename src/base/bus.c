@@ -64,7 +64,7 @@ static void on_bus(int sig, siginfo_t *info, void *context)
         write_text(map[i].path);
         write_text(
             ": cannot read: the file was truncated, or its disk failed, while it was in use\n");
-        _exit(1);
+        _exit(1); /* check: the access cannot be completed */
     }
     signal(sig, SIG_DFL); /* the access faults again, now with the default effect */
 }

@@ -55,7 +55,7 @@ static uint64_t droppable(const char *folder, bool v2)
     snprintf(path, sizeof path, "%s/memory.stat", folder);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, name, &n) == 1) break;
+        if (sscanf(line, name, &n) == 1) break; /* check: a number of the kernel */
     if (f) fclose(f);
     return n;
 }

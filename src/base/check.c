@@ -20,5 +20,5 @@ void check_failed(const char *file, int line, const char *cond, const char *fmt,
     va_end(ap);
     fprintf(stderr, "quoth: a bug at %s:%d: %s does not hold: %s; please report this line\n", file,
             line, cond, values);
-    abort();
+    abort(); /* check: a bug, not an error of a request */
 }

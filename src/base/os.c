@@ -298,7 +298,7 @@ int file_numbers(const char *path, long long *a, long long *b)
 {
     FILE *f = fopen(path, "re");
     if (!f) return 0;
-    int n = fscanf(f, "%lld %lld", a, b);
+    int n = fscanf(f, "%lld %lld", a, b); /* check: numbers of the kernel */
     fclose(f);
     return n < 0 ? 0 : n;
 }
@@ -407,7 +407,7 @@ int64_t os_memory_own(void)
     if (scope.begun) return 0;
     FILE *f = fopen("/proc/self/statm", "re");
     if (!f) return -1;
-    int n = fscanf(f, "%*d %lld %lld", &n_page, &n_file);
+    int n = fscanf(f, "%*d %lld %lld", &n_page, &n_file); /* check: numbers of the kernel */
     fclose(f);
     return n == 2 ? (int64_t)(n_page - n_file) * sysconf(_SC_PAGESIZE) : -1;
 }
@@ -455,7 +455,7 @@ uint64_t os_memory_free(void)
     char line[128];
     unsigned long long kb = 0;
     while (fgets(line, sizeof line, f))
-        if (sscanf(line, "MemAvailable: %llu", &kb) == 1) break;
+        if (sscanf(line, "MemAvailable: %llu", &kb) == 1) break; /* check: the kernel's */
     fclose(f);
     uint64_t n = (uint64_t)kb * 1024;
     struct cgroup_memory group;

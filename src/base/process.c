@@ -15,7 +15,7 @@ static void read_memory(struct process_usage *u)
     long long n_virtual, n_resident;
     FILE *f = fopen("/proc/self/statm", "re");
     if (!f) return;
-    if (fscanf(f, "%lld %lld", &n_virtual, &n_resident) == 2) {
+    if (fscanf(f, "%lld %lld", &n_virtual, &n_resident) == 2) { /* check: the kernel's */
         u->virtual_bytes = n_virtual * sysconf(_SC_PAGESIZE);
         u->resident_bytes = n_resident * sysconf(_SC_PAGESIZE);
     }
@@ -29,7 +29,7 @@ static long long boot_s(void)
     long long s = -1;
     FILE *f = fopen("/proc/stat", "re");
     while (f && s < 0 && fgets(line, sizeof line, f))
-        if (sscanf(line, "btime %lld", &s) != 1) s = -1;
+        if (sscanf(line, "btime %lld", &s) != 1) s = -1; /* check: the kernel's */
     if (f) fclose(f);
     return s;
 }
@@ -48,7 +48,7 @@ static void read_start(struct process_usage *u)
     line[n] = 0;
     const char *end = strrchr(line, ')');
     if (!end || boot < 0) return;
-    if (sscanf(end + 1,
+    if (sscanf(end + 1, /* check: a line of the kernel */
                " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
                &ticks) == 1)
         u->start_s = boot + (int64_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));

@@ -156,7 +156,7 @@ static pid_t start_busy(int cpu)
     pid_t own = getpid(), pid = fork();
     if (pid != 0) return pid;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != own) _exit(0);
+    if (getppid() != own) _exit(0); /* check: the child process */
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);

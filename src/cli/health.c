@@ -75,6 +75,14 @@ static int connect_tcp(const char *host, const char *port, const char **why)
     return fd;
 }
 
+/* Read HOST and PORT of http://HOST:PORT. *port is not changed if the URL has no port. */
+static bool read_host(const char *url, char host[static 256], char port[static 8])
+{
+    if (sscanf(url, "http://[%255[0-9A-Fa-f:.]]:%7[0-9]", host, port) >= 1) /* check: widths */
+        return true;
+    return sscanf(url, "http://%255[^][:/]:%7[0-9]", host, port) >= 1; /* check: widths */
+}
+
 /* Connect to "http://host:port/...", "http://[::1]:port" or "unix:/path", the forms that `quoth
  * serve` prints. */
 static int connect_url(int *fd, const char *url, struct err *e)
@@ -83,8 +91,7 @@ static int connect_url(int *fd, const char *url, struct err *e)
     const char *why = "";
     if (strncmp(url, "unix:", 5) == 0)
         *fd = connect_unix(url + 5, &why);
-    else if (sscanf(url, "http://[%255[0-9A-Fa-f:.]]:%7[0-9]", host, port) >= 1 ||
-             sscanf(url, "http://%255[^][:/]:%7[0-9]", host, port) >= 1)
+    else if (read_host(url, host, port))
         *fd = connect_tcp(host, port, &why);
     else
         return err_set(e, ERR_ARG,
@@ -143,7 +150,7 @@ static int health(const char *url, struct err *e)
     int fd = -1, status = 0;
     int rc = connect_url(&fd, url, e);
     if (rc == 0) rc = send_request(fd, url, line, sizeof line, e);
-    if (rc == 0 && sscanf(line, "HTTP/1.%*[01] %d", &status) != 1)
+    if (rc == 0 && sscanf(line, "HTTP/1.%*[01] %9d", &status) != 1) /* check: width */
         rc = err_set(e, ERR_IO, "%s: expected HTTP (https://?), got \"%.40s\"", url, line);
     if (rc == 0 && status != 200) rc = err_set(e, ERR_IO, "%s: %s", url, line);
     if (fd >= 0) close(fd);

@@ -144,7 +144,7 @@ static void on_stop(int sig)
     if (n_stop++ > 0 && sig != SIGHUP) { /* the shell and the system may both send SIGHUP */
         put = log_as_json ? write(STDERR_FILENO, now_json, sizeof now_json - 1)
                           : write(STDERR_FILENO, now, sizeof now - 1);
-        _exit(1);
+        _exit(1); /* check: requested by the second signal */
     }
     put = write(stop_fd, &one, sizeof one);
     (void)put;

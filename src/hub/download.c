@@ -164,7 +164,7 @@ static bool check_range(struct stream *s, const char *range)
     unsigned long long first, last, n_byte;
     char size[24];
     if (!range ||
-        sscanf(range, "bytes %llu-%llu/%23s", &first, &last, size) != 3) /* check: bounded */
+        sscanf(range, "bytes %19llu-%19llu/%23s", &first, &last, size) != 3) /* check: widths */
         return reject(t, "an answer without a valid Content-Range");
     n_byte = strcmp(size, "*") == 0 ? t->part.n_byte : strtoull(size, NULL, 10);
     if (n_byte != t->part.n_byte) return reject(t, "the size differs from the list of files");

@@ -41,7 +41,7 @@ static const int64_t MS_MAX = (int64_t)1 << 52;
 /* Parse "374,44" and ignore any text after it. */
 static bool read_lengths(const char *text, struct traffic_job *j)
 {
-    return sscanf(text, "%9d,%9d", &j->n_prompt, &j->n_output) == 2;
+    return sscanf(text, "%9d,%9d", &j->n_prompt, &j->n_output) == 2; /* check: width */
 }
 
 static bool are_lengths(int64_t n_prompt, int64_t n_output)
@@ -54,10 +54,9 @@ static bool read_time(const char *text, int64_t *us)
 {
     struct tm tm = {0};
     double second;
-    if (sscanf(text, "%4d-%2d-%2d %2d:%2d:%lf", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
-               &tm.tm_min, &second) != 6 ||
-        !(second >= 0 && second < 61))
-        return false;
+    const int n = sscanf(text, "%4d-%2d-%2d %2d:%2d:%lf", /* check: widths; a double saturates */
+                         &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &second);
+    if (n != 6 || !(second >= 0 && second < 61)) return false;
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
     *us = (int64_t)timegm(&tm) * 1000000 + (int64_t)(second * 1e6 + 0.5);

@@ -777,7 +777,8 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
 static void refuse_tensor(struct binder *b, const struct tensor_info *t)
 {
     int il = -1;
-    if (sscanf(t->name, "blk.%9d.", &il) == 1 && il >= b->m->config.n_layer)
+    const bool of_layer = sscanf(t->name, "blk.%9d.", &il) == 1; /* check: width */
+    if (of_layer && il >= b->m->config.n_layer)
         b->rc = err_set(b->e, ERR_FORMAT,
                         "%s: tensor %s: belongs to layer %d, but the number of layers is %d",
                         checkpoint_path(b->checkpoint), t->name_raw, il, b->m->config.n_layer);

@@ -104,9 +104,10 @@ static bool load_file(const struct peaks *p, struct machine_peaks *m)
     char figures[160];
     unsigned long long check = 0;
     double *ops = m->ops;
-    bool ok = p->path[0] && file_read(&text, p->path, 4096, &e) == 0 && text.data &&
-              sscanf(text.data, "%lf %lf %lf %lf %llx", &m->read_bytes, &ops[ARITH_INT8],
-                     &ops[ARITH_BF16], &ops[ARITH_F32], &check) == 5;
+    bool ok =
+        p->path[0] && file_read(&text, p->path, 4096, &e) == 0 && text.data &&
+        sscanf(text.data, "%lf %lf %lf %lf %16llx", /* check: widths; a double saturates */
+               &m->read_bytes, &ops[ARITH_INT8], &ops[ARITH_BF16], &ops[ARITH_F32], &check) == 5;
     buf_deinit(&text);
     if (!ok) return false;
     int n = put_figures(figures, sizeof figures, m);
