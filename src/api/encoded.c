@@ -43,7 +43,7 @@ static int read_dtype(struct vector_form *f, const struct json *body, struct err
                           name);
 }
 
-/* A list of numbers has neither a format nor an order of bytes. */
+/* Reject a number format or an order of bytes for a list of numbers, which has neither. */
 static int check_needs(const struct vector_form *f, struct err *e)
 {
     if (f->base64 || (f->dtype == 0 && !f->big)) return 0;

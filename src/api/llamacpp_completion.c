@@ -340,7 +340,7 @@ static void put_progress_piece(const struct api_call *c, struct part *p, int ind
     (void)c;
 }
 
-/* The last event of a choice ends its stream, without a further mark. */
+/* Append nothing (dialect.put_end), because the last event of a choice ends its stream. */
 static void put_end(const struct api_call *c, struct buf *b)
 {
     (void)c, (void)b;

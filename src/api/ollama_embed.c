@@ -75,7 +75,7 @@ static int read_own(struct api_call *c, const struct json *body, struct err *e)
     return rc;
 }
 
-/* Without a text, the body only loads the model. */
+/* Read a body (dialect.read). A body without a text only loads the model. */
 static int read_embed(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *input = body_field(body, "input");

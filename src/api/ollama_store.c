@@ -178,8 +178,8 @@ void ollama_post_pull(struct exchange *x, void *server)
 
 /* ---- delete, copy, push ---- */
 
-/* The model leaves the registry before its files. Files that are mapped stay until the last request
- * has ended. */
+/* Remove a model (hub_job.run), from the registry before its files. Files that are mapped stay
+ * until the last request has ended. */
 static int run_delete(struct hub_job *j, struct err *e)
 {
     struct hub_model m = {0};

@@ -218,7 +218,8 @@ static int put_message(struct converter *c, const struct json *message, size_t i
     return rc;
 }
 
-/* A last message of the assistant is continued, so it must not end with a call. */
+/* Set *continues if the last message is the assistant's, which is then continued. Reject a call in
+ * it. */
 static int check_last(const struct json *last, size_t i, const char *role, bool *continues,
                       struct err *e)
 {

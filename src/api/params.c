@@ -184,8 +184,8 @@ static int read_biases(struct biases *b, const struct tokenizer *t, int n_vocab,
     return rc;
 }
 
-/* The biases are collected in a growing list and then copied to the arena, because their number is
- * not known before texts are tokenized. */
+/* Read logit_bias. A growing list collects the biases, because their number is not known before
+ * texts are tokenized. */
 static int read_bias(struct sample_params *p, const struct api *api, const struct json *body,
                      struct arena *a, struct err *e)
 {
@@ -233,7 +233,7 @@ static int check_texts(const char *field, const struct text_span *text, int n, s
     return check_bytes(field, n_byte, e);
 }
 
-/* Each word has two tokenizations (api_bad_word). */
+/* Read bad_words. Each word has two tokenizations (api_bad_word). */
 static int read_bad_words(struct sample_params *p, const struct tokenizer *t,
                           const struct json *body, struct arena *a, struct err *e)
 {

@@ -68,8 +68,8 @@ static void put_piece(struct json_out *o, const struct tokenizer *t, int32_t id)
     out_end(o);
 }
 
-/* llama.cpp's defaults differ from vLLM's: no special tokens are added unless add_special is
- * true. */
+/* Answer with llama.cpp's defaults, which differ from vLLM's: no special tokens are added unless
+ * add_special is true. */
 static int put_content_tokens(const struct api *a, const struct json *body, struct buf *b,
                               struct err *e)
 {

@@ -257,8 +257,8 @@ static int join_messages(struct json **out, const struct json *first, const stru
     return rc;
 }
 
-/* Fields of the body have precedence over the chat's defaults. answer_only saves a second
- * rendering, because callers need only the beginning of the answer. */
+/* Render the body's conversation. Fields of the body have precedence over the chat's defaults.
+ * answer_only saves a second rendering, because callers need only the beginning of the answer. */
 static int render(const struct api *a, const struct json *body, struct buf *prompt,
                   struct chat_turn *turn, struct err *e)
 {
@@ -422,8 +422,8 @@ static size_t text_bytes(const struct json *prompt)
     return sum;
 }
 
-/* The length of the text is checked first, because tokenizing a text that cannot fit would waste
- * time. */
+/* Set the part's prompt. The length of the text is checked first, because tokenizing a text that
+ * cannot fit would waste time. */
 static int fill_part(struct part *p, const struct api_call *c, const struct json *prompt,
                      const struct json *body, bool add_special, struct err *e)
 {

@@ -240,7 +240,7 @@ struct wait {
     struct served_waiter waiter;
 };
 
-/* served_waiter.wake */
+/* Wake the exchange (served_waiter.wake). */
 static void wake(void *x)
 {
     exchange_wake(x);

@@ -218,7 +218,8 @@ static int encode(const struct api_call *c, struct request *r, const struct sequ
     return rc;
 }
 
-/* A list of lists is a batch; any other value is one sequence. */
+/* Read a body of /predict (dialect.read). A list of lists is a batch; any other value is one
+ * sequence. */
 static int read_predict(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *inputs = body_field(body, "inputs");

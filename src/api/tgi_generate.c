@@ -241,7 +241,8 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
     return rc;
 }
 
-/* POST / of a model that generates no text is that of Text Embeddings Inference. */
+/* Read a body of POST /, which is that of Text Embeddings Inference if the model generates no
+ * text. */
 static int read_root(struct api_call *c, const struct json *body, struct err *e)
 {
     if (!c->api->session->info->headless) return read(c, body, e);

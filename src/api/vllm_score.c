@@ -181,7 +181,7 @@ static int score_of(const struct api_call *c, int i, double *score, struct err *
     return rc;
 }
 
-/* Order by score, highest first, then by index. */
+/* Compare by score, highest first, then by index. */
 static int by_score(const void *a, const void *b)
 {
     const struct scored *x = a, *y = b;

@@ -209,8 +209,8 @@ static size_t answered(const struct template *t, const char *turn, size_t n)
     return 0;
 }
 
-/* turn->n_turn is the length of the generation prompt. turn->n_answer is the length of its part
- * that belongs to the answer. */
+/* Render the prompt with the parts of its end: turn->n_turn is the length of the generation prompt.
+ * turn->n_answer is the length of its part that belongs to the answer. */
 static int render_answered(const struct template *t, const struct conversation *c, struct buf *out,
                            struct chat_turn *turn, struct err *e)
 {

@@ -329,8 +329,8 @@ static void take_text(void *reading, const char *text, size_t n)
         view_text(&r->view, text, n);
 }
 
-/* The parser first gets the beginning of the answer that the prompt contains, such as "<think>".
- * The parser emits nothing for this beginning. A constraint may select other parsers. */
+/* Open the parser, and pass it the beginning of the answer that the prompt contains, such as
+ * "<think>". The parser emits nothing for this beginning. A constraint may select other parsers. */
 static int reading_open(struct dialog_reading *r, const struct dialog *d, const struct buf *prompt,
                         const struct chat_turn *turn, struct err *e)
 {

@@ -78,7 +78,8 @@ static void progress(long done, long n, int64_t start, const struct window_tally
             exp(t->sum / (double)t->n_scored), left, done == n ? "\n" : "");
 }
 
-/* Windows do not overlap. BOS replaces the first token of each window, as in llama.cpp. */
+/* Score the windows, which do not overlap. BOS replaces the first token of each window, as in
+ * llama.cpp. */
 static int score_windows(struct session *s, const struct ids *ids, int window,
                          struct window_tally *t, struct err *e)
 {

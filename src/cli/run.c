@@ -60,7 +60,7 @@ static int run_stdin(struct dialog *d)
     return status;
 }
 
-/* Before the first message, report a constraint that cannot be enforced. */
+/* Report a constraint that cannot be enforced, before the first message. */
 static int check_constraint(const struct session *s)
 {
     struct err e = {0};

@@ -116,7 +116,8 @@ static int conversation_read(struct conversation *c, const struct json *root,
     return rc;
 }
 
-/* The special tokens of a .jinja file are empty, because there is no tokenizer. */
+/* Render the conversation. The special tokens of a .jinja file are empty, because there is no
+ * tokenizer. */
 static int render(const struct template_source *s, const struct json *root, struct buf *out,
                   struct err *e)
 {

@@ -98,7 +98,8 @@ bool emit_is_stop(const struct engine *en, const struct request *r, int32_t id)
     return false;
 }
 
-/* The queue time and the prefill time are times of the group's first sequence. */
+/* Return the usage of a sequence. The queue time and the prefill time are times of the group's
+ * first sequence. */
 static struct usage usage_of(const struct engine *en, const struct seq *s)
 {
     const struct seq *first = &s->group->seq[0];

@@ -264,8 +264,8 @@ static int replace_values(struct checkpoint *c, struct err *e)
     return hf_replace_rope(c, e);
 }
 
-/* After an error the half-opened checkpoint is closed, and *out is NULL. The reader of a folder
- * applies the changes itself. */
+/* Open the path with the reader of its form. Close the half-open checkpoint after an error, with
+ * *out NULL. The reader of a folder applies the changes itself. */
 static int open_as(struct checkpoint **out, const char *path, bool header_only,
                    const struct changes *changes, struct err *e)
 {

@@ -53,7 +53,7 @@ int report_error(int rc, const struct err *e, char *error, size_t n_error)
 
 /* ---- opening ---- */
 
-/* A later option overrides an earlier option with the same key. */
+/* Read the options. A later option overrides an earlier option with the same key. */
 static int read_options(struct session_options *o, const quoth_option *option, size_t n,
                         struct err *e)
 {

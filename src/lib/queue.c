@@ -151,8 +151,8 @@ static int read_prompt(const quoth_model *m, struct request *r, const quoth_requ
     return rc;
 }
 
-/* Unknown parameters are errors, because a misspelled parameter would change the answer without an
- * error. */
+/* Read the parameters. Unknown parameters are errors, because a misspelled parameter would change
+ * the answer without an error. */
 static int read_params(const quoth_model *m, struct request *r, struct pending *p,
                        const char *params, int *budget, struct err *e)
 {

@@ -107,8 +107,8 @@ static void count_latencies(struct counting *c, const struct client_trace *s)
     count(c, E2EL_QUEUE, all + waited);
 }
 
-/* A failed request is only counted, because failures are often fast and their times would lower the
- * means. */
+/* Add the times of a request. A failed request is only counted, because failures are often fast and
+ * would lower the means. */
 static bool count_request(struct client_figures *f, const struct client_trace *s,
                           const struct slo *slo)
 {

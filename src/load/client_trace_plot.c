@@ -124,7 +124,8 @@ static void put_percentiles(struct buf *b, struct trace_plot *k, const struct pl
     for (int i = 0; i < N_SPAN; i++) vec_deinit(&v->in[i]);
 }
 
-/* A failed push only omits a point, because a page without a point is better than no page. */
+/* Append the points of first tokens. A failed push only omits a point, because a page without a
+ * point is better than no page. */
 static void put_first_tokens(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                              const struct client_trace *v, size_t n)
 {
@@ -153,7 +154,8 @@ static void put_gaps(struct buf *b, struct trace_plot *k, const struct plot_span
                                   .y_title = "milliseconds"});
 }
 
-/* As in busiest_second, an event with several tokens counts as that number of tokens. */
+/* Append the tokens over time. As in busiest_second, an event with several tokens counts as that
+ * number of tokens. */
 static void put_tokens(struct buf *b, struct trace_plot *k, const struct plot_spans *s,
                        const struct client_trace *v, size_t n)
 {

@@ -140,8 +140,8 @@ static int find_model(struct served_target *t, struct err *e)
     }
 }
 
-/* A failed warm-up ends the command, because the requests of the measurement would probably fail,
- * too. */
+/* Send the requests of the warm-up. A failure ends the command, because the requests of the
+ * measurement would probably fail, too. */
 static int warm_up(struct served_target *t, const struct prompts *p, const struct served_options *o,
                    struct err *e)
 {
@@ -290,7 +290,8 @@ static void read_last_view(struct served_target *t, struct served_result *result
     }
 }
 
-/* The first view is read after the warm-up, so that the warm-up's work is not counted. */
+/* Run warm-up and measurement. The first view is read after the warm-up, so that the warm-up's work
+ * is not counted. */
 static int run_all(struct served_target *t, struct prompts *p, struct served_result *result,
                    struct served_report *r, struct served_options *o, struct err *e)
 {

@@ -117,7 +117,8 @@ static int make_random(struct prompts *p, struct served_target *t, struct counte
     return rc ? rc : make_prompts(p, t, c, e);
 }
 
-/* The jobs of a prefix are adjacent before the shuffle. The last prefix may have fewer jobs. */
+/* Make prompts with shared prefixes. The jobs of a prefix are adjacent before the shuffle. The last
+ * prefix may have fewer jobs. */
 static int make_repetition(struct prompts *p, struct served_target *t, struct counter *c,
                            struct err *e)
 {
@@ -135,7 +136,8 @@ static int make_repetition(struct prompts *p, struct served_target *t, struct co
     return rc;
 }
 
-/* Without --self-timed, --request-rate determines the arrivals. */
+/* Make the prompts of a trace. --request-rate determines the arrivals, unless --self-timed is
+ * given. */
 static int make_trace(struct prompts *p, struct served_target *t, struct counter *c, struct err *e)
 {
     p->timed = self_timed;
@@ -216,8 +218,7 @@ static int add_conversation(struct prompts *p, const struct json *conversation, 
     return add_text(p, question, n_output < 1 ? 1 : (int)n_output, e);
 }
 
-/* Only the necessary conversations are read, because counting the tokens of an answer takes
- * time. */
+/* Read only the necessary conversations, because counting the tokens of an answer takes time. */
 static int read_sharegpt(struct prompts *p, struct counter *c, struct err *e)
 {
     struct json *list = NULL;

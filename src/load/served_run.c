@@ -227,7 +227,7 @@ static void close_run(struct served_run *u)
     buf_deinit(&u->metrics);
 }
 
-/* One additional item avoids calloc(0), because its result may be NULL. */
+/* Allocate the result. One additional item avoids calloc(0), whose result may be NULL. */
 static int open_result(struct served_result *r, const struct prompts *p, size_t n_first,
                        struct err *e)
 {

@@ -90,7 +90,7 @@ static int make_prompt(struct sim_run *u, size_t i, struct ids *out, struct err 
     return rc;
 }
 
-/* An unused queue is reused, because a trace has thousands of requests. */
+/* Open a client. An unused queue is reused, because a trace has thousands of requests. */
 static int open_client(struct sim_run *u, struct client *c, struct err *e)
 {
     c->queue = u->idle.n ? u->idle.v[--u->idle.n] : engine_reply_queue();

@@ -240,7 +240,7 @@ static void config_long_factors(struct binder *b, struct rope_config *r)
     if (r->scaling != ROPE_LONG) r->short_factor = r->long_factor = NULL;
 }
 
-/* As in vLLM, extend the context by the caller's scaling. A scaling in the file is already part of
+/* Extend the context by the caller's scaling, as in vLLM. A scaling in the file is already part of
  * its context length, or requires --max-model-len. */
 static void extend_context(struct binder *b, const struct rope_config *r)
 {

@@ -199,7 +199,7 @@ static bool is_header_name(const char *name, size_t n)
     return n > 0;
 }
 
-/* A control character would begin a new header. */
+/* Return false for a value with a control character, which would begin a new header. */
 static bool is_header_value(const char *value)
 {
     for (; *value; value++)

@@ -207,7 +207,7 @@ struct scored_merge {
     int32_t made, left, right;
 };
 
-/* Order merges by score, highest first. */
+/* Compare merges by score, highest first. */
 static int compare_merges(const void *a, const void *b)
 {
     const struct scored_merge *x = a, *y = b;

@@ -235,8 +235,8 @@ static void add_tree(struct attn_plan *p, int a, int b, int span, int before)
 
 /* ---- the plan ---- */
 
-/* Order sequences: short sequences first, with sequences of common spans as neighbours. Return the
- * number of short sequences. */
+/* Sort the sequences: short sequences first, with sequences of common spans as neighbours. Return
+ * the number of short sequences. */
 static int order_seqs(struct attn_plan *p, const struct attn_spec *spec)
 {
     const struct batch *b = p->batch;
