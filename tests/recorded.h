@@ -27,7 +27,7 @@ struct recorded {
 #define RECORDED_BEGIN 0xCBF29CE484222325u
 uint64_t recorded_hash(uint64_t hash, const void *data, size_t n);
 
-/* Read a file of tests/recorded. While recording, begin an empty file. A missing file fails the
+/* Read a file of tests/recorded. Begin an empty file while recording. A missing file fails the
  * test. */
 void recorded_open(struct recorded *r, const char *file);
 /* Fail the test, and print both hashes, unless the file has this key with this hash. A test may
@@ -35,7 +35,7 @@ void recorded_open(struct recorded *r, const char *file);
  * while recording. */
 void recorded_compare(struct recorded *r, const char *key, uint64_t hash, const char *how);
 /* Fail the test for each line whose result the test did not produce, unless some_only (a sampled
- * run). While recording, write the file. */
+ * run). Write the file while recording. */
 void recorded_close(struct recorded *r, int some_only);
 
 #endif

@@ -244,8 +244,8 @@ static int matches(const struct peft *p, const char *before, const char *pattern
                    is_pattern ? " that is quick to match" : "", pattern);
 }
 
-/* Return true if the module's name is `name`, or ends with .name. If any_at_dot is true, a dot in
- * `name` matches any character. */
+/* Return true if the module's name is `name`, or ends with .name. A dot in `name` matches any
+ * character if any_at_dot is true. */
 static bool ends_with(const char *module, const char *name, size_t n_name, bool any_at_dot)
 {
     const size_t n = strlen(module), first = n - n_name;

@@ -394,8 +394,8 @@ static int set_final(struct batch_runner *r, struct active *a, bool files, struc
     return rc;
 }
 
-/* End a batch without lines in flight. If the store has no space for the final state, the state is
- * `failed`. */
+/* End a batch without lines in flight. The state is `failed` if the store has no space for the
+ * final state. */
 static void finish(struct batch_runner *r, struct active *a)
 {
     struct err e = {0};
@@ -547,7 +547,7 @@ static bool take_pending(struct batch_runner *r, struct pending *p)
     return found;
 }
 
-/* Add a batch to `pending`. If memory runs out, read the pending batches again later. */
+/* Add a batch to `pending`. Read the pending batches again later if memory runs out. */
 static void add_pending(struct batch_runner *r, uint64_t owner, const char *id)
 {
     struct pending p = {.owner = owner};

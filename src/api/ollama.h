@@ -77,7 +77,7 @@ int ollama_check_outside(const struct json *body, struct err *e);
 int ollama_check_options(const struct json *body, struct err *e);
 /* Read keep_alive, seconds; NAN if it is absent. ERR_ARG for another type or form. */
 int ollama_keep_alive(const struct json *body, double *seconds, struct err *e);
-/* If the client may do this, set the time after which the idle model of the call is unloaded.
+/* Set the time after which the idle model of the call is unloaded, if the client may do this.
  * seconds: < 0: never; NAN: no change. */
 void ollama_keep(const struct api_call *c, double seconds);
 /* Set *out to an object with one option in the neutral form. The caller owns *out, NULL after an

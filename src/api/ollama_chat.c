@@ -74,8 +74,8 @@ static int drop(struct converted *k, const struct api_call *c, size_t n, bool *o
     return rc ? rc : fits(c->api, k, ollama_prompt_max(c), ok, e);
 }
 
-/* Drop the minimum number of first turns, by bisection. If the last turn alone does not fit, drop
- * no turn; a later stage returns the error. */
+/* Drop the minimum number of first turns, by bisection. Drop no turn if the last turn alone does
+ * not fit; a later stage returns the error. */
 static int drop_turns(struct converted *k, const struct api_call *c, struct err *e)
 {
     size_t n = n_turn(body_field(k->body, "messages")), low = 0, high = n ? n - 1 : 0;

@@ -133,7 +133,7 @@ static void end_stopped(struct posted *p)
 }
 
 /* Continue the call (net_wake). The bell is emptied before the events are read, so the engine
- * signals later events. If the ring of a stream is full, its events stay in the queue until the
+ * signals later events. The events of a stream stay in the queue if its ring is full, until the
  * ring wakes the exchange. */
 static void advance(struct exchange *x, void *posted)
 {
@@ -152,7 +152,7 @@ static void advance(struct exchange *x, void *posted)
 }
 
 /* Set the holder. All requests of a key, or of an address if there are no keys, have one holder.
- * If keys have separate caches, the salt of cached prefixes is made from the key's secret. A salt
+ * The salt of cached prefixes is made from the key's secret if keys have separate caches. A salt
  * made from a key's name would be insecure, because a client could guess the name. */
 static void set_holder(const struct server *s, struct api_call *c, const struct exchange *x)
 {

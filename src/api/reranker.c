@@ -8,8 +8,8 @@
  *   tail  <|im_end|> <|im_start|>assistant <think> </think>
  *
  * The three parts become tokens separately. Truncation removes the last tokens of the pair. A query
- * that begins with "<Instruct>:" has its own instruction. If a query begins with "<|im_start|>",
- * query and document are the whole prompt, as in vLLM's examples. */
+ * that begins with "<Instruct>:" has its own instruction. Query and document are the whole prompt
+ * if a query begins with "<|im_start|>", as in vLLM's examples. */
 #include "pooled.h"
 
 #include "base/buf.h"

@@ -345,8 +345,8 @@ static bool add_token(const struct item_writer *w)
     return !own->failed;
 }
 
-/* Add the remaining text of a complete choice. If a limit ended the choice, the last item is
- * incomplete. */
+/* Add the remaining text of a complete choice. The last item is incomplete if a limit ended the
+ * choice. */
 static bool finish(const struct item_writer *w)
 {
     struct responses *own = w->c->own;

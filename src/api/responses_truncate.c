@@ -69,8 +69,8 @@ static int check_fits(const struct api_call *c, const struct json *neutral, int6
     return rc;
 }
 
-/* Set *to to the first message that remains after the fixed messages. If no suffix fits, *to is the
- * last message of the user. Later checks then reject the prompt. */
+/* Set *to to the first message that remains after the fixed messages. *to is the last message of
+ * the user if no suffix fits. Later checks then reject the prompt. */
 static int find_begin(const struct api_call *c, const struct json *neutral, int64_t limit,
                       size_t from, size_t *to, struct err *e)
 {

@@ -207,8 +207,8 @@ static uint64_t disk_free(int dir)
 }
 
 /* Remove files until n_byte more bytes fit. Remove no file if the bytes cannot fit. The limit is
- * c->bytes_max, or by default a quarter of the space that is free or used by the cache. If unlinkat
- * fails, try the next file. */
+ * c->bytes_max, or by default a quarter of the space that is free or used by the cache. Try the
+ * next file if unlinkat fails. */
 static int make_room_in(int dir, const struct filecache *c, kept_list *list, uint64_t n_byte,
                         struct err *e)
 {

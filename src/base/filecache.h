@@ -5,8 +5,8 @@
  *     both: filecache_open maps it; filecache_remove, or eviction by filecache_begin --> absent
  *
  * (1) A file with its final name is never written, only replaced by another file. Therefore a
- *     process that has mapped a file keeps its content. If two processes make the same file, the
- *     later file replaces the earlier file.
+ *     process that has mapped a file keeps its content. The later file replaces the earlier file if
+ *     two processes make the same file.
  *
  * (2) A killed process leaves at most a temporary file. The next filecache_begin of any process
  * removes it.

@@ -169,8 +169,8 @@ static uint32_t range_begin(const struct pool *p, int i, uint32_t n)
     return (uint32_t)((uint64_t)n * (unsigned)i / (unsigned)p->n_thread);
 }
 
-/* Claim the next chunk of range i. Return -1 if no chunk is left or the phase is over. If `job` is
- * the current job, all chunks of a range of an older phase are unclaimed. */
+/* Claim the next chunk of range i. Return -1 if no chunk is left or the phase is over. All chunks
+ * of a range of an older phase are unclaimed if `job` is the current job. */
 static int claim(struct pool *p, int i, uint64_t job)
 {
     uint32_t begin = range_begin(p, i, chunks_of(job));

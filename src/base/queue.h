@@ -37,8 +37,8 @@ void queue_listen(struct queue *q, queue_fn *fn, void *ctx);
  * queue_listen apply. */
 void queue_ring(struct queue *q, struct queue *bell);
 
-/* Make a waiting queue_pop return false. If no call waits, the next queue_pop that would wait
- * returns false. */
+/* Make a waiting queue_pop return false. The next queue_pop that would wait returns false if no
+ * call waits. */
 void queue_wake(struct queue *q);
 /* Return the number of items in q. Other threads may change the number at any time. */
 size_t queue_len(struct queue *q);

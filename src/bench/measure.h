@@ -109,9 +109,9 @@ int32_t bench_batch_page(const struct bench_batch *b, int seq, int i);
 
 /* ---- model.c: whole forward passes, without an engine or a sampler ---- */
 
-/* A case extends n_seq sequences of `depth` tokens each by n_token tokens. If `prompt`, the tokens
- * of one sequence are computed together, in steps of as many rows as fit. Otherwise each step
- * computes one token per sequence. */
+/* A case extends n_seq sequences of `depth` tokens each by n_token tokens. The tokens of one
+ * sequence are computed together if `prompt` is true, in steps of as many rows as fit. Otherwise
+ * each step computes one token per sequence. */
 struct bench_case {
     bool prompt;
     int n_token, n_seq, depth;

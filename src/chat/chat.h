@@ -272,8 +272,8 @@ int chat_answer_tag(struct buf *out, const struct chat_answer *a, struct err *e)
 /* Return the properties that the grammar of answer `a` guarantees to the parser. */
 struct chat_expected chat_answer_expected(const struct chat_answer *a);
 
-/* Return true if calls of the parser's family begin with a mark. If the result is false, a whole
- * message may be a call or other JSON. */
+/* Return true if calls of the parser's family begin with a mark. A whole message may be a call or
+ * other JSON if the result is false. */
 bool chat_calls_are_marked(const char *tool_parser);
 
 /* Return the blanks that the template writes between reasoning and content. The text is static, or

@@ -531,7 +531,7 @@ struct val val_from_json_text(struct render *r, struct val text)
     return rc == 0 ? own_json(r, j) : text;
 }
 
-/* If the second argument is true, false values also get the default. */
+/* False values also get the default if the second argument is true. */
 struct val filter_default(struct render *r, struct val self, const struct args *a)
 {
     (void)r;

@@ -19,8 +19,7 @@
 
 /* ---- arithmetic ---- */
 
-/* Fail for kinds without the operator. If an operand is undefined, the message names the
- * operand. */
+/* Fail for kinds without the operator. The message names the operand if an operand is undefined. */
 static struct val refuse(struct render *r, const char *op, struct val a, struct val b)
 {
     struct val undefined = a.kind == V_UNDEFINED ? a : b;

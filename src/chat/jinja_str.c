@@ -316,8 +316,8 @@ struct val method_text_splitlines(struct render *r, struct val self, const struc
     return out;
 }
 
-/* Return the tuple (before, separator, after). p is the place of the separator. If p is NULL, the
- * whole text is `before`, or `after` if `right`. */
+/* Return the tuple (before, separator, after). p is the place of the separator. The whole text is
+ * `before` if p is NULL, or `after` if `right` is true. */
 static struct val partition_at(struct render *r, struct val v, const char *p, struct val sep,
                                bool right)
 {

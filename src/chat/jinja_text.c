@@ -212,8 +212,8 @@ static void json_escape(struct buf *b, uint32_t unit)
     buf_addf(b, "\\u%04x", unit);
 }
 
-/* Append one code point of k bytes as json.dumps does. If `ascii`, code points from 127 on are
- * escaped; code points above 0xFFFF become surrogate pairs. */
+/* Append one code point of k bytes as json.dumps does. Code points from 127 on are escaped if
+ * `ascii` is true; code points above 0xFFFF become surrogate pairs. */
 static void json_char(struct buf *b, const char *s, int k, uint32_t cp, bool ascii)
 {
     static const char from[] = "\"\\\n\r\t\b\f", to[] = "\"\\nrtbf";

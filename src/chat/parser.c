@@ -267,8 +267,8 @@ static void stage_drain(struct parser_stage *s, bool end)
     s->held.n -= at;
 }
 
-/* Run a stage on more text. If the held text of a stage exceeds its limit, the stage consumes the
- * text as at the end of the output. */
+/* Run a stage on more text. A stage consumes its held text as at the end of the output if the text
+ * exceeds the stage's limit. */
 static void stage_run(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     if (s->held.n + n > HELD_BYTES_MAX) stage_drain(s, true);

@@ -49,8 +49,8 @@ struct call_body {
      * arguments_key is used. id_key: NULL if ids are ignored. */
     const char *name_key, *arguments_key[2], *id_key;
     /* CALL_NAMED: id_mark precedes an id; NULL if there are no ids. index_mark is between the name
-     * and the call's number; NULL if none. If id_prefix is set, the id is id_prefix and the text
-     * from the name to the number. */
+     * and the call's number; NULL if none. The id is id_prefix and the text from the name to the
+     * number if id_prefix is set. */
     const char *id_mark, *index_mark, *id_prefix;
     const char *name_end; /* CALL_NAMED, CALL_MARKED: mark after the name */
     /* CALL_MARKED: marks of an argument. key_end[1] replaces key_end[0] if the value is JSON and
@@ -107,8 +107,8 @@ struct tool_family {
     /* marks around all calls of a message; optional if the family has a `begin` */
     const char *section_begin, *section_end[3];
     /* Accepted marks before a call. The mark "" means that a call needs no mark at the start of a
-     * message or after a separator. If begin[0] is NULL, a call follows section_begin without a
-     * mark. */
+     * message or after a separator. A call follows section_begin without a mark if begin[0] is
+     * NULL. */
     const char *begin[3];
     struct call_body body[3]; /* accepted forms, up to CALL_FORM_END            */
     /* optional marks after the body; end[0] ends arguments of CALL_MARKED */
@@ -314,8 +314,8 @@ size_t mark_find(const char *mark, const char *text, size_t n);
 /* Match one of up to n_mark marks at the front, by the rules of mark_at. NULL ends the list. */
 enum call_verdict mark_any(const char *const *mark, int n_mark, const char *text, size_t n,
                            size_t *used);
-/* Return the offset of the first of up to n_mark marks, and set *used to its length. If no mark is
- * complete, set *used to 0 and return the number of bytes that certainly precede a mark. */
+/* Return the offset of the first of up to n_mark marks, and set *used to its length. Set *used to 0
+ * and return the number of bytes that certainly precede a mark if no mark is complete. */
 size_t mark_first(const char *const *mark, int n_mark, const char *text, size_t n, size_t *used);
 /* Return true if text[0, n) begins with `mark`. */
 bool text_begins(const char *text, size_t n, const char *mark);

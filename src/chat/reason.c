@@ -16,8 +16,8 @@
 
 enum { BEFORE, INSIDE, DRAFT, BLANKS, AFTER };
 
-/* Find the opening mark. Blanks before the opening mark are consumed with the mark. If there is no
- * opening mark, the blanks belong to the content. */
+/* Find the opening mark. Blanks before the opening mark are consumed with the mark. The blanks
+ * belong to the content if there is no opening mark. */
 static size_t step_before(struct parser_stage *s, const char *text, size_t n, bool end)
 {
     const struct reason_family *f = s->reason;

@@ -46,8 +46,8 @@ static void put_message(struct buf *b, const struct json *message, const char *c
     buf_add_char(b, '}');
 }
 
-/* Render with a marker as the content of message i. If i is EVERY, use the marker for each message
- * that may not be printed. */
+/* Render with a marker as the content of message i. Use the marker for each message that may not be
+ * printed if i is EVERY. */
 static int render_marked(const struct template *t, const struct conversation *c, int64_t i,
                          struct buf *out, struct err *e)
 {

@@ -211,8 +211,8 @@ static size_t argument_next(struct parser_stage *s, const char *text, size_t n, 
 }
 
 /* Find the end of a typed value. Return the number of bytes before the end, and set *used to the
- * length of the end mark. If there is no end mark, set *used to 0 and return the number of bytes
- * that certainly belong to the value. */
+ * length of the end mark. Set *used to 0 and return the number of bytes that certainly belong to
+ * the value if there is no end mark. */
 static size_t value_end(const struct tool_call *c, const char *text, size_t n, bool end,
                         size_t *used)
 {

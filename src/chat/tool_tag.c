@@ -215,7 +215,7 @@ static void put_quote(struct tagger *g, const char *mark)
     if (token) out_end(&g->o);
 }
 
-/* Put the arguments of a call. If the tool has no schema, permit any object, or free text up to the
+/* Put the arguments of a call. Permit any object if the tool has no schema, or free text up to the
  * end of the call for a style that names each argument. */
 static void put_arguments(struct tagger *g, const struct chat_tool *tool)
 {
@@ -397,8 +397,8 @@ static void put_harmony_text(struct tagger *g)
     put_free(g, mark, sizeof marks / sizeof *marks);
 }
 
-/* Put a header and a text. If `ends`, also put the mark after the text and the start of the next
- * message. */
+/* Put a header and a text. Also put the mark after the text and the start of the next message if
+ * `ends` is true. */
 static void put_harmony_message(struct tagger *g, const char *header, bool ends)
 {
     begin_list(g, NULL, "sequence");
@@ -433,8 +433,8 @@ static void put_harmony_free(struct tagger *g)
     end_list(g);
 }
 
-/* Put free messages with at most one call. If the prompt has begun a message, put its text
- * first. */
+/* Put free messages with at most one call. Put the text of a message first if the prompt has begun
+ * the message. */
 static void put_harmony_answer(struct tagger *g)
 {
     if (g->a->place == CHAT_BEFORE) return put_harmony_free(g);

@@ -160,8 +160,8 @@ int dialog_tools(struct dialog *d, const char *list, struct err *e);
 int dialog_think(struct dialog *d, bool on, struct err *e);
 
 /* Add n bytes of text as a message of `role` ("user", or "tool" for a call's result), then
- * generate, show and keep the answer. If Ctrl-C stops an answer after its first text, the text so
- * far is kept. The conversation is unchanged after a failure. Errors: those of template_render,
+ * generate, show and keep the answer. The text so far is kept if Ctrl-C stops an answer after its
+ * first text. The conversation is unchanged after a failure. Errors: those of template_render,
  * tokenizer_encode, flags_constrain and answer_generate. */
 int dialog_send(struct dialog *d, const char *role, const char *text, size_t n, struct answer *a,
                 struct err *e);

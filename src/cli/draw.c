@@ -244,7 +244,7 @@ void draw_begin(struct draw *d, const wchar_t *prompt, struct screen_size size)
     draw_reset(d);
 }
 
-/* Draw a new state of the line. If the window is unchanged, only the different part is written. */
+/* Draw a new state of the line. Only the different part is written if the window is unchanged. */
 void draw_show(struct draw *d, const wchar_t *text, size_t n, size_t cursor)
 {
     size_t n_old = d->text.n, prompt = d->n_prompt;

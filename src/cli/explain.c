@@ -2,7 +2,7 @@
  *
  *   model_explain --> struct table of rows --> two tables, or JSON
  *
- * Unless --all is given, equal tensors of several layers or experts share one row, with * for their
+ * Equal tensors of several layers or experts share one row unless --all is given, with * for their
  * numbers. A row is found by its text, so the time is linear in the number of tensors.
  *
  * The columns of a row are one string with a NUL after each column. The string is the key of the

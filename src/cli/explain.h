@@ -10,7 +10,7 @@ struct explain_options {
 };
 
 /* Print the use of each key and tensor of c. The explanation is printed even if the model does not
- * load. If the model does not load, the result is the error of model_open. ERR_MEMORY, ERR_IO. */
+ * load. The result is the error of model_open if the model does not load. ERR_MEMORY, ERR_IO. */
 int explain_print(const struct checkpoint *c, const struct explain_options *o, struct err *e);
 
 /* Append a value as JSON, or shortened to n_item items and n_text bytes (inspect.c). The shortened

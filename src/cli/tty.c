@@ -83,7 +83,7 @@ void tty_show(EditLine *el)
               (size_t)(now->cursor - now->buffer));
 }
 
-/* Handle a resize after the size is stable. While a user drags a window, it has many sizes. Output
+/* Handle a resize after the size is stable. A window has many sizes while a user drags it. Output
  * for one size must not reach a terminal that has already folded its rows for the next size. tmux
  * reports a size up to 250 ms late. During the wait, the terminal's own folding keeps the text
  * readable. */

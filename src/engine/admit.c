@@ -188,8 +188,8 @@ static bool can_continue(const struct engine *en, int i)
     return false;
 }
 
-/* Set plan.idle if no running sequence can continue. If the engine is idle, running beams wait for
- * waiting beams of their groups until the waiting beams have room. Groups get room in the order of
+/* Set plan.idle if no running sequence can continue. Running beams wait for waiting beams of their
+ * groups if the engine is idle, until the waiting beams have room. Groups get room in the order of
  * arrival, under every policy, so that one group gets all its beams. Any other order can deadlock,
  * if two groups have beams of equal rank or no sequence can join the batch. A sequence may also
  * lack a page while beams rank before it. */

@@ -63,8 +63,8 @@ int budget_rows(const struct budget *b, const struct step_load *l, int pos, int 
 /* Set the number of sequences that will decode, and the number of sequences with remaining prompt
  * tokens, for the next steps. */
 void budget_share(struct budget *b, int n_decode, int n_prompt);
-/* Set `contended` to true if other requests arrive. If other requests arrive, a step of prompts
- * only must also be short. */
+/* Set `contended` to true if other requests arrive. A step of prompts only must also be short if
+ * other requests arrive. */
 void budget_contended(struct budget *b, bool contended);
 /* Record that a step with load l took us microseconds. */
 void budget_observe(struct budget *b, const struct step_load *l, int64_t us);

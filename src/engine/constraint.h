@@ -12,7 +12,7 @@
  * depend on other sequences or on the number of tokens per step. A stop token that the mask allows
  * ends the text.
  *
- * If the text has no alternative, a constraint may choose its spelling, so that only one token is
+ * A constraint may choose the spelling of a text without an alternative, so that only one token is
  * allowed: a forced token. The mask before a forced token allows that token alone, even if the
  * engine does not call `forced`. Therefore the tokens are the same if the engine runs the model for
  * forced tokens (no_jump_forward). */
@@ -47,8 +47,8 @@ struct constraint_ops {
      * depend on n_work. The pointer is NULL if `mask` is always within the work of a step. */
     enum constraint_made (*mask_within)(struct constraint *c, uint32_t *mask, int64_t n_work);
     /* Advance by the token. Return false, without a change, if the token is not allowed or the
-     * constraint failed. If the last mask allows the token or the token is forced, the next mask
-     * may do the work for the new state, and may then fail. */
+     * constraint failed. The next mask may do the work for the new state, and may then fail, if the
+     * last mask allows the token or the token is forced. */
     bool (*accept)(struct constraint *c, int32_t token);
     /* Advance by the token if about n_work units of work suffice. Otherwise return LATER, without a
      * change. FAILED: accept would return false. The pointer is NULL if `accept` is always within

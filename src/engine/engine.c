@@ -78,8 +78,8 @@ bool engine_step(struct engine *en)
     return true;
 }
 
-/* Run steps until engine_close. The engine waits for its inbox only. While groups exist, the engine
- * wakes each millisecond, because no message reports that a client has read its replies. */
+/* Run steps until engine_close. The engine waits for its inbox only. The engine wakes each
+ * millisecond while groups exist, because no message reports that a client has read its replies. */
 static void *engine_main(void *arg)
 {
     struct engine *en = arg;

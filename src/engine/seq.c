@@ -40,8 +40,8 @@ void seq_name_pages(const struct engine *en, struct seq *s)
         s->name[s->n_name] = seq_page_name(en, s, s->n_name);
 }
 
-/* Allocate the memory of drafts. If the logits of forced tokens are wanted, forced tokens are
- * checked like drafts: up to FORCED per step, with a mask for each token. */
+/* Allocate the memory of drafts. Forced tokens are checked like drafts if their logits are wanted:
+ * up to FORCED per step, with a mask for each token. */
 static bool open_drafts(struct seq *s, const struct engine *en)
 {
     /* FORCED: number of forced tokens of a step, with a mask for each token (25 kB for 200 k

@@ -604,7 +604,7 @@ static int read_token_ids(struct config_reader *h, const struct json *root)
     return rc;
 }
 
-/* Read token ids and sampling values. If do_sample is false, sampling values are not used, because
+/* Read token ids and sampling values. Sampling values are not used if do_sample is false, because
  * transformers ignores them. */
 static int read_generation(struct config_reader *h, const struct json *root)
 {

@@ -1,7 +1,7 @@
 /* llama2c.c - checkpoints of karpathy/llama2.c, presented as architecture "llama".
  *
  *   v0  7 x i32 (dim hidden_dim n_layers n_heads n_kv_heads vocab_size seq_len), then f32.
- *       If vocab_size < 0, a separate output matrix is at the end, after two unused tables of
+ *       A separate output matrix is at the end if vocab_size < 0, after two unused tables of
  *       rope sines. v0 has no magic number, so the file length must match exactly.
  *   v1  "ak42" 1, these 7 numbers, u8 shared, padded to 256 bytes; then f32, norms first.
  *   v2  "ak42" 2, these 7 numbers, u8 shared, i32 group_size, padded to 256 bytes; then f32 norms,

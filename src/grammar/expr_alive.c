@@ -80,8 +80,8 @@ static bool is_searched(const struct expr *e)
 }
 
 /* Examine the states after one byte. Return true if the operands of one state show that it matches
- * a text. If the result is false, *best is the first state with the lowest estimate among the
- * states that need a search; EXPR_EMPTY if none. */
+ * a text. *best is the first state with the lowest estimate among the states that need a search if
+ * the result is false; EXPR_EMPTY if none. */
 static bool look(struct exprs *x, uint32_t e, uint32_t *best)
 {
     const uint32_t *row = expr_row(x, e);
@@ -100,7 +100,7 @@ static bool look(struct exprs *x, uint32_t e, uint32_t *best)
 }
 
 /* Return true if a text is found by following the lowest estimates, which must decrease within
- * DESCENT_BYTES_MAX bytes. If the result is false, e may still accept a text. The result is the
+ * DESCENT_BYTES_MAX bytes. e may still accept a text if the result is false. The result is the
  * result of the first state with a lower estimate, so all states with the lowest estimate so far
  * have the same result. */
 static bool descends(struct exprs *x, uint32_t e)

@@ -138,7 +138,7 @@ int64_t grammar_work(const struct grammar *g);
  * a new grammar, which has fewer cached states. */
 bool grammar_exceeds(struct grammar *g);
 /* Return true if the last piece and all states since grammar_forget needed more than 15/16 of
- * work_max. If the result is true, the piece might need more than work_max in a new grammar. */
+ * work_max. The piece might need more than work_max in a new grammar if the result is true. */
 bool grammar_spent(struct grammar *g);
 bool grammar_full(const struct grammar *g); /* return true if g has more than bytes_max bytes */
 void grammar_forget(struct grammar *g); /* do not count the states made so far in grammar_spent */

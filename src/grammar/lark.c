@@ -774,8 +774,8 @@ static int parse_repeated(struct lark_parser *p, struct cfg_item *out)
     return rc;
 }
 
-/* Move to the next item of a sequence and return true if there is an item. If the result is false,
- * the position is not past a "-" that begins an alias. */
+/* Move to the next item of a sequence and return true if there is an item. The position is not past
+ * a "-" that begins an alias if the result is false. */
 static bool at_item(struct lark_parser *p)
 {
     size_t before = p->in.at;
@@ -871,7 +871,7 @@ static int build_rules(struct lark_parser *p)
 }
 
 /* Set *def to the definition of the start. The start is the definition that the option names, or
- * `start`. If neither exists, the start is the first rule, or the first definition if there is no
+ * `start`. The start is the first rule if neither exists, or the first definition if there is no
  * rule. */
 static int find_start(struct lark_parser *p, uint32_t *def)
 {

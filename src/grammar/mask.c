@@ -40,7 +40,7 @@ static void or_mask(uint64_t *mask, const uint64_t *more, int n_word)
 
 /* ---- places: an expression of the walked thread, or a config ---- */
 
-/* State of a walk. If is_config, id is a config; otherwise id is an expression that does not
+/* State of a walk. id is a config if is_config is true; otherwise id is an expression that does not
  * accept. */
 struct walk_place {
     uint32_t id;
@@ -114,8 +114,8 @@ static bool is_dead(struct walk_place p)
     return p.is_config && p.id == CONFIG_DEAD;
 }
 
-/* Return the place after a byte. If the result is cached, only look-ups are needed. This function
- * is the inner loop of every walk. */
+/* Return the place after a byte. Only look-ups are needed if the result is cached. This function is
+ * the inner loop of every walk. */
 static inline struct walk_place quick_step(const struct walker *w, struct walk_place p,
                                            uint8_t byte)
 {

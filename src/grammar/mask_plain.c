@@ -125,8 +125,8 @@ static bool open_put(struct machine *m, uint64_t key, bool value)
     return true;
 }
 
-/* Return true if the repetition of one character reaches a state that it does not leave. If the
- * result is false, the number of characters is limited, and a search of all states would exceed its
+/* Return true if the repetition of one character reaches a state that it does not leave. The number
+ * of characters is limited if the result is false, and a search of all states would exceed its
  * limits. */
 static bool has_loop(struct machine *m, uint32_t e)
 {

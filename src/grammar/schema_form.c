@@ -124,7 +124,7 @@ static bool conjoin(struct schema *s, struct schema_form *a, const struct schema
 }
 
 /* Append the product of f and g (NULL: f alone) to `out` as one form. Drop a product with a minimum
- * above its maximum. If `prune`, also drop a product without a value, and remove a form that
+ * above its maximum. Also drop a product without a value if `prune` is true, and remove a form that
  * implies another form of `out`, except in an unevaluated keyword. */
 static bool add_product(struct schema *s, struct forms *out, const struct schema_form *f,
                         const struct schema_form *g, bool prune)
@@ -245,8 +245,8 @@ bool work_bounds(struct schema_work *w, const char *min_key, const char *max_key
     return ok && schema_ok(w->s);
 }
 
-/* Take the condition that a value equals v, or its negation. If the type of v is not w->type, v
- * equals no value of w->type. */
+/* Take the condition that a value equals v, or its negation. v equals no value of w->type if the
+ * type of v is another one. */
 static bool const_forms(struct schema_work *w, const struct json *v)
 {
     enum json_kind kind = w->type == JT_LIST ? JK_LIST : JK_OBJECT;

@@ -21,8 +21,8 @@ static bool add_member(struct schema *s, struct forms *out, bool required, uint3
 }
 
 /* Take the condition that all members with a name in lang satisfy lit, except the keys of `except`
- * (NULL if none). If `witness`, take the condition that at least one of these members satisfies
- * lit. */
+ * (NULL if none). Take the condition that at least one of these members satisfies lit if `witness`
+ * is true. */
 static bool take_members(struct schema_work *w, bool witness, uint32_t lang,
                          const struct json *except, uint32_t lit)
 {
@@ -141,8 +141,8 @@ static bool properties(struct schema_work *w)
     return ok;
 }
 
-/* Take patternProperties and additionalProperties. If opt.no_additional is set, an absent
- * additionalProperties is `false` if `properties` is present. */
+/* Take patternProperties and additionalProperties. An absent additionalProperties is `false` if
+ * opt.no_additional is set and `properties` is present. */
 static bool more_members(struct schema_work *w)
 {
     struct schema *s = w->s;

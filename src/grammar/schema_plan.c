@@ -580,8 +580,8 @@ static bool items_sat(struct schema *s, const struct state *t, const struct sche
     return t->n <= f->max;
 }
 
-/* Return true if the array can be completed. If there are count_atoms, some move must lead to a
- * value. */
+/* Return true if the array can be completed. Some move must lead to a value if there are
+ * count_atoms. */
 static bool array_sat(struct schema *s, uint32_t state)
 {
     if (state_complete(s, state)) return true;

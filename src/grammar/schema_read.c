@@ -201,7 +201,7 @@ static bool add_anchor(struct schema *s, uint32_t resource, const char *name, ui
     return ok || schema_no_memory(s);
 }
 
-/* Register a subschema's $id and anchors. If $id is a URI, the subschema is the root of a resource.
+/* Register a subschema's $id and anchors. The subschema is the root of a resource if $id is a URI.
  * An $id "#name" is an anchor. A $ref hides $id in drafts before 2019. */
 static bool note_names(struct schema *s, uint32_t i)
 {

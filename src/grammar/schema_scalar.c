@@ -139,8 +139,8 @@ static bool multiple_is_idle(struct schema *s, uint32_t sub, const struct decima
     return d->fraction[0] == '1' || d->fraction[0] == '2' || d->fraction[0] == '5';
 }
 
-/* Return true if some multipleOf has an effect. If the result is true, numbers have no scientific
- * notation, because number_multiple does not support it. */
+/* Return true if some multipleOf has an effect. Numbers have no scientific notation if the result
+ * is true, because number_multiple does not support it. */
 bool schema_needs_multiples(struct schema *s)
 {
     struct decimal d;
@@ -429,8 +429,8 @@ static bool has_integers_only(struct schema *s, uint32_t set)
 }
 
 /* Return e, the numbers of a set, restricted to their usual spelling. Return e unchanged if no
- * number has a usual spelling. The restriction limits the zeros that a model can repeat. If e has a
- * number with a fraction (`broken`), the result has the numbers of e with few digits (`small`).
+ * number has a usual spelling. The restriction limits the zeros that a model can repeat. The result
+ * has the numbers of e with few digits (`small`) if e has a number with a fraction (`broken`).
  * Otherwise the result has the integers without a point (`whole`). */
 static uint32_t plain_number(struct schema *s, uint32_t set, uint32_t e)
 {

@@ -317,8 +317,8 @@ static int check_triggers(struct tag_parser *p, const struct json *j)
     return 0;
 }
 
-/* Parse triggered tags: a dispatch whose strings are the triggers. If at_least_one is true, the
- * text begins with a tag. */
+/* Parse triggered tags: a dispatch whose strings are the triggers. The text begins with a tag if
+ * at_least_one is true. */
 static int parse_triggered(struct tag_parser *p, const struct json *j, uint32_t ends,
                            struct cfg_item *out)
 {
@@ -558,8 +558,8 @@ static int parse_list(struct tag_parser *p, const struct json *j, bool either, u
     return tag_up(p, at, rc);
 }
 
-/* Parse a repetition of `content`. If min is -1, read both bounds from j. If max is -1, there is no
- * maximum. */
+/* Parse a repetition of `content`. Read both bounds from j if min is -1. There is no maximum if max
+ * is -1. */
 static int parse_repeat(struct tag_parser *p, const struct json *j, int64_t min, int64_t max,
                         uint32_t ends, struct cfg_item *out)
 {

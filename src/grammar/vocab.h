@@ -20,8 +20,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The children of a node are adjacent, because a walk examines all of them and most are dead. If
- * nodes were in depth-first order, each sibling would be a cache miss. Blocks of siblings are in
+/* The children of a node are adjacent, because a walk examines all of them and most are dead. Each
+ * sibling would be a cache miss if nodes were in depth-first order. Blocks of siblings are in
  * depth-first order. */
 struct vocab_trie {
     struct trie_node {

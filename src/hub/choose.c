@@ -4,7 +4,7 @@
  *   safetensors   model.safetensors, or its shards, or all .safetensors at the top, with the
  *                 configuration, the tokenizer, and the layers of sentence-transformers
  *
- * If no format is requested, a folder of safetensors has precedence over GGUF files. Among GGUF
+ * A folder of safetensors has precedence over GGUF files if no format is requested. Among GGUF
  * files, the first format of `preferred` has precedence. One function selects files from a server's
  * list and from a snapshot. */
 #include "hub_impl.h"

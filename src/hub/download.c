@@ -212,8 +212,8 @@ static enum chunk_state state_of(struct transfer *t, uint32_t i)
     return s;
 }
 
-/* Write the bytes that the chunk lacks. If a chunk becomes missing after a stream has passed its
- * beginning, it stays missing. */
+/* Write the bytes that the chunk lacks. A chunk that becomes missing after a stream has passed its
+ * beginning stays missing. */
 static int write_chunk(struct stream *s, uint32_t i, const char *data, size_t n)
 {
     struct transfer *t = s->t;

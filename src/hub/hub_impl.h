@@ -74,8 +74,8 @@ void read_hash(char out[static HUB_HASH_BYTES], const char *link);
  * folder of safetensors. ERR_MISSING if the list does not have all files of a model, ERR_ARG if
  * several models match. The sentence lists the available formats. */
 int files_choose(struct hub_files *f, const char *quant, int *main_file, struct err *e);
-/* Write the number format of a GGUF's name to out: "Q4_K_M" for "x-Q4_K_M-00001-of-00002.gguf". If
- * the name has no format, write the name without ".gguf" and without the number of a split. Return
+/* Write the number format of a GGUF's name to out: "Q4_K_M" for "x-Q4_K_M-00001-of-00002.gguf".
+ * Write the name without ".gguf" and without the number of a split if it has no format. Return
  * false if the path is not the first file of a GGUF model. */
 bool gguf_label(char out[static 200], const char *path);
 

@@ -51,8 +51,8 @@ static bool add(struct hub_models *out, const struct hub_name *n, bool is_file, 
     return false;
 }
 
-/* Append the models of one snapshot: the folder, and each GGUF by its format. If several files have
- * this format, append a GGUF by the name of its file. */
+/* Append the models of one snapshot: the folder, and each GGUF by its format. Append a GGUF by the
+ * name of its file if several files have this format. */
 static int add_snapshot(struct hub_models *out, const char *folder, struct hub_name *n,
                         const char *commit, struct err *e)
 {

@@ -83,7 +83,8 @@ static int remove_any(void *ctx, const char *path, const char *name, struct err 
     return rc;
 }
 
-/* Remove the links of the model. If the snapshot is then empty, remove it and its references. */
+/* Remove the links of the model. Remove the snapshot and its references if the snapshot is then
+ * empty. */
 static int remove_links(struct hub_model *m, const char *folder, struct err *e)
 {
     char path[HUB_PATH_BYTES], refs[HUB_PATH_BYTES];

@@ -80,8 +80,8 @@ struct plot_spans {
     int n;     /* number of spans */
 };
 
-/* Return the spans of the plots over time. If the run has the length 0, n is 0 and all plots over
- * time are omitted. */
+/* Return the spans of the plots over time. n is 0 and all plots over time are omitted if the run
+ * has the length 0. */
 static struct plot_spans spans(const struct client_figures *f)
 {
     return (struct plot_spans){

@@ -144,8 +144,8 @@ static bool why_failed(struct served_answer *a, const struct fetch_result *f, st
     return why->n > 0;
 }
 
-/* Set the times of a request. If there are several choices, n_token is the number of events of
- * choice 0, because the usage counts the tokens of all choices. */
+/* Set the times of a request. n_token is the number of events of choice 0 if there are several
+ * choices, because the usage counts the tokens of all choices. */
 static void record_times(struct served_answer *a, struct client_trace *s, int64_t now_us)
 {
     s->token_us = a->token_us.v;

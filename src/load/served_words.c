@@ -2,9 +2,8 @@
  *
  * Words are appended until the text has the given number of tokens. The tokenizer of --tokenizer,
  * or the server (/tokenize), counts the tokens of a prompt or of a message's text. The count of a
- * prompt includes the tokens that the tokenizer adds. If there is neither a tokenizer nor
- * /tokenize, each word counts as one token. The usage in each answer gives the actual number of
- * tokens. */
+ * prompt includes the tokens that the tokenizer adds. Each word counts as one token if there is
+ * neither a tokenizer nor /tokenize. The usage in each answer gives the actual number of tokens. */
 #include "served.h"
 
 #include "token/token.h"

@@ -51,8 +51,8 @@ int traffic_random(struct traffic *t, size_t n, int n_input, int n_output, doubl
                    struct err *e);
 
 /* Set new arrivals, with intervals of a gamma distribution of shape `burstiness` (1: Poisson). The
- * rate changes from `rate` to `rate_end` requests per second, linearly or exponentially. If the
- * rate is infinite, all jobs arrive at the beginning. */
+ * rate changes from `rate` to `rate_end` requests per second, linearly or exponentially. All jobs
+ * arrive at the beginning if the rate is infinite. */
 struct traffic_arrivals {
     double rate, rate_end, burstiness;
     bool exponential;

@@ -458,8 +458,7 @@ static void check_heads(struct binder *b, const struct config *c)
 }
 
 /* Assign one layer of KV memory to all layers of an encoder, because no later step reads their K
- * and V. If the heads have equal sizes, the encoder uses the memory of the decoder's first
- * layer. */
+ * and V. The encoder uses the memory of the decoder's first layer if the heads have equal sizes. */
 static void share_kv(struct config *c)
 {
     for (int i = 0; i < c->n_encoder; i++) {

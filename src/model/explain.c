@@ -88,8 +88,8 @@ static void add_use(struct explained_tensor *x, const struct model *m, size_t i)
                      (t->n_expert && !one ? t->n_expert : 1);
 }
 
-/* Return the form in which a matrix uses a tensor; -1 if the matrix does not use the tensor. If the
- * file has a matrix per expert, all experts have the name of the first expert's matrix. */
+/* Return the form in which a matrix uses a tensor; -1 if the matrix does not use the tensor. All
+ * experts have the name of the first expert's matrix if the file has a matrix per expert. */
 static int relation(const struct tensor *w, const struct tensor_info *t)
 {
     const char *a = w->name, *b = t->name;

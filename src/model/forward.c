@@ -96,7 +96,7 @@ void fwd_layers(struct fwd *f, int from, int to)
     f->il = -1;
 }
 
-/* Compute the rows of f. If the rows attend to sources, the sources are already computed. */
+/* Compute the rows of f. The sources are already computed if the rows attend to sources. */
 static struct model_out decode(struct fwd *f)
 {
     struct model *m = f->m;

@@ -253,8 +253,8 @@ static struct weights_options weights_options(const struct model *m, const struc
 }
 
 /* Store the weights on the device. The pages of the file are dropped after packing, because later
- * reads use only the panels. If the cache was mapped, the weights were not packed and the file's
- * pages were not read. */
+ * reads use only the panels. The weights were not packed and the file's pages were not read if the
+ * cache was mapped. */
 static int pack_weights(struct model *m, const struct model_options *o, struct err *e)
 {
     struct weights_options w = weights_options(m, o);

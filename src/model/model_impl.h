@@ -728,7 +728,7 @@ void bind_name(const struct binder *b, char out[160], const char *stem, int il, 
  * layers. */
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias);
 /* Rows of a matrix that several layers share. Row i is row first + i / run * step + i % run of the
- * matrix. If run is 0, the rows are consecutive. */
+ * matrix. The rows are consecutive if run is 0. */
 struct row_part {
     int64_t first, n; /* n: number of rows */
     int64_t run, step;
@@ -737,8 +737,8 @@ struct row_part {
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
                const struct row_part *part);
 /* Return true if the file has the matrix `fused` instead of matrices such as `part`. `fused` and
- * `part` are names of tensors.def. If the table has both matrices, and `fused` as OTHER, the file
- * determines the form. */
+ * `part` are names of tensors.def. The file determines the form if the table has both matrices, and
+ * `fused` as OTHER. */
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il);
 /* Bind the norm stem.weight: RMSNorm, or LayerNorm with stem.bias if arch has layer_norm_eps. A
  * LayerNorm without a row in the table has no weights. */
@@ -1033,7 +1033,7 @@ struct model_out encoder_output(struct fwd *f, const void *ends);
 /* Bind the layers of an embedding after pooling, for all architectures (head.c). */
 void bind_embedding(struct binder *b);
 /* Bind a classifier if the file has one. The classifier is cls with the function *curve and its
- * norm, then cls.output. If curve is NULL, the classifier is only cls.output. `bias` is the bias of
+ * norm, then cls.output. The classifier is only cls.output if curve is NULL. `bias` is the bias of
  * cls. */
 void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias);
 /* Bind the classifier of the options' tokens, if there are any. ERR_UNSUPPORTED if the model has no

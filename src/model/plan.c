@@ -16,8 +16,8 @@ enum { ENCODER_ROWS_MAX = 1 << 16 }; /* limit of a step's rows: --max-num-batche
 
 /* ---- sizes ---- */
 
-/* Return the maximum length of a sequence: the requested length, or the model's context length. If
- * no length is requested, the model's length is halved until its KV fits into half of the free
+/* Return the maximum length of a sequence: the requested length, or the model's context length. The
+ * model's length is halved if no length is requested, until its KV fits into half of the free
  * memory. */
 static int choose_context(const struct model *m, int n_requested, int64_t token_bytes)
 {

@@ -1,9 +1,9 @@
 /* address.c - the identity of a client: the number by which limits are shared.
  *
  * A key identifies its holder. The holder is an IPv4 address or the /64 of an IPv6 address if there
- * are no keys. A subscriber has a /64 and may use any address of the /64. If the sender is a
- * trusted proxy, the client is the last address in X-Forwarded-For that is not a trusted proxy. A
- * client controls the text to the left of its address in X-Forwarded-For, but not to the right.
+ * are no keys. A subscriber has a /64 and may use any address of the /64. The client of a trusted
+ * proxy is the last address in X-Forwarded-For that is not a trusted proxy. A client controls the
+ * text to the left of its address in X-Forwarded-For, but not to the right.
  *
  * Loop thread, except client_networks_parse (before the server opens). */
 #include "net_impl.h"

@@ -1,9 +1,9 @@
 /* body.c - the memory of request bodies, shared fairly among holders (base/share.h).
  *
  * The first BODY_SMALL_BYTES of each body are not counted, because the number of connections bounds
- * them. Memory for further bytes is acquired as they arrive. If memory is exhausted, the largest
- * holder's newest unfinished body is rejected, so that a holder below its share gets memory. A
- * complete body remains until its handler has read it. Loop thread. */
+ * them. Memory for further bytes is acquired as they arrive. The largest holder's newest unfinished
+ * body is rejected if memory is exhausted, so that a holder below its share gets memory. A complete
+ * body remains until its handler has read it. Loop thread. */
 #include "net_impl.h"
 
 #include "base/check.h"

@@ -158,8 +158,8 @@ TEST(net_crowd_spares_a_thousand)
 
 TEST(net_crowd_waits_to_be_accepted)
 {
-    /* Goal: short connections during a blocked loop do not fill the system's queue. If the queue
-     * were full, a client would retry only a second later. */
+    /* Goal: short connections during a blocked loop do not fill the system's queue. A client would
+     * retry only a second later if the queue were full. */
     enum { WANT = 4096 };
     struct listener l;
     struct err e;

@@ -136,7 +136,7 @@ struct stream {
     char *frame;
 };
 
-/* Push frames while the ring has room. If the ring is full, wait for the next wake. */
+/* Push frames while the ring has room. Wait for the next wake if the ring is full. */
 static void stream_wake(struct exchange *x, void *ctx)
 {
     struct stream *s = ctx;

@@ -4,8 +4,8 @@
  * record's head, then its body, then checks for more, which takes five reads per request instead of
  * one. SSL_MODE_RELEASE_BUFFERS frees the 33 KiB of an idle connection.
  *
- * If a client closes its side of the socket without a TLS close, the server handles it like a TLS
- * close. HTTP's framing determines the end of a message, so a truncation is always detected. */
+ * The server handles it like a TLS close if a client closes its side of the socket without one.
+ * HTTP's framing determines the end of a message, so a truncation is always detected. */
 #include "net_impl.h"
 
 #include <openssl/err.h>

@@ -452,7 +452,7 @@ static const char *truth_of(const char *value)
 }
 
 /* Handle a flag that the table lacks. `typed` begins with the dashes. The name is the n bytes at
- * `name`. If `value` is NULL, the value is the next argument. */
+ * `name`. The value is the next argument if `value` is NULL. */
 static int foreign_flag(struct cursor *at, const char *typed, const char *name, size_t n,
                         const char *value, struct err *e)
 {

@@ -154,7 +154,7 @@ TEST(config_files_set_options_line_by_line)
 }
 
 /* Goal: a NUL in a config file is an error, because the NUL would hide the remaining part of its
- * line. If a name has two lines, the last line has precedence, as on the command line. */
+ * line. The last line of a name has precedence, as on the command line. */
 TEST(config_files_have_no_nul)
 {
     static const char nul[] = "the_number: 4\0 2\n";

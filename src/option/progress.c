@@ -1,6 +1,6 @@
 /* progress.c - a progress line, rewritten in place; see option.h.
  *
- * If standard error is not a terminal, only notes are written. The line is drawn at most ten times
+ * Only notes are written if standard error is not a terminal. The line is drawn at most ten times
  * per second, because a loop may report each of millions of items. */
 #include "option.h"
 

@@ -1,9 +1,9 @@
 /* dry.c - DRY, "don't repeat yourself": penalize the token that would continue a repetition.
  *
  * The formula is by p-e-w (text-generation-webui, pull request 5677), in the generalized form of
- * llama.cpp. The window is the last dry_penalty_last_n tokens of the history. If the last L tokens
- * of the window occurred earlier, the token after that occurrence would lengthen the repetition.
- * The largest L gives the penalty, if this L is at least dry_allowed_length:
+ * llama.cpp. The window is the last dry_penalty_last_n tokens of the history. The token after an
+ * earlier occurrence of the last L tokens would lengthen the repetition. The largest L gives the
+ * penalty, if this L is at least dry_allowed_length:
  *
  *     logit(token) -= multiplier * base^(L - allowed_length)
  *

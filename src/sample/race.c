@@ -9,9 +9,9 @@
  *
  * A single race of all tokens needs 64 times as many random numbers, and the picks agree only
  * slightly more often. For two Zipf distributions over 32,000 ids, 84 % instead of 82 % of the
- * picks agree; the maximum is 88 %. If one uniform number selects the id by cumulative weights, 19
- * % of the picks agree. A block consists of ids, not of candidates, so a cut in another block
- * changes no number.
+ * picks agree; the maximum is 88 %. 19 % of the picks agree if one uniform number selects the id by
+ * cumulative weights. A block consists of ids, not of candidates, so a cut in another block changes
+ * no number.
  *
  * E = -ln(1 - v) for v uniform in [0, 1) with 53 bits. Four neighbours share one call of Philox for
  * the first 32 bits of their v. For most entrants, these bits are sufficient to exclude a lowest

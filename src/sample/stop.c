@@ -2,9 +2,9 @@
  *
  * There is one automaton per string (match.c). After each byte, only the longest end of the text
  * that is a prefix of a stop string is pending. The automaton's copy of this stop string is the
- * buffer of the pending text. The string that is completed first ends the search. If a byte
- * completes several strings, the longest string counts; of equal strings, the first string counts.
- * The longest string began earliest, so none of its bytes have been emitted. */
+ * buffer of the pending text. The string that is completed first ends the search. The longest
+ * string counts if a byte completes several strings; of equal strings, the first string counts. The
+ * longest string began earliest, so none of its bytes have been emitted. */
 #include "sample_impl.h"
 
 #include "base/check.h"

@@ -3,7 +3,7 @@
  *
  * A record is found by its holder and its id, so a holder reads only its own records. Each holder
  * and the whole store have a maximum size. The least recently used records of a holder are evicted
- * first. If the whole store is full, the records of the largest holder are evicted. Pinned records
+ * first. The records of the largest holder are evicted if the whole store is full. Pinned records
  * are not evicted. A record expires if it is not used for the time unused_us.
  *
  * A record has three texts. The body may continue the body of an earlier record, so that only the

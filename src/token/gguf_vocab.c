@@ -1,8 +1,8 @@
 /* gguf_vocab.c - the tokenizer in GGUF metadata (tokenizer.ggml.*).
  *
  *   model    kind       spelling and merges
- *   llama    spm        "▁" for spaces, merges by score. If all scores are equal, merges by list,
- *                       because some converters write zeros instead of scores
+ *   llama    spm        "▁" for spaces, merges by score, or by list if all scores are
+ *                       equal, because some converters write zeros instead of scores
  *   gpt2     bpe        GPT-2's alphabet, pre-tokenizer family in tokenizer.ggml.pre
  *   gemma4   spm        "▁" for spaces, merges by list
  *   bert     wordpiece  "▁" marks pieces that begin a word

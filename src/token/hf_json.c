@@ -433,7 +433,7 @@ int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
     if (rc == 0) rc = read_added(t, json_field(j, "added_tokens"), e);
     if (rc == 0) read_post(t, json_field(j, "post_processor"));
     if (rc == 0 && t->kind == &token_kind_spm) t->opt.byte_level = false;
-    /* If there is no decoder, spaces join the pieces, as in Hugging Face's tokenizers, unless the
+    /* Spaces join the pieces if there is no decoder, as in Hugging Face's tokenizers, unless the
      * pieces spell spaces or mark their boundaries. */
     if (rc == 0 && json_kind(json_field(j, "decoder")) != JK_OBJECT)
         t->opt.join_pieces =

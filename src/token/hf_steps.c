@@ -112,8 +112,8 @@ static int norm_charsmap(struct tokenizer *t, struct norm_step *s, const struct 
     return rc;
 }
 
-/* Read the fields of one step. Steps without fields, such as NFC, need none. If strip_accents is
- * absent, BERT strips accents if it also lowers the case. */
+/* Read the fields of one step. Steps without fields, such as NFC, need none. BERT strips accents if
+ * strip_accents is absent and it also lowers the case. */
 static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struct json *j,
                            struct err *e)
 {

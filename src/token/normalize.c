@@ -365,7 +365,7 @@ norm_fn *norm_find(const char *name)
     return NULL;
 }
 
-/* Run all steps. If `seam` is true, the text continues an earlier text, and steps put no blank
+/* Run all steps. The text continues an earlier text if `seam` is true, and steps put no blank
  * before the text. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare)

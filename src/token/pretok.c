@@ -236,8 +236,8 @@ static size_t char_len(const char *p, size_t n)
     return (size_t)uni_next(p, n, &cp);
 }
 
-/* Split p[0, n) by the matches of a pattern. If `invert` is true, matches and the text between
- * matches are exchanged. */
+/* Split p[0, n) by the matches of a pattern. Matches and the text between matches are exchanged if
+ * `invert` is true. */
 static bool split_text(struct splitter *s, const struct pretok_step *step, const char *p, size_t n)
 {
     size_t done = 0, from = 0, begin, end;
@@ -253,7 +253,7 @@ static bool split_text(struct splitter *s, const struct pretok_step *step, const
     return pass_pending(s);
 }
 
-/* Run a SPLIT step. If `mapped` is true, the pattern is written for GPT-2's alphabet: convert the
+/* Run a SPLIT step. The pattern is written for GPT-2's alphabet if `mapped` is true: convert the
  * text to the alphabet, and convert the offsets of matches back. */
 static bool run_split(struct encoder *en, const struct pretok_step *step, int next, struct span w)
 {
@@ -297,7 +297,7 @@ static bool digit_groups(struct splitter *s, size_t begin, size_t end, size_t n_
     return true;
 }
 
-/* Run a DIGITS step. If `invert` is true, do not split a run of digits before a letter: "123abc"
+/* Run a DIGITS step. Do not split a run of digits before a letter if `invert` is true: "123abc"
  * stays whole. */
 static bool split_digits(struct encoder *en, const struct pretok_step *step, int next,
                          struct span w)

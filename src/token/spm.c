@@ -108,8 +108,8 @@ static bool find_cuts(struct spm *m, const struct tokenizer *t)
     return true;
 }
 
-/* Enter all merges. If pieces have scores, each division of a piece into two known symbols is a
- * merge with the piece's rank. */
+/* Enter all merges. Each division of a piece into two known symbols is a merge with the piece's
+ * rank if pieces have scores. */
 static bool fill_merges(struct spm *m, const struct tokenizer *t)
 {
     if (!t->opt.merges_by_score) return merges_put_list(&m->merges, t, &m->sym);

@@ -25,9 +25,9 @@ int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct er
 int tokenizer_family_form(const char *text, struct err *e);
 /* Read a tokenizer from a file or folder: tokenizer.json, *.model, *.tiktoken, tokenizer.bin, a
  * GGUF, a directory. `hint` is the pre-tokenizer family of files without that field, such as
- * tiktoken's: "llama-3", "qwen2", "o200k", "cl100k", "p50k", "r50k". If `hint` is NULL, the family
- * is derived from the file name. The caller owns *out, which is NULL after an error. Errors are
- * those of tokenizer_open. ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a path is too
+ * tiktoken's: "llama-3", "qwen2", "o200k", "cl100k", "p50k", "r50k". The family is derived from the
+ * file name if `hint` is NULL. The caller owns *out, which is NULL after an error. Errors are those
+ * of tokenizer_open. ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a path is too
  * long. */
 int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e);
 /* Add the tokenizer of a Hugging Face directory to the keys of a GGUF view (checkpoint_build), with

@@ -32,7 +32,7 @@ static bool trie_alloc(struct trie *t, size_t cap)
     return t->child && t->n_child && t->label && t->value;
 }
 
-/* Return the maximum number of nodes. If keys share no prefixes, each byte has a node. The root is
+/* Return the maximum number of nodes. Each byte has a node if keys share no prefixes. The root is
  * one additional node. */
 static size_t node_count_max(const struct trie_key *key, size_t n)
 {

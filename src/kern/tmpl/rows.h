@@ -113,7 +113,7 @@ static inline void block_exp_some(vf t[ROW_VECS])
     }
 }
 
-/* Write the weights of a block's n logits. If a block has no forbidden logit, t needs no bounds, so
+/* Write the weights of a block's n logits. t needs no bounds if a block has no forbidden logit, so
  * one integer maximum per vector replaces a maximum and a minimum. */
 static inline void block_weights(vf w[ROW_VECS], const float *x, int n, float max,
                                  float minus_scale)

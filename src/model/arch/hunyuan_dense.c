@@ -1,6 +1,5 @@
 /* hunyuan_dense.c - Hunyuan dense (Tencent), model_type hunyuan_v1_dense: a llama with norms of q
- * and k heads after rope. If the rope type is "dynamic" with an alpha, the rope has a larger
- * base. */
+ * and k heads after rope. The rope has a larger base if its type is "dynamic" with an alpha. */
 #include "model/model_impl.h"
 
 #include <string.h>

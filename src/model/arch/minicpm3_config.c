@@ -107,7 +107,7 @@ static double score_factor(struct binder *b, const struct config *c)
     return m * m;
 }
 
-/* Read the config. If scale_depth or dim_model_base is null, its factor is 1. */
+/* Read the config. The factor of scale_depth or dim_model_base is 1 if the value is null. */
 void minicpm3_config(struct config *c, struct binder *b)
 {
     static const char base_key[] = "config.dim_model_base";

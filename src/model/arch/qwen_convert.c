@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-/* Write the numbers of pairs of lanes with positions in time, height and width, and a 0. If a
- * directory lacks these numbers, each section is a third of the pairs, because the sections of a
+/* Write the numbers of pairs of lanes with positions in time, height and width, and a 0. Each
+ * section is a third of the pairs if a directory lacks these numbers, because the sections of a
  * text have equal positions. */
 static void put_keys(struct key_writer *w)
 {

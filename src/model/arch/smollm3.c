@@ -32,8 +32,8 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Set rope and window of each layer. If there is no list of layer types, only layers without rope
- * have a window. */
+/* Set rope and window of each layer. Only layers without rope have a window if there is no list of
+ * layer types. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "config.no_rope_layers";

@@ -20,8 +20,8 @@
 enum { BITS = 4, PER_WORD = 8 };
 enum { ALONG_K = 1 }; /* layout "gemv": codes of consecutive inputs share a word */
 
-/* Read the fields of AWQ. If AutoAWQ and llm-awq have different names for a field, both names are
- * read. */
+/* Read the fields of AWQ. Both names of a field are read if AutoAWQ and llm-awq have different
+ * names for it. */
 static void read(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
