@@ -261,8 +261,8 @@ bool call_is_custom(const struct api_call *c, const char *name);
 
 /* Allocate n zeroed parts, n > 0, once per call. ERR_ARG for more than 2048 prompts, ERR_MEMORY. */
 int call_parts(struct api_call *c, int n, struct err *e);
-/* Read the body's sampling fields into the request of a zeroed part, in the order of the parts,
- * because later parts copy the fields of the first. Errors: those of api_read_params. */
+/* Read the body's sampling fields into the request of a zeroed part. The parts are read in their
+ * order, because later parts copy the fields of the first. Errors: those of api_read_params. */
 int part_read(struct part *p, struct api_call *c, const struct json *body, struct err *e);
 /* Read the fields that set a request's holder, salt and priority. ERR_ARG with the field. */
 int read_holder(struct request *r, const struct json *body, struct err *e);

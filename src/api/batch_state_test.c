@@ -1,5 +1,5 @@
-/* Goal: the state of a batch does not change when it is written and read, windows are times, and
- * reading lines from chunks gives the lines of the whole text. */
+/* Goal: the state of a batch does not change when it is written and read. Windows are times. The
+ * lines read from chunks are those of the whole text. */
 #include "batches.h"
 
 #include "files.h"

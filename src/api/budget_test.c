@@ -1,6 +1,6 @@
-/* Goal: reasoning_effort becomes a variable of the chat template, or a budget if the template does
- * not use the variable, and the usage counts the tokens of reasoning. Method: send bodies to the
- * bundled model without sockets, with its own template and with templates of the request. */
+/* Goal: reasoning_effort becomes a variable of the chat template, or a budget without such a
+ * variable. The usage counts the tokens of reasoning. Method: send bodies to the bundled model
+ * without sockets, with its own template and with templates of the request. */
 #include "rig_test.h"
 
 #define CHAT "/v1/chat/completions"

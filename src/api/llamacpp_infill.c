@@ -4,9 +4,9 @@
  *   [extra] <PRE> input_prefix prompt <SUF> input_suffix <MID>
  *
  * `extra` is the other files in input_extra: the name and text of each file, after the marks REPO
- * and FILE if the vocabulary has them. As in llama.cpp, the last tokens of the prefix and the first
- * ones of the suffix are used, at most 3/4 and 1/4 of ROWS tokens. The last tokens of `extra` fill
- * the context. Unlike llama.cpp, BOS precedes `extra`, and small contexts have room for an
+ * and FILE if the vocabulary has them. As in llama.cpp, at most 3/4 of ROWS tokens are the last
+ * tokens of the prefix. At most 1/4 are the first tokens of the suffix. The last tokens of `extra`
+ * fill the context. Unlike llama.cpp, BOS precedes `extra`, and small contexts have room for an
  * answer. */
 #include "llamacpp.h"
 

@@ -1,6 +1,6 @@
-/* llamacpp_settings.c - the settings of an answer in the form of llama.cpp's server: all sampling
- * parameters under llama.cpp's names, and the fields of the body that change the answer. Members of
- * features that quoth does not have are constant. */
+/* llamacpp_settings.c - the settings of an answer in the form of llama.cpp's server. They are all
+ * sampling parameters under llama.cpp's names, and the fields of the body that change the answer.
+ * Members of features that quoth does not have are constant. */
 #include "llamacpp.h"
 
 #include <string.h>

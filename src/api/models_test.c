@@ -1,5 +1,5 @@
-/* Goal: the registry loads the models that requests need, never unloads a model with a reference,
- * keeps all plans within the memory, and loses no waiting request. */
+/* Goal: the registry loads the models that requests need, and never unloads a model with a
+ * reference. It keeps all plans within the memory, and loses no waiting request. */
 #include "api.h"
 
 #include "base/check.h"

@@ -31,7 +31,7 @@ struct multipart_part {
 int multipart_open(struct multipart *m, const char *content_type, const char *text, size_t n,
                    struct err *e);
 /* Read the next part. Return 1; 0 after the last part. ERR_FORMAT for a body without its last
- * delimiter, or a malformed head of a part; ERR_LIMIT if there are too many parts or a name is too
+ * delimiter, or a malformed head of a part. ERR_LIMIT if there are too many parts or a name is too
  * long. */
 int multipart_next(struct multipart *m, struct multipart_part *p, struct err *e);
 

@@ -1,5 +1,5 @@
-/* multipart_fuzz.c - goal: each mutated body of multipart/form-data is rejected with an error
- * message, or its parts are within the body, in the order of the body. */
+/* multipart_fuzz.c - goal: each mutated body of multipart/form-data is rejected with a message, or
+ * its parts are within the body, in order. */
 #include "multipart.h"
 
 #include "../../tests/fuzz/fuzz.h"

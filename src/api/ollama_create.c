@@ -1,5 +1,5 @@
 /* ollama_create.c - Ollama's /api/create: a model of the store from another one, or from a GGUF
- * file that the client has sent as a blob, with texts and parameters of its own.
+ * file that the client has sent as a blob. The new model may have texts and parameters of its own.
  *
  *   {"model":"mario","from":"llama3","system":"You are Mario.","parameters":{"temperature":0.5}}
  *   {"model":"own","files":{"own.gguf":"sha256:..."}}

@@ -11,7 +11,7 @@
  *   conversation          the conversation's record gets the new items, also without `store`
  *   previous_response_id  the prompt begins with the items of a stored response
  *
- * The copies of the echo and the input are made while the body exists: the handler thread frees the
+ * The echo and the input are copied while the body exists, because the handler thread frees the
  * body before the stream thread writes the answer. /input_tokens uses the same reader, but does not
  * store, stream or truncate. */
 #include "openai.h"

@@ -301,8 +301,8 @@ static int begin_wait(const struct server *s, struct exchange *x, struct served 
     return rc;
 }
 
-/* Set *out to the api of a model with a reference; NULL without an error: the model is not loaded,
- * and the handler runs again after the load. */
+/* Set *out to the api of a model with a reference. *out is NULL without an error if the model is
+ * not loaded; the handler then runs again after the load. */
 static int take_model(const struct server *s, struct exchange *x, const char *name,
                       const struct api **out, struct err *e)
 {

@@ -1,5 +1,5 @@
-/* tgi_fuzz.c - goal: each mutated body of Text Generation Inference is rejected with an error
- * message, or becomes an object with a temperature and a maximum number of tokens. */
+/* tgi_fuzz.c - goal: each mutated body is rejected with an error message, or becomes an object with
+ * a temperature and a maximum number of tokens. */
 #include "tgi.h"
 
 #include "../../tests/fuzz/fuzz.h"

@@ -17,8 +17,8 @@
 enum { N_SEQ = 6, POS_MAX = 1216, D_MAX = 256, HEAD_MAX = 16, ROW_MAX = 128, LEVEL_MAX = 32 };
 enum { REACH_MAX = 50 };
 
-/* A sequence of a step. The fields are the numbers of positions, of rows in this step, of positions
- * on pages of the previous sequence, and of positions of its source. */
+/* A sequence of a step. The fields are numbers of positions, of rows in this step, of positions on
+ * pages of the previous sequence, and of positions of its source. */
 static const struct {
     int len, n_row, shared, source;
 } plan[N_SEQ] = {

@@ -66,7 +66,7 @@ const char *kv_type_name(enum kv_type t)
 }
 
 /* Add one f32 scale per int8 row of a head. The size of a page is rounded up to cache lines of 64
- * bytes, so that threads do not share the first and last lines of pages. */
+ * bytes, so that threads share no line at the ends of pages. */
 int64_t kv_page_bytes(enum kv_type t, int page_rows, int n_head_kv, int d)
 {
     CHECK((unsigned)t < KV_TYPE_COUNT && page_rows >= 1, "type %d, %d rows", (int)t, page_rows);

@@ -14,8 +14,8 @@ typedef int ini_fn(void *ctx, const char *section, const char *key, const char *
 
 /* Read text [n]. A line that begins with ; or # is a comment. Blanks around names, keys and values
  * are removed. A value may be in double quotes, without escapes. Errors contain `path` and the
- * line: ERR_FORMAT for a malformed line or a NUL, ERR_LIMIT for a line above 4096 bytes, and the
- * errors of fn. */
+ * line: ERR_FORMAT for a malformed line or a NUL, ERR_LIMIT for a line above 4096 bytes. Other
+ * errors are those of fn. */
 int ini_read(const char *text, size_t n, const char *path, ini_fn *fn, void *ctx, struct err *e);
 
 #endif

@@ -215,8 +215,8 @@ static void put_quote(struct tagger *g, const char *mark)
     if (token) out_end(&g->o);
 }
 
-/* Put the arguments of a call. Permit any object if the tool has no schema, or free text up to the
- * end of the call for a style that names each argument. */
+/* Put the arguments of a call. Permit any object if the tool has no schema. A style that names each
+ * argument gets free text up to the end of the call. */
 static void put_arguments(struct tagger *g, const struct chat_tool *tool)
 {
     static const char object[] = "{\"type\":\"object\"}";

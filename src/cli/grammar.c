@@ -9,9 +9,9 @@
  *       "texts": [{"accepted": true} | {"accepted": false, "byte": N}, ...]}
  *   -> {"ok": false, "error": "..."}
  *
- * Times are processor times of the thread. A mask is measured in the state that a real answer would
- * have, with the caches that earlier masks have filled, because only the first visit of a state is
- * slow. The text is matched twice, by tokens and by bytes, so that a wrong mask is detected. */
+ * Times are processor times of the thread. A mask is measured in the state of a real answer, with
+ * the caches of earlier masks, because only the first visit of a state is slow. The text is matched
+ * twice, by tokens and by bytes, so that a wrong mask is detected. */
 #include "cli.h"
 
 #include "base/json.h"

@@ -189,9 +189,9 @@ static int add_entry(struct serve_models *m, const char *name, size_t n, const c
 static int scan(struct serve_models *m, const char *path, const char *prefix, int depth,
                 struct err *e);
 
-/* Set *name and *snapshot [n] to the name and the files of a repository in a cache of Hugging Face:
- * models--ORG--REPO/snapshots/COMMIT, with the commit of refs/main. Return false for another
- * folder. */
+/* Set *name and *snapshot [n] to the name and the files of a repository in a cache of Hugging Face.
+ * The files are in models--ORG--REPO/snapshots/COMMIT, with the commit of refs/main. Return false
+ * for another folder. */
 static bool hub_repo(char *name, char *snapshot, size_t n, const char *path, const char *item)
 {
     static const char begin[] = "models--";

@@ -2,9 +2,9 @@
  * results of requests; see top.h. Rows are built in full and then truncated at the screen's edge,
  * so only the curves depend on its width.
  *
- * A page has a fixed layout: a figure that is missing keeps its place as "-", and the row of the
- * error is empty without an error. The eye finds a figure at the same place in each page. The same
- * rows are the report of --once, without curves and without limits of the screen. */
+ * A page has a fixed layout. A missing figure keeps its place as "-", and the row of the error is
+ * empty without an error. The eye finds a figure at the same place in each page. The same rows are
+ * the report of --once, without curves and without limits of the screen. */
 #include "top.h"
 
 #include "base/json.h"

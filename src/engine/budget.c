@@ -12,27 +12,27 @@
  * starts from the last weights, so a direction without information stays unchanged. The weights of
  * three kinds of steps decay separately. With a common decay, an hour of decoding would erase the
  * cost of prompts. A sudden change of the machine, such as another process, changes `speed` within
- * a few steps. A sudden change does not change the weights, because a step has a lower weight in
- * the fit if its time is far from the estimate. For `speed` the ratio is clamped to [0.5, 2].
+ * a few steps. A sudden change does not change the weights, because a step whose time is far from
+ * the estimate has a lower weight in the fit. For `speed` the ratio is clamped to [0.5, 2].
  *
  * Steps without prompts are not observed if all steps mix prompts and decodes. Therefore one step
- * in 64 gets no prompts, or one step in 16 if the sequences that decode have changed since the last
- * step without prompts. A step without prompts has its full weight, even if its time is far from
- * the estimate. The estimate of a count's cost is unreliable if the count is almost equal in all
- * recent steps. The two rules were measured with 1 to 32 sequences of 64 to 8 k tokens, which
- * changed every 500 steps. With a target of 2, the 99th percentile was 3.6 to 4.0 times the idle
- * time without the rules, and 2.1 times with the rules. Separate sums for decodes of each size had
- * no effect.
+ * in 64 gets no prompts. It is one step in 16 if the sequences that decode have changed since the
+ * last such step. A step without prompts has its full weight, even if its time is far from the
+ * estimate. The estimate of a count's cost is unreliable if the count is almost equal in all recent
+ * steps. The two rules were measured with 1 to 32 sequences of 64 to 8 k tokens, which changed
+ * every 500 steps. With a target of 2, the 99th percentile was 3.6 to 4.0 times the idle time
+ * without the rules, and 2.1 times with the rules. Separate sums for decodes of each size had no
+ * effect.
  *
  * The target must hold for 99 steps in 100, not on average. Therefore `margin` follows the 99th
  * percentile of time / estimate, and 5 % of the target is kept in reserve.
  *
  * The default target is twice the time of a step without prompts. With this target, a prompt gets
- * half of the time. The step's fixed part is a part of the decodes' half, so the prompt has more
- * than a quarter of the rows per second that it would have alone. Streams never slow down by more
- * than a factor of 2. The maximum target is 4 times the time of a step without prompts, so a prompt
- * gets at most three quarters of the time. For a model whose steps take a millisecond, us_min is
- * the target, because 2 ms are stricter than needed.
+ * half of the time. The step's fixed part is a part of the decodes' half. The prompt therefore has
+ * more than a quarter of the rows per second that it would have alone. Streams never slow down by
+ * more than a factor of 2. The maximum target is 4 times the time of a step without prompts, so a
+ * prompt gets at most three quarters of the time. For a model whose steps take a millisecond,
+ * us_min is the target, because 2 ms are stricter than needed.
  *
  * Half of the time for prompts is unfair if many requests arrive together. For example, 31 requests
  * would wait for their first token, and one request would get its next tokens sooner. Therefore
@@ -65,8 +65,8 @@ enum {
 };
 
 /* The constants of learning. docs/measurements.md, "Constants", has the figures of smaller and
- * larger values on the machines of budget_test.c. Each value is between a value with which steps
- * exceed the target, and a value with which the model learns more slowly or prompts get less time.
+ * larger values on the machines of budget_test.c. Each value is between two others: with the first,
+ * steps exceed the target. With the second, the model learns more slowly or prompts get less time.
  *   fade         factor on the past of a kind of steps, for the last 8 decodes and 32 other steps
  *   quick        share of a deviation that moves `speed`, for 5 late steps after a sudden slowdown
  *   aim          share of the target that is planned: 5 % in reserve

@@ -47,8 +47,8 @@ struct constraint_ops {
      * depend on n_work. The pointer is NULL if `mask` is always within the work of a step. */
     enum constraint_made (*mask_within)(struct constraint *c, uint32_t *mask, int64_t n_work);
     /* Advance by the token. Return false, without a change, if the token is not allowed or the
-     * constraint failed. The next mask may do the work for the new state, and may then fail, if the
-     * last mask allows the token or the token is forced. */
+     * constraint failed. The next mask may do the work for the new state and fail, if the last mask
+     * allows the token or the token is forced. */
     bool (*accept)(struct constraint *c, int32_t token);
     /* Advance by the token if about n_work units of work suffice. Otherwise return LATER, without a
      * change. FAILED: accept would return false. The pointer is NULL if `accept` is always within
@@ -59,8 +59,8 @@ struct constraint_ops {
     bool (*no_memory)(const struct constraint *c);
     /* Undo the last n accepted tokens, n <= CONSTRAINT_BACK_MAX. The function cannot fail. */
     void (*rollback)(struct constraint *c, int n);
-    /* Write up to n tokens that must come next to token i32 [n], without accepting the tokens: the
-     * mask before each of these tokens allows only this token. Return the number of tokens; 0 if no
+    /* Write up to n tokens that must come next to token i32 [n], without accepting them. The mask
+     * before each of these tokens allows only this token. Return the number of tokens; 0 if no
      * forced token was found. The pointer is NULL if the constraint never forces tokens. *n_work is
      * the maximum work, and the function subtracts the work done. */
     int (*forced)(struct constraint *c, int32_t *token, int n, int64_t *n_work);

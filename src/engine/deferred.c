@@ -31,8 +31,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ratio of a call's work to the work of the previous call; all earlier calls together do at most a
- * third of the last call's work */
+/* ratio of the work of a call to that of the previous call; all earlier calls together do at most a
+ * third of the last one */
 enum { GROWTH = 4 };
 
 struct mask_job {
@@ -51,9 +51,9 @@ struct mask_job {
     uint32_t mask[];        /* [n_mask_word] mask under construction */
 };
 
-/* Work for one holder. A holder without a job keeps its turn for some time, so jobs that are sent
- * one by one have neither an advantage nor a disadvantage. A holder without a job loses only the
- * advantage that exceeds one call (floor_of). */
+/* Work for one holder. A holder without a job keeps its turn for some time. Jobs that are sent one
+ * by one therefore have neither an advantage nor a disadvantage. A holder without a job loses only
+ * the advantage that exceeds one call (floor_of). */
 struct mask_turn {
     uint64_t holder;
     double served; /* steps of work divided by the holder's weight */

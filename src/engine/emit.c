@@ -223,8 +223,8 @@ static bool ends_in_repetition(const struct seq *s)
     return false;
 }
 
-/* Process a picked token. The order of the steps is important: a stop token is neither emitted nor
- * passed to the constraint, and the limit is checked after the token is emitted. */
+/* Process a picked token. The order of the steps is important. A stop token is neither emitted nor
+ * passed to the constraint. The limit is checked after the token is emitted. */
 static void accept(struct engine *en, struct seq *s, const struct pick *p)
 {
     const struct request *r = s->group->request;

@@ -373,8 +373,8 @@ struct reply_options {
     int n_stop;
     bool include_stop, keep_special;
     bool keep_marks; /* true: the text has special tokens, except end-of-generation tokens */
-    /* minimum number of blanks and tabs at the beginning of each line except the first; the answer
-     * ends before the next character of a line with fewer; 0: no limit */
+    /* minimum number of blanks and tabs at the beginning of each line except the first; 0: no
+     * limit. The answer ends before the next character of a line with fewer. */
     int indent_min;
     /* time after the first token, in microseconds; the answer ends with the first later token that
      * ends a line; 0: no limit */

@@ -10,10 +10,10 @@
  *
  * The round has at most ROUND_MAX entities for each place of a step. Further entities wait for the
  * end of an entity of the round, in the order of their arrival. Otherwise, under overload, the K
- * and V of a long round would not fit into the cache, and each slice would begin with the
- * computation of a whole prompt. The measurement had 2,000 arrivals at 1.2 times the capacity. Mean
- * completion time and longest wait, by ROUND_MAX: 2: 1,468 s, 3,115 s; 3: 1,625 s, 3,232 s; 4:
- * 1,768 s, 3,403 s; no limit: 2,923 s, 7,561 s. First come, first served: 1,310 s, 3,038 s. */
+ * and V of a long round would not fit into the cache. Each slice would begin with the computation
+ * of a whole prompt. The measurement had 2,000 arrivals at 1.2 times the capacity. Mean completion
+ * time and longest wait, by ROUND_MAX: 2: 1,468 s, 3,115 s; 3: 1,625 s, 3,232 s; 4: 1,768 s, 3,403
+ * s; no limit: 2,923 s, 7,561 s. First come, first served: 1,310 s, 3,038 s. */
 #include "policy_impl.h"
 
 enum { ROUND_MAX = 3 };

@@ -15,11 +15,11 @@
  *           Decodes have half of the rows if there are prompts. Sequences that decode take turns.
  *   places  all except an eighth, so that a new holder gets a place without a preemption.
  *
- * The budget does not divide prompts of up to ROWS_FREE rows: each holder may have ROWS_FREE rows
- * of prompts that the budget does not limit, while the step has few rows of prompts. This rule
- * applies with and without other holders, because the budget's estimate may be far off and its
- * minimum is one row. Only policies that divide among holders use these limits (policy.h). These
- * limits change the rows of a step, but no bit of a result (docs/design.md 5). */
+ * The budget does not divide prompts of up to ROWS_FREE rows. Each holder may have ROWS_FREE such
+ * rows, while the step has few rows of prompts. This rule applies with and without other holders,
+ * because the budget's estimate may be far off and its minimum is one row. Only policies that
+ * divide among holders use these limits (policy.h). These limits change the rows of a step, but no
+ * bit of a result (docs/design.md 5). */
 #include "engine_impl.h"
 
 #include "base/check.h"

@@ -250,8 +250,8 @@ const char *checkpoint_rope_given(const struct checkpoint *c);
 enum meta_kind meta_kind(const struct meta *m);
 /* Return the value of a BOOL; `fallback` if m is NULL or of another kind. */
 bool meta_bool(const struct meta *m, bool fallback);
-/* Return the value of a BOOL, an INT, a UINT up to INT64_MAX or a whole REAL; `fallback` for all
- * other values, and if m is NULL. */
+/* Return the value of a BOOL, an INT, a UINT up to INT64_MAX or a whole REAL. Return `fallback` for
+ * all other values, and if m is NULL. */
 int64_t meta_int(const struct meta *m, int64_t fallback);
 /* Return the value of an INT, a UINT or a REAL; `fallback` if m is NULL or of another kind. */
 double meta_real(const struct meta *m, double fallback);

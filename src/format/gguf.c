@@ -140,8 +140,8 @@ static void take_value(struct gguf_reader *r, uint32_t type, struct meta *m, con
 }
 
 /* Read a list. The items of the list remain in the map. A list of texts or of lists gets an index
- * of the positions of its items. Each item of such a list has at least 8 bytes in the file, so the
- * index is at most about three times as large as the file. */
+ * of the positions of its items. Each item of such a list has at least 8 bytes in the file. The
+ * index is therefore at most about three times as large as the file. */
 static void take_list(struct gguf_reader *r, struct meta *m, const char *key, int depth)
 {
     uint32_t item = take_u32(r, key);

@@ -100,9 +100,9 @@ static bool look(struct exprs *x, uint32_t e, uint32_t *best)
 }
 
 /* Return true if a text is found by following the lowest estimates, which must decrease within
- * DESCENT_BYTES_MAX bytes. e may still accept a text if the result is false. The result is the
- * result of the first state with a lower estimate, so all states with the lowest estimate so far
- * have the same result. */
+ * DESCENT_BYTES_MAX bytes. e may still accept a text if the result is false. The result is that of
+ * the first state with a lower estimate, so all states with the lowest estimate so far have the
+ * same result. */
 static bool descends(struct exprs *x, uint32_t e)
 {
     VEC(uint32_t) path = {0};

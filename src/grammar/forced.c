@@ -3,9 +3,9 @@
  *
  * A later text X can change the last tokens of a forced span F. At most one token of F X crosses
  * the end of F. The token begins at an offset s such that F[s..] is a prefix of a token of the
- * vocabulary. s is |F| if no token crosses the end. Text before a token boundary is encoded in the
- * same way as the text alone, so the tokens before s are the tokens of F[0, s). No later text can
- * change the common prefix of the encodings for all possible s. */
+ * vocabulary. s is |F| if no token crosses the end. Text before a token boundary is encoded like
+ * the text alone, so the tokens before s are the tokens of F[0, s). No later text can change the
+ * common prefix of the encodings for all possible s. */
 #include "grammar_in.h"
 
 #include "base/pool.h"

@@ -47,7 +47,7 @@ typedef int grammar_import_fn(const void *arg, const char *path, char **text, si
                               struct err *e);
 
 /* Limits of one grammar; 0: the default of GRAMMAR_LIMITS. The compilation or the run
- * (grammar_failure) fails with ERR_LIMIT and the limit's name if a limit is exceeded, and with
+ * (grammar_failure) fails with ERR_LIMIT and the limit's name if a limit is exceeded. It fails with
  * ERR_BUSY if the flag of base/cancel.h is set. */
 struct grammar_limits {
     size_t text_max;  /* maximum bytes of the constraint */

@@ -4,12 +4,12 @@
  *
  *   [a-z]{3,61}\\.x  with n = 16 -->  [a-z]{3,}\\.x
  *
- * A repetition of at most c > n operands is replaced by a repetition without a maximum if each
- * operand begins with the first byte of a character. After at most n characters of a text, at least
- * one more operand may follow in both repetitions. Therefore the repetitions accept the same
- * beginnings of n characters, and end after the same beginnings. Minimums do not change. The
- * replacement is valid for expressions of bytes, concatenations, alternations and repetitions, in
- * which every derivative except EXPR_EMPTY matches a text. */
+ * A repetition of at most c > n operands becomes a repetition without a maximum if each operand
+ * begins with the first byte of a character. After at most n characters of a text, at least one
+ * more operand may follow in both repetitions. Therefore the repetitions accept the same beginnings
+ * of n characters, and end after the same beginnings. Minimums do not change. The replacement is
+ * valid for expressions of bytes, concatenations, alternations and repetitions, in which every
+ * derivative except EXPR_EMPTY matches a text. */
 #include "mask.h"
 
 #include <stdlib.h>

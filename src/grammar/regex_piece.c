@@ -86,7 +86,7 @@ static uint32_t ending(struct pieces *p, uint32_t e, uint8_t contexts)
     return expr_and(p->x, e, expr_cat(p->x, all_texts(p), chars_of(p, contexts)));
 }
 
-/* Add the concatenation of two items. The empty texts of a and of b are separate cases, because the
+/* Add the concatenation of two items. The empty texts of a and of b are separate cases. The
  * conditions on both sides of an empty text apply to the same place. */
 static void join_items(struct pieces *p, const struct piece_item *a, const struct piece_item *b,
                        struct regex_piece *out)

@@ -124,8 +124,8 @@ static bool conjoin(struct schema *s, struct schema_form *a, const struct schema
 }
 
 /* Append the product of f and g (NULL: f alone) to `out` as one form. Drop a product with a minimum
- * above its maximum. Also drop a product without a value if `prune` is true, and remove a form that
- * implies another form of `out`, except in an unevaluated keyword. */
+ * above its maximum. Also drop a product without a value if `prune` is true. Then also remove a
+ * form that implies another form of `out`, except in an unevaluated keyword. */
 static bool add_product(struct schema *s, struct forms *out, const struct schema_form *f,
                         const struct schema_form *g, bool prune)
 {

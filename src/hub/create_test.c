@@ -1,5 +1,5 @@
-/* Goal: a new model of Ollama's store has the layers of its base, except those that it replaces,
- * and blobs have the hash of their name. */
+/* Goal: a new model of Ollama's store has the layers of its base, except those that it replaces.
+ * Blobs have the hash of their name. */
 #include "hub_impl.h"
 #include "../../tests/unit.h"
 

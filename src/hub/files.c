@@ -1,8 +1,8 @@
 /* files.c - lists of files, with paths that stay below their folder.
  *
  * The paths are from servers and from folders of other programs. A path with "..", an absolute path
- * or a control character could write outside the store or change a terminal, so it is an error and
- * is not repaired. */
+ * or a control character could write outside the store or change a terminal. Such a path is an
+ * error and is not repaired. */
 #include "hub_impl.h"
 
 #include "base/utf8.h"

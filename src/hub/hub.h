@@ -124,7 +124,7 @@ struct hub_pull_options {
 };
 /* Download the missing files of a model, and find it. The download continues with the partial file
  * of an earlier call. Errors: those of hub_find; ERR_IO for the network or disk, ERR_FORMAT for an
- * answer or a file with a wrong hash, ERR_MISSING for an unknown name, ERR_UNSUPPORTED without
+ * answer or a file with a wrong hash. ERR_MISSING for an unknown name, ERR_UNSUPPORTED without
  * libcurl, ERR_BUSY if the work of the thread is cancelled (base/cancel.h). SIGXFSZ is ignored
  * meanwhile, so only one thread of a process at a time may call this function. */
 int hub_pull(struct hub_model *out, const struct hub_name *n, const struct hub_pull_options *o,

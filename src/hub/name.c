@@ -21,8 +21,8 @@ static bool copy(char *out, size_t n_out, const char *text, size_t n)
     return true;
 }
 
-/* Return true if the part has only letters, digits and characters of `more`, begins with a letter,
- * digit or "_", and has at most `max` bytes. */
+/* Return true if the part has only letters, digits and characters of `more`, and at most `max`
+ * bytes. The part must begin with a letter, digit or "_". */
 static bool is_part(const char *part, const char *more, size_t max)
 {
     size_t n = strlen(part);

@@ -63,7 +63,7 @@ struct server_view {
 void server_view_read(struct server_view *v, const char *metrics);
 /* Read the server's figures. window_s is the window of the high-water marks, in seconds. All
  * figures are NAN after an error. ERR_UNSUPPORTED for a status other than 200, ERR_IO for an
- * incomplete answer, ERR_LIMIT for an answer that is too long, ERR_ARG for an invalid URL,
+ * incomplete answer, ERR_LIMIT for an answer that is too long. ERR_ARG for an invalid URL,
  * ERR_MEMORY. */
 int target_view(struct served_target *t, double window_s, struct server_view *v, struct err *e);
 /* Append the URL of /metrics with a window of window_s seconds. */

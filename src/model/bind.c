@@ -1,9 +1,9 @@
 /* bind.c - conversion of a checkpoint's tensors to an architecture's weights.
  *
  * All names and shapes in the file are checked. The architecture's table (format/tensors.def) gives
- * the shape of each tensor. A tensor that is neither bound nor listed in left_out.def is rejected,
- * because a model that ignores a tensor may give wrong results without an error. Blocks reserve
- * scratch with functions of bind.c. Every tensor is looked up once by its name.
+ * the shape of each tensor. A tensor that is neither bound nor listed in left_out.def is rejected.
+ * A model that ignores a tensor may give wrong results without an error. Blocks reserve scratch
+ * with functions of bind.c. Every tensor is looked up once by its name.
  *
  *   table     {"blk.%d.attn_q", [D_Q, D]}      format/tensors.def
  *   file      blk.3.attn_q.weight [4096, 4096]
@@ -735,7 +735,7 @@ static bool arch_left_out(const struct arch *arch, const char *raw)
     return false;
 }
 
-/* Return the layer number of a k or v tensor if its layer uses k and v of an earlier layer; -1 for
+/* Return the layer number of a k or v tensor whose layer uses k and v of an earlier layer; -1 for
  * all other tensors. Published files contain these unused tensors. */
 static int reusing_layer(const struct binder *b, const char *name)
 {

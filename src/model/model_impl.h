@@ -680,9 +680,9 @@ int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
  * failure. */
 bool config_layer_types(struct binder *b, struct config *c, int window);
-/* Set the last n layers to use the keys and values of an earlier layer: the last layer of the same
- * type (with or without a window) before these n layers. n is the value of `key`. The sizes and
- * windows of layers are already final. */
+/* Set the last n layers to use the keys and values of an earlier layer. This is the last layer of
+ * the same type (with or without a window) before these n layers. n is the value of `key`. The
+ * sizes and windows of layers are already final. */
 void config_share_kv(struct config *c, struct binder *b, const char *key, int n);
 /* Set ROPE_LOCAL, the rope of layers with a window, to base `base` and no scaling. */
 void config_local_rope(struct config *c, struct binder *b, const char *key, double base);

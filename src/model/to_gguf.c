@@ -126,8 +126,8 @@ static int put_parts(struct model_gguf *g, const struct mixture *mix, const char
     return add(g, mix, name, t, &s, e);
 }
 
-/* Return true for a tensor that is not written: a pooler, which embeddings do not use, a tensor of
- * another part, or a tensor that becomes a key. */
+/* Return true for a tensor that is not written: an unused pooler, a tensor of another part, or a
+ * tensor that becomes a key. */
 static bool is_left_out(const struct model_gguf *g, const struct tensor_info *t)
 {
     const char *name = t->name;

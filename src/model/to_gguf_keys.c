@@ -193,8 +193,8 @@ static int layer_n_head_kv(const struct layer_config *l)
     return l->n_head_kv;
 }
 
-/* Return the size of a head in the layers that have a window, or in the layers that have no window;
- * 0 if there are no such layers. */
+/* Return the size of a head in the layers with a window, or in the layers without one; 0 if there
+ * are no such layers. */
 static int d_head_of(const struct config *c, bool window)
 {
     for (int i = 0; i < c->n_layer; i++)

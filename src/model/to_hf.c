@@ -112,8 +112,8 @@ static int put_part(struct model_gguf *g, const struct hf_class *class, const st
     return conversion_add(g, raw, type_of(g, t, s.add), n_dim, dim, &s, e);
 }
 
-/* Return true for tensors that belong to other files: divisors of the rope, which become fields of
- * config.json, and layers of an embedding, which become modules. */
+/* Return true for tensors that belong to other files. Divisors of the rope become fields of
+ * config.json, and layers of an embedding become modules. */
 static bool is_elsewhere(const char *name)
 {
     return strncmp(name, "rope_f", 6) == 0 || strncmp(name, "dense_", 6) == 0;

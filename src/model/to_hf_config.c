@@ -7,8 +7,8 @@
  * A field of the class without a row in fields[] keeps the class's default. model_same_config reads
  * the written file, so it detects a config that requires another value.
  *
- * A function of fields[] writes one member from the resolved config, not from the GGUF's keys:
- * several classes write one property under different names and units. The names of the functions
+ * A function of fields[] writes one member from the resolved config, not from the GGUF's keys.
+ * Several classes write one property under different names and units. The names of the functions
  * are those of the properties. A property that the config has lost, such as a divisor whose
  * reciprocal was stored, is read from the key (hf_gguf_real). */
 #include "convert_impl.h"

@@ -15,11 +15,11 @@
  * (5) net.conns contains the connections that are not dead; net.n_conn is their number. n_conn of a
  *     holder is the number of its connections.
  *
- * A hang-up and a half-closed connection both appear as a FIN from the client. To distinguish a
- * hang-up from a half-closed connection, the server sends harmless bytes: a second "100 Continue"
- * before the answer begins, or a comment in an event stream. The client's system immediately resets
- * the connection after a hang-up. A half-closed client continues to read. A unix socket reports a
- * hang-up itself. Loop thread. */
+ * A hang-up and a half-closed connection both appear as a FIN from the client. The server sends
+ * harmless bytes to distinguish a hang-up from a half-closed connection. The bytes are a second
+ * "100 Continue" before the answer begins, or a comment in an event stream. The client's system
+ * immediately resets the connection after a hang-up. A half-closed client continues to read. A unix
+ * socket reports a hang-up itself. Loop thread. */
 #include "net_impl.h"
 
 #include "base/check.h"

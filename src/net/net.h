@@ -319,8 +319,8 @@ bool exchange_disconnected(const struct exchange *x);
  * The server disconnects the client a second later. `wake` is called after the result becomes true.
  * Any thread. */
 bool exchange_cut(const struct exchange *x);
-/* Set the idle time before a ping in this stream, and before a wake of its handler if it has not
- * begun, in milliseconds; < 0: no pings. For the handler or `wake` only. */
+/* Set the idle time before a ping in this stream, in milliseconds; < 0: no pings. It is also the
+ * time before a wake of a handler whose stream has not begun. For the handler or `wake` only. */
 void exchange_set_ping(struct exchange *x, int64_t ms);
 /* Log and count the answer with a status that differs from the sent status, for a stream that fails
  * after its head. Call before exchange_end, in the handler or `wake` only. */

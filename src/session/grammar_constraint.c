@@ -160,10 +160,10 @@ static enum grammar_made forced_within(const struct grammar_constraint *gc,
 
 /* ---- limits ----
  *
- * Several answers use a grammar, whose totals of memory, states and work are limited. After a total
- * is reached, each answer moves to a new grammar at its next mask or token, and replays its tokens
- * in the new grammar. The answers share the new grammar. The answer gets a separate grammar if the
- * new grammar also reaches a limit for this text. A grammar whose only work was for one text is
+ * Several answers use a grammar, whose totals of memory, states and work are limited. Each answer
+ * moves to a new grammar after a total is reached, at its next mask or token, and replays its
+ * tokens there. The answers share the new grammar. The answer gets a separate grammar if the new
+ * grammar also reaches a limit for this text. A grammar whose only work was for one text is
  * `alone`. Only the limits of a grammar that is `alone` end the answer. Therefore the end depends
  * only on the answer's tokens, neither on other answers nor on cached states (grammar_exceeds). */
 

@@ -32,7 +32,7 @@ struct store_options {
 };
 
 /* Open a store. The caller owns *out, which is NULL after an error. ERR_IO, ERR_ARG for a too long
- * path, ERR_BUSY if another process uses the folder, ERR_FORMAT for a damaged file, ERR_UNSUPPORTED
+ * path, ERR_BUSY if another process uses the folder. ERR_FORMAT for a damaged file, ERR_UNSUPPORTED
  * for a file of a later version, ERR_MEMORY. */
 int store_open(struct store **out, const struct store_options *o, struct err *e);
 void store_close(struct store *s); /* free s; NULL is allowed */

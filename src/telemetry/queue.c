@@ -44,8 +44,8 @@ bool span_queue_push(struct span_queue *q, struct buf *take_span, size_t n_batch
     return fits;
 }
 
-/* Return the time at which the queued spans must be sent: 0 (now) for a batch, or if the exporter
- * stops; INT64_MAX if the queue is empty. */
+/* Return the time at which the queued spans must be sent. The time is 0 (now) for a batch, or if
+ * the exporter stops; INT64_MAX if the queue is empty. */
 static int64_t due_us(const struct span_queue *q, size_t n_batch, int64_t delay_us)
 {
     if (q->stop_us || q->n >= n_batch) return 0;

@@ -15,7 +15,7 @@
 
 enum { CANCEL_EACH = 4096 }; /* merges between two checks: about 0.6 ms at 0.15 s per MB */
 /* Maximum length, in symbols, at which the scan is faster than the heap. The scan takes 0.72 of the
- * heap's time for words of 8 letters, 0.99 of it for 48 letters and 2.2 times it for 192 letters
+ * heap's time for words of 8 letters, 0.99 for 48 letters and 2.2 for 192 letters
  * (docs/measurements.md, "Constants"). */
 enum { SCAN_MAX = 48 };
 #define RANK_NONE UINT32_MAX

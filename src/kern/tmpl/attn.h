@@ -10,8 +10,8 @@
  * single chain, as kern.h requires. The 2 RB chains hide the latency of the fma.
  *
  * With few rows, the loop reads K and V directly from the pages and widens each loaded vector.
- * Every step of a product prefetches as many bytes of the next block as the step reads, so memory
- * and arithmetic work at the same time. Lines are prefetched in address order, not in order of use,
+ * Every step of a product prefetches as many bytes of the next block as it reads, so memory and
+ * arithmetic work at the same time. Lines are prefetched in address order, not in order of use,
  * because the hardware's prefetcher only follows ascending addresses. The hardware's prefetcher can
  * have more requests in flight than the 16 of a core. With many rows, widening K and V once is
  * faster.

@@ -287,8 +287,8 @@ void form_scales(struct binder *b, const struct site *s, struct published *p,
     if (p->block_k == 0) p->block_k = s->k;
 }
 
-/* Return true if one group may contain all k inputs: the config has no group size, the size -1, or
- * a size of at least k. */
+/* Return true if one group may contain all k inputs. The config then has no group size, the size
+ * -1, or a size of at least k. */
 static bool one_group(const struct quantization *q, int64_t k)
 {
     for (int i = 0; i < q->n_group_size; i++)
