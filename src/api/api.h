@@ -99,7 +99,7 @@ int api_call_put(const struct api_call *c, struct buf *out, struct err *e);
  * pieces. */
 bool api_call_streams(const struct api_call *c);
 /* Append frames (server-sent events) with all output since the previous call to `out`, if
- * api_call_streams. The final frame follows after the call is complete. */
+ * api_call_streams is true. The final frame follows after the call is complete. */
 void api_call_stream(struct api_call *c, struct buf *out);
 /* Return true if there is output other than an error. */
 bool api_call_has_output(const struct api_call *c);
@@ -182,7 +182,7 @@ int api_limit_reasoning(struct constraint **c, const struct api *a, int budget,
 int api_read_logprobs(struct request *r, const struct json *body, struct err *e);
 
 /* Set the prompt of a request to a copy of ids i32 [n], or to the tokens of a text of n bytes. Add
- * the tokens that the tokenizer requires at the ends of a text, if add_special. ERR_MEMORY,
+ * the tokens that the tokenizer requires at the ends of a text, if add_special is true. ERR_MEMORY,
  * ERR_LIMIT if the text is too long, ERR_BUSY if the client disconnects. */
 int api_prompt_text(struct request *r, const struct api *a, const char *text, size_t n,
                     bool add_special, struct err *e);

@@ -101,7 +101,8 @@ static void put_object(struct buf *b, const char *id, int64_t created, const str
     out_end(&o);
 }
 
-/* Append the items of a body in the form of the store. `items` may be absent unless `needed`. */
+/* Append the items of a body in the form of the store. `items` may be absent unless `needed` is
+ * true. */
 static int read_items(struct buf *out, const struct visit *v, const struct json *body, bool needed,
                       struct err *e)
 {

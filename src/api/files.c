@@ -168,7 +168,7 @@ void post_file(struct exchange *x, void *server)
         const struct multipart_part *p = &f.part[FIELD_FILE];
         const int64_t now = time_wall_us() / 1000000;
         stored_id(id, FILE_PREFIX);
-        /* one transaction: no client sees a file without its content */
+        /* one transaction, so that no client can read a file without its content */
         store_begin(store);
         rc = file_store(store, owner,
                         &(struct file_object){.id = id,

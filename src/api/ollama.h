@@ -64,8 +64,8 @@ int ollama_text(const struct json *body, const char *field, const char **text, s
  * ERR_MEMORY. */
 int ollama_neutral_chat(struct json **out, struct message_places *places, const struct api *a,
                         const struct json *body, size_t first, struct err *e);
-/* Set *out to the neutral form of a body of /api/generate: with `messages` of system and prompt,
- * or with `prompt` if `raw`. cut: number of tokens to which a longer prompt is truncated; 0: a
+/* Set *out to the neutral form of a body of /api/generate: with `messages` of system and prompt, or
+ * with `prompt` if `raw` is true. cut: number of tokens to which a longer prompt is truncated; 0: a
  * longer prompt is an error. Ownership and errors are those of ollama_neutral_chat. */
 int ollama_neutral_generate(struct json **out, const struct api *a, const struct json *body,
                             bool raw, int64_t cut, struct err *e);

@@ -117,7 +117,7 @@ struct answer_log log_unsent(struct choice *a);
 
 /* ---- openai_logprobs.c: members of the object that is open ---- */
 
-/* Names of tokens in log probabilities: their texts, or "token_id:ID" if `ids`. */
+/* Names of tokens in log probabilities: their texts, or "token_id:ID" if `ids` is true. */
 struct token_names {
     const struct tokenizer *tokenizer; /* borrowed */
     bool ids;

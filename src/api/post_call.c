@@ -84,8 +84,8 @@ static void finish_call(struct posted *p)
     posted_close(p);
 }
 
-/* Send the unsent part of the answer, which is the last part if `done`. Send the prepared error if
- * memory runs out, because a client could not detect a gap. */
+/* Send the unsent part of the answer, which is the last part if `done` is true. Send the prepared
+ * error if memory runs out, because a client could not detect a gap. */
 static void put_pieces(struct posted *p, bool done)
 {
     const struct dialect *d = p->call->dialect;

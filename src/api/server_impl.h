@@ -94,7 +94,7 @@ struct listed {
 /* Set *out to name i of the models and adapters. peek: its api is set, and the caller ends that by
  * served_unpeek. Return false if there are at most i names. */
 bool server_listed(const struct server *s, int i, bool peek, struct listed *out);
-/* Return the listed name of a model, with its api as above. */
+/* Return the listed name of a model. The caller ends the api by served_unpeek. */
 struct listed server_list_name(struct served *m, const char *name);
 /* Return the model's own name. */
 const char *listed_own_name(const struct listed *l);

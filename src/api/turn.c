@@ -2,9 +2,9 @@
  * which becomes one message: reasoning_content, content, tool_calls.
  *
  * Clients of other APIs send several blocks or items for what a template needs as one message. The
- * texts stay separate parts of the content, because the template decides how to join parts. A turn
- * with one text has a string as content, which all templates support. Texts are kept as JSON, so
- * that turns_end copies them without escaping again. */
+ * texts stay separate parts of the content, because the template determines how parts are joined. A
+ * turn with one text has a string as content, which all templates support. Texts are kept as JSON,
+ * so that turns_end copies them without escaping again. */
 #include "dialect.h"
 
 #include <string.h>

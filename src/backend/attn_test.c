@@ -216,7 +216,7 @@ static bool pages_open(struct scene *s, enum kv_type t, int page_rows)
 }
 
 /* Give each sequence random pages, so that neighbours in a sequence are not neighbours in memory.
- * Sequences share the pages of their common prefix if `share`. */
+ * Sequences share the pages of their common prefix if `share` is true. */
 static void fill_tables(struct scene *s, bool share, uint64_t *rng)
 {
     struct batch *b = &s->batch;

@@ -1,7 +1,7 @@
 /* cpu.c - see cpu.h.
  *
  * Flags are cumulative: AMX implies AVX512X, which implies AVX512, which implies AVX2. AVXVNNI
- * implies AVX2 only. So each kernel folder may use the instructions of the folders below it.
+ * implies AVX2 only. Each kernel folder may therefore use the instructions of the folders below it.
  *
  * cpu_float_canonical sets rounding to nearest, and disables flushing of denormals and traps. A
  * host program may have changed these settings, and results would then differ between programs. */

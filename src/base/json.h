@@ -1,4 +1,4 @@
-/* json.h - JSON (RFC 8259). This file alone decides the special cases:
+/* json.h - JSON (RFC 8259). The special cases are decided here only:
  *
  *   - text must be valid UTF-8; a lone surrogate escape becomes U+FFFD; \u0000 is kept (strings and
  *     keys have a length)

@@ -156,7 +156,7 @@ static bool write_all(int fd, const char *p, size_t n)
     return true;
 }
 
-/* Write a temporary file and rename it. A reader then sees the old or the new file, never a part of
+/* Write a temporary file and rename it. A reader then gets the old or the new file, never a part of
  * a file. */
 int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
 {

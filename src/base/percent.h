@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Decode %XX in s[0, n), and + as a space if `plus`, into out[n + 1]. Return the length; -1 and an
- * empty out for a bad escape, a NUL or invalid UTF-8. */
+/* Decode %XX in s[0, n), and + as a space if `plus` is true, into out[n + 1]. Return the length; -1
+ * and an empty out for a bad escape, a NUL or invalid UTF-8. */
 ptrdiff_t percent_decode(char *out, const char *s, size_t n, bool plus);
 
 #endif

@@ -87,7 +87,7 @@ struct pool {
 
     /* turns of the threads that share the pool: numbers of requested and of ended turns */
     bool shared;
-    pthread_mutex_t lock; /* lock and turned are initialized if `shared` */
+    pthread_mutex_t lock; /* lock and turned are initialized if `shared` is true */
     pthread_cond_t turned;
     uint64_t n_turn, n_turned;
 

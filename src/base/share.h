@@ -14,8 +14,8 @@
  *       stay within its share with one more holder of equal weight. Therefore many requests of one
  *       holder leave room for the next holder.
  *
- * The caller decides on evictions: share_settle marks units that cannot be evicted. The time of
- * each call is O(log n) for n holders. No call after share_open allocates. Not thread-safe: use one
+ * The caller performs evictions: share_settle marks units that cannot be evicted. The time of each
+ * call is O(log n) for n holders. No call after share_open allocates. Not thread-safe: use one
  * thread or a lock. */
 #ifndef QUOTH_BASE_SHARE_H
 #define QUOTH_BASE_SHARE_H

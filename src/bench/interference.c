@@ -90,7 +90,8 @@ static int send(struct interference *c, struct stream *st, int n, int max_tokens
     return rc;
 }
 
-/* Read a stream's events. Add the gaps between the stream's tokens to c->gaps if `counts`. */
+/* Read a stream's events. Add the gaps between the stream's tokens to c->gaps if `counts` is
+ * true. */
 static int listen(struct interference *c, struct stream *st, bool counts, struct err *e)
 {
     struct event ev;

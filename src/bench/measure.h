@@ -102,7 +102,7 @@ int bench_batch_open(struct bench_batch *b, const struct batch_limits *l, int pa
                      int n_vocab, struct err *e);
 void bench_batch_close(struct bench_batch *b); /* free the memory; a zeroed struct is allowed */
 /* Append rows [pos0, pos0 + n) of the sequence `seq`. Request logits for the last row if
- * want_logits. */
+ * want_logits is true. */
 void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_logits);
 /* Return the number of page i of sequence `seq`. */
 int32_t bench_batch_page(const struct bench_batch *b, int seq, int i);

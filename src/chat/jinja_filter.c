@@ -224,7 +224,7 @@ static void indent_line(struct render *r, struct val width, const char *line, si
 }
 
 /* width: a number of blanks, or the text of the indentation. The first line is not indented unless
- * `first`. */
+ * `first` is true. */
 struct val filter_indent(struct render *r, struct val self, const struct args *a)
 {
     const struct val *given = arg(a, 0, "width");

@@ -182,7 +182,7 @@ struct val filter_rejectattr(struct render *r, struct val self, const struct arg
 /* ---- order ---- */
 
 /* Return the value by which an item is compared: the item or one of its attributes. A text is
- * converted to lower case unless case_sensitive. */
+ * converted to lower case unless case_sensitive is true. */
 static struct val sort_key(struct render *r, struct val v, const struct val *attribute,
                            bool case_sensitive)
 {

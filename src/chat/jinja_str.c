@@ -193,8 +193,7 @@ struct val method_text_rfind(struct render *r, struct val self, const struct arg
                       : VAL_UNDEFINED;
 }
 
-/* Return the index of a text. Fail the rendering if the text is absent; find returns -1 in that
- * case. */
+/* Return the index of a text. Fail the rendering if the text is absent; find then returns -1. */
 struct val method_text_index(struct render *r, struct val self, const struct args *a)
 {
     struct val v = method_text_find(r, self, a);

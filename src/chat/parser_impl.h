@@ -161,7 +161,7 @@ struct head_scan {
      * n_. */
     size_t at, key, n_key, name, n_name, id, n_id;
     int part, depth; /* part of the object; depth of the value that is skipped */
-    bool quoted;     /* true inside a string of that value */
+    bool quoted;     /* true inside a string of a value */
 };
 
 /* State of parsing a value in pieces; zeroed before the value. */

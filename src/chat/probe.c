@@ -96,8 +96,7 @@ static void probe_content(struct template *t, struct probe *p)
     struct template_caps *caps = &t->caps;
     caps->text_content = probe(p, with_text) && printed(p, "qUser");
     caps->typed_content = probe(p, with_parts) && printed(p, "qUser") && !printed_list(p);
-    /* no feature can be detected if the template renders no content, because it needs variables
-     * that the probe does not set */
+    /* no feature can be detected if the template renders no content for lack of variables */
     bool has_content = caps->text_content || caps->typed_content;
     if (!has_content) caps->text_content = true;
     probe(p, caps->text_content ? with_system : with_system_parts);

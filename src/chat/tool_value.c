@@ -18,7 +18,8 @@
 
 enum { INSIDE = 1, TEXT, SCALAR };
 
-/* Emit text of a value if `wanted`. The values of skipped members are parsed, but not emitted. */
+/* Emit text of a value if `wanted` is true. The values of skipped members are parsed, but not
+ * emitted. */
 static void emit_if(struct parser_stage *s, bool wanted, const char *text, size_t n)
 {
     if (wanted) parser_emit_arguments(s, text, n);

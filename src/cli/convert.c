@@ -2,7 +2,7 @@
  * file.
  *
  * The writer tests `stop` between two pieces of output. The result gets its name at the end, so an
- * interrupted conversion leaves nothing to confuse with a model. SIGTERM has the same effect as
+ * interrupted conversion leaves no file that looks like a model. SIGTERM has the same effect as
  * Ctrl-C. */
 #include "cli.h"
 

@@ -123,7 +123,7 @@ static double rate(int n, int64_t us)
     return us > 0 ? (double)n * 1e6 / (double)us : 0;
 }
 
-/* Print the size of the model and the time of its start, which the user has just waited. */
+/* Print the size of the model and the time of its start. */
 static void print_opening(const struct session *s)
 {
     const struct model_info *i = model_info(s->model);

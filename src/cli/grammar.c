@@ -424,7 +424,7 @@ const struct command command_grammar = {
     .detail = "Compile a constraint on a model's output: a JSON Schema in a file, or the "
               "constraint of an option. The error for an unsupported constraint contains the "
               "place. With TEXT, a file or - for standard input, check whether the whole text "
-              "satisfies the constraint. If it does not, print the offset of the first wrong byte. "
+              "satisfies the constraint. Print the offset of the first wrong byte of another text. "
               "The exit status is 0 (satisfied), 1 (not satisfied, or the constraint is rejected) "
               "or 2 (usage).",
     .options = options,

@@ -2,8 +2,9 @@
  *
  * main calls model_arguments before a command runs, so commands receive paths only.
  *
- * A command sees only paths, so a name works wherever a file does, also as the value of a flag. The
- * name is kept for clients (model_hub_name), because a path in Ollama's store ends with a hash. */
+ * A command receives only paths, so a name is valid wherever a file is, also as the value of a
+ * flag. The name is kept for clients (model_hub_name), because a path in Ollama's store ends with a
+ * hash. */
 #include "cli.h"
 #include "pull.h"
 

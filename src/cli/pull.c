@@ -84,7 +84,7 @@ const char *size_text(char out[static 24], uint64_t n_byte)
 bool confirmed(const char *question, bool yes_default)
 {
     char line[16] = "";
-    /* a script must not wait for an answer that nothing can give */
+    /* a script must not wait, because no user can answer */
     if (!isatty(STDIN_FILENO) || !isatty(STDERR_FILENO)) return false;
     fprintf(stderr, "%s [%s] ", question, yes_default ? "Y/n" : "y/N");
     if (!fgets(line, sizeof line, stdin)) return false;

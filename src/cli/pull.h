@@ -11,8 +11,8 @@
 int pull_shown(struct hub_model *out, const struct hub_name *n, int n_connection, struct err *e);
 /* Write a number of bytes as "1.2 GB" to out. */
 const char *size_text(char out[static 24], uint64_t n_byte);
-/* Print a question to the terminal. Return true for the answers "y" and "yes", and, if yes_default,
- * for an empty line. Return false without a terminal. */
+/* Print a question to the terminal. Return true for the answers "y" and "yes", and, if yes_default
+ * is true, for an empty line. Return false without a terminal. */
 bool confirmed(const char *question, bool yes_default);
 
 #endif

@@ -6,10 +6,10 @@
  * After the first signal (also SIGHUP) the server rejects requests and completes responses in
  * flight (--shutdown-timeout). A second signal ends the program immediately, except SIGHUP.
  *
- * The order of the start makes wrong settings cheap. Flags are checked by their forms, then keys
- * and files are opened, and only then is a model loaded, which may take minutes. --check stops
- * before the loading and prints the configuration. The socket listens before the server reports
- * READY=1, so that a client which starts then can connect. */
+ * Wrong settings are reported before a model is loaded, which may take minutes. Flags are checked
+ * by their forms, and keys and files are opened first. --check stops before the loading and prints
+ * the configuration. The socket listens before the server reports READY=1, so that a client which
+ * starts then can connect. */
 #include "answer.h"
 #include "serve_models.h"
 

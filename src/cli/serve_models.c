@@ -12,7 +12,7 @@
  *
  * Options are variables of the process (option/), so two models cannot have different values at one
  * time. set_options therefore applies the sections of one entry, copies the result to the entry,
- * and restores the variables. Only then does it read the next entry.
+ * and restores the variables before the next entry.
  *
  * Entries never move or disappear: the registry's thread, handlers and the thread of the hub's jobs
  * have pointers to them. A removed model keeps its entry until the end of the program, and

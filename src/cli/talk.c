@@ -180,7 +180,7 @@ static int do_quit(struct talk *t, char *arg, struct err *e)
     return 0;
 }
 
-/* The commands, in the order of /help. Ollama's and llama.cpp's users know some of the names. */
+/* The commands, in the order of /help. Some of the names are those of Ollama and llama.cpp. */
 static const struct verb verbs[] = {
     {"help", "", "this list", false, do_help},
     {"system", "TEXT", "set the system prompt (\"\": none; without TEXT: show it)", true,

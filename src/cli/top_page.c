@@ -3,8 +3,8 @@
  * so only the curves depend on its width.
  *
  * A page has a fixed layout. A missing figure keeps its place as "-", and the row of the error is
- * empty without an error. The eye finds a figure at the same place in each page. The same rows are
- * the report of --once, without curves and without limits of the screen. */
+ * empty without an error. A figure is at the same place in each page. The same rows are the report
+ * of --once, without curves and without limits of the screen. */
 #include "top.h"
 
 #include "base/json.h"

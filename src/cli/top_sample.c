@@ -69,7 +69,7 @@ static double rate(const struct top_sample *a, const struct top_sample *b, enum 
     return (b->v[i] - a->v[i]) / ((double)(b->time_us - a->time_us) * 1e-6);
 }
 
-/* Return part / whole; NAN if there is nothing to share. */
+/* Return part / whole; NAN if the whole is 0. */
 static double share(double part, double whole)
 {
     return whole > 0 ? part / whole : NAN;

@@ -79,7 +79,7 @@ bool engine_step(struct engine *en)
 }
 
 /* Run steps until engine_close. The engine waits for its inbox only. The engine wakes each
- * millisecond while groups exist, because no message reports that a client has read its replies. */
+ * millisecond while groups exist, because no message reports the reading of replies. */
 static void *engine_main(void *arg)
 {
     struct engine *en = arg;

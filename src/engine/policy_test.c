@@ -131,8 +131,8 @@ TEST(a_turn_that_waited_for_its_bound_goes_first_and_stays)
     }
 }
 
-/* Check with random arrivals at a server of four places, which is always too slow, that no entity
- * passes an overdue entity that arrived earlier. */
+/* Check that no entity passes an overdue entity that arrived earlier. The arrivals are random, at a
+ * server of four places that is always too slow. */
 static void no_sequence_starves(const char *name, int n_entity)
 {
     enum { N_MAX = 512 };

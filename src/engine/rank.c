@@ -1,10 +1,10 @@
 /* rank.c - the order of sequences in a step.
  *
- * The first difference between two sequences decides. Sequences that are not stalled (enum stall)
- * go first, then sequences of a lower rank (policy.h), then sequences that are not extra, then
- * earlier sequences. Choices of a request, and prompts of a call, beyond ORDINARY_MAX are extra.
- * Extra sequences rank after other sequences of equal rank and yield to the other sequences. A
- * stalled sequence ranks last, so it cannot hold memory that other sequences need.
+ * The first difference between two sequences determines their order. Sequences that are not stalled
+ * (enum stall) go first, then sequences of a lower rank (policy.h), then sequences that are not
+ * extra, then earlier sequences. Choices of a request, and prompts of a call, beyond ORDINARY_MAX
+ * are extra. Extra sequences rank after other sequences of equal rank and yield to the other
+ * sequences. A stalled sequence ranks last, so it cannot hold memory that other sequences need.
  *
  * (1) engine.running is in this order after rank_running and after each rank_insert. */
 #include "engine_impl.h"

@@ -4,7 +4,7 @@
  *                  prompts (plan.c) -> drafts (draft.c) -> struct batch
  *   sched_commit   computed rows count -> finished sequences leave (seq.c, group.c)
  *
- * The policy decides the order (policy.h).
+ * The policy determines the order (policy.h).
  *
  * Static batching, the baseline, keeps finished sequences in the batch until the whole batch is
  * done. Finished sequences are padding: they take a row of each step without effect and end

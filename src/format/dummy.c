@@ -57,7 +57,7 @@ struct maker {
     const struct dummy_options *o;
     struct shape shape;
     double rope_low, rope_high, rope_context; /* parameters of llama 3.1's scaling */
-    struct mixture mixture;                   /* valid if `mixed` */
+    struct mixture mixture;                   /* valid if `mixed` is true */
     bool window; /* true: all layers of the config's architecture have a sliding window */
     bool mixed;  /* true: a mixture or format replaces the types; false: tensors keep their types */
     struct err *e;

@@ -3,7 +3,7 @@
  * Encoding billions of random numbers would take minutes. Number formats that search a grid would
  * take hours. Therefore one tile of 128 cells of 256 numbers is encoded for each number format and
  * standard deviation. A tensor is a sequence of cells of its tile. A hash of (seed, tensor, j)
- * selects cell number j. So rows differ, and any part of a tensor can be generated alone, by
+ * selects cell number j. Rows therefore differ, and any part of a tensor can be generated alone, by
  * copying cells. Generating the weights of an 8 B model in 4 bits takes seconds, not minutes. The
  * operating system uses most of this time to clear pages.
  *

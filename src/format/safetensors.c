@@ -132,8 +132,8 @@ static int read_tensor(struct safetensors_reader *r, const char *raw, size_t n_r
     return rc;
 }
 
-/* Compare ranges by begin, then by end. So an empty tensor comes before a non-empty tensor at the
- * same offset. */
+/* Compare ranges by begin, then by end. An empty tensor therefore comes before a non-empty tensor
+ * at the same offset. */
 static int by_begin(const void *a, const void *b)
 {
     const struct extent *x = a, *y = b;

@@ -24,7 +24,7 @@
  * that it reads. MADE_MAX limits the rules that it makes, and thereby its work. */
 enum { RULES_MAX = 3000, MADE_MAX = 60000 };
 
-/* A rule made by the transform: full(a), or tail(a, b) if is_tail. */
+/* A rule made by the transform: full(a), or tail(a, b) if is_tail is true. */
 struct left_job {
     uint32_t rule, a, b;
     bool is_tail;
@@ -93,8 +93,8 @@ static bool mark_reach(struct left *l, uint32_t from)
 
 /* ---- rules to be made ---- */
 
-/* Return full(a), or tail(a, b) if is_tail. Make the rule at its first use. The alternatives are
- * added later. */
+/* Return full(a), or tail(a, b) if is_tail is true. Make the rule at its first use. The
+ * alternatives are added later. */
 static uint32_t make_rule(struct left *l, uint32_t a, uint32_t b, bool is_tail)
 {
     expr_spend(&l->g->m.x, l->job.n / 8);
@@ -228,7 +228,7 @@ static bool fill_tail(struct left *l, struct left_job j)
     return ok;
 }
 
-/* Replace the alternatives of a rule by its full form, and the empty text if `nullable`. */
+/* Replace the alternatives of a rule by its full form, and the empty text if `nullable` is true. */
 static bool replace(struct left *l, uint32_t rule, bool nullable)
 {
     struct cfg_rule *r = &l->g->rule.v[rule];

@@ -183,8 +183,8 @@ static uint32_t plain_equal(struct exprs *x, const struct decimal *d)
 
 /* ---- comparison ---- */
 
-/* Return the digits after a point that are above f[0, n), or also equal to it if `or_equal`. There
- * is at least one digit, and zeros may be last. */
+/* Return the digits after a point that are above f[0, n), or also equal to it if `or_equal` is
+ * true. There is at least one digit, and zeros may be last. */
 static uint32_t fraction_above(struct exprs *x, const char *f, int n, bool or_equal)
 {
     uint32_t some = digits(x, 1, EXPR_INF);
@@ -222,8 +222,8 @@ static uint32_t natural_above(struct exprs *x, const char *d, int n)
     return expr_or(x, longer, e);
 }
 
-/* Return the numbers above |d|, or also equal to it if `or_equal`, without a sign and without an
- * exponent. */
+/* Return the numbers above |d|, or also equal to it if `or_equal` is true, without a sign and
+ * without an exponent. */
 static uint32_t positive_above(struct exprs *x, const struct decimal *d, bool or_equal)
 {
     uint32_t any_fraction = optional(x, point(x, digits(x, 1, EXPR_INF)));
@@ -234,8 +234,8 @@ static uint32_t positive_above(struct exprs *x, const struct decimal *d, bool or
     return expr_or(x, above, expr_cat(x, head, tail));
 }
 
-/* Return the numbers above |d|, or also equal to it if `or_equal`, without a sign and in scientific
- * notation. Zero is not included, because it has no scientific notation. */
+/* Return the numbers above |d|, or also equal to it if `or_equal` is true, without a sign and in
+ * scientific notation. Zero is not included, because it has no scientific notation. */
 static uint32_t scientific_above(struct exprs *x, const struct decimal *d, bool or_equal)
 {
     struct decimal m;
@@ -248,7 +248,7 @@ static uint32_t scientific_above(struct exprs *x, const struct decimal *d, bool 
     return expr_or(x, larger, expr_cat(x, above, expr_exponent(x, power, power)));
 }
 
-/* Return the numbers above |d|, or also equal to it if `or_equal`, without a sign, in all
+/* Return the numbers above |d|, or also equal to it if `or_equal` is true, without a sign, in all
  * spellings. */
 static uint32_t all_above(struct exprs *x, const struct decimal *d, bool or_equal, bool scientific)
 {

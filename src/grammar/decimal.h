@@ -27,7 +27,7 @@ uint32_t number_scientific(struct exprs *x);
 uint32_t number_integer(struct exprs *x, bool fraction_of_zeros, bool scientific);
 /* Return the spellings of the number d. */
 uint32_t number_equal(struct exprs *x, const struct decimal *d, bool scientific);
-/* Return the numbers above d, or also equal to it if or_equal. */
+/* Return the numbers above d, or also equal to it if or_equal is true. */
 uint32_t number_above(struct exprs *x, const struct decimal *d, bool or_equal, bool scientific);
 /* Return the language of numbers with an exponent, in any spelling. */
 uint32_t number_exponent(struct exprs *x);

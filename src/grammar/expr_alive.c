@@ -9,8 +9,8 @@
  * Results are cached by state. The states that a result needs, and their number, depend only on the
  * expression, never on other cached results. A grammar's work has one limit, and a text must exceed
  * it in every order of requests (docs/design.md 5). Therefore a search does not use the results of
- * other searches. `descends` uses only cached results of `descends`, which equal the results that
- * it would compute, because the estimate decreases along its path. */
+ * other searches. `descends` uses only cached results of `descends`. They equal the results that it
+ * would compute, because the estimate decreases along its path. */
 #include "expr.h"
 
 #include "base/hash.h"

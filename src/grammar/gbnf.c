@@ -70,7 +70,7 @@ static char peek(const struct gbnf_parser *p)
     return p->at < p->n ? p->s[p->at] : 0;
 }
 
-/* Skip white space and comments. Skip line ends only if `lines`. */
+/* Skip white space and comments. Skip line ends only if `lines` is true. */
 static void skip_space(struct gbnf_parser *p, bool lines)
 {
     for (; p->at < p->n; p->at++) {

@@ -24,7 +24,8 @@ int gbnf_parse(struct cfg *g, const char *text, size_t n, token_id_fn *token, co
 int gbnf_read(struct cfg *g, const char *text, size_t n, token_id_fn *token, const void *arg,
               uint32_t *root, struct err *e);
 
-/* Return the mark of a token, or the marks of all other tokens and any character if `negated`. */
+/* Return the mark of a token, or the marks of all other tokens and any character if `negated` is
+ * true. */
 uint32_t gbnf_token_expr(struct exprs *x, uint32_t id, bool negated);
 /* Return the id in <[id]>, or of the token with the text <name>; -1 if the text has neither
  * form. */

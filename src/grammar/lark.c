@@ -166,7 +166,7 @@ static void skip_line(struct lark_parser *p)
     while (p->in.at < p->in.end && peek(p) != '\n') p->in.at++;
 }
 
-/* Skip white space and comments. Skip line ends only if `lines`. */
+/* Skip white space and comments. Skip line ends only if `lines` is true. */
 static void skip_space(struct lark_parser *p, bool lines)
 {
     for (;;) {

@@ -639,8 +639,8 @@ static bool read_number(struct regex_parser *p, uint32_t *x)
     return p->at > from;
 }
 
-/* Read {n}, {n,} or {n,m}. Read nothing and return false if there are no counts; the { is an
- * ordinary character in that case. */
+/* Read {n}, {n,} or {n,m}. Read nothing and return false if there are no counts; the { is then an
+ * ordinary character. */
 static bool read_counts(struct regex_parser *p, uint32_t *min, uint32_t *max)
 {
     size_t from = p->at;

@@ -317,8 +317,8 @@ struct moves {
 };
 /* Append the moves from a state. Return false after a failure. */
 bool state_moves(struct schema *s, uint32_t state, struct moves *out);
-/* Return the expression of the names of a form. known_only: true if no name of a class is possible,
- * so that every name is a constant if opt.plain is set. */
+/* Return the expression of the names of a form. known_only: true if no name of a class is possible.
+ * Every name is then a constant if opt.plain is set. */
 uint32_t form_names(struct schema *s, uint32_t form, bool known_only);
 /* Return the expression of the names in another notation than JSON, up to the value. top: names of
  * the outermost object. */

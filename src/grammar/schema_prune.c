@@ -24,7 +24,7 @@ enum { CLASH_UNKNOWN, CLASH_NO, CLASH_YES };
 static unsigned types_of(struct schema *s, uint32_t sub, int depth);
 
 /* Return a superset of the types that a list of subschemas allows. A type must be allowed by every
- * subschema if `all`, otherwise by at least one subschema. JT_ALL if there is no list. */
+ * subschema if `all` is true, otherwise by at least one subschema. JT_ALL if there is no list. */
 static unsigned types_of_list(struct schema *s, uint32_t sub, const char *key, bool all, int depth)
 {
     const struct json *list = sub_field(s, sub, key);

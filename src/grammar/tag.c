@@ -239,7 +239,7 @@ static struct cfg_item rule_part(struct tag_parser *p, const struct cfg_item *v,
 }
 
 /* Dispatch under construction: free text up to the first string of `stops`, then the format of that
- * string. The dispatch repeats if `loop`. */
+ * string. The dispatch repeats if `loop` is true. */
 struct dispatch {
     uint32_t rule, stops, excluded, ends;
     bool loop;
@@ -533,8 +533,8 @@ static int parse_exclude_token(struct tag_parser *p, const struct json *j, struc
 
 /* ---- combinations ---- */
 
-/* Parse the elements of a concatenation, or of an alternation if `either`. In a concatenation, only
- * the last element gets `ends`. */
+/* Parse the elements of a concatenation, or of an alternation if `either` is true. In a
+ * concatenation, only the last element gets `ends`. */
 static int parse_list(struct tag_parser *p, const struct json *j, bool either, uint32_t ends,
                       struct cfg_item *out)
 {

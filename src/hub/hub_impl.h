@@ -1,4 +1,5 @@
-/* hub_impl.h - parts of the hub that only this folder uses. Any thread, except where noted. */
+/* hub_impl.h - parts of the hub that only this folder uses. Any thread, unless a comment names
+ * one. */
 #ifndef QUOTH_HUB_HUB_IMPL_H
 #define QUOTH_HUB_HUB_IMPL_H
 
@@ -29,8 +30,8 @@ int path_put(char out[static HUB_PATH_BYTES], struct err *e, const char *fmt, ..
     __attribute__((format(printf, 3, 4)));
 /* Make the folder of a file, and its missing parents. ERR_IO, ERR_ARG if the path is too long. */
 int parent_make(const char *path, struct err *e);
-/* Write a file with its folder, unless it has this text already. So its time is that of the last
- * change. ERR_IO, ERR_ARG, ERR_MEMORY. */
+/* Write a file with its folder, unless it has this text already. Its time is therefore that of the
+ * last change. ERR_IO, ERR_ARG, ERR_MEMORY. */
 int text_write(const char *path, const char *text, size_t n, struct err *e);
 /* Append the user's token of Hugging Face (HF_TOKEN, or the file that `hf auth login` writes);
  * append nothing if there is no token. ERR_ARG for a token with characters that no header may

@@ -54,7 +54,7 @@ int text_write(const char *path, const char *text, size_t n, struct err *e)
     return rc || same ? rc : file_write(path, text, n, e);
 }
 
-/* Write value + end, where "~" at the beginning of the value is the user's folder. */
+/* Write value + end. "~" at the beginning of the value is the user's folder. */
 static int put_variable(char out[static HUB_PATH_BYTES], const char *value, const char *end,
                         struct err *e)
 {

@@ -16,9 +16,9 @@
 #undef LEVEL
 
 /* Return 2^x as attention defines it, x <= 0 or NaN. The result is 0 if x < -100, because an x86
- * vector instruction takes 190 cycles if a result is subnormal or rounds to zero. A multiplication
- * by a scale of KV_Q8 may follow. 2^x = 2^n (1 + r P(r)), x = n + r, |r| <= 1/2; P by
- * scripts/minimax.py. Error within 2 ulp (kern_math_test.c); 2^0 = 1. */
+ * vector instruction takes 190 cycles for a result that is subnormal or rounds to zero. A
+ * multiplication by a scale of KV_Q8 may follow. 2^x = 2^n (1 + r P(r)), x = n + r, |r| <= 1/2; P
+ * by scripts/minimax.py. Error within 2 ulp (kern_math_test.c); 2^0 = 1. */
 static inline float exp2_weight(float x)
 {
     const float magic = 0x1.8p23f; /* adding it rounds to an integer */

@@ -18,7 +18,7 @@ static double ulps(float got, double want, double size)
 }
 
 /* Return the largest error of f for the f32 values in [-reach, reach] and NaN. The error is
- * relative to the argument if of_x, otherwise to the exact value. */
+ * relative to the argument if of_x is true, otherwise to the exact value. */
 static double worst_of(float (*f)(float), double (*exact)(double), double reach, bool of_x)
 {
     double worst = 0;

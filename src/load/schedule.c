@@ -304,8 +304,8 @@ static int latencies(struct traffic *t, struct err *e)
 /* ---- prefix cache hits by pool size ---- */
 
 /* Measure hits by pool size. A block of 512 tokens (BLOCK_TOKENS) is reduced to one page of 16
- * tokens. So a pool of n pages contains n blocks of the trace, and the simulation is 32 times
- * faster. */
+ * tokens. A pool of n pages therefore contains n blocks of the trace, and the simulation is 32
+ * times faster. */
 static int hits(const struct traffic *t, struct err *e)
 {
     enum { SHRINK = BLOCK_TOKENS / PAGE_ROWS };
@@ -390,8 +390,9 @@ const struct command command_bench_schedule = {
     .usage = "TRACE [OPTIONS]",
     .detail =
         "Run the engine with all of its parts except the model. The time of a step is --step-ms, "
-        "plus --row-ms for each row, plus --kv-us for each token that a sequence attends to, "
-        "plus --pair-us for each pair of a prompt's row and an earlier token. The defaults are "
+        "and --row-ms for each row. A step also has --kv-us for each token that a sequence "
+        "attends to, and --pair-us for each pair of a prompt's row and an earlier token. The "
+        "defaults are "
         "the times of a model with 1.2 B parameters in Q4_0 on two cores. TRACE is a file of "
         "arrivals in a format of quoth bench replay. At load 1, the last request arrives at the "
         "time when the engine would complete all requests if they arrived at once. Load inf "

@@ -76,8 +76,8 @@ static const char *latency_name(int i)
     return i < N_LATENCY ? latency_kind[i].name : NULL;
 }
 
-/* Set in_table[k] for each name of --percentile-metrics. So the table has latencies in the order of
- * latency_kind, not in the order of the flag. */
+/* Set in_table[k] for each name of --percentile-metrics. The table therefore has latencies in the
+ * order of latency_kind, not in the order of the flag. */
 static int read_table(bool in_table[N_LATENCY], struct err *e)
 {
     for (const char *at = percentile_metrics; *at;) {

@@ -5,7 +5,7 @@
  *
  *   stream, model, stream_options, max_tokens, ignore_eos, sampling, --extra-body, prompt
  *
- * A member of --extra-body replaces the usual member of that name, because some servers reject
+ * A member of --extra-body replaces the usual member of its name, because some servers reject
  * duplicate names. */
 #include "served.h"
 

@@ -77,7 +77,7 @@ static void on_done(void *ctx, const struct fetch_result *f)
 /* ---- sending ---- */
 
 /* Start a request. submit_us is set after the body is built, immediately before the request is
- * sent. So latencies do not include the time for building a body. */
+ * sent. Latencies therefore do not include the time for building a body. */
 static int start(struct served_run *u, struct served_live *l, struct err *e)
 {
     const char *header[HEADERS_MAX + 2];

@@ -1,8 +1,8 @@
 /* simulate.h - private to load: simulation of the engine with a trace on a virtual clock.
  *
  * A fake model with meaningless tokens replaces the executor. A cost model gives the duration of a
- * step. So hours of a trace take seconds, and every run gives the same figures. The simulation
- * measures only the scheduler. */
+ * step. Hours of a trace therefore take seconds, and every run gives the same figures. The
+ * simulation measures only the scheduler. */
 #ifndef QUOTH_LOAD_SIMULATE_H
 #define QUOTH_LOAD_SIMULATE_H
 

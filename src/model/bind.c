@@ -12,7 +12,7 @@
  * b->rc keeps the first error. After an error every function has no effect and returns a harmless
  * value. Callers check b->rc once at the end.
  *
- * Three forms of a matrix become one struct linear:
+ * Matrices of three forms become a struct linear:
  *
  *   plain rows of a number format          a pointer into the file's map
  *   rows in another place or order         struct placed: part of a fused or transposed matrix

@@ -4,8 +4,8 @@
  * declares the common keys of all architectures. Reading a key marks the key as read. Only declared
  * keys can be read. After reading, config_check_keys checks every key of the file. Each key must be
  * marked as read, be declared as idle, or have its only accepted value. The error for any other key
- * contains its name. So a value that quoth does not support is an error, not a wrong answer. A
- * value of the caller (--hf-overrides) is rejected if it has no effect. */
+ * contains its name. A value that quoth does not support is therefore an error, not a wrong answer.
+ * A value of the caller (--hf-overrides) is rejected if it has no effect. */
 #include "model_impl.h"
 
 #include "base/log.h"

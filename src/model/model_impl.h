@@ -435,7 +435,8 @@ struct model {
     int at_head[2];       /* numbers of the scratch of heads */
     int at_x, at_h, at_y; /* numbers of forward.c's scratch buffers */
     float *memory;        /* all scratch on the device, owned [n_scratch] */
-    float *host;          /* host copy of scratch, owned [n_scratch]; equals `memory` if is_host */
+    float *host;          /* host copy of scratch, owned [n_scratch]; equals `memory` if is_host is
+                             true */
     int64_t n_scratch;
     /* tokens of a batch with padding tokens [limits.n_row], in the arena; NULL if none */
     int32_t *token;

@@ -29,8 +29,8 @@ static struct address client_of(const struct client_networks *w, const struct he
     return a;
 }
 
-/* Divide the list at its commas into headers. Return false if there are too many items, or if an
- * item is empty, because an empty header is not an item. */
+/* Divide the list at its commas into headers. Return false if there are too many items or an empty
+ * item, because an empty header is not an item. */
 static bool divide(struct head *h, char *list)
 {
     h->n_header = 0;

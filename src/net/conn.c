@@ -256,8 +256,8 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct conn *c, int sta
                    why);
 }
 
-/* Send "100 Continue". Close the connection if the line cannot be sent completely, because a
- * partial line, or a line that TLS must repeat first, cannot be cancelled. */
+/* Send "100 Continue". Close the connection if the line cannot be sent completely. A partial line,
+ * or a line that TLS must repeat first, cannot be cancelled. */
 static void send_continue(struct conn *c)
 {
     static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";

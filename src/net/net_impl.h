@@ -83,8 +83,8 @@ void idle_unlink(struct conn *c);
 void conn_claim(struct conn *c, struct holder *h); /* transfer c to h */
 /* Return the connection to close for a new connection; NULL if none. The connection's holder has
  * most connections relative to the holder's weight. Only holders with a closable connection are
- * compared if `any`. A connection that was accepted before `silent_us` and has sent no byte is
- * closed first. */
+ * compared if `any` is true. A connection that was accepted before `silent_us` and has sent no byte
+ * is closed first. */
 struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us);
 
 /* ---- body.c ---- */

@@ -63,7 +63,7 @@ static void regression_solve(const struct regression *r, float *a, float *b)
     }
 }
 
-/* Return the best line for given integers, with low >= 0 if low_positive. */
+/* Return the best line for given integers, with low >= 0 if low_positive is true. */
 static struct line line_solve(const int8_t *q, const float *x, const float *w, int n,
                               bool low_positive)
 {

@@ -177,7 +177,7 @@ TEST(race_of_similar_distributions_mostly_agrees)
 
 /* ---- independence of a draw ---------------------------------------------------------------- */
 
-/* Pick at a position with a mask, after a cut that keeps all tokens if as_list. */
+/* Pick at a position with a mask, after a cut that keeps all tokens if as_list is true. */
 static int32_t pick_at(uint32_t position, const float *logits, const uint32_t *mask, bool as_list)
 {
     struct sample_params p = sample_params_default;

@@ -48,7 +48,7 @@ struct sample_work {
     int n;
     int32_t *id;  /* [n] ids of the list, ascending */
     float *logit; /* [n] logits of the list: finite, before temperature */
-    /* [n] weights of the list: exp((logit - max) / temperature); valid if `weighed` */
+    /* [n] weights of the list: exp((logit - max) / temperature); valid if `weighed` is true */
     float *weight;
     bool weighed;
     float scale;  /* 1 / temperature of the last cand_weigh */

@@ -394,8 +394,7 @@ static void mask_ends(const struct grammar_constraint *gc, uint64_t *mask)
 }
 
 /* Set *mask to the grammar's mask with the end tokens, limited to the model's vocabulary. Return
- * false if the grammar failed, or if no token may follow because the text has reached a limit of
- * the grammar. */
+ * false if the grammar failed, or no token may follow because of a limit of the grammar. */
 static bool complete_mask(const struct grammar_constraint *gc, uint32_t *mask)
 {
     const int n_vocab = gc->vocab->n_vocab, n_word = (n_vocab + 31) / 32;

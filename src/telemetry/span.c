@@ -17,7 +17,7 @@ enum { TEXT_MAX = 256, USUAL_BYTES = 1000 };
 struct span {
     struct telemetry *telemetry; /* borrowed */
     struct trace_context context;
-    struct trace_context parent; /* context of the client's span, if has_parent */
+    struct trace_context parent; /* context of the client's span, if has_parent is true */
     bool has_parent;
     char *state;           /* tracestate, owned; NULL if none */
     int64_t begin_us;      /* time_us */
@@ -26,9 +26,9 @@ struct span {
     size_t end_at;         /* place of the end time in the message */
 };
 
-/* Write 8 bytes of an id: a one-to-one function of the number of the span. So ids of a process are
- * unique, and those of two processes differ by their random seeds. A system call per id would take
- * a microsecond. */
+/* Write 8 bytes of an id: a one-to-one function of the number of the span. Ids of a process are
+ * therefore unique, and those of two processes differ by their random seeds. A system call per id
+ * would take a microsecond. */
 static void write_id(uint8_t *id, uint64_t seed, uint64_t n)
 {
     const uint64_t golden = 0x9E3779B97F4A7C15u; /* odd, so n * golden is one-to-one */

@@ -155,7 +155,7 @@ TEST(configuration_beside_tokenizer_json)
 }
 
 /* Return the tokens that a folder with this class and configuration adds: "be" for BOS and EOS,
- * "b", "e" or "". The folder has a post-processor if `post`. */
+ * "b", "e" or "". The folder has a post-processor if `post` is true. */
 static const char *adds(const char *class, bool add, bool post)
 {
     static char found[3];

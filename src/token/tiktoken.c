@@ -131,7 +131,7 @@ static int put_specials(struct tokenizer *t, const struct encoding *x, struct er
     return rc;
 }
 
-/* Set ignore_merges, so that a word that is a token becomes that token, as in tiktoken. */
+/* Set ignore_merges: a word that is a token becomes this token, as in tiktoken. */
 int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     int rc = lines_read(t, path, rank_line, e);

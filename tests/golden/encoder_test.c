@@ -85,7 +85,7 @@ static struct buf slurp(const char *encoder, const char *file)
     return b;
 }
 
-/* Add a sequence whose first page is page0. The sequence's rows are outputs if `wanted`. */
+/* Add a sequence whose first page is page0. The sequence's rows are outputs if `wanted` is true. */
 static void add_seq(struct batch *b, const int32_t *ids, int n, int page0, int page_rows,
                     bool wanted)
 {

@@ -287,7 +287,7 @@ void cpu_linear(struct backend *b, float *y, const struct linear *l, const float
     cpu_linears(b, &(struct output){l, y}, 1, &(struct input){.x = x}, n_row);
 }
 
-/* Compute a layer of converted activations: y = layer, or y += layer if `add`. */
+/* Compute a layer of converted activations: y = layer, or y += layer if `add` is true. */
 static void run_layer(struct cpu_backend *c, float *y, const struct linear *l,
                       const struct act *act, bool add)
 {

@@ -244,8 +244,8 @@ static inline const float *act_rows(const struct act *x, int row, int g)
 
 /* ---- more rows ---- */
 
-/* Add n more k to t [n_row][2 VL]. T starts at 0 if `first`. w f32 [n][2 VL]. One line at each
- * pointer of `next` that is not NULL is prefetched every two k. */
+/* Add n more k to t [n_row][2 VL]. T starts at 0 if `first` is true. w f32 [n][2 VL]. One line at
+ * each pointer of `next` that is not NULL is prefetched every two k. */
 typedef void tile_fn(float *t, const float *w, const float *x, int n, bool first,
                      const uint8_t *const next[TILE_STRIPS]);
 

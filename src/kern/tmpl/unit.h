@@ -80,7 +80,7 @@ ALWAYS int zero_of(const struct panel_format *f)
     return is_signed(f) ? f->zero - 128 : f->zero;
 }
 
-/* Extend low bits to bytes: add high bits, look up levels, subtract 128 if is_signed. */
+/* Extend low bits to bytes: add high bits, look up levels, subtract 128 if is_signed is true. */
 ALWAYS void half_rest(struct half *u, const struct panel_format *f, const uint8_t *p, int h)
 {
     if (f->bits == 6) half_high2(u, p + 256, h);

@@ -81,8 +81,8 @@ static void embed(struct fwd *f, const void *ends)
     fwd_split(f, &e->altup);
 }
 
-/* Set f->x to (a + post(attn h) + laurel h) / sqrt(2). Here h is the norm of the active prediction
- * a, and laurel h is h + norm(right(left h)). */
+/* Set f->x to (a + post(attn h) + laurel h) / sqrt(2). h is the norm of the active prediction a,
+ * and laurel h is h + norm(right(left h)). */
 static void attend(struct fwd *f, const struct gemma3n_layer *l, const float *a)
 {
     const struct decoder_layer *d = &l->decoder;

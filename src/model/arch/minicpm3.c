@@ -9,10 +9,10 @@
  *   in --kv_a--> latent [kv_rank] --norm--kv_b--> of each head k [d_nope] and v [d_v]
  *           '--> k_rope [d_rope] --rope---------> d_rope values of every head's k
  *
- * The pages contain k and v of every head. So every matrix has its published form, in every number
- * format, and adapters can add to every matrix. Pages of latent rows and k_rope would be smaller
- * (22 times in MiniCPM3-4B), but would require the transposed halves of kv_b. Pages of latent rows
- * would require changes only in minicpm3.c. minicpm3_config.c has the keys. */
+ * The pages contain k and v of every head. Every matrix therefore has its published form, in every
+ * number format, and adapters can add to every matrix. Pages of latent rows and k_rope would be
+ * smaller (22 times in MiniCPM3-4B), but would require the transposed halves of kv_b. Pages of
+ * latent rows would require changes only in minicpm3.c. minicpm3_config.c has the keys. */
 #include "minicpm3_impl.h"
 
 #include "model/convert_impl.h"

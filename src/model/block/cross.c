@@ -7,7 +7,7 @@
  *                 output, for each layer
  *                 of the decoder
  *
- * So both kinds of attention of a decoder layer use one page table. Self-attention reads the
+ * Both kinds of attention of a decoder layer therefore use one page table. Self-attention reads the
  * positions of the target, and cross-attention the positions of the source (enum attn_part). All
  * rows of a source are computed in one step. During the encoder's computation, the pages of the
  * source contain K and V of the encoder's current layer. */

@@ -1,7 +1,7 @@
 /* plain.c - operations between blocks: norms, residuals, scales, caps.
  *
- * The functions pass the sizes of a forward pass (rows, width, vocabulary) to the backend's ops. So
- * the code of an architecture is similar to its paper. An input may have a pending norm:
+ * The functions pass the sizes of a forward pass (rows, width, vocabulary) to the backend's ops.
+ * The code of an architecture is therefore similar to its paper. An input may have a pending norm:
  *
  *   fwd_normed(x, norm) --> fused with the next linear layers if the backend can
  *   fwd_plain(x)        --> used unchanged

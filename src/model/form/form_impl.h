@@ -3,9 +3,9 @@
  * A form is the layout in which a library stores a quantized matrix in several tensors. form.c
  * checks the fields of config.json's quantization_config, and has helpers. Each other file converts
  * the tensors of one quant_method to codes and scales (backend/published.h). The tensors of a
- * matrix determine if the matrix is quantized. So exempt modules (modules_to_not_convert, ignore,
- * dynamic) need no list: their matrices have other tensors or shapes. Only the loading thread calls
- * these functions. */
+ * matrix determine if the matrix is quantized. Exempt modules (modules_to_not_convert, ignore,
+ * dynamic) therefore need no list: their matrices have other tensors or shapes. Only the loading
+ * thread calls these functions. */
 #ifndef QUOTH_MODEL_FORM_IMPL_H
 #define QUOTH_MODEL_FORM_IMPL_H
 

@@ -188,8 +188,8 @@ TEST(form_matrices_are_counted_as_in_memory)
 
 /* ---- files that contradict themselves ---- */
 
-/* Append the text b to `out`, with `from` replaced by `to`: all if `all`, otherwise the first.
- * Return true if there was one. */
+/* Append the text b to `out`, with `from` replaced by `to`: all if `all` is true, otherwise the
+ * first. Return true if there was one. */
 static bool replace(struct buf *out, const struct buf *b, const char *from, size_t n_from,
                     const char *to, size_t n_to, bool all)
 {

@@ -18,8 +18,8 @@
  * become f32, because a shift is a float. */
 #include "form_impl.h"
 
-/* Check that the folder has quanto_qmap.json, because the library quantizes float weights if the
- * folder lacks this file. */
+/* Check that the folder has quanto_qmap.json, because the library quantizes float weights without
+ * this file. */
 static void read(struct binder *b)
 {
     if (!form_meta(b, "quanto_qmap.json"))
