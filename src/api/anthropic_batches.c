@@ -80,7 +80,8 @@ static bool is_custom_id(const char *text, size_t n)
     return n > 0 && n <= CUSTOM_ID_MAX && strspn(text, letters) == n;
 }
 
-/* Append request i as a line. */
+/* Append request i as a line of OpenAI's form, which the runner of batches reads. Two requests must
+ * not have one custom_id, because the id selects the result. */
 static int put_line(struct buf *out, const struct json *request, size_t i, struct batch_keys *ids,
                     struct err *e)
 {
@@ -129,7 +130,7 @@ static int read_requests(struct buf *out, const struct json *body, int64_t *n_li
     return rc == 0 && out->failed ? err_memory(e, "requests", out->n) : rc;
 }
 
-/* Store a batch with its lines. */
+/* Store a batch and its lines in one transaction, so that no batch exists without its lines. */
 static int store_batch(struct store *s, struct batch_state *b, const struct buf *lines,
                        struct err *e)
 {

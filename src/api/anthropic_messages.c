@@ -186,7 +186,8 @@ static void put_input(struct json_out *o, const struct buf *text)
     json_drop(input);
 }
 
-/* End the open block. */
+/* Write the text of the open block, and end it. The text was collected, because it follows members
+ * that are known only at its end. */
 static void end_block(struct block_writer *w)
 {
     const struct anthropic *own = w->c->own;

@@ -166,7 +166,8 @@ static int add_user_block(struct turns *c, const struct json *block, const struc
 
 /* ---- messages ---- */
 
-/* Convert message i. */
+/* Add message i to the turns. A block of the user may end the turn, because results of tools are
+ * separate messages of the neutral form. All blocks of the assistant stay in one turn. */
 static int add_message(struct turns *c, const struct json *message, size_t i, struct err *e)
 {
     const struct json *content = body_field(message, "content");

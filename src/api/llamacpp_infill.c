@@ -29,7 +29,7 @@ struct infill {
     struct ids prefix, prompt, suffix, extra;
 };
 
-/* Append one id. */
+/* Append a mark or BOS. The caller checks that the vocabulary has the id. */
 static int add_id(struct ids *ids, int32_t id, struct err *e)
 {
     return vec_push(ids, id) ? 0 : err_memory(e, "a prompt", (ids->n + 1) * sizeof id);
@@ -166,7 +166,8 @@ static size_t at_most(size_t n, int64_t max)
     return max <= 0 ? 0 : n < (size_t)max ? n : (size_t)max;
 }
 
-/* Join the parts. */
+/* Set the prompt of the request, with the shares of llama.cpp: at most 3/4 of the rows for the
+ * prefix, 1/4 for suffix and prompt, and the rest of the context for other files. */
 static int join(const struct infill *f, struct request *r, struct err *e)
 {
     const struct session *s = f->a->session;

@@ -70,7 +70,8 @@ static void put_details(struct json_out *o, const struct listed *l, const struct
     out_end(o);
 }
 
-/* Append the model's capabilities. */
+/* Append the capabilities by which clients select their requests. Tools need a parser of calls
+ * too. */
 static void put_capabilities(struct json_out *o, const struct api *a)
 {
     const struct model_info *info = a->session->info;

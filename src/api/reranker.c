@@ -31,7 +31,7 @@ static bool begins(const struct text_span *x, const char *with)
     return x->n >= n && memcmp(x->text, with, n) == 0;
 }
 
-/* Append the ids of a text. */
+/* Append the ids of a text, in which marks such as <|im_end|> are special tokens. */
 static int encode(const struct tokenizer *t, const char *text, size_t n, struct ids *out,
                   struct err *e)
 {

@@ -273,7 +273,8 @@ static void end_gap(struct job *job, struct buf *events)
     job->gap = false;
 }
 
-/* Continue a job. */
+/* Read and publish the new events of a job, or store and finish a complete one. Requests of clients
+ * are read once per step, because the lock is not held during the work. */
 static void step(struct job *job)
 {
     struct buf events = {0}, response = {0};

@@ -231,7 +231,8 @@ struct item_writer {
     struct buf *b;
 };
 
-/* End the open item. */
+/* End the last item if it is open. Its last events repeat the whole text, as in OpenAI's
+ * streams. */
 static void end_item(const struct item_writer *w)
 {
     struct responses *own = w->c->own;
@@ -272,7 +273,7 @@ static enum response_kind kind_of(const struct api_call *c, const struct chat_de
     return d->name && call_is_custom(c, d->name) ? ITEM_CUSTOM : ITEM_FUNCTION;
 }
 
-/* Begin the item of a delta. */
+/* Append an item for a delta. A call has no content part, only arguments. */
 static void begin_item(const struct item_writer *w, const struct chat_delta *d)
 {
     struct responses *own = w->c->own;

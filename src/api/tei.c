@@ -202,7 +202,8 @@ static int read_sequence(struct sequence *s, const struct json *value, int i, st
     return 0;
 }
 
-/* Tokenize the sequence. */
+/* Set the request's prompt. Without `truncate`, long texts are rejected before they are
+ * tokenized. */
 static int encode(const struct api_call *c, struct request *r, const struct sequence *s,
                   bool truncate, bool left, struct err *e)
 {

@@ -24,7 +24,7 @@ int read_figures(struct api_call *c, struct request *r, const struct json *body,
     return rc;
 }
 
-/* Return the larger time. */
+/* Return the longer time, because the prompts of a call run at the same time. */
 static int64_t longer(int64_t a, int64_t b)
 {
     return a > b ? a : b;

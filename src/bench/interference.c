@@ -132,7 +132,7 @@ static int run_prompt(struct interference *c, int which, double *us, struct err 
     return rc;
 }
 
-/* Step without the prompt. */
+/* Run steps of the streams only, for comparison. */
 static int run_idle(struct interference *c, int which, struct err *e)
 {
     int rc = 0;

@@ -138,8 +138,8 @@ const struct command command_bench_kernels = {
     .summary = "tokens per second of prompts, generation and batches, without a server",
     .usage = "[MODEL] [OPTIONS]",
     .detail =
-        "--shape NAME --quant TYPE measures a model of random weights in that shape. If -o "
-        "FILE.gguf is also given, the model is written for other programs and not measured. GB/s "
+        "--shape NAME --quant TYPE measures a model of random weights in that shape. With "
+        "-o FILE.gguf, the model is written for other programs and not measured. GB/s "
         "counts the weights and the KV that a step must read. TOP/s counts two operations for each "
         "weight and row. The columns \"of read\" and \"of peak\" are shares of the bandwidth and "
         "of the peak of the instructions in use. \"in cache\" replaces a share of the bandwidth "

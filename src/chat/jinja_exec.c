@@ -271,7 +271,7 @@ static enum flow exec_with(struct render *r, const struct node *n)
     return flow;
 }
 
-/* Execute one statement. */
+/* Execute one statement. The result determines if a loop breaks or continues. */
 static enum flow exec_one(struct render *r, const struct node *n)
 {
     r->at = n->at;

@@ -281,8 +281,8 @@ bool value_is_text(const struct parser_stage *s);
 
 /* Return the types (JT_) that a schema of the document root permits (schema.c). */
 unsigned schema_types(const struct json *root, const struct json *schema);
-/* Return the schema of an object's member; if key is NULL, return the schema of a list's items.
- * NULL if unknown. */
+/* Return the schema of an object's member. Return the schema of a list's items if key is NULL. NULL
+ * if unknown. */
 const struct json *schema_member(const struct json *root, const struct json *schema,
                                  const char *key, size_t n_key);
 /* Return the parameters of a function of the request's tools; NULL if unknown. */

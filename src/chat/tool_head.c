@@ -32,7 +32,7 @@ static bool read_name(char name[NAME_ROOM], const char *text, size_t n, size_t *
     return k > 0 && k < NAME_ROOM - 1;
 }
 
-/* Skip the mark at text[*at]. */
+/* Skip blanks and the mark at text[*at]. CALL_MAYBE: the text ends within the mark. */
 static enum call_verdict pass_mark(const char *mark, const char *text, size_t n, size_t *at)
 {
     size_t blank = space_front(text + *at, n - *at), used = 0;

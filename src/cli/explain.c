@@ -245,7 +245,7 @@ static void put_tensors(struct buf *b, const struct table *t)
     }
 }
 
-/* Append the counts of a table. */
+/* Append the number of rows of each fate, also of rows that are merged in the table. */
 static void put_counts(struct buf *b, const char *what, const struct table *t)
 {
     buf_addf(b, "%s:", what);

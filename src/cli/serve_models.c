@@ -411,7 +411,8 @@ static int describe(struct entry *n, struct err *e)
     return rc;
 }
 
-/* Set the pinned models of --models-pinned. */
+/* Mark the models of --models-pinned. An unknown name is an error, because the flag would have no
+ * effect. */
 static int set_pinned(struct serve_models *m, struct err *e)
 {
     for (size_t i = 0; i < pinned.n; i++) {

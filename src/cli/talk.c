@@ -109,7 +109,8 @@ static char *next_word(char **text)
     return word;
 }
 
-/* Print the current options. */
+/* Print the current options, through memory: view_note wraps the lines, and needs the whole
+ * text. */
 static int show_values(const struct session *s, struct err *e)
 {
     char *text = NULL;
@@ -150,7 +151,7 @@ static int do_think(struct talk *t, char *arg, struct err *e)
 
 static int do_regenerate(struct talk *t, char *arg, struct err *e);
 
-/* Remove the last exchange. */
+/* Remove the last message of the user and all messages after it. */
 static int do_undo(struct talk *t, char *arg, struct err *e)
 {
     (void)arg;

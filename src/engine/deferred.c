@@ -6,8 +6,8 @@
  *          '---------------------- the sequence's mask <--done-- job <----------'
  *
  * The thread takes a job of the holder with the least work so far, divided by its weight (struct
- * turn). Therefore many jobs of one holder delay another holder's masks by at most one call. Of a
- * holder's jobs, the thread takes the job with the least cost of its next call minus the work for
+ * turn). Therefore many jobs of one holder delay another holder's masks by at most one call. The
+ * thread takes one of a holder's jobs: that with the least cost of its next call minus the work for
  * which it has waited. Therefore a mask of moderate cost does not wait for the most expensive
  * masks, and no mask waits without end. The value of a mask does not depend on the thread that made
  * it.

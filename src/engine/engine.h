@@ -132,7 +132,8 @@ struct request {
     int beam_width;       /* number of beams, of which the best n are returned; 0: sampling */
     float length_penalty; /* exponent; scores are divided by length ^ length_penalty */
     enum beam_stop beam_stop;
-    /* pooling; if not NONE, max_tokens is 0, n is 1, and there are no logprobs */
+    /* pooling; NONE: tokens are generated. With another value, max_tokens is 0, n is 1, and there
+     * are no logprobs. */
     enum pooling pooling;
     /* position of the first token of the second segment, in [0, prompt.n]; 0: one segment */
     int segment1;

@@ -150,7 +150,8 @@ struct seq {
 
     struct seq_plan plan; /* rows and results in the step that is planned or computed */
 
-    enum finish finish; /* reason of the end; if not NONE, seq_end follows at the end of the step */
+    enum finish finish; /* reason of the end; NONE: not ended. seq_end follows at the end of the
+                           step */
     enum cause cause;   /* cause of FINISH_ERROR */
     unsigned forbids;   /* fields of CAUSE_FIELDS, bits FORBIDS_* */
     /* true: the sequence is done, and stays until its batch is done. Each step recomputes its last

@@ -167,7 +167,7 @@ bool scrape_label(const struct scrape *s, const char *name, const char *key, cha
 
 /* ---- histograms ---- */
 
-/* Return seconds as microseconds. */
+/* Return seconds as microseconds, rounded: bounds such as 0.3 are not exact in a double. */
 static int64_t millionths(double x)
 {
     return (int64_t)llround(x * 1e6);

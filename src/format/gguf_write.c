@@ -258,7 +258,8 @@ int checkpoint_write_gguf(const struct checkpoint *c, const char *path, progress
     struct buf header = {0};
     if (c->kind != CKPT_GGUF || (c->header_only && !c->dummy))
         return err_set(e, ERR_UNSUPPORTED,
-                       "%s: cannot write as GGUF: only a GGUF or random weights can be", c->path);
+                       "%s: cannot write as GGUF: only a GGUF or random weights can be written",
+                       c->path);
     w.alignment = (size_t)meta_int(checkpoint_meta(c, "general.alignment"), ALIGNMENT_DEFAULT);
     w.scratch = malloc(PIECE_BYTES);
     int rc = w.scratch ? 0 : err_memory(e, "a GGUF's scratch", PIECE_BYTES);

@@ -65,7 +65,8 @@ static int read_rope_type(struct config_reader *h, const struct json *p)
     return plain ? 0 : hf_add_arch(h, "rope.scaling.type", "rope_type", type);
 }
 
-/* Add a rope parameter. */
+/* Add a rope parameter, by the key of hf_keys.def. A parameter without a row keeps its name, so
+ * that model/keys.def must list it. */
 static int add_rope(struct config_reader *h, const char *name, const struct json *v)
 {
     static const struct name_pair key[] = {

@@ -369,7 +369,7 @@ static uint32_t served_by(const struct exprs *x, uint32_t e)
     return first == second ? EXPR_EMPTY : first ? v[1] : v[0];
 }
 
-/* Compute the row of e. */
+/* Compute the successors of e for all bytes, once per class of bytes that e cannot distinguish. */
 static const uint32_t *make_row(struct exprs *x, uint32_t e)
 {
     struct classes c;

@@ -50,7 +50,7 @@ static bool add_subset(struct schema *s, const struct json *list, uint32_t sub, 
     return forms_sum(s, out, &f) && ok;
 }
 
-/* Take anyOf. */
+/* Take anyOf: the sum of its subschemas, or the product of their negations. */
 static bool any_of(struct schema_work *w)
 {
     struct schema *s = w->s;

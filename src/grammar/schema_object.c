@@ -82,7 +82,8 @@ static bool is_due(const struct schema *s, uint32_t sub, const char *name, size_
     return found && j && !json_bool(j, false);
 }
 
-/* Take required. */
+/* Take required. The keyword was a boolean of members in older drafts, so any other type has no
+ * effect in draft 4. */
 static bool required(struct schema_work *w)
 {
     const struct json *list = sub_field(w->s, w->sub, "required");

@@ -62,7 +62,7 @@ static int check_keys(struct tag_parser *p, const struct json *j, const char *kn
     return 0;
 }
 
-/* Read a required string. */
+/* Set *text to a member, borrowed. ERR_FORMAT if it is absent or not a string. */
 static int need_text(struct tag_parser *p, const struct json *j, const char *key, const char **text,
                      size_t *n)
 {

@@ -16,7 +16,8 @@ const char *layer_kind(const char *type)
     return strncmp(type, LAYER_TYPE, n) == 0 ? type + n : NULL;
 }
 
-/* Append a layer. */
+/* Append a layer as a file whose path is its media type. The digest must be SHA-256, because it
+ * becomes the name of the blob. */
 static int read_layer(struct hub_files *f, const struct json *j, struct err *e)
 {
     static const char begin[] = "sha256:";

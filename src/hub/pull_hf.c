@@ -151,7 +151,7 @@ static int publish(struct pull *p, struct err *e)
     return rc ? rc : text_write(path, p->commit, strlen(p->commit), e);
 }
 
-/* Set the token's header. */
+/* Set the header of authorization. It is empty without a token, because public models need none. */
 static int set_token(struct remote *c, struct err *e)
 {
     static const char begin[] = "Authorization: Bearer ";

@@ -172,7 +172,8 @@ static void get_done(void *ctx, const struct fetch_result *r)
     g->done = true;
 }
 
-/* Send the request once. */
+/* Send a request without retries. The token goes to the hub's own servers only, not to a redirected
+ * one. */
 static int get_once(struct remote *c, struct get *g, const char *url, const char *accept,
                     struct err *e)
 {

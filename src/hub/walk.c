@@ -24,7 +24,8 @@ struct walk {
 static int walk_below(const struct walk *w, const char *folder, const char *name, int depth,
                       struct err *e);
 
-/* Visit one entry. */
+/* Call the function for a file or link, or walk below a folder. An entry that was removed meanwhile
+ * is no error. */
 static int visit(const struct walk *w, const char *folder, const char *name, const char *item,
                  int depth, struct err *e)
 {

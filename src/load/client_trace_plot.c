@@ -19,7 +19,7 @@ struct trace_plot {
     size_t n;
 };
 
-/* Begin a curve. */
+/* Begin a curve, to which sketch_point adds. The arrays are fixed, so no step can fail. */
 static void sketch_curve(struct trace_plot *k, const char *name)
 {
     k->curve[k->n] = (struct plot_curve){.name = name, .x = k->x[k->n], .y = k->y[k->n]};

@@ -179,7 +179,7 @@ static const char *const parts[] = {
 };
 enum { LIST_BYTES = 700 };
 
-/* Append a name to a list. */
+/* Append a name to the list of an error, which is truncated at LIST_BYTES. */
 static void put_name(char list[LIST_BYTES], const char *name)
 {
     const size_t at = strlen(list);

@@ -140,7 +140,8 @@ static void compare_configs(struct comparison *x, const struct config *a, const 
         compare_layer(x, i, &a->layer[i], &b->layer[i]);
 }
 
-/* Compare the layers of a head. */
+/* Compare the layers of a head. Their weights are not compared, because their values are in
+ * tensors. */
 static void compare_head(struct comparison *x, const struct head_layers *a,
                          const struct head_layers *b)
 {

@@ -406,7 +406,7 @@ int grid_code(const struct grid *g, const int8_t *q)
 
 /* Sums over the values of half a key, indexed by the half's digits. */
 struct half_key {
-    /* sum of the values' costs; if flip, also the least additional cost of a wrong sign */
+    /* sum of the values' costs, with flip also the least additional cost of a wrong sign */
     float cost[256], extra[256];
 };
 

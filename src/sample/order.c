@@ -51,7 +51,8 @@ static int index_of(const struct text_span *text)
     return -1;
 }
 
-/* Append a stage. */
+/* Append a stage if its place is legal: edits of logits precede cuts, and the temperature occurs
+ * once. */
 static int add(struct sample_params *p, int index, int i, struct err *e)
 {
     const bool edits = rows[index].stage->kind == STAGE_EDIT;

@@ -230,9 +230,9 @@ int stop_match_open(struct stop_match **out, const struct text_span *stop, int n
 void stop_match_close(struct stop_match *m);
 /* Process new text and append to `out` the part that cannot belong to a stop string. Return the
  * index of the completed stop string; -1 if none. The string that is completed first ends the
- * search; if several strings are completed together, the longest string counts. The text of the
- * stop string is emitted only if `include` is true. Later pushes emit no text and return the same
- * index. The function allocates only in `out`. */
+ * search. The longest string counts if several strings are completed together. The text of the stop
+ * string is emitted only if `include` is true. Later pushes emit no text and return the same index.
+ * The function allocates only in `out`. */
 int stop_match_push(struct stop_match *m, const char *text, size_t n, bool include,
                     struct buf *out);
 /* Emit the pending text of a generation that did not end at a stop string. */

@@ -63,7 +63,7 @@ void stop_match_close(struct stop_match *m)
     free(m);
 }
 
-/* Return the pending text. */
+/* Return the pending text: the longest beginning of a stop string at the end of the text. */
 static struct text_span held(const struct stop_match *m)
 {
     struct text_span longest = {"", 0};

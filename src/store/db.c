@@ -40,13 +40,14 @@ static const char tables[] =
 
 /* ---- statements ---- */
 
-/* Keep the first failure. */
+/* Keep the first failure. Later statements have no effect until the outermost end reports it. */
 static void keep(struct store *s, int rc)
 {
     if (s->rc == SQLITE_OK) s->rc = rc;
 }
 
-/* Bind one argument. */
+/* Bind one argument: i integer, n integer or NULL for 0, t text, other letters a buf.
+ * SQLITE_STATIC: the caller keeps texts until the statement ends. */
 static int bind(sqlite3_stmt *q, int i, char type, va_list *args)
 {
     const struct buf *b;

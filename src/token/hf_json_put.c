@@ -84,7 +84,7 @@ static void put_comma(struct buf *b)
     if (b->n && b->data[b->n - 1] != '[' && b->data[b->n - 1] != '{') buf_add_char(b, ',');
 }
 
-/* Append the items for ids of a segment. */
+/* Append the special tokens of a template, which precede or follow the texts of its segments. */
 static void put_items(struct buf *b, const struct tokenizer *t, const int32_t *id, int n,
                       int segment)
 {

@@ -1,5 +1,5 @@
 /* Goal: a conversion with a failed allocation gives an error and no file, or the whole result.
- * Method: convert golden models in both directions. Of the allocations, a random sample fails; with
+ * Method: convert golden models in both directions. A random sample of the allocations fails; with
  * QUOTH_LONG=1, each one. */
 #include "../alloc.h"
 #include "../unit.h"

@@ -1,10 +1,9 @@
 /* Goal: opening an object with a failed allocation gives an error or an intact object.
  * - A tokenizer splits texts as usual, and encoding fails or gives the usual ids.
  * - A chat template has the usual features.
- * - A checkpoint has all metadata and tensors.
- * Method: open every valid seed of the fuzzers and every golden checkpoint. Each allocation fails
- * once. Of the golden checkpoints, a random sample of the allocations fails; with QUOTH_LONG=1,
- * each one. */
+ * - A checkpoint has all metadata and tensors. Method: open every valid seed of the fuzzers and
+ * every golden checkpoint. Each allocation fails once. A random sample of the allocations for the
+ * golden checkpoints fails; with QUOTH_LONG=1, each one. */
 #include "../alloc.h"
 #include "../unit.h"
 

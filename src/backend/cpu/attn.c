@@ -142,7 +142,7 @@ static void put_queries(float *to, const float *const *q, int n, int d_k, int ti
         for (int i = 0; i < n; i++) to[i] = q[i][d] * times;
 }
 
-/* Return the rows of head i. */
+/* Return the rows with the pointers of head i. Heads of a job have separate scratch. */
 static struct attn_rows head_rows(const struct attn_work *w, int i)
 {
     struct attn_rows rows = w->rows;

@@ -300,8 +300,8 @@ TEST(packed_weights_are_verified_tensor_by_tensor)
 
 TEST(packed_weights_do_without_a_cache_that_cannot_be)
 {
-    /* Goal: if a folder cannot be made or has too little space, the panels are equal and in
-     * memory. */
+    /* Goal: the panels are equal and in memory if a folder cannot be made or has too little
+     * space. */
     struct world w;
     size_t n;
     NEED(world_open(&w));

@@ -5,9 +5,9 @@
  *   l    f32 [n_row, ATTN_TILE]   sums of weights 2^(s - m), by position mod ATTN_TILE
  *   o    f32 [n_row, stride]      sum of weight * V
  *
- * The algorithm makes one pass over the positions ("online softmax", arXiv 1805.02867): if the
- * maximum grows by d, all earlier sums are multiplied by 2^-d. Spans of positions are computed
- * separately and merged in a fixed order, so that all threads can share a long context. */
+ * The algorithm makes one pass over the positions ("online softmax", arXiv 1805.02867). All earlier
+ * sums are multiplied by 2^-d if the maximum grows by d. Spans of positions are computed separately
+ * and merged in a fixed order, so that all threads can share a long context. */
 #include "ref.h"
 #include "kv_value.h"
 
