@@ -3,7 +3,10 @@
  *    answer_generate --engine_submit--> events --follow--> text, ids, log probabilities
  *                                         ^ Ctrl-C: engine_cancel; the end event follows
  *
- * The main thread waits for events. Output is written by the caller's answer_fn as it arrives. */
+ * The main thread waits for events. Output is written by the caller's answer_fn as it arrives.
+ *
+ * One request is in flight at a time, so a static flag is enough for Ctrl-C. The report separates
+ * prefill and decoding, because their rates differ by an order of magnitude. */
 #include "answer.h"
 
 #include "base/os.h"

@@ -82,6 +82,7 @@ static void put_code(struct paint *p, uint32_t glyph)
 
 /* ---- marks inside a line ---- */
 
+/* Return true for a blank, and for 0, the end of a line. */
 static bool is_space(uint32_t glyph)
 {
     return glyph == 0 || glyph == ' ' || glyph == '\t' || glyph == '\n';

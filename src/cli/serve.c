@@ -34,6 +34,7 @@ static int64_t port = -1, n_queue, n_conn, n_handler = 2, body_mib = 32, head_ki
                drain_s = 30, store_mib = -1, store_key_mib, store_hours = 720, head_s = 15,
                body_s = 30, idle_s = 75, write_s = 30;
 static bool ollama, no_access_log, separate, any_name, no_peaks, check_only;
+/* values of flags that may be repeated; they borrow the command line */
 static struct text_list keys, origins, hosts, names;
 
 NAMES(log_formats, "text", "json")
@@ -325,6 +326,8 @@ static int serve_api(struct api *api, const char *model, struct net_keys *k, str
     struct peaks *peaks = NULL;
     struct models *models = NULL;
     struct serve_models *many = NULL;
+    /* the name for clients: that of the hub, else that in the file; --served-model-name replaces
+     * both */
     const char *own = model ? model_hub_name(model) : NULL;
     if (!own) own = api->session ? model_info(api->session->model)->name : NULL;
     char fingerprint[40];

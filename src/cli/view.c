@@ -157,6 +157,7 @@ void view_delta(void *view, const struct chat_delta *d)
     wait_pace(v);
 }
 
+/* The completion of a raw prompt is neither wrapped nor rendered, because it need not be prose. */
 void view_text(void *view, const char *text, size_t n)
 {
     put(view, text, n);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Return a value of the GGUF's tokenizer; NULL if none. */
 static const struct meta *field(const struct checkpoint *c, const char *name)
 {
     char key[96];
@@ -32,6 +33,8 @@ static bool is_added(int64_t kind)
     return kind == PIECE_CONTROL || kind == PIECE_USER || kind == PIECE_UNKNOWN;
 }
 
+/* Append the added tokens. A GGUF does not have the flags of white space and words around a token,
+ * so they are false. */
 static void put_added(struct buf *b, const struct checkpoint *c, size_t n_token)
 {
     const char *comma = "";
@@ -96,6 +99,8 @@ static void put_items(struct buf *b, const struct tokenizer *t, const int32_t *i
     }
 }
 
+/* Append the place of a text in a template: 'A' for the first text, 'B' for the second text of a
+ * pair. */
 static void put_text_item(struct buf *b, char name, int segment)
 {
     put_comma(b);
@@ -168,6 +173,7 @@ static void put_vocab(struct buf *b, const struct checkpoint *c, size_t n_token)
     buf_add_char(b, '}');
 }
 
+/* Append the GGUF's merges in their order, which is their rank. */
 static void put_merge_list(struct buf *b, const struct checkpoint *c)
 {
     const struct meta *merges = field(c, "merges");
@@ -181,6 +187,8 @@ static void put_merge_list(struct buf *b, const struct checkpoint *c)
     buf_add_text(b, "]}}\n");
 }
 
+/* Append the steps and the model of a BPE over bytes (gpt2). The family's name becomes its
+ * patterns, because a tokenizer.json has no names of families. */
 static int put_bytes_bpe(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
                          struct err *e)
 {
@@ -252,6 +260,8 @@ static int put_scored_merges(struct buf *b, const struct tokenizer *t, struct er
     return rc;
 }
 
+/* Append the steps and the model of a SentencePiece BPE over characters (llama). Bytes outside of
+ * the vocabulary become pieces such as <0xE4> (byte_fallback). */
 static int put_chars_bpe(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
                          struct err *e)
 {
@@ -282,6 +292,8 @@ static int put_chars_bpe(struct buf *b, const struct checkpoint *c, const struct
     return 0;
 }
 
+/* Append the steps and the model of a SentencePiece Unigram (t5). An unused piece gets the lowest
+ * score, because the format has no mark for unused pieces. */
 static int put_unigram(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
                        struct err *e)
 {

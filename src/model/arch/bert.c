@@ -33,6 +33,8 @@ static const char *const left_out[] = {"cls.predictions.", "cls.seq_relationship
                                        "bert.embeddings.position_ids", "embeddings.position_ids",
                                        NULL};
 
+/* Set norms after each block, learned positions and segments. Relative positions, which the class
+ * also has, are rejected. */
 static void config(struct config *c, struct binder *b)
 {
     config_only_text(b, "config.position_embedding_type", "absolute");

@@ -47,6 +47,9 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
+/* Set window and rope of each layer. Published files have the interval in place of the list of
+ * layer types. An interval without a window is an error, because every layer would attend to all
+ * positions and have no rope. */
 static void config(struct config *c, struct binder *b)
 {
     const int window = config_window(b);

@@ -26,6 +26,7 @@ static const struct config_key hf_key[] = {
 static const char *const left_out[] = {"vocab_transform.", "vocab_layer_norm.", "vocab_projector.",
                                        NULL};
 
+/* Set the layers of BERT: norms after each block, learned positions, and biases everywhere. */
 static void config(struct config *c, struct binder *b)
 {
     (void)b;

@@ -1,5 +1,8 @@
 /* gemma4_config.c - keys of Gemma 4 (gemma4.c), and the part of reading that config.json and GGUF
- * share. gemma4_hf.c reads a config.json, and gemma4_gguf.c reads a GGUF. */
+ * share. gemma4_hf.c reads a config.json, and gemma4_gguf.c reads a GGUF.
+ *
+ * Both readers set the same fields of struct config, so model_same_config can compare a
+ * conversion. */
 #include "gemma_impl.h"
 
 #include <limits.h>
@@ -90,6 +93,8 @@ void gemma4_mixture(struct config *c, struct binder *b, bool enabled)
     }
 }
 
+/* As in the class, scores are not scaled: q and k have norms. Each rope rotates all lanes of its
+ * layers' heads. */
 void gemma4_finish(struct config *c, struct binder *b, double local_base, const char *local_key)
 {
     c->embed_scale = (float)sqrt(c->d);

@@ -1,4 +1,7 @@
-/* gemma_convert.c - conversion of the fields that only gemma3n and gemma4 have. */
+/* gemma_convert.c - conversion of the fields that only gemma3n and gemma4 have.
+ *
+ * Sizes that no key has are read from the shapes of tensors, as in llama.cpp. The defaults are
+ * those of the class, for models without the tensor. */
 #include "gemma_impl.h"
 
 #include "model/convert_impl.h"

@@ -1,4 +1,7 @@
-/* gemma_own.c - sizes and flags that only gemma3n and gemma4 have (gemma_impl.h). */
+/* gemma_own.c - sizes and flags that only gemma3n and gemma4 have (gemma_impl.h).
+ *
+ * The values are one object in the config's memory (c->own), which same_config.c compares byte by
+ * byte. */
 #include "gemma_impl.h"
 
 #include "base/check.h"

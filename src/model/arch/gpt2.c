@@ -38,6 +38,8 @@ static const struct config_key gguf_key[] = {
 /* masks of attention, which only old files contain */
 static const char *const left_out[] = {".attn.bias", ".attn.masked_bias", NULL};
 
+/* Set the scale of scores, which may decrease with the layer, and the learned positions. Their
+ * number limits the context. */
 static void config(struct config *c, struct binder *b)
 {
     const bool divides = config_bool(b, "config.scale_attn_weights", true),

@@ -32,6 +32,8 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
+/* Set the properties that differ between the published sizes. config.json has flags for them. In a
+ * GGUF the tensors determine them. */
 static void config(struct config *c, struct binder *b)
 {
     /* for other sizes, transformers rotates other lanes or fails */
