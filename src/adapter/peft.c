@@ -26,7 +26,7 @@ enum { CONFIG_BYTES_MAX = 1 << 20, MATCH_STEPS_MAX = 10000, PATTERNS_MAX = 256 }
 /* ---- keys ---- */
 
 /* A row of peft_keys.def. All texts are static. */
-static const struct key {
+static const struct peft_key {
     const char *name;
     const char *only; /* accepted values, in JSON; NULL: all */
     const char *why;  /* unsupported feature that all other values require; NULL if none */
@@ -41,7 +41,7 @@ static const struct key {
 };
 
 /* Return the row of a key of n bytes, which may contain NULs. NULL if the key is unknown. */
-static const struct key *find_key(const char *name, size_t n)
+static const struct peft_key *find_key(const char *name, size_t n)
 {
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
         if (strlen(keys[i].name) == n && memcmp(keys[i].name, name, n) == 0) return &keys[i];
@@ -69,7 +69,7 @@ static int is_among(bool *found, const struct json *value, const char *only, str
 static int check_key(const struct peft *p, const char *name, size_t n, const struct json *value,
                      struct err *e)
 {
-    const struct key *k = find_key(name, n);
+    const struct peft_key *k = find_key(name, n);
     if (json_kind(value) == JK_NULL) return 0;
     if (!k) return err_set(e, ERR_UNSUPPORTED, "%s: %.60s: not supported yet", p->path, name);
     bool found = true;

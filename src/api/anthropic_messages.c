@@ -47,7 +47,7 @@ static int read_own(struct api_call *c, const struct json *body, struct err *e)
 }
 
 /* Read a body (dialect.read). max_tokens is required in Anthropic's API, except to count tokens. */
-static int read(struct api_call *c, const struct json *body, struct err *e)
+static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     struct message_places places = {0};
     struct json *neutral = NULL;
@@ -396,7 +396,7 @@ const struct dialect dialect_anthropic_messages = {
     .prompt = "messages",
     .errors = &anthropic_errors,
     .name_error = anthropic_name_error,
-    .read = read,
+    .read = read_body,
     .put = put,
     .stream_type = "text/event-stream",
     .no_memory = anthropic_no_memory,
@@ -423,6 +423,6 @@ const struct dialect dialect_anthropic_count = {
     .errors = &anthropic_errors,
     .counts = true,
     .name_error = anthropic_name_error,
-    .read = read,
+    .read = read_body,
     .put = put_count,
 };

@@ -60,7 +60,7 @@ struct active {
 };
 
 /* A batch that is not active yet. */
-struct pending {
+struct pending_batch {
     uint64_t owner;
     char id[STORE_ID_BYTES];
 };
@@ -71,7 +71,7 @@ struct batch_runner {
     struct queue *bell;          /* queue of one byte, owned: the thread has work */
     pthread_mutex_t lock;
     pthread_t thread;
-    VEC(struct pending) pending; /* unfinished batches, oldest first; owned */
+    VEC(struct pending_batch) pending; /* unfinished batches, oldest first; owned */
     /* changed: a batch was added, cancelled, deleted or finished. rescan: the thread must read
      * `pending` from the store */
     bool changed, rescan, stops, started;
@@ -509,7 +509,7 @@ static struct active *active_of(const struct batch_runner *r, uint64_t owner, in
 }
 
 /* Begin or continue a batch. Return false if memory is exhausted. */
-static bool activate(struct batch_runner *r, const struct pending *p)
+static bool activate(struct batch_runner *r, const struct pending_batch *p)
 {
     struct active *a = calloc(1, sizeof *a);
     struct err e = {0};
@@ -532,7 +532,7 @@ static bool activate(struct batch_runner *r, const struct pending *p)
 
 /* Set *p to the oldest pending batch whose owner has no active batch, and remove it from `pending`.
  * Return false if there is no such batch. */
-static bool take_pending(struct batch_runner *r, struct pending *p)
+static bool take_pending(struct batch_runner *r, struct pending_batch *p)
 {
     int n = 0;
     size_t i = 0;
@@ -551,7 +551,7 @@ static bool take_pending(struct batch_runner *r, struct pending *p)
 /* Add a batch to `pending`. Read the pending batches again later if memory runs out. */
 static void add_pending(struct batch_runner *r, uint64_t owner, const char *id)
 {
-    struct pending p = {.owner = owner};
+    struct pending_batch p = {.owner = owner};
     snprintf(p.id, sizeof p.id, "%s", id);
     pthread_mutex_lock(&r->lock);
     if (!vec_push(&r->pending, p)) r->rescan = true;
@@ -592,7 +592,7 @@ static void scan(struct batch_runner *r)
 static void look(struct batch_runner *r)
 {
     struct err e = {0};
-    struct pending p;
+    struct pending_batch p;
     for (struct active *a = r->actives; a; a = a->next) {
         struct batch_state b;
         int rc = batch_load(&b, r->store, a->b.owner, a->b.id, &e);

@@ -86,13 +86,13 @@ static const char *const field_name[N_FIELD] = {"file", "purpose", "expires_afte
                                                 "expires_after[seconds]"};
 
 /* A form with its known fields. The parts point into the exchange's body, which is not copied. */
-struct form {
+struct upload_form {
     struct multipart_part part[N_FIELD];
     bool found[N_FIELD];
 };
 
 /* Read the parts of the form. Other parts are ignored, like fields of other bodies. */
-static int read_form(struct form *f, struct exchange *x, struct err *e)
+static int read_form(struct upload_form *f, struct exchange *x, struct err *e)
 {
     struct multipart m;
     struct multipart_part p;
@@ -121,7 +121,7 @@ static bool has_text(const struct multipart_part *p, const char *text)
 }
 
 /* Check the fields of the form. Set *seconds to the time until the file's end; 0 if none. */
-static int check_form(const struct form *f, int64_t *seconds, struct err *e)
+static int check_form(const struct upload_form *f, int64_t *seconds, struct err *e)
 {
     const struct multipart_part *p = &f->part[FIELD_PURPOSE];
     char digits[20] = "", *end = digits;
@@ -155,7 +155,7 @@ void post_file(struct exchange *x, void *server)
 {
     const struct server *s = server;
     struct store *store = s->o.store;
-    struct form f = {0};
+    struct upload_form f = {0};
     struct err e = {0};
     struct buf b = {0};
     char id[STORE_ID_BYTES];

@@ -156,13 +156,13 @@ void delete_response(struct exchange *x, void *server)
 /* ---- items of the input ---- */
 
 /* A page of a list. Pointers are borrowed. */
-struct page {
+struct list_page {
     int64_t limit;
     bool ascending;
 };
 
 /* Read the order of the items (default: newest first). */
-static int read_order(const struct exchange *x, struct page *p, struct err *e)
+static int read_order(const struct exchange *x, struct list_page *p, struct err *e)
 {
     struct buf text = {0};
     const int found = exchange_query(x, "order", &text);
@@ -179,13 +179,13 @@ static int read_order(const struct exchange *x, struct page *p, struct err *e)
 }
 
 /* Return item i in the order of the page. */
-static const struct json *page_item(const struct json *list, const struct page *p, size_t i)
+static const struct json *page_item(const struct json *list, const struct list_page *p, size_t i)
 {
     return json_item(list, p->ascending ? i : json_count(list) - 1 - i);
 }
 
 /* Set *i to the index of the first item after the item `after`. */
-static int read_after(const struct exchange *x, const struct json *list, const struct page *p,
+static int read_after(const struct exchange *x, const struct json *list, const struct list_page *p,
                       size_t *i, struct err *e)
 {
     struct buf text = {0};
@@ -207,7 +207,7 @@ static int read_after(const struct exchange *x, const struct json *list, const s
 
 /* Append the page that begins at item `from`. has_more and last_id are enough for a client to
  * request the next page. */
-static void put_page(struct buf *b, const struct json *list, const struct page *p, size_t from)
+static void put_page(struct buf *b, const struct json *list, const struct list_page *p, size_t from)
 {
     const size_t n = json_count(list),
                  end = n - from > (size_t)p->limit ? from + (size_t)p->limit : n;
@@ -247,7 +247,7 @@ static int parse_items(struct json **out, const struct buf *items, struct err *e
 int server_put_list(const struct buf *items, struct buf *out, struct err *e)
 {
     struct json *list;
-    const struct page p = {.limit = INT32_MAX, .ascending = true};
+    const struct list_page p = {.limit = INT32_MAX, .ascending = true};
     int rc = parse_items(&list, items, e);
     if (rc == 0) put_page(out, list, &p, 0);
     json_drop(list);
@@ -258,7 +258,7 @@ int server_put_page(const struct exchange *x, const struct buf *items, struct bu
                     struct err *e)
 {
     struct json *list = NULL;
-    struct page p = {.limit = PAGE};
+    struct list_page p = {.limit = PAGE};
     size_t from = 0;
     int rc = server_query_int(x, "limit", 1, PAGE_MAX, &p.limit, e);
     if (rc == 0) rc = read_order(x, &p, e);

@@ -141,7 +141,7 @@ static int read_objects(struct json **out, const struct json *body, struct err *
 }
 
 /* Read a body of /completion. */
-static int read(struct api_call *c, const struct json *body, struct err *e)
+static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     struct json *plain = NULL;
     int rc = read_call(c, body, e);
@@ -353,6 +353,6 @@ static void put_end(const struct api_call *c, struct buf *b)
     .put_end = put_end
 
 const struct dialect dialect_llamacpp_completion = {LLAMACPP_DIALECT, .fields = ENDPOINT_LLAMACPP,
-                                                    .read = read};
+                                                    .read = read_body};
 const struct dialect dialect_llamacpp_infill = {
     LLAMACPP_DIALECT, .fields = ENDPOINT_LLAMACPP_INFILL, .read = read_infill};

@@ -26,19 +26,19 @@
 
 /* ---- options ---- */
 
-enum option_kind { OPTION_INT, OPTION_REAL, OPTION_FLAG, OPTION_TEXTS };
+enum ollama_kind { OLLAMA_INT, OLLAMA_REAL, OLLAMA_FLAG, OLLAMA_TEXTS };
 
 static const struct option_row {
     const char *name;    /* static */
     const char *neutral; /* static: field of the neutral form; NULL if none */
-    enum option_kind kind;
+    enum ollama_kind kind;
     bool only; /* true: `value` is the only accepted value */
     double value;
 } rows[] = {
-#define OPTION(name, kind, neutral) {#name, #neutral, OPTION_##kind, false, 0},
-#define OWN(name, kind)             {#name, NULL, OPTION_##kind, false, 0},
-#define IDLE(name, kind, why)       {#name, NULL, OPTION_##kind, false, 0},
-#define ONLY(name, kind, value)     {#name, NULL, OPTION_##kind, true, value},
+#define OPTION(name, kind, neutral) {#name, #neutral, OLLAMA_##kind, false, 0},
+#define OWN(name, kind)             {#name, NULL, OLLAMA_##kind, false, 0},
+#define IDLE(name, kind, why)       {#name, NULL, OLLAMA_##kind, false, 0},
+#define ONLY(name, kind, value)     {#name, NULL, OLLAMA_##kind, true, value},
 #include "ollama_options.def"
 };
 
@@ -66,9 +66,9 @@ static int check_option(const struct option_row *row, const struct json *value, 
     const bool number = kind == JK_INT || kind == JK_REAL,
                whole =
                    kind == JK_INT || (kind == JK_REAL && json_int(value, 0) == json_int(value, 1));
-    const bool ok = row->kind == OPTION_INT    ? whole
-                    : row->kind == OPTION_REAL ? number
-                    : row->kind == OPTION_FLAG ? kind == JK_BOOL
+    const bool ok = row->kind == OLLAMA_INT    ? whole
+                    : row->kind == OLLAMA_REAL ? number
+                    : row->kind == OLLAMA_FLAG ? kind == JK_BOOL
                                                : kind == JK_LIST;
     char text[80];
     if (!ok)

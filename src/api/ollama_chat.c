@@ -105,7 +105,7 @@ static int keep_places(struct api_call *c, const struct message_places *from, st
 }
 
 /* Read a body of /api/chat. A body without messages loads or unloads the model. */
-static int read(struct api_call *c, const struct json *body, struct err *e)
+static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *messages = body_field(body, "messages");
     struct converted k = {.body = body};
@@ -142,7 +142,7 @@ const struct dialect dialect_ollama_chat = {
     .form = &form,
     .name_error = ollama_name_error,
     .close = ollama_close,
-    .read = read,
+    .read = read_body,
     .put = ollama_put,
     .stream_type = "application/x-ndjson",
     .no_memory = ollama_no_memory,

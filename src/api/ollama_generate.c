@@ -95,7 +95,7 @@ static int read_prompt(struct api_call *c, const struct json *body, bool raw, st
     return rc;
 }
 
-static int read(struct api_call *c, const struct json *body, struct err *e)
+static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     const char *prompt;
     size_t n;
@@ -125,7 +125,7 @@ const struct dialect dialect_ollama_generate = {
     .form = &form,
     .name_error = ollama_name_error,
     .close = ollama_close,
-    .read = read,
+    .read = read_body,
     .put = ollama_put,
     .stream_type = "application/x-ndjson",
     .no_memory = ollama_no_memory,

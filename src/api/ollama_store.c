@@ -75,7 +75,7 @@ void ollama_status(struct hub_job *j, const char *text)
 /* ---- pull ---- */
 
 /* State of a pull's lines. */
-struct shown {
+struct pull_lines {
     struct hub_job *job;
     int64_t at_us; /* time of the last line */
     char hash[HUB_HASH_BYTES];
@@ -83,7 +83,7 @@ struct shown {
 };
 
 /* Append the first line of a pull, once. */
-static void begin(struct shown *s)
+static void begin(struct pull_lines *s)
 {
     if (!s->begun) ollama_status(s->job, "pulling manifest");
     s->begun = true;
@@ -93,7 +93,7 @@ static void begin(struct shown *s)
  * (hub_pull_options.progress). Only SHA-256 is a digest of Ollama. */
 static void show_progress(void *ctx, const struct hub_progress *p)
 {
-    struct shown *s = ctx;
+    struct pull_lines *s = ctx;
     struct buf b = {0};
     struct json_out o = {.b = &b};
     char text[40], digest[HUB_HASH_BYTES + 8];
@@ -116,7 +116,7 @@ static void show_progress(void *ctx, const struct hub_progress *p)
 /* Append a note of the pull (hub_pull_options.note). text NULL: only the beginning of the pull. */
 static void show_note(void *ctx, const char *text)
 {
-    struct shown *s = ctx;
+    struct pull_lines *s = ctx;
     begin(s);
     if (text) ollama_status(s->job, text);
 }
@@ -125,7 +125,7 @@ static void show_note(void *ctx, const char *text)
  * the work of these steps is part of hub_pull. */
 static int run_pull(struct hub_job *j, struct err *e)
 {
-    struct shown s = {.job = j};
+    struct pull_lines s = {.job = j};
     struct hub_model m = {0};
     const struct hub_pull_options o = {.progress = show_progress, .note = show_note, .ctx = &s};
     int rc = hub_pull(&m, &j->name, &o, e);

@@ -21,7 +21,7 @@
 enum { MESSAGE_MAX = 100000, SEARCH_MAX = 256 };
 
 /* A call of the assistant's last turn without a result. */
-struct pending {
+struct pending_call {
     size_t number;           /* number of the call in the conversation */
     const struct json *call; /* borrowed from the body */
     bool done;
@@ -32,7 +32,7 @@ struct converter {
     struct message_places *places; /* borrowed */
     size_t n_call;                 /* calls so far */
     struct {
-        struct pending *v; /* calls of the last turn, owned */
+        struct pending_call *v; /* calls of the last turn, owned */
         size_t n, cap;
     } pending;
     size_t pending_at; /* no earlier call is without a result */
@@ -69,7 +69,7 @@ static int put_call(struct converter *c, const struct json *call, const struct p
 {
     const struct json *function = body_field(call, "function"),
                       *arguments = body_field(function, "arguments");
-    const struct pending open = {.number = c->n_call, .call = call};
+    const struct pending_call open = {.number = c->n_call, .call = call};
     struct place inner = *at;
     const char *name;
     if (json_kind(call) != JK_OBJECT) return place_wrong(at, "", "an object", call, e);
@@ -111,14 +111,14 @@ static int put_calls(struct converter *c, const struct json *calls, const struct
 }
 
 /* Return true if a pending call has the name; NULL: any call. */
-static bool has_name(const struct pending *p, const char *name)
+static bool has_name(const struct pending_call *p, const char *name)
 {
     const char *own = json_text(json_field(body_field(p->call, "function"), "name"), NULL);
     return !name || (own && strcmp(own, name) == 0);
 }
 
 /* Return true if the call of the assistant has this id of the client. */
-static bool has_id(const struct pending *p, const struct json *id)
+static bool has_id(const struct pending_call *p, const struct json *id)
 {
     size_t n = 0, n_own = 0;
     const char *text = json_text(id, &n), *own = json_text(body_field(p->call, "id"), &n_own);
@@ -127,13 +127,13 @@ static bool has_id(const struct pending *p, const struct json *id)
 
 /* Return the call to which a result belongs; NULL if no call is pending. id NULL: the result has no
  * id. Results mostly have the order of their calls, so the search is short. */
-static struct pending *pending_of(struct converter *c, const struct json *id, const char *name)
+static struct pending_call *pending_of(struct converter *c, const struct json *id, const char *name)
 {
     while (c->pending_at < c->pending.n && c->pending.v[c->pending_at].done) c->pending_at++;
-    struct pending *first = NULL;
+    struct pending_call *first = NULL;
     const size_t end = c->pending_at + SEARCH_MAX;
     for (size_t i = c->pending_at; i < c->pending.n && i < end; i++) {
-        struct pending *p = &c->pending.v[i];
+        struct pending_call *p = &c->pending.v[i];
         if (p->done) continue;
         if (id ? has_id(p, id) : has_name(p, name)) return p;
         if (!first) first = p;
@@ -152,7 +152,7 @@ static int put_result(struct converter *c, const struct json *message, const str
     if (rc != 0) return rc;
     if (name && !*name) name = NULL;
     if (json_text(id, &n) && n == 0) id = NULL;
-    struct pending *call = pending_of(c, id, name);
+    struct pending_call *call = pending_of(c, id, name);
     const size_t number = call ? call->number : c->n_call;
     if (call) call->done = true;
     rc = put_id(c->o, "tool_call_id", message, "tool_call_id", at, number, e);

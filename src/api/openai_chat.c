@@ -163,7 +163,7 @@ int openai_read_chat(struct api_call *c, const struct json *body, const struct j
 
 /* Read a body of chat completions. A body with `functions`, or with custom tools, is converted to a
  * body with functions in `tools`. Errors then contain the client's names of the fields. */
-static int read(struct api_call *c, const struct json *body, struct err *e)
+static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     struct json *modern = NULL, *plain = NULL;
     int rc = openai_read(c, body, e);
@@ -390,7 +390,7 @@ const struct dialect dialect_openai_chat = {
     .prompt = "messages",
     .errors = &openai_errors,
     .form = &form,
-    .read = read,
+    .read = read_body,
     .put = openai_put,
     .stream_type = "text/event-stream",
     .no_memory = openai_no_memory,

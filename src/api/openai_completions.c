@@ -37,7 +37,7 @@ int openai_read_plain(struct api_call *c, const struct json *body, part_fn *open
 }
 
 /* Read a body of completions. An empty suffix is accepted, because some clients always send one. */
-static int read(struct api_call *c, const struct json *body, struct err *e)
+static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct json *suffix = body_field(body, "suffix");
     size_t n_suffix = 0;
@@ -143,7 +143,7 @@ const struct dialect dialect_openai_completions = {
     .prompt_per_choice = true,
     .errors = &openai_errors,
     .form = &form,
-    .read = read,
+    .read = read_body,
     .put = openai_put,
     .stream_type = "text/event-stream",
     .no_memory = openai_no_memory,

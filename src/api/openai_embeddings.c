@@ -16,7 +16,7 @@
 
 /* Read a body of embeddings. Read `dimensions` before tokenizing the prompts, to detect an
  * error in this field early. */
-static int read(struct api_call *c, const struct json *body, struct err *e)
+static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     int64_t dimensions = 0;
     const struct model_info *info = c->api->session->info;
@@ -79,6 +79,6 @@ const struct dialect dialect_openai_embeddings = {
     .prompt = "input",
     .errors = &openai_errors,
     .form = &form,
-    .read = read,
+    .read = read_body,
     .put = openai_put,
 };

@@ -108,7 +108,7 @@ static int read_format(struct api_call *c, const struct json *body, struct err *
 
 /* ---- structured_outputs ---- */
 
-static const struct kind {
+static const struct structured_kind {
     const char *name; /* static; member of structured_outputs */
     const char *old;  /* static; field of the body with the same meaning */
     enum grammar_kind kind;
@@ -217,7 +217,7 @@ static int read_structured(struct api_call *c, const struct json *body, struct e
 /* ---- all fields ---- */
 
 /* Read a field whose value is a constraint. */
-static int read_alone(struct api_call *c, const struct kind *k, const struct json *body,
+static int read_alone(struct api_call *c, const struct structured_kind *k, const struct json *body,
                       struct err *e)
 {
     const struct json *value = body_field(body, k->old);

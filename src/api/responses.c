@@ -121,7 +121,7 @@ static int keep_echo(struct api_call *c, const struct json *body, struct err *e)
 
 /* Read a body (dialect.read). The order matters: truncation needs the neutral form and the places
  * of its messages, and keep_places copies the places that remain after truncation. */
-static int read(struct api_call *c, const struct json *body, struct err *e)
+static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     struct json *neutral = NULL, *plain = NULL;
     int rc = read_own(c, body, e);
@@ -447,7 +447,7 @@ const struct dialect dialect_responses = {
     .prompt = "input",
     .errors = &openai_errors,
     .name_error = responses_name_error,
-    .read = read,
+    .read = read_body,
     .put = put,
     .close = close_own,
     .stream_type = "text/event-stream",
@@ -478,7 +478,7 @@ const struct dialect dialect_responses_count = {
     .errors = &openai_errors,
     .counts = true,
     .name_error = responses_name_error,
-    .read = read,
+    .read = read_body,
     .put = put_count,
     .close = close_own,
 };

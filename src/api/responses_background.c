@@ -253,7 +253,7 @@ static void finish(struct job *job)
 }
 
 /* Read new events of the call. Return true if the call is complete. */
-static bool poll(struct job *job, struct buf *events)
+static bool poll_response(struct job *job, struct buf *events)
 {
     const bool done = api_call_poll(job->call);
     if (job->streams) api_call_stream(job->call, events);
@@ -275,14 +275,14 @@ static void end_gap(struct job *job, struct buf *events)
 
 /* Read and publish the new events of a job, or store and finish a complete one. Requests of clients
  * are read once per step, because the lock is not held during the work. */
-static void step(struct job *job)
+static void continue_job(struct job *job)
 {
     struct buf events = {0}, response = {0};
     pthread_mutex_lock(&job->jobs->lock);
     const bool cancelled = job->cancel;
     pthread_mutex_unlock(&job->jobs->lock);
     if (cancelled) cancel(job, NULL);
-    const bool done = poll(job, &events);
+    const bool done = poll_response(job, &events);
     if (done) {
         if (job->streams && (job->gap || events.failed)) end_gap(job, &events);
         responses_put_final(job->call, &response);
@@ -322,7 +322,7 @@ static void *run(void *jobs)
         pthread_mutex_unlock(&j->lock);
         for (struct job *next; job; job = next) {
             next = job->next; /* only this thread removes jobs */
-            step(job);
+            continue_job(job);
         }
     }
     return NULL;

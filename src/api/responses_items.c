@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct kind {
+static const struct item_form {
     const char *type, *prefix; /* static: type of the item, and prefix of its id */
     const char *events;        /* static: prefix of its events */
     const char *text;          /* static: member with the text in the last of these events */

@@ -61,7 +61,7 @@ static void put_id(struct json_out *o, const struct json *item, const char *pref
 }
 
 /* Members of items other than messages, and the prefix of their ids. */
-static const struct row {
+static const struct item_row {
     const char *type, *prefix, *members[5]; /* static */
 } rows[] = {
     {"function_call", "fc", {"call_id", "name", "arguments", NULL}},
@@ -75,7 +75,7 @@ void responses_keep_item(struct buf *b, const struct json *item, const char *hex
 {
     const char *type = json_text(body_field(item, "type"), NULL),
                *role = json_text(json_field(item, "role"), NULL);
-    const struct row *row = NULL;
+    const struct item_row *row = NULL;
     struct json_out o = {.b = b, .more = b->n > 0};
     for (size_t i = 0; type && i < sizeof rows / sizeof *rows; i++)
         if (strcmp(type, rows[i].type) == 0) row = &rows[i];

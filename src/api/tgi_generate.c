@@ -47,7 +47,7 @@ static const struct tgi *tgi_of(const struct api_call *c)
 
 /* Members of `parameters`. neutral: name in the neutral form; NULL: read_own or put_grammar reads
  * it. samples: a value other than `off` requests sampling. A name with '!' is not supported. */
-static const struct parameter {
+static const struct tgi_parameter {
     const char *name, *neutral; /* static */
     bool samples;
     double off;
@@ -139,7 +139,7 @@ static int put_parameters(struct json_out *o, const struct json *given, struct e
     const bool random = samples(given);
     if (!random) out_int(o, "temperature", 0);
     for (int i = 0; i < N_PARAMETER; i++) {
-        const struct parameter *p = &parameters[i];
+        const struct tgi_parameter *p = &parameters[i];
         const struct json *value = body_field(given, p->name);
         if (!p->neutral || (p->samples && !random)) continue;
         if (value)
@@ -219,7 +219,7 @@ static int open_part(struct api_call *c, struct part *p, const struct json *body
 
 /* Read a body (dialect.read). The form of the answer is read before the parameters, because some
  * parameters must not come with a stream. */
-static int read(struct api_call *c, const struct json *body, struct err *e)
+static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct tgi_form *form = c->dialect->form;
     const struct json *given = body_field(body, "parameters"), *text = body_field(body, "inputs");
@@ -245,7 +245,7 @@ static int read(struct api_call *c, const struct json *body, struct err *e)
  * text. */
 static int read_root(struct api_call *c, const struct json *body, struct err *e)
 {
-    if (!c->api->session->info->headless) return read(c, body, e);
+    if (!c->api->session->info->headless) return read_body(c, body, e);
     c->dialect = tei_root(c->api->session, body);
     return c->dialect->read(c, body, e);
 }
@@ -459,6 +459,6 @@ static void name_error(const struct api_call *c, struct err *e)
 
 static const struct tgi_form whole = {.stream = NEVER}, stream = {.stream = ALWAYS},
                              root = {.stream = BY_BODY, .list = true};
-const struct dialect dialect_tgi_generate = {TGI_DIALECT, .form = &whole, .read = read};
-const struct dialect dialect_tgi_stream = {TGI_DIALECT, .form = &stream, .read = read};
+const struct dialect dialect_tgi_generate = {TGI_DIALECT, .form = &whole, .read = read_body};
+const struct dialect dialect_tgi_stream = {TGI_DIALECT, .form = &stream, .read = read_body};
 const struct dialect dialect_tgi_root = {TGI_DIALECT, .form = &root, .read = read_root};

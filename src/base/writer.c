@@ -164,7 +164,7 @@ int writer_open(struct writer **out, int fd, size_t bytes_max, struct err *e)
 
 /* Wait for the thread. Return false if the thread is in a write. pthread_timedjoin_np uses the
  * real-time clock. One more second allows for the last poll. */
-static bool join(struct writer *w, int wait_ms)
+static bool join_writer(struct writer *w, int wait_ms)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -184,7 +184,7 @@ void writer_close(struct writer *w, int wait_ms)
     if (w->started) {
         atomic_store(&w->until_us, time_us() + (int64_t)wait_ms * 1000 + 1);
         for (int i = 0; !queue_push(w->queue, &p) && i < wait_ms + 1000; i++) poll(NULL, 0, 1);
-        ended = join(w, wait_ms);
+        ended = join_writer(w, wait_ms);
     }
     if (!ended) return; /* the thread still uses the memory of w */
     while (w->queue && queue_pop(w->queue, &p, 0)) free(p.data);

@@ -36,7 +36,7 @@ static const struct option options[] = {
 
 enum { ALONE, BEGIN, BEFORE, DURING, AFTER, N_CASE };
 
-struct stream {
+struct token_stream {
     struct queue *queue; /* events of the request, owned */
     uint64_t id;
     int64_t last_us; /* time of the last token; 0 before the first token */
@@ -46,7 +46,7 @@ struct stream {
 /* State of a measurement. rng: state of the random tokens of prompts. */
 struct interference {
     struct session s;
-    struct stream *stream; /* owned [n_stream + 1]; the last stream is the prompt */
+    struct token_stream *stream; /* owned [n_stream + 1]; the last stream is the prompt */
     uint64_t rng;
     struct samples *gaps; /* gaps of the streams, borrowed; NULL: discard */
 };
@@ -70,7 +70,8 @@ static double rows_now(const struct interference *c)
 
 /* Submit a request of n random tokens on a stream. Use greedy sampling, which adds least to the
  * time. */
-static int send(struct interference *c, struct stream *st, int n, int max_tokens, struct err *e)
+static int submit_random(struct interference *c, struct token_stream *st, int n, int max_tokens,
+                         struct err *e)
 {
     struct request *r = request_open(e);
     if (!r) return ERR_MEMORY;
@@ -92,7 +93,7 @@ static int send(struct interference *c, struct stream *st, int n, int max_tokens
 
 /* Read a stream's events. Add the gaps between the stream's tokens to c->gaps if `counts` is
  * true. */
-static int listen(struct interference *c, struct stream *st, bool counts, struct err *e)
+static int read_events(struct interference *c, struct token_stream *st, bool counts, struct err *e)
 {
     struct event ev;
     while (queue_pop(st->queue, &ev, 0)) {
@@ -113,17 +114,18 @@ static int step(struct interference *c, struct err *e)
 {
     engine_step(c->s.engine);
     int rc = 0;
-    for (int i = 0; i <= n_stream && rc == 0; i++) rc = listen(c, &c->stream[i], i < n_stream, e);
+    for (int i = 0; i <= n_stream && rc == 0; i++)
+        rc = read_events(c, &c->stream[i], i < n_stream, e);
     return rc;
 }
 
 /* Step until the prompt's first token. Set *us to the duration in microseconds. */
 static int run_prompt(struct interference *c, int which, double *us, struct err *e)
 {
-    struct stream *st = &c->stream[n_stream];
+    struct token_stream *st = &c->stream[n_stream];
     double row0 = rows_now(c);
     int64_t begin = time_us();
-    int rc = send(c, st, (int)n_prompt, 1, e);
+    int rc = submit_random(c, st, (int)n_prompt, 1, e);
     while (rc == 0 && !st->done) {
         rc = step(c, e);
         show(which, rows_now(c) - row0, (double)n_prompt);
@@ -152,19 +154,19 @@ static bool all_generate(const struct interference *c)
 }
 
 /* Durations of the prompt alone and among the streams. */
-struct outcome {
+struct durations {
     struct samples idle, during; /* owned; ms */
     double alone_us, among_us;
 };
 
 /* Run the four cases in the order of the file's head. */
-static int measure(struct interference *c, struct outcome *o, struct err *e)
+static int measure(struct interference *c, struct durations *o, struct err *e)
 {
     int room = model_info(c->s.model)->context_max - (int)n_context;
     int rc = run_prompt(c, ALONE, &o->alone_us, e);
     double row0 = rows_now(c);
     for (int i = 0; i < n_stream && rc == 0; i++)
-        rc = send(c, &c->stream[i], (int)n_context, room, e);
+        rc = submit_random(c, &c->stream[i], (int)n_context, room, e);
     while (rc == 0 && !all_generate(c)) {
         rc = step(c, e);
         show(BEGIN, rows_now(c) - row0, (double)(n_stream * n_context));
@@ -181,7 +183,7 @@ static int measure(struct interference *c, struct outcome *o, struct err *e)
 
 /* Print the figures. The ratios compare the gaps with the idle gaps, and the prompt's rate with the
  * prompt's rate alone. */
-static void report(struct outcome *o)
+static void report(struct durations *o)
 {
     samples_sort(&o->idle);
     samples_sort(&o->during);
@@ -259,7 +261,7 @@ static int run(int n_arg, char **arg)
 {
     struct err e = {0};
     struct interference c = {.rng = 1};
-    struct outcome o = {0};
+    struct durations o = {0};
     const char *model = n_arg == 1 ? arg[0] : session_bundled(NULL, &e);
     int rc = model ? open_scene(&c, model, &e) : ERR_MISSING;
     if (rc == 0) rc = measure(&c, &o, &e);

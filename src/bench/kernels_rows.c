@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct table {
+struct rows_table {
     const struct kernels_plan *plan; /* borrowed */
     struct session s;
     struct bench_model *b; /* owned */
@@ -16,7 +16,7 @@ struct table {
 };
 
 /* Figures of one run of a case. */
-struct figures {
+struct rows_figures {
     double tokens_per_s, sd; /* mean and standard deviation over the runs */
     double step_ms;          /* mean of a forward pass */
     double gb_per_s;         /* weights and KV that must be read */
@@ -28,7 +28,7 @@ struct figures {
 };
 
 /* Compute the threads' shares for runs that took `seconds` together. */
-static void count_threads(struct figures *f, const struct pool_stats *stats, int n_thread,
+static void count_threads(struct rows_figures *f, const struct pool_stats *stats, int n_thread,
                           double seconds, double n_step)
 {
     f->n_phase = (double)stats->n_phase / n_step;
@@ -44,8 +44,8 @@ static int n_step(const struct bench_case *c, int n_row)
 
 /* Compute the rates from the runs' durations. The rates count only the bytes and operations that a
  * step needs. */
-static struct figures figures_of(const struct table *t, const struct bench_case *c,
-                                 const struct samples *seconds)
+static struct rows_figures figures_of(const struct rows_table *t, const struct bench_case *c,
+                                      const struct samples *seconds)
 {
     const struct model_info *info = model_info(t->s.model);
     int64_t n_row = (int64_t)c->n_token * c->n_seq;
@@ -59,9 +59,9 @@ static struct figures figures_of(const struct table *t, const struct bench_case 
     double macs =
         (double)info->layer_macs * (double)n_row + (double)info->head_macs * (double)n_logits;
     double mean = samples_mean(seconds);
-    struct figures f = {.step_ms = 1e3 * mean / n,
-                        .gb_per_s = 1e-9 * bytes / mean,
-                        .top_per_s = 2e-12 * macs / mean};
+    struct rows_figures f = {.step_ms = 1e3 * mean / n,
+                             .gb_per_s = 1e-9 * bytes / mean,
+                             .top_per_s = 2e-12 * macs / mean};
     struct samples rate = {0};
     for (size_t i = 0; i < seconds->n; i++)
         if (!vec_push(&rate, (double)n_row / seconds->v[i])) break;
@@ -82,7 +82,7 @@ void kernels_case_name(char *out, size_t n, const struct bench_case *c)
         snprintf(out, n, "tg%d x %d", c->n_token, c->n_seq);
 }
 
-static void print_text(const struct bench_case *c, const struct figures *f)
+static void print_text(const struct bench_case *c, const struct rows_figures *f)
 {
     char name[40], read[16], ops[16];
     kernels_case_name(name, sizeof name, c);
@@ -93,8 +93,8 @@ static void print_text(const struct bench_case *c, const struct figures *f)
            f->n_phase, f->serial * 100, f->idle * 100);
 }
 
-static void print_json(const struct table *t, const struct bench_case *c, const struct figures *f,
-                       const struct samples *seconds)
+static void print_json(const struct rows_table *t, const struct bench_case *c,
+                       const struct rows_figures *f, const struct samples *seconds)
 {
     const struct model_info *i = model_info(t->s.model);
     struct buf b = {0};
@@ -134,7 +134,7 @@ static void print_head(const struct session *s)
 }
 
 /* Measure a case. The limits are measured immediately before and after it (limit.c). */
-static int measure_case(const struct table *t, const struct bench_case *c, struct err *e)
+static int measure_case(const struct rows_table *t, const struct bench_case *c, struct err *e)
 {
     struct samples seconds = {0};
     char name[40];
@@ -146,7 +146,7 @@ static int measure_case(const struct table *t, const struct bench_case *c, struc
     struct limit after = limits_now(t->limits, kind);
     progress_note(NULL);
     if (rc == 0) {
-        struct figures f = figures_of(t, c, &seconds);
+        struct rows_figures f = figures_of(t, c, &seconds);
         f.before = before, f.after = after;
         struct pool_stats stats = bench_model_threads(t->b);
         count_threads(&f, &stats, session_n_thread(&t->s),
@@ -192,7 +192,7 @@ int kernels_session(struct session *s, const struct kernels_plan *p, const char 
     return session_open_sized(s, model, &size, e);
 }
 
-static int measure_depth(const struct table *t, int depth, struct err *e)
+static int measure_depth(const struct rows_table *t, int depth, struct err *e)
 {
     struct bench_case c[KERNELS_CASES_MAX];
     int n = kernels_cases(c, KERNELS_CASES_MAX, t->plan, depth), rc = 0;
@@ -202,7 +202,7 @@ static int measure_depth(const struct table *t, int depth, struct err *e)
 
 int kernels_rows(const char *model, const struct kernels_plan *p, struct err *e)
 {
-    struct table t = {.plan = p};
+    struct rows_table t = {.plan = p};
     progress_note("opening the model");
     int rc = kernels_session(&t.s, p, model, e);
     progress_note(NULL);

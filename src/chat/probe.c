@@ -150,7 +150,7 @@ static void probe_thinking(struct template *t, struct probe *p)
     else if (!probe_printed_thinking(t, with_reasoning, p)) {
         t->thinking_blocks = probe_printed_thinking(t, with_blocks, p);
         if (!t->thinking_blocks && strstr(t->source, "<think>"))
-            t->thinking = (struct thinking){.open = "<think>", .close = "</think>"};
+            t->thinking = (struct turn_form){.open = "<think>", .close = "</think>"};
     }
     t->caps.reasoning = t->thinking.open != NULL;
 }

@@ -262,7 +262,7 @@ static enum chat_continue resolve_continue(enum chat_continue how, const struct 
  * block. */
 static void add_opening(const struct template *t, struct buf *out, const char *generated, size_t n)
 {
-    const struct thinking *k = &t->thinking;
+    const struct turn_form *k = &t->thinking;
     const char *open = k->open && n > 0 ? memmem(generated, n, k->open, strlen(k->open)) : NULL;
     if (k->opening)
         buf_add_text(out, k->opening);

@@ -11,7 +11,7 @@
 
 /* Form of an assistant's turn with reasoning: [opening] open reasoning close content. The texts are
  * static or in the template's arena. */
-struct thinking {
+struct turn_form {
     const char *opening; /* start of the turn; NULL: the generation prompt up to `open` */
     /* texts around the reasoning; NULL if the template has no reasoning */
     const char *open, *close;
@@ -24,7 +24,7 @@ struct family {
     const char *lacks;  /* text that the source must not contain; NULL if none */
     /* Adapt the messages; NULL if no message must be adapted. */
     void (*adjust)(struct render *r, const struct template *t, struct list *messages);
-    struct thinking thinking;
+    struct turn_form thinking;
     /* text that replaces `open reasoning close` in a turn without reasoning; NULL: "" */
     const char *closed;
     /* turn_begin: text that is appended to a prompt that ends with turn_end */
@@ -40,7 +40,7 @@ struct template
     struct node *root; /* arena; NULL if the template is empty */
     struct template_caps caps;
     const struct family *family; /* static: conventions of the template's family; NULL if none */
-    struct thinking thinking;
+    struct turn_form thinking;
     bool thinking_blocks; /* true: reasoning is a block of an assistant's content (Mistral) */
     /* true: the template prints messages of the role "tool" (detected by a probe) */
     bool prints_tool;

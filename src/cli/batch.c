@@ -45,7 +45,7 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
-struct flight {            /* a line in flight */
+struct line_call {         /* a line in flight */
     struct api_call *call; /* call of the line, owned */
     char *custom_id;       /* custom_id of the line, owned */
     size_t n_custom_id;
@@ -59,9 +59,9 @@ struct batch_run {
     struct batch_out out;
     struct batch_keys ids_read; /* custom_ids of the lines read so far */
     struct queue *bell;         /* queue that receives a byte for each event, owned */
-    struct flight flight[FLIGHT_MAX];
+    struct line_call flight[FLIGHT_MAX];
     int n_flight;
-    struct flight next; /* pending line, which waits for room in the engine's queue */
+    struct line_call next; /* pending line, which waits for room in the engine's queue */
     /* n_skipped: lines with an answer of an earlier run. n_failed_before: skipped lines whose
      * answer is an error. */
     uint64_t n_skipped, n_failed_before, n_ok, n_failed, n_prompt, n_output;
@@ -103,7 +103,7 @@ static int put_refusal(struct batch_run *b, const struct batch_line *l, uint64_t
 
 /* Write the answer of a complete call: the model's answer, or an error in the body. A failed call
  * does not end the run. */
-static int put_answer(struct batch_run *b, const struct flight *f, struct err *e)
+static int put_answer(struct batch_run *b, const struct line_call *f, struct err *e)
 {
     struct buf body = {0};
     struct err why = {0};
@@ -131,11 +131,11 @@ static int put_answer(struct batch_run *b, const struct flight *f, struct err *e
 }
 
 /* Free a flight, which may be zeroed. */
-static void flight_close(struct flight *f)
+static void flight_close(struct line_call *f)
 {
     api_call_close(f->call);
     free(f->custom_id);
-    *f = (struct flight){0};
+    *f = (struct line_call){0};
 }
 
 /* Write complete answers. Set *any if at least one answer was written. */
@@ -144,7 +144,7 @@ static int write_complete(struct batch_run *b, bool *any, struct err *e)
     int rc = 0;
     *any = false;
     for (int i = 0; rc == 0 && i < b->n_flight;) {
-        struct flight *f = &b->flight[i];
+        struct line_call *f = &b->flight[i];
         if (!api_call_poll(f->call)) {
             i++;
             continue;
@@ -164,7 +164,7 @@ static int write_complete(struct batch_run *b, bool *any, struct err *e)
  * The salt makes the seed of a request a function of its custom_id. */
 static int take_off(struct batch_run *b, const struct batch_line *l, struct err *e)
 {
-    struct flight f = {.number = b->in.number, .n_custom_id = l->n_custom_id};
+    struct line_call f = {.number = b->in.number, .n_custom_id = l->n_custom_id};
     struct err why = {0};
     int rc = api_call_open(&f.call, b->api, l->url, l->body, b->bell, &why);
     if (rc != 0) return put_refusal(b, l, b->in.number, rc, api_status(rc), &why, e);
@@ -229,14 +229,14 @@ static int take_line(struct batch_run *b, struct err *e)
  * if the engine's queue is full. */
 static int submit(struct batch_run *b, bool *full, struct err *e)
 {
-    struct flight *f = &b->next;
+    struct line_call *f = &b->next;
     struct err why = {0};
     int rc = api_call_submit(f->call, &why);
     *full = rc == ERR_BUSY;
     if (*full) return 0;
     if (rc == 0) {
         b->flight[b->n_flight++] = *f;
-        *f = (struct flight){0};
+        *f = (struct line_call){0};
         return 0;
     }
     struct batch_line l = {.custom_id = f->custom_id, .n_custom_id = f->n_custom_id};

@@ -46,14 +46,14 @@ enum { N_SCENE = sizeof scenes / sizeof scenes[0] };
 enum { READING_US = 90000, THINKING_US = 1200000 };
 
 /* Sums over all answers, for the report at the end. */
-struct totals {
+struct demo_totals {
     int n_prompt, n_output;
     int64_t prefill_us, decode_us;
 };
 
 /* Add the usage of an answer. Cached tokens of the prompt are not counted, because they took no
  * time. */
-static void add_usage(struct totals *t, const struct usage *u)
+static void add_usage(struct demo_totals *t, const struct usage *u)
 {
     t->n_prompt += u->n_prompt - u->n_cached;
     t->n_output += u->n_output;
@@ -84,7 +84,7 @@ static void print_turn(const char *text)
 
 /* Send a text as the next turn and print the answer. A raw scene prints the text itself, because
  * the answer continues it. */
-static int send_message(struct dialog *d, const char *text, struct totals *t, struct err *e)
+static int send_message(struct dialog *d, const char *text, struct demo_totals *t, struct err *e)
 {
     struct answer a = {0};
     const char *role = text[0] == '{' ? "tool" : "user";
@@ -100,7 +100,8 @@ static int send_message(struct dialog *d, const char *text, struct totals *t, st
 }
 
 /* Play a scene. A raw scene completes a text; each other scene is a separate conversation. */
-static int play_scene(struct session *s, const struct scene *scene, struct totals *t, struct err *e)
+static int play_scene(struct session *s, const struct scene *scene, struct demo_totals *t,
+                      struct err *e)
 {
     struct dialog d = {0};
     /* a story needs variety; the answers of other scenes are equal in each run */
@@ -134,7 +135,7 @@ static void print_opening(const struct session *s)
 }
 
 /* Print the rates of all answers together, and the next commands to try. */
-static void print_report(const struct session *s, const struct totals *t)
+static void print_report(const struct session *s, const struct demo_totals *t)
 {
     print_title("Speed");
     printf("%d prompt tokens at %.0f/s, %d generated at %.0f/s (%s)\n", t->n_prompt,
@@ -147,7 +148,7 @@ static void print_report(const struct session *s, const struct totals *t)
 /* Play all scenes. A fixed seed gives equal answers in each run. */
 static int demo(struct session *s, struct err *e)
 {
-    struct totals t = {0};
+    struct demo_totals t = {0};
     int rc = options_set(answer_options, "seed", "11", e);
     if (rc == 0) rc = options_set(answer_options, "max-tokens", "220", e);
     print_opening(s);

@@ -1,6 +1,6 @@
 /* explain.c - quoth inspect --explain: the use of each key and each tensor of a model file.
  *
- *   model_explain --> struct table of rows --> two tables, or JSON
+ *   model_explain --> struct explain_table of rows --> two tables, or JSON
  *
  * Equal tensors of several layers or experts share one row unless --all is given, with * for their
  * numbers. A row is found by its text, so the time is linear in the number of tensors.
@@ -29,14 +29,14 @@ enum {
     COLUMN_MAX = 60
 };
 
-struct row {
+struct explain_row {
     char *text; /* N_COLUMN strings, each with its NUL; owned */
     int n;      /* number of tensors of the row */
     int64_t n_byte;
 };
 
-struct table {
-    VEC(struct row) row;
+struct explain_table {
+    VEC(struct explain_row) row;
     struct strmap by_text;
     int n_fate[FATE_REFUSED + 1];
 };
@@ -44,7 +44,7 @@ struct table {
 struct explanation {
     const struct checkpoint *c; /* borrowed */
     struct explain_options o;
-    struct table key, tensor;
+    struct explain_table key, tensor;
     struct buf json; /* JSON without its end: "keys":[...],"tensors":[... */
     /* bytes in memory; by_arith: bytes of matrices by arithmetic */
     int64_t by_arith[N_ARITH], n_byte;
@@ -72,8 +72,8 @@ static void fold(char to[NAME_BYTES], const char *name, bool keep)
 }
 
 /* Add a row, or count it in an equal row. */
-static void add_row(struct explanation *x, struct table *t, const char *const column[N_COLUMN],
-                    int64_t n_byte)
+static void add_row(struct explanation *x, struct explain_table *t,
+                    const char *const column[N_COLUMN], int64_t n_byte)
 {
     struct buf b = {0};
     for (int i = 0; i < N_COLUMN; i++) buf_add(&b, column[i], strlen(column[i]) + 1);
@@ -86,7 +86,7 @@ static void add_row(struct explanation *x, struct table *t, const char *const co
         return;
     }
     char *text = buf_detach(&b);
-    if (text && vec_push(&t->row, ((struct row){text, 1, n_byte})))
+    if (text && vec_push(&t->row, ((struct explain_row){text, 1, n_byte})))
         x->failed |= !strmap_put(&t->by_text, text, n, (uint32_t)t->row.n - 1);
     else {
         free(text);
@@ -95,7 +95,7 @@ static void add_row(struct explanation *x, struct table *t, const char *const co
 }
 
 /* Free the rows. The keys of the map point to the texts of the rows. */
-static void close_table(struct table *t)
+static void close_table(struct explain_table *t)
 {
     for (size_t i = 0; i < t->row.n; i++) free(t->row.v[i].text);
     vec_deinit(&t->row);
@@ -207,7 +207,7 @@ static void take_tensor(void *ctx, const struct explained_tensor *t)
 /* ---- printing ---- */
 
 /* Return the widest text of a column. */
-static int width(const struct table *t, int column, int least)
+static int width(const struct explain_table *t, int column, int least)
 {
     size_t max = (size_t)least;
     for (size_t i = 0; i < t->row.n; i++) {
@@ -219,7 +219,7 @@ static int width(const struct table *t, int column, int least)
 }
 
 /* Append the table of keys, with a row per key. */
-static void put_keys(struct buf *b, const struct table *t)
+static void put_keys(struct buf *b, const struct explain_table *t)
 {
     const int w[] = {width(t, 0, 3), width(t, 1, 5)};
     buf_addf(b, "%-*s  %-*s  %-7s  %s\n", w[0], "key", w[1], "value", "use", "by, or why");
@@ -231,13 +231,13 @@ static void put_keys(struct buf *b, const struct table *t)
 }
 
 /* Append the table of tensors, with the number and the bytes of the tensors that share a row. */
-static void put_tensors(struct buf *b, const struct table *t)
+static void put_tensors(struct buf *b, const struct explain_table *t)
 {
     const int w[] = {width(t, 0, 6), width(t, 1, 4), width(t, 3, 10)};
     buf_addf(b, "\n%-*s  %5s  %-*s  %14s  %-*s  %s\n", w[0], "tensor", "count", w[1], "type",
              "bytes", w[2], "arithmetic", "form in memory");
     for (size_t i = 0; i < t->row.n; i++) {
-        const struct row *r = &t->row.v[i];
+        const struct explain_row *r = &t->row.v[i];
         const char *c[N_COLUMN] = {r->text};
         for (int k = 1; k < N_COLUMN; k++) c[k] = c[k - 1] + strlen(c[k - 1]) + 1;
         buf_addf(b, "%-*s  %5d  %-*s  %14lld  %-*s  %s\n", w[0], c[0], r->n, w[1], c[1],
@@ -246,7 +246,7 @@ static void put_tensors(struct buf *b, const struct table *t)
 }
 
 /* Append the number of rows of each fate, also of rows that are merged in the table. */
-static void put_counts(struct buf *b, const char *what, const struct table *t)
+static void put_counts(struct buf *b, const char *what, const struct explain_table *t)
 {
     buf_addf(b, "%s:", what);
     for (int i = 0, n = 0; i <= FATE_REFUSED; i++)

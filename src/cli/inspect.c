@@ -106,16 +106,16 @@ static void put_shape(struct buf *b, const struct tensor_info *t)
 }
 
 /* Sums over the tensors of a file. Bytes are those in the file. */
-struct totals {
+struct file_totals {
     int64_t n_param, n_byte;
     int64_t by_type[QT_COUNT];
     int n_by_type[QT_COUNT];
 };
 
 /* Return the totals of a file. Unused dimensions are 1, so the product is the number of values. */
-static struct totals total(const struct checkpoint *c)
+static struct file_totals total(const struct checkpoint *c)
 {
-    struct totals t = {0};
+    struct file_totals t = {0};
     for (int i = 0; i < checkpoint_n_tensor(c); i++) {
         const struct tensor_info *x = checkpoint_tensor_at(c, i);
         t.n_param += x->dim[0] * x->dim[1] * x->dim[2] * x->dim[3];
@@ -215,7 +215,7 @@ static void put_memory_json(struct buf *b, const struct memory *m)
 static int print_text(const struct checkpoint *c, struct err *e)
 {
     struct buf b = {0};
-    struct totals t = total(c);
+    struct file_totals t = total(c);
     const struct memory memory = memory_of(c);
     buf_addf(&b, "%s\n\nmetadata\n", checkpoint_path(c));
     for (int i = 0; i < checkpoint_n_meta(c); i++) {
@@ -252,7 +252,7 @@ static int print_json(const struct checkpoint *c, struct err *e)
 {
     struct buf b = {0};
     const struct memory memory = memory_of(c);
-    struct totals t = total(c);
+    struct file_totals t = total(c);
     buf_add_text(&b, "{\"path\":");
     json_put_text(&b, checkpoint_path(c), strlen(checkpoint_path(c)));
     buf_add_text(&b, ",\"metadata\":{");

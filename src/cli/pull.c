@@ -31,7 +31,7 @@ static const struct option options[] = {
 /* ---- the progress ---- */
 
 /* State of a pull's progress. */
-struct shown {
+struct pull_progress {
     int64_t begin_us;
     uint64_t n_begin; /* bytes that were on the disk at the first report */
     bool began;
@@ -41,10 +41,10 @@ struct shown {
  * interrupted pull has left a part of the file. */
 static void show_progress(void *ctx, const struct hub_progress *p)
 {
-    struct shown *s = ctx;
+    struct pull_progress *s = ctx;
     const uint64_t done = p->done, n = p->n_byte;
     char what[48];
-    if (!s->began) *s = (struct shown){time_us(), done, true};
+    if (!s->began) *s = (struct pull_progress){time_us(), done, true};
     const double seconds = (double)(time_us() - s->begin_us) * 1e-6;
     snprintf(what, sizeof what, "MB %.36s", path_name(p->file));
     /* equals the number of megabytes only at the end */
@@ -61,7 +61,7 @@ static void show_note(void *ctx, const char *text)
 
 int pull_shown(struct hub_model *out, const struct hub_name *n, int n_conn, struct err *e)
 {
-    struct shown s = {0};
+    struct pull_progress s = {0};
     const struct hub_pull_options o = {
         .n_connection = n_conn, .progress = show_progress, .note = show_note, .ctx = &s};
     int rc = hub_pull(out, n, &o, e);

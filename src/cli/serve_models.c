@@ -93,7 +93,7 @@ int serve_models_check(struct err *e)
 }
 
 /* A model that can be opened. */
-struct entry {
+struct model_entry {
     char *name, *path;        /* owned */
     const char *name_list[1]; /* name, for its spec */
     const char *const *names; /* names for its spec [n_name], borrowed; NULL: name_list */
@@ -111,8 +111,8 @@ struct entry {
 
 struct serve_models {
     /* entries, which do not move after the list was read, because other threads use them */
-    VEC(struct entry) entry;
-    struct entry later;       /* options of models that clients add */
+    VEC(struct model_entry) entry;
+    struct model_entry later; /* options of models that clients add */
     struct served_spec *spec; /* owned [entry.n] */
     struct session host;      /* opener of the backend whose pool all models share, owned */
     struct api common;
@@ -120,7 +120,7 @@ struct serve_models {
     int n_queue;
     int64_t bytes_max; /* memory of all plans */
     bool alone;        /* true: there is one model, which has all the memory */
-    VEC(struct line) line;
+    VEC(struct preset_line) line;
 };
 
 /* ---- the folder ---- */
@@ -138,7 +138,7 @@ static size_t stem_of(const char *name)
 }
 
 /* Return the entry of a name, also if the name is given with or without ":latest"; NULL if none. */
-static struct entry *find_entry(struct serve_models *m, const char *name)
+static struct model_entry *find_entry(struct serve_models *m, const char *name)
 {
     for (size_t i = 0; i < m->entry.n; i++)
         if (session_same_name(m->entry.v[i].name, name)) return &m->entry.v[i];
@@ -157,7 +157,7 @@ static bool is_name(const char *name)
 static int push_entry(struct serve_models *m, const char *name, size_t n, const char *path,
                       bool old, struct err *e)
 {
-    struct entry new = {.name = strndup(name, n), .path = path ? strdup(path) : NULL};
+    struct model_entry new = {.name = strndup(name, n), .path = path ? strdup(path) : NULL};
     int rc = 0;
     if (!new.name || (path && !new.path))
         rc = err_memory(e, "models", n);
@@ -257,7 +257,7 @@ static int scan(struct serve_models *m, const char *path, const char *prefix, in
 /* ---- the hub ---- */
 
 /* Set the facts of a model of the hub's stores. */
-static void set_stored(struct entry *n, int64_t n_byte, int64_t modified_us)
+static void set_stored(struct model_entry *n, int64_t n_byte, int64_t modified_us)
 {
     n->stored = true;
     n->n_byte = n_byte;
@@ -285,7 +285,7 @@ static int add_stored(struct serve_models *m, struct err *e)
 
 /* A line of the preset file. Texts are owned, and values stay until the program ends, because
  * options borrow them. */
-struct line {
+struct preset_line {
     char *section, *key, *value;
 };
 
@@ -316,7 +316,7 @@ static int keep_line(void *models, const char *section, const char *key, const c
     if (!key && strcmp(section, "*") != 0 && !find_entry(m, section))
         return add_entry(m, section, strlen(section), NULL, e);
     if (!key) return 0;
-    const struct line l = {strdup(section), strdup(key), strdup(value)};
+    const struct preset_line l = {strdup(section), strdup(key), strdup(value)};
     if (l.section && l.key && l.value && vec_push(&m->line, l)) return 0;
     free(l.section), free(l.key), free(l.value);
     return err_memory(e, "a preset", strlen(value));
@@ -344,7 +344,7 @@ static int apply(struct serve_models *m, const char *section, struct err *e)
 
 /* Set the options of an entry: those of the command line, of the section [*], and of its own
  * section. The options of all models share variables, so entries are read one after the other. */
-static int set_options(struct serve_models *m, struct entry *n, struct err *e)
+static int set_options(struct serve_models *m, struct model_entry *n, struct err *e)
 {
     const struct session_options common = session_flags;
     struct sampling_flags *sampling = sampling_flags_copy();
@@ -386,7 +386,7 @@ static int set_options(struct serve_models *m, struct entry *n, struct err *e)
 /* ---- the list ---- */
 
 /* Add the size of a file, and record the time of its last change. */
-static void add_file(struct entry *n, const char *path)
+static void add_file(struct model_entry *n, const char *path)
 {
     struct stat file;
     if (stat(path, &file) != 0 || !S_ISREG(file.st_mode)) return;
@@ -396,7 +396,7 @@ static void add_file(struct entry *n, const char *path)
 }
 
 /* Set the size of a model's files. The errors are those of dir_list. */
-static int describe(struct entry *n, struct err *e)
+static int describe(struct model_entry *n, struct err *e)
 {
     struct buf list = {0};
     char path[4096];
@@ -416,7 +416,7 @@ static int describe(struct entry *n, struct err *e)
 static int set_pinned(struct serve_models *m, struct err *e)
 {
     for (size_t i = 0; i < pinned.n; i++) {
-        struct entry *n = find_entry(m, pinned.v[i]);
+        struct model_entry *n = find_entry(m, pinned.v[i]);
         if (!n)
             return err_set(e, ERR_ARG, "--models-pinned: model \"%.100s\" not found", pinned.v[i]);
         n->pinned = true;
@@ -511,7 +511,7 @@ static int64_t plan_bytes(const struct serve_models *m, int64_t weights, int att
 static int measure(void *models, int i, int attempt, int64_t *n_byte, struct err *e)
 {
     struct serve_models *m = models;
-    const struct entry *n = &m->entry.v[i];
+    const struct model_entry *n = &m->entry.v[i];
     const int64_t fixed = session_bytes(n->o.memory_limit);
     struct session s = {0};
     int rc = session_checkpoint(&s.checkpoint, n->path, &n->o, true, e);
@@ -525,7 +525,7 @@ static int measure(void *models, int i, int attempt, int64_t *n_byte, struct err
 }
 
 /* Apply the layers of a model of Ollama's store. Its files are those at the time of the load. */
-static int apply_layers(struct entry *n, struct api *a, struct err *e)
+static int apply_layers(struct model_entry *n, struct api *a, struct err *e)
 {
     struct hub_name name;
     struct hub_model m = {0};
@@ -538,7 +538,8 @@ static int apply_layers(struct entry *n, struct api *a, struct err *e)
 }
 
 /* Open session, engine and chat of an entry. The caller closes them after an error (unload). */
-static int open_entry(const struct serve_models *m, struct entry *n, struct api *a, struct err *e)
+static int open_entry(const struct serve_models *m, struct model_entry *n, struct api *a,
+                      struct err *e)
 {
     int rc = session_open_as(&n->session, n->path, &n->o, &session_many, e);
     if (rc == 0) rc = session_start(&n->session, &n->o, n->name, m->n_queue, e);
@@ -553,7 +554,7 @@ static int open_entry(const struct serve_models *m, struct entry *n, struct api 
 static void unload(void *models, int i)
 {
     struct serve_models *m = models;
-    struct entry *n = &m->entry.v[i];
+    struct model_entry *n = &m->entry.v[i];
     chat_close(&n->chat);
     n->chat = (struct chat){0};
     ollama_defaults_deinit(&n->layers);
@@ -565,7 +566,7 @@ static void unload(void *models, int i)
 static int load(void *models, int i, int64_t n_byte, struct api *out, struct err *e)
 {
     struct serve_models *m = models;
-    struct entry *n = &m->entry.v[i];
+    struct model_entry *n = &m->entry.v[i];
     const struct session_options o = n->o;
     char limit[24];
     snprintf(limit, sizeof limit, "%lld", (long long)n_byte);
@@ -586,7 +587,7 @@ static int load(void *models, int i, int64_t n_byte, struct api *out, struct err
 /* ---- later models; thread of the hub's jobs ---- */
 
 /* Return the registry's view of an entry, which borrows its texts. */
-static struct served_spec spec_of(struct entry *n)
+static struct served_spec spec_of(struct model_entry *n)
 {
     n->name_list[0] = n->name;
     return (struct served_spec){.name = n->names ? n->names : n->name_list,
@@ -607,7 +608,7 @@ static int add(void *models, int i, const struct served_spec *spec, struct serve
     CHECK((size_t)i == m->entry.n, "model %d of %zu", i, m->entry.n);
     int rc = push_entry(m, spec->name[0], strlen(spec->name[0]), spec->path, true, e);
     if (rc != 0) return rc;
-    struct entry *n = &m->entry.v[i];
+    struct model_entry *n = &m->entry.v[i];
     n->o = m->later.o;
     n->sampling = m->later.sampling;
     set_stored(n, spec->n_byte, spec->modified_us);

@@ -225,7 +225,7 @@ static bool ends_in_repetition(const struct seq *s)
 
 /* Process a picked token. The order of the steps is important. A stop token is neither emitted nor
  * passed to the constraint. The limit is checked after the token is emitted. */
-static void accept(struct engine *en, struct seq *s, const struct pick *p)
+static void accept_pick(struct engine *en, struct seq *s, const struct pick *p)
 {
     const struct request *r = s->group->request;
     emit_count(en, s);
@@ -256,7 +256,7 @@ void emit_pick(struct engine *en, struct seq *s, const float *logits, const uint
     if (p.id < 0)
         stop_or_fail(en, s, logits, mask);
     else
-        accept(en, s, &p);
+        accept_pick(en, s, &p);
 }
 
 /* Pick forced tokens without running the model: the mask allows one token, with any logits. The

@@ -6,7 +6,7 @@
  * depends on the events, not on the requests in flight. curl_multi_poll would check every request.
  * The time of on_body is the time at which the socket became ready.
  *
- *   fetch_start -> struct transfer, in libcurl --write_body...--> take_done -> on_done, freed
+ *   fetch_start -> struct fetch_call, in libcurl --write_body...--> take_done -> on_done, freed
  *                                                 fetch_close -> freed */
 #include "fetch.h"
 
@@ -26,9 +26,9 @@
 enum { CONNECT_MS = 10000, BODY_MAX = 64 << 20, N_EVENT = 64 };
 
 /* A request in flight. */
-struct transfer {
+struct fetch_call {
     /* borrowed: next call in the list fetch.call, and address of the pointer to this call */
-    struct transfer *next, **at;
+    struct fetch_call *next, **at;
     struct fetch *f;         /* borrowed */
     CURL *easy;              /* libcurl's handle of the request, owned */
     struct curl_slist *head; /* headers of the request, owned */
@@ -46,10 +46,10 @@ struct fetch_head {
 };
 
 struct fetch {
-    CURLM *multi;          /* owned */
-    int epoll;             /* file descriptor of epoll; -1 if closed */
-    int64_t due_us;        /* time of the next call to libcurl, microseconds; INT64_MAX if none */
-    struct transfer *call; /* owned: list of the requests in flight [n_call] */
+    CURLM *multi;            /* owned */
+    int epoll;               /* file descriptor of epoll; -1 if closed */
+    int64_t due_us;          /* time of the next call to libcurl, microseconds; INT64_MAX if none */
+    struct fetch_call *call; /* owned: list of the requests in flight [n_call] */
     size_t n_call;
     struct fetch_options o;
     char *unix_socket, *ca_file, *no_proxy; /* owned; NULL if none */
@@ -92,7 +92,7 @@ const char *fetch_header(const struct fetch_head *h, const char *name)
 
 /* Pass the head of the answer to the request's receiver, once. Return false if the receiver rejects
  * the answer. */
-static bool pass_head(struct transfer *c, long status)
+static bool pass_head(struct fetch_call *c, long status)
 {
     if (!c->headed && c->on_head && !c->unwanted)
         c->unwanted = !c->on_head(c->ctx, (int)status, &(struct fetch_head){c->easy});
@@ -104,7 +104,7 @@ static bool pass_head(struct transfer *c, long status)
  * bytes aborts the request. */
 static size_t write_body(char *data, size_t size, size_t n, void *ctx)
 {
-    struct transfer *c = ctx;
+    struct fetch_call *c = ctx;
     long status = 0;
     curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     if (!pass_head(c, status)) return 0;
@@ -170,7 +170,7 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
 }
 
 /* Free a call. `at` is NULL if the call is not in the list. */
-static void call_close(struct transfer *c)
+static void call_close(struct fetch_call *c)
 {
     if (c->at) {
         *c->at = c->next;
@@ -197,7 +197,7 @@ void fetch_close(struct fetch *f)
 
 /* ---- a request ---- */
 
-static bool add_header(struct transfer *c, const char *text)
+static bool add_header(struct fetch_call *c, const char *text)
 {
     struct curl_slist *more = curl_slist_append(c->head, text);
     if (more) c->head = more;
@@ -205,7 +205,7 @@ static bool add_header(struct transfer *c, const char *text)
 }
 
 /* Add the headers of a request. Bodies are sent without "Expect: 100-continue". */
-static bool add_headers(struct transfer *c, const struct fetch_request *r)
+static bool add_headers(struct fetch_call *c, const struct fetch_request *r)
 {
     char type[128];
     snprintf(type, sizeof type, "Content-Type: %.100s", r->type ? r->type : "application/json");
@@ -255,7 +255,7 @@ static CURLcode set_connection(CURL *x, const struct fetch *f)
 
 /* Set the options of a request. Calls without a check copy no data, so they need no memory and
  * cannot fail. */
-static CURLcode set_call(struct transfer *c, const struct fetch_request *r)
+static CURLcode set_call(struct fetch_call *c, const struct fetch_request *r)
 {
     CURL *x = c->easy;
     CURLcode rc = set_connection(x, c->f);
@@ -272,7 +272,7 @@ static CURLcode set_call(struct transfer *c, const struct fetch_request *r)
 
 /* Add a call to the list. `at` is the address of the pointer to the call, so a call can be removed
  * without a search. */
-static void call_link(struct transfer *c)
+static void call_link(struct fetch_call *c)
 {
     struct fetch *f = c->f;
     c->at = &f->call;
@@ -284,7 +284,7 @@ static void call_link(struct transfer *c)
 
 int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e)
 {
-    struct transfer *c = calloc(1, sizeof *c);
+    struct fetch_call *c = calloc(1, sizeof *c);
     if (!c) return err_memory(e, r->url, sizeof *c);
     c->f = f;
     c->ctx = r->ctx;
@@ -318,7 +318,7 @@ static int64_t connect_us(CURL *x)
 }
 
 /* Free the call, then call on_done. The receiver may start another request in on_done. */
-static void finish_transfer(struct transfer *c, CURLcode rc)
+static void finish_transfer(struct fetch_call *c, CURLcode rc)
 {
     struct fetch_result r = {0};
     char error[CURL_ERROR_SIZE + 160];
@@ -361,7 +361,7 @@ static void take_done(struct fetch *f)
         char *c = NULL;
         if (m->msg != CURLMSG_DONE) continue;
         curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &c);
-        finish_transfer((struct transfer *)(void *)c, m->data.result);
+        finish_transfer((struct fetch_call *)(void *)c, m->data.result);
     }
 }
 

@@ -8,13 +8,13 @@
 #include <string.h>
 
 /* A byte string, and the token that contains it. Pointers are borrowed. */
-struct entry {
+struct vocab_entry {
     const char *text;
     uint32_t n;
     int32_t token;
 };
-struct entries {
-    struct entry *v; /* owned; entries */
+struct vocab_entries {
+    struct vocab_entry *v; /* owned; entries */
     size_t n, cap;
 };
 
@@ -22,7 +22,7 @@ struct entries {
 
 static int by_text(const void *p, const void *q)
 {
-    const struct entry *a = p, *b = q;
+    const struct vocab_entry *a = p, *b = q;
     uint32_t n = a->n < b->n ? a->n : b->n;
     int c = memcmp(a->text, b->text, n);
     if (c != 0) return c;
@@ -33,7 +33,7 @@ static int by_text(const void *p, const void *q)
 /* Pointers are borrowed. */
 struct builder {
     struct vocab_trie *t;
-    const struct entry *v;
+    const struct vocab_entry *v;
     size_t cap;
 };
 
@@ -94,14 +94,14 @@ static bool add_nodes(struct builder *b, size_t from, size_t to, uint32_t depth,
     return true;
 }
 
-static void sort_entries(struct entries *e)
+static void sort_entries(struct vocab_entries *e)
 {
     if (e->n > 1) qsort(e->v, e->n, sizeof *e->v, by_text);
 }
 
 /* Build a trie of sorted entries. Return false if memory is exhausted, or the trie has 2^22 values
  * or 2^24 nodes. */
-static bool trie_build(struct vocab_trie *t, struct entries *e)
+static bool trie_build(struct vocab_trie *t, struct vocab_entries *e)
 {
     t->value = malloc((e->n + 1) * sizeof *t->value);
     if (!t->value) return false;
@@ -146,14 +146,14 @@ static int class_of(int n_char)
 
 /* Tokens by class. A trie is made for each class. */
 struct sorted {
-    struct entries plain[PLAIN_CLASSES], closing, rest, other, all;
+    struct vocab_entries plain[PLAIN_CLASSES], closing, rest, other, all;
 };
 
 /* Add all tokens with a text to s->all, sorted. Return false if memory is exhausted. */
 static bool sort_all(const struct vocab *v, struct sorted *s)
 {
     for (int32_t id = 0; id < v->n_vocab; id++) {
-        struct entry e = {.token = id};
+        struct vocab_entry e = {.token = id};
         size_t n;
         e.text = vocab_bytes(v, id, &n);
         e.n = (uint32_t)n;
@@ -173,7 +173,7 @@ static int more(int a, int b)
 
 /* Add a token to its class. Classes remain sorted if tokens are added in the order of s->all, but
  * the rests do not. Return false if memory is exhausted. */
-static bool sort_token(struct vocab *v, struct sorted *s, struct entry e)
+static bool sort_token(struct vocab *v, struct sorted *s, struct vocab_entry e)
 {
     const size_t n = e.n;
     const int32_t id = e.token;
@@ -190,7 +190,7 @@ static bool sort_token(struct vocab *v, struct sorted *s, struct entry e)
     v->long_max = more(v->long_max, (int)n); /* an escape has several bytes */
     if (e.text[at] != '"') return vec_push(&s->other, e);
     v->closing_max = more(v->closing_max, n_char);
-    struct entry rest = {e.text + at + 1, (uint32_t)(n - at - 1), id};
+    struct vocab_entry rest = {e.text + at + 1, (uint32_t)(n - at - 1), id};
     return vec_push(&s->closing, e) && vec_push(&s->rest, rest);
 }
 

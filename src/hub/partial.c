@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 /* Entry 0 is the head: a mark, and the size of the blob. */
-struct entry {
+struct journal_entry {
     uint64_t chunk, hash;
 };
 static const uint64_t mark = 0x316e6a68746f7571; /* "quothjn1" */
@@ -35,7 +35,7 @@ static int fail_write(const struct partial *p, int error, struct err *e)
  * for another size. */
 static int read_journal(struct partial *p, struct err *e)
 {
-    struct entry head = {0}, x;
+    struct journal_entry head = {0}, x;
     off_t at = sizeof x;
     if (pread(p->journal_fd, &head, sizeof head, 0) == sizeof head && head.chunk == mark &&
         head.hash == p->n_byte) {
@@ -45,7 +45,7 @@ static int read_journal(struct partial *p, struct err *e)
             p->hash[x.chunk] = x.hash;
         }
     }
-    head = (struct entry){mark, p->n_byte};
+    head = (struct journal_entry){mark, p->n_byte};
     p->journal_at = at;
     errno = ENOSPC; /* for a write of a part */
     if (ftruncate(p->journal_fd, at) != 0 ||
@@ -124,7 +124,7 @@ int partial_read(const struct partial *p, uint32_t chunk, void *out, struct err 
 
 void partial_note(struct partial *p, uint32_t chunk, uint64_t hash)
 {
-    const struct entry x = {chunk, hash};
+    const struct journal_entry x = {chunk, hash};
     if (hash && pwrite(p->journal_fd, &x, sizeof x, p->journal_at) == sizeof x)
         p->journal_at += sizeof x;
     const uint64_t at = (uint64_t)chunk * CHUNK_BYTES;

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct pending {
+struct pending_request {
     uint64_t id;
     struct queue *queue;          /* events of the request, owned */
     struct reply_options options; /* options with arrays in keep */
@@ -40,24 +40,24 @@ struct pending {
     struct event last;
 };
 
-struct pendings {
-    struct pending **v; /* owned, with the objects that they point to */
+struct pending_requests {
+    struct pending_request **v; /* owned, with the objects that they point to */
     size_t n, cap;
 };
 
 struct quoth_queue {
     quoth_model *model; /* owned; a reference */
     struct queue *bell; /* queue that receives a byte for each event, owned */
-    struct pendings pending;
-    size_t turn;           /* index of the request that is polled first */
-    struct pending *ended; /* request that ended last, owned; NULL if none */
+    struct pending_requests pending;
+    size_t turn;                   /* index of the request that is polled first */
+    struct pending_request *ended; /* request that ended last, owned; NULL if none */
     quoth_event event;
     quoth_logprob logprob[1 + TOP_LOGPROB_MAX];
     struct buf text;
 };
 
 /* Free a request that is done, or was never submitted. NULL is allowed. */
-static void pending_close(struct pending *p)
+static void pending_close(struct pending_request *p)
 {
     if (!p) return;
     queue_close(p->queue);
@@ -83,7 +83,7 @@ quoth_queue *quoth_queue_open(quoth_model *m)
 
 /* Wait for the engine's last event, because the engine writes to the queue until then. Do not wait
  * for a request that is ending, because it has already received the last event. */
-static void wait_end(struct pending *p)
+static void wait_end(struct pending_request *p)
 {
     struct event ev;
     while (!p->ending && queue_pop(p->queue, &ev, -1))
@@ -153,7 +153,7 @@ static int read_prompt(const quoth_model *m, struct request *r, const quoth_requ
 
 /* Read the parameters. Unknown parameters are errors, because a misspelled parameter would change
  * the answer without an error. */
-static int read_params(const quoth_model *m, struct request *r, struct pending *p,
+static int read_params(const quoth_model *m, struct request *r, struct pending_request *p,
                        const char *params, int *budget, struct err *e)
 {
     static const struct json_limits limits = {.unique = true};
@@ -173,7 +173,7 @@ static int read_params(const quoth_model *m, struct request *r, struct pending *
 }
 
 /* Read the pooling of an embedding request. */
-static int read_pooling(const quoth_model *m, struct request *r, struct pending *p,
+static int read_pooling(const quoth_model *m, struct request *r, struct pending_request *p,
                         const char *pooling, struct err *e)
 {
     if (!pooling) return 0;
@@ -196,7 +196,7 @@ static int read_pooling(const quoth_model *m, struct request *r, struct pending 
 }
 
 /* Open one reply per choice. Each reply selects the events of its choice. */
-static int open_replies(const quoth_model *m, struct pending *p, int n, struct err *e)
+static int open_replies(const quoth_model *m, struct pending_request *p, int n, struct err *e)
 {
     int rc = 0;
     p->reply = calloc((size_t)n, sizeof *p->reply);
@@ -211,7 +211,8 @@ static int open_replies(const quoth_model *m, struct pending *p, int n, struct e
 
 /* Read a request and submit it to the engine. The caller frees p after a failure. All requests of a
  * queue ring one bell, so one wait is enough for all of them. */
-static int submit(quoth_queue *q, struct pending *p, const quoth_request *input, struct err *e)
+static int submit(quoth_queue *q, struct pending_request *p, const quoth_request *input,
+                  struct err *e)
 {
     const quoth_model *m = q->model;
     struct request *r = request_open(e);
@@ -260,7 +261,7 @@ int quoth_submit(quoth_queue *q, const quoth_request *r, uint64_t *id, char *err
 {
     struct err e = {0};
     quoth_request input;
-    struct pending *p = NULL;
+    struct pending_request *p = NULL;
     int rc = known_part(&input, r, &e);
     if (rc == 0 && !(p = calloc(1, sizeof *p))) rc = err_memory(&e, "a request", sizeof *p);
     if (rc == 0) rc = submit(q, p, &input, &e);
@@ -287,7 +288,7 @@ static void fill_logprobs(quoth_queue *q, const struct event *ev)
 
 /* Fill the end of an answer with the reply r. The usage is that of the event if the request has one
  * choice. */
-static void fill_end(quoth_event *out, const struct pending *p, const struct reply *r,
+static void fill_end(quoth_event *out, const struct pending_request *p, const struct reply *r,
                      const struct event *ev, const struct usage *u)
 {
     bool listed = ev->stop_id >= 0 && !tokenizer_is_eog(p->options.tokenizer, ev->stop_id);
@@ -304,8 +305,8 @@ static void fill_end(quoth_event *out, const struct pending *p, const struct rep
 }
 
 /* Begin the event that quoth_poll returns. Text and pointers are valid until the next poll. */
-static void begin_event(quoth_queue *q, const struct pending *p, int kind, const struct event *ev,
-                        int choice)
+static void begin_event(quoth_queue *q, const struct pending_request *p, int kind,
+                        const struct event *ev, int choice)
 {
     q->event = (quoth_event){.id = p->id,
                              .kind = kind,
@@ -319,7 +320,8 @@ static void begin_event(quoth_queue *q, const struct pending *p, int kind, const
 
 /* Make the event of a choice. Return false for an event that clients must not get: a token after a
  * stop text, or a second end. */
-static bool take_choice(quoth_queue *q, struct pending *p, const struct event *ev, int choice)
+static bool take_choice(quoth_queue *q, struct pending_request *p, const struct event *ev,
+                        int choice)
 {
     struct reply *r = &p->reply[choice];
     bool late = ev->kind == EVENT_TOKEN ? r->matched : r->finish != FINISH_NONE;
@@ -336,7 +338,7 @@ static bool take_choice(quoth_queue *q, struct pending *p, const struct event *e
  * choices together. */
 static bool take_last(quoth_queue *q, size_t at)
 {
-    struct pending *p = q->pending.v[at];
+    struct pending_request *p = q->pending.v[at];
     for (int i = 0; p->n > 1 && i < p->n; i++)
         if (p->reply[i].finish == FINISH_NONE && take_choice(q, p, &p->last, i)) return true;
     buf_clear(&q->text);
@@ -359,7 +361,7 @@ static bool take_last(quoth_queue *q, size_t at)
 /* Convert an event of the engine. Return false if the event is not for clients. */
 static bool convert_event(quoth_queue *q, size_t at, const struct event *ev)
 {
-    struct pending *p = q->pending.v[at];
+    struct pending_request *p = q->pending.v[at];
     if (ev->kind == EVENT_DONE) {
         p->ending = true;
         p->last = *ev;

@@ -122,15 +122,15 @@ static bool is_wanted(const char *name)
 /* ---- latency under every policy ---- */
 
 /* Figures of one kind of latency over all requests, in seconds. */
-struct figures {
+struct latency_figures {
     double mean, p50, p99, max; /* seconds */
 };
 
 /* Return the figures of samples. Percentiles are measured values (nearest rank). */
-static struct figures figures_of(struct samples *s)
+static struct latency_figures figures_of(struct samples *s)
 {
     /* samples_median has sorted s */
-    struct figures f = {.mean = samples_mean(s), .p50 = samples_median(s)};
+    struct latency_figures f = {.mean = samples_mean(s), .p50 = samples_median(s)};
     f.p99 = samples_nearest(s, 99);
     f.max = samples_nearest(s, 100);
     return f;
@@ -164,7 +164,8 @@ static void print_head(void)
 }
 
 /* Print a row. In JSON, infinite load is null. */
-static void print_row(const char *policy, double load, const struct figures f[3], double rate)
+static void print_row(const char *policy, double load, const struct latency_figures f[3],
+                      double rate)
 {
     if (!as_json) {
         printf("%-11s %5.3g | %9.2f %9.2f %9.2f | %9.2f %9.2f %9.2f | %8.1f | %9.1f\n", policy,
@@ -229,7 +230,7 @@ static int one_row(const struct traffic *t, struct sim_options o, double load, s
 {
     struct sim_result r;
     struct samples s = {0};
-    struct figures f[3];
+    struct latency_figures f[3];
     o.at_once = !isfinite(load);
     int rc = simulate(&r, t, &o, e);
     for (int w = WAIT; rc == 0 && w >= FIRST; w--) {

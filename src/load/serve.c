@@ -218,7 +218,7 @@ static int print(struct served_report *r, struct err *e)
 }
 
 /* Print warnings about the figures. */
-static void warn(const struct served_report *r)
+static void print_warnings(const struct served_report *r)
 {
     const struct prompts *p = r->prompts;
     double cpu = (double)r->result->cpu_us * 1e-6, s = r->figures.seconds;
@@ -250,7 +250,7 @@ static int report(struct served_report *r, struct err *e)
     strftime(r->date, sizeof r->date, "%Y%m%d-%H%M%S", localtime_r(&t, &tm));
     int rc = client_figures(&r->figures, r->result->trace, r->result->n, &r->slo, e);
     if (rc != 0) return rc;
-    warn(r);
+    print_warnings(r);
     return print(r, e);
 }
 

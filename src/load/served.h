@@ -155,7 +155,7 @@ int served_body(struct buf *b, const struct served_target *t, const struct promp
                 const struct served_options *o, size_t i, struct err *e);
 
 /* Memory of a request, to which its struct client_trace points. */
-struct served {
+struct served_memory {
     int64_t *token_us; /* times of tokens, owned */
     char *text;        /* text of the first choice, owned, if requested */
     char *error;       /* reason of a failure, owned; NULL: completed */
@@ -182,13 +182,13 @@ bool served_answer_feed(struct served_answer *a, int status, const char *data, s
 /* End a response. Set `own`, and all fields of `s` except arrival and submission. Free all other
  * memory. n_input is unchanged if the response has no usage. */
 void served_answer_end(struct served_answer *a, const struct fetch_result *f, int64_t now_us,
-                       struct client_trace *s, struct served *own);
+                       struct client_trace *s, struct served_memory *own);
 
 /* ---- served_run.c: sending ---- */
 
 struct served_result {
     struct client_trace *trace; /* records of the requests, owned [n] */
-    struct served *own;         /* memory of the records, owned [n] */
+    struct served_memory *own;  /* memory of the records, owned [n] */
     size_t n;
     /* samples of the server's load, owned; empty if the server does not report its load */
     VEC(struct load_sample) sample;

@@ -158,7 +158,7 @@ static void record_times(struct served_answer *a, struct client_trace *s, int64_
 }
 
 void served_answer_end(struct served_answer *a, const struct fetch_result *f, int64_t now_us,
-                       struct client_trace *s, struct served *own)
+                       struct client_trace *s, struct served_memory *own)
 {
     struct buf why = {0};
     record_times(a, s, now_us);

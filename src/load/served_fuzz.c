@@ -11,7 +11,7 @@
 FUZZ(served_answer)
 {
     struct served_answer a;
-    struct served own = {0};
+    struct served_memory own = {0};
     struct client_trace s = {0};
     const uint8_t how = n ? data[0] : 0;
     const int status = how & 4 ? 400 : 200;

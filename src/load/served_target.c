@@ -162,8 +162,8 @@ struct fetch_request target_get(const struct served_target *t, const char *url)
 /* ---- sending requests ---- */
 
 /* Request a path, with POST if there is a body, otherwise with GET. The status must be 200. */
-static int send(struct served_target *t, const char *path, const struct buf *body,
-                struct buf *answer, struct err *e)
+static int request_path(struct served_target *t, const char *path, const struct buf *body,
+                        struct buf *answer, struct err *e)
 {
     char *url = joined(t->base, path);
     int status = 0;
@@ -184,7 +184,7 @@ static int send_json(struct served_target *t, const char *path, const struct buf
                      struct json **out, struct err *e)
 {
     struct buf answer = {0};
-    int rc = send(t, path, body, &answer, e);
+    int rc = request_path(t, path, body, &answer, e);
     if (rc == 0) {
         rc = json_parse(out, answer.data ? answer.data : "", answer.n, NULL, e);
         if (rc != 0) err_prefix(e, rc, "%s%s", t->base, path);
@@ -322,7 +322,8 @@ int target_view(struct served_target *t, double window_s, struct server_view *v,
 {
     struct buf text = {0}, path = {0};
     put_metrics_path(&path, window_s);
-    int rc = path.failed ? err_memory(e, "a URL", path.n) : send(t, path.data, NULL, &text, e);
+    int rc =
+        path.failed ? err_memory(e, "a URL", path.n) : request_path(t, path.data, NULL, &text, e);
     buf_deinit(&path);
     server_view_read(v, rc == 0 && text.data ? text.data : "");
     buf_deinit(&text);

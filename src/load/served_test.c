@@ -12,19 +12,19 @@
 /* ---- answers ---- */
 
 /* Feed a stream to a client and set the client's record. */
-static void feed(struct client_trace *s, struct served *own, bool chat, int status,
+static void feed(struct client_trace *s, struct served_memory *own, bool chat, int status,
                  const char *stream, const char *error)
 {
     struct served_answer a;
     struct fetch_result f = {.status = status, .error = error};
     *s = (struct client_trace){.n_input = 4};
-    *own = (struct served){0};
+    *own = (struct served_memory){0};
     served_answer_begin(&a, chat, true);
     served_answer_feed(&a, status, stream, strlen(stream), 1000);
     served_answer_end(&a, &f, 5000, s, own);
 }
 
-static void served_deinit(struct served *own)
+static void served_deinit(struct served_memory *own)
 {
     free(own->token_us);
     free(own->text);
@@ -65,7 +65,7 @@ TEST(served_answers_are_tokens_and_usage)
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         struct client_trace s;
-        struct served own;
+        struct served_memory own;
         feed(&s, &own, c[i].chat, 200, c[i].stream, NULL);
         const char *text = own.text ? own.text : "";
         if (s.error || s.n_time != c[i].n_time || s.n_token != c[i].n_token ||
@@ -96,7 +96,7 @@ TEST(served_failures_have_a_reason)
     };
     for (size_t i = 0; i < sizeof c / sizeof c[0]; i++) {
         struct client_trace s;
-        struct served own;
+        struct served_memory own;
         feed(&s, &own, false, c[i].status, c[i].stream, c[i].error);
         if (!s.error || !strstr(s.error, c[i].want))
             test_fail(__FILE__, __LINE__, "case %zu: %s", i, s.error ? s.error : "(none)");
@@ -110,7 +110,7 @@ TEST(served_answers_of_hostile_servers)
     static const char *const usage[] = {
         "9e18", "9223372036854775807", "2147483648", "-5", "-9e18", "0.5", "\"7\""};
     struct client_trace s;
-    struct served own;
+    struct served_memory own;
     for (size_t i = 0; i < sizeof usage / sizeof *usage; i++) {
         struct buf b = {0};
         buf_addf(&b,

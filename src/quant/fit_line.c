@@ -12,11 +12,11 @@
  * and dmin. low is at least 0 for k-quants, because these formats store minimums without a sign. */
 #include "quant_impl.h"
 
-struct line {
+struct fit_line {
     float step, low;
 };
 
-static void line_nearest(int8_t *q, const float *x, int n, struct line l, int hi)
+static void line_nearest(int8_t *q, const float *x, int n, struct fit_line l, int hi)
 {
     float per_step = l.step > 1e-30f ? 1.0f / l.step : 0.0f;
     for (int i = 0; i < n; i++) {
@@ -26,7 +26,7 @@ static void line_nearest(int8_t *q, const float *x, int n, struct line l, int hi
     }
 }
 
-static float line_error(const int8_t *q, const float *x, const float *w, int n, struct line l)
+static float line_error(const int8_t *q, const float *x, const float *w, int n, struct fit_line l)
 {
     float sum = 0.0f;
     for (int i = 0; i < n; i++) {
@@ -64,8 +64,8 @@ static void regression_solve(const struct regression *r, float *a, float *b)
 }
 
 /* Return the best line for given integers, with low >= 0 if low_positive is true. */
-static struct line line_solve(const int8_t *q, const float *x, const float *w, int n,
-                              bool low_positive)
+static struct fit_line line_solve(const int8_t *q, const float *x, const float *w, int n,
+                                  bool low_positive)
 {
     float one = 0.0f, x1 = 0.0f, q1 = 0.0f, qq = 0.0f, xq = 0.0f;
     for (int i = 0; i < n; i++) {
@@ -77,7 +77,7 @@ static struct line line_solve(const int8_t *q, const float *x, const float *w, i
         xq += wq * x[i];
     }
     struct regression r = {.uu = qq, .uv = -q1, .vv = one, .xu = xq, .xv = -x1};
-    struct line l;
+    struct fit_line l;
     regression_solve(&r, &l.step, &l.low);
     if (low_positive && l.low < 0.0f) {
         l.low = 0.0f;
@@ -88,7 +88,7 @@ static struct line line_solve(const int8_t *q, const float *x, const float *w, i
 }
 
 /* Improve l in place by some alternations. Return the error of l with the nearest integers. */
-static float line_improve(struct line *l, const float *x, const float *w, int n, int hi,
+static float line_improve(struct fit_line *l, const float *x, const float *w, int n, int hi,
                           bool low_positive)
 {
     enum { N_ROUND = 2 }; /* relative RMSE of Q4_1: 1.001 with 1 round, 0.999 with 4 rounds */
@@ -103,13 +103,13 @@ static float line_improve(struct line *l, const float *x, const float *w, int n,
 
 /* Find step and low with the least weighted error. Try several spans and places, because the error
  * has many local minima. Improve each line by least squares. */
-static struct line line_search(const float *x, const float *w, int n, int hi, bool low_positive)
+static struct fit_line line_search(const float *x, const float *w, int n, int hi, bool low_positive)
 {
     /* RMSE relative to these constants: 3 spans 1.009 (Q5_1), 1.010 (Q5_K), 12 spans 1.000. 1 place
      * has 1.19 (Q4_1), 1.18 (Q4_K); 5 places have 0.999, but 1.08 for Q2_K (measurements.md,
      * "Constants"). */
     enum { N_SPAN = 6, N_PLACE = 3 };
-    struct line best = {0};
+    struct fit_line best = {0};
     float least = INFINITY, min = x[0], max = x[0];
     for (int i = 1; i < n; i++) {
         min = fminf(min, x[i]);
@@ -122,8 +122,8 @@ static struct line line_search(const float *x, const float *w, int n, int hi, bo
         float part =
             1.0f + 0.4f / (float)hi - 2.0f / (float)(hi + 1) * (float)(t / N_PLACE) / (N_SPAN - 1);
         float left_out = (max - min) * (1.0f - part);
-        struct line l = {(max - min) * part / (float)hi,
-                         -(min + left_out * 0.5f * (float)(t % N_PLACE))};
+        struct fit_line l = {(max - min) * part / (float)hi,
+                             -(min + left_out * 0.5f * (float)(t % N_PLACE))};
         float e = line_improve(&l, x, w, n, hi, low_positive);
         if (e >= least) continue;
         least = e;
@@ -135,21 +135,21 @@ static struct line line_search(const float *x, const float *w, int n, int hi, bo
 void fit_line(struct block *b, const struct values *v, const struct format *f)
 {
     int hi = f->coder->hi;
-    struct line l = line_search(v->x, v->w, v->n, hi, false);
+    struct fit_line l = line_search(v->x, v->w, v->n, hi, false);
     b->d = half_near(l.step * v->unit);
     b->dmin = half_near(-l.low * v->unit);
     b->scale[0] = 1;
     b->min[0] = -1;
-    line_nearest(b->q, v->x, v->n, (struct line){b->d / v->unit, -b->dmin / v->unit}, hi);
+    line_nearest(b->q, v->x, v->n, (struct fit_line){b->d / v->unit, -b->dmin / v->unit}, hi);
 }
 
 /* ---- k-quants ---- */
 
 struct lines {
     const struct values *v; /* values of the block, borrowed */
-    struct line target[SUB_MAX];
+    struct fit_line target[SUB_MAX];
     int n_sub, sub, hi, scale_max;
-    struct line unit; /* d and dmin in units of v->unit */
+    struct fit_line unit; /* d and dmin in units of v->unit */
 };
 
 static int near_multiple(float x, float unit, int max)
@@ -171,7 +171,7 @@ static float sub_choose(struct block *b, const struct lines *s, int j)
         int8_t q[BLOCK_MAX];
         int ks = scale + t / 3 - 1, km = min + t % 3 - 1;
         if (ks < 0 || ks > s->scale_max || km < 0 || km > s->scale_max) continue;
-        struct line l = {s->unit.step * (float)ks, s->unit.low * (float)km};
+        struct fit_line l = {s->unit.step * (float)ks, s->unit.low * (float)km};
         line_nearest(q, x, s->sub, l, s->hi);
         float e = line_error(q, x, w, s->sub, l);
         if (e >= least) continue;
@@ -189,7 +189,7 @@ static float block_choose(struct block *b, struct lines *s)
     float e = 0.0f, unit = s->v->unit;
     b->d = half_near(s->unit.step * unit);
     b->dmin = half_near(s->unit.low * unit);
-    s->unit = (struct line){b->d / unit, b->dmin / unit};
+    s->unit = (struct fit_line){b->d / unit, b->dmin / unit};
     for (int j = 0; j < s->n_sub; j++) e += sub_choose(b, s, j);
     return e;
 }

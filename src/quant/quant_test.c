@@ -41,7 +41,7 @@ static void through(int t, float *y, const float *x, int n, const float *importa
     qtype_info[t].ops->decode(y, bytes, n);
 }
 
-static double error(const float *x, const float *y, const float *w, int n)
+static double error_of(const float *x, const float *y, const float *w, int n)
 {
     double sum = 0.0;
     for (int i = 0; i < n; i++)
@@ -103,7 +103,7 @@ TEST(encoding_normal_numbers_keeps_its_error)
     FOR_EACH_BLOCK_TYPE(t)
     {
         through(t, y, x, N, NULL);
-        double e = sqrt(error(x, y, NULL, N) / N);
+        double e = sqrt(error_of(x, y, NULL, N) / N);
         if (!(e <= bound[t]))
             test_fail(__FILE__, __LINE__, "%s: %.4f, bound %.4f", qtype_info[t].name, e, bound[t]);
     }
@@ -142,7 +142,7 @@ TEST(encoding_zeros_and_constants)
         for (int sign = -1; sign <= 1; sign += 2) {
             for (int i = 0; i < N; i++) x[i] = (float)sign * 0.37f;
             through(t, y, x, N, NULL);
-            double e = sqrt(error(x, y, NULL, N) / N) / 0.37;
+            double e = sqrt(error_of(x, y, NULL, N) / N) / 0.37;
             if (!(e <= within))
                 test_fail(__FILE__, __LINE__, "%s: %+d constant: %g", qtype_info[t].name, sign, e);
         }
@@ -167,7 +167,7 @@ TEST(encoding_finds_representable_rows)
             x[i] = 0.0137f * (float)q;
         }
         through(row[k].t, y, x, N, NULL);
-        double e = sqrt(error(x, y, NULL, N) / N) / 0.0137;
+        double e = sqrt(error_of(x, y, NULL, N) / N) / 0.0137;
         if (!(e < 0.02))
             test_fail(__FILE__, __LINE__, "%s: off by %g steps", qtype_info[row[k].t].name, e);
     }
@@ -185,7 +185,7 @@ TEST(encoding_huge_and_tiny_numbers_stays_sane)
             for (int i = 0; i < N; i++) max = fmaxf(max, fabsf(x[i] *= size[k]));
             through(t, y, x, N, NULL);
             for (int i = 0; i < N; i++) sane &= fabsf(y[i]) <= 2.0f * max;
-            double kept = error(x, y, NULL, N), all = error(x, (float[N]){0}, NULL, N);
+            double kept = error_of(x, y, NULL, N), all = error_of(x, (float[N]){0}, NULL, N);
             if (!sane || kept > all)
                 test_fail(__FILE__, __LINE__, "%s at %g", qtype_info[t].name, (double)size[k]);
         }
@@ -222,7 +222,7 @@ TEST(encoding_spends_its_bits_where_importance_is)
         for (int i = 0; i < N; i++) w[i] = rng_below(&random, 8) == 0 ? 50.0f : 0.5f;
         through(t, plain, x, N, NULL);
         through(t, weighted, x, N, w);
-        double gain = error(x, weighted, w, N) / error(x, plain, w, N);
+        double gain = error_of(x, weighted, w, N) / error_of(x, plain, w, N);
         if (!(gain < 1.0))
             test_fail(__FILE__, __LINE__, "%s: weighted error %.4f of the plain",
                       qtype_info[t].name, gain);
@@ -547,8 +547,8 @@ TEST(formats_in_place_of_other_methods_have_no_larger_errors)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         cases[i].method(y, x, N);
         through(cases[i].type, z, x, N, NULL);
-        const double other = sqrt(error(x, y, NULL, N) / error(x, (float[N]){0}, NULL, N)),
-                     own = sqrt(error(x, z, NULL, N) / error(x, (float[N]){0}, NULL, N));
+        const double other = sqrt(error_of(x, y, NULL, N) / error_of(x, (float[N]){0}, NULL, N)),
+                     own = sqrt(error_of(x, z, NULL, N) / error_of(x, (float[N]){0}, NULL, N));
         test_note("%s %.4f, %s %.4f of the values", cases[i].name, other,
                   qtype_info[cases[i].type].name, own);
         EXPECT(own <= other * (cases[i].type == QT_nf4_64 ? 1 + 1e-6 : 1));

@@ -101,7 +101,7 @@ const struct session_options session_defaults = {
 };
 
 enum key_kind { KEY_INT, KEY_REAL, KEY_TEXT, KEY_FLAG };
-static const struct key {
+static const struct session_key {
     const char *name; /* static */
     enum key_kind kind;
     size_t at;
@@ -150,7 +150,7 @@ static bool same_name(const char *typed, const char *name)
 }
 
 /* Return the row of a key; NULL if none. A linear search is sufficient for less than 100 keys. */
-static const struct key *find_key(const char *name)
+static const struct session_key *find_key(const char *name)
 {
     for (int i = 0; i < N_KEY; i++)
         if (same_name(name, keys[i].name)) return &keys[i];
@@ -158,7 +158,7 @@ static const struct key *find_key(const char *name)
 }
 
 /* Set a number. errno detects a number that exceeds the type, and x != x detects a NaN. */
-static int set_number(char *field, const struct key *k, const char *value, struct err *e)
+static int set_number(char *field, const struct session_key *k, const char *value, struct err *e)
 {
     char *end;
     errno = 0;
@@ -178,7 +178,7 @@ static int set_number(char *field, const struct key *k, const char *value, struc
 }
 
 /* Accept true, false, 1 and 0. */
-static int set_flag(bool *field, const struct key *k, const char *value, struct err *e)
+static int set_flag(bool *field, const struct session_key *k, const char *value, struct err *e)
 {
     bool on = strcasecmp(value, "true") == 0 || strcmp(value, "1") == 0,
          off = strcasecmp(value, "false") == 0 || strcmp(value, "0") == 0;
@@ -192,7 +192,7 @@ static int set_flag(bool *field, const struct key *k, const char *value, struct 
  * that the message contains the option's name. */
 int session_option_set(struct session_options *o, const char *key, const char *value, struct err *e)
 {
-    const struct key *k = find_key(key);
+    const struct session_key *k = find_key(key);
     if (!k) return err_field(e, ERR_ARG, key, ": unknown option");
     char *field = (char *)o + k->at;
     struct err why = {0};

@@ -27,17 +27,18 @@ int session_rope_form(const char *text, struct err *e)
 }
 
 /* A parameter of llama.cpp's form. */
-struct parameter {
+struct rope_parameter {
     const char *flag, *field; /* static; field of rope_scaling */
     double value;             /* value; 0: not given */
     bool yarn;                /* true: the parameter belongs to YaRN only */
 };
 
 /* Set p to the parameters. Return the first given parameter; NULL if none. */
-static const struct parameter *parameters(struct parameter p[5], const struct session_options *o)
+static const struct rope_parameter *parameters(struct rope_parameter p[5],
+                                               const struct session_options *o)
 {
     const double share = o->rope_freq_scale;
-    const struct parameter all[] = {
+    const struct rope_parameter all[] = {
         {"rope-scale", "factor", o->rope_scale, false},
         {"rope-freq-scale", "factor", share > 0 ? 1 / share : 0, false},
         {"yarn-orig-ctx", "original_max_position_embeddings", (double)o->yarn_orig_ctx, true},
@@ -50,7 +51,7 @@ static const struct parameter *parameters(struct parameter p[5], const struct se
 }
 
 /* Reject a parameter that the type lacks. */
-static int check(const char *type, const struct parameter *p, struct err *e)
+static int check(const char *type, const struct rope_parameter *p, struct err *e)
 {
     const bool scales = strcmp(type, "none") != 0 && strcmp(type, "mrope") != 0;
     if (p->yarn && strcmp(type, "yarn") != 0)
@@ -61,7 +62,7 @@ static int check(const char *type, const struct parameter *p, struct err *e)
 }
 
 /* Write the object of a type and its parameters. */
-static int put_object(char *out, const struct parameter p[5], const char *type, struct err *e)
+static int put_object(char *out, const struct rope_parameter p[5], const char *type, struct err *e)
 {
     const bool none = strcmp(type, "none") == 0;
     struct buf b = {0};
@@ -85,8 +86,8 @@ static int put_object(char *out, const struct parameter p[5], const char *type, 
 int session_rope(struct checkpoint_changes *changes, char out[SESSION_ROPE_BYTES],
                  const struct session_options *o, struct err *e)
 {
-    struct parameter p[5];
-    const struct parameter *first = parameters(p, o);
+    struct rope_parameter p[5];
+    const struct rope_parameter *first = parameters(p, o);
     const char *type = o->rope_scaling;
     changes->rope_theta = o->rope_theta;
     if (first && !type) return err_set(e, ERR_ARG, "--%s needs --rope-scaling", first->flag);

@@ -48,7 +48,7 @@ static void keep(struct store *s, int rc)
 
 /* Bind one argument: i integer, n integer or NULL for 0, t text, other letters a buf.
  * SQLITE_STATIC: the caller keeps texts until the statement ends. */
-static int bind(sqlite3_stmt *q, int i, char type, va_list *args)
+static int bind_argument(sqlite3_stmt *q, int i, char type, va_list *args)
 {
     const struct buf *b;
     const char *word;
@@ -76,7 +76,8 @@ sqlite3_stmt *db_query(struct store *s, enum sql which, const char *types, ...)
     if (s->rc == SQLITE_OK && !*q)
         keep(s, sqlite3_prepare_v3(s->db, text[which], -1, SQLITE_PREPARE_PERSISTENT, q, NULL));
     va_start(args, types);
-    for (int i = 0; s->rc == SQLITE_OK && types[i]; i++) keep(s, bind(*q, i + 1, types[i], &args));
+    for (int i = 0; s->rc == SQLITE_OK && types[i]; i++)
+        keep(s, bind_argument(*q, i + 1, types[i], &args));
     va_end(args);
     return s->rc == SQLITE_OK ? *q : NULL;
 }

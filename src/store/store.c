@@ -18,9 +18,9 @@
 /* ---- opening ---- */
 
 /* Return the holder of a number; NULL if memory is exhausted. */
-static struct holder *holder_of(struct store *s, uint64_t id)
+static struct store_holder *holder_of(struct store *s, uint64_t id)
 {
-    struct holder *h = s->holders;
+    struct store_holder *h = s->holders;
     while (h && h->id != id) h = h->next;
     if (h) return h;
     h = calloc(1, sizeof *h);
@@ -34,13 +34,13 @@ static struct holder *holder_of(struct store *s, uint64_t id)
 static void read_sums(struct store *s)
 {
     s->n_byte = s->n_record = 0;
-    for (struct holder *h = s->holders; h; h = h->next) {
+    for (struct store_holder *h = s->holders; h; h = h->next) {
         h->n_byte = h->n_reserved;
         s->n_byte += h->n_reserved;
     }
     sqlite3_stmt *q = db_query(s, SQL_HOLDERS, "");
     while (db_row(s, q)) {
-        struct holder *h = holder_of(s, (uint64_t)db_int(q, 0));
+        struct store_holder *h = holder_of(s, (uint64_t)db_int(q, 0));
         if (!h) {
             s->rc = SQLITE_NOMEM;
             break;
@@ -79,7 +79,7 @@ void store_close(struct store *s)
 {
     if (!s) return;
     db_close(s);
-    for (struct holder *h = s->holders, *next; h; h = next) {
+    for (struct store_holder *h = s->holders, *next; h; h = next) {
         next = h->next;
         free(h);
     }
@@ -122,7 +122,7 @@ int store_missing(const char *id, struct err *e)
 
 int store_too_large(struct store *s, uint64_t holder, int64_t n, struct err *e)
 {
-    const struct holder *h = holder_of(s, holder);
+    const struct store_holder *h = holder_of(s, holder);
     const int64_t own = (h ? h->n_byte : 0) + n;
     const bool whole = own <= s->o.holder_bytes_max;
     return err_set(e, ERR_LIMIT,
@@ -151,7 +151,7 @@ void store_touch(struct store *s, int64_t at)
 /* Count n bytes of a holder. */
 static void count(struct store *s, uint64_t holder, int64_t n)
 {
-    struct holder *h = holder_of(s, holder);
+    struct store_holder *h = holder_of(s, holder);
     if (!h) {
         s->rc = s->rc ? s->rc : SQLITE_NOMEM;
         return;
@@ -226,9 +226,9 @@ static int64_t oldest(struct store *s, uint64_t holder, int64_t keep)
  * number is selected if several holders have most bytes. */
 static int64_t oldest_of_largest(struct store *s, int64_t keep)
 {
-    const struct holder *best = NULL;
+    const struct store_holder *best = NULL;
     int64_t victim = 0;
-    for (const struct holder *h = s->holders; h; h = h->next) {
+    for (const struct store_holder *h = s->holders; h; h = h->next) {
         if (best && (h->n_byte < best->n_byte || (h->n_byte == best->n_byte && h->id > best->id)))
             continue;
         const int64_t at = oldest(s, h->id, keep);
@@ -241,7 +241,7 @@ static int64_t oldest_of_largest(struct store *s, int64_t keep)
  * cannot fit. The caller then undoes the changes. */
 static bool make_room(struct store *s, uint64_t holder, int64_t n, int64_t keep)
 {
-    const struct holder *h = holder_of(s, holder);
+    const struct store_holder *h = holder_of(s, holder);
     int64_t victim;
     if (!h) s->rc = s->rc ? s->rc : SQLITE_NOMEM;
     if (!h || n > s->o.holder_bytes_max || n > s->o.bytes_max) return false;
@@ -272,7 +272,7 @@ bool store_reserve(struct store *s, uint64_t holder, int64_t n)
     store_begin(s);
     bool fits = n <= 0 || make_room(s, holder, n, 0);
     if (store_end(s, fits ? 0 : ERR_LIMIT, &e) != 0) fits = n <= 0;
-    struct holder *h = fits ? holder_of(s, holder) : NULL;
+    struct store_holder *h = fits ? holder_of(s, holder) : NULL;
     if (h) {
         h->n_reserved += n;
         h->n_byte += n;
@@ -403,7 +403,7 @@ int store_replace(struct store *s, uint64_t holder, const char *id, int64_t vers
 }
 
 /* Read the texts of record `at`. */
-static void read(struct store *s, int64_t at, const struct store_texts *t)
+static void read_texts(struct store *s, int64_t at, const struct store_texts *t)
 {
     sqlite3_stmt *q = db_query(s, SQL_READ, "i", at);
     if (db_row(s, q)) {
@@ -426,7 +426,7 @@ int store_append(struct store *s, uint64_t holder, const char *id, const struct 
     expire(s);
     const int64_t at = store_find(s, holder, id, NULL);
     int rc = at ? 0 : store_missing(id, e);
-    if (rc == 0) read(s, at, &t);
+    if (rc == 0) read_texts(s, at, &t);
     if (body.n > 0 && items->n > 0) buf_add_char(&body, ',');
     if (items->n > 0) buf_add(&body, items->data, items->n);
     if (new_log) buf_clear(&log);
@@ -446,7 +446,7 @@ int store_get(struct store *s, uint64_t holder, const char *id, const struct sto
     store_begin(s);
     expire(s);
     const int64_t at = store_find(s, holder, id, NULL);
-    if (at) read(s, at, t);
+    if (at) read_texts(s, at, t);
     if (at) store_touch(s, at);
     /* the expired records are dropped, even if the requested record is missing */
     const int rc = store_end(s, 0, e);
@@ -512,7 +512,7 @@ const char *store_check(struct store *s)
     pthread_mutex_lock(&s->lock);
     const struct store was = *s;
     int64_t n_byte = 0;
-    for (const struct holder *h = s->holders; h; h = h->next) {
+    for (const struct store_holder *h = s->holders; h; h = h->next) {
         n_byte += h->n_byte;
         if (h->n_byte > s->o.holder_bytes_max || h->n_reserved < 0) why = "the size of a holder";
     }

@@ -18,10 +18,10 @@ enum sql {
 
 /* A client, and the size of its records. Holders are keys, so their number is small. Holders are
  * freed with the store. */
-struct holder {
+struct store_holder {
     uint64_t id;
     int64_t n_byte, n_reserved; /* n_byte includes n_reserved */
-    struct holder *next;
+    struct store_holder *next;
 };
 
 struct store {
@@ -29,12 +29,12 @@ struct store {
     char *path;           /* file, owned; NULL: the store is in memory */
     pthread_mutex_t lock; /* protects all fields below */
     sqlite3 *db;
-    sqlite3_stmt *stmt[N_SQL]; /* owned; NULL until the first use */
-    int rc;                    /* SQLite code of the first failure; SQLITE_OK: none */
-    int depth;                 /* number of calls of store_begin without store_end */
-    int64_t n_byte, n_record;  /* sums over the holders; n_byte includes reserved bytes */
-    int64_t n_use, n_version;  /* numbers of uses and of changes so far */
-    struct holder *holders;    /* owned list */
+    sqlite3_stmt *stmt[N_SQL];    /* owned; NULL until the first use */
+    int rc;                       /* SQLite code of the first failure; SQLITE_OK: none */
+    int depth;                    /* number of calls of store_begin without store_end */
+    int64_t n_byte, n_record;     /* sums over the holders; n_byte includes reserved bytes */
+    int64_t n_use, n_version;     /* numbers of uses and of changes so far */
+    struct store_holder *holders; /* owned list */
 };
 
 /* Open the database and create its tables. Errors are those of store_open. */

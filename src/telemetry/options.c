@@ -24,9 +24,9 @@ enum { NAME_BYTES = 64, ITEMS_MAX = 128 };
 /* ---- values ---- */
 
 /* Log a warning, unless o->silent. */
-static void warn(const struct telemetry_options *o, const char *fmt, ...)
+static void warn_option(const struct telemetry_options *o, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
-static void warn(const struct telemetry_options *o, const char *fmt, ...)
+static void warn_option(const struct telemetry_options *o, const char *fmt, ...)
 {
     char text[400];
     va_list args;
@@ -66,8 +66,8 @@ static void read_int(const struct telemetry_options *o, int64_t *out, const char
     if (errno == 0 && *end == 0 && n >= 1 && n <= hi)
         *out = n;
     else
-        warn(o, "%s: must be in [1, %lld], got \"%.40s\"; the default %lld applies", name,
-             (long long)hi, value, (long long)otherwise);
+        warn_option(o, "%s: must be in [1, %lld], got \"%.40s\"; the default %lld applies", name,
+                    (long long)hi, value, (long long)otherwise);
 }
 
 /* Return true for "true", in any case. Every other value is false. */
@@ -75,7 +75,7 @@ static bool read_flag(const struct telemetry_options *o, env_fn *env, const char
 {
     const char *value = value_of(env, name);
     if (value && strcasecmp(value, "true") != 0 && strcasecmp(value, "false") != 0)
-        warn(o, "%s: must be true or false, got \"%.40s\"; false applies", name, value);
+        warn_option(o, "%s: must be true or false, got \"%.40s\"; false applies", name, value);
     return value && strcasecmp(value, "true") == 0;
 }
 
@@ -172,7 +172,8 @@ static int read_url(struct telemetry_options *o, const char *flag, env_fn *env, 
                *kind = value_of(env, "OTEL_TRACES_EXPORTER");
     const bool general = !flag && strcmp(name, "OTEL_EXPORTER_OTLP_ENDPOINT") == 0;
     if (kind && strcasecmp(kind, "otlp") != 0 && strcasecmp(kind, "none") != 0)
-        warn(o, "OTEL_TRACES_EXPORTER: must be otlp or none, got \"%.40s\"; otlp applies", kind);
+        warn_option(o, "OTEL_TRACES_EXPORTER: must be otlp or none, got \"%.40s\"; otlp applies",
+                    kind);
     o->wanted = flag || ((url || kind) && !(kind && strcasecmp(kind, "none") == 0));
     if (!o->wanted) return 0;
     if (!url) return copy(&o->url, "http://localhost:4318/v1/traces", e);
@@ -247,8 +248,8 @@ static int check_exporter(const struct telemetry_options *o, env_fn *env, struct
             return err_field(e, ERR_UNSUPPORTED, name, ": not supported yet");
     const char *compression = exporter_value(env, "COMPRESSION", name);
     if (compression && strcasecmp(compression, "none") != 0)
-        warn(o, "%s: must be none, got \"%.40s\"; spans are sent without compression", name,
-             compression);
+        warn_option(o, "%s: must be none, got \"%.40s\"; spans are sent without compression", name,
+                    compression);
     return 0;
 }
 
@@ -284,8 +285,9 @@ static double read_ratio(const struct telemetry_options *o, env_fn *env)
     char *end = NULL;
     const double x = value ? strtod(value, &end) : 1;
     if (!value || (*end == 0 && x >= 0 && x <= 1)) return x;
-    warn(o, "OTEL_TRACES_SAMPLER_ARG: must be in [0, 1], got \"%.40s\"; the default 1 applies",
-         value);
+    warn_option(o,
+                "OTEL_TRACES_SAMPLER_ARG: must be in [0, 1], got \"%.40s\"; the default 1 applies",
+                value);
     return 1;
 }
 
@@ -309,7 +311,8 @@ static void read_sampler(struct telemetry_options *o, env_fn *env)
     size_t i = 0;
     while (value && i < N_SAMPLER && strcasecmp(sampler[i].name, value) != 0) i++;
     if (i == N_SAMPLER) {
-        warn(o, "OTEL_TRACES_SAMPLER: \"%.40s\" not found; parentbased_always_on applies", value);
+        warn_option(o, "OTEL_TRACES_SAMPLER: \"%.40s\" not found; parentbased_always_on applies",
+                    value);
         i = 0;
     }
     const double ratio = sampler[i].how == RATIO ? read_ratio(o, env) : sampler[i].how == ON;
@@ -331,7 +334,7 @@ static int put_given(struct telemetry_options *o, env_fn *env, bool *named, stru
     struct err why = {0};
     int rc = text ? read_items(&list, "OTEL_RESOURCE_ATTRIBUTES", text, &why) : 0;
     if (rc == ERR_MEMORY) *e = why;
-    if (rc != 0 && rc != ERR_MEMORY) warn(o, "%s; no attribute applies", why.text);
+    if (rc != 0 && rc != ERR_MEMORY) warn_option(o, "%s; no attribute applies", why.text);
     for (size_t i = 0; rc == 0 && i < list.n; i++) {
         char key[256];
         const bool is_name =

@@ -44,14 +44,14 @@ bool merges_put_list(struct merges *m, const struct tokenizer *t, const struct s
     return ok;
 }
 
-struct scored {
+struct scored_piece {
     double score; /* score of the piece */
     uint32_t id;
 };
 
 static int by_score(const void *pa, const void *pb)
 {
-    const struct scored *a = pa, *b = pb;
+    const struct scored_piece *a = pa, *b = pb;
     if (a->score != b->score) return a->score > b->score ? -1 : 1;
     return a->id < b->id ? -1 : a->id > b->id;
 }
@@ -60,10 +60,10 @@ static int by_score(const void *pa, const void *pb)
  * highest first. Equal scores have equal ranks. NULL if memory is exhausted. */
 uint32_t *score_ranks(const struct tokenizer *t)
 {
-    struct scored *s = malloc((t->n_piece + 1) * sizeof *s);
+    struct scored_piece *s = malloc((t->n_piece + 1) * sizeof *s);
     uint32_t *rank = malloc((t->n_piece + 1) * sizeof *rank);
     for (size_t id = 0; s && rank && id < t->n_piece; id++)
-        s[id] = (struct scored){t->piece[id].score, (uint32_t)id};
+        s[id] = (struct scored_piece){t->piece[id].score, (uint32_t)id};
     if (s && rank) {
         qsort(s, t->n_piece, sizeof *s, by_score);
         uint32_t r = 0;

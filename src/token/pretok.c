@@ -28,7 +28,7 @@ enum { FAMILY_PATTERNS_MAX = 6 };
 #define DIGITS_TO_BOUNDARY "\002"
 
 /* Rows of pretok.def. All pointers are static. */
-static const struct family {
+static const struct pretok_family {
     const char *name;
     unsigned flags;
     const char *pattern[FAMILY_PATTERNS_MAX];
@@ -89,7 +89,7 @@ bool is_family(const char *name)
 int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e)
 {
     for (size_t i = 0; i < sizeof families / sizeof families[0]; i++) {
-        const struct family *f = &families[i];
+        const struct pretok_family *f = &families[i];
         if (strcmp(f->name, name) != 0) continue;
         t->opt.ignore_merges |= (f->flags & FAMILY_WHOLE) != 0;
         t->opt.add_bos |= (f->flags & FAMILY_BOS) != 0;
@@ -124,7 +124,7 @@ const char *family_pattern(const char *name, int k)
 }
 
 /* Return true if the steps and options of t are those of the family. */
-static bool has_family(const struct tokenizer *t, const struct family *f)
+static bool has_family(const struct tokenizer *t, const struct pretok_family *f)
 {
     size_t k = 0;
     while (k < t->pretok.n && k < FAMILY_PATTERNS_MAX && f->pattern[k] &&
@@ -155,7 +155,7 @@ bool tokenizer_is_family(const struct tokenizer *t, const char *name)
  * combination of matches and text into parts. Pointers are borrowed for the split. */
 struct splitter {
     struct encoder *en;
-    struct span whole;
+    struct text_slice whole;
     enum split_how how;  /* behaviour of the step */
     int next;            /* index of the step that receives the parts */
     size_t begin, end;   /* pending part, which may still grow */
@@ -182,8 +182,9 @@ static bool part_out(struct splitter *s, size_t begin, size_t end)
         begin = raw_offset(s, begin);
         end = raw_offset(s, end);
     }
-    return pretok_run(s->en, s->next,
-                      (struct span){s->whole.p + begin, end - begin, s->whole.first && begin == 0});
+    return pretok_run(
+        s->en, s->next,
+        (struct text_slice){s->whole.p + begin, end - begin, s->whole.first && begin == 0});
 }
 
 /* Pass the pending part to the receiver, if any. */
@@ -255,7 +256,8 @@ static bool split_text(struct splitter *s, const struct pretok_step *step, const
 
 /* Run a SPLIT step. The pattern is written for GPT-2's alphabet if `mapped` is true: convert the
  * text to the alphabet, and convert the offsets of matches back. */
-static bool run_split(struct encoder *en, const struct pretok_step *step, int next, struct span w)
+static bool run_split(struct encoder *en, const struct pretok_step *step, int next,
+                      struct text_slice w)
 {
     struct splitter s = {.en = en, .whole = w, .how = step->how, .next = next};
     if (!step->mapped) return split_text(&s, step, w.p, w.n);
@@ -300,7 +302,7 @@ static bool digit_groups(struct splitter *s, size_t begin, size_t end, size_t n_
 /* Run a DIGITS step. Do not split a run of digits before a letter if `invert` is true: "123abc"
  * stays whole. */
 static bool split_digits(struct encoder *en, const struct pretok_step *step, int next,
-                         struct span w)
+                         struct text_slice w)
 {
     struct splitter s = {.en = en, .whole = w, .next = next};
     size_t done = 0;
@@ -319,22 +321,24 @@ static bool split_digits(struct encoder *en, const struct pretok_step *step, int
 }
 
 /* Begin a part at each "▁" except at a "▁" at the start. */
-static bool cut_at_marks(struct encoder *en, int next, struct span w)
+static bool cut_at_marks(struct encoder *en, int next, struct text_slice w)
 {
     size_t begin = 0;
     for (size_t i = SPACE_MARK_BYTES; i + SPACE_MARK_BYTES <= w.n; i++) {
         if (memcmp(w.p + i, SPACE_MARK, SPACE_MARK_BYTES) != 0) continue;
-        if (!pretok_run(en, next, (struct span){w.p + begin, i - begin, w.first && begin == 0}))
+        if (!pretok_run(en, next,
+                        (struct text_slice){w.p + begin, i - begin, w.first && begin == 0}))
             return false;
         begin = i;
         i += SPACE_MARK_BYTES - 1;
     }
-    return pretok_run(en, next, (struct span){w.p + begin, w.n - begin, w.first && begin == 0});
+    return pretok_run(en, next,
+                      (struct text_slice){w.p + begin, w.n - begin, w.first && begin == 0});
 }
 
 /* Replace blanks by "▁", and put a "▁" before the text as `always` or `first` require. */
 static bool run_metaspace(struct encoder *en, const struct pretok_step *step, int next,
-                          struct span w)
+                          struct text_slice w)
 {
     struct buf b = {0};
     bool marked = w.p[0] == ' ' ||
@@ -349,7 +353,7 @@ static bool run_metaspace(struct encoder *en, const struct pretok_step *step, in
         if (space) buf_add_text(&b, SPACE_MARK);
         i = end + (space != NULL);
     }
-    struct span made = {b.data, b.n, w.first};
+    struct text_slice made = {b.data, b.n, w.first};
     bool ok = !b.failed && (step->cut ? cut_at_marks(en, next, made) : pretok_run(en, next, made));
     buf_deinit(&b);
     return ok;
@@ -357,20 +361,20 @@ static bool run_metaspace(struct encoder *en, const struct pretok_step *step, in
 
 /* Put a blank before a text that does not begin with a blank and does not continue an earlier
  * text. */
-static bool run_space(struct encoder *en, int next, struct span w)
+static bool run_space(struct encoder *en, int next, struct text_slice w)
 {
     if (w.p[0] == ' ' || (en->seam && w.first)) return pretok_run(en, next, w);
     struct buf b = {0};
     buf_add_char(&b, ' ');
     buf_add(&b, w.p, w.n);
-    bool ok = !b.failed && pretok_run(en, next, (struct span){b.data, b.n, w.first});
+    bool ok = !b.failed && pretok_run(en, next, (struct text_slice){b.data, b.n, w.first});
     buf_deinit(&b);
     return ok;
 }
 
 /* Run the steps from number `step` on by recursion, and the kind's encode after the last step. The
  * depth of the recursion is the number of steps. */
-bool pretok_run(struct encoder *en, int step, struct span s)
+bool pretok_run(struct encoder *en, int step, struct text_slice s)
 {
     const struct tokenizer *t = en->t;
     CHECK(step >= 0 && (size_t)step <= t->pretok.n, "step %d of %zu", step, t->pretok.n);

@@ -5,6 +5,13 @@
 
 #include "kern/kern_impl.h"
 
+/* Operand of the instruction ldtilecfg: bytes and rows of each tile. */
+struct tile_config {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t n_byte[16];
+    uint8_t n_row[16];
+};
+
 /* Set the slots that linear_bf16.c computes. */
 void kern_linear_bf16_amx(struct kern *k);
 /* Set the slots that linear_e4m3.c computes. */

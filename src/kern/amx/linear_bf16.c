@@ -25,12 +25,6 @@ enum {
     C_FLOATS = LINEAR_ROWS_MAX * PANEL,
 };
 
-struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t n_byte[16];
-    uint8_t n_row[16];
-};
-
 /* Configure the tiles. Tiles 0 to 3 are sums, 4 and 5 activations, 6 and 7 weights. `low` is the
  * number of rows of tile 4, and `high` the number of rows of tile 5. Sums 0 and 1 have `low` rows.
  * Sums 2 and 3 have the rows of tile 5, or `low` if only tile 4 has rows. */
@@ -48,13 +42,13 @@ static void tiles_open(int low, int high)
 }
 
 /* Sources of the tiles of a block of k. Pointers are borrowed. */
-struct operands {
+struct bf16_operands {
     const uint16_t *a;            /* bf16 [16, ACT_GROUP] rows of activations */
     const uint8_t *b[PANELS_MAX]; /* pairs of k of the panels */
 };
 
 /* Multiply two panels by up to 32 rows. */
-static inline void step_2x2(const struct operands *o)
+static inline void step_2x2(const struct bf16_operands *o)
 {
     _tile_loadd(4, o->a, ACT_GROUP * 2);
     _tile_loadd(6, o->b[0], 64);
@@ -67,7 +61,7 @@ static inline void step_2x2(const struct operands *o)
 }
 
 /* Multiply four panels by up to 16 rows. */
-static inline void step_4x1(const struct operands *o)
+static inline void step_4x1(const struct bf16_operands *o)
 {
     _tile_loadd(4, o->a, ACT_GROUP * 2);
     _tile_loadd(6, o->b[0], 64);
@@ -80,14 +74,14 @@ static inline void step_4x1(const struct operands *o)
     _tile_dpbf16ps(3, 4, 7);
 }
 
-static inline void fetch(const struct operands *o, int n_panel)
+static inline void fetch(const struct bf16_operands *o, int n_panel)
 {
     for (int p = 0; p < n_panel; p++)
         for (int i = 0; i < BLOCK_BYTES; i += 64) __builtin_prefetch(o->b[p] + AHEAD + i);
 }
 
 /* Copy the incomplete last block of k and pad it with zeros. */
-static void tail_of(uint8_t (*tail)[BLOCK_BYTES], struct operands *o, int n_panel, int n)
+static void tail_of(uint8_t (*tail)[BLOCK_BYTES], struct bf16_operands *o, int n_panel, int n)
 {
     const size_t n_byte = (size_t)(n + 1) / 2 * 64;
     for (int p = 0; p < n_panel; p++) {
@@ -111,7 +105,7 @@ static void tile_rows(const uint8_t *const *panel, int n_panel, const struct act
     _tile_zero(1);
     _tile_zero(2);
     _tile_zero(3);
-    struct operands o;
+    struct bf16_operands o;
     for (int k = 0; k < x->k; k += BLOCK) {
         o.a = (const uint16_t *)x->x + ((int64_t)(k / ACT_GROUP) * x->n_row + row) * ACT_GROUP +
               k % ACT_GROUP;

@@ -76,12 +76,12 @@ struct opened {
 };
 
 /* Codes to convert, and the end of each panel for prefetches. Pointers are borrowed. */
-struct source {
+struct e4m3_source {
     const uint8_t *at[PANELS_MAX], *end[PANELS_MAX];
     int64_t jump; /* bytes from the end of a panel to the panel that is computed next */
 };
 
-ALWAYS void fetch(const struct source *s, int p, const uint8_t *at)
+ALWAYS void fetch(const struct e4m3_source *s, int p, const uint8_t *at)
 {
     const uint8_t *far = at + FAR, *near = at + NEAR;
     if (far >= s->end[p]) far += s->jump;
@@ -91,7 +91,7 @@ ALWAYS void fetch(const struct source *s, int p, const uint8_t *at)
 }
 
 /* Convert part i of n of the next block. The first part also loads the block's scales. */
-static inline void part_open(struct opened *to, const struct source *s, int i, int n)
+static inline void part_open(struct opened *to, const struct e4m3_source *s, int i, int n)
 {
     for (int p = 0; p < PANELS_MAX; p++) {
         if (i == 0) {
@@ -156,7 +156,8 @@ static inline const uint16_t *rows_at(const struct act *x, int row, int k)
 
 /* Compute c [n_pair][2][BLOCK_ROWS][16] = pairs of panels x rows [row, row + n_row). The pairs'
  * blocks of the same k follow each other, so the activations of these k stay in the caches. */
-static void pairs(struct source *s, int n_pair, const struct act *x, int row, int n_row, float *c)
+static void pairs(struct e4m3_source *s, int n_pair, const struct act *x, int row, int n_row,
+                  float *c)
 {
     struct opened w[2];
     const int n_tile = (n_row + TILE - 1) / TILE, n_item = x->k / RUN * n_pair;
@@ -192,10 +193,10 @@ static void linear(const struct linear_out *out, const struct panels *w, int pan
     const unsigned former = flush_begin();
     tiles_open(64);
     for (int p = panel, end = panel + n_panel, n; p < end; p += n) {
-        struct source s[PAIRS_MAX];
+        struct e4m3_source s[PAIRS_MAX];
         n = end - p < at_once ? end - p : at_once;
         for (int i = 0; i < (n + 1) / 2 * 2; i++) {
-            struct source *to = &s[i / PANELS_MAX];
+            struct e4m3_source *to = &s[i / PANELS_MAX];
             to->at[i % PANELS_MAX] = w->data + (p + (i < n ? i : n - 1)) * w->stride;
             to->end[i % PANELS_MAX] = to->at[i % PANELS_MAX] + w->stride;
             to->jump = (at_once - 1) * w->stride;

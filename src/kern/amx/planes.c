@@ -143,11 +143,11 @@ ALWAYS void dots(const struct panel_format *f, const struct k_group *g, int n_st
         DOTS(0, 1);
 }
 
-struct sums {
+struct planes_sums {
     _Alignas(64) int a[TILE * PANEL], b[TILE * PANEL];
 };
 
-ALWAYS void sums_store(const struct panel_format *f, struct sums *s, int pair)
+ALWAYS void sums_store(const struct panel_format *f, struct planes_sums *s, int pair)
 {
     if (pair) {
         if (!one_plane(f)) _tile_stored(2, s->a, 64);
@@ -174,7 +174,8 @@ ALWAYS vi row_mins(const vi *min, int n_unit, const int16_t *sum, int64_t sum_st
 /* Compute c [n][16] = fma(T, scale, c) for n rows. T is the sum of the group. scale is the scale of
  * the row's group. */
 ALWAYS void finish(const struct panel_format *f, const struct k_group *g, int n_unit,
-                   const struct x_rows *r, int row, int n_row, const struct sums *s, float *c)
+                   const struct x_rows *r, int row, int n_row, const struct planes_sums *s,
+                   float *c)
 {
     const vf d = g->d, dmin = has_min(f) ? g->dmin : vf_zero();
     /* minimums in registers, because gcc assumes that stores to c may change g */
@@ -201,7 +202,7 @@ ALWAYS void tiles_rows(const struct panel_format *f, const struct k_group *g, in
                        const struct x_rows *r, int n_row, float *c, const struct tile_opening *next)
 {
     const int n_step = (n_unit + 1) / 2;
-    struct sums s[2];
+    struct planes_sums s[2];
     dots(f, g, n_step, r->q, r->q_step, 0);
     for (int i = 0, pair = 0; i < n_row; i += TILE, pair ^= 1, c += TILE * PANEL) {
         if (i + TILE < n_row) dots(f, g, n_step, r->q + (i + TILE) * 64, r->q_step, !pair);

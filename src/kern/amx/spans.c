@@ -42,7 +42,7 @@ ALWAYS int planes_of(const struct panel_format *f)
 }
 
 /* Sources of the tiles of a group. Pointers are borrowed. */
-struct operands {
+struct spans_operands {
     /* activations i8 [16, 64] of 16 rows; the next 64 k of the group are at a + a_step */
     const int8_t *a;
     const int8_t *b; /* bytes of the group [n_plane][k / 4][16][4] */
@@ -62,7 +62,7 @@ struct operands {
 
 /* Begin the sums of a tile. Each plane of a span is a tile: tile t is plane t % n_plane of span t /
  * n_plane. */
-ALWAYS void span_begin(const struct panel_format *f, const struct operands *o, int t)
+ALWAYS void span_begin(const struct panel_format *f, const struct spans_operands *o, int t)
 {
     const int step = step_of(f), span = span_of(f), s = t / planes_of(f), p = t % planes_of(f);
     switch (t % SLOTS) {
@@ -193,7 +193,7 @@ ALWAYS vi span_row(const struct panel_format *f, int (*sums)[TILE * PANEL], int 
 /* Add the stored sums of span s to T. Meanwhile the tile unit computes later spans, and the next
  * part of the next group is prepared. */
 ALWAYS void span_add(const struct panel_format *f, const struct k_group *g,
-                     const struct operands *o, int s, int n_span, const int16_t *pair,
+                     const struct spans_operands *o, int s, int n_span, const int16_t *pair,
                      int (*sums)[TILE * PANEL], struct sixteen *t, const struct tile_opening *next)
 {
     const int n = planes_of(f), ahead = n == 1 ? SLOTS - 1 : SLOTS, end = n_span * n;
@@ -214,7 +214,7 @@ ALWAYS void span_add(const struct panel_format *f, const struct k_group *g,
 
 /* Start the first tiles of 16 rows in the tile unit. */
 ALWAYS void tile_begin(const struct panel_format *f, const struct k_group *g,
-                       const struct operands *o, int (*sums)[TILE * PANEL])
+                       const struct spans_operands *o, int (*sums)[TILE * PANEL])
 {
     const int n = planes_of(f), ahead = n == 1 ? SLOTS - 1 : SLOTS;
     for (int t = 0; t < ahead && t < g->n_span * n; t++) span_begin(f, o, t);
@@ -228,7 +228,7 @@ ALWAYS void tile_rows(const struct panel_format *f, const struct k_group *g, con
                       int row, int (*sums)[TILE * PANEL], float *c, const struct tile_opening *next)
 {
     const int n_span = g->n_span, all = ACT_GROUP / span_of(f);
-    const struct operands o = {r->q + row * 64, g->b, r->q_step};
+    const struct spans_operands o = {r->q + row * 64, g->b, r->q_step};
     const int16_t *pair = r->sum + 2 * row;
     struct sixteen t;
     tile_begin(f, g, &o, sums);

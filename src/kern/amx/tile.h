@@ -3,6 +3,8 @@
 #ifndef QUOTH_KERN_AMX_TILE_H
 #define QUOTH_KERN_AMX_TILE_H
 
+#include "amx.h"
+
 #include "kern/avx512/dot.h"
 
 #include "kern/tmpl/linear.h"
@@ -11,12 +13,6 @@
 enum { TILE = 16 };
 
 /* ---- the tile unit ---- */
-
-struct tile_config {
-    uint8_t palette, start_row, reserved[14];
-    uint16_t n_byte[16];
-    uint8_t n_row[16];
-};
 
 /* Configuration: tiles 0 to 3 are sums, 4 and 5 are 16 rows of `step` activations, 6 and 7 are
  * `step` k of 16 outputs. The configuration is constant, because gcc 12 assumes that the

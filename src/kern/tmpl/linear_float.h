@@ -95,15 +95,15 @@ ALWAYS bool has_min(const struct panel_format *f)
 }
 
 /* Linear function of half a unit: value = step * q - low. */
-struct line {
+struct half_unit {
     vf step, low;
 };
 
 /* Return step and low of half a unit. The products of ZERO_OWN and their differences are exact. */
-ALWAYS struct line half_line(const struct panel_format *f, const uint8_t *s, int n_unit, int u,
-                             int half, int lane)
+ALWAYS struct half_unit half_line(const struct panel_format *f, const uint8_t *s, int n_unit, int u,
+                                  int half, int lane)
 {
-    struct line l = {vf_zero(), vf_zero()};
+    struct half_unit l = {vf_zero(), vf_zero()};
     if (panel_upper(f))
         l.step = vf_load((const float *)(const void *)s + u * UNIT / f->block * PANEL + lane);
     else if (panel_is_one(f))
@@ -124,7 +124,7 @@ ALWAYS struct line half_line(const struct panel_format *f, const uint8_t *s, int
 }
 
 /* Write the values of four bytes per lane, in the order of k. */
-ALWAYS void quad_decode(const struct panel_format *f, float *w, vi bytes, const struct line *l)
+ALWAYS void quad_decode(const struct panel_format *f, float *w, vi bytes, const struct half_unit *l)
 {
     const int zero = zero_of(f);
     vi q = zero ? vi_sub_i8(bytes, vi_set1_i8(zero)) : bytes;
@@ -136,7 +136,7 @@ ALWAYS void quad_decode(const struct panel_format *f, float *w, vi bytes, const 
 }
 
 /* Decode a quad of codes of exact levels to w. */
-ALWAYS void quad_levels(const struct panel_format *f, float *w, vi codes, const struct line *l)
+ALWAYS void quad_levels(const struct panel_format *f, float *w, vi codes, const struct half_unit *l)
 {
 #pragma GCC unroll 4
     for (int i = 0; i < 4; i++) {
@@ -193,8 +193,8 @@ ALWAYS void decode_block(const struct panel_format *f, float *w, const uint8_t *
     if (panel_upper(f)) as_codes.levels = LEVELS_NONE;
     for (int u = from / UNIT; u < (from + n) / UNIT; u++, w += UNIT * TILE_COLS) {
         const struct unit b = unit_bytes(&as_codes, codes + u * f->bits * 64);
-        const struct line lo = half_line(f, s, n_unit, u, 0, lane);
-        const struct line hi = f->sub == 16 ? half_line(f, s, n_unit, u, 1, lane) : lo;
+        const struct half_unit lo = half_line(f, s, n_unit, u, 0, lane);
+        const struct half_unit hi = f->sub == 16 ? half_line(f, s, n_unit, u, 1, lane) : lo;
         const int quad = 4 * TILE_COLS;
         if (panel_upper(f)) {
             quad_levels(f, w, b.w0, &lo), quad_levels(f, w + quad, b.w1, &lo);

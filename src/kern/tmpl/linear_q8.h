@@ -133,7 +133,7 @@ ALWAYS void starts_of(struct starts *st, const struct panel_format *f, const str
 
 /* Sums of one row with each strip over 32 k. lo and hi are the sums over the two halves of the 32 k
  * if sub is 16. */
-struct sums {
+struct strip_sums {
     vi lo[STRIPS], hi[STRIPS];
 };
 
@@ -146,8 +146,8 @@ struct sums {
     } while (0)
 
 /* Return the sums of row n with each strip over a unit. */
-ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, const int8_t *q,
-                            const struct starts *st, int n)
+ALWAYS struct strip_sums strip_sums_of(const struct panel_format *f, const struct unit *w,
+                                       const int8_t *q, const struct starts *st, int n)
 {
     const int max = panel_bytes_max(f), zero = zero_of(f);
     struct dot lo[STRIPS], hi[STRIPS];
@@ -162,7 +162,7 @@ ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, 
     STEP(hi, 6);
     STEP(lo, 3);
     STEP(hi, 7);
-    struct sums s;
+    struct strip_sums s;
     for (int i = 0; i < STRIPS; i++) {
         s.lo[i] = dot_sum(lo[i]), s.hi[i] = dot_sum(hi[i]);
         if (f->sub != 16) s.lo[i] = vi_add(s.lo[i], s.hi[i]);
@@ -183,7 +183,7 @@ ALWAYS struct sums row_sums(const struct panel_format *f, const struct unit *w, 
 
 /* Set s to the sums of two rows with each strip. One dot product computes both rows. */
 ALWAYS void pair_sums(const struct panel_format *f, const struct unit *w, const int8_t *q,
-                      const int8_t *other, const struct starts *st, int n, struct sums s[2])
+                      const int8_t *other, const struct starts *st, int n, struct strip_sums s[2])
 {
     static const int none[2];
     const bool zero = zero_of(f) != 0;
@@ -271,7 +271,7 @@ ALWAYS void row_scale(const struct panel_format *f, float *t, vi lo, vi hi,
 
 /* Scale the sums of row n of all strips and add them to the row's T. */
 ALWAYS void strips_scale(const struct panel_format *f, const struct row_sums *t, int n,
-                         const struct sums *s, const struct unit_scales *c, float sum)
+                         const struct strip_sums *s, const struct unit_scales *c, float sum)
 {
     row_scale(f, t->t[0] + n * VL, s->lo[0], s->hi[0], &c[0], sum);
     if (STRIPS == 2)
@@ -330,7 +330,7 @@ ALWAYS void rows_block(const struct panel_format *f, const struct unit *w,
     }
     _Pragma("GCC unroll 4") for (int j = 0; j < rows; j++)
     {
-        struct sums s;
+        struct strip_sums s;
         for (int i = 0; i < STRIPS; i++) s.lo[i] = dot_sum(lo[j][i]), s.hi[i] = dot_sum(hi[j][i]);
         strips_scale(f, t, n + j, &s, c, st->sum[n + j]);
     }
@@ -393,7 +393,7 @@ ALWAYS void rows_by_one(const struct panel_format *f, const struct unit *w,
     for (; at_once > 1 && n + at_once <= n_row; n += at_once, q += 64 * at_once)
         rows_block(f, w, c, q, st, n, t);
     for (; n < n_row; n++, q += 64) {
-        struct sums s = row_sums(f, w, q, st, n);
+        struct strip_sums s = strip_sums_of(f, w, q, st, n);
         strips_scale(f, t, n, &s, c, st->sum[n]);
     }
 }
@@ -405,7 +405,7 @@ ALWAYS void rows_by_two(const struct panel_format *f, struct unit *w, const stru
 {
     for (int i = 0; i < STRIPS; i++) unit_pair_order(&w[i]);
     for (int n = 0; n < n_row; n += 2, q += 128) {
-        struct sums s[2];
+        struct strip_sums s[2];
         pair_sums(f, w, q, n + 1 < n_row ? q + 64 : q, st, n, s);
         strips_scale(f, t, n, &s[0], c, st->sum[n]);
         if (n + 1 < n_row) strips_scale(f, t, n + 1, &s[1], c, st->sum[n + 1]);

@@ -38,7 +38,7 @@ static enum layout layout_of(const struct binder *b)
     return LAYOUT_COUNT;
 }
 
-static void read(struct binder *b)
+static void read_fields(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
     const enum layout layout = layout_of(b);
@@ -56,4 +56,4 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
     return layout_of(b) == LAYOUT_AWQ ? form_awq_gemm(b, s, p) : form_gptq.bind(b, s, p);
 }
 
-const struct form form_auto_round = {.method = "auto-round", .read = read, .bind = bind};
+const struct form form_auto_round = {.method = "auto-round", .read = read_fields, .bind = bind};

@@ -22,7 +22,7 @@ enum { ALONG_K = 1 }; /* layout "gemv": codes of consecutive inputs share a word
 
 /* Read the fields of AWQ. Both names of a field are read if AutoAWQ and llm-awq have different
  * names for it. */
-static void read(struct binder *b)
+static void read_fields(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
     q->bits = form_int(b, "bits", BITS, BITS, form_int(b, "w_bit", BITS, BITS, BITS));
@@ -106,4 +106,4 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
     return t;
 }
 
-const struct form form_awq = {.method = "awq", .read = read, .bind = bind};
+const struct form form_awq = {.method = "awq", .read = read_fields, .bind = bind};

@@ -13,7 +13,7 @@
 
 enum { INVERSE = 1 }; /* true: weights are divided by their scale */
 
-static void read(struct binder *b)
+static void read_fields(struct binder *b)
 {
     const char *class = meta_text(form_meta(b, "linear_class"), NULL);
     if (!class || strcmp(class, "bitlinear") == 0) b->m->config.quant.flags |= INVERSE;
@@ -43,4 +43,4 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
     return t;
 }
 
-const struct form form_bitnet = {.method = "bitnet", .read = read, .bind = bind};
+const struct form form_bitnet = {.method = "bitnet", .read = read_fields, .bind = bind};

@@ -34,7 +34,7 @@ static void add_group_size(struct quantization *q, int n)
 
 /* Collect the values of all groups of the config. A matrix does not name its group, so the shape of
  * a matrix is compared with each group. */
-static void read(struct binder *b)
+static void read_fields(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
     q->per_output = true;
@@ -199,4 +199,5 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
     return t;
 }
 
-const struct form form_compressed = {.method = "compressed-tensors", .read = read, .bind = bind};
+const struct form form_compressed = {
+    .method = "compressed-tensors", .read = read_fields, .bind = bind};

@@ -10,7 +10,7 @@
  * The reference also rounds activations to 8-bit floats. quoth does not round activations. */
 #include "form_impl.h"
 
-static void read(struct binder *b)
+static void read_fields(struct binder *b)
 {
     char text[80];
     const struct meta *block = form_meta(b, "weight_block_size");
@@ -45,5 +45,5 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
     return t;
 }
 
-const struct form form_fp8 = {.method = "fp8", .read = read, .bind = bind};
+const struct form form_fp8 = {.method = "fp8", .read = read_fields, .bind = bind};
 const struct form form_fbgemm_fp8 = {.method = "fbgemm_fp8", .bind = bind};

@@ -19,7 +19,7 @@
 
 /* Read the fields. Two fields give the format. Both fields must agree, because gptq and gptq_v2
  * differ by one in every zero point. */
-static void read(struct binder *b)
+static void read_fields(struct binder *b)
 {
     struct quantization *q = &b->m->config.quant;
     q->bits = form_int(b, "bits", 2, 8, 4);
@@ -90,4 +90,4 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
     return t;
 }
 
-const struct form form_gptq = {.method = "gptq", .read = read, .bind = bind};
+const struct form form_gptq = {.method = "gptq", .read = read_fields, .bind = bind};

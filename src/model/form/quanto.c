@@ -20,7 +20,7 @@
 
 /* Check that the folder has quanto_qmap.json, because the library quantizes float weights without
  * this file. */
-static void read(struct binder *b)
+static void read_fields(struct binder *b)
 {
     if (!form_meta(b, "quanto_qmap.json"))
         form_refuse(b, "quant_method",
@@ -108,4 +108,4 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
     return t ? bind_bits(b, s, p, t) : bind_bytes(b, s, p);
 }
 
-const struct form form_quanto = {.method = "quanto", .read = read, .bind = bind};
+const struct form form_quanto = {.method = "quanto", .read = read_fields, .bind = bind};
