@@ -70,7 +70,7 @@ enum quoth_status {
 /* Return the library's version, such as "0.1.0", static. QUOTH_VERSION is the header's version. */
 QUOTH_API const char *quoth_version(void);
 
-QUOTH_API void quoth_free(void *p); /* free memory of the library; p may be NULL */
+QUOTH_API void quoth_free(void *p); /* free memory of the library; NULL is allowed */
 
 /* Return the name of the field that caused the last failure on this thread. The field is an option,
  * a parameter or a member of a conversation; "" if none. The text is valid until the next call on
@@ -104,7 +104,7 @@ typedef struct quoth_option {
 QUOTH_API int quoth_open(quoth_model **out, const char *path, const quoth_option *options,
                          size_t n_option, char *error, size_t n_error);
 
-/* Release m. Open queues keep the model alive until they are closed. m may be NULL. Any thread. */
+/* Release m. Open queues keep the model until they are closed. m: NULL is allowed. Any thread. */
 QUOTH_API void quoth_close(quoth_model *m);
 
 /* Return a description of the model as a JSON object, owned by the caller, for quoth_free; NULL if

@@ -149,8 +149,8 @@ TEST(api_accepts_strict_tools_with_auto)
 #define NAMED   "{'type':'function','function':{'name':'g'}}"
 #define ALLOWED "{'type':'allowed_tools','allowed_tools':{'mode':'required','tools':[" NAMED "]}}"
 
-/* Expect calls that match their schema, whole and in pieces. `only`: the function of each call, or
- * NULL. */
+/* Expect calls that match their schema, whole and in pieces. `only`: the function of each call;
+ * NULL: any. */
 static void calls(struct rig *r, const char *body, const char *only, size_t n_max)
 {
     struct json *got = post(r, CHAT, body);

@@ -9,7 +9,8 @@
 
 /* ---- lines of requests ---- */
 
-/* Read a required text. n may be NULL. json_text returns NULL for a text with NUL if n is NULL. */
+/* Read a required text. n: NULL is allowed. json_text returns NULL for a text with NUL if n is
+ * NULL. */
 static int text_field(const char **out, size_t *n, const struct json *root, const char *name,
                       struct err *e)
 {

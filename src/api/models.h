@@ -121,9 +121,9 @@ int served_taken(struct served_waiter *w, const struct api **out, struct err *e)
 bool served_waits(const struct served_waiter *w); /* return true if the wait has not ended */
 /* End the wait of w, and drop the reference that served_taken has not returned. */
 void served_leave(struct served_waiter *w);
-/* Return the api with a reference if the model is in memory, also while it drains; else NULL. The
- * reference is for reading figures. This reference does not count as a use of the model, and ends
- * by served_unpeek. */
+/* Return the api with a reference if the model is in memory, also while it drains; NULL if it is
+ * not. The reference is for reading figures. This reference does not count as a use of the model,
+ * and ends by served_unpeek. */
 const struct api *served_peek(struct served *m);
 void served_unpeek(const struct api *a); /* end served_peek; NULL is allowed */
 void served_drop(const struct api *a); /* drop a reference; an api without a registry is allowed */

@@ -35,7 +35,7 @@ struct backend {
  * Return ERR_ARG if the level or the number of threads is not possible, or ERR_MEMORY. */
 int backend_open(struct backend **out, const char *name, const struct backend_options *o,
                  struct err *e);
-void backend_close(struct backend *b); /* close the backend; b may be NULL */
+void backend_close(struct backend *b); /* close the backend; NULL is allowed */
 /* Return the i-th name of backends.def; NULL after the last name. The first name is the default. */
 const char *backend_name(int i);
 

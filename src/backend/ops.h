@@ -219,8 +219,8 @@ struct backend_ops {
     /* Convert the tensors to the device's form. After the call, data points to device memory, and
      * ops may use the tensors. Tensors that share data still share the device's form. The op is
      * slow if the form is not cached. o and info may be NULL. The caller owns *out, also after
-     * ERR_MEMORY, and calls weights_close after the last op on the tensors. w may be NULL. A cache
-     * that cannot be used is not an error. */
+     * ERR_MEMORY, and calls weights_close after the last op on the tensors. w: NULL is allowed. A
+     * cache that cannot be used is not an error. */
     int (*weights)(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
                    const struct weights_options *o, struct weights_info *info, struct err *e);
     /* Compare the cached form with a new packing. Fill verdict [n]. Remove the cache file if a

@@ -14,7 +14,7 @@ struct pages; /* opaque */
  * Without keep, the page is forgotten. The caller owns *out, which is NULL after an error. Return
  * ERR_ARG if n_page < 1 or page_rows is not a power of two in [1, 64], or ERR_MEMORY. */
 int pages_open(struct pages **out, int n_page, int page_rows, bool keep, struct err *e);
-void pages_close(struct pages *p); /* free p; p may be NULL */
+void pages_close(struct pages *p); /* free p; NULL is allowed */
 
 int64_t pages_bytes(int n_page, int page_rows); /* return the number of bytes of the bookkeeping */
 /* Return the number of pages of the pool. */

@@ -21,10 +21,10 @@ struct template;
 
 /* Compile n bytes of UTF-8 template source, at most 1 MiB. The source is copied. The caller owns
  * *t, which is NULL after an error. ERR_FORMAT with line and column, ERR_LIMIT with the size,
- * ERR_MEMORY. template_open renders small conversations to detect the features of the template,
- * which takes up to milliseconds. */
+ * ERR_MEMORY. template_open detects the features of the template by rendering small conversations,
+ * in up to milliseconds. */
 int template_open(struct template **t, const char *source, size_t n, struct err *e);
-void template_close(struct template *t); /* free t; t may be NULL */
+void template_close(struct template *t); /* free t; NULL is allowed */
 
 /* Return the compiled source, NUL-terminated, with \n as newline. The text is valid as long as the
  * template. */
@@ -164,7 +164,7 @@ struct chat_parser_options {
 /* Open a parser. The caller owns *p, which is NULL after an error. ERR_ARG for an unknown name,
  * with a list of the available names. ERR_MEMORY. One thread at a time. */
 int chat_parser_open(struct chat_parser **p, const struct chat_parser_options *o, struct err *e);
-void chat_parser_close(struct chat_parser *p); /* free p; p may be NULL */
+void chat_parser_close(struct chat_parser *p); /* free p; NULL is allowed */
 
 /* Parse the next piece of text. fn: callback for deltas; NULL: no deltas are emitted. The caller
  * passes NULL for the n_answer bytes of the prompt if the client already has these bytes. */

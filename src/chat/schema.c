@@ -18,7 +18,7 @@ static const struct json *function_of(const struct json *tool)
     return function ? function : tool;
 }
 
-/* Return the function with this name; NULL if none. tools may be NULL. */
+/* Return the function with this name; NULL if none. tools: NULL is allowed. */
 static const struct json *find_tool(const struct json *tools, const char *name)
 {
     for (size_t i = 0; i < json_count(tools); i++) {

@@ -6,7 +6,7 @@
  * The main thread waits for events. Output is written by the caller's answer_fn as it arrives.
  *
  * One request is in flight at a time, so a static flag is enough for Ctrl-C. The report separates
- * prefill and decoding, because their rates differ by an order of magnitude. */
+ * prefill and decoding, because a step of a prefill has many rows. */
 #include "answer.h"
 
 #include "base/os.h"

@@ -134,7 +134,7 @@ bool view_may_style(FILE *out); /* return true for a terminal with styles, unles
 struct dialog {
     struct session *s;   /* model and engine, borrowed */
     struct chat chat;    /* owned; without a template the model completes each prompt separately */
-    struct json *tools;  /* owned; list of tools that the model may call, or NULL */
+    struct json *tools;  /* owned; list of tools that the model may call; NULL if none */
     char *system;        /* system prompt, owned; NULL: no system prompt */
     struct buf messages; /* JSON objects separated by commas */
     bool as_json;        /* true: print complete answers as JSON */

@@ -16,7 +16,7 @@ static const struct option options[] = {
 
 struct scene {
     const char *title; /* static */
-    const char *tools; /* static; JSON, or NULL */
+    const char *tools; /* static; JSON; NULL if none */
     const char *raw;   /* text that the model continues, static; NULL: a conversation */
     /* turns of the conversation, static; a turn that begins with '{' is a tool's result */
     const char *turn[5];

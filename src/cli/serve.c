@@ -371,7 +371,7 @@ static int serve_api(struct api *api, const char *model, struct net_keys *k, str
     return rc;
 }
 
-/* Return the last word of --served-model-name if it is a file; NULL otherwise. The flag takes all
+/* Return the last word of --served-model-name if it is a file; NULL if not. The flag takes all
  * words up to the next flag, like vLLM's flag. The flag therefore also takes MODEL in
  * "--served-model-name NAME MODEL". */
 static const char *model_after_names(void)

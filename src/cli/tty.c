@@ -164,7 +164,7 @@ static enum wait wait_key(EditLine *el)
     return interrupted ? WAIT_INTERRUPT : rc > 0 ? WAIT_KEY : WAIT_END;
 }
 
-static wchar_t *first_text; /* owned; initial text of the next line, or NULL */
+static wchar_t *first_text; /* owned; initial text of the next line; NULL if none */
 
 void tty_begin_with(wchar_t *take_text)
 {

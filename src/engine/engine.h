@@ -171,7 +171,7 @@ struct request {
 /* Return a request with the default fields, owned by the caller until engine_submit; NULL after
  * ERR_MEMORY. Any thread. */
 struct request *request_open(struct err *e);
-void request_close(struct request *r); /* free r, which may be NULL */
+void request_close(struct request *r); /* free r; NULL is allowed */
 
 struct engine; /* opaque */
 

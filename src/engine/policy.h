@@ -69,7 +69,7 @@ struct policy_options {
 /* Open a policy. The caller owns *out, which is NULL after an error. Return ERR_ARG with a list of
  * the policies for an unknown name, or ERR_MEMORY. */
 int policy_open(struct policy **out, const struct policy_options *o, struct err *e);
-void policy_close(struct policy *p); /* close p, which may be NULL */
+void policy_close(struct policy *p); /* close p; NULL is allowed */
 
 /* Order of calls for an entity: policy_arrive, then policy_admitted and policy_preempted
  * alternately, then policy_leave at any point. */

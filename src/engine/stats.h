@@ -88,7 +88,7 @@ struct stats_options {
 /* Open zeroed statistics. Texts of *o are borrowed until stats_close. The caller owns *out, which
  * is NULL after ERR_MEMORY. */
 int stats_open(struct stats **out, const struct stats_options *o, struct err *e);
-void stats_close(struct stats *st); /* close st, which may be NULL */
+void stats_close(struct stats *st); /* close st; NULL is allowed */
 
 /* ---- engine thread ---- */
 

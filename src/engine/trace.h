@@ -53,7 +53,7 @@ struct trace_options {
 /* Create the file and start the writer. The caller owns *out, which is NULL after an error. Return
  * ERR_IO with the path, or ERR_MEMORY. */
 int trace_open(struct trace **out, const struct trace_options *o, struct err *e);
-void trace_close(struct trace *t); /* write the events in the ring and close t; t may be NULL */
+void trace_close(struct trace *t); /* write the events in the ring and close t; NULL is allowed */
 
 /* Add an event; one thread only. Return false and count the event as dropped if there is no
  * room. */

@@ -54,7 +54,7 @@ struct fetch;
 /* Open a client with options o (NULL: all zero). The caller owns *out, which is NULL after an
  * error. ERR_MEMORY, ERR_UNSUPPORTED if built without libcurl. */
 int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e);
-/* End requests in flight without on_done, and free f; f may be NULL. */
+/* End requests in flight without on_done, and free f; NULL is allowed. */
 void fetch_close(struct fetch *f);
 
 /* Result of a request. */

@@ -87,7 +87,7 @@ struct checkpoint_changes {
  * has no config.json. Also the errors of checkpoint_open. */
 int checkpoint_open_with(struct checkpoint **out, const char *path,
                          const struct checkpoint_changes *changes, struct err *e);
-void checkpoint_close(struct checkpoint *c); /* close c; c may be NULL */
+void checkpoint_close(struct checkpoint *c); /* close c; NULL is allowed */
 
 /* Open a checkpoint for inspection. A GGUF may end before its data section. The data of the tensors
  * is NULL if the data section is missing. The caller owns *out. Errors: those of

@@ -39,7 +39,7 @@ void charset_fold(struct charset *s);
 /* Add the code points of a Unicode general category ("L", "Lu", "Letter" ...). Return false if the
  * category does not exist. */
 bool charset_add_category(struct charset *s, struct categories *c, const char *name, size_t n);
-/* Add the characters of \d, \w or \s (by the letter); c may be NULL if `unicode` is false. */
+/* Add the characters of \d, \w or \s (by the letter). c: NULL is allowed if `unicode` is false. */
 void charset_add_class(struct charset *s, struct categories *c, char letter, bool unicode);
 /* Settle s and return an expression of the UTF-8 of its characters. */
 uint32_t charset_expr(struct charset *s, struct exprs *x);

@@ -182,7 +182,7 @@ struct attn_rows {
     const float *q;           /* scaled; f32 [ceil(n_row / attn_tile_rows), d_k, attn_tile_rows] */
     const int32_t *from, *to; /* [n_row] the row attends to positions [from, to) */
     const int32_t *pos;       /* [n_row] position of the row; read only with slope or bias */
-    const float *slope;       /* [n_row] ALiBi in units of ln 2, or NULL                         */
+    const float *slope;       /* [n_row] ALiBi in units of ln 2; NULL if none */
     float *m;                 /* [n_row, rounded up to 16] running maximum, initially -inf */
     float *l;                 /* [n_row, 16] row sums, lane = position mod 16, initially 0 */
     float *o;                 /* [n_row, attn_stride(d_v)] weighted sums of V, initially 0 */
@@ -216,7 +216,7 @@ struct kern {
      * sqrt(mean of x^2 + eps). */
     void (*rms_norm)(float *y, const float *x, const float *g, int n_row, int n, float eps);
     /* Set y f32 [n_row, n] to (x - mean) / sqrt(variance + eps) * g + bias, per row. x is f32
-     * [n_row, n]. g is f32 [n]. bias is f32 [n], or NULL if none. */
+     * [n_row, n]. g is f32 [n]. bias is f32 [n]; NULL if none. */
     void (*layer_norm)(float *y, const float *x, const float *g, const float *bias, int n_row,
                        int n, float eps);
     void (*add)(float *y, const float *x, int n); /* add x f32 [n] to y f32 [n] */

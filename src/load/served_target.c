@@ -211,7 +211,7 @@ static int count_of(const struct json *j)
     return n > 0 && n <= INT32_MAX ? (int)n : 0;
 }
 
-/* Set t's name, root, vocabulary and context to those of a model; m may be NULL. quoth and
+/* Set t's name, root, vocabulary and context to those of a model. m: NULL is allowed. quoth and
  * llama.cpp report meta.n_vocab, quoth and vLLM max_model_len. Missing figures are 0. */
 static int take_model(struct served_target *t, const struct json *m, struct err *e)
 {

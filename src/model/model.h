@@ -148,7 +148,7 @@ const char *model_name(const struct checkpoint *c);
  * do not fit. ERR_MEMORY. */
 int model_open(struct model **out, const struct checkpoint *c, const struct model_options *o,
                struct err *e);
-void model_close(struct model *m); /* close m; m may be NULL */
+void model_close(struct model *m); /* close m; NULL is allowed */
 /* Return facts about m, borrowed until model_close. Any thread. */
 const struct model_info *model_info(const struct model *m);
 
@@ -244,7 +244,7 @@ int model_hf_dense(struct model_gguf **out, const struct checkpoint *c,
 struct checkpoint *model_gguf_view(const struct model_gguf *g);
 /* return the number of tokens in the model's vocabulary */
 int model_gguf_n_vocab(const struct model_gguf *g);
-void model_gguf_close(struct model_gguf *g); /* close g; g may be NULL */
+void model_gguf_close(struct model_gguf *g); /* close g; NULL is allowed */
 /* Compare the configs of two checkpoints after reading: sizes, constants, windows, ropes.
  * ERR_UNSUPPORTED if a value of `got` differs from `want`; the error contains the first such value.
  * Also the errors of model_open. */

@@ -175,7 +175,7 @@ bool model_pulls(void); /* return the value of the flag --pull */
 /* --chat-template, --default-chat-template-kwargs, --now, --system */
 extern const struct option chat_options[];
 extern const struct option chat_parser_options[]; /* options of commands that parse answers */
-const char *chat_system(void);                    /* return the value of --system, or NULL */
+const char *chat_system(void);                    /* return the value of --system; NULL if none */
 
 /* Return --shape, or the path of the model packed into this program. Set e and return NULL if there
  * is no packed model. `typed`: argument in place of a model (NULL if none), which may be a mistyped

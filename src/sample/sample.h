@@ -154,7 +154,7 @@ int sample_lists_open(struct sample_lists **out, const struct sample_params *p,
 struct sample_lists *sample_lists_ref(struct sample_lists *l);
 /* Drop a reference. The last drop frees l; NULL is allowed. */
 void sample_lists_drop(struct sample_lists *l);
-/* Return the number of bytes of l; l may be NULL. */
+/* Return the number of bytes of l; NULL is allowed. */
 int64_t sample_lists_bytes(const struct sample_lists *l);
 /* Return true if bias, bad words or allowed ids forbid a token independently of its logit. */
 bool sample_lists_forbid(const struct sample_lists *l);
@@ -168,7 +168,7 @@ bool sample_lists_forbid(const struct sample_lists *l);
  * invalid, or ERR_MEMORY. */
 int sampler_open(struct sampler **out, const struct sample_params *p, const struct sample_vocab *v,
                  uint32_t choice, int context_max, struct err *e);
-void sampler_close(struct sampler *s); /* close s; s may be NULL */
+void sampler_close(struct sampler *s); /* close s; NULL is allowed */
 /* Return the number of bytes of s, without borrowed lists. */
 int64_t sampler_bytes(const struct sampler *s);
 

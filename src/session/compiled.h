@@ -72,7 +72,7 @@ struct compiled {
  * that are no longer in the cache; 0: a share of this machine's memory. Return NULL if memory is
  * exhausted. */
 struct compiled_cache *compiled_cache_open(int n_max, int64_t bytes_max);
-/* Free the cache. No grammar of the cache may be in use; c may be NULL. */
+/* Free the cache. No grammar of the cache may be in use; NULL is allowed. */
 void compiled_cache_close(struct compiled_cache *c);
 
 /* A constraint, described by the arguments of grammar_open. All pointers are borrowed. */

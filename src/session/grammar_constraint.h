@@ -31,7 +31,7 @@ struct constraint_vocab;
  * function. */
 int constraint_vocab_open(struct constraint_vocab **out, const struct tokenizer *t, int n_vocab,
                           struct err *e);
-/* Free the data, which no constraint may use; cv may be NULL. The thread that closes the session
+/* Free the data, which no constraint may use; NULL is allowed. The thread that closes the session
  * calls this function. */
 void constraint_vocab_close(struct constraint_vocab *cv);
 

@@ -357,7 +357,7 @@ const char *session_kv_name(const struct session *s)
     return kv_type_name(s->info->kv_type);
 }
 
-/* Return this program's path if a model is packed into it; NULL otherwise. */
+/* Return this program's path if a model is packed into it; NULL if none. */
 const char *session_packed(void)
 {
     return checkpoint_packed(os_self_path()) ? os_self_path() : NULL;

@@ -319,10 +319,9 @@ int chat_open(struct chat *c, const struct session *s, const struct session_opti
 void chat_close(struct chat *c); /* free the memory; a zeroed chat is allowed */
 
 /* Open the template `name`: a file, or the name of a template of the checkpoint; NULL: the
- * checkpoint's default template. Set *t to NULL if there is no template. c may be NULL: no
- * checkpoint. The caller owns *t. Return ERR_ARG if neither a file nor a template has the name.
- * Return ERR_FORMAT, with the line, for a syntax error. Other errors are ERR_IO, ERR_LIMIT and
- * ERR_MEMORY. */
+ * checkpoint's default template. Set *t to NULL if there is no template. c NULL: no checkpoint. The
+ * caller owns *t. Return ERR_ARG if neither a file nor a template has the name. Return ERR_FORMAT,
+ * with the line, for a syntax error. Other errors are ERR_IO, ERR_LIMIT and ERR_MEMORY. */
 int chat_template(struct template **t, const struct checkpoint *c, const char *name, struct err *e);
 /* Read a template from a file. "-" is standard input. The caller owns *t. Return the errors of
  * chat_template. */

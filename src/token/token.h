@@ -40,7 +40,7 @@ int tokenizer_put_gguf(struct checkpoint *out, const struct checkpoint *c, int n
  * for steps that these files cannot express. Other errors are those of tokenizer_open. */
 int tokenizer_put_hf(struct buf *json, struct buf *config, const struct checkpoint *c,
                      struct err *e);
-void tokenizer_close(struct tokenizer *t); /* close t; t may be NULL */
+void tokenizer_close(struct tokenizer *t); /* close t; NULL is allowed */
 
 enum {
     /* Add BOS, EOS, CLS and SEP as the tokenizer defines. Do not add a BOS if the text already
