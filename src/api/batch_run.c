@@ -638,13 +638,13 @@ int batches_open(struct batch_runner **out, const struct server *s, struct err *
     r->changed = r->rescan = true;
     pthread_mutex_init(&r->lock, NULL);
     r->bell = queue_open(1, 1);
-    if (r->bell && os_thread_start(&r->thread, run, r)) {
-        r->started = true;
-        return 0;
-    }
+    int rc = r->bell ? 0 : err_memory(e, "batches", 0);
+    if (rc == 0) r->started = os_thread_start(&r->thread, run, r);
+    if (rc == 0 && !r->started) rc = os_thread_error("the thread of batches", e);
+    if (rc == 0) return 0;
     batches_close(r);
     *out = NULL;
-    return err_memory(e, "a thread", 0);
+    return rc;
 }
 
 void batches_add(struct batch_runner *r, uint64_t owner, const char *id)

@@ -7,6 +7,7 @@
 #include "hub_jobs.h"
 
 #include "base/cancel.h"
+#include "base/cond.h"
 #include "base/log.h"
 #include "base/os.h"
 
@@ -23,8 +24,8 @@ struct hub_jobs {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* the thread has work */
     pthread_t thread;
-    bool locked, started, stops; /* locked: lock and changed are initialized */
-    struct hub_job *first;       /* waiting jobs in their order, and the job in progress */
+    bool started, stops;
+    struct hub_job *first; /* waiting jobs in their order, and the job in progress */
 };
 
 /* ---- the registry ---- */
@@ -250,16 +251,16 @@ void hub_jobs_start(struct hub_jobs *jobs, struct exchange *x, struct hub_job *t
 int hub_jobs_open(struct hub_jobs **out, struct models *models, struct err *e)
 {
     struct hub_jobs *j = *out = calloc(1, sizeof *j);
-    bool ok = j != NULL;
-    if (ok) j->models = models;
-    if (ok)
-        j->locked = ok =
-            pthread_mutex_init(&j->lock, NULL) == 0 && pthread_cond_init(&j->changed, NULL) == 0;
-    if (ok) j->started = ok = os_thread_start(&j->thread, run, j);
-    if (ok) return 0;
+    if (!j) return err_memory(e, "jobs", sizeof *j);
+    j->models = models;
+    pthread_mutex_init(&j->lock, NULL);
+    cond_init(&j->changed);
+    j->started = os_thread_start(&j->thread, run, j);
+    if (j->started) return 0;
+    const int rc = os_thread_error("the thread of the hub's jobs", e);
     hub_jobs_close(j);
     *out = NULL;
-    return err_memory(e, "a thread", 0);
+    return rc;
 }
 
 void hub_jobs_stop(struct hub_jobs *j)
@@ -278,9 +279,7 @@ void hub_jobs_close(struct hub_jobs *j)
 {
     if (!j) return;
     hub_jobs_stop(j);
-    if (j->locked) {
-        pthread_mutex_destroy(&j->lock);
-        pthread_cond_destroy(&j->changed);
-    }
+    pthread_cond_destroy(&j->changed);
+    pthread_mutex_destroy(&j->lock);
     free(j);
 }

@@ -337,13 +337,13 @@ int jobs_open(struct jobs **out, struct store *records, struct err *e)
     j->store = records;
     pthread_mutex_init(&j->lock, NULL);
     j->bell = queue_open(1, 1);
-    if (j->bell && os_thread_start(&j->thread, run, j)) {
-        j->started = true;
-        return 0;
-    }
+    int rc = j->bell ? 0 : err_memory(e, "jobs", 0);
+    if (rc == 0) j->started = os_thread_start(&j->thread, run, j);
+    if (rc == 0 && !j->started) rc = os_thread_error("the thread of jobs", e);
+    if (rc == 0) return 0;
     jobs_close(j);
     *out = NULL;
-    return err_memory(e, "a thread", 0);
+    return rc;
 }
 
 void jobs_stop(struct jobs *j)

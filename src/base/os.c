@@ -282,6 +282,11 @@ bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
     return errno == 0;
 }
 
+int os_thread_error(const char *what, struct err *e)
+{
+    return err_set(e, ERR_MEMORY, "cannot start %s: %s", what, strerror(errno));
+}
+
 void os_thread_background(void)
 {
     /* Linux applies the priority to the calling thread, POSIX to the process. A thread of priority

@@ -77,6 +77,9 @@ int64_t time_thread_ns(void); /* return the CPU time of this thread; 0: unknown 
  * The thread of main(), or the host of libquoth, handles the other signals. Return false with errno
  * if the system has no thread left. The caller joins or detaches *thread. */
 bool os_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
+/* Set the error of a thread that os_thread_start did not start, with the reason in errno. what:
+ * "the thread of batches". Return ERR_MEMORY. */
+int os_thread_error(const char *what, struct err *e);
 /* Lower the priority of this thread. Call it in threads whose results no client waits for. The
  * priority is advisory. */
 void os_thread_background(void);

@@ -146,7 +146,7 @@ static int start(struct writer *w, struct err *e)
 {
     w->started = os_thread_start(&w->thread, write_on, w);
     if (w->started) return 0;
-    return err_set(e, ERR_MEMORY, "cannot start the log's thread: %s", strerror(errno));
+    return os_thread_error("the log's thread", e);
 }
 
 int writer_open(struct writer **out, int fd, size_t bytes_max, struct err *e)

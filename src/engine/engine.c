@@ -5,7 +5,6 @@
 #include "base/cpu.h"
 #include "base/os.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,11 +96,10 @@ static void *engine_main(void *arg)
 int engine_start(struct engine *en, struct err *e)
 {
     CHECK(!en->started, "the engine already runs, with %d sequences", en->n_running);
-    if (!deferred_start(en->deferred))
-        return err_set(e, ERR_MEMORY, "cannot start the mask thread: %s", strerror(errno));
+    if (!deferred_start(en->deferred)) return os_thread_error("the mask thread", e);
     en->started = os_thread_start(&en->thread, engine_main, en);
     if (en->started) return 0;
-    return err_set(e, ERR_MEMORY, "cannot start the engine thread: %s", strerror(errno));
+    return os_thread_error("the engine thread", e);
 }
 
 /* ---- open and close ---- */

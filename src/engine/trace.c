@@ -122,7 +122,7 @@ static int start(struct trace *t, struct err *e)
 {
     t->started = os_thread_start(&t->thread, write_on, t);
     if (t->started) return 0;
-    return err_set(e, ERR_MEMORY, "cannot start the trace thread: %s", strerror(errno));
+    return os_thread_error("the trace thread", e);
 }
 
 int trace_open(struct trace **out, const struct trace_options *o, struct err *e)

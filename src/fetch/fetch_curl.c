@@ -114,9 +114,11 @@ static size_t write_body(char *data, size_t size, size_t n, void *ctx)
 
 /* ---- opening ---- */
 
+static CURLcode library_rc; /* result of init_library */
+
 static void init_library(void)
 {
-    curl_global_init(CURL_GLOBAL_DEFAULT);
+    library_rc = curl_global_init(CURL_GLOBAL_DEFAULT);
 }
 
 static char *copied(const char *text)
@@ -156,7 +158,10 @@ static bool set_up(struct fetch *f)
 int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    *out = NULL;
     pthread_once(&once, init_library);
+    if (library_rc != CURLE_OK)
+        return err_set(e, ERR_MEMORY, "cannot start libcurl: %s", curl_easy_strerror(library_rc));
     struct fetch *f = *out = calloc(1, sizeof *f);
     if (!f) return err_memory(e, "an HTTP client", sizeof *f);
     if (o) f->o = *o;

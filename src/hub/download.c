@@ -428,7 +428,7 @@ static int run_network(struct transfer *t)
 static int transfer(struct transfer *t)
 {
     pthread_t hasher;
-    if (!os_thread_start(&hasher, run_hasher, t)) return err_memory(t->e, "a thread", 0);
+    if (!os_thread_start(&hasher, run_hasher, t)) return os_thread_error("the hasher thread", t->e);
     run_network(t);
     pthread_mutex_lock(&t->lock);
     t->stop = true;

@@ -103,7 +103,7 @@ static int start_threads(struct net *n, struct err *e)
     if (n->stream_open && start_handlers(n))
         n->loop_open = os_thread_start(&n->loop_thread, loop_run, n);
     if (n->loop_open) return 0;
-    return err_set(e, ERR_MEMORY, "cannot start the server's threads: %s", strerror(errno));
+    return os_thread_error("the server's threads", e);
 }
 
 /* Stop the handler threads. The loop thread has ended, so no thread adds work after the NULL

@@ -31,7 +31,8 @@ static int open_parts(struct telemetry *t, struct err *e)
     if (rc == 0) rc = fetch_open(&t->fetch, &o, e);
     if (rc == 0 && !(t->batch = calloc(n_batch, sizeof *t->batch)))
         rc = err_memory(e, "a batch of spans", n_batch * sizeof *t->batch);
-    if (rc == 0 && !os_thread_start(&t->thread, exporter_run, t)) rc = err_memory(e, "a thread", 0);
+    if (rc == 0 && !os_thread_start(&t->thread, exporter_run, t))
+        rc = os_thread_error("the exporter thread", e);
     t->started = rc == 0;
     return rc;
 }
