@@ -186,8 +186,8 @@ static void put_input(struct json_out *o, const struct buf *text)
     json_drop(input);
 }
 
-/* Write the text of the open block, and end it. The text was collected, because it follows members
- * that are known only at its end. */
+/* Write the text of the open block, and end it. The text is collected first, because deltas arrive
+ * in pieces. */
 static void end_block(struct block_writer *w)
 {
     const struct anthropic *own = w->c->own;

@@ -82,7 +82,7 @@ const struct dialect *dialect_find(const char *path);
 /* Return the dialect of a body for a path of several dialects. */
 const struct dialect *dialect_of(const char *path, const struct json *body);
 
-/* Origin of a call. */
+/* Data of a call that are not in its body: those of its connection, or of its batch. */
 struct call_origin {
     uint64_t holder; /* holder that the constraint is charged to; 0 if none */
     uint64_t owner;  /* owner of stored responses: number of the key; 0: no key */

@@ -16,7 +16,7 @@ struct reader {
     struct exchange *x;       /* borrowed */
     struct job *job;          /* owned reference; NULL: the events are in `log` */
     struct buf log;           /* events of a complete response */
-    struct event_cursor next; /* next event */
+    struct event_cursor next; /* place of the first unsent event in the log */
     bool events;              /* true: events are sent; false: the response after its end */
     struct job_listener listener;
 };

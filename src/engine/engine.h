@@ -154,7 +154,7 @@ struct request {
     int adapter;
     int priority;         /* priority for policies that use it; lower values first */
     uint64_t holder;      /* number of the holder, a key or a peer; 0 if none */
-    double holder_weight; /* weight of the holder, > 0 */
+    double holder_weight; /* share of the holder relative to others, > 0 */
     /* true: the request is one of many requests of a call, and ranks after other requests of equal
      * rank */
     bool extra;

@@ -21,7 +21,7 @@ struct sched_entity {
     int64_t submit_us;    /* time of submission */
     int priority;         /* priority of the request; lower values first */
     uint64_t holder;      /* number of the holder; 0 if none */
-    double holder_weight; /* weight of the holder, > 0 */
+    double holder_weight; /* share of the holder relative to others, > 0 */
     int n_prompt;         /* number of prompt tokens */
     /* number of known tokens without a computed row; 1 while the entity decodes */
     int n_left;

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 enum trace_kind {
-    TRACE_STEP,    /* a step */
+    TRACE_STEP,    /* sizes and times of a step */
     TRACE_WAIT,    /* a sequence waited, at first or after a preemption */
     TRACE_PREFILL, /* a step computed known tokens of a sequence */
     TRACE_DECODE,  /* a sequence decoded, one token per step, until it stopped or was preempted */

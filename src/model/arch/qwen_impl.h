@@ -22,7 +22,7 @@ struct qwen3moe_layer {
 };
 /* Set the config of qwen3moe (struct arch). */
 void qwen3moe_config(struct config *c, struct binder *b);
-/* Bind layer il of qwen3moe. */
+/* Bind layer il with a mixture or a feed-forward block (struct arch). */
 void qwen3moe_bind(struct binder *b, void *layer, int il);
 /* Add the blocks of a layer to the residual stream. */
 void qwen3moe_layer(struct fwd *f, const void *layer);

@@ -29,7 +29,7 @@ extern const struct arch_convert t5_convert; /* t5_convert.c */
 int64_t t5_size(const struct config *c, enum tensor_size size);
 /* Set the fields that T5Config and MT5Config share. `proj` is the default of feed_forward_proj. */
 void t5_config(struct config *c, struct binder *b, const char *proj);
-/* Bind a layer. */
+/* Bind layer il, of the encoder or the decoder (struct arch). */
 void t5_bind(struct binder *b, void *layer, int il);
 
 #endif
