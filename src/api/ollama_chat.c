@@ -84,7 +84,7 @@ static int drop_turns(struct converted *k, const struct api_call *c, struct err 
     if (rc != 0 || ok || high == 0) return rc;
     rc = drop(k, c, high, &ok, e);
     if (rc == 0 && !ok) return convert(k, c->api, 0, e);
-    while (rc == 0 && high - low > 1) { /* `low` turns are too few, `high` suffice */
+    while (rc == 0 && high - low > 1) { /* `low` turns are too few, and `high` turns are enough */
         const size_t middle = low + (high - low) / 2;
         rc = drop(k, c, middle, &ok, e);
         *(ok ? &high : &low) = middle;

@@ -23,10 +23,10 @@ struct backend {
     const struct backend_ops *op; /* functions of the device, static */
     /* set of disabled fusions: bit 1 << f disables fusion f; may change between ops */
     unsigned plain;
-    bool is_host;      /* true if the host may access memory of alloc directly, in call order */
-    struct pool *pool; /* host threads that run the CPU's ops; owned, or borrowed from the options;
-                        * never NULL */
-    const char *level; /* kernel level, for example "avx2"; static                    */
+    bool is_host; /* true if the host may access memory of alloc directly, in call order */
+    /* host threads that run the CPU's ops; owned, or borrowed from the options; never NULL */
+    struct pool *pool;
+    const char *level;       /* kernel level, for example "avx2"; static                    */
     const char *description; /* "cpu avx2, 2 threads"; owned                                */
 };
 

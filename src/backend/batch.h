@@ -24,8 +24,8 @@ struct batch_copy {
 
 struct batch_limits {
     int n_row, n_seq, page_stride, n_copy;
-    int n_out;     /* maximum number of outputs with OUT_LOGITS; n_row is the limit of outputs with
-                    * OUT_HIDDEN */
+    /* maximum number of outputs with OUT_LOGITS; n_row is the limit of outputs with OUT_HIDDEN */
+    int n_out;
     int n_state;   /* slots for recurrent state; 0: no layer has state */
     int n_segment; /* segments of a text that the model distinguishes; 0 if none */
     int n_source;  /* positions of a source, for a model with encoder and decoder; 0 if none */

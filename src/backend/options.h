@@ -18,8 +18,8 @@ struct backend_options {
     struct pool *pool;
     int64_t weight_bytes;      /* size of the model, 0 if unknown */
     const struct cores *cores; /* assumed cores, for tests; NULL: cores of the machine */
-    const char *cpu_level;     /* level of kernels, a name that kern_open accepts; NULL: the best
-                                * level */
+    /* level of kernels, a name that kern_open accepts; NULL: the best level */
+    const char *cpu_level;
     /* Type of activations. AUTO: int8 for block formats, bf16 for BF16, otherwise f32. INT8: like
      * AUTO. F32: activations are not converted. BF16: activations are rounded to bf16 for every
      * weight type. With BF16, products are bf16 (kern.h) for BF16 weights, otherwise f32. */

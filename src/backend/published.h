@@ -47,8 +47,9 @@ struct codes {
     int add;         /* addend of each code, modulo 2^bits */
     int64_t n_plane; /* ORDER_PLANES, ORDER_FLAT, ORDER_FLAT_LOW */
     int64_t step;    /* bytes from a word to the next word of the packed axis */
-    int64_t other;   /* bytes from an item of the other axis to the next item; ORDER_FLAT,
-                      * ORDER_FLAT_LOW: codes of a row */
+    /* bytes from an item of the other axis to the next item; ORDER_FLAT, ORDER_FLAT_LOW: codes of a
+     * row */
+    int64_t other;
 };
 
 /* Scales of a matrix: the item of output r in group g is r * row_step + g * group_step. All

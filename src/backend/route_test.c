@@ -56,8 +56,8 @@ static bool mixture_open(struct mixture *m, enum qtype t, int n_out, int k, bool
     qtype_info[t].ops->encode(m->rows, x, (int64_t)N_EXPERT * n_out * k, NULL);
     free(x);
     for (int i = 0; i < N_EXPERT; i++) {
-        m->copy[i] = malloc(n_byte); /* a copy, because tensors that share data would share their
-                                      * place */
+        /* a copy, because tensors that share data would share their place */
+        m->copy[i] = malloc(n_byte);
         memcpy(m->copy[i], m->rows + (size_t)i * n_byte, n_byte);
         m->one[i].w = (struct tensor){.type = t, .n_out = n_out, .k = k, .data = m->copy[i]};
         m->from[i].rows = m->rows + (size_t)(N_EXPERT - 1 - i) * n_byte;

@@ -261,8 +261,8 @@ TEST(filecache_folder_by_the_environment)
     setenv("HOME", "/h", 1), unsetenv("XDG_CACHE_HOME");
     EXPECT_INT(filecache_dir(out, sizeof out, "packed", &e), 0);
     EXPECT_TEXT(out, "/h/.cache/quoth/packed");
-    setenv("XDG_CACHE_HOME", "relative", 1); /* the specification requires that a relative path is
-                                              * ignored */
+    /* the specification requires that a relative path is ignored */
+    setenv("XDG_CACHE_HOME", "relative", 1);
     EXPECT(filecache_dir(out, sizeof out, "packed", &e) == 0 && strncmp(out, "/h/", 3) == 0);
     setenv("XDG_CACHE_HOME", "/x", 1);
     EXPECT(filecache_dir(out, sizeof out, "packed", &e) == 0 &&

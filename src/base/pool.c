@@ -62,9 +62,9 @@ enum {
 struct worker {
     /* phase << CHUNK_BITS | number of claimed chunks of its range */
     _Alignas(64) _Atomic uint64_t range;
-    _Atomic int home;   /* index of the worker's CPU set in pool.home */
-    _Atomic bool moved; /* true after a waiting thread moved the worker; the worker itself moves
-                         * back */
+    _Atomic int home; /* index of the worker's CPU set in pool.home */
+    /* true after a waiting thread moved the worker; the worker itself moves back */
+    _Atomic bool moved;
     _Alignas(64) _Atomic bool claims; /* true if the worker may hold a chunk */
     _Atomic pid_t tid;                /* thread id; 0 before the thread has begun */
     struct pool *pool;                /* pool of the worker, borrowed */

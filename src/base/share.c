@@ -298,9 +298,8 @@ int64_t share_room(const struct share *s, uint64_t id, double weight)
 {
     struct claim a = claim_of(s, id, weight, 0);
     int64_t free = s->options.limit - s->total, open = free - s->options.reserve;
-    int64_t small =
-        share_of(s, a.weight, a.sum + a.weight) - a.after; /* unused part of the share with
-                                                                    * the reserve */
+    /* small: unused part of the share with the reserve */
+    int64_t small = share_of(s, a.weight, a.sum + a.weight) - a.after;
     int64_t fair = share_of(s, a.weight, a.sum) - a.after;
     int64_t max = open > (small < free ? small : free) ? open : (small < free ? small : free);
     int64_t others = loose_of_others(s, &a);

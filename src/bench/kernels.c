@@ -27,17 +27,17 @@ enum { TOKENS_MAX = 1 << 20, BATCH_MAX = 4096 };
 
 static int lengths_form(const char *text, struct err *e)
 {
-    return numbers_form(text, 1, TOKENS_MAX, e);
+    return list_form_ints(text, 1, TOKENS_MAX, e);
 }
 
 static int batches_form(const char *text, struct err *e)
 {
-    return numbers_form(text, 1, BATCH_MAX, e);
+    return list_form_ints(text, 1, BATCH_MAX, e);
 }
 
 static int depths_form(const char *text, struct err *e)
 {
-    return numbers_form(text, 0, TOKENS_MAX, e);
+    return list_form_ints(text, 0, TOKENS_MAX, e);
 }
 
 static const struct option options[] = {
@@ -98,15 +98,15 @@ static void plan_deinit(struct kernels_plan *p)
 /* Read the options into a plan. The context is the deepest cache plus the longest run. */
 static int plan_read(struct kernels_plan *p, struct err *e)
 {
-    int rc = numbers_read(&p->prompt, prompts, 1, TOKENS_MAX, e);
-    if (rc == 0) rc = numbers_read(&p->gen, gens, 1, TOKENS_MAX, e);
-    if (rc == 0) rc = numbers_read(&p->batch, batches, 1, BATCH_MAX, e);
-    if (rc == 0) rc = numbers_read(&p->depth, depths ? depths : "0", 0, TOKENS_MAX, e);
-    int longest = numbers_max(&p->gen, numbers_max(&p->prompt, (int)n_batch_gen));
+    int rc = list_read_ints(&p->prompt, prompts, 1, TOKENS_MAX, e);
+    if (rc == 0) rc = list_read_ints(&p->gen, gens, 1, TOKENS_MAX, e);
+    if (rc == 0) rc = list_read_ints(&p->batch, batches, 1, BATCH_MAX, e);
+    if (rc == 0) rc = list_read_ints(&p->depth, depths ? depths : "0", 0, TOKENS_MAX, e);
+    int longest = list_max_int(&p->gen, list_max_int(&p->prompt, (int)n_batch_gen));
     p->n_batch_gen = (int)n_batch_gen;
     p->n_repeat = (int)n_repeat;
-    p->n_seq = numbers_max(&p->batch, 1);
-    p->context = numbers_max(&p->depth, 0) + longest + 1;
+    p->n_seq = list_max_int(&p->batch, 1);
+    p->context = list_max_int(&p->depth, 0) + longest + 1;
     p->no_depth = !depths;
     p->as_json = as_json;
     p->limits = limits;

@@ -300,7 +300,7 @@ static bool list_rows(struct ops *b)
         for (size_t i = 0; i < from[l]->n; i++)
             if (!vec_push(&b->n_row, from[l]->v[i])) return false;
     if (b->n_row.n == 0 && !vec_push(&b->n_row, 1)) return false;
-    b->row_max = numbers_max(&b->n_row, b->usual_attn ? PROMPT_ROWS : 1);
+    b->row_max = list_max_int(&b->n_row, b->usual_attn ? PROMPT_ROWS : 1);
     return true;
 }
 
@@ -430,14 +430,14 @@ static void print_head(const struct ops *b, const char *model)
 
 int kernels_ops(const char *model, const char *names, const struct kernels_plan *p, struct err *e)
 {
-    bool attn = is_listed(names, "all") || is_listed(names, "attn");
+    bool attn = list_has(names, "all") || list_has(names, "attn");
     struct ops b = {.plan = p, .usual_attn = attn && p->no_depth};
     int rc = open_bench(&b, model, e);
     if (rc == 0) rc = limits_open(&b.limits, b.s.backend, e);
     if (rc == 0 && !p->as_json) print_head(&b, model);
     unsigned former = cpu_float_canonical();
     for (size_t i = 0; i < sizeof ops / sizeof ops[0] && rc == 0; i++)
-        if (is_listed(names, "all") || is_listed(names, ops[i].name)) rc = ops[i].measure(&b, e);
+        if (list_has(names, "all") || list_has(names, ops[i].name)) rc = ops[i].measure(&b, e);
     cpu_float_restore(former);
     close_bench(&b);
     return rc;

@@ -8,7 +8,7 @@
 #include "kern/kern.h"
 #include "session/session.h"
 
-/* ---- samples.c: figures, and lists in flags ---- */
+/* ---- samples.c: means, deviations and percentiles ---- */
 
 /* Samples of one quantity. */
 struct samples {
@@ -29,21 +29,21 @@ double samples_percentile(const struct samples *sorted, double percent);
 /* Return a percentile by nearest rank, without interpolation. 0 if there are no samples. */
 double samples_nearest(const struct samples *sorted, double percent);
 
-/* Append the numbers of "1,2,8", each in [lo, hi]; The texts "" and "none" are empty lists. ERR_ARG
+/* ---- list.c: lists in flags ---- */
+
+/* Append the numbers of "1,2,8", each in [lo, hi]. The texts "" and "none" are empty lists. ERR_ARG
  * with a sentence for a form_fn, ERR_MEMORY. */
-int numbers_read(struct ids *out, const char *text, int lo, int hi, struct err *e);
-/* Check the list of a flag that numbers_read reads. For use in a form_fn. ERR_ARG, ERR_MEMORY. */
-int numbers_form(const char *text, int lo, int hi, struct err *e);
+int list_read_ints(struct ids *out, const char *text, int lo, int hi, struct err *e);
+/* Check the list of a flag that list_read_ints reads, for a form_fn. ERR_ARG, ERR_MEMORY. */
+int list_form_ints(const char *text, int lo, int hi, struct err *e);
 /* Return the largest number of the list, or `fallback` if that is larger. */
-int numbers_max(const struct ids *list, int fallback);
+int list_max_int(const struct ids *list, int fallback);
 /* Append the real numbers of "50,90,99.9", each in [lo, hi]. The text "" is an empty list. ERR_ARG
  * with a sentence for a form_fn, ERR_MEMORY. */
-int reals_read(struct samples *out, const char *text, double lo, double hi, struct err *e);
-/* Check the list of a flag that reals_read reads. For use in a form_fn. ERR_ARG, ERR_MEMORY. */
-int reals_form(const char *text, double lo, double hi, struct err *e);
-/* Check a text KEY=VALUE (a form_fn). ERR_ARG if the key or the '=' is missing. */
-int pair_form(const char *text, struct err *e);
-bool is_listed(const char *list, const char *name); /* return true if name is in a list "a,b,c" */
+int list_read_reals(struct samples *out, const char *text, double lo, double hi, struct err *e);
+/* Check the list of a flag that list_read_reals reads, for a form_fn. ERR_ARG, ERR_MEMORY. */
+int list_form_reals(const char *text, double lo, double hi, struct err *e);
+bool list_has(const char *list, const char *name); /* return true if name is in a list "a,b,c" */
 
 /* ---- limit.c: the machine's limits, measured next to a row ---- */
 

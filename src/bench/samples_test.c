@@ -9,23 +9,23 @@ TEST(bench_lists_of_numbers)
 {
     struct ids list = {0};
     struct err e = {0};
-    EXPECT_INT(numbers_read(&list, "1,2,64", 1, 64, &e), 0);
+    EXPECT_INT(list_read_ints(&list, "1,2,64", 1, 64, &e), 0);
     EXPECT(list.n == 3 && list.v[0] == 1 && list.v[1] == 2 && list.v[2] == 64);
-    EXPECT_INT(numbers_max(&list, 5), 64);
-    EXPECT_INT(numbers_read(&list, "none", 1, 64, &e), 0);
+    EXPECT_INT(list_max_int(&list, 5), 64);
+    EXPECT_INT(list_read_ints(&list, "none", 1, 64, &e), 0);
     EXPECT_INT(list.n, 3);
-    EXPECT(numbers_read(&list, "1,", 1, 64, &e) != 0 &&
+    EXPECT(list_read_ints(&list, "1,", 1, 64, &e) != 0 &&
            strstr(e.text, "integers N,N,... in [1, 64], got \"1,\""));
-    EXPECT(numbers_read(&list, "1 2", 1, 64, &e) != 0);
-    EXPECT(numbers_read(&list, "65", 1, 64, &e) != 0 && strstr(e.text, "[1, 64]"));
+    EXPECT(list_read_ints(&list, "1 2", 1, 64, &e) != 0);
+    EXPECT(list_read_ints(&list, "65", 1, 64, &e) != 0 && strstr(e.text, "[1, 64]"));
     vec_deinit(&list);
-    EXPECT_INT(numbers_max(&list, 5), 5);
+    EXPECT_INT(list_max_int(&list, 5), 5);
 }
 
 TEST(bench_lists_of_words)
 {
-    EXPECT(is_listed("a,bc,d", "a") && is_listed("a,bc,d", "bc") && is_listed("a,bc,d", "d"));
-    EXPECT(!is_listed("a,bc,d", "b") && !is_listed("a,bc,d", "c") && !is_listed("", "a"));
+    EXPECT(list_has("a,bc,d", "a") && list_has("a,bc,d", "bc") && list_has("a,bc,d", "d"));
+    EXPECT(!list_has("a,bc,d", "b") && !list_has("a,bc,d", "c") && !list_has("", "a"));
 }
 
 TEST(bench_mean_and_spread)
@@ -57,14 +57,14 @@ TEST(bench_lists_of_percentages)
 {
     struct samples p = {0};
     struct err e = {0};
-    NEED_OK(reals_read(&p, "25,50,99.9", 0, 100, &e), &e);
+    NEED_OK(list_read_reals(&p, "25,50,99.9", 0, 100, &e), &e);
     EXPECT(p.n == 3 && p.v[2] == 99.9);
-    NEED_OK(reals_read(&p, "", 0, 100, &e), &e);
+    NEED_OK(list_read_reals(&p, "", 0, 100, &e), &e);
     EXPECT_INT(p.n, 3);
     const char *wrong[] = {"101", "-1", "50,", "a", "50;60", "nan"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         e.text[0] = '\0';
-        if (reals_read(&p, wrong[i], 0, 100, &e) == 0 ||
+        if (list_read_reals(&p, wrong[i], 0, 100, &e) == 0 ||
             !strstr(e.text, "numbers N,N,... in [0, 100]"))
             test_fail(__FILE__, __LINE__, "%s: %s", wrong[i], e.text);
     }

@@ -307,9 +307,8 @@ static void go_on(struct engine *en, struct group *g, const struct continuation 
         bool continues = false;
         for (int k = 0; k < n; k++) continues |= place_of[k] == i;
         g->seq[i].picked = false;
-        if (!continues)
-            seq_idle(en, &g->seq[i]); /* the vocabulary may have fewer tokens than the number of
-                                   * beams */
+        if (!continues) /* the vocabulary may have fewer tokens than the number of beams */
+            seq_idle(en, &g->seq[i]);
     }
 }
 

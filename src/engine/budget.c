@@ -56,12 +56,12 @@ enum {
      * the bound. From 256 rows on, attention over a prompt's own rows takes a relevant time. */
     KNOT_FEW = 32,
     KNOT_SOME = 256,
-    N_SWEEP = 4,      /* Gauss-Seidel sweeps per step, warm-started: 4 x 49 multiply-adds */
-    N_FIRST = 8,      /* number of terms + 1, because fewer steps do not determine the estimate */
-    ROWS_FIRST = 16,  /* rows of a step before any estimate: half of the curve's first part */
-    IDLE_EVERY = 64,  /* a step without prompts costs prompts 1 / 64 = 1.6 % of their steps */
-    IDLE_CHANGED = 16 /* while the decodes change, these steps cost prompts 1 / 16 = 6 % of their
-                       * steps */
+    N_SWEEP = 4,     /* Gauss-Seidel sweeps per step, warm-started: 4 x 49 multiply-adds */
+    N_FIRST = 8,     /* number of terms + 1, because fewer steps do not determine the estimate */
+    ROWS_FIRST = 16, /* rows of a step before any estimate: half of the curve's first part */
+    IDLE_EVERY = 64, /* a step without prompts costs prompts 1 / 64 = 1.6 % of their steps */
+    /* while the decodes change, these steps cost prompts 1 / 16 = 6 % of their steps */
+    IDLE_CHANGED = 16
 };
 
 /* The constants of learning. docs/measurements.md, "Constants", has the figures of smaller and

@@ -62,9 +62,9 @@ struct mask_turn {
 
 struct deferred {
     struct queue *todo, *done; /* owned; queues of struct mask_job * */
-    struct queue *inbox;       /* borrowed; engine's inbox, which gets a message at the end of a
-                                * job */
-    struct mask_job *all;      /* list of the jobs in use, owned; engine thread only */
+    /* borrowed; engine's inbox, which gets a message at the end of a job */
+    struct queue *inbox;
+    struct mask_job *all; /* list of the jobs in use, owned; engine thread only */
     int n, n_max;
     /* jobs to make, and the turns of their holders: owned [2 n_max], [n_turn] used. The mask thread
      * uses these three fields if it is started. Without the mask thread, the engine thread uses

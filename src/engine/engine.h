@@ -236,22 +236,22 @@ struct engine_options {
     struct drafter drafter;
     /* true: the model also runs for tokens that a constraint forces */
     bool no_jump_forward;
-    const struct tokenizer *tokenizer; /* source of the vocabulary's end-of-generation ids,
-                                        * borrowed */
-    const char *cpu_level;             /* kernel level of sampling, borrowed; NULL: the best */
-    int queue_max;                     /* maximum number of waiting requests; 0: 1024 */
+    /* source of the vocabulary's end-of-generation ids, borrowed */
+    const struct tokenizer *tokenizer;
+    const char *cpu_level; /* kernel level of sampling, borrowed; NULL: the best */
+    int queue_max;         /* maximum number of waiting requests; 0: QUEUE_MAX of engine.c */
     /* maximum bytes that requests hold in addition to pages; 0: no limit */
     int64_t bytes_max;
     int prompt_max;        /* maximum number of prompt tokens; 0: the context */
     bool no_prefix_cache;  /* true: pages are forgotten at the end of their sequence */
     const char *scheduler; /* name of a policy, borrowed; NULL: fcfs */
-    /* time limit of a step while sequences decode, microseconds; INFINITY: no limit; 0: the next
+    /* time limit of a step while sequences decode, milliseconds; INFINITY: no limit; 0: the next
      * three fields give the limit */
     double itl_target_ms;
     double itl_multiple; /* limit as a multiple of the time of a step without prompts; 0: 2 */
     /* maximum multiple if more prompts than decodes run; 0: itl_multiple */
     double itl_multiple_max;
-    double itl_ms_min; /* minimum of the limit that follows from the multiple */
+    double itl_ms_min; /* minimum of the limit that follows from the multiple, milliseconds */
     /* maximum wait before a sequence ranks first, under every policy; 0: 120 s */
     int64_t starvation_us;
     int64_t window_us; /* maximum wait of the policy window (policy.h); 0: 10 ms */
@@ -348,8 +348,8 @@ struct reply {
     struct detok detok;
     struct stop_match *stop; /* owned */
     struct buf piece;        /* owned scratch */
-    struct engine *engine;   /* engine of the request, borrowed; a matching stop string cancels the
-                              * choice in this engine */
+    /* engine of the request, borrowed; a matching stop string cancels the choice in this engine */
+    struct engine *engine;
     uint64_t request_id;
     int choice; /* index of the choice; the reply ignores events of other choices */
     bool include_stop, matched, skip_ends;
@@ -380,8 +380,8 @@ struct reply_options {
     /* time after the first token, in microseconds; the answer ends with the first later token that
      * ends a line; 0: no limit */
     int64_t lines_us;
-    int choice; /* index of the choice; a request with several choices needs a struct reply for
-                      * each choice */
+    /* index of the choice; a request with several choices needs a struct reply for each choice */
+    int choice;
 };
 /* Open the reply of one choice. en: engine of the request, borrowed until reply_close. Return
  * ERR_ARG for an empty stop string, ERR_LIMIT for too many bytes of stop strings, or ERR_MEMORY. r

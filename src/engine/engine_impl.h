@@ -63,12 +63,13 @@ enum seq_state { SEQ_IDLE, SEQ_WAITING, SEQ_RUNNING, SEQ_DONE };
 /* Reason for which a sequence gets no rows in a step and ranks after all others. */
 enum stall {
     STALL_NONE,
-    STALL_READER,   /* the reply queue has no room for an event, because the client does not read */
-    STALL_PADDING,  /* the sequence is padding (sched.c) */
-    STALL_MASK,     /* a job uses the sequence's constraint, or its mask waits for a job
-                     * (deferred.c) */
-    STALL_ADMITTED, /* the sequence was admitted in this step, and its mask is made before the next
-                     * step is planned */
+    STALL_READER,  /* the reply queue has no room for an event, because the client does not read */
+    STALL_PADDING, /* the sequence is padding (sched.c) */
+    /* a job uses the sequence's constraint, or its mask waits for a job (deferred.c) */
+    STALL_MASK,
+    /* the sequence was admitted in this step, and its mask is made before the next step is
+     * planned */
+    STALL_ADMITTED,
 };
 
 /* Rows and results of a sequence in one step. plan_clear zeroes the struct: no rows. */
@@ -140,9 +141,9 @@ struct seq {
     int32_t *host;  /* arena [page_max] host page of page i, -1 if none */
     uint64_t *name; /* arena [page_max] names of the sequence's pages in the prefix cache */
     int page_max, n_page, n_hole, n_sealed, n_name, n_host;
-    int n_whole;  /* number of leading tokens that one step must compute (an encoder's text); 0:
-                   * none */
-    bool is_long; /* true: the pages and their names are for the long list of divisors */
+    /* number of leading tokens that one step must compute (an encoder's text); 0: none */
+    int n_whole;
+    bool is_long;           /* true: the pages and their names are for the long list of divisors */
     struct seq_slots slots; /* recurrent state (state.c) */
     /* number of tokens found in the cache at first admission or while the sequence waited for
      * rows */

@@ -29,23 +29,23 @@ struct fake_state {
 struct fake {
     struct batch_limits limits;
     int n_page, page_rows, n_host_page, window;
-    int n_host_state;              /* number of states in host memory; with limits.n_state, the
-                                    * model also has recurrent state */
-    int n_start;                   /* number of tokens after a source (fake_start), with
-                                    * limits.n_source */
-    bool no_kv;                    /* true: the model has only recurrent state; window is 1 */
-    int jump_every;                /* one step in this number of steps takes up to 200 ms more; 0:
-                                    * none */
-    uint64_t rng;                  /* state of the random numbers of the jumps */
-    _Atomic int64_t now_us;        /* a caller of engine_submit reads the value during a step */
-    struct pool *pool;             /* borrowed; NULL if none */
-    struct fake_cell *cell;        /* owned [n_page * page_rows] cells of the pages */
-    struct fake_cell *host;        /* owned [n_host_page * page_rows] cells in host memory */
-    struct fake_state *state;      /* owned [limits.n_state] */
-    struct fake_state *host_state; /* owned [n_host_state] */
-    uint64_t *behind;              /* owned [n_row] the state after each row of the step */
-    float *logits;                 /* owned [n_out, FAKE_VOCAB] */
-    int64_t n_row, n_step, n_state_in;  /* n_state_in: states that returned from host memory */
+    /* number of states in host memory; with limits.n_state, the model also has recurrent state */
+    int n_host_state;
+    /* number of tokens after a source (fake_start), with limits.n_source */
+    int n_start;
+    bool no_kv; /* true: the model has only recurrent state; window is 1 */
+    /* one step in this number of steps takes up to 200 ms more; 0: none */
+    int jump_every;
+    uint64_t rng;                      /* state of the random numbers of the jumps */
+    _Atomic int64_t now_us;            /* a caller of engine_submit reads the value during a step */
+    struct pool *pool;                 /* borrowed; NULL if none */
+    struct fake_cell *cell;            /* owned [n_page * page_rows] cells of the pages */
+    struct fake_cell *host;            /* owned [n_host_page * page_rows] cells in host memory */
+    struct fake_state *state;          /* owned [limits.n_state] */
+    struct fake_state *host_state;     /* owned [n_host_state] */
+    uint64_t *behind;                  /* owned [n_row] the state after each row of the step */
+    float *logits;                     /* owned [n_out, FAKE_VOCAB] */
+    int64_t n_row, n_step, n_state_in; /* n_state_in: states that returned from host memory */
     const struct pages *pages, *states; /* borrowed from the engine, set after it is open */
     const char *wrong;                  /* error in a batch; NULL if none */
 };

@@ -241,9 +241,8 @@ static int pages_max(const struct engine *en, const struct seq *s)
     int in_window = w > 0 && chunk < n - w ? ceil_div(w - 1 + chunk, rows) + 1 : max;
     if (max > in_window) max = in_window;
     if (max < s->n_page - s->n_hole) max = s->n_page - s->n_hole;
-    return max < pages_n_total(en->pages) ? max : pages_n_total(en->pages); /* the rows may be
-                                                                             * computed in smaller
-                                                                             * chunks */
+    /* the rows may be computed in smaller chunks */
+    return max < pages_n_total(en->pages) ? max : pages_n_total(en->pages);
 }
 
 /* Return the end of the pages [*first, end) that an admission of s would look up now. */

@@ -322,8 +322,8 @@ TEST(what_the_cache_has_is_not_paid_for_in_advance)
     s.policy = "fair", s.n_row = 16;
     rig_open(&r, &s);
     answer(&r, make(&r, 400, 1));
-    struct request *other = make(&r, 60, 1); /* prompts of this length leave no rows for the other
-                                              * request */
+    /* prompts of this length leave no rows for the other request */
+    struct request *other = make(&r, 60, 1);
     other->prompt.v[0] = 31;
     NEED_OK(engine_submit(r.en, other, &e), &e);
     NEED_OK(engine_submit(r.en, make(&r, 400, 1), &e), &e);

@@ -29,8 +29,8 @@ struct sched_entity {
     int n_cached; /* number of leading tokens in the prefix cache, while the entity waits */
     bool running; /* true from policy_admitted to policy_preempted or policy_leave */
     /* fields of policy.c */
-    int64_t ready_us; /* start time of the entity's wait; for a running prompt, time of its last
-                       * row */
+    /* start time of the entity's wait; for a running prompt, time of its last row */
+    int64_t ready_us;
     /* true: the entity was admitted or had a row after its starvation bound */
     bool overdue;
     union { /* state of the entity under one policy */
@@ -47,8 +47,8 @@ struct sched_entity {
         } round_robin;
         struct {
             struct fair_holder *holder; /* borrowed from the policy */
-            double prepaid_us;          /* unused part of the charge for the entity's prompt,
-                                         * microseconds */
+            /* unused part of the charge for the entity's prompt, microseconds */
+            double prepaid_us;
         } fair;
     };
 };

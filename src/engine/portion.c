@@ -31,8 +31,8 @@ enum {
     LITTLE_US = 30 * 1000, /* equal to ALONE_US: a first token waits for at most two steps, 60 ms */
     WORTH_MIN = 32, /* 32 rows have 438 of the 590 tokens/s of prompts (docs/measurements.md) */
     PART_FREE = 8,  /* an eighth of the places stays free, so a step has at most 12 % fewer rows */
-    ROWS_FREE = 16  /* 16 more rows take about LITTLE_US: llama-1b takes 106 ms for 48 rows, 73 ms
-                     * for 32 */
+    /* 16 more rows take about LITTLE_US: llama-1b takes 106 ms for 48 rows, 73 ms for 32 */
+    ROWS_FREE = 16
 };
 
 int portion_open(struct engine *en, struct err *e)

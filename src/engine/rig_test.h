@@ -37,9 +37,9 @@ struct rig_options {
     struct model_options m;  /* options of the model, without a backend */
     struct engine_options e; /* options of the engine, without an executor */
     uint64_t clock_seed;     /* seed of a jumpy clock; 0: the machine's clock */
-    double copy_rate;        /* 0: preempted sequences are recomputed; 1e12: preempted sequences are
-                              * copied */
-    enum wrap wrap;          /* wrapper of the backend (tests/door/counting.h) */
+    /* 0: preempted sequences are recomputed; 1e12: preempted sequences are copied */
+    double copy_rate;
+    enum wrap wrap; /* wrapper of the backend (tests/door/counting.h) */
 };
 
 /* Number of folders of tests/golden: a model of each architecture, and a model whose head has
@@ -76,10 +76,9 @@ int slow_open_traced(struct slow_rig *r, int n_page, int n_row, int n_seq, const
 int slow_open_how(struct slow_rig *r, int n_page, int n_row, int n_seq,
                   const struct engine_options *how, struct err *e);
 void slow_close(struct slow_rig *r);
-/* Make request i, with n_prompt tokens that differ from other requests, and n_output requested
- * tokens. */
-/* Make a greedy request with the reply queue queue[i]. Do not submit the request. Return NULL if
- * memory is exhausted. */
+/* Make greedy request i with the reply queue queue[i], n_prompt tokens that differ from those of
+ * other requests, and n_output requested tokens. Do not submit the request. Return NULL if memory
+ * is exhausted. */
 struct request *slow_request(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 int slow_submit(struct slow_rig *r, int i, int n_prompt, int n_output, struct err *e);
 void slow_run(struct slow_rig *r); /* run steps until no group is left; set r->view */

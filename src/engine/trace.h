@@ -25,9 +25,9 @@ enum trace_kind {
     TRACE_WAIT,    /* a sequence waited, at first or after a preemption */
     TRACE_PREFILL, /* a step computed known tokens of a sequence */
     TRACE_DECODE,  /* a sequence decoded, one token per step, until it stopped or was preempted */
-    TRACE_RUN,     /* a sequence had its lane; the event encloses its TRACE_PREFILL and
-                    * TRACE_DECODE */
-    TRACE_DONE,    /* end of a request */
+    /* a sequence had its lane; the event encloses its TRACE_PREFILL and TRACE_DECODE */
+    TRACE_RUN,
+    TRACE_DONE, /* end of a request */
     TRACE_KINDS
 };
 enum { TRACE_ARGS = 12, TRACE_NAME = 64 };

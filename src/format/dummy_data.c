@@ -38,8 +38,8 @@ struct tensor_source { /* Source of the bytes of one tensor. */
 
 struct dummy {
     uint64_t seed;
-    struct pool *pool;             /* threads that generate the bytes, owned; NULL after the
-                                    * generation */
+    /* threads that generate the bytes, owned; NULL after the generation */
+    struct pool *pool;
     struct checkpoint *checkpoint; /* source of the shape, owned; NULL if none */
     VEC(struct dummy_tile) tile;
     VEC(struct tensor_source) source; /* sources of the tensors [n_tensor] */

@@ -100,8 +100,8 @@ int checkpoint_open_header(struct checkpoint **out, const char *path, struct err
  * one token per byte. All texts are borrowed for checkpoint_open_dummy. */
 struct dummy_options {
     const char *shape; /* name of a shape in dummy_shape.def; NULL: `model` has the shape */
-    const char *model; /* path of a GGUF (the header is sufficient) or of a folder with a
-                        * config.json */
+    /* path of a GGUF (the header is sufficient) or of a folder with a config.json */
+    const char *model;
     /* quant: number format ("IQ2_XS") or mixture ("Q4_K_M"); NULL: the types of the GGUF, or BF16
      * without a GGUF. pure: true applies the format to every matrix, including the head and
      * matrices that a mixture exempts. */

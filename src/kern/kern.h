@@ -54,8 +54,8 @@ enum { ROW_BLOCK = 64 };
 /* A weight, packed. The data is borrowed from the packed weights. */
 struct panels {
     enum qtype type;
-    int n_out, k;        /* numbers of output rows and columns; rows of the last panel past n_out
-                          * are zeros */
+    /* numbers of output rows and columns; rows of the last panel past n_out are zeros */
+    int n_out, k;
     int64_t stride;      /* bytes of one panel */
     const uint8_t *data; /* [ceil(n_out / 16)] panels, 64-byte aligned */
 };

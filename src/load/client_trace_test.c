@@ -78,7 +78,7 @@ TEST(client_figures_of_nothing_do_not_divide_by_zero)
     struct err e;
     NEED_OK(client_figures(&f, three + 1, 1, &none, &e), &e);
     EXPECT(f.seconds == 0 && f.request_rate == 0 && f.n_failed == 1 && !f.has_slo);
-    NEED_OK(reals_read(&percent, "50,99.9", 0, 100, &e), &e);
+    NEED_OK(list_read_reals(&percent, "50,99.9", 0, 100, &e), &e);
     client_figures_json(&f, &percent, &b);
     client_plots(&b, three + 1, 1, &f);
     EXPECT(!strstr(b.data, "nan") && !strstr(b.data, "inf"));

@@ -144,7 +144,7 @@ struct figure_flags figure_flags;
 /* Check a list of percentiles in [0, 100]. */
 static int percentiles_form(const char *text, struct err *e)
 {
-    return reals_form(text, 0, 100, e);
+    return list_form_reals(text, 0, 100, e);
 }
 
 const struct option figure_options[] = {
@@ -166,5 +166,12 @@ int figures_read(struct slo *slo, struct samples *percent, const char *fallback,
 {
     const char *text = figure_flags.percentiles ? figure_flags.percentiles : fallback;
     int rc = slo_read(slo, &figure_flags.goodput, e);
-    return rc ? rc : reals_read(percent, text, 0, 100, e);
+    return rc ? rc : list_read_reals(percent, text, 0, 100, e);
+}
+
+/* Require KEY=VALUE for a header. Reject CR and LF, which would begin another header. */
+int flags_pair_form(const char *text, struct err *e)
+{
+    const char *equals = strchr(text, '=');
+    return equals && equals > text && !strpbrk(text, "\r\n") ? 0 : form_wrong(e, "KEY=VALUE", text);
 }

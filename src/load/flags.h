@@ -62,4 +62,7 @@ extern struct figure_flags {
  * ERR_MEMORY. */
 int figures_read(struct slo *slo, struct samples *percent, const char *fallback, struct err *e);
 
+/* Check a text KEY=VALUE (a form_fn). ERR_ARG if the key or the '=' is missing. */
+int flags_pair_form(const char *text, struct err *e);
+
 #endif

@@ -31,13 +31,13 @@ static const char *policy_names(int i)
 
 static int loads_form(const char *text, struct err *e)
 {
-    return reals_form(text, LOAD_MIN, INFINITY, e);
+    return list_form_reals(text, LOAD_MIN, INFINITY, e);
 }
 
 /* Parse --pools. The arrays of a plot limit the number of pool sizes. */
 static int read_pools(struct ids *list, const char *text, struct err *e)
 {
-    int rc = numbers_read(list, text, 1, 1 << 22, e);
+    int rc = list_read_ints(list, text, 1, 1 << 22, e);
     return rc == 0 && list->n > POOLS_MAX
                ? err_set(e, ERR_ARG, "must have at most %d numbers, got %zu", POOLS_MAX, list->n)
                : rc;
@@ -116,7 +116,7 @@ static struct sim_options base_options(void)
 static bool is_wanted(const char *name)
 {
     const char *list = policies ? policies : flood ? "fcfs,fair" : "all";
-    return strcmp(list, "all") == 0 || is_listed(list, name);
+    return strcmp(list, "all") == 0 || list_has(list, name);
 }
 
 /* ---- latency under every policy ---- */
@@ -285,7 +285,7 @@ static int latencies(struct traffic *t, struct err *e)
     struct sketch k = {0};
     struct samples load = {0};
     int64_t all_us = 0;
-    int rc = reals_read(&load, loads, LOAD_MIN, INFINITY, e);
+    int rc = list_read_reals(&load, loads, LOAD_MIN, INFINITY, e);
     if (rc == 0) rc = sim_capacity(&all_us, t, &o, e);
     if (o.starvation_us == 0) o.starvation_us = all_us / 4;
     if (rc == 0) {

@@ -62,7 +62,7 @@ static const struct option options[] = {
     TEXT_OPTION("label", "TEXT", &label,
                 "label in the JSON and in the name of its file (default: the backend)"),
     WORDS_OPTION("metadata", "KEY=VALUE...", &metadata, "further members of the JSON object",
-                 .form = pair_form),
+                 .form = flags_pair_form),
     TEXT_OPTION("html", "FILE", &page_path, "also write a page with the table and curves"),
     FLAG_OPTION("json", &as_json, "print the JSON object, not the table"),
     FLAG_OPTION("disable-tqdm", &no_progress, "no progress bar"),

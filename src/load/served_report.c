@@ -195,7 +195,8 @@ int served_table(const struct served_report *r, struct buf *b, struct err *e)
 
 /* ---- JSON ---- */
 
-/* Append "key":"value" for each KEY=VALUE. pair_form has checked that each text contains '='. */
+/* Append "key":"value" for each KEY=VALUE. Each text contains '=', because flags_pair_form has
+ * checked it. */
 static void put_metadata(const struct served_report *r, struct buf *b)
 {
     for (size_t i = 0; i < r->metadata->n; i++) {

@@ -50,7 +50,7 @@ const struct option target_options[] = {
                 "model's name in requests, if it differs from --model"),
     TEXT_OPTION("api-key", "KEY", &api_key, "API key of the server (default: $OPENAI_API_KEY)"),
     WORDS_OPTION("header", "KEY=VALUE...", &headers, "additional headers of each request",
-                 .form = pair_form),
+                 .form = flags_pair_form),
     FLAG_OPTION("insecure", &insecure, "accept any certificate"),
     TEXT_OPTION("ssl-ca-file", "FILE", &ca_file,
                 "trusted certificates, PEM (default: the system's)"),

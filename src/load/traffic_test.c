@@ -383,7 +383,7 @@ TEST(bench_json_has_every_key)
     struct err e;
     int n_key = 0;
     NEED_OK(measure(&m, &e), &e);
-    NEED_OK(reals_read(&percent, "50,90,99", 0, 100, &e), &e);
+    NEED_OK(list_read_reals(&percent, "50,90,99", 0, 100, &e), &e);
     traffic_json(&m.f, &m.r, &percent, &b);
     client_trace_json(m.r.trace, m.r.n, &b);
     buf_add_char(&b, '}');

@@ -144,8 +144,8 @@ struct config {
     int n_encoder;
     int n_start; /* tokens with which the decoder's text begins */
     int32_t start[STARTS_MAX];
-    int d_embd; /* width of the embedding and of hidden states; d if the model does not project
-                 * them */
+    /* width of the embedding and of hidden states; d if the model does not project them */
+    int d_embd;
     /* number of rows of the tables of positions and of segments, first position, and number of
      * labels */
     int n_position, n_segment, position0, n_label;
@@ -214,8 +214,8 @@ struct attn_block {
     /* true: the block has no matrix v; the values are the results of k */
     bool v_is_k;
     struct norm q_norm, k_norm; /* norms over d_head, before rope; g is NULL if none */
-    struct norm v_norm;         /* norm of values over d_head, with weights of 1; g is NULL if
-                                 * none */
+    /* norm of values over d_head, with weights of 1; g is NULL if none */
+    struct norm v_norm;
     /* norms of rows, or of heads with weights per head, before rope; g is NULL if none */
     struct norm q_row, k_row;
     /* Rotate and normalize the heads of q and k, f32 [n_row, n_head * d_head] and [n_row, n_head_kv
@@ -233,8 +233,8 @@ struct ffn_block {
     bool gated; /* true: the block has a gate */
     /* Apply the activation to y f32 [n], for a block without a gate. NULL: apply `curve`. */
     void (*act)(struct fwd *f, float *y, int64_t n, const void *param);
-    const void *act_param;        /* parameter of act, borrowed from the model's arena; NULL if
-                                   * none */
+    /* parameter of act, borrowed from the model's arena; NULL if none */
+    const void *act_param;
     struct linear gate, up, down; /* matrices gate and up [d_ff, d], and down [d, d_ff] */
     enum curve curve;
     int at_gate, at_up;

@@ -50,7 +50,7 @@ static bool refuse_place(struct conn *c, struct exchange *x)
     if (x->holder) {
         x->holder->n_exchange++;
         x->holder->weight = exchange_holder_weight(x);
-        if (x->key) conn_claim(c, x->holder);
+        if (x->key) holder_claim(c, x->holder);
     }
     bool placed =
         x->holder && (!(c->refuse || full) || x->route->how & ROUTE_QUICK || below_share(n, x));

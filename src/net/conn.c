@@ -53,9 +53,9 @@ static void set_state(struct conn *c, enum conn_state state)
 {
     c->state = state;
     if (state == CONN_BODY || state == CONN_ANSWER)
-        idle_unlink(c);
+        holder_unlink(c);
     else
-        idle_link(c, state == CONN_LINGER);
+        holder_link(c, state == CONN_LINGER);
 }
 
 /* Close a connection if the table is full. Select the holder with most connections, and its oldest
@@ -68,8 +68,8 @@ static void make_place(struct net *n, int64_t now_us)
     int over = atomic_load(&n->n_conn) - n->o.conn_max;
     if (over < 0) return;
     bool crowded = over >= REFUSED_MAX, flooded = over >= REFUSED_MAX + FRESH_MAX;
-    struct conn *c = idle_victim(n, crowded, now_us - (int64_t)n->o.grace_ms * 1000);
-    if (!c && flooded) c = idle_victim(n, true, INT64_MAX);
+    struct conn *c = holder_victim(n, crowded, now_us - (int64_t)n->o.grace_ms * 1000);
+    if (!c && flooded) c = holder_victim(n, true, INT64_MAX);
     if (c) conn_kill(c);
 }
 
@@ -151,7 +151,7 @@ void conn_kill(struct conn *c)
     struct net *n = c->net;
     if (c->dead) return;
     abandon_exchange(c);
-    idle_unlink(c);
+    holder_unlink(c);
     c->holder->n_conn--;
     holder_drop(n, c->holder);
     c->dead = true;
@@ -571,7 +571,7 @@ void conn_event(struct conn *c, unsigned events)
 {
     if (c->dead) return;
     sock_event(&c->sock, events);
-    if (events & EPOLLIN) idle_received(c);
+    if (events & EPOLLIN) holder_received(c);
     if ((events & EPOLLERR) || ((events & EPOLLHUP) && c->state != CONN_LINGER))
         conn_kill(c);
     else if (c->state == CONN_BODY || c->hot)

@@ -125,7 +125,7 @@ TEST(conn_sends_the_end_of_an_ended_answer)
     struct conn *c = join(&n, &fd);
     struct exchange *x = exchange_open(&n);
     NEED(c && x);
-    idle_unlink(c);
+    holder_unlink(c);
     c->state = CONN_ANSWER;
     c->deadline_us = 0;
     c->x = x;
@@ -157,7 +157,7 @@ static bool begin_body(struct conn *c, uint64_t holder_id, size_t n)
     struct exchange *x = exchange_open(c->net);
     struct holder *h = x ? holder_get(c->net, holder_id) : NULL;
     if (!h) return false;
-    idle_unlink(c);
+    holder_unlink(c);
     c->state = CONN_BODY;
     c->x = x;
     x->conn = c;

@@ -127,13 +127,13 @@ TEST(net_crowd_spares_unread_requests)
     for (int i = 0; i < 2; i++) {
         NEED(socketpair(AF_UNIX, SOCK_STREAM, 0, pair[i]) == 0);
         c[i].sock.fd = pair[i][0];
-        idle_link(&c[i], false);
+        holder_link(&c[i], false);
     }
-    EXPECT(idle_victim(&n, false, INT64_MAX) == &c[0]);
+    EXPECT(holder_victim(&n, false, INT64_MAX) == &c[0]);
     EXPECT(write(pair[0][1], "G", 1) == 1);
-    EXPECT(idle_victim(&n, false, INT64_MAX) == &c[1]);
+    EXPECT(holder_victim(&n, false, INT64_MAX) == &c[1]);
     EXPECT(write(pair[1][1], "G", 1) == 1);
-    EXPECT(!idle_victim(&n, false, INT64_MAX));
+    EXPECT(!holder_victim(&n, false, INT64_MAX));
     for (int i = 0; i < 2; i++) close(pair[i][0]), close(pair[i][1]);
 }
 

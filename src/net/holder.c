@@ -68,7 +68,7 @@ static struct conn_list *list_of(const struct conn *c)
     return c->has_received ? &c->holder->idle : &c->holder->silent;
 }
 
-void idle_link(struct conn *c, bool oldest)
+void holder_link(struct conn *c, bool oldest)
 {
     struct conn_list *l = list_of(c);
     if (c->idle) return;
@@ -79,7 +79,7 @@ void idle_link(struct conn *c, bool oldest)
     *(c->idle_next ? &c->idle_next->idle_prev : &l->last) = c;
 }
 
-void idle_unlink(struct conn *c)
+void holder_unlink(struct conn *c)
 {
     struct conn_list *l = list_of(c);
     if (!c->idle) return;
@@ -89,28 +89,28 @@ void idle_unlink(struct conn *c)
 }
 
 /* Move a connection that begins to send to the end of `idle`, as its youngest connection. */
-void idle_received(struct conn *c)
+void holder_received(struct conn *c)
 {
     bool idle = c->idle;
     if (c->has_received) return;
-    idle_unlink(c);
+    holder_unlink(c);
     c->has_received = true;
-    if (idle) idle_link(c, false);
+    if (idle) holder_link(c, false);
 }
 
 /* Transfer a connection to the holder of its first request with a key. */
-void conn_claim(struct conn *c, struct holder *h)
+void holder_claim(struct conn *c, struct holder *h)
 {
     bool idle = c->idle;
     if (c->holder == h) return;
     CHECK(c->holder->n_conn > 0, "holder %llx", (unsigned long long)c->holder->id);
-    idle_unlink(c);
+    holder_unlink(c);
     c->holder->n_conn--;
     holder_drop(c->net, c->holder);
     c->holder = h;
     h->n_ref++;
     h->n_conn++;
-    if (idle) idle_link(c, false);
+    if (idle) holder_link(c, false);
 }
 
 /* Return true if the client has sent bytes that the loop has not read. A connection with unread
@@ -132,7 +132,7 @@ static struct conn *closable(const struct holder *h, int64_t silent_us)
     return h->idle.first;
 }
 
-struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us)
+struct conn *holder_victim(const struct net *n, bool any, int64_t silent_us)
 {
     const struct holder *most = NULL;
     for (const struct holder *h = n->holders; h; h = h->next)

@@ -135,7 +135,7 @@ TEST(connections_with_violated_invariants_are_reported)
     n.conns = &c;
     atomic_store(&n.n_conn, 1);
     c.holder->n_conn = 1;
-    idle_link(&c, false);
+    holder_link(&c, false);
     EXPECT(!conn_check(&n));
     c.x = &x; /* an exchange of a connection before CONN_BODY */
     EXPECT(conn_check(&n));
@@ -143,7 +143,7 @@ TEST(connections_with_violated_invariants_are_reported)
     EXPECT(conn_check(&n));
     x.conn = &c; /* the connection may be closed while a body arrives */
     EXPECT(conn_check(&n));
-    idle_unlink(&c);
+    holder_unlink(&c);
     EXPECT(!conn_check(&n));
     c.deadline_us = 0;
     EXPECT(conn_check(&n));

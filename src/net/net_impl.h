@@ -76,16 +76,16 @@ struct holder *holder_get(struct net *n, uint64_t id);
 struct holder *holder_find(const struct net *n, uint64_t id);
 void holder_drop(struct net *n, struct holder *h); /* release a reference; NULL is allowed */
 /* Add c to its holder's lists of connections that may be closed for a new connection. */
-void idle_link(struct conn *c, bool oldest);
-void idle_received(struct conn *c); /* record that bytes arrived on c */
+void holder_link(struct conn *c, bool oldest);
+void holder_received(struct conn *c); /* record that bytes arrived on c */
 /* Remove c from its holder's lists. No effect if c is in no list. Loop thread. */
-void idle_unlink(struct conn *c);
-void conn_claim(struct conn *c, struct holder *h); /* transfer c to h */
+void holder_unlink(struct conn *c);
+void holder_claim(struct conn *c, struct holder *h); /* transfer c to h */
 /* Return the connection to close for a new connection; NULL if none. The connection's holder has
  * most connections relative to the holder's weight. Only holders with a closable connection are
  * compared if `any` is true. A connection that was accepted before `silent_us` and has sent no byte
  * is closed first. */
-struct conn *idle_victim(const struct net *n, bool any, int64_t silent_us);
+struct conn *holder_victim(const struct net *n, bool any, int64_t silent_us);
 
 /* ---- body.c ---- */
 

@@ -48,8 +48,8 @@ struct option {
     form_fn *form; /* INT, TEXT, LIST, WORDS: further check of a value; NULL if none */
     bool many;     /* true for a TEXT of several names with commas between them */
     bool secret;   /* true if options_print omits its value */
-    bool json;     /* true for a LIST whose value may also be a JSON list of
-                                   * strings */
+    /* true for a LIST whose value may also be a JSON list of strings */
+    bool json;
 };
 
 /* Rows of a table: the flag, the value's name in the help, the target, limits, help. A target of
@@ -148,8 +148,8 @@ const char *nearest_name(const char *typed, const char *const *names, size_t n);
 void help_command(const struct command *c);
 /* Print the commands of a list that NULL ends to standard output. Main thread. */
 void help_all(const struct command *const *list);
-void help_man(const struct command *const *list); /* print the man page as troff to standard
-                                                   * output */
+/* Print the man page as troff to standard output. */
+void help_man(const struct command *const *list);
 
 /* ---- completion.c: tables as scripts of shells, to standard output ---- */
 

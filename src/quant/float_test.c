@@ -124,8 +124,8 @@ TEST(small_floats_round_to_nearest_even)
     for (int k = 0; k < N_SMALL; k++) {
         const struct small *s = &small[k];
         int n_wrong = 0;
-        for (uint32_t m = 0; m < s->top; m++) { /* test every tie and its two neighbours, with both
-                                                 * signs */
+        /* test every tie and its two neighbours, with both signs */
+        for (uint32_t m = 0; m < s->top; m++) {
             float tie = (float)((value_of(s, m) + value_of(s, m + 1)) / 2);
             for (int sign = -1; sign <= 1; sign += 2) {
                 check_round(s, (float)sign * tie, &n_wrong);

@@ -89,8 +89,8 @@ static inline void fields_unpack(int8_t *q, const uint8_t *x, int n, int run, in
     for (int at = 0; at < n; at += per_byte * run, x += run)
         for (int k = 0; k < per_byte; k++) {
             int m = 0;
-            for (; m + 8 <= run; m += 8) { /* process eight bytes together; fields stay in their
-                                            * bytes */
+            /* process eight bytes together; fields stay in their bytes */
+            for (; m + 8 <= run; m += 8) {
                 uint64_t u;
                 memcpy(&u, x + m, sizeof u);
                 u = u >> (k * n_bit) & 0x0101010101010101u * (uint64_t)mask;

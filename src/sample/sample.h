@@ -52,8 +52,8 @@ struct sample_params {
     int n_allowed;
     const struct ids *bad_word; /* token sequences that an answer never completes [n_bad_word] */
     int n_bad_word;
-    const int32_t *stop_id; /* stop tokens in addition to the end tokens of the model, i32
-                             * [n_stop_id] */
+    /* stop tokens in addition to the end tokens of the model, i32 [n_stop_id] */
+    const int32_t *stop_id;
     int n_stop_id;
     /* indices of stages in stages.def, from the penalties on; n_order -1: the default order. Stages
      * that are not in the order are off. */

@@ -214,8 +214,8 @@ static int open_with(struct session *s, const char *path, const char *lora, stru
     const struct session_size size = {.n_seq = 1, .n_out = 64};
     o.lora = lora;
     o.kv_cache_dtype = "float32";
-    o.activation_dtype = "f32"; /* merged weights are f32, but the model's weights may have another
-                                 * type */
+    /* merged weights are f32, but the model's weights may have another type */
+    o.activation_dtype = "f32";
     o.max_model_len = 64;
     o.max_num_batched_tokens = 24;
     o.pack_cache = false;

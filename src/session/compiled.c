@@ -37,8 +37,8 @@
 enum { WAIT_US = 20 * 1000 };
 /* REFUSED_US: time in which a grammar that is too large is not compiled again */
 static const int64_t REFUSED_US = 60ll * 1000 * 1000;
-static const int64_t RENEW_US = 3600ll * 1000 * 1000; /* no limit for a grammar that compiles within
-                                                       * a second */
+/* no limit for a grammar that compiles within a second */
+static const int64_t RENEW_US = 3600ll * 1000 * 1000;
 static const int64_t BYTES_MIN = 256ll << 20, BYTES_MAX = 2048ll << 20, SHARE = 8;
 
 struct compiled_cache {

@@ -37,8 +37,8 @@ struct compiled {
     /* number of the only text of a renewed grammar (grammar_constraint.c); 0: several texts, or not
      * renewed */
     uint64_t text_no;
-    bool spent; /* true: the states have required too much work for a further text
-                 * (grammar_spent) */
+    /* true: the states have required too much work for a further text (grammar_spent) */
+    bool spent;
     /* owned use: grammar that replaces this one; NULL if none. The user of the grammar sets the
      * field. */
     struct compiled *successor;

@@ -92,8 +92,8 @@ struct grammar_constraint {
     struct grammar_place
         past[CONSTRAINT_BACK_MAX]; /* ring buffer of the places before settled tokens */
     int32_t recent[RECENT_MAX];    /* ring buffer of the last accepted tokens */
-    unsigned n, n_settled;         /* numbers of accepted tokens, and of tokens that the grammar has
-                            * processed */
+    /* numbers of accepted tokens, and of tokens that the grammar has processed */
+    unsigned n, n_settled;
     /* number of the text so far: copies have equal numbers, and each change gives a new number */
     uint64_t text_no;
     uint64_t moved; /* number of the text that moved to another grammar last; 0 if none */
@@ -291,9 +291,8 @@ static enum grammar_made settle(struct grammar_constraint *gc, int64_t n_work)
         enum grammar_made made = advance(gc, &p, token_at(gc, gc->n_settled), left);
         if (made == GRAMMAR_MADE && !check_limits(gc)) made = GRAMMAR_FAILED;
         if (made != GRAMMAR_MADE) return made;
-        if (is_alone(gc))
-            grammar_forget(gc->of->g); /* the limit applies to each token, not to the
-                                                      * text */
+        if (is_alone(gc)) /* the limit applies to each token, not to the text */
+            grammar_forget(gc->of->g);
         gc->past[gc->n_settled++ % CONSTRAINT_BACK_MAX] = gc->place;
         gc->place = p;
     }

@@ -22,8 +22,8 @@ static const struct method {
     const char *name;
     const char *form; /* quant_method of config.json that has this form; NULL if none */
     const char *type; /* format of float weights for this method; NULL if none */
-    const char *why;  /* reason for the type, for the log; NULL: the type is the type of the
-                       * method */
+    /* reason for the type, for the log; NULL: the type is the type of the method */
+    const char *why;
 } methods[] = {{"auto", NULL, NULL, NULL},
                {"none", NULL, NULL, NULL},
                {"gguf", "gguf", NULL, NULL},

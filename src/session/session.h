@@ -64,8 +64,8 @@ const char *session_kv_names(int i);
 const char *session_scheduler_names(int i);
 /* Return legal value i of --load-format, from 0. NULL after the last value. */
 const char *session_load_names(int i);
-const char *session_pooling_names(int i); /* Return legal value i of serve's --pooling, static. NULL
-                                           * after the last value. */
+/* Return legal value i of serve's --pooling, static. NULL after the last value. */
+const char *session_pooling_names(int i);
 /* Return legal value i of --tool-call-parser, from 0. NULL after the last value. The text is
  * static. */
 const char *session_tool_parser_names(int i);
@@ -280,8 +280,8 @@ struct peaks;
  * ERR_MEMORY. A damaged or unwritable cache is not an error. */
 int peaks_open(struct peaks **out, const struct session *s, const struct session_options *o,
                struct err *e);
-void peaks_close(struct peaks *p); /* stop the thread within about 20 ms and free p; p may be
-                                    * NULL */
+/* Stop the thread within about 20 ms and free p; p may be NULL. */
+void peaks_close(struct peaks *p);
 /* Set *out to the peaks. Return false before they are measured, or if p is NULL. Any thread. */
 bool peaks_get(const struct peaks *p, struct machine_peaks *out);
 
@@ -342,10 +342,10 @@ int chat_parsers(struct chat *c, const struct session_options *o, struct err *e)
 struct convert_options {
     struct backend *backend; /* device, on which nothing is computed; borrowed */
     const char *out;         /* path of the result */
-    const char *type;        /* number format or mixture of the matrices; NULL: the formats of the
-                            * files */
-    bool replaces;           /* true: an existing file is replaced */
-    progress_fn *progress;   /* callback with ctx, called by this thread; NULL if none */
+    /* number format or mixture of the matrices; NULL: the formats of the files */
+    const char *type;
+    bool replaces;         /* true: an existing file is replaced */
+    progress_fn *progress; /* callback with ctx, called by this thread; NULL if none */
     void *ctx;
     const volatile int *stop; /* nonzero: the conversion ends with ERR_BUSY; NULL if none */
 };

@@ -108,8 +108,8 @@ bool tokenizer_is_eog(const struct tokenizer *t, int32_t id);
 int32_t *tokenizer_eog_detach(const struct tokenizer *t, int n_vocab, int *n);
 int32_t tokenizer_bos(const struct tokenizer *t); /* return the id of BOS; -1 if none */
 int32_t tokenizer_eos(const struct tokenizer *t); /* return the id of EOS; -1 if none */
-int32_t tokenizer_unk(const struct tokenizer *t); /* return the id of the unknown token; -1 if
-                                                   * none */
+/* Return the id of the unknown token; -1 if none. */
+int32_t tokenizer_unk(const struct tokenizer *t);
 /* Return true if the first token that encoding adds with ENCODE_ADD_SPECIAL is BOS. */
 bool tokenizer_adds_bos(const struct tokenizer *t);
 /* Return "bpe", "spm", "unigram" or "wordpiece", for `inspect`. The text is static. */

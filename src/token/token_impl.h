@@ -83,8 +83,8 @@ struct token_options {
     bool match_all;       /* true: unigram lattices include control pieces (Hugging Face) */
     bool drop_lead_space; /* true: decode omits a leading space of the first token */
     bool drop_mark_only;  /* true: drop_lead_space applies to "▁", not to " " */
-    bool join_pieces;     /* true: decoding puts a space between tokens; for a file without a
-                           * decoder */
+    /* true: decoding puts a space between tokens; for a file without a decoder */
+    bool join_pieces;
     bool add_bos;
     bool word_cleanup;        /* wordpiece, true: " ." is decoded as "." */
     const char *word_prefix;  /* wordpiece: prefix of a piece that begins a word; NULL if none */

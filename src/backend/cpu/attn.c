@@ -41,8 +41,8 @@ struct attn_work {
     int32_t *from, *to, *pos;  /* i32 [rows of a piece] */
     int32_t *head;             /* i32 [rows of a piece] query head of the row */
     float *slope, *q;          /* f32 [rows of a piece]; q as in struct attn_rows */
-    float *k, *v, *k_scale, *v_scale, *part; /* scratch for widened K and V, described at
-                                              * cpu_kv_block */
+    /* scratch for widened K and V, described at cpu_kv_block */
+    float *k, *v, *k_scale, *v_scale, *part;
     /* totals of each head, f32: [n_row], [n_row], [n_row, attn_stride(d_v)] */
     float *top, *sum, *out;
 };

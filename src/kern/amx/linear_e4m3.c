@@ -171,8 +171,8 @@ static void pairs(struct e4m3_source *s, int n_pair, const struct act *x, int ro
         float *to = c + now * PANELS_MAX * C_FLOATS;
         for (int p = 0; p < PANELS_MAX; p++) s[now].at[p] += BLOCK_BYTES;
         if (++now == n_pair) now = 0, k += RUN;
-        const int here = now ? k : k - RUN; /* k of this item; `k` and `now` already belong to the
-                                             * next item */
+        /* k of this item; `k` and `now` already belong to the next item */
+        const int here = now ? k : k - RUN;
         for (int i = 0; i < n_tile; i++, pair ^= 1) {
             const int left = n_row - i * TILE;
             if (!last) part_open(&w[(n + 1) % 2], &s[now], i, n_tile);

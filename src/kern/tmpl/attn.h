@@ -87,8 +87,8 @@ struct kv_form {
 struct score_of {
     const float *a; /* q [d_k, RB] */
     int d_k;
-    const char *b[2];      /* vectors of the first d; the vectors of each next d are 16 values
-                            * later */
+    /* vectors of the first d; the vectors of each next d are 16 values later */
+    const char *b[2];
     const char *ahead[2];  /* lines to prefetch in the first and in the second half of the steps */
     const float *times[2]; /* f32 [VL] scales of KV_Q8; NULL: no scales */
 };

@@ -230,8 +230,8 @@ enum { E4M3_RUN = 128, E4M3_BLOCKS = E4M3_RUN / BF16_BLOCK, HALF = BF16_BLOCK / 
 /* A block of two strips as f32, [k][2 VL] with the even k of each 32 first. */
 struct e4m3_block {
     _Alignas(64) float w[E4M3_RUN * TILE_COLS];
-    const uint8_t *code[TILE_STRIPS], *ahead[TILE_STRIPS]; /* codes and data to prefetch, borrowed
-                                                            * from the panels */
+    /* codes and data to prefetch, borrowed from the panels */
+    const uint8_t *code[TILE_STRIPS], *ahead[TILE_STRIPS];
     vf scale[TILE_STRIPS];
 };
 
