@@ -6,6 +6,8 @@
  * and uses no length. */
 #include "multipart.h"
 
+#include "base/text.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -89,20 +91,12 @@ int multipart_open(struct multipart *m, const char *content_type, const char *te
 
 /* ---- parts ---- */
 
-static int hex_of(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 /* Replace %XX by its byte, except %00. */
 static void decode_percent(char *text)
 {
     char *to = text;
     for (const char *at = text; *at; at++) {
-        const int hi = *at == '%' ? hex_of(at[1]) : -1, lo = hi >= 0 ? hex_of(at[2]) : -1;
+        const int hi = *at == '%' ? hex_digit(at[1]) : -1, lo = hi >= 0 ? hex_digit(at[2]) : -1;
         const bool coded = lo >= 0 && hi * 16 + lo > 0;
         *to++ = coded ? (char)(hi * 16 + lo) : *at;
         if (coded) at += 2;

@@ -36,7 +36,8 @@ struct backend {
 int backend_open(struct backend **out, const char *name, const struct backend_options *o,
                  struct err *e);
 void backend_close(struct backend *b); /* close the backend; NULL is allowed */
-/* Return the i-th name of backends.def; NULL after the last name. The first name is the default. */
+/* Return the i-th name of backends.def, static; NULL after the last name. The first name is the
+ * default. */
 const char *backend_name(int i);
 
 /* Return the KV type of a name, ignoring case; -1 if unknown. The names are the names of vLLM:

@@ -30,7 +30,7 @@ int log_begin(struct err *e);
 void log_end(int wait_ms);
 /* Wait until all pending lines are written, for at most wait_ms. */
 void log_flush(int wait_ms);
-struct writer *log_writer(void); /* return the writer that log_begin started; NULL if none */
+struct writer *log_writer(void); /* return the borrowed writer of log_begin; NULL if none */
 
 /* Append a message formatted as a log line, with its line feed. */
 void log_put(struct buf *b, enum log_level level, const char *text, size_t n);

@@ -43,8 +43,8 @@ void queue_wake(struct queue *q);
 /* Return the number of items in q. Other threads may change the number at any time. */
 size_t queue_len(struct queue *q);
 
-/* Check the invariants of queue.c. Return NULL, or a description of the violation. Builds with
- * DEBUG or SAN check them at each call. Any thread. */
+/* Check the invariants of queue.c. Return NULL, or a description of the violation, static. Builds
+ * with DEBUG or SAN check them at each call. Any thread. */
 const char *queue_check(struct queue *q);
 
 #endif

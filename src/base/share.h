@@ -71,8 +71,8 @@ int64_t share_held(const struct share *s, uint64_t id);
 int64_t share_total(const struct share *s);
 /* Return the number of holders with units. */
 int share_n_holder(const struct share *s);
-/* Check the invariants of share.c. Return NULL, or a description of the violation. For tests, and
- * for debug builds after every step. */
+/* Check the invariants of share.c. Return NULL, or a description of the violation, static. For
+ * tests, and for debug builds after every step. */
 const char *share_check(const struct share *s);
 
 #endif

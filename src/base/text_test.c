@@ -27,3 +27,14 @@ TEST(hex_digits_of_all_bytes)
     EXPECT(n == 22);
     for (int i = 0; i < 22; i++) EXPECT(hex_digit(digits[i]) == (i < 16 ? i : i - 6));
 }
+
+TEST(hex_numbers_end_at_limits_and_other_characters)
+{
+    uint32_t v = 1;
+    EXPECT(hex_read("ffFF00", 6, 4, &v) == 4 && v == 0xffff);
+    EXPECT(hex_read("12345678", 8, 8, &v) == 8 && v == 0x12345678);
+    EXPECT(hex_read("a0g", 3, 8, &v) == 2 && v == 0xa0);
+    EXPECT(hex_read("abc", 1, 8, &v) == 1 && v == 0xa);
+    EXPECT(hex_read("", 0, 8, &v) == 0 && v == 0);
+    EXPECT(hex_read("}1", 2, 6, &v) == 0 && v == 0);
+}

@@ -69,8 +69,8 @@ void pages_now(struct pages *p, int64_t now_us);
 void pages_clear(struct pages *p);
 
 /* Check the invariants of pages.c against the given tables [n_table]. table[i] contains i32 [n[i]]
- * pages, -1 for a hole. Return NULL or a description of the violation. Tests call this function,
- * and debug builds call it after every step. */
+ * pages, -1 for a hole. Return NULL or a description of the violation, static. Tests call this
+ * function, and debug builds call it after every step. */
 const char *pages_check(const struct pages *p, const int32_t *const *table, const int *n,
                         int n_table);
 

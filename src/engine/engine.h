@@ -330,7 +330,7 @@ int engine_start(struct engine *en, struct err *e);
 bool engine_step(struct engine *en);
 
 /* Check the invariants of pages.c and of the sequences. Return NULL or a description of the
- * violation. Engine thread, between steps. */
+ * violation, static. Engine thread, between steps. */
 const char *engine_check(struct engine *en);
 /* Return the maximum number of sequences of a step. Any thread. */
 int engine_seq_max(const struct engine *en);

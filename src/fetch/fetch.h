@@ -5,7 +5,7 @@
  *                                                     |
  *                            on_body, on_body, ... on_done of each request, inside fetch_wait
  *
- * It uses libcurl (fetch_curl.c) for TLS, keep-alive, chunked bodies, and proxies from the
+ * The client uses libcurl (fetch_curl.c) for TLS, keep-alive, chunked bodies, and proxies from the
  * environment. Proxies are never used for names of this machine. Every call fails if quoth was
  * built without libcurl (fetch_none.c). The error contains the name of the package to install. The
  * client prints nothing, raises no signal and follows no redirect. The caller may follow

@@ -14,7 +14,8 @@
  * Files are mapped read-only. Tensor data and text are borrowed from the checkpoint until
  * checkpoint_close. The bounds of tensors and metadata are checked at open. After a successful open
  * every tensor is inside its file, and every metadata value can be read. One thread opens and
- * closes a checkpoint. Any thread may read an open checkpoint. */
+ * closes a checkpoint. Any thread may read an open checkpoint. Rows and texts of the .def lists are
+ * static. */
 #ifndef QUOTH_FORMAT_H
 #define QUOTH_FORMAT_H
 
@@ -354,7 +355,7 @@ struct tensor_row { /* all texts are static */
     bool some;
 };
 
-/* Return the rows of an architecture, and set *n to their number. NULL if none. */
+/* Return the rows of an architecture, static, and set *n to their number. NULL if none. */
 const struct tensor_row *tensor_rows(const char *arch, int *n);
 /* Return the Hugging Face name of alias i of an architecture's tensor `name`, both without
  * ".weight". Static; NULL after the last alias. */
@@ -379,14 +380,15 @@ struct parts {
     enum { HEAD_NONE, HEAD_CAP, HEAD_ALL } head; /* fields of the text part that change logits */
 };
 
-/* Return the row of a model_type; NULL if its models have one part. */
+/* Return the row of a model_type, static; NULL if its models have one part. */
 const struct parts *parts_of(const char *model_type);
 /* Return true if the text part of a class of kind PARTS_ANY may have this model_type. */
 bool parts_has_text(const char *model_type);
 /* Return the description of a tensor that belongs to a part other than text, static. The beginning
  * of the raw name determines the description. NULL for all other tensors. */
 const char *parts_other(const char *raw);
-/* Return the class of the checkpoint's model of several parts; NULL if the model has one part. */
+/* Return the class of the checkpoint's model of several parts, static; NULL if the model has one
+ * part. */
 const struct parts *checkpoint_parts(const struct checkpoint *c);
 /* An architecture for files with this model_type in which this field of config.json is true. All
  * texts are static. */
@@ -396,7 +398,8 @@ struct arch_field {
 /* Return row i of the list of architectures that a field selects, static. NULL after the last
  * row. */
 const struct arch_field *arch_field_at(size_t i);
-/* Return the name that an architecture has in GGUF files. */
+/* Return the name that an architecture has in GGUF files, static; `arch` itself if the table has no
+ * row. */
 const char *arch_gguf_name(const char *arch);
 /* Return true if a window in a GGUF of this architecture has an effect. */
 bool arch_gguf_window(const char *gguf);

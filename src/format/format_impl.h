@@ -140,6 +140,8 @@ bool tensor_set_bytes(struct tensor_info *t);
  * Errors: those of checkpoint_open. The caller closes c after a failure. */
 int gguf_load(struct checkpoint *c, const char *path, struct err *e);
 int hf_load(struct checkpoint *c, const char *dir, struct err *e);
+/* Write the path of a file of the directory to out[n_out]. ERR_ARG if the path is too long. */
+int hf_path(char *out, size_t n_out, const char *dir, const char *name, struct err *e);
 /* Read one .safetensors file, and append its tensors to the checkpoint. Errors: those of
  * checkpoint_open. */
 int safetensors_load(struct checkpoint *c, const char *path, struct err *e);

@@ -19,7 +19,7 @@ enum { INDEX_BYTES_MAX = 256 << 20 };
 
 /* ---- weights ---- */
 
-static int join(char *out, size_t n_out, const char *dir, const char *name, struct err *e)
+int hf_path(char *out, size_t n_out, const char *dir, const char *name, struct err *e)
 {
     return path_join(out, n_out, dir, name)
                ? 0
@@ -42,7 +42,7 @@ static int load_shards(struct checkpoint *c, const char *dir, const struct json 
                 json_it_key(it, NULL), name ? name : json_kind_name(json_kind(json_it_value(it))));
         if (strmap_get(files, name, n)) continue;
         if (!strmap_put(files, name, n, (uint32_t)c->file.n)) return err_memory(e, "the index", n);
-        rc = join(path, sizeof path, dir, name, e);
+        rc = hf_path(path, sizeof path, dir, name, e);
         if (rc == 0) rc = safetensors_load(c, path, e);
     }
     return rc;
@@ -98,7 +98,7 @@ static int load_only_file(struct checkpoint *c, const char *dir, struct err *e)
                      "%s: model.safetensors and model.safetensors.index.json not found; available: "
                      "%d other .safetensors files, expected 1",
                      dir, n_found);
-    if (rc == 0) rc = join(path, sizeof path, dir, found, e);
+    if (rc == 0) rc = hf_path(path, sizeof path, dir, found, e);
     if (rc == 0) rc = safetensors_load(c, path, e);
     buf_deinit(&list);
     return rc;
@@ -107,10 +107,10 @@ static int load_only_file(struct checkpoint *c, const char *dir, struct err *e)
 static int load_weights(struct checkpoint *c, const char *dir, struct err *e)
 {
     char path[4096];
-    int rc = join(path, sizeof path, dir, "model.safetensors.index.json", e);
+    int rc = hf_path(path, sizeof path, dir, "model.safetensors.index.json", e);
     if (rc != 0) return rc;
     if (file_exists(path)) return load_index(c, dir, path, e);
-    rc = join(path, sizeof path, dir, "model.safetensors", e);
+    rc = hf_path(path, sizeof path, dir, "model.safetensors", e);
     if (rc != 0) return rc;
     return file_exists(path) ? safetensors_load(c, path, e) : load_only_file(c, dir, e);
 }

@@ -727,10 +727,10 @@ static int with_file(struct config_reader *h, const char *file, bool optional,
 {
     char path[4096];
     struct json *root;
-    if (!path_join(path, sizeof path, h->dir, file))
-        return err_set(h->e, ERR_ARG, "%s: cannot open: the path is too long", h->dir);
+    int rc = hf_path(path, sizeof path, h->dir, file, h->e);
+    if (rc != 0) return rc;
     if (!file_exists(path)) return optional ? 0 : missing_file(h, file);
-    int rc = json_read_file(&root, path, FILE_BYTES_MAX, h->e);
+    rc = json_read_file(&root, path, FILE_BYTES_MAX, h->e);
     if (rc != 0) return rc;
     h->file = file;
     if (json_kind(root) != JK_OBJECT)

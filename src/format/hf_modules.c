@@ -34,10 +34,9 @@ static int read_file(const struct modules *m, const char *file, enum json_kind k
 {
     char path[4096];
     *out = NULL;
-    if (!path_join(path, sizeof path, m->dir, file))
-        return err_set(m->e, ERR_ARG, "%s: cannot open: the path is too long", m->dir);
-    if (!file_exists(path)) return 0;
-    int rc = json_read_file(out, path, FILE_BYTES_MAX, m->e);
+    int rc = hf_path(path, sizeof path, m->dir, file, m->e);
+    if (rc != 0 || !file_exists(path)) return rc;
+    rc = json_read_file(out, path, FILE_BYTES_MAX, m->e);
     if (rc == 0 && json_kind(*out) != kind)
         rc = err_set(m->e, ERR_FORMAT, "%s: expected %s, got %s", path,
                      kind == JK_LIST ? "a list" : "an object", json_kind_name(json_kind(*out)));
@@ -176,8 +175,7 @@ static int add_dense(struct modules *m, const char *folder)
     snprintf(key, sizeof key, "sentence_transformers.dense.%d.in", m->n_dense);
     if (rc == 0) rc = checkpoint_add_int(m->c, key, n_in, m->e);
     snprintf(file, sizeof file, "%s/model.safetensors", folder);
-    if (rc == 0 && !path_join(path, sizeof path, m->dir, file))
-        rc = err_set(m->e, ERR_ARG, "%s: cannot open: the path is too long", m->dir);
+    if (rc == 0) rc = hf_path(path, sizeof path, m->dir, file, m->e);
     snprintf(prefix, sizeof prefix, "modules.%d.", m->n_dense);
     m->c->prefix = prefix;
     if (rc == 0) rc = safetensors_load(m->c, path, m->e);

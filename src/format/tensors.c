@@ -40,12 +40,10 @@ static const struct {
     const char *arch, *other; /* static */
 } model_types[] =
     {
-        {"llama", "llama"},
 #define ARCH_MODEL_TYPE(arch, model_type) {#arch, model_type},
 #include "tensors.def"
 },
   gguf_names[] = {
-      {"llama", "llama"},
 #define ARCH_GGUF(arch, gguf) {#arch, #gguf},
 #include "tensors.def"
 };
@@ -53,20 +51,19 @@ static const struct arch_field fields[] = {
 #define ARCH_FIELD(arch, model_type, field) {#arch, model_type, field},
 #include "tensors.def"
 };
+/* prefix of the Hugging Face names of architectures without ARCH_BASE */
+#define BASE_USUAL "model."
 static const struct {
     const char *arch, *base; /* static */
 } bases[] = {
-    {"llama", "model."},
 #define ARCH_BASE(arch, base) {#arch, base},
 #include "tensors.def"
 };
 static const char *const columns[] = {
-    "",
 #define ARCH_COLUMNS(arch) #arch,
 #include "tensors.def"
 };
 static const char *const expert_columns[] = {
-    "",
 #define ARCH_EXPERT_COLUMNS(arch) #arch,
 #include "tensors.def"
 };
@@ -77,7 +74,6 @@ static const struct {
 #include "tensors.def"
 };
 static const char *const windows[] = {
-    "",
 #define ARCH_WINDOW(gguf) #gguf,
 #include "tensors.def"
 };
@@ -113,7 +109,7 @@ const char *arch_base(const char *arch)
 {
     for (size_t i = 0; i < sizeof bases / sizeof bases[0]; i++)
         if (strcmp(bases[i].arch, arch) == 0) return bases[i].base;
-    return bases[0].base;
+    return BASE_USUAL;
 }
 
 static bool is_listed(const char *const *list, size_t n, const char *name)

@@ -96,11 +96,9 @@ static bool accept_text(struct gbnf_parser *p, const char *text)
 /* Read a code point of n hexadecimal digits. */
 static int read_hex(struct gbnf_parser *p, int n, uint32_t *cp)
 {
-    for (*cp = 0; n > 0; n--, p->at++) {
-        int digit = hex_digit(peek(p));
-        if (digit < 0) return expected(p, "hexadecimal digits");
-        *cp = *cp << 4 | (uint32_t)digit;
-    }
+    size_t n_read = hex_read(p->s + p->at, p->n - p->at, (size_t)n, cp);
+    p->at += n_read;
+    if (n_read < (size_t)n) return expected(p, "hexadecimal digits");
     return *cp > CODE_POINT_MAX ? fail(p, ERR_FORMAT, "code point out of range") : 0;
 }
 

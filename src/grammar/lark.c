@@ -466,11 +466,9 @@ static int finish_atom(struct lark_parser *p, uint32_t e, bool lazy, bool greedy
 
 static int read_hex(struct lark_parser *p, int n, uint32_t *cp)
 {
-    for (*cp = 0; n > 0; n--, p->in.at++) {
-        int digit = hex_digit(peek(p));
-        if (digit < 0) return expected(p, "hexadecimal digits");
-        *cp = *cp << 4 | (uint32_t)digit;
-    }
+    size_t n_read = hex_read(here(p)->s + p->in.at, p->in.end - p->in.at, (size_t)n, cp);
+    p->in.at += n_read;
+    if (n_read < (size_t)n) return expected(p, "hexadecimal digits");
     return *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? bad(p, "character not found") : 0;
 }
 

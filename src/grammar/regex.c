@@ -117,13 +117,9 @@ static int read_char(struct regex_parser *p, uint32_t *cp)
 /* Read n_min to n_max hexadecimal digits. */
 static int read_hex(struct regex_parser *p, int n_min, int n_max, uint32_t *cp)
 {
-    int n = 0;
-    for (*cp = 0; n < n_max && more(p); n++, p->at++) {
-        int digit = hex_digit(p->s[p->at]);
-        if (digit < 0) break;
-        *cp = *cp << 4 | (uint32_t)digit;
-    }
-    return n < n_min ? expected(p, "hexadecimal digits") : 0;
+    size_t n = hex_read(p->s + p->at, p->n - p->at, (size_t)n_max, cp);
+    p->at += n;
+    return n < (size_t)n_min ? expected(p, "hexadecimal digits") : 0;
 }
 
 /* Read the number after \x, \u or \U: n_digit digits, or 1 to 6 digits in braces. The two \u of a

@@ -410,7 +410,8 @@ static void report(const struct remote *c, const struct blob *b, uint64_t done)
                                                .n_byte = b->n_all});
 }
 
-/* A chunk that the hasher made missing may precede `low`. */
+/* Receive missing chunks until the blob is complete. Return 0 or the error. `low` becomes 0 if no
+ * request is in flight, because a chunk that the hasher made missing may precede `low`. */
 static int run_network(struct transfer *t)
 {
     bool ended = false;

@@ -227,7 +227,7 @@ static void close_run(struct served_run *u)
     buf_deinit(&u->metrics);
 }
 
-/* Allocate the result. One additional item avoids calloc(0), whose result may be NULL. */
+/* Allocate the result: one additional item, because calloc(0) may return NULL. */
 static int open_result(struct served_result *r, const struct prompts *p, size_t n_first,
                        struct err *e)
 {
@@ -238,7 +238,7 @@ static int open_result(struct served_result *r, const struct prompts *p, size_t 
                                 .n = n,
                                 .trace = calloc(n + 1, sizeof *r->trace),
                                 .own = calloc(n + 1, sizeof *r->own)};
-    if (!r->trace || !r->own) return err_memory(e, "what clients see", n * sizeof *r->trace);
+    if (!r->trace || !r->own) return err_memory(e, "records of requests", n * sizeof *r->trace);
     for (size_t i = 0; i < n; i++) {
         const struct traffic_job *j = &p->t.v[n_first ? 0 : i];
         r->trace[i].arrive_us = n_first ? 0 : j->arrival_us;
@@ -256,7 +256,7 @@ void served_result_marks(struct served_result *r, const struct server_view *v)
     r->kv_max = fmax(r->kv_max, v->kv_max);
 }
 
-/* Energy is -1 if the machine does not report it. */
+/* Measure the energy only if the machine reports it; otherwise set it to -1. */
 int served_run(struct served_result *r, struct served_target *t, const struct prompts *p,
                const struct served_options *o, struct err *e)
 {

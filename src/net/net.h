@@ -212,8 +212,8 @@ void net_answers(const struct net *n, int i, struct net_answers *out); /* set *o
 /* Send a state to systemd: "READY=1" or "STOPPING=1". Do nothing without NOTIFY_SOCKET. */
 void net_notify(const char *state);
 
-/* ---- an exchange: the request. For the handler or a callback. Returned texts are borrowed until
- * the exchange ends, if no other time is given. ---- */
+/* ---- an exchange: the request. For the handler or a callback. Returned pointers are borrowed
+ * until the exchange ends, if no other time is given. ---- */
 
 const char *exchange_path(const struct exchange *x); /* return the decoded path */
 /* Return the text matched by {}, decoded; NULL if the route has no {}. */

@@ -150,7 +150,7 @@ void sample_work_close(struct sample_work *w);
  * error. Return ERR_ARG if the lists permit no token, or ERR_MEMORY. */
 int sample_lists_open(struct sample_lists **out, const struct sample_params *p,
                       const struct sample_vocab *v, struct err *e);
-/* Add a reference and return l; NULL is allowed. */
+/* Add a reference, which the caller owns, and return l; NULL is allowed. */
 struct sample_lists *sample_lists_ref(struct sample_lists *l);
 /* Drop a reference. The last drop frees l; NULL is allowed. */
 void sample_lists_drop(struct sample_lists *l);

@@ -52,7 +52,8 @@ struct session_options {
 extern const struct session_options session_defaults;
 
 /* Return legal value i of --device, from 0. NULL after the last value. The .def files refer to this
- * function and to the other functions for names. */
+ * function and to the other functions for names. All names that these functions return are
+ * static. */
 const char *session_device_names(int i);
 /* Return legal value i of --cpu, from 0. NULL after the last value. */
 const char *session_cpu_names(int i);
@@ -64,10 +65,9 @@ const char *session_kv_names(int i);
 const char *session_scheduler_names(int i);
 /* Return legal value i of --load-format, from 0. NULL after the last value. */
 const char *session_load_names(int i);
-/* Return legal value i of serve's --pooling, static. NULL after the last value. */
+/* Return legal value i of serve's --pooling, from 0. NULL after the last value. */
 const char *session_pooling_names(int i);
-/* Return legal value i of --tool-call-parser, from 0. NULL after the last value. The text is
- * static. */
+/* Return legal value i of --tool-call-parser, from 0. NULL after the last value. */
 const char *session_tool_parser_names(int i);
 /* Return legal value i of --reasoning-parser, from 0. NULL after the last value. */
 const char *session_reasoning_parser_names(int i);
@@ -226,7 +226,8 @@ int session_n_thread(const struct session *s);
 
 /* Return the place of packed weights. *cache is the caller's memory and must outlive the result. */
 struct weights_options session_weights(const struct session_options *o, struct filecache *cache);
-const char *pack_cache_dir(void); /* return the path of the cache folder; NULL if none */
+/* Return the path of the cache folder, valid until the next call of this thread. NULL if none. */
+const char *pack_cache_dir(void);
 
 /* Set *out to the pooling of embeddings by its name: "mean", "last", "first" or "cls". "auto" is
  * the model's own pooling. For a model without a pooling, "auto" is "mean" for an encoder,

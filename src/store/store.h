@@ -117,7 +117,7 @@ struct store_stats {
 };
 /* Return the number and size of the records of all holders, without expired records. */
 struct store_stats store_stats(struct store *s);
-/* Return NULL, or a description of a violated invariant. For tests. */
+/* Return NULL, or a description of a violated invariant, static. For tests. */
 const char *store_check(struct store *s);
 
 #endif
