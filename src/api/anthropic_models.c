@@ -15,6 +15,8 @@
 /* PAGE_MAX and PAGE: maximum and default number of models in a page. */
 enum { PAGE_MAX = 1000, PAGE = 20 };
 
+/* Append a model. quoth limits only the sum of prompt and answer, so both limits are the context.
+ * They depend on the memory for keys and values, so a model that is not loaded has none. */
 static void put_model(const struct server *s, const struct listed *l, struct json_out *o)
 {
     struct buf created = {0};
@@ -64,6 +66,7 @@ static int read_cursor(const struct exchange *x, const struct server *s, const c
     return rc;
 }
 
+/* Append the models [from, to). has_more counts models in the direction of the paging. */
 static void put_list(const struct server *s, int from, int to, bool more, struct buf *b)
 {
     struct json_out o = {.b = b};
@@ -100,6 +103,7 @@ void anthropic_get_models(struct exchange *x, const struct server *s)
         return;
     }
     int from = after + 1, to = before;
+    /* a page before an id ends at that id, so the first models of the range are left out */
     const bool backwards = before < n;
     const bool more = to - from > limit;
     if (more && backwards)

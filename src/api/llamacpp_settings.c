@@ -30,7 +30,8 @@ static void put_texts(struct json_out *o, const char *key, const struct text_spa
     out_end(o);
 }
 
-/* Append the sampling parameters that are lists. */
+/* Append the sampling parameters that are lists. A body without breakers gets the default breakers
+ * written out, as in llama.cpp. */
 static void put_lists(struct json_out *o, const struct sample_params *p)
 {
     static const struct text_span breaker[] = {{"\n", 1}, {":", 1}, {"\"", 1}, {"*", 1}};

@@ -91,7 +91,8 @@ int multipart_open(struct multipart *m, const char *content_type, const char *te
 
 /* ---- parts ---- */
 
-/* Replace %XX by its byte, except %00. */
+/* Replace %XX by its byte. %00 is kept, because it would end the text and hide the rest of a
+ * name. */
 static void decode_percent(char *text)
 {
     char *to = text;

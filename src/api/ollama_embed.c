@@ -14,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Write the fields of an embedding, around its texts. */
+/* Write the fields of an embedding, around its texts. An embedding needs no room for a generated
+ * token, so its text may fill the context. The end is cut, as in Ollama. */
 static void put_fields(struct json_out *o, const struct api_call *c, const struct json *body,
                        bool truncate)
 {
@@ -92,6 +93,8 @@ static int read_embed(struct api_call *c, const struct json *body, struct err *e
     return read_texts(c, body, truncate, e);
 }
 
+/* Read a body of the older endpoint, which has one text and no `truncate`. A text that is too long
+ * is therefore an error. */
 static int read_embeddings(struct api_call *c, const struct json *body, struct err *e)
 {
     const char *prompt;
@@ -119,6 +122,7 @@ static int put_vector(struct json_out *o, const char *key, const struct api_call
     return finite ? 0 : err_set(e, ERR_IO, "the model returned no finite numbers");
 }
 
+/* Append the answer. load_duration is the first text's wait in the queue, as in /api/generate. */
 static int put_embed(const struct api_call *c, struct buf *b, struct err *e)
 {
     struct json_out o = {.b = b};
@@ -137,6 +141,7 @@ static int put_embed(const struct api_call *c, struct buf *b, struct err *e)
     return rc;
 }
 
+/* Append the answer of the older endpoint: an empty vector if the body only loaded the model. */
 static int put_embeddings(const struct api_call *c, struct buf *b, struct err *e)
 {
     struct json_out o = {.b = b};

@@ -51,7 +51,7 @@ static int read_body(struct api_call *c, const struct json *body, struct err *e)
     return rc ? rc : call_constrain_text(c, e);
 }
 
-/* also log the prompt if it is not echoed */
+/* the log of a prompt that is not echoed */
 static const struct answer_log nothing;
 
 /* The unsent part of a choice. All pointers are borrowed. */

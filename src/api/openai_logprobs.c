@@ -1,4 +1,12 @@
-/* openai_logprobs.c - log probabilities in the form of each of OpenAI's dialects. */
+/* openai_logprobs.c - log probabilities in the form of each of OpenAI's dialects.
+ *
+ * Chats have an object per token, with the token's bytes. Completions have parallel lists and the
+ * offsets of tokens in the text. vLLM's prompt_logprobs has an object per token whose members are
+ * named by ids.
+ *
+ * A token's text may be a part of a character. JSON cannot contain such bytes, so several tokens
+ * can have the same name in these forms. vLLM's return_tokens_as_token_ids therefore selects
+ * "token_id:ID" as the name (token_names.ids). */
 #include "openai.h"
 
 #include <math.h>

@@ -93,7 +93,8 @@ struct biases {
     size_t n_byte; /* total size of texts so far */
 };
 
-/* Append a bias. engine_submit checks that the id is less than the size of the vocabulary. */
+/* Append the bias of a token. Only the engine knows the size of the vocabulary, so engine_submit
+ * checks the upper limit of the id. */
 static int add_bias(struct biases *b, int64_t id, float bias, struct err *e)
 {
     if (id < 0 || id > INT32_MAX)

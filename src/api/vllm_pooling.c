@@ -20,6 +20,8 @@ static int read_classify(struct api_call *c, const struct json *body, struct err
     return rc ? rc : read_prompts(c, body, pooled_open_class, e);
 }
 
+/* Append the members of one text: its most probable label and all probabilities. An activation
+ * keeps the order of the logits, so the label does not depend on `activation`. */
 static int put_class(const struct api_call *c, const struct part *p, const struct choice *a,
                      bool *called, struct json_out *o, struct err *e)
 {
@@ -51,6 +53,9 @@ static int open_tokens(struct api_call *c, struct part *p, const struct json *bo
     return pooled_open(c, p, body, POOLING_ALL, HEAD_EMBED, e);
 }
 
+/* Read a body of /pooling. The tasks differ in what a text becomes: one vector of labels, one
+ * embedding, or a vector per token. In the last case, the size of the result is only known after
+ * the prompts are read. */
 static int read_pooling(struct api_call *c, const struct json *body, struct err *e)
 {
     const struct model_info *info = c->api->session->info;
@@ -90,6 +95,8 @@ static void put_rows(struct json_out *o, const struct vector_form *f, const floa
     out_end(o);
 }
 
+/* Append the result of one text. `normalize` applies to embeddings only. The other tasks return
+ * numbers of the model itself. */
 static int put_pooling(const struct api_call *c, const struct part *p, const struct choice *a,
                        bool *called, struct json_out *o, struct err *e)
 {

@@ -37,7 +37,7 @@ static const struct option options[] = {
 
 static volatile int stop; /* true after Ctrl-C: set by the signal handler, read by the writer */
 
-/* Record SIGINT or SIGTERM. */
+/* Record SIGINT or SIGTERM. The writer then removes its unfinished file. */
 static void on_stop(int signal)
 {
     (void)signal;

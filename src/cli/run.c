@@ -71,7 +71,7 @@ static int check_constraint(const struct session *s)
     return rc ? fail("run", &e) : 0;
 }
 
-/* Chat at the terminal. */
+/* Chat at the terminal. An interrupt ends the current answer only. */
 static int run_talk(struct dialog *d)
 {
     if (check_constraint(d->s) != 0) return 1;

@@ -230,7 +230,7 @@ static void age(struct mask_job *one, const struct mask_job *made, int64_t n_wor
         one->waited += n_work;
 }
 
-/* Append a job to the list. */
+/* Append a job, and count it for its holder. */
 static void add(struct deferred *w, struct mask_job *j)
 {
     struct mask_job **end = &w->list;

@@ -205,7 +205,7 @@ static int check_path(const char *path, struct err *e)
     if (file_exists(path) || dir_exists(path)) return 0;
     if (is_ollama_name(path))
         return err_set(e, ERR_MISSING,
-                       "%s: not found; if it is a model of Ollama: quoth pull ollama:%s", path,
+                       "%s: not found; to pull a model of Ollama: quoth pull ollama:%s", path,
                        path);
     if (strstr(path, "://"))
         return err_set(
@@ -220,7 +220,7 @@ static int check_path(const char *path, struct err *e)
     snprintf(owner, sizeof owner, "%.*s", (int)n, path);
     if (!named && dir_exists(owner)) return 0;
     return err_set(e, ERR_MISSING,
-                   "%s: not found; if it is a model of Hugging Face: quoth pull hf:%s", path,
+                   "%s: not found; to pull a model of Hugging Face: quoth pull hf:%s", path,
                    named ? name : path);
 }
 

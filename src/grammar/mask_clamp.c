@@ -57,7 +57,7 @@ static bool begins_character(const struct exprs *x, uint32_t e, int depth)
     }
 }
 
-/* Arguments of a clamp. */
+/* Arguments that are equal at every depth of mask_clamp's recursion. */
 struct clamper {
     struct machine *m; /* borrowed */
     enum clamp_range range;

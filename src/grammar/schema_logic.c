@@ -128,7 +128,7 @@ static bool if_then(struct schema_work *w)
     return work_take(w, &f, ok);
 }
 
-/* Take allOf. */
+/* Take allOf: the product of its schemas. Its negation is the sum of their negations. */
 static bool all_of(struct schema_work *w)
 {
     const struct json *list = sub_field(w->s, w->sub, "allOf");

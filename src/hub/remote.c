@@ -134,7 +134,7 @@ static int wait_until(struct remote *c, int64_t until_us, struct err *e)
     return cancelled() ? err_cancelled(e) : 0;
 }
 
-/* State of a request. */
+/* What the callbacks of one GET share with remote_get, which waits for `done`. */
 struct get {
     struct buf *body; /* borrowed */
     char *next;       /* see remote_get; NULL: not needed */

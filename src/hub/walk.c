@@ -15,7 +15,7 @@
 
 enum { DEPTH_MAX = 12 };
 
-/* State of a walk. */
+/* Arguments that are equal at every depth of a walk. */
 struct walk {
     walk_fn *fn;
     void *ctx;

@@ -20,7 +20,6 @@ struct frame {
     double y1;
 };
 
-/* Return the pixel column of x. */
 static double x_of(const struct frame *f, double x)
 {
     double v = f->p->log_x ? log10(x) : x;

@@ -147,7 +147,8 @@ static bool metrics_body(void *ctx, int status, const char *data, size_t n)
     return status == 200 && !u->metrics.failed;
 }
 
-/* Add a sample. The sample is omitted if the page cannot be read or a push fails. */
+/* Add a sample of the server's gauges. The sample is omitted if the page cannot be read or a push
+ * fails. */
 static void metrics_done(void *ctx, const struct fetch_result *f)
 {
     struct served_run *u = ctx;

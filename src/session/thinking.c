@@ -19,7 +19,8 @@
 
 enum { CLOSE_MAX = 24, WAIT_MAX = 3 };
 
-/* State of a sequence. */
+/* State of the reasoning after a token. It is copied for each token, so that a rejected draft can
+ * be undone. */
 struct thought {
     struct chat_track track;
     int n;                 /* number of tokens inside the reasoning */

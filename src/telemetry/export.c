@@ -26,7 +26,8 @@
 enum { POLL_US = 200 * 1000, FIRST_WAIT_US = 1000 * 1000, WAIT_MAX_US = 16 * 1000 * 1000 };
 enum { BODY_MAX = 64 << 10 };
 
-/* Outcome of a request. */
+/* What the client's callbacks report about one post. The status decides whether the
+ * post is repeated. */
 struct outcome {
     bool done;
     int status; /* status of the answer; 0 if none */

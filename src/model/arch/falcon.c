@@ -104,7 +104,8 @@ static void bind(struct binder *b, void *layer, int il)
 
 /* ---- conversion ---- */
 
-/* Return true for Falcon's newer architecture, which has several KV heads or two norms. */
+/* Return true for Falcon's newer architecture, which has several KV heads or two norms. The flag
+ * itself is not kept in the config, so the conversion derives it from its effects. */
 static bool is_newer(const struct config_writer *w)
 {
     return w->c->order == BLOCKS_2_NORMS || (w->c->n_head_kv > 1 && w->c->n_head_kv < w->c->n_head);

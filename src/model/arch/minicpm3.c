@@ -153,7 +153,8 @@ static void layer(struct fwd *f, const void *layer)
 
 /* ---- conversion ---- */
 
-/* Append the factor of residuals before its division by the square root of the number of layers. */
+/* Append the factor of residuals before its division by the square root of the number of layers.
+ * struct config only has the quotient, which the forward pass uses. */
 static void depth_scale(struct config_writer *w, const char *name)
 {
     hf_put_real(w, name, (double)w->c->residual_scale * sqrt((double)w->c->n_layer));

@@ -121,6 +121,8 @@ static void config(struct config *c, struct binder *b)
         gguf_config(c, b);
 }
 
+/* Bind the ends and the classifier. A field of config.json decides if the classifier has a bias. In
+ * a GGUF, the tensors decide. */
 static void bind_ends(struct binder *b, void *ends)
 {
     const enum curve gelu = CURVE_gelu_erf;

@@ -73,7 +73,8 @@ static const struct config_key gguf_key[] = {
 
 static const char *const left_out[] = {"cls.predictions.", "pooler.", "nomic_bert.pooler.", NULL};
 
-/* Return the first field in the file that only the published class has; NULL if none. */
+/* Return the first field in the file that only the published class has; NULL if none. One such
+ * field selects the class, because both classes use the same model_type. */
 static const char *published_field(struct binder *b)
 {
     static const char *const own[] = {"config.rotary_emb_fraction", "config.rotary_emb_base",

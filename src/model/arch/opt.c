@@ -13,6 +13,7 @@ struct opt_ends {
     struct linear in, out;
 };
 
+/* the class adds 2 to each position: fairseq's padding index 1, plus 1 */
 enum { FIRST_POSITION = 2 };
 static const char remove_norm[] = "config._remove_final_layer_norm";
 
