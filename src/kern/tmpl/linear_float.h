@@ -21,6 +21,10 @@
  *              E4M3         0.95         0.60        0.70
  *     AVX2     F16          0.98         0.80        0.84
  *
+ * Zen 5 has 0.85 (AVX-512) and 0.92 (AVX2) of the fma peak with 64 rows of F16, 0.86 and 0.89 of
+ * E4M3. The replaced loop is that of ref/linear.c, which converts a weight per product: with 64
+ * rows of F16 it takes 100 times as long.
+ *
  * This file requires vec.h, the requirements of unit.h, and these names:
  *     TILES(X)              X(1) X(2) ... up to the rows of the largest tile
  *     DIRECTS(X)            X(1) X(2) ... up to the rows of the largest direct kernel */

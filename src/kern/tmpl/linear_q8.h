@@ -22,6 +22,12 @@
  * to 25.4 GB/s as twice four rows ("Eight rows"). On Zen 5 with AVX2, eight rows reach these shares
  * of the peak of vpmaddubsw: Q4_0 and Q4_K 0.87, Q6_K 0.67, Q8_0 0.54.
  *
+ * Bound for many rows: the dot instructions. One thread of Zen 5 reaches these shares of their peak
+ * with 64 rows, weights in the L2 cache (docs/measurements.md, "Many rows on Zen 5"): AVX-512 Q4_0
+ * 0.68, Q4_K 0.58, Q6_K 0.62, Q8_0 0.67; AVX2 Q4_0 and Q4_K 1.0, Q6_K 0.94, Q8_0 0.72. Conversions
+ * of the codes and the sums in the L1 cache take the rest. The replaced loops are those of
+ * ref/linear.c, which decode a weight per product: 68 times (Q4_0) and 53 times (Q8_0) as long.
+ *
  * This file requires vec.h and these names of the level's dot.h:
  *     STRIPS                1 or 2
  *     WIDE_FILE             1: 32 registers of 64 bytes: sums of several rows are computed together

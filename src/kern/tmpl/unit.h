@@ -1,6 +1,7 @@
 /* unit.h - a unit of a panel (32 k of VL outputs) as bytes, and its scales as vectors, for any
- * vector type (vec.h, dot.h). The head of panel.c has a drawing of the layout. Any thread may call
- * kernels, because they change only the memory of their arguments. */
+ * vector type (vec.h, dot.h). The head of panel.c has a drawing of the layout. The heads of
+ * linear_q8.h and linear_float.h have the measured shares. Any thread may call kernels, because
+ * they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_TMPL_UNIT_H
 #define QUOTH_KERN_TMPL_UNIT_H
 
