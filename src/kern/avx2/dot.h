@@ -3,9 +3,9 @@
  * vpmaddubsw adds two products u8 x s8 in 16 bits and saturates. The sum of two products fits for
  * bytes up to 129. The sum of several pairs fits for smaller bytes. The sum of four pairs of 4-bit
  * codes is at most 15 * 127 * 2 * 4 = 15,240. Wider bytes are passed as signed bytes: |w| x (a with
- * the sign of w). A sum of four pairs is widened once, so 4-bit codes exceed the peak of the
- * probe, which widens each pair, and wide codes reach 0.72 (Q8_0) of it. Any thread may call kernels, because they change only the memory of their
- * arguments. */
+ * the sign of w). A sum of four pairs is widened once, so 4-bit codes exceed the peak of the probe,
+ * which widens each pair, and wide codes reach 0.72 (Q8_0) of it. Any thread may call kernels,
+ * because they change only the memory of their arguments. */
 #ifndef QUOTH_KERN_AVX2_DOT_H
 #define QUOTH_KERN_AVX2_DOT_H
 
