@@ -89,11 +89,22 @@ void store_close(struct store *s)
 
 /* ---- changes ---- */
 
+/* Undo the open changes, and read the sums again. s->rc is SQLITE_OK, or the failure. The next
+ * store_begin repeats this after a failure, because a rollback also needs memory. */
+static void undo(struct store *s)
+{
+    s->rc = SQLITE_OK;
+    if (!sqlite3_get_autocommit(s->db)) DB_RUN(s, SQL_ROLLBACK, "");
+    if (s->rc == SQLITE_OK) read_sums(s);
+    s->undoes = s->rc != SQLITE_OK;
+}
+
 void store_begin(struct store *s)
 {
     pthread_mutex_lock(&s->lock);
     if (s->depth++ > 0) return;
     s->rc = SQLITE_OK;
+    if (s->undoes) undo(s);
     DB_RUN(s, SQL_BEGIN, "");
 }
 
@@ -104,12 +115,7 @@ int store_end(struct store *s, int rc, struct err *e)
     if (rc == 0 && s->depth == 1) DB_RUN(s, SQL_COMMIT, "");
     if (s->rc != SQLITE_OK && (rc == 0 || s->rc != SQLITE_ABORT)) rc = db_error(s, e);
     if (rc != 0 && s->rc == SQLITE_OK && s->depth > 1) s->rc = SQLITE_ABORT;
-    if (rc != 0 && s->depth == 1) {
-        s->rc = SQLITE_OK;
-        if (!sqlite3_get_autocommit(s->db)) DB_RUN(s, SQL_ROLLBACK, "");
-        s->rc = SQLITE_OK;
-        read_sums(s);
-    }
+    if (rc != 0 && s->depth == 1) undo(s);
     s->depth--;
     pthread_mutex_unlock(&s->lock);
     return rc;

@@ -31,6 +31,7 @@ struct store {
     sqlite3 *db;
     sqlite3_stmt *stmt[N_SQL];    /* owned; NULL until the first use */
     int rc;                       /* SQLite code of the first failure; SQLITE_OK: none */
+    bool undoes;                  /* true: changes must be undone before further changes */
     int depth;                    /* number of calls of store_begin without store_end */
     int64_t n_byte, n_record;     /* sums over the holders; n_byte includes reserved bytes */
     int64_t n_use, n_version;     /* numbers of uses and of changes so far */
