@@ -13,15 +13,16 @@
 
 /* ---- reading ---- */
 
-/* Read the next chunk. Return 1, 0 after the last chunk, or an error. A chunk ends with a line, so
- * no line is in two chunks. */
+/* Read the next chunk. Return 1, 0 after the last chunk, or an error, after which a further call
+ * reads the same chunk. A chunk ends with a line, so no line is in two chunks. */
 static int read_chunk(struct batch_cursor *c, struct err *e)
 {
     int64_t n = c->next;
     buf_clear(&c->chunk);
     c->at = 0;
     int rc = store_read_chunk(c->store, c->owner, c->id, c->part, &n, &c->chunk, e);
-    c->next = n + 1;
+    if (rc != 0) buf_clear(&c->chunk);
+    if (rc == 0) c->next = n + 1;
     return rc ? rc : n >= 0;
 }
 
@@ -48,6 +49,12 @@ int batch_cursor_next(struct batch_cursor *c, struct err *e)
         c->number++;
         if (!is_blank(c->line, c->n_line)) return 1;
     }
+}
+
+void batch_cursor_repeat(struct batch_cursor *c)
+{
+    c->at = (size_t)(c->line - c->chunk.data);
+    c->number--;
 }
 
 void batch_cursor_deinit(struct batch_cursor *c)

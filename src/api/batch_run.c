@@ -1,10 +1,15 @@
 /* batch_run.c - the thread that answers the lines of batches (batches.h).
  *
  *   record --activate--> active --submit_next--> flight --answer--> chunk of the record
- *                          \__finish: all lines are answered, or it ends early--> final state
  *
- * (1) Only the thread changes actives and flights. `lock` protects the waiting batches and the
- *     flags `changed`, `rescan` and `stops`.
+ * The states of an active batch, with the function on each edge:
+ *
+ *   activate --> READS --read_line: no further line--> ANSWERS --finish: all answered--> completed
+ *                  |                                      |
+ *                  '---------- end_early -----------------'--> ENDS --finish: none in flight--> end
+ *                  '---------- the record is missing -----'--> GONE --none in flight--> freed
+ *
+ * (1) Only the thread changes actives and flights. `lock` protects `pending` and `news`.
  * (2) The state of a batch is its record. Answered lines remain after a kill of the server; the
  *     next server answers the remaining lines. A line's seed is made from its custom_id, so its
  *     answer does not change.
@@ -12,11 +17,18 @@
  *     delay batches of other keys. Lines of active batches take turns.
  * (4) Requests of batches have separate holders with the lowest weight and priority. The policy
  *     therefore admits other requests first, and other requests preempt requests of batches. No
- *     line is submitted while other requests wait. */
+ *     line is submitted while other requests wait.
+ * (5) n_flight is the length of in_flight, and the sum of n_flight of the actives, at most
+ *     FLIGHT_MAX. Each flight in this list has a call, and its active is in the list of actives.
+ * (6) A waiting line is in the list of its own active. Its number is at most that of the last line
+ *     that was read.
+ * (7) A failure for lack of memory is temporary: the same step is tried again in a later round, at
+ *     most TRIES_MAX times. Then it is the failure of the line or of the batch. */
 #include "batches.h"
 
 #include "files.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/os.h"
@@ -27,7 +39,7 @@
 #include <string.h>
 
 /* FLIGHT_MAX: lines in flight, twice the default number of sequences. WAIT_US: time between two
- * checks of the ends of batches and of the engine's queue. TRIES_MAX: maximum attempts of a line
+ * checks of the ends of batches and of the engine's queue. TRIES_MAX: maximum attempts of a step
  * that fails without memory. */
 enum { FLIGHT_MAX = 128, ACTIVE_MAX = 8, WAIT_US = 100000, TRIES_MAX = 20 };
 /* weight of a batch's holder, the lowest weight of a key */
@@ -47,15 +59,18 @@ struct flight {
     struct flight *next;
 };
 
+/* READS: lines remain to be read. ANSWERS: all lines were read. ENDS: no further line begins, and
+ * the batch then has the status `end`. GONE: as ENDS, but the record was deleted. */
+enum active_state { ACTIVE_READS, ACTIVE_ANSWERS, ACTIVE_ENDS, ACTIVE_GONE };
+
 struct active {
     struct batch_state b;
     struct batch_cursor lines; /* its texts are borrowed from b */
     struct flight *waiting;    /* lines to submit next, owned list */
     int n_flight;              /* lines in flight */
-    /* read_all: all lines were read. gone: the record was deleted. ends: no further line begins;
-     * the batch then has the status `end` */
-    bool read_all, gone, ends;
-    enum batch_status end;
+    int n_try;                 /* failures for lack of memory since the last success */
+    enum active_state state;
+    enum batch_status end; /* status after ENDS */
     struct active *next;
 };
 
@@ -63,7 +78,12 @@ struct active {
 struct pending_batch {
     uint64_t owner;
     char id[STORE_ID_BYTES];
+    int n_try; /* failures for lack of memory */
 };
+
+/* Messages to the thread, as bits. CHANGED: a batch was added, cancelled, deleted or finished.
+ * RESCAN: the thread must read `pending` from the store. STOP: the thread must end. */
+enum { NEWS_CHANGED = 1, NEWS_RESCAN = 2, NEWS_STOP = 4 };
 
 struct batch_runner {
     const struct server *server; /* borrowed */
@@ -72,14 +92,31 @@ struct batch_runner {
     pthread_mutex_t lock;
     pthread_t thread;
     VEC(struct pending_batch) pending; /* unfinished batches, oldest first; owned */
-    /* changed: a batch was added, cancelled, deleted or finished. rescan: the thread must read
-     * `pending` from the store */
-    bool changed, rescan, stops, started;
+    unsigned news;                     /* bits NEWS_ */
+    bool started;
     bool retries;             /* true: memory is exhausted, so the thread tries again soon */
     struct active *actives;   /* owned list */
     struct flight *in_flight; /* owned list */
     int n_flight;
 };
+
+/* Give news to the thread, without waking it. */
+static void add_news(struct batch_runner *r, unsigned bits)
+{
+    pthread_mutex_lock(&r->lock);
+    r->news |= bits;
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* Return true if there are news of this kind, and remove them. */
+static bool take_news(struct batch_runner *r, unsigned bit)
+{
+    pthread_mutex_lock(&r->lock);
+    const bool any = r->news & bit;
+    r->news &= ~bit;
+    pthread_mutex_unlock(&r->lock);
+    return any;
+}
 
 /* ---- flights ---- */
 
@@ -104,8 +141,8 @@ static void flight_close(struct flight *f)
 static void end_early(struct active *a, enum batch_status end, const char *code,
                       const struct err *why)
 {
-    if (a->ends) return;
-    a->ends = true;
+    if (a->state >= ACTIVE_ENDS) return;
+    a->state = ACTIVE_ENDS;
     a->end = end;
     if (why) batch_add_error(&a->b, code, why, 0);
     if (why) log_warn("%s failed: %s", a->b.id, why->text);
@@ -119,8 +156,18 @@ static void store_failed(struct active *a, int rc, const struct err *why)
         (void)err_set(&e, rc, "the input file was deleted");
         end_early(a, BATCH_failed, "input_file_not_found", &e);
     } else {
-        end_early(a, BATCH_failed, rc == ERR_LIMIT ? "store_full" : "store_failed", why);
+        end_early(a, BATCH_failed,
+                  rc == ERR_LIMIT    ? "store_full"
+                  : rc == ERR_MEMORY ? "out_of_memory"
+                                     : "store_failed",
+                  why);
     }
+}
+
+/* Count a failed step. Return true if the step must be tried again in a later round. */
+static bool try_later(int rc, int *n_try)
+{
+    return rc == ERR_MEMORY && ++*n_try < TRIES_MAX;
 }
 
 /* Store the answer of a line: the answer of its call, or the error rc. Return false if the failure
@@ -134,11 +181,13 @@ static bool answer(struct batch_runner *r, struct flight *f, int rc, const struc
     const struct batch_result result = {
         .line = &f->l, .number = f->number, .call = f->call, .rc = rc, .why = why};
     const int failed = batch_put_answer(&line, &a->b, &result, &part, &e);
-    const bool again = failed == ERR_BUSY || (failed == ERR_MEMORY && ++f->n_try < TRIES_MAX);
+    bool again = failed == ERR_BUSY || try_later(failed, &f->n_try);
     if (!again && !line.failed && line.n) {
         rc = store_add_chunk(r->store, a->b.owner, a->b.id, part, f->number, &line, &e);
         if (rc == ERR_MISSING)
-            a->gone = a->ends = true;
+            a->state = ACTIVE_GONE;
+        else if (try_later(rc, &f->n_try))
+            again = true;
         else if (rc != 0 && rc != ERR_ARG) /* ERR_ARG: the line has an answer */
             store_failed(a, rc, &e);
     } else if (!again) {
@@ -148,28 +197,29 @@ static bool answer(struct batch_runner *r, struct flight *f, int rc, const struc
     return !again;
 }
 
-/* Read the next line that has no answer into a->waiting. Return false after the last line. */
+/* Read the next line that has no answer into a->waiting. Return false after the last line, or if
+ * the line must be read later. */
 static bool read_line(struct batch_runner *r, struct active *a)
 {
     struct err e = {0};
-    int rc;
-    while ((rc = batch_cursor_next(&a->lines, &e)) == 1) {
-        if (store_has_chunk(r->store, a->b.owner, a->b.id, a->lines.number)) continue;
-        struct flight *f = calloc(1, sizeof *f);
-        rc = f ? batch_line_read(&f->l, a->lines.line, a->lines.n_line, &e) : ERR_MEMORY;
+    struct flight *f = calloc(1, sizeof *f);
+    int rc = f ? 1 : err_memory(&e, "a line", sizeof *f);
+    while (rc == 1 && (rc = batch_cursor_next(&a->lines, &e)) == 1)
+        if (!store_has_chunk(r->store, a->b.owner, a->b.id, a->lines.number)) break;
+    if (rc == 0) a->state = ACTIVE_ANSWERS;
+    if (rc == 1) {
+        rc = batch_line_read(&f->l, a->lines.line, a->lines.n_line, &e);
+        if (rc == ERR_MEMORY) batch_cursor_repeat(&a->lines);
         if (rc == 0) {
             f->active = a;
             f->number = a->lines.number;
             a->waiting = f;
+            a->n_try = 0;
             return true;
         }
-        if (f) flight_close(f);
-        break;
     }
-    if (rc == 0)
-        a->read_all = true;
-    else
-        store_failed(a, rc, &e);
+    if (f) flight_close(f);
+    if (rc < 0 && !try_later(rc, &a->n_try)) store_failed(a, rc, &e);
     return false;
 }
 
@@ -261,11 +311,11 @@ static int submit(struct batch_runner *r, struct flight *f, struct err *e)
     return rc ? rc : api_call_submit(f->call, e);
 }
 
-/* Submit the next line of a batch. Return false if the line must wait. */
+/* Submit the next line of a batch. Return false if there is no line, or the line must wait. */
 static bool submit_next(struct batch_runner *r, struct active *a)
 {
     struct err e = {0};
-    if (!a->waiting && (a->read_all || !read_line(r, a))) return true;
+    if (!a->waiting && !read_line(r, a)) return false;
     struct flight *f = a->waiting;
     int rc = submit(r, f, &e);
     if (rc == ERR_BUSY) return false;
@@ -290,7 +340,8 @@ static void submit_lines(struct batch_runner *r)
     for (bool any = true; any;) {
         any = false;
         for (struct active *a = r->actives; a; a = a->next)
-            if (!a->ends && (!a->read_all || a->waiting) && r->n_flight < FLIGHT_MAX)
+            if ((a->state == ACTIVE_READS || (a->state == ACTIVE_ANSWERS && a->waiting)) &&
+                r->n_flight < FLIGHT_MAX)
                 any |= submit_next(r, a);
     }
 }
@@ -311,7 +362,7 @@ static bool take_answers(struct batch_runner *r)
         r->n_flight--;
         a->n_flight--;
         any = true;
-        if (a->ends || answer(r, f, 0, NULL)) {
+        if (a->state >= ACTIVE_ENDS || answer(r, f, 0, NULL)) {
             flight_close(f);
             continue;
         }
@@ -338,6 +389,7 @@ static int fill(struct batch_runner *r, struct active *a, enum batch_part what, 
         if (rc == 0) batch_put_unanswered(&line, &a->b, &l, c.number, what);
         if (rc == 0 && line.failed) rc = err_memory(e, "an answer", line.n);
         if (rc == 0) rc = store_add_chunk(r->store, a->b.owner, a->b.id, part, c.number, &line, e);
+        if (rc == ERR_ARG) rc = 0; /* the line has an answer */
         buf_deinit(&line);
         batch_line_close(&l);
         if (rc != 0) break;
@@ -396,22 +448,24 @@ static int set_final(struct batch_runner *r, struct active *a, bool files, struc
 }
 
 /* End a batch without lines in flight. The state is `failed` if the store has no space for the
- * final state. */
-static void finish(struct batch_runner *r, struct active *a)
+ * final state. Return false if this must be tried again later. */
+static bool finish(struct batch_runner *r, struct active *a)
 {
     struct err e = {0};
     int rc = 0;
-    if (!a->ends) a->end = BATCH_completed;
+    if (a->state == ACTIVE_ANSWERS) a->end = BATCH_completed;
     if (a->end == BATCH_expired) rc = fill(r, a, BATCH_EXPIRED, &e);
     if (a->end == BATCH_cancelled && batch_is_anthropic(&a->b))
         rc = fill(r, a, BATCH_CANCELLED, &e);
     if (rc == 0) rc = set_final(r, a, true, &e);
+    if (try_later(rc, &a->n_try)) return false;
     if (rc != 0 && rc != ERR_MISSING) {
-        a->ends = false;
+        a->state = ACTIVE_ANSWERS;
         store_failed(a, rc, &e);
         rc = set_final(r, a, false, &e);
     }
     if (rc != 0 && rc != ERR_MISSING) log_warn("%s: %s", a->b.id, e.text);
+    return true;
 }
 
 static void active_close(struct active *a)
@@ -434,14 +488,14 @@ static bool end_batches(struct batch_runner *r)
     const int64_t now = time_wall_us() / 1000000;
     for (struct active **at = &r->actives; *at;) {
         struct active *a = *at;
-        if (!a->ends && a->b.expires_at <= now) end_early(a, BATCH_expired, NULL, NULL);
-        for (struct flight *f = r->in_flight; a->ends && f; f = f->next)
+        if (a->b.expires_at <= now) end_early(a, BATCH_expired, NULL, NULL);
+        for (struct flight *f = r->in_flight; a->state >= ACTIVE_ENDS && f; f = f->next)
             if (f->active == a) api_call_cancel(f->call);
-        if (a->n_flight || !(a->ends || (a->read_all && !a->waiting))) {
+        const bool waits = a->state == ACTIVE_READS || (a->state == ACTIVE_ANSWERS && a->waiting);
+        if (a->n_flight || waits || (a->state != ACTIVE_GONE && !finish(r, a))) {
             at = &a->next;
             continue;
         }
-        if (!a->gone) finish(r, a);
         *at = a->next;
         active_close(a);
         any = true;
@@ -451,18 +505,9 @@ static bool end_batches(struct batch_runner *r)
 
 /* ---- beginnings ---- */
 
-/* Return a flag, and clear it. */
-static bool take_flag(struct batch_runner *r, bool *flag)
-{
-    pthread_mutex_lock(&r->lock);
-    const bool set = *flag;
-    *flag = false;
-    pthread_mutex_unlock(&r->lock);
-    return set;
-}
-
-/* Check the lines of a new batch, and set its state. Return false if it is not in progress. */
-static bool begin(struct batch_runner *r, struct active *a)
+/* Check the lines of a new batch, and set its state. ERR_MEMORY if this must be tried again later:
+ * after the last attempt, the batch fails. */
+static int begin(struct batch_runner *r, struct active *a, int *n_try)
 {
     struct batch_state checked = {.owner = a->b.owner};
     struct err e = {0};
@@ -471,13 +516,10 @@ static bool begin(struct batch_runner *r, struct active *a)
     snprintf(checked.input, sizeof checked.input, "%s", a->b.input);
     const bool valid = batch_validate(&checked, r->store, &rc, &e);
     a->b.n_line = checked.n_line;
-    if (rc != 0) {
-        store_failed(a, rc, &e);
-    } else if (!valid) {
-        a->ends = true;
-        a->end = BATCH_failed;
+    if (rc == 0 && !valid) {
+        end_early(a, BATCH_failed, NULL, NULL);
         buf_add(&a->b.errors, checked.errors.data, checked.errors.n);
-    } else {
+    } else if (rc == 0) {
         struct batch_state b;
         store_begin(r->store);
         rc = batch_load(&b, r->store, a->b.owner, a->b.id, &e);
@@ -489,13 +531,15 @@ static bool begin(struct batch_runner *r, struct active *a)
         }
         rc = store_end(r->store, rc, &e);
         batch_deinit(&b);
-        if (rc == ERR_MISSING)
-            a->gone = a->ends = true;
-        else if (rc != 0)
-            store_failed(a, rc, &e);
+        if (rc == ERR_MISSING) {
+            a->state = ACTIVE_GONE;
+            rc = 0;
+        }
     }
     batch_deinit(&checked);
-    return !a->ends;
+    if (try_later(rc, n_try)) return ERR_MEMORY;
+    if (rc != 0) store_failed(a, rc, &e);
+    return 0;
 }
 
 /* Return the active batch of an owner; NULL if none. *n: number of actives. */
@@ -509,7 +553,7 @@ static struct active *active_of(const struct batch_runner *r, uint64_t owner, in
 }
 
 /* Begin or continue a batch. Return false if memory is exhausted. */
-static bool activate(struct batch_runner *r, const struct pending_batch *p)
+static bool activate(struct batch_runner *r, struct pending_batch *p)
 {
     struct active *a = calloc(1, sizeof *a);
     struct err e = {0};
@@ -523,8 +567,10 @@ static bool activate(struct batch_runner *r, const struct pending_batch *p)
     a->lines = (struct batch_cursor){.store = r->store, .owner = a->b.owner, .id = a->b.input};
     if (a->b.status == BATCH_cancelling)
         end_early(a, BATCH_cancelled, NULL, NULL);
-    else if (a->b.status == BATCH_validating)
-        (void)begin(r, a);
+    else if (a->b.status == BATCH_validating && begin(r, a, &p->n_try) != 0) {
+        active_close(a);
+        return false;
+    }
     a->next = r->actives;
     r->actives = a;
     return true;
@@ -549,13 +595,25 @@ static bool take_pending(struct batch_runner *r, struct pending_batch *p)
 }
 
 /* Add a batch to `pending`. Read the pending batches again later if memory runs out. */
-static void add_pending(struct batch_runner *r, uint64_t owner, const char *id)
+static void add_pending(struct batch_runner *r, const struct pending_batch *p)
+{
+    pthread_mutex_lock(&r->lock);
+    if (!vec_push(&r->pending, *p)) r->news |= NEWS_RESCAN;
+    pthread_mutex_unlock(&r->lock);
+}
+
+static struct pending_batch pending_of(uint64_t owner, const char *id)
 {
     struct pending_batch p = {.owner = owner};
     snprintf(p.id, sizeof p.id, "%s", id);
-    pthread_mutex_lock(&r->lock);
-    if (!vec_push(&r->pending, p)) r->rescan = true;
-    pthread_mutex_unlock(&r->lock);
+    return p;
+}
+
+/* Read the pending batches again in the next round. */
+static void scan_later(struct batch_runner *r)
+{
+    add_news(r, NEWS_RESCAN);
+    r->retries = true;
 }
 
 /* Read the pending batches from the store: at the start, and after a failed allocation. */
@@ -570,10 +628,7 @@ static void scan(struct batch_runner *r)
         struct stored_list l = {0};
         if (stored_list_all(&l, r->store, kinds[i], &e) != 0) {
             log_warn("batches: %s", e.text);
-            pthread_mutex_lock(&r->lock);
-            r->rescan = true;
-            pthread_mutex_unlock(&r->lock);
-            r->retries = true;
+            scan_later(r);
         }
         for (size_t k = 0; k < l.n; k++) {
             struct batch_state b;
@@ -581,7 +636,9 @@ static void scan(struct batch_runner *r)
             bool active = false;
             for (const struct active *a = r->actives; a; a = a->next)
                 active |= strcmp(a->b.id, l.v[k].id) == 0;
-            if (rc == 0 && !batch_ended(&b) && !active) add_pending(r, b.owner, b.id);
+            const struct pending_batch p = pending_of(l.v[k].holder, l.v[k].id);
+            if (rc == ERR_MEMORY) scan_later(r);
+            if (rc == 0 && !batch_ended(&b) && !active) add_pending(r, &p);
             batch_deinit(&b);
         }
         stored_list_deinit(&l);
@@ -596,14 +653,15 @@ static void look(struct batch_runner *r)
     for (struct active *a = r->actives; a; a = a->next) {
         struct batch_state b;
         int rc = batch_load(&b, r->store, a->b.owner, a->b.id, &e);
-        if (rc == ERR_MISSING) a->gone = a->ends = true;
+        if (rc == ERR_MISSING) a->state = ACTIVE_GONE;
+        if (rc == ERR_MEMORY) r->retries = true;
         if (rc == 0 && b.status == BATCH_cancelling) end_early(a, BATCH_cancelled, NULL, NULL);
         batch_deinit(&b);
     }
-    if (take_flag(r, &r->rescan)) scan(r);
+    if (take_news(r, NEWS_RESCAN)) scan(r);
     while (take_pending(r, &p))
         if (!activate(r, &p)) {
-            add_pending(r, p.owner, p.id);
+            add_pending(r, &p);
             r->retries = true;
             break;
         }
@@ -611,20 +669,44 @@ static void look(struct batch_runner *r)
 
 /* ---- the thread ---- */
 
+/* Return NULL, or the violated invariant. */
+static const char *check(const struct batch_runner *r)
+{
+    int n_flight = 0, n_sum = 0, n_same;
+    for (const struct flight *f = r->in_flight; f; f = f->next, n_flight++) {
+        const struct active *a = r->actives;
+        while (a && a != f->active) a = a->next;
+        if (!a || !f->call) return "a line in flight has no batch or no call (5)";
+    }
+    for (const struct active *a = r->actives; a; a = a->next) {
+        n_sum += a->n_flight;
+        for (const struct flight *f = a->waiting; f; f = f->next)
+            if (f->active != a || f->number > a->lines.number)
+                return "a waiting line is not a line of its batch (6)";
+        if (active_of(r, a->b.owner, &n_same) != a || n_same > ACTIVE_MAX)
+            return "two batches of an owner, or too many batches, are active (3)";
+    }
+    if (n_flight != r->n_flight || n_flight != n_sum || n_flight > FLIGHT_MAX)
+        return "the lines in flight are not counted right (5)";
+    return NULL;
+}
+
 static void *run(void *runner)
 {
     struct batch_runner *r = runner;
     char byte;
     bool any = true;
     os_thread_background();
-    while (!take_flag(r, &r->stops)) { /* batches_stop sets it once */
+    while (!take_news(r, NEWS_STOP)) { /* batches_stop gives it once */
         if (!any) (void)queue_pop(r->bell, &byte, r->actives || r->retries ? WAIT_US : -1);
         const bool retries = r->retries;
         r->retries = false;
-        if (take_flag(r, &r->changed) || retries) look(r);
+        if (take_news(r, NEWS_CHANGED) || retries) look(r);
         submit_lines(r);
         any = take_answers(r);
         if (end_batches(r)) batches_wake(r), any = true;
+        const char *wrong = check_steps ? check(r) : NULL;
+        CHECK(!wrong, "%s", wrong);
     }
     return NULL;
 }
@@ -635,7 +717,7 @@ int batches_open(struct batch_runner **out, const struct server *s, struct err *
     if (!r) return err_memory(e, "batches", sizeof *r);
     r->server = s;
     r->store = s->o.store;
-    r->changed = r->rescan = true;
+    r->news = NEWS_CHANGED | NEWS_RESCAN;
     pthread_mutex_init(&r->lock, NULL);
     r->bell = queue_open(1, 1);
     int rc = r->bell ? 0 : err_memory(e, "batches", 0);
@@ -649,24 +731,21 @@ int batches_open(struct batch_runner **out, const struct server *s, struct err *
 
 void batches_add(struct batch_runner *r, uint64_t owner, const char *id)
 {
-    add_pending(r, owner, id);
+    const struct pending_batch p = pending_of(owner, id);
+    add_pending(r, &p);
     batches_wake(r);
 }
 
 void batches_wake(struct batch_runner *r)
 {
-    pthread_mutex_lock(&r->lock);
-    r->changed = true;
-    pthread_mutex_unlock(&r->lock);
+    add_news(r, NEWS_CHANGED);
     queue_push(r->bell, "");
 }
 
 void batches_stop(struct batch_runner *r)
 {
     if (!r || !r->started) return;
-    pthread_mutex_lock(&r->lock);
-    r->stops = true;
-    pthread_mutex_unlock(&r->lock);
+    add_news(r, NEWS_STOP);
     queue_push(r->bell, "");
     pthread_join(r->thread, NULL);
     r->started = false;

@@ -126,8 +126,10 @@ struct batch_cursor {
     size_t n_line;
 };
 /* Advance to the next line that is not blank. Return 1, 0 after the last line, or the error of the
- * store. */
+ * store. A call after an error tries the same step again. */
 int batch_cursor_next(struct batch_cursor *c, struct err *e);
+/* Move back to before the last line, which batch_cursor_next then returns again. */
+void batch_cursor_repeat(struct batch_cursor *c);
 void batch_cursor_deinit(struct batch_cursor *c); /* free the memory */
 
 /* Check all lines of a batch: their form, unique custom_ids, and the endpoint. Set b->n_line.

@@ -61,9 +61,11 @@ assert len(content) == output.bytes
 rows = [json.loads(row) for row in content.splitlines()]
 assert [r["custom_id"] for r in rows] == [f"r{i}" for i in range(12)]
 assert rows[3]["response"]["body"]["choices"][0]["message"]["content"] == "3 + 5 = 8", rows[3]
-more = [client.batches.create(input_file_id=file.id, endpoint=CHAT, completion_window="1h") for _ in range(3)]
+many = client.files.create(file=("many", "\n".join(line(i) for i in range(500)).encode()), purpose="batch")  # takes a second
+more = [client.batches.create(input_file_id=many.id, endpoint=CHAT, completion_window="1h") for _ in range(3)]
 assert [b.id for b in client.batches.list(limit=2)][:4] == [*(b.id for b in reversed(more)), batch.id]
-assert client.batches.cancel(more[2].id).status in ("cancelling", "cancelled")
+for b in reversed(more):
+    assert client.batches.cancel(b.id).status in ("cancelling", "cancelled")
 fails(bad, lambda: client.batches.cancel(batch.id), "batch_id")
 fails(bad, lambda: client.batches.create(input_file_id="file-none", endpoint=CHAT, completion_window="24h"), "input_file_id")
 fails(bad, lambda: client.batches.create(input_file_id=file.id, endpoint="/v1/none", completion_window="24h"), "endpoint")
