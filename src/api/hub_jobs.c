@@ -1,6 +1,6 @@
 /* hub_jobs.c - the thread that changes the hub's stores for clients.
  *
- * `lock` protects the list of jobs, `stops`, and done, rc, why and lines of each job.
+ * `lock` protects the list of jobs, `stops`, and done, rc, why, lines and lost of each job.
  *
  * The registry of models is compared with the stores after each job (sync_models), because a job
  * may change several names. */
@@ -117,9 +117,13 @@ void hub_job_line(struct hub_job *j, struct buf *take_line, bool optional)
 {
     pthread_mutex_lock(&j->jobs->lock);
     if (j->stream && !(optional && j->lines.n > LINES_MAX)) {
-        buf_add(&j->lines, take_line->n ? take_line->data : "", take_line->n);
-        buf_add_char(&j->lines, '\n');
-        j->lines.failed |= take_line->failed;
+        if (!take_line->failed && buf_room(&j->lines, take_line->n + 1)) {
+            buf_add(&j->lines, take_line->n ? take_line->data : "", take_line->n);
+            buf_add_char(&j->lines, '\n');
+        } else {
+            j->lines.failed = false; /* earlier lines are complete */
+            j->lost |= !optional;
+        }
         exchange_wake(j->x);
     }
     pthread_mutex_unlock(&j->jobs->lock);
@@ -170,33 +174,42 @@ static void *run(void *arg)
 
 /* ---- the answer; stream thread ---- */
 
-/* Answer a job that is done, and free it. */
-static void finish(struct hub_job *j)
+/* Append the last line of a stream, and end it. A client detects a stream without this line. */
+static void end_stream(struct hub_job *j)
 {
-    static const char success[] = "{\"status\":\"success\"}";
-    struct exchange *x = j->x;
     struct buf b = {0};
     struct json_out o = {.b = &b};
-    if (exchange_disconnected(x)) {
-        exchange_end(x);
-    } else if (j->begun) {
-        out_object(&o, NULL);
-        out_word(&o, j->rc ? "error" : "status", j->rc ? j->why.text : "success");
-        out_end(&o);
-        buf_add_char(&b, '\n');
-        if (j->rc != 0) exchange_set_status(x, api_status(j->rc));
-        if (!b.failed) exchange_push_last(x, b.data, b.n);
-        exchange_end(x);
-    } else if (j->rc != 0) {
-        server_fail(x, j->rc, &j->why);
-    } else if (j->bare) {
-        exchange_reply(x, 200, NULL, "", 0);
+    out_object(&o, NULL);
+    out_word(&o, j->rc ? "error" : "status", j->rc ? j->why.text : "success");
+    out_end(&o);
+    buf_add_char(&b, '\n');
+    if (j->rc != 0) exchange_set_status(j->x, api_status(j->rc));
+    if (b.failed) {
+        exchange_abort(j->x);
     } else {
-        buf_addf(&b, "%s%s", success, j->stream ? "\n" : "");
-        exchange_reply(x, 200, j->stream ? "application/x-ndjson" : "application/json",
-                       b.failed ? "" : b.data, b.n);
+        exchange_push_last(j->x, b.data, b.n);
+        exchange_end(j->x);
     }
     buf_deinit(&b);
+}
+
+/* Answer a job that is done, and free it. A stream that lost a line ends with an error. */
+static void finish(struct hub_job *j)
+{
+    static const char success[] = "{\"status\":\"success\"}\n";
+    struct exchange *x = j->x;
+    if (j->lost && j->rc == 0) j->rc = err_memory(&j->why, "the lines of the answer", 0);
+    if (exchange_disconnected(x))
+        exchange_end(x);
+    else if (j->begun)
+        end_stream(j);
+    else if (j->rc != 0)
+        server_fail(x, j->rc, &j->why);
+    else if (j->bare)
+        exchange_reply(x, 200, NULL, "", 0);
+    else
+        exchange_reply(x, 200, j->stream ? "application/x-ndjson" : "application/json", success,
+                       sizeof success - 1 - !j->stream);
     hub_job_close(j);
 }
 
@@ -217,7 +230,7 @@ static void advance(struct exchange *x, void *job)
         exchange_begin(x, 200, "application/x-ndjson");
         j->begun = true;
     }
-    if (!gone && lines.n && !lines.failed) exchange_push(x, lines.data, lines.n);
+    if (!gone && lines.n) exchange_push(x, lines.data, lines.n);
     buf_deinit(&lines);
     if (done) finish(j);
 }

@@ -34,6 +34,7 @@ struct hub_job {
     int rc;
     struct err why;
     struct buf lines; /* unsent lines of a stream */
+    bool lost;        /* true: a line was lost for lack of memory, so the answer is an error */
     struct hub_job *next;
 };
 
@@ -53,7 +54,8 @@ void hub_job_close(struct hub_job *j);
 /* ---- for hub_job.run ---- */
 
 /* Append a line, if the answer is a stream, and wake the client. The line is freed. `optional`: it
- * is dropped if many lines are unsent. */
+ * is dropped if many lines are unsent or memory is exhausted. The loss of another line makes the
+ * answer an error. */
 void hub_job_line(struct hub_job *j, struct buf *take_line, bool optional);
 /* Take a model out of the registry before its files are removed. */
 void hub_jobs_forget(struct hub_jobs *j, const struct hub_name *n);

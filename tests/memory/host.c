@@ -331,7 +331,8 @@ static bool put_line_meaning(struct buf *out, const struct buf *body)
             buf_add_text(out, "[error]");
         else
             put_meaning(out, j);
-        done |= json_bool(json_field(j, "done"), false);
+        const char *status = json_text(json_field(j, "status"), NULL);
+        done |= json_bool(json_field(j, "done"), false) || (status && !strcmp(status, "success"));
         json_drop(j);
     }
     return done;
