@@ -161,7 +161,7 @@ int api_constrain(struct request *r, const struct api *a, const struct json *bod
  *   parser  set to the parser of the answer's text, which receives the part in `begun` first.
  *           The parser's names are borrowed from a->chat.
  *   *out    owned by the caller, also after an error; NULL: no constraint
- * If a->chat is NULL, the answer is a completion. Errors: those of api_constrain. */
+ * The answer is a completion if a->chat is NULL. Errors: those of api_constrain. */
 int api_constrain_message(struct constraint **out, const struct api *a, const struct json *body,
                           const char *begun, size_t n_begun, struct chat_parser_options *parser,
                           struct err *e);

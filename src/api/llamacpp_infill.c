@@ -166,8 +166,8 @@ static size_t at_most(size_t n, int64_t max)
     return max <= 0 ? 0 : n < (size_t)max ? n : (size_t)max;
 }
 
-/* Set the prompt of the request, with the shares of llama.cpp: at most 3/4 of the rows for the
- * prefix, 1/4 for suffix and prompt, and the rest of the context for other files. */
+/* Set the prompt of the request, with llama.cpp's shares: at most 3/4 of the rows for the prefix,
+ * and 1/4 for suffix and prompt. Other files get the rest of the context. */
 static int join(const struct infill *f, struct request *r, struct err *e)
 {
     const struct session *s = f->a->session;

@@ -3,7 +3,7 @@
  * The chunks of a phase are split into one range per thread. A worker claims from its own range
  * first, then from the other ranges. A core therefore uses the same weights in each phase and
  * token, and its cache already contains them. Repeated reading of 0.5 to 4 MB was 1.3 to 2 times as
- * fast as with one queue, on two cores with 2 MB of L2 each.
+ * fast as with one queue. The two cores had 2 MB of L2 each.
  *
  *   caller: fn, ctx; job = (phase, n_chunk); wake the parked; claim and run; wait for all chunks
  *   worker: spin until job changes -> claim and run; after SPIN_US without a job, park on `phase`

@@ -10,8 +10,8 @@
  *   -> {"ok": false, "error": "..."}
  *
  * Times are processor times of the thread. A mask is measured in the state of a real answer, with
- * the caches of earlier masks, because only the first visit of a state is slow. The text is matched
- * twice, by tokens and by bytes, so that a wrong mask is detected. */
+ * the caches of earlier masks. Only the first visit of a state is slow. The text is matched twice,
+ * by tokens and by bytes, so that a wrong mask is detected. */
 #include "cli.h"
 
 #include "base/json.h"

@@ -32,7 +32,7 @@
 #include <string.h>
 
 /* ratio of the work of a call to that of the previous call; all earlier calls together do at most a
- * third of the last one */
+ * third of the last call's work */
 enum { GROWTH = 4 };
 
 struct mask_job {

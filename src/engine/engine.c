@@ -85,8 +85,8 @@ static void *engine_main(void *arg)
     cpu_float_canonical();
     while (!atomic_load(&en->quit)) {
         if (engine_step(en)) continue;
-        /* Wait for a message, for a client that reads its replies, or for the end of a delay by the
-         * policy, because there is nothing to compute. */
+        /* There is nothing to compute. Wait for a message, for a client that reads its replies, or
+         * for the end of the policy's delay. */
         struct message m;
         if (queue_pop(en->inbox, &m, en->groups ? 1000 : -1)) take_message(en, &m);
     }

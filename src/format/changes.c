@@ -6,9 +6,9 @@
  *
  * Fields of an inner configuration (text_config, HF_OBJECT) are merged. All other values are
  * replaced as a whole, because an object such as quantization_config has one meaning. A field at
- * the top level also replaces the field of that name in text_config. A field at the top level of a
- * config of several parts belongs to text_config, unless only the top level of the file has the
- * field. Values that contradict each other are errors. */
+ * the top level also replaces the field of that name in text_config. In a config of several parts,
+ * such a field belongs to text_config, unless only the top level of the file has it. Values that
+ * contradict each other are errors. */
 #include "hf_impl.h"
 
 #include <stdio.h>

@@ -66,8 +66,8 @@ static int choose_pages(const struct model *m, const struct model_options *o, in
     return n < 1 ? 1 : n > max ? (int)max : (int)n;
 }
 
-/* Set the maximum number of page copies of a step: one per sequence for copy on write, and those
- * for swapping one sequence out and in. */
+/* Set the maximum number of page copies of a step. Copy on write needs one per sequence. The others
+ * swap one sequence out and in. */
 static void choose_copies(struct batch_limits *l, bool swap)
 {
     if (l->n_copy == 0) l->n_copy = l->n_seq + (swap ? 2 * l->page_stride : 0);

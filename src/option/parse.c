@@ -116,8 +116,8 @@ const char *nearest_name(const char *typed, const char *const *names, size_t n)
     return s.best;
 }
 
-/* Return the name of option *n_skip of a table and its groups. If the table has fewer options,
- * return NULL and subtract their number from *n_skip. */
+/* Return the name of option *n_skip of a table and its groups. Return NULL for a table with fewer
+ * options, and subtract their number from *n_skip. */
 static const char *skip_names(const struct option *o, int *n_skip)
 {
     for (; o->kind != OPTION_END; o++) {

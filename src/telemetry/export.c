@@ -7,9 +7,9 @@
  *                     |       |                      '--> post again
  *                     '-------'--> another status: dropped
  *
- * A wait is Retry-After, or 1 s, 2 s, 4 s ... Half of it is random, so that clients of a collector
- * do not return together. During the waits the queue fills, and span_end drops further spans. After
- * span_queue_stop each batch has one request, until stop_us. */
+ * A wait is Retry-After, or 1 s, 2 s, 4 s and so on, of which half is random. Clients of a
+ * collector therefore do not return together. During the waits the queue fills, and span_end drops
+ * further spans. After span_queue_stop each batch has one request, until stop_us. */
 #include "telemetry_impl.h"
 
 #include "base/log.h"

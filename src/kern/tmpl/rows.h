@@ -7,8 +7,8 @@
  * ref / AVX2 / AVX-512:
  *   row_max 74 / 6.4 / 7.9    row_find, some hundreds 2 / 2 / 2
  *   row_mask 710 / 21 / 18    row_find, all of them 100 / 32 / 40    row_mass 580 / 21 / 14
- * The next table has microseconds on a core of an AMD EPYC of family 25 at 2.86 GHz: ref / AVX2,
- * and AVX2's share of its bound.
+ * The next table has microseconds of ref / AVX2, and AVX2's share of its bound. The core was that
+ * of an AMD EPYC of family 25 at 2.86 GHz.
  *   row_max 68 / 7.5     0.89 of the L2 cache's read (91 GB/s)
  *   row_mask 837 / 21    0.64 of it, counting the written bytes
  *   row_mass 827 / 18    0.38 of it: the bound is arithmetic
