@@ -1,5 +1,5 @@
-/* api.h - request and response bodies of OpenAI, Anthropic and others over a session, for quoth
- * batch, the server, and the parameters of the library.
+/* api.h - request and response bodies of OpenAI, Anthropic and others over a session. The server,
+ * quoth batch and the library use it.
  *
  *   body (JSON) --api_call_open--> requests --api_call_submit--> engine
  *   events --api_call_poll--> answers --api_call_put--> body (JSON)
