@@ -119,7 +119,11 @@ int stored_list_query(struct stored_list *l, const struct exchange *x, const str
     if ((has_after || has_before) && !from) from = "";
     if (rc == 0) {
         /* a page before an id is the nearest page in the opposite order, which `reverse` turns */
-        rc = store_list(s->o.store, &owner, prefix, from, ascending ^ has_before, add, l, e);
+        const struct store_query query = {.holder = &owner,
+                                          .kind = prefix,
+                                          .after = from,
+                                          .newest_first = ascending == has_before};
+        rc = store_list(s->o.store, &query, add, l, e);
         rc = rc == ERR_MISSING ? err_field(e, ERR_ARG, has_before ? q->before : q->after,
                                            ": \"%.80s\" not found", from)
                                : rc;
@@ -134,7 +138,7 @@ int stored_list_query(struct stored_list *l, const struct exchange *x, const str
 
 int stored_list_all(struct stored_list *l, struct store *s, const char *prefix, struct err *e)
 {
-    int rc = store_list(s, NULL, prefix, NULL, true, add, l, e);
+    int rc = store_list(s, &(struct store_query){.kind = prefix}, add, l, e);
     return rc == 0 && l->failed ? err_memory(e, "a list", l->n) : rc;
 }
 

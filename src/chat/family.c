@@ -45,7 +45,7 @@ static void adjust_stepfun(struct render *r, const struct template *t, struct li
     for (uint32_t i = 0; i < messages->n * 2 && r->rc == 0; i++) {
         struct val message = messages->v[i / 2], text = message_field(r, message, fields[i % 2]);
         if (text.kind == V_TEXT)
-            dict_set(r, message.dict, fields[i % 2], text_strip(text, true, true));
+            dict_set(r, message.dict, fields[i % 2], text_strip(text, STRIP_BOTH));
     }
 }
 

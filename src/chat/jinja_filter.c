@@ -351,7 +351,7 @@ static bool text_to_int(struct val v, int base, int64_t *i)
     char digits[80];
     size_t n = 0;
     char *end;
-    v = text_strip(v, true, true);
+    v = text_strip(v, STRIP_BOTH);
     if (v.n > 200) return false;
     for (uint32_t k = 0; k < v.n; k++)
         if (v.s[k] != '_' && n < sizeof digits - 1) digits[n++] = v.s[k];
@@ -369,7 +369,7 @@ static bool text_to_int(struct val v, int base, int64_t *i)
 static bool text_to_real(struct val v, double *d)
 {
     char digits[400], *end;
-    v = text_strip(v, true, true);
+    v = text_strip(v, STRIP_BOTH);
     if (v.n == 0 || v.n >= sizeof digits || memchr(v.s, 'x', v.n) || memchr(v.s, 'X', v.n))
         return false;
     memcpy(digits, v.s, v.n);

@@ -443,8 +443,9 @@ size_t text_offset(struct render *r, struct val v, uint32_t i_cp);
 size_t text_space(const char *s, size_t n);
 /* Return the length in bytes of the white space character at the end of s; 0 if none. */
 size_t text_space_back(const char *s, size_t n);
+enum { STRIP_LEFT = 1, STRIP_RIGHT = 2, STRIP_BOTH = 3 };
 /* Return v without white space at the selected ends. The result borrows the bytes of v. */
-struct val text_strip(struct val v, bool left, bool right);
+struct val text_strip(struct val v, unsigned sides);
 /* Return the first place of needle in hay[from, n), borrowed from hay; NULL if none. */
 const char *text_find(struct render *r, struct val hay, size_t from, struct val needle);
 

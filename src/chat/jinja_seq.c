@@ -139,11 +139,15 @@ struct val filter_map(struct render *r, struct val self, const struct args *a)
     return out;
 }
 
-/* Implement select, reject, selectattr and rejectattr: return the items for which the test returns
- * `wanted`. An item is tested for truth if the call names no test. */
+/* Flags of select_items: the test applies to an attribute of an item; items that fail are taken. */
+enum { OF_ATTRIBUTE = 1, IF_FALSE = 2 };
+
+/* Implement select, reject, selectattr and rejectattr: return the items that pass the test. An item
+ * is tested for truth if the call names no test. */
 static struct val select_items(struct render *r, struct val self, const struct args *a,
-                               bool by_attr, bool wanted)
+                               unsigned flags)
 {
+    const bool by_attr = flags & OF_ATTRIBUTE, wanted = !(flags & IF_FALSE);
     const struct list *items = truthy_items(r, self);
     struct val out = val_list(r, V_LIST, 0);
     struct args rest = args_tail(a, by_attr), tail = args_tail(a, by_attr + 1u);
@@ -161,22 +165,22 @@ static struct val select_items(struct render *r, struct val self, const struct a
 
 struct val filter_select(struct render *r, struct val self, const struct args *a)
 {
-    return select_items(r, self, a, false, true);
+    return select_items(r, self, a, 0);
 }
 
 struct val filter_reject(struct render *r, struct val self, const struct args *a)
 {
-    return select_items(r, self, a, false, false);
+    return select_items(r, self, a, IF_FALSE);
 }
 
 struct val filter_selectattr(struct render *r, struct val self, const struct args *a)
 {
-    return select_items(r, self, a, true, true);
+    return select_items(r, self, a, OF_ATTRIBUTE);
 }
 
 struct val filter_rejectattr(struct render *r, struct val self, const struct args *a)
 {
-    return select_items(r, self, a, true, false);
+    return select_items(r, self, a, OF_ATTRIBUTE | IF_FALSE);
 }
 
 /* ---- order ---- */

@@ -63,15 +63,15 @@ static size_t step_back(struct val v)
 
 /* Remove the code points of a set from the sides: strip("-*"). The argument is a set, not a
  * prefix. */
-static struct val strip_set(struct render *r, struct val v, struct val set, bool left, bool right)
+static struct val strip_set(struct render *r, struct val v, struct val set, unsigned sides)
 {
-    while (left && v.n > 0 && render_charge(r, 1)) {
+    while (sides & STRIP_LEFT && v.n > 0 && render_charge(r, 1)) {
         size_t k = text_step(v.s, v.n);
         if (!in_set(set, v.s, k)) break;
         v.s += k;
         v.n -= (uint32_t)k;
     }
-    while (right && v.n > 0 && render_charge(r, 1)) {
+    while (sides & STRIP_RIGHT && v.n > 0 && render_charge(r, 1)) {
         size_t k = step_back(v);
         if (!in_set(set, v.s + v.n - k, k)) break;
         v.n -= (uint32_t)k;
@@ -80,29 +80,28 @@ static struct val strip_set(struct render *r, struct val v, struct val set, bool
 }
 
 /* Strip by the argument `chars`, or white space if it is absent or none. */
-static struct val strip_by(struct render *r, struct val self, const struct args *a, bool left,
-                           bool right)
+static struct val strip_by(struct render *r, struct val self, const struct args *a, unsigned sides)
 {
     const struct val *set = arg(a, 0, "chars");
-    if (set && set->kind == V_TEXT) return strip_set(r, self, *set, left, right);
-    struct val v = text_strip(self, left, right);
+    if (set && set->kind == V_TEXT) return strip_set(r, self, *set, sides);
+    struct val v = text_strip(self, sides);
     render_charge(r, (self.n - v.n) / 8);
     return v;
 }
 
 struct val method_text_strip(struct render *r, struct val self, const struct args *a)
 {
-    return strip_by(r, self, a, true, true);
+    return strip_by(r, self, a, STRIP_BOTH);
 }
 
 struct val method_text_lstrip(struct render *r, struct val self, const struct args *a)
 {
-    return strip_by(r, self, a, true, false);
+    return strip_by(r, self, a, STRIP_LEFT);
 }
 
 struct val method_text_rstrip(struct render *r, struct val self, const struct args *a)
 {
-    return strip_by(r, self, a, false, true);
+    return strip_by(r, self, a, STRIP_RIGHT);
 }
 
 /* ---- search ---- */

@@ -417,14 +417,15 @@ size_t text_space_back(const char *s, size_t n)
     return 0;
 }
 
-struct val text_strip(struct val v, bool left, bool right)
+struct val text_strip(struct val v, unsigned sides)
 {
     size_t k;
-    while (left && v.n > 0 && (k = text_space(v.s, v.n)) > 0) {
+    while (sides & STRIP_LEFT && v.n > 0 && (k = text_space(v.s, v.n)) > 0) {
         v.s += k;
         v.n -= (uint32_t)k;
     }
-    while (right && v.n > 0 && (k = text_space_back(v.s, v.n)) > 0) v.n -= (uint32_t)k;
+    while (sides & STRIP_RIGHT && v.n > 0 && (k = text_space_back(v.s, v.n)) > 0)
+        v.n -= (uint32_t)k;
     return v;
 }
 

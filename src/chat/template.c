@@ -202,7 +202,7 @@ static size_t answered(const struct template *t, const char *turn, size_t n)
     const char *marks[2] = {t->thinking.open, t->thinking.close};
     for (int i = 0; i < 2; i++) {
         struct val mark = text_strip(
-            val_text(marks[i] ? marks[i] : "", marks[i] ? strlen(marks[i]) : 0), true, true);
+            val_text(marks[i] ? marks[i] : "", marks[i] ? strlen(marks[i]) : 0), STRIP_BOTH);
         const char *p = mark.n > 0 ? memmem(turn, n, mark.s, mark.n) : NULL;
         if (p) return n - (size_t)(p - turn);
     }

@@ -266,26 +266,25 @@ static void place_columns(struct binder *b, struct published *p, const struct te
     p->placed = (struct placed){.run = t->dim[0], .row_step = size, .step = t->dim[0] * size};
 }
 
-/* Bind the matrix stem.EXPERTweight, or the tensors of its published form. Set p to its stored form
- * and w to its values. */
-static void matrix(struct binder *b, struct tensor *w, struct published *p, const char *stem,
-                   int il, const char *expert, int64_t n_out, int64_t k)
+/* Bind the matrix s, stem.EXPERTweight, or the tensors of its published form. Set p to its stored
+ * form and w to its values. */
+static void matrix(struct binder *b, struct tensor *w, struct published *p, const struct site *s)
 {
     char name[160], suffix[32];
     enum qtype type;
-    const struct tensor_info *t = form_bind(b, p, &type, stem, il, expert, n_out, k);
+    const struct tensor_info *t = form_bind(b, p, &type, s);
     if (!t) {
-        const bool turned = is_turned(b, il);
-        snprintf(suffix, sizeof suffix, "%sweight", expert);
-        bind_name(b, name, stem, il, suffix);
-        t = need(b, name, turned ? k : n_out, turned ? n_out : k);
+        const bool turned = is_turned(b, s->il);
+        snprintf(suffix, sizeof suffix, "%sweight", s->expert);
+        bind_name(b, name, s->stem, s->il, suffix);
+        t = need(b, name, turned ? s->k : s->n_out, turned ? s->n_out : s->k);
         if (!t) return;
         type = t->type;
         *p = (struct published){.form = FORM_ROWS, .rows = t->data};
         if (turned) place_columns(b, p, t);
     }
     *w = (struct tensor){
-        .type = type, .n_out = n_out, .k = k, .data = published_data(p), .name = t->name};
+        .type = type, .n_out = s->n_out, .k = s->k, .data = published_data(p), .name = t->name};
 }
 
 /* Bind a bias that has only zeros. Some libraries write zeros for layers without a bias. */
@@ -370,7 +369,7 @@ static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, i
     char name[160];
     struct published p;
     if (b->rc != 0) return;
-    matrix(b, &l->w, &p, stem, il, "", n_out, k);
+    matrix(b, &l->w, &p, &(struct site){stem, il, "", n_out, k});
     if (b->rc == 0) take_part(b, &l->w, &p, part);
     bind_order(b, l, &p);
     if (b->rc != 0) return;
@@ -434,7 +433,7 @@ static void listed(struct binder *b, struct tensor *w, const char *stem, int il,
         char expert[16];
         struct tensor own;
         snprintf(expert, sizeof expert, "%d.", e);
-        matrix(b, &own, &from[e], stem, il, expert, n_out, k);
+        matrix(b, &own, &from[e], &(struct site){stem, il, expert, n_out, k});
         if (b->rc != 0) return;
         if (e == 0)
             *w = own;

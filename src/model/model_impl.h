@@ -703,12 +703,18 @@ float config_cap(struct binder *b, const char *key);
 
 /* Read and check quantization_config (form/form.c). */
 void form_read(struct binder *b);
-/* Set the codes and scales of a quantized matrix [n_out, k], stored as tensors stem.EXPERT*. Set
+/* A matrix [n_out, k] to be bound. Its tensors are stem.EXPERT*. The texts are borrowed. */
+struct site {
+    const char *stem;
+    int il;
+    const char *expert; /* "", or "E." with the number E of an expert */
+    int64_t n_out, k;
+};
+/* Set the codes and scales of the quantized matrix s. Set
  * *type to the format of its values. Return its first tensor. NULL if the model is not quantized,
  * or after a failure. */
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
-                                    const char *stem, int il, const char *expert, int64_t n_out,
-                                    int64_t k);
+                                    const struct site *s);
 /* Warn if the configuration names a quantized form, but no matrix has it. */
 void form_check(const struct binder *b);
 /* Return true if no matrix uses a tensor of this name, such as the scales of a quantized cache. */

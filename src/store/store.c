@@ -469,21 +469,24 @@ int store_delete(struct store *s, uint64_t holder, const char *id, struct err *e
     return rc == 0 && !at ? store_missing(id, e) : rc;
 }
 
-int store_list(struct store *s, const uint64_t *holder, const char *kind, const char *after,
-               bool ascending, store_list_fn *fn, void *ctx, struct err *e)
+int store_list(struct store *s, const struct store_query *query, store_list_fn *fn, void *ctx,
+               struct err *e)
 {
+    const uint64_t *holder = query->holder;
+    const char *after = query->after;
     char word[STORE_ID_BYTES];
     int rc = 0;
     bool more = true;
     store_begin(s);
     expire(s);
-    int64_t at = ascending ? 0 : INT64_MAX;
+    int64_t at = query->newest_first ? INT64_MAX : 0;
     if (after && holder) at = store_find(s, *holder, after, NULL);
     if (after && !at) rc = store_missing(after, e);
     sqlite3_stmt *q = NULL;
-    (void)kind_of(kind, word);
+    (void)kind_of(query->kind, word);
     if (rc == 0 && holder)
-        q = db_query(s, ascending ? SQL_LIST_UP : SQL_LIST_DOWN, "iti", (int64_t)*holder, word, at);
+        q = db_query(s, query->newest_first ? SQL_LIST_DOWN : SQL_LIST_UP, "iti", (int64_t)*holder,
+                     word, at);
     else if (rc == 0)
         q = db_query(s, SQL_LIST_ALL, "t", word);
     while (more && db_row(s, q)) {

@@ -75,13 +75,18 @@ int store_delete(struct store *s, uint64_t holder, const char *id, struct err *e
 /* Receive a record. Pointers are borrowed for the call. The function must not call functions of the
  * store. Return false to end the list. */
 typedef bool store_list_fn(void *ctx, uint64_t holder, const char *id, const struct buf *head);
-/* List the records of *holder of a kind, in the order of their creation or in the opposite order.
- * The kind is the part of an id before the first _ or -, with or without this character. holder
- * NULL: list the records of all holders, in ascending order. after: id of the record before the
- * first listed record; NULL: begin with the first record. ERR_MISSING if the record `after` does
- * not exist, ERR_MEMORY, ERR_IO. */
-int store_list(struct store *s, const uint64_t *holder, const char *kind, const char *after,
-               bool ascending, store_list_fn *fn, void *ctx, struct err *e);
+/* Selection of records. Pointers are borrowed for the call. */
+struct store_query {
+    const uint64_t *holder; /* NULL: the records of all holders, oldest first */
+    /* part of an id before the first _ or -, with or without this character */
+    const char *kind;
+    const char *after; /* id of the record before the first listed record; NULL: no such record */
+    bool newest_first; /* false: in the order of their creation */
+};
+/* List the selected records. ERR_MISSING if the record `after` does not exist, ERR_MEMORY,
+ * ERR_IO. */
+int store_list(struct store *s, const struct store_query *q, store_list_fn *fn, void *ctx,
+               struct err *e);
 
 /* ---- chunks ---- */
 

@@ -139,18 +139,16 @@ void form_read(struct binder *b)
 /* Set *p to plain rows. The form's bind changes *p to codes if the matrix has the form's tensors.
  * Set *type to the smallest format that can represent all values. */
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
-                                    const char *stem, int il, const char *expert, int64_t n_out,
-                                    int64_t k)
+                                    const struct site *s)
 {
     const struct form *form = b->m->config.quant.form;
-    const struct site s = {stem, il, expert, n_out, k};
-    *p = (struct published){.form = FORM_ROWS, .by = 1, .block_out = 1, .block_k = k};
+    *p = (struct published){.form = FORM_ROWS, .by = 1, .block_out = 1, .block_k = s->k};
     p->scale.divisor = 1;
-    const struct tensor_info *t = form && b->rc == 0 ? form->bind(b, &s, p) : NULL;
+    const struct tensor_info *t = form && b->rc == 0 ? form->bind(b, s, p) : NULL;
     if (!t || b->rc != 0) return NULL;
     p->form = FORM_CODES;
     b->any_codes = true;
-    *type = published_type(p, n_out, k);
+    *type = published_type(p, s->n_out, s->k);
     return t;
 }
 

@@ -11,14 +11,6 @@
 
 #include "model/model_impl.h"
 
-/* A matrix [n_out, k] to be bound. Its tensors are stem.EXPERT*. The texts are borrowed. */
-struct site {
-    const char *stem;
-    int il;
-    const char *expert; /* "", or "E." with the number E of an expert */
-    int64_t n_out, k;
-};
-
 struct form {
     const char *method; /* quant_method in config.json, static */
     /* Read and check fields of quantization_config; NULL: nothing to read. b keeps the failure. */
