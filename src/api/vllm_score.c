@@ -139,17 +139,15 @@ static int read_scoring(struct api_call *c, const struct json *body, const char 
 
 static int read_score(struct api_call *c, const struct json *body, struct err *e)
 {
-    static const char *const first[] = {"text_1", "queries", "data_1", NULL}, *const second[] = {
-                                                                                  "text_2",
-                                                                                  "documents",
-                                                                                  "items", "data_2",
-                                                                                  NULL};
+    static const char *const first[] = {"text_1", "queries", "data_1", NULL};
+    static const char *const second[] = {"text_2", "documents", "items", "data_2", NULL};
     return read_scoring(c, body, first, second, e);
 }
 
 int rerank_read(struct api_call *c, const struct json *body, struct err *e)
 {
-    static const char *const first[] = {"query", NULL}, *const second[] = {"documents", NULL};
+    static const char *const first[] = {"query", NULL};
+    static const char *const second[] = {"documents", NULL};
     int64_t top_n = 0;
     bool documents = true;
     if (json_kind(body_field(body, "query")) == JK_LIST)

@@ -318,56 +318,79 @@ static int open_models(struct models **models, struct serve_models **many, const
     return rc ? rc : models_open(models, &o, e);
 }
 
-/* Serve the api's session, or the models of --models-dir if it has none. Signals are caught before
- * the server accepts requests. The log's writer starts before the access log shares it. */
-static int serve_api(struct api *api, const char *model, struct net_keys *k, struct err *e)
+/* Parts of a server. Each part is owned, and NULL before it is opened. */
+struct serve_parts {
+    struct server *server;
+    struct store *store;
+    struct peaks *peaks;
+    struct telemetry *telemetry;
+    struct models *models;
+    struct serve_models *many;
+};
+
+/* Open the parts. Signals are caught before the server accepts requests. The log's writer starts
+ * before the access log shares it. The caller closes the parts, also after an error. */
+static int open_parts(struct serve_parts *v, struct api *api, const struct served_spec *spec,
+                      const char *model, struct net_keys *k, struct err *e)
 {
-    struct server *server = NULL;
-    struct peaks *peaks = NULL;
-    struct models *models = NULL;
-    struct serve_models *many = NULL;
-    /* the name for clients: that of the hub, else that in the file; --served-model-name replaces
-     * both */
-    const char *own = model ? model_hub_name(model) : NULL;
-    if (!own) own = api->session ? model_info(api->session->model)->name : NULL;
-    char fingerprint[40];
-    const struct served_spec spec = {.name = names.n ? names.v : &own,
-                                     .n_name = names.n ? (int)names.n : 1};
+    const bool has_model = api->session != NULL;
     struct server_options o = {.net = net_flags(k),
                                .any_name = any_name,
                                .ollama = ollama,
                                .hub = serve_models_hub(),
                                .version = QUOTH_VERSION,
                                .separate_caches = separate};
+    int rc = open_store(&v->store, k, e);
+    api->store = v->store;
+    if (rc == 0 && has_model) rc = session_pooling(&api->pooling, api->session, pooling, e);
+    if (rc == 0 && has_model && !no_peaks)
+        rc = peaks_open(&v->peaks, api->session, &session_flags, e);
+    if (rc == 0) rc = catch_stop(e);
+    if (rc == 0) rc = log_begin(e);
+    if (rc == 0) rc = telemetry_open(&v->telemetry, otlp_url, e);
+    if (rc == 0) rc = open_models(&v->models, &v->many, api, spec, model, o.net.body_total_max, e);
+    o.store = v->store;
+    o.peaks = v->peaks;
+    o.telemetry = v->telemetry;
+    o.models = v->models;
+    return rc ? rc : server_open(&v->server, &o, e);
+}
+
+/* Close the parts. The server is closed first, because its threads use all other parts. */
+static void close_parts(struct serve_parts *v)
+{
+    server_close(v->server);
+    telemetry_close(v->telemetry);
+    models_close(v->models);
+    serve_models_close(v->many);
+    store_close(v->store);
+    peaks_close(v->peaks);
+}
+
+/* Serve the api's session, or the models of --models-dir if it has none. */
+static int serve_api(struct api *api, const char *model, struct net_keys *k, struct err *e)
+{
+    /* the name for clients: that of the hub, else that in the file; --served-model-name replaces
+     * both */
+    const char *own = model ? model_hub_name(model) : NULL;
+    if (!own) own = api->session ? model_info(api->session->model)->name : NULL;
+    const struct served_spec spec = {.name = names.n ? names.v : &own,
+                                     .n_name = names.n ? (int)names.n : 1};
+    struct serve_parts v = {0};
+    char fingerprint[40], title[40];
     snprintf(fingerprint, sizeof fingerprint, "quoth-%s", QUOTH_VERSION);
     api->name = spec.name[0];
     api->fingerprint = fingerprint;
     api->streams = true;
     structured_read(api);
-    int rc = open_store(&api->store, k, e);
-    o.store = api->store;
-    if (rc == 0 && api->session) rc = session_pooling(&api->pooling, api->session, pooling, e);
-    if (rc == 0 && api->session && !no_peaks)
-        rc = peaks_open(&peaks, api->session, &session_flags, e);
-    o.peaks = peaks;
-    if (rc == 0) rc = catch_stop(e);
-    if (rc == 0) rc = log_begin(e);
-    if (rc == 0) rc = telemetry_open(&o.telemetry, otlp_url, e);
-    if (rc == 0) rc = open_models(&models, &many, api, &spec, model, o.net.body_total_max, e);
-    o.models = models;
-    if (rc == 0) rc = server_open(&server, &o, e);
-    char title[40];
-    /* the log's first line has the name of the only model, or the number of models */
-    const int n = rc == 0 ? models_n(models) : 0;
-    snprintf(title, sizeof title, "%d models", n);
-    if (rc == 0) serve(server, n == 1 ? served_spec(models_at(models, 0))->name[0] : title);
-    /* the server is closed first, because its threads use all other parts */
-    server_close(server);
-    telemetry_close(o.telemetry);
-    models_close(models);
-    serve_models_close(many);
-    store_close(api->store);
-    peaks_close(peaks);
+    int rc = open_parts(&v, api, &spec, model, k, e);
+    if (rc == 0) {
+        /* the log's first line has the name of the only model, or the number of models */
+        const int n = models_n(v.models);
+        snprintf(title, sizeof title, "%d models", n);
+        serve(v.server, n == 1 ? served_spec(models_at(v.models, 0))->name[0] : title);
+    }
+    close_parts(&v);
     return rc;
 }
 

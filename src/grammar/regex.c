@@ -447,29 +447,42 @@ static int need_contexts(struct regex_parser *p, bool ascii)
     return 0;
 }
 
-/* Parse a word boundary after its backslash. A row of the table has one or two alternatives: the
- * contexts before and after the place. ECMA's syntax has only the last two rows. */
+/* Word boundaries: one or two alternatives of the contexts before and after the place. A longer
+ * text precedes its prefix. All texts are static. */
+enum { NOT_WORD = CTX_ANY & ~CTX_WORD };
+static const struct border {
+    const char *text;
+    bool rust; /* true: ECMA's syntax does not have the boundary */
+    uint8_t left, right, left2, right2;
+} borders[] = {{"b{start}", true, NOT_WORD, CTX_WORD, 0, 0},
+               {"b{end}", true, CTX_WORD, NOT_WORD, 0, 0},
+               {"b{start-half}", true, NOT_WORD, CTX_ANY, 0, 0},
+               {"b{end-half}", true, CTX_ANY, NOT_WORD, 0, 0},
+               {"<", true, NOT_WORD, CTX_WORD, 0, 0},
+               {">", true, CTX_WORD, NOT_WORD, 0, 0},
+               {"b", false, NOT_WORD, CTX_WORD, CTX_WORD, NOT_WORD},
+               {"B", false, NOT_WORD, NOT_WORD, CTX_WORD, CTX_WORD}};
+
+/* Read a word boundary after its backslash. The caller has seen that one follows, so the search
+ * ends at the last row. */
+static const struct border *read_border(struct regex_parser *p)
+{
+    const struct border *last = &borders[sizeof borders / sizeof borders[0] - 1];
+    for (const struct border *b = borders; b < last; b++)
+        if ((!b->rust || p->dialect == REGEX_RUST) && next_is(p, b->text)) return b;
+    next_is(p, last->text);
+    return last;
+}
+
+/* Parse a word boundary after its backslash. */
 static int parse_border(struct regex_parser *p, struct regex_piece *out)
 {
-    enum { NOT_WORD = CTX_ANY & ~CTX_WORD };
-    static const struct {
-        const char *text; /* static */
-        uint8_t left, right, left2, right2;
-    } border[] = {{"b{start}", NOT_WORD, CTX_WORD, 0, 0},
-                  {"b{end}", CTX_WORD, NOT_WORD, 0, 0},
-                  {"b{start-half}", NOT_WORD, CTX_ANY, 0, 0},
-                  {"b{end-half}", CTX_ANY, NOT_WORD, 0, 0},
-                  {"<", NOT_WORD, CTX_WORD, 0, 0},
-                  {">", CTX_WORD, NOT_WORD, 0, 0},
-                  {"b", NOT_WORD, CTX_WORD, CTX_WORD, NOT_WORD},
-                  {"B", NOT_WORD, NOT_WORD, CTX_WORD, CTX_WORD}};
-    size_t i = 0;
+    const struct border *b = read_border(p);
     bool ascii = p->dialect == REGEX_ECMA || p->flags.bytes;
-    while (!(i >= 6 || p->dialect == REGEX_RUST) || !next_is(p, border[i].text)) i++;
     int rc = need_contexts(p, ascii);
-    struct regex_piece second = piece_between(border[i].left2, border[i].right2);
-    *out = piece_between(border[i].left, border[i].right);
-    if (border[i].left2) *out = piece_either(&p->pieces, out, &second);
+    struct regex_piece second = piece_between(b->left2, b->right2);
+    *out = piece_between(b->left, b->right);
+    if (b->left2) *out = piece_either(&p->pieces, out, &second);
     return rc;
 }
 

@@ -90,7 +90,10 @@ void conn_open(struct net *n, int fd, const char *peer, const struct address *ad
     if (!c || (n->tls && !c->tls) || !c->holder ||
         epoll_ctl(n->epoll, EPOLL_CTL_ADD, fd, &ev) != 0) {
         if (!n->tls) (void)!send(fd, n->no_room.whole, strlen(n->no_room.whole), MSG_NOSIGNAL);
-        if (c) tls_close(c->tls), holder_drop(n, c->holder);
+        if (c) {
+            tls_close(c->tls);
+            holder_drop(n, c->holder);
+        }
         free(c);
         close(fd);
         return;

@@ -144,7 +144,10 @@ static bool decide(struct thinking *c, int64_t n_work)
     struct thought *s = &c->now;
     enum constraint_made made = s->due ? mark_may_follow(c, n_work) : CONSTRAINT_FAILED;
     if (made == CONSTRAINT_LATER) return false;
-    if (made == CONSTRAINT_MADE) s->closing = true, s->n_close = 0;
+    if (made == CONSTRAINT_MADE) {
+        s->closing = true;
+        s->n_close = 0;
+    }
     s->due = false;
     return true;
 }
