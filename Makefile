@@ -141,22 +141,14 @@ bench: $(BUILD)/quoth
 	$(BUILD)/quoth bench tokenize $(MODEL)
 # All stated counts and soaks (an hour of replay). Every test runs in full, and each fuzz target
 # gets 100,000 inputs under the address and undefined sanitizers.
+LONG := $(addprefix e2e/,batch.py batches.py metrics.py memory.py abuse.py hostile_grammars.py \
+    structured.py tools_forced.py forced_counts.py flood.py traffic.sh hub.py otlp.py) connectors
 long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 $(BUILD)/unit
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth tests/e2e/batch.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/batches.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth tests/e2e/metrics.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/memory.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/abuse.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/hostile_grammars.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/structured.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/tools_forced.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/forced_counts.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/flood.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/traffic.sh
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/connectors
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/hub.py
-	QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/e2e/otlp.py
+	set -e; for t in $(LONG); do \
+	    echo "tests/$$t"; \
+	    QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/$$t; \
+	done
 	$(MAKE) SAN=address,undefined build-address-undefined/fuzz
 	scripts/fuzz build-address-undefined -n 100000
 # Hostile clients of the server, at all stated counts, under sanitizers.
