@@ -463,6 +463,11 @@ void pool_share(struct pool *p)
     p->shared = true;
 }
 
+bool pool_is_shared(const struct pool *p)
+{
+    return p->shared;
+}
+
 /* Turns are in the order of their requests, so no thread waits for more than a turn of each other
  * thread. */
 void pool_begin(struct pool *p)

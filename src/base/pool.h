@@ -11,6 +11,7 @@
 
 #include "err.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct pool;
@@ -32,6 +33,8 @@ void pool_close(struct pool *p); /* end the threads and free p; NULL is allowed 
 /* Allow several threads to use the pool in turns. Call it before the second thread uses the
  * pool. */
 void pool_share(struct pool *p);
+/* Return true after pool_share. */
+bool pool_is_shared(const struct pool *p);
 /* Begin a turn of the calling thread: wait until all turns that were requested earlier have ended.
  * Outside of a turn, pool_run takes a turn for its phase. The call has no effect if the pool is not
  * shared. A thread has one turn at a time. */

@@ -10,6 +10,7 @@ import random
 import subprocess
 import time
 
+from batch_calls import content, create, form, state, upload, wait
 from server import LONG, MODEL, QUOTH, TMP, Server, check, first_server, run
 from venv_for import python_with
 
@@ -23,50 +24,6 @@ main = first_server("--served-model-name", "quoth-tiny", "--max-body-size", "1")
 def line(i, url=CHAT, **body):
     ask = {"messages": [{"role": "user", "content": f"What is {i % 50} + {i // 50 % 50}?"}], "max_tokens": 12, "temperature": 0.8}
     return json.dumps({"custom_id": f"line {i}", "method": "POST", "url": url, "body": {**ask, **body}}) + "\n"
-
-
-def form(parts, boundary="xyz"):
-    """Return body and headers of a form of (name, filename, content)."""
-    body = b""
-    for name, filename, content in parts:
-        of = f'; filename="{filename}"' if filename else ""
-        body += f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{of}\r\n\r\n'.encode() + content + b"\r\n"
-    return body + f"--{boundary}--\r\n".encode(), {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-
-
-def upload(s, text, **headers):
-    body, kind = form([("purpose", None, b"batch"), ("file", "in.jsonl", text.encode())])
-    status, _, answer = s.ask("POST", "/v1/files", body, {**kind, **headers})
-    check(status == 200 and answer["bytes"] == len(text.encode()), answer)
-    return answer["id"]
-
-
-def create(s, file, endpoint=CHAT, window="24h", **headers):
-    status, _, answer = s.ask("POST", "/v1/batches", {"input_file_id": file, "endpoint": endpoint, "completion_window": window}, headers)
-    check(status == 200, answer)
-    return answer["id"]
-
-
-def state(s, batch):
-    status, _, answer = s.ask("GET", "/v1/batches/" + batch)
-    check(status == 200, answer)
-    return answer
-
-
-def wait(s, batch, seconds=120):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        b = state(s, batch)
-        if b["status"] in ("completed", "failed", "expired", "cancelled"):
-            return b
-        time.sleep(0.02)
-    check(False, b)
-
-
-def content(s, file):
-    status, _, data = s.ask("GET", f"/v1/files/{file}/content")
-    check(status == 200, data)
-    return [json.loads(row) for row in data.decode().splitlines()]
 
 
 def texts(rows):

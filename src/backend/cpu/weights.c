@@ -23,7 +23,10 @@ enum {
      * Claiming a piece takes about 1 us (docs/measurements.md, "The machine, the threads"); packing
      * it takes 190 us at 1.34 GB/s. */
     PIECE_BYTES = 256 << 10,
-    SLICE_PIECES = 256, /* pieces between two progress reports: 64 MB, 50 ms at 1.34 GB/s */
+    SLICE_PIECES = 256, /* pieces of a phase and a progress report: 64 MB, 50 ms at 1.34 GB/s */
+    /* pieces per thread of a phase if models share the threads and wait for the phase: 0.8 ms at
+     * 1.34 GB/s, 6 ms for the slowest formats (docs/measurements.md, "Packing, and AMX") */
+    SHARED_PIECES = 4,
 };
 
 struct weights {
@@ -181,8 +184,10 @@ static void slice_piece(void *ctx, int i, int worker)
 void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
                 const struct weights_options *o)
 {
+    const int shared = SHARED_PIECES * pool_n_thread(c->pool);
+    const int slice = pool_is_shared(c->pool) && shared < SLICE_PIECES ? shared : SLICE_PIECES;
     for (int i = 0, n; i < l->n_piece; i += n) {
-        n = l->n_piece - i < SLICE_PIECES ? l->n_piece - i : SLICE_PIECES;
+        n = l->n_piece - i < slice ? l->n_piece - i : slice;
         pool_run(c->pool, slice_piece, &(struct slice){fn, job, i}, n);
         struct pack_piece last = layout_piece(l, i + n - 1);
         if (o->progress) o->progress(o->ctx, last.at + last.n_byte, l->n_byte);
