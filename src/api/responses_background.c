@@ -6,6 +6,8 @@
  *     n_ref and the requests to cancel and to remove the job.
  * (3) The log of a job counts for its owner's size in the store (store_reserve). A job whose log
  *     does not fit fails.
+ * (4) A job in the list has its call, and is not DONE between two steps. Its state only grows.
+ * (5) The list has a reference to each of its jobs. A job without references is freed.
  *
  * The life of a job, with the function on each edge:
  *
@@ -27,6 +29,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* QUEUED: no token was generated. RUNS: a token was generated. DONE: the response is final, and
+ * stored. */
+enum job_state { JOB_QUEUED, JOB_RUNS, JOB_DONE };
+
+/* What clients want of a job; a stronger wish replaces a weaker one. */
+enum job_wish { JOB_CONTINUE, JOB_CANCEL, JOB_REMOVE };
+
 struct job {
     struct jobs *jobs; /* borrowed */
     struct job *next;
@@ -37,10 +46,10 @@ struct job {
     struct buf log;      /* events so far */
     struct buf response; /* JSON of the response with its present status */
     int64_t n_reserved;  /* bytes of the store that the log may have */
-    /* begun: a token was generated. gap: events were lost, so no further event is added. cancel,
-     * remove: requests of clients. cancelled: the call is cancelled. done: the response is final,
-     * and stored */
-    bool streams, begun, gap, cancel, remove, cancelled, done;
+    enum job_state state;
+    enum job_wish wish;
+    /* gap: events were lost, so no further event is added. cancelled: the call is cancelled */
+    bool streams, gap, cancelled;
     struct job_listener *listener;
 };
 
@@ -78,7 +87,8 @@ struct job *jobs_find(struct jobs *j, uint64_t owner, const char *id)
 {
     pthread_mutex_lock(&j->lock);
     struct job *job = j->first;
-    while (job && (job->owner != owner || job->remove || strcmp(job->id, id) != 0)) job = job->next;
+    while (job && (job->owner != owner || job->wish == JOB_REMOVE || strcmp(job->id, id) != 0))
+        job = job->next;
     if (job) job->n_ref++;
     pthread_mutex_unlock(&j->lock);
     return job;
@@ -90,7 +100,7 @@ bool job_response(struct job *job, struct buf *out)
 {
     pthread_mutex_lock(&job->jobs->lock);
     buf_add(out, job->response.data, job->response.n);
-    const bool done = job->done;
+    const bool done = job->state == JOB_DONE;
     pthread_mutex_unlock(&job->jobs->lock);
     return done;
 }
@@ -111,8 +121,8 @@ bool job_streams(const struct job *job)
 void job_cancel(struct job *job, bool remove)
 {
     pthread_mutex_lock(&job->jobs->lock);
-    job->cancel = true;
-    job->remove |= remove;
+    const enum job_wish wish = remove ? JOB_REMOVE : JOB_CANCEL;
+    if (job->wish < wish) job->wish = wish;
     pthread_mutex_unlock(&job->jobs->lock);
     queue_push(job->jobs->bell, "");
 }
@@ -135,7 +145,7 @@ bool job_events(struct job *job, struct event_cursor *c, size_t n_max, struct bu
 {
     pthread_mutex_lock(&job->jobs->lock);
     events_read(job->log.data, job->log.n, c, n_max, out);
-    const bool end = job->done && c->at == job->log.n;
+    const bool end = job->state == JOB_DONE && c->at == job->log.n;
     pthread_mutex_unlock(&job->jobs->lock);
     return end;
 }
@@ -163,7 +173,7 @@ void job_unlisten(struct job *job, struct job_listener *l)
 
 /* Make a change visible: append events, replace the response unless the new response is empty, and
  * call the listeners. The buffers are freed. Return false if memory is exhausted. */
-static bool publish(struct job *job, struct buf *events, struct buf *response, bool done)
+static bool publish(struct job *job, struct buf *events, struct buf *response, enum job_state state)
 {
     pthread_mutex_lock(&job->jobs->lock);
     const bool ok = !events->failed && !response->failed && buf_room(&job->log, events->n);
@@ -174,7 +184,7 @@ static bool publish(struct job *job, struct buf *events, struct buf *response, b
         job->response = *response;
         *response = (struct buf){0};
     }
-    job->done = done;
+    job->state = state;
     for (struct job_listener *l = job->listener; l; l = l->next) l->changed(l->arg);
     pthread_mutex_unlock(&job->jobs->lock);
     buf_deinit(events);
@@ -245,7 +255,7 @@ static void finish(struct job *job)
     while (*at != job) at = &(*at)->next;
     *at = job->next;
     job->call = NULL;
-    const bool remove = job->remove;
+    const bool remove = job->wish == JOB_REMOVE;
     pthread_mutex_unlock(&j->lock);
     if (remove) (void)store_delete(j->store, job->owner, job->id, NULL);
     api_call_close(call);
@@ -279,7 +289,7 @@ static void continue_job(struct job *job)
 {
     struct buf events = {0}, response = {0};
     pthread_mutex_lock(&job->jobs->lock);
-    const bool cancelled = job->cancel;
+    const bool cancelled = job->wish != JOB_CONTINUE;
     pthread_mutex_unlock(&job->jobs->lock);
     if (cancelled) cancel(job, NULL);
     const bool done = poll_response(job, &events);
@@ -287,14 +297,14 @@ static void continue_job(struct job *job)
         if (job->streams && (job->gap || events.failed)) end_gap(job, &events);
         responses_put_final(job->call, &response);
         store(job, &events, &response);
-        (void)publish(job, &events, &response, true);
+        (void)publish(job, &events, &response, JOB_DONE);
         finish(job);
         return;
     }
-    const bool begins = !job->begun && api_call_has_output(job->call);
-    job->begun |= begins;
+    const bool begins = job->state == JOB_QUEUED && api_call_has_output(job->call);
+    const enum job_state state = begins ? JOB_RUNS : job->state;
     if (begins) responses_put_now(job->call, &response);
-    if ((events.n || events.failed || begins) && !publish(job, &events, &response, false))
+    if ((events.n || events.failed || begins) && !publish(job, &events, &response, state))
         cancel(job, "out of memory: a response");
 }
 
@@ -308,6 +318,18 @@ static bool stopped(struct jobs *j)
     return stops;
 }
 
+/* Return NULL, or the violated invariant. The caller holds the lock. */
+static const char *check(const struct jobs *j)
+{
+    for (const struct job *job = j->first; job; job = job->next) {
+        if (!job->call || job->state == JOB_DONE) return "an unfinished job has ended (4)";
+        if (job->n_ref < 1) return "an unfinished job has no reference (5)";
+        if (job->streams && !job->gap && (int64_t)job->log.n > job->n_reserved)
+            return "a log is larger than its reserved bytes (3)";
+    }
+    return NULL;
+}
+
 /* Run all jobs. Each event of a job rings the bell. The thread then continues all jobs, because the
  * bell can contain only one byte. */
 static void *run(void *jobs)
@@ -319,6 +341,8 @@ static void *run(void *jobs)
         (void)queue_pop(j->bell, &byte, -1);
         pthread_mutex_lock(&j->lock);
         struct job *job = j->first;
+        const char *wrong = check_steps ? check(j) : NULL;
+        CHECK(!wrong, "%s", wrong);
         pthread_mutex_unlock(&j->lock);
         for (struct job *next; job; job = next) {
             next = job->next; /* only this thread removes jobs */
@@ -351,7 +375,8 @@ void jobs_stop(struct jobs *j)
     if (!j || !j->started) return;
     pthread_mutex_lock(&j->lock);
     j->stops = true;
-    for (struct job *job = j->first; job; job = job->next) job->cancel = true;
+    for (struct job *job = j->first; job; job = job->next)
+        if (job->wish < JOB_CANCEL) job->wish = JOB_CANCEL;
     pthread_mutex_unlock(&j->lock);
     queue_push(j->bell, "");
     pthread_join(j->thread, NULL);
