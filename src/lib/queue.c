@@ -8,6 +8,9 @@
  *     until the next poll, because its last event points into the request.
  * (2) One thread at a time uses a queue, so there are no locks. The engine rings the bell until the
  *     reply queue is closed (base/queue.h).
+ * (3) A request in pending has its queue and at least one reply. The last event of an `ending`
+ *     request is EVENT_DONE.
+ * (4) `ended` is not in pending.
  *
  * The states of a request:
  *
@@ -19,6 +22,7 @@
  * call and a cancellation of n choices gives n + 1 events. */
 #include "lib_impl.h"
 
+#include "base/check.h"
 #include "base/os.h"
 
 #include <stdlib.h>
@@ -390,6 +394,18 @@ static bool poll_requests(quoth_queue *q)
     return false;
 }
 
+/* Return NULL, or the violated invariant. */
+static const char *check(const quoth_queue *q)
+{
+    for (size_t i = 0; i < q->pending.n; i++) {
+        const struct pending_request *p = q->pending.v[i];
+        if (!p->queue || p->n < 1) return "a request in flight has no queue or no reply (3)";
+        if (p->ending && p->last.kind != EVENT_DONE) return "an ending request has no end (3)";
+        if (p == q->ended) return "an ended request is in flight (4)";
+    }
+    return NULL;
+}
+
 /* The loop waits again if the bell rang for an event that was already read. quoth_wake ends the
  * wait even if the bell does not ring. */
 const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms)
@@ -397,6 +413,8 @@ const quoth_event *quoth_poll(quoth_queue *q, int timeout_ms)
     int64_t until = time_us() + (int64_t)timeout_ms * 1000;
     pending_close(q->ended);
     q->ended = NULL;
+    const char *wrong = check_steps ? check(q) : NULL;
+    CHECK(!wrong, "%s", wrong);
     while (q->pending.n) {
         char byte;
         if (poll_requests(q)) return &q->event;
