@@ -153,7 +153,8 @@ TEST(hub_downloads_survive_failed_allocations)
     NEED(site_open(&s));
     manner = RANGES;
     for (int i = 0; i < n_case; i++) {
-        n_error += get(&s, rng_below(&rng, 80), i % 2 ? ALLOC_ALL : 1) != 0;
+        /* sanitizers count fewer allocations, those of the program only */
+        n_error += get(&s, rng_below(&rng, i % 2 ? 8 : 80), i % 2 ? ALLOC_ALL : 1) != 0;
         if (i % 4 == 3) EXPECT_INT(get(&s, 0, 0), 0);
     }
     test_note("%d of %d downloads failed", n_error, n_case);
