@@ -153,14 +153,24 @@ def yields():
     while s.ask("GET", "/load")[2]["running"] < 2:
         time.sleep(0.01)
 
-    def ask(_):
-        body = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 900, "ignore_eos": True}
-        status, _, answer = s.ask("POST", CHAT, body)
-        check(status == 200 and answer["usage"]["completion_tokens"] == 900, answer)
+    def begin():
+        """Send a request. Return its connection and response after the first token."""
+        c = http.client.HTTPConnection("127.0.0.1", s.port, timeout=60)
+        c.request("POST", CHAT, json.dumps({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 900, "ignore_eos": True, "stream": True,
+                                            "stream_options": {"include_usage": True}}))
+        r = c.getresponse()
+        check(r.status == 200 and r.readline(), r.status)
+        return c, r
+    streams = [begin() for _ in range(2)]
     before = state(s, b)["request_counts"]["completed"]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        list(pool.map(ask, range(2)))
-    after = state(s, b)["request_counts"]["completed"]
+        texts_of = [pool.submit(r.read) for _, r in streams]
+        after = now = before
+        while not any(t.done() for t in texts_of):  # the batch continues after the first answer's end
+            after, now = now, state(s, b)["request_counts"]["completed"]
+    for (c, _), text in zip(streams, texts_of):
+        check(b'"completion_tokens":900' in text.result().replace(b" ", b""), "900 tokens")
+        c.close()
     check(after - before <= 5, f"{after - before} lines of 60 tokens beside two answers of 900")
     until = time.monotonic() + 60
     while state(s, b)["request_counts"]["completed"] < after + 10:
