@@ -45,7 +45,7 @@ ALWAYS int planes_of(const struct panel_format *f)
 struct spans_operands {
     /* activations i8 [16, 64] of 16 rows; the next 64 k of the group are at a + a_step */
     const int8_t *a;
-    const int8_t *b; /* bytes of the group [n_plane][k / 4][16][4] */
+    const int8_t *b; /* i8 [n_plane, k / 4, 16, 4] bytes of the group */
     int64_t a_step;
 };
 

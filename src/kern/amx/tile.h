@@ -62,15 +62,16 @@ ALWAYS void rows_next(struct x_rows *r, const struct act *x)
 enum { PANELS_MAX = 2, BLOCK_ROWS = LINEAR_ROWS_MAX };
 
 struct panel_block {
-    const uint8_t *panel[PANELS_MAX]; /* panels, borrowed */
+    const uint8_t *panel[PANELS_MAX]; /* u8 [stride] panels in the packed form, borrowed */
     int n_panel;
     int64_t stride; /* bytes of a panel */
-    float *c; /* [n_panel][BLOCK_ROWS][16] sums, borrowed; rows past the last row are undefined */
+    /* f32 [n_panel, BLOCK_ROWS, 16] sums, borrowed; rows past the last row are undefined */
+    float *c;
 };
 
 /* Memory to prefetch into the L2 cache: the data after a group of a panel. */
 struct tile_ahead {
-    const uint8_t *at; /* borrowed */
+    const uint8_t *at; /* u8 [n_byte], borrowed; prefetched, never read */
     int n_byte;
 };
 
@@ -86,7 +87,7 @@ ALWAYS struct tile_ahead ahead_of(const struct panel_block *b, int p, const uint
 /* A group to prepare: n_unit units at `from` (NULL if none). */
 struct tile_opening {
     struct k_group *g;   /* borrowed; defined by each kernel */
-    const uint8_t *from; /* borrowed; NULL: nothing to prepare */
+    const uint8_t *from; /* u8 [n_unit] units of a panel, borrowed; NULL: nothing to prepare */
     int n_unit;
     struct tile_ahead ahead;
 };
