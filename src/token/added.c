@@ -67,7 +67,7 @@ static size_t space_after(const char *p, size_t n, size_t at)
 
 /* Call `text` for the text between matches, also for an empty text before the first match. White
  * space that a match has consumed (rstrip) is not text. */
-bool added_split(struct encoder *en, const struct added *a, struct text_slice s, text_fn *text)
+bool added_split(struct encoder *en, const struct added *a, struct pretok_text s, text_fn *text)
 {
     size_t done = 0;
     for (size_t i = 0; a->trie.n_node && i < s.n; i++) {
@@ -78,7 +78,7 @@ bool added_split(struct encoder *en, const struct added *a, struct text_slice s,
         unsigned match = en->t->piece[id].match;
         size_t begin = match & MATCH_LSTRIP && i > done ? space_before(s.p, done, i) : i;
         if (begin > done || done == 0) {
-            if (!text(en, (struct text_slice){s.p + done, begin - done, s.first && done == 0}))
+            if (!text(en, (struct pretok_text){s.p + done, begin - done, s.first && done == 0}))
                 return false;
         }
         if (!encoder_emit(en, id)) return false;
@@ -86,7 +86,7 @@ bool added_split(struct encoder *en, const struct added *a, struct text_slice s,
         if (end > done) done = end;
         i += len - 1;
     }
-    return text(en, (struct text_slice){s.p + done, s.n - done, s.first && done == 0});
+    return text(en, (struct pretok_text){s.p + done, s.n - done, s.first && done == 0});
 }
 
 /* Append a key to key[*n_key] if the text is neither empty nor too long. Return false if memory is

@@ -42,11 +42,11 @@ bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n)
 
 /* Encode valid UTF-8 runs with the patterns. A run of other bytes is a separate word, because
  * patterns require valid UTF-8. */
-static bool encode_valid_runs(struct encoder *en, struct text_slice s)
+static bool encode_valid_runs(struct encoder *en, struct pretok_text s)
 {
     for (size_t i = 0; i < s.n;) {
         size_t len = uni_valid_len(s.p + i, s.n - i), begin = i + len;
-        if (!pretok_run(en, 0, (struct text_slice){s.p + i, len, s.first && i == 0})) return false;
+        if (!pretok_run(en, 0, (struct pretok_text){s.p + i, len, s.first && i == 0})) return false;
         uint32_t cp = UNI_BAD;
         for (i = begin; i < s.n && (uni_next(s.p + i, s.n - i, &cp), cp == UNI_BAD); i++) {
         }
@@ -57,7 +57,7 @@ static bool encode_valid_runs(struct encoder *en, struct text_slice s)
 
 /* Encode the text between two added tokens. en->seam is true if the text continues an earlier text,
  * so that no space precedes the text. */
-static bool encode_text(struct encoder *en, struct text_slice s)
+static bool encode_text(struct encoder *en, struct pretok_text s)
 {
     const struct tokenizer *t = en->t;
     if (s.n == 0) return true;
@@ -109,7 +109,7 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsi
     bool add = flags & ENCODE_ADD_SPECIAL;
     bool ok = en.regex && (!add || add_ids(out, t->prefix, t->n_prefix));
     size_t body = out->n;
-    ok = ok && added_split(&en, &t->raw, (struct text_slice){text, n, true}, encode_text);
+    ok = ok && added_split(&en, &t->raw, (struct pretok_text){text, n, true}, encode_text);
     if (ok && add) drop_double_bos(t, out, body);
     ok = ok && (!add || add_ids(out, t->suffix, t->n_suffix));
     encoder_deinit(&en);

@@ -155,7 +155,7 @@ bool tokenizer_is_family(const struct tokenizer *t, const char *name)
  * combination of matches and text into parts. Pointers are borrowed for the split. */
 struct splitter {
     struct encoder *en;
-    struct text_slice whole;
+    struct pretok_text whole;
     enum split_how how;  /* behaviour of the step */
     int next;            /* index of the step that receives the parts */
     size_t begin, end;   /* pending part, which may still grow */
@@ -184,7 +184,7 @@ static bool part_out(struct splitter *s, size_t begin, size_t end)
     }
     return pretok_run(
         s->en, s->next,
-        (struct text_slice){s->whole.p + begin, end - begin, s->whole.first && begin == 0});
+        (struct pretok_text){s->whole.p + begin, end - begin, s->whole.first && begin == 0});
 }
 
 /* Pass the pending part to the receiver, if any. */
@@ -257,7 +257,7 @@ static bool split_text(struct splitter *s, const struct pretok_step *step, const
 /* Run a SPLIT step. The pattern is written for GPT-2's alphabet if `mapped` is true: convert the
  * text to the alphabet, and convert the offsets of matches back. */
 static bool run_split(struct encoder *en, const struct pretok_step *step, int next,
-                      struct text_slice w)
+                      struct pretok_text w)
 {
     struct splitter s = {.en = en, .whole = w, .how = step->how, .next = next};
     if (!step->mapped) return split_text(&s, step, w.p, w.n);
@@ -302,7 +302,7 @@ static bool digit_groups(struct splitter *s, size_t begin, size_t end, size_t n_
 /* Run a DIGITS step. Do not split a run of digits before a letter if `invert` is true: "123abc"
  * stays whole. */
 static bool split_digits(struct encoder *en, const struct pretok_step *step, int next,
-                         struct text_slice w)
+                         struct pretok_text w)
 {
     struct splitter s = {.en = en, .whole = w, .next = next};
     size_t done = 0;
@@ -321,24 +321,24 @@ static bool split_digits(struct encoder *en, const struct pretok_step *step, int
 }
 
 /* Begin a part at each "▁" except at a "▁" at the start. */
-static bool cut_at_marks(struct encoder *en, int next, struct text_slice w)
+static bool cut_at_marks(struct encoder *en, int next, struct pretok_text w)
 {
     size_t begin = 0;
     for (size_t i = SPACE_MARK_BYTES; i + SPACE_MARK_BYTES <= w.n; i++) {
         if (memcmp(w.p + i, SPACE_MARK, SPACE_MARK_BYTES) != 0) continue;
         if (!pretok_run(en, next,
-                        (struct text_slice){w.p + begin, i - begin, w.first && begin == 0}))
+                        (struct pretok_text){w.p + begin, i - begin, w.first && begin == 0}))
             return false;
         begin = i;
         i += SPACE_MARK_BYTES - 1;
     }
     return pretok_run(en, next,
-                      (struct text_slice){w.p + begin, w.n - begin, w.first && begin == 0});
+                      (struct pretok_text){w.p + begin, w.n - begin, w.first && begin == 0});
 }
 
 /* Replace blanks by "▁", and put a "▁" before the text as `always` or `first` require. */
 static bool run_metaspace(struct encoder *en, const struct pretok_step *step, int next,
-                          struct text_slice w)
+                          struct pretok_text w)
 {
     struct buf b = {0};
     bool marked = w.p[0] == ' ' ||
@@ -353,7 +353,7 @@ static bool run_metaspace(struct encoder *en, const struct pretok_step *step, in
         if (space) buf_add_text(&b, SPACE_MARK);
         i = end + (space != NULL);
     }
-    struct text_slice made = {b.data, b.n, w.first};
+    struct pretok_text made = {b.data, b.n, w.first};
     bool ok = !b.failed && (step->cut ? cut_at_marks(en, next, made) : pretok_run(en, next, made));
     buf_deinit(&b);
     return ok;
@@ -361,20 +361,20 @@ static bool run_metaspace(struct encoder *en, const struct pretok_step *step, in
 
 /* Put a blank before a text that does not begin with a blank and does not continue an earlier
  * text. */
-static bool run_space(struct encoder *en, int next, struct text_slice w)
+static bool run_space(struct encoder *en, int next, struct pretok_text w)
 {
     if (w.p[0] == ' ' || (en->seam && w.first)) return pretok_run(en, next, w);
     struct buf b = {0};
     buf_add_char(&b, ' ');
     buf_add(&b, w.p, w.n);
-    bool ok = !b.failed && pretok_run(en, next, (struct text_slice){b.data, b.n, w.first});
+    bool ok = !b.failed && pretok_run(en, next, (struct pretok_text){b.data, b.n, w.first});
     buf_deinit(&b);
     return ok;
 }
 
 /* Run the steps from number `step` on by recursion, and the kind's encode after the last step. The
  * depth of the recursion is the number of steps. */
-bool pretok_run(struct encoder *en, int step, struct text_slice s)
+bool pretok_run(struct encoder *en, int step, struct pretok_text s)
 {
     const struct tokenizer *t = en->t;
     CHECK(step >= 0 && (size_t)step <= t->pretok.n, "step %d of %zu", step, t->pretok.n);

@@ -244,7 +244,7 @@ struct pretok_step {
     struct regex *regex; /* owned; pattern of SPLIT */
 };
 /* A part of a text. The bytes are borrowed. */
-struct text_slice {
+struct pretok_text {
     const char *p;
     size_t n;
     bool first; /* true at the start of the whole text */
@@ -273,7 +273,7 @@ int tokenizer_add_family(struct tokenizer *t, const char *name, struct err *e);
 struct encoder;
 /* Run the pre-tokenizer steps from number `step` on, then encode. Return false if memory is
  * exhausted or the thread's work is cancelled. */
-bool pretok_run(struct encoder *en, int step, struct text_slice s);
+bool pretok_run(struct encoder *en, int step, struct pretok_text s);
 
 /* ---- merge.c: byte-pair merging over symbol numbers ---- */
 
@@ -412,10 +412,10 @@ bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n);
 /* ---- added.c ---- */
 
 /* Process the text between matches. An empty span is legal. */
-typedef bool text_fn(struct encoder *en, struct text_slice s);
+typedef bool text_fn(struct encoder *en, struct pretok_text s);
 /* Emit the matches in s and call `text` for the text between them, in order. Return false if a call
  * fails. */
-bool added_split(struct encoder *en, const struct added *a, struct text_slice s, text_fn *text);
+bool added_split(struct encoder *en, const struct added *a, struct pretok_text s, text_fn *text);
 /* Build both matchers. Return false if memory is exhausted. */
 bool added_build(struct tokenizer *t);
 /* Free the matchers; accepts a zeroed struct. */
