@@ -27,8 +27,8 @@ static struct strmap_slot *slot_of(const struct strmap *m, const char *key, size
 bool strmap_reserve(struct strmap *m, size_t n)
 {
     size_t cap = 16;
+    if (n + n / 2 + 1 <= m->cap) return true;
     while (cap < n + n / 2 + 1) cap *= 2;
-    if (cap <= m->cap) return true;
     struct strmap grown = {.slot = calloc(cap, sizeof *grown.slot), .cap = cap, .n = m->n};
     if (!grown.slot) return false;
     for (size_t i = 0; i < m->cap; i++) {
