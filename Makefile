@@ -23,7 +23,8 @@ ARCH    := $(shell $(CC) -dumpmachine | cut -d- -f1)
 CURL    := $(shell pkg-config --exists libcurl 2>/dev/null && echo libcurl)
 LIBS    := jansson libpcre2-8 libutf8proc sqlite3 libedit libssl libcrypto $(CURL)
 PKG     := $(if $(LIBS),$(filter-out -I/usr/include/%-linux-gnu,$(shell pkg-config --cflags $(LIBS))))
-LDLIBS  := $(if $(LIBS),$(shell pkg-config --libs $(LIBS))) -lm -lpthread
+# libcurl is loaded at its first use (src/fetch/fetch_curl.c).
+LDLIBS  := $(if $(LIBS),$(shell pkg-config --libs $(filter-out libcurl,$(LIBS)))) -lm -lpthread
 OPT     := $(if $(DEBUG),-O0,-O2)
 # Release builds have line numbers but no variables (-g1). Debug information of variables takes 8 %
 # of the build's time, and a quarter of the time for unrolled loops of intrinsics. The generated

@@ -13,6 +13,7 @@
 #include "base/os.h"
 
 #include <curl/curl.h>
+#include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
 #include <quoth.h>
@@ -55,6 +56,48 @@ struct fetch {
     char *unix_socket, *ca_file, *no_proxy; /* owned; NULL if none */
 };
 
+/* ---- the library ---- */
+
+/* libcurl is loaded by the first fetch_open. Its 28 libraries (Kerberos, LDAP, GnuTLS ...) take
+ * half of the start of a program that they are linked to: 3.4 of 7.2 ms. */
+#define LIBRARY "libcurl.so.4"
+
+/* functions of the library, valid if `library` is set */
+static struct {
+#define FUNCTION(name) __typeof__(curl_##name) *name;
+#include "curl.def"
+#undef FUNCTION
+} curl;
+static const char *const names[] = {
+#define FUNCTION(name) "curl_" #name,
+#include "curl.def"
+#undef FUNCTION
+};
+_Static_assert(sizeof curl == sizeof names, "a pointer per function");
+
+static pthread_mutex_t library_lock = PTHREAD_MUTEX_INITIALIZER;
+static void *library; /* never closed; NULL before the first success of load */
+
+/* Load and start the library. The caller holds the lock. A failure can be temporary. */
+static int load(struct err *e)
+{
+    void *found[sizeof names / sizeof *names], *l = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    bool ok = l;
+    for (size_t i = 0; i < sizeof names / sizeof *names && ok; i++)
+        ok = (found[i] = dlsym(l, names[i])) != NULL;
+    if (!ok) {
+        err_set(e, ERR_UNSUPPORTED, LIBRARY ": cannot load: %s", dlerror());
+        if (l) dlclose(l);
+        return e->code;
+    }
+    memcpy(&curl, found, sizeof curl); /* C has no conversion of void * to a function */
+    const CURLcode rc = curl.global_init(CURL_GLOBAL_DEFAULT);
+    if (rc != CURLE_OK)
+        return err_set(e, ERR_MEMORY, "cannot start libcurl: %s", curl.easy_strerror(rc));
+    library = l;
+    return 0;
+}
+
 /* ---- callbacks of libcurl ---- */
 
 /* Add, change or remove a socket in epoll (CURLMOPT_SOCKETFUNCTION). Try MOD before ADD, because
@@ -86,7 +129,7 @@ static int set_timer(CURLM *multi, long ms, void *ctx)
 const char *fetch_header(const struct fetch_head *h, const char *name)
 {
     struct curl_header *found;
-    CURLHcode rc = curl_easy_header(h->easy, name, 0, CURLH_HEADER, -1, &found);
+    CURLHcode rc = curl.easy_header(h->easy, name, 0, CURLH_HEADER, -1, &found);
     return rc == CURLHE_OK ? found->value : NULL;
 }
 
@@ -106,20 +149,13 @@ static size_t write_body(char *data, size_t size, size_t n, void *ctx)
 {
     struct fetch_call *c = ctx;
     long status = 0;
-    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     if (!pass_head(c, status)) return 0;
     c->unwanted = c->on_body && !c->on_body(c->ctx, (int)status, data, size * n);
     return c->unwanted ? 0 : size * n;
 }
 
 /* ---- opening ---- */
-
-static CURLcode library_rc; /* result of init_library */
-
-static void init_library(void)
-{
-    library_rc = curl_global_init(CURL_GLOBAL_DEFAULT);
-}
 
 static char *copied(const char *text)
 {
@@ -140,7 +176,7 @@ static char *own_names(void)
 /* Return false if a part could not be made. fetch_close frees the other parts. */
 static bool set_up(struct fetch *f)
 {
-    f->multi = curl_multi_init();
+    f->multi = curl.multi_init();
     f->epoll = epoll_create1(EPOLL_CLOEXEC);
     f->no_proxy = own_names();
     f->unix_socket = copied(f->o.unix_socket);
@@ -148,20 +184,20 @@ static bool set_up(struct fetch *f)
     if (!f->multi || f->epoll < 0 || !f->no_proxy || !f->unix_socket != !f->o.unix_socket ||
         !f->ca_file != !f->o.ca_file)
         return false;
-    curl_multi_setopt(f->multi, CURLMOPT_SOCKETFUNCTION, watch);
-    curl_multi_setopt(f->multi, CURLMOPT_SOCKETDATA, f);
-    curl_multi_setopt(f->multi, CURLMOPT_TIMERFUNCTION, set_timer);
-    curl_multi_setopt(f->multi, CURLMOPT_TIMERDATA, f);
+    curl.multi_setopt(f->multi, CURLMOPT_SOCKETFUNCTION, watch);
+    curl.multi_setopt(f->multi, CURLMOPT_SOCKETDATA, f);
+    curl.multi_setopt(f->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+    curl.multi_setopt(f->multi, CURLMOPT_TIMERDATA, f);
     return true;
 }
 
 int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
     *out = NULL;
-    pthread_once(&once, init_library);
-    if (library_rc != CURLE_OK)
-        return err_set(e, ERR_MEMORY, "cannot start libcurl: %s", curl_easy_strerror(library_rc));
+    pthread_mutex_lock(&library_lock);
+    const int rc = library ? 0 : load(e);
+    pthread_mutex_unlock(&library_lock);
+    if (rc != 0) return rc;
     struct fetch *f = *out = calloc(1, sizeof *f);
     if (!f) return err_memory(e, "an HTTP client", sizeof *f);
     if (o) f->o = *o;
@@ -181,10 +217,10 @@ static void call_close(struct fetch_call *c)
         *c->at = c->next;
         if (c->next) c->next->at = c->at;
         c->f->n_call--;
-        curl_multi_remove_handle(c->f->multi, c->easy);
+        curl.multi_remove_handle(c->f->multi, c->easy);
     }
-    curl_easy_cleanup(c->easy);
-    curl_slist_free_all(c->head);
+    curl.easy_cleanup(c->easy);
+    curl.slist_free_all(c->head);
     free(c);
 }
 
@@ -192,7 +228,7 @@ void fetch_close(struct fetch *f)
 {
     if (!f) return;
     while (f->call) call_close(f->call);
-    if (f->multi) curl_multi_cleanup(f->multi);
+    if (f->multi) curl.multi_cleanup(f->multi);
     if (f->epoll >= 0) close(f->epoll);
     free(f->unix_socket);
     free(f->ca_file);
@@ -204,7 +240,7 @@ void fetch_close(struct fetch *f)
 
 static bool add_header(struct fetch_call *c, const char *text)
 {
-    struct curl_slist *more = curl_slist_append(c->head, text);
+    struct curl_slist *more = curl.slist_append(c->head, text);
     if (more) c->head = more;
     return more != NULL;
 }
@@ -224,10 +260,10 @@ static CURLcode set_body(CURL *x, const struct fetch_request *r)
 {
     CURLcode rc = CURLE_OK;
     if (r->body) {
-        rc = curl_easy_setopt(x, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->n_body);
-        if (rc == CURLE_OK) rc = curl_easy_setopt(x, CURLOPT_POSTFIELDS, r->body);
+        rc = curl.easy_setopt(x, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)r->n_body);
+        if (rc == CURLE_OK) rc = curl.easy_setopt(x, CURLOPT_POSTFIELDS, r->body);
     }
-    if (rc == CURLE_OK && r->method) rc = curl_easy_setopt(x, CURLOPT_CUSTOMREQUEST, r->method);
+    if (rc == CURLE_OK && r->method) rc = curl.easy_setopt(x, CURLOPT_CUSTOMREQUEST, r->method);
     return rc;
 }
 
@@ -236,24 +272,24 @@ static CURLcode set_body(CURL *x, const struct fetch_request *r)
 static CURLcode set_connection(CURL *x, const struct fetch *f)
 {
     const struct fetch_options *o = &f->o;
-    curl_easy_setopt(x, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(x, CURLOPT_QUICK_EXIT, 1L); /* closing does not wait for a name server */
-    curl_easy_setopt(x, CURLOPT_NOPROXY, f->no_proxy);
-    curl_easy_setopt(x, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    curl_easy_setopt(x, CURLOPT_USERAGENT, "quoth/" QUOTH_VERSION);
-    curl_easy_setopt(x, CURLOPT_TCP_KEEPALIVE, 1L);
-    if (o->piece_bytes) curl_easy_setopt(x, CURLOPT_BUFFERSIZE, (long)o->piece_bytes);
-    curl_easy_setopt(x, CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_ms);
-    curl_easy_setopt(x, CURLOPT_TIMEOUT_MS, (long)o->total_ms);
-    curl_easy_setopt(x, CURLOPT_LOW_SPEED_LIMIT, o->idle_s ? 1L : 0L);
-    curl_easy_setopt(x, CURLOPT_LOW_SPEED_TIME, (long)o->idle_s);
-    curl_easy_setopt(x, CURLOPT_SSL_VERIFYPEER, o->insecure ? 0L : 1L);
-    curl_easy_setopt(x, CURLOPT_SSL_VERIFYHOST, o->insecure ? 0L : 2L);
-    CURLcode rc = curl_easy_setopt(x, CURLOPT_PROTOCOLS_STR, "http,https");
-    if (rc == CURLE_OK && f->ca_file) rc = curl_easy_setopt(x, CURLOPT_CAINFO, f->ca_file);
+    curl.easy_setopt(x, CURLOPT_NOSIGNAL, 1L);
+    curl.easy_setopt(x, CURLOPT_QUICK_EXIT, 1L); /* closing does not wait for a name server */
+    curl.easy_setopt(x, CURLOPT_NOPROXY, f->no_proxy);
+    curl.easy_setopt(x, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl.easy_setopt(x, CURLOPT_USERAGENT, "quoth/" QUOTH_VERSION);
+    curl.easy_setopt(x, CURLOPT_TCP_KEEPALIVE, 1L);
+    if (o->piece_bytes) curl.easy_setopt(x, CURLOPT_BUFFERSIZE, (long)o->piece_bytes);
+    curl.easy_setopt(x, CURLOPT_CONNECTTIMEOUT_MS, (long)o->connect_ms);
+    curl.easy_setopt(x, CURLOPT_TIMEOUT_MS, (long)o->total_ms);
+    curl.easy_setopt(x, CURLOPT_LOW_SPEED_LIMIT, o->idle_s ? 1L : 0L);
+    curl.easy_setopt(x, CURLOPT_LOW_SPEED_TIME, (long)o->idle_s);
+    curl.easy_setopt(x, CURLOPT_SSL_VERIFYPEER, o->insecure ? 0L : 1L);
+    curl.easy_setopt(x, CURLOPT_SSL_VERIFYHOST, o->insecure ? 0L : 2L);
+    CURLcode rc = curl.easy_setopt(x, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (rc == CURLE_OK && f->ca_file) rc = curl.easy_setopt(x, CURLOPT_CAINFO, f->ca_file);
     if (rc == CURLE_OK && f->unix_socket) {
-        curl_easy_setopt(x, CURLOPT_PROXY, "");
-        rc = curl_easy_setopt(x, CURLOPT_UNIX_SOCKET_PATH, f->unix_socket);
+        curl.easy_setopt(x, CURLOPT_PROXY, "");
+        rc = curl.easy_setopt(x, CURLOPT_UNIX_SOCKET_PATH, f->unix_socket);
     }
     return rc;
 }
@@ -264,14 +300,14 @@ static CURLcode set_call(struct fetch_call *c, const struct fetch_request *r)
 {
     CURL *x = c->easy;
     CURLcode rc = set_connection(x, c->f);
-    if (rc == CURLE_OK) rc = curl_easy_setopt(x, CURLOPT_URL, r->url);
+    if (rc == CURLE_OK) rc = curl.easy_setopt(x, CURLOPT_URL, r->url);
     if (rc == CURLE_OK) rc = set_body(x, r);
-    if (r->total_ms) curl_easy_setopt(x, CURLOPT_TIMEOUT_MS, (long)r->total_ms);
-    curl_easy_setopt(x, CURLOPT_HTTPHEADER, c->head);
-    curl_easy_setopt(x, CURLOPT_WRITEFUNCTION, write_body);
-    curl_easy_setopt(x, CURLOPT_WRITEDATA, c);
-    curl_easy_setopt(x, CURLOPT_ERRORBUFFER, c->error);
-    curl_easy_setopt(x, CURLOPT_PRIVATE, c);
+    if (r->total_ms) curl.easy_setopt(x, CURLOPT_TIMEOUT_MS, (long)r->total_ms);
+    curl.easy_setopt(x, CURLOPT_HTTPHEADER, c->head);
+    curl.easy_setopt(x, CURLOPT_WRITEFUNCTION, write_body);
+    curl.easy_setopt(x, CURLOPT_WRITEDATA, c);
+    curl.easy_setopt(x, CURLOPT_ERRORBUFFER, c->error);
+    curl.easy_setopt(x, CURLOPT_PRIVATE, c);
     return rc;
 }
 
@@ -296,16 +332,16 @@ int fetch_start(struct fetch *f, const struct fetch_request *r, struct err *e)
     c->on_head = r->on_head;
     c->on_body = r->on_body;
     c->on_done = r->on_done;
-    c->easy = curl_easy_init();
+    c->easy = curl.easy_init();
     bool ok = c->easy && add_headers(c, r);
     CURLcode rc = ok ? set_call(c, r) : CURLE_OUT_OF_MEMORY;
-    if (rc == CURLE_OK && curl_multi_add_handle(f->multi, c->easy) == CURLM_OK) {
+    if (rc == CURLE_OK && curl.multi_add_handle(f->multi, c->easy) == CURLM_OK) {
         call_link(c);
         return 0;
     }
     call_close(c);
     return err_set(e, rc == CURLE_OUT_OF_MEMORY ? ERR_MEMORY : ERR_ARG, "%s: %s", r->url,
-                   rc ? curl_easy_strerror(rc) : "cannot begin the request");
+                   rc ? curl.easy_strerror(rc) : "cannot begin the request");
 }
 
 /* ---- waiting ---- */
@@ -316,9 +352,9 @@ static int64_t connect_us(CURL *x)
 {
     long n_new = 0;
     curl_off_t tcp = 0, tls = 0;
-    curl_easy_getinfo(x, CURLINFO_NUM_CONNECTS, &n_new);
-    curl_easy_getinfo(x, CURLINFO_CONNECT_TIME_T, &tcp);
-    curl_easy_getinfo(x, CURLINFO_APPCONNECT_TIME_T, &tls);
+    curl.easy_getinfo(x, CURLINFO_NUM_CONNECTS, &n_new);
+    curl.easy_getinfo(x, CURLINFO_CONNECT_TIME_T, &tcp);
+    curl.easy_getinfo(x, CURLINFO_APPCONNECT_TIME_T, &tls);
     return n_new ? tls > tcp ? tls : tcp : 0;
 }
 
@@ -328,22 +364,22 @@ static void finish_transfer(struct fetch_call *c, CURLcode rc)
     struct fetch_result r = {0};
     char error[CURL_ERROR_SIZE + 160];
     long status = 0;
-    curl_easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
+    curl.easy_getinfo(c->easy, CURLINFO_RESPONSE_CODE, &status);
     if (rc == CURLE_OK && status > 0 && !pass_head(c, status)) rc = CURLE_WRITE_ERROR;
     r.status = (int)status;
     r.connect_us = connect_us(c->easy);
     char *redirect = NULL;
     curl_off_t retry_after_s = 0;
-    curl_easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &redirect);
-    curl_easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
+    curl.easy_getinfo(c->easy, CURLINFO_REDIRECT_URL, &redirect);
+    curl.easy_getinfo(c->easy, CURLINFO_RETRY_AFTER, &retry_after_s);
     r.redirect = redirect = copied(redirect);
     r.retry_after_s = retry_after_s;
     long refused = 0;
-    if (rc == CURLE_COULDNT_CONNECT) curl_easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &refused);
+    if (rc == CURLE_COULDNT_CONNECT) curl.easy_getinfo(c->easy, CURLINFO_OS_ERRNO, &refused);
     const char *why = c->unwanted ? "cancelled: the rest of the answer is not needed"
                       : refused   ? os_connect_error((int)refused)
                       : *c->error ? c->error
-                                  : curl_easy_strerror(rc);
+                                  : curl.easy_strerror(rc);
     const char *socket = c->f->unix_socket;
     if (refused)
         snprintf(error, sizeof error, "cannot connect%s%.110s: %.250s", socket ? " to " : "",
@@ -362,10 +398,10 @@ static void finish_transfer(struct fetch_call *c, CURLcode rc)
 static void take_done(struct fetch *f)
 {
     int n_more;
-    for (CURLMsg *m; (m = curl_multi_info_read(f->multi, &n_more));) {
+    for (CURLMsg *m; (m = curl.multi_info_read(f->multi, &n_more));) {
         char *c = NULL;
         if (m->msg != CURLMSG_DONE) continue;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &c);
+        curl.easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &c);
         finish_transfer((struct fetch_call *)(void *)c, m->data.result);
     }
 }
@@ -393,11 +429,11 @@ void fetch_wait(struct fetch *f, int64_t until_us)
         int what = (ev[i].events & EPOLLIN ? CURL_CSELECT_IN : 0) |
                    (ev[i].events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
                    (ev[i].events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
-        curl_multi_socket_action(f->multi, ev[i].data.fd, what, &n_running);
+        curl.multi_socket_action(f->multi, ev[i].data.fd, what, &n_running);
     }
     if (f->due_us <= time_us()) {
         f->due_us = INT64_MAX;
-        curl_multi_socket_action(f->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
+        curl.multi_socket_action(f->multi, CURL_SOCKET_TIMEOUT, 0, &n_running);
     }
     take_done(f);
 }
