@@ -327,13 +327,10 @@ TEST(anthropic_errors_of_requests)
         int rc;
         const char *type;
     } c[] = {
-        {ERR_ARG, "invalid_request_error"},
-        {ERR_UNSUPPORTED, "invalid_request_error"},
-        {ERR_LIMIT, "invalid_request_error"},
-        {ERR_MISSING, "not_found_error"},
-        {ERR_BUSY, "rate_limit_error"},
-        {ERR_MEMORY, "overloaded_error"},
-        {ERR_IO, "api_error"},
+        {ERR_ARG, "invalid_request_error"},    {ERR_UNSUPPORTED, "invalid_request_error"},
+        {ERR_LIMIT, "invalid_request_error"},  {ERR_MISSING, "not_found_error"},
+        {ERR_BUSY, "rate_limit_error"},        {ERR_MEMORY, "overloaded_error"},
+        {ERR_UNAVAILABLE, "overloaded_error"}, {ERR_IO, "api_error"},
     };
     char want[300];
     struct err e;

@@ -248,7 +248,7 @@ static int take_model(struct batch_runner *r, struct flight *f, struct err *e)
         rc = server_model(r->server, name, &model, e);
         if (rc == 0) rc = served_take(model, &f->wait, &api, e);
     }
-    if (rc == ERR_MEMORY) return ERR_BUSY; /* the models sleep, or the server stops */
+    if (rc == ERR_UNAVAILABLE) return ERR_BUSY; /* the models sleep, or the server stops */
     if (rc != 0) return rc;
     if (!api) return ERR_BUSY;
     f->api = *api;

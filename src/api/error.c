@@ -18,6 +18,7 @@ int api_status(int rc)
     case ERR_BUSY:
         return 429;
     case ERR_MEMORY: /* the error is temporary, so a repeated request may succeed */
+    case ERR_UNAVAILABLE:
         return 503;
     default:
         return 500;

@@ -90,5 +90,5 @@ void get_llamacpp_slots(struct exchange *x, void *server)
         return;
     }
     buf_deinit(&b);
-    server_fail(x, err_set(&e, ERR_MEMORY, "no slot available"), &e);
+    server_fail(x, err_set(&e, ERR_UNAVAILABLE, "no slot available"), &e);
 }

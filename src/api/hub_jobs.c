@@ -151,7 +151,8 @@ static void run_job(struct hub_jobs *jobs, struct hub_job *j)
     if (rc_sync != 0) log_warn("the models of the stores cannot be listed: %s", more.text);
     if (rc == 0 && rc_sync != 0) rc = rc_sync, e = more;
     pthread_mutex_lock(&jobs->lock);
-    if (rc == ERR_BUSY && jobs->stops) rc = err_set(&e, ERR_MEMORY, "the server is shutting down");
+    if (rc == ERR_BUSY && jobs->stops)
+        rc = err_set(&e, ERR_UNAVAILABLE, "the server is shutting down");
     jobs->first = j->next;
     end_job(j, rc, &e);
 }
@@ -245,7 +246,7 @@ void hub_jobs_start(struct hub_jobs *jobs, struct exchange *x, struct hub_job *t
     pthread_mutex_lock(&jobs->lock);
     for (; *last; last = &(*last)->next) n++;
     if (jobs->stops)
-        rc = err_set(&e, ERR_MEMORY, "the server is shutting down");
+        rc = err_set(&e, ERR_UNAVAILABLE, "the server is shutting down");
     else if (n >= N_JOB_MAX)
         rc = err_set(&e, ERR_BUSY, "the queue is full; try again later");
     if (rc == 0) {

@@ -420,9 +420,9 @@ void models_stop(struct models *m)
     pthread_cond_signal(&m->changed);
     unlock(m);
     if (first && m->started) pthread_join(m->thread, NULL);
-    err_set(&e, ERR_MEMORY, "the server is shutting down");
+    err_set(&e, ERR_UNAVAILABLE, "the server is shutting down");
     lock(m);
-    for (int i = 0; i < m->n; i++) end_waits(&m->v[i], ERR_MEMORY, &e);
+    for (int i = 0; i < m->n; i++) end_waits(&m->v[i], ERR_UNAVAILABLE, &e);
     unlock(m);
 }
 
@@ -518,9 +518,9 @@ int served_take(struct served *m, struct served_waiter *w, const struct api **ou
         m->n_ref++;
         *out = &m->api;
     } else if (all->stops) {
-        rc = err_set(e, ERR_MEMORY, "the server is shutting down");
+        rc = err_set(e, ERR_UNAVAILABLE, "the server is shutting down");
     } else if (all->sleeps) {
-        rc = err_set(e, ERR_MEMORY, "the models sleep; POST /wake_up wakes them");
+        rc = err_set(e, ERR_UNAVAILABLE, "the models sleep; POST /wake_up wakes them");
     } else if (failed_recently(m)) {
         rc = m->rc;
         *e = m->why;
@@ -648,7 +648,7 @@ int served_load(struct served *m, struct err *e)
     if (m->gone) {
         rc = removed(m, e);
     } else if (m->models->sleeps) {
-        rc = err_set(e, ERR_MEMORY, "the models sleep; POST /wake_up wakes them");
+        rc = err_set(e, ERR_UNAVAILABLE, "the models sleep; POST /wake_up wakes them");
     } else if (m->state != SERVED_READY && m->state != SERVED_LOADING && !m->models->o.only) {
         m->wanted = true;
         want(m);
@@ -684,11 +684,11 @@ static void sleep_one(struct served *v)
 {
     struct err e = {0};
     const bool loads = v->wanted || v->turn;
-    err_set(&e, ERR_MEMORY, "the models sleep; POST /wake_up wakes them");
+    err_set(&e, ERR_UNAVAILABLE, "the models sleep; POST /wake_up wakes them");
     v->slept = !v->gone && (loads || v->state == SERVED_READY || v->state == SERVED_LOADING);
     v->wanted = false;
     v->turn = 0;
-    end_waits(v, ERR_MEMORY, &e);
+    end_waits(v, ERR_UNAVAILABLE, &e);
     if (v->state == SERVED_READY) v->state = SERVED_DRAINING;
 }
 

@@ -109,11 +109,10 @@ struct served_waiter {
 };
 
 /* Set *out to the model's api with a reference if the model is loaded. Otherwise begin a wait of w
- * (NULL if none), and set *out to NULL. ERR_MISSING if the model was removed.
- * ERR_BUSY if too many requests wait. Holders share the
- * places: the newest request of the largest holder loses its place to a request of another holder.
- * ERR_UNSUPPORTED if only served_load loads models. ERR_MEMORY if the server stops or the models
- * sleep. Also the error of a load that has just failed. */
+ * (NULL if none), and set *out to NULL. ERR_MISSING if the model was removed. ERR_BUSY if too many
+ * requests wait. Holders share the places: the newest request of the largest holder loses its place
+ * to a request of another holder. ERR_UNSUPPORTED if only served_load loads models. ERR_UNAVAILABLE
+ * if the server stops or the models sleep. Also the error of a load that has just failed. */
 int served_take(struct served *m, struct served_waiter *w, const struct api **out, struct err *e);
 /* Set *out to the api with the reference that the wait has acquired; NULL if w still waits. Return
  * the error that ended the wait. */
@@ -150,15 +149,15 @@ struct served_status {
 struct served_status served_status(struct served *m); /* return a copy */
 const char *served_state_name(enum served_state s);   /* return llama.cpp's word, static */
 
-/* Load the model without a request. No effect if it is loaded. ERR_MEMORY if the models sleep,
+/* Load the model without a request. No effect if it is loaded. ERR_UNAVAILABLE if the models sleep,
  * ERR_MISSING if the model was removed. */
 int served_load(struct served *m, struct err *e);
 /* Unload the model after its requests in flight. No effect if it is not loaded. ERR_UNSUPPORTED for
  * a registry of one loaded model. */
 int served_unload(struct served *m, struct err *e);
 /* sleep: unload all models after their requests in flight, and reject further requests with
- * ERR_MEMORY. Otherwise accept requests again, and load the models that were loaded. No effect if
- * the models are already in the requested state. ERR_UNSUPPORTED for a registry of one loaded
+ * ERR_UNAVAILABLE. Otherwise accept requests again, and load the models that were loaded. No effect
+ * if the models are already in the requested state. ERR_UNSUPPORTED for a registry of one loaded
  * model. */
 int models_sleep(struct models *m, bool sleep, struct err *e);
 bool models_asleep(struct models *m); /* return true after models_sleep, until the models wake */

@@ -385,9 +385,9 @@ TEST(models_end_waits_when_the_server_stops)
     EXPECT_INT(visit(&v, m, 0, &a, &e), 0);
     EXPECT_INT(served_take(models_at(m, 1), &v.w, &b, &e), 0);
     models_stop(m);
-    EXPECT_INT(served_taken(&v.w, &b, &e), ERR_MEMORY);
+    EXPECT_INT(served_taken(&v.w, &b, &e), ERR_UNAVAILABLE);
     served_leave(&v.w);
-    EXPECT_INT(served_take(models_at(m, 1), &v.w, &b, &e), ERR_MEMORY);
+    EXPECT_INT(served_take(models_at(m, 1), &v.w, &b, &e), ERR_UNAVAILABLE);
     served_drop(a);
     models_close(m);
     queue_close(v.bell);
@@ -407,8 +407,8 @@ TEST(models_sleep_and_load_again_what_was_loaded)
     EXPECT_INT(models_sleep(m, true, &e), 0);
     EXPECT(models_asleep(m) && becomes(m, 0, SERVED_UNLOADED));
     EXPECT_INT(state(m, 1), SERVED_DRAINING);
-    EXPECT_INT(served_take(models_at(m, 0), &v.w, &b, &e), ERR_MEMORY);
-    EXPECT_INT(served_load(models_at(m, 0), &e), ERR_MEMORY);
+    EXPECT_INT(served_take(models_at(m, 0), &v.w, &b, &e), ERR_UNAVAILABLE);
+    EXPECT_INT(served_load(models_at(m, 0), &e), ERR_UNAVAILABLE);
     served_drop(a);
     EXPECT(becomes(m, 1, SERVED_UNLOADED));
     EXPECT_INT(models_sleep(m, false, &e), 0);

@@ -21,7 +21,7 @@ static const char *code_of(int rc, const char *field)
                   strcmp(field, "messages") == 0;
     if (rc == ERR_LIMIT && prompt) return "context_length_exceeded";
     if (rc == ERR_BUSY) return "rate_limit_exceeded";
-    if (rc == ERR_MEMORY) return "overloaded";
+    if (api_status(rc) == 503) return "overloaded";
     if (rc == ERR_MISSING && strcmp(field, "previous_response_id") == 0)
         return "previous_response_not_found";
     if (rc == ERR_MISSING) return strcmp(field, "model") == 0 ? "model_not_found" : "not_found";

@@ -31,6 +31,8 @@ TEST(openai_errors_of_requests)
          "\"type\":\"rate_limit_error\",\"param\":null,\"code\":\"rate_limit_exceeded\"}}"},
         {ERR_MEMORY, "",
          "\"type\":\"service_unavailable_error\",\"param\":null,\"code\":\"overloaded\"}}"},
+        {ERR_UNAVAILABLE, "",
+         "\"type\":\"service_unavailable_error\",\"param\":null,\"code\":\"overloaded\"}}"},
         {ERR_IO, "", "\"type\":\"server_error\",\"param\":null,\"code\":null}}"},
     };
     for (size_t i = 0; i < sizeof c / sizeof *c; i++) {

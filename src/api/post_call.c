@@ -123,7 +123,8 @@ static void begin_stream(struct posted *p, bool done)
 static void end_stopped(struct posted *p)
 {
     struct buf b = {0};
-    p->rc = err_set(&p->e, ERR_MEMORY, "the server is shutting down: the answer is incomplete");
+    p->rc =
+        err_set(&p->e, ERR_UNAVAILABLE, "the server is shutting down: the answer is incomplete");
     cancel(p);
     if (!p->streaming) return;
     call_put_error(p->call, &b, p->rc, &p->e);

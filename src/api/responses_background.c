@@ -398,7 +398,7 @@ void jobs_close(struct jobs *j)
 static int submit(struct jobs *j, struct job *job, struct err *e)
 {
     pthread_mutex_lock(&j->lock);
-    int rc = j->stops ? err_set(e, ERR_MEMORY, "the server is shutting down") : 0;
+    int rc = j->stops ? err_set(e, ERR_UNAVAILABLE, "the server is shutting down") : 0;
     if (rc == 0) rc = api_call_submit(job->call, e);
     if (rc == 0) {
         /* one for the list and one for the caller */

@@ -23,8 +23,8 @@ void jobs_stop(struct jobs *j);
 void jobs_close(struct jobs *j);
 
 /* Submit a call in the background. The call is owned by the job, and closed after an error. The
- * caller owns the reference *out, NULL after an error. ERR_MEMORY, also if the server stops;
- * otherwise the errors of api_call_submit. */
+ * caller owns the reference *out, NULL after an error. ERR_MEMORY, ERR_UNAVAILABLE if the server
+ * stops; otherwise the errors of api_call_submit. */
 int jobs_start(struct jobs *j, struct api_call *take_call, struct job **out, struct err *e);
 /* Return a reference to an unfinished job of the owner; NULL if none. */
 struct job *jobs_find(struct jobs *j, uint64_t owner, const char *id);

@@ -296,6 +296,6 @@ TEST(responses_in_the_background_end_with_the_server)
         job_drop(held[i]);
     }
     EXPECT(start(LONG "}", id, &code) == NULL);
-    EXPECT_INT(code, ERR_MEMORY);
+    EXPECT_INT(code, ERR_UNAVAILABLE);
     close_jobs();
 }

@@ -144,7 +144,7 @@ void server_fail(struct exchange *x, int rc, const struct err *e)
     const struct error_form *form = server_form(x);
     struct buf b = {0};
     form->put(&b, rc, e, exchange_id(x));
-    if (rc == ERR_BUSY || rc == ERR_MEMORY) exchange_add_header(x, "Retry-After", "1");
+    if (rc == ERR_BUSY || api_status(rc) == 503) exchange_add_header(x, "Retry-After", "1");
     if (b.failed)
         exchange_no_memory(x);
     else
@@ -268,8 +268,8 @@ static void end_wait(struct exchange *x, void *wait)
         end_span(w, x, CLIENT_CLOSED);
         exchange_end(x);
     } else if (exchange_cut(x)) {
-        end_span(w, x, api_status(ERR_MEMORY));
-        server_fail(x, err_set(&e, ERR_MEMORY, "the server is shutting down"), &e);
+        end_span(w, x, api_status(ERR_UNAVAILABLE));
+        server_fail(x, err_set(&e, ERR_UNAVAILABLE, "the server is shutting down"), &e);
     } else if (served_waits(&w->waiter)) {
         exchange_defer(x, end_wait, w);
         return;

@@ -20,6 +20,7 @@ enum {
     ERR_ARG = -6,         /* invalid argument of a user or request */
     ERR_BUSY = -7,        /* a full bounded queue; retry later */
     ERR_MISSING = -8,     /* a missing file, key or tensor that is required */
+    ERR_UNAVAILABLE = -9, /* a server that stops or sleeps; retry later */
 };
 
 struct err {
