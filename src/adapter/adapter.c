@@ -161,8 +161,9 @@ static float *scratch(struct adapters *a, size_t n, size_t *n_byte)
  *   outer   f32 [n_row, out_max]   the addition, before it is added to the layer's output */
 static int move_to_device(struct adapters *a, size_t n_row, struct err *e)
 {
-    int rc = a->backend->op->weights(a->backend, &a->weights, a->tensor.v, (int)a->tensor.n, NULL,
-                                     NULL, e);
+    int rc = a->tensor.n ? a->backend->op->weights(a->backend, &a->weights, a->tensor.v,
+                                                   (int)a->tensor.n, NULL, NULL, e)
+                         : 0;
     if (rc != 0) return rc;
     a->inner = scratch(a, n_row * (size_t)a->rank_max, &a->inner_bytes);
     a->outer = scratch(a, n_row * (size_t)a->out_max, &a->outer_bytes);
@@ -178,7 +179,8 @@ int adapters_bind(struct additions *out, const struct model *m, struct backend *
     a->backend = b;
     for (int i = 0; i < a->n_set && rc == 0; i++)
         if (a->source[i].file) rc = adapter_bind(a, &a->set[i], &a->source[i], model_info(m), e);
-    if (rc == 0 && a->tensor.n) rc = move_to_device(a, (size_t)model_batch_limits(m)->n_row, e);
+    if (rc == 0 && (a->tensor.n || a->vector.n))
+        rc = move_to_device(a, (size_t)model_batch_limits(m)->n_row, e);
     for (int i = 0; i < a->n_set; i++) close_source(&a->source[i]);
     arena_deinit(&a->values);
     /* the names were in the files, which are closed */
@@ -197,9 +199,12 @@ void adapters_close(struct additions *out)
         const struct backend_ops *op = a->backend->op;
         if (a->inner) op->release(a->backend, a->inner, a->inner_bytes);
         if (a->outer) op->release(a->backend, a->outer, a->outer_bytes);
+        for (size_t i = 0; i < a->vector.n; i++)
+            op->release(a->backend, a->vector.v[i].v, a->vector.v[i].n_byte);
         op->weights_close(a->backend, a->weights);
     }
     vec_deinit(&a->tensor);
+    vec_deinit(&a->vector);
     arena_deinit(&a->values);
     arena_deinit(&a->arena);
     free(a);

@@ -15,10 +15,25 @@
 
 /* ---- peft.c ---- */
 
+struct bind_state;
+/* A kind of adapter (kinds.def). All data are static. */
+struct adapter_kind {
+    const char *type;  /* value of peft_type */
+    const char *field; /* field that other kinds do not have; NULL if none */
+    /* function that returns the addition to the matrix t of a module; NULL if the adapter has
+     * none, or after an error, which is in the state */
+    const struct addition *(*bind)(struct bind_state *b, const struct tensor *t,
+                                   const char *module);
+};
+#define KIND(id) extern const struct adapter_kind adapter_kind_##id;
+#include "kinds.def"
+#undef KIND
+
 /* Configuration of an adapter. */
 struct peft {
-    const char *path;  /* path of the file, borrowed */
-    struct json *root; /* owned */
+    const struct adapter_kind *kind; /* static */
+    const char *path;                /* path of the file, borrowed */
+    struct json *root;               /* owned */
     int64_t rank;
     double alpha;
     bool rslora; /* true: scales are alpha / sqrt(rank); false: alpha / rank */
@@ -46,6 +61,10 @@ int peft_module(const struct peft *p, const char *module, int64_t *rank, float *
  * ERR_FORMAT with the key if PEFT would not load the tensors, or if a pattern is invalid.
  * ERR_MEMORY. */
 int peft_is_target(const struct peft *p, const char *module, int *target, struct err *e);
+/* Set *found to true if `key`, a list of module names or one pattern, matches the module.
+ * ERR_FORMAT for another value, ERR_MEMORY. */
+int peft_has_module(const struct peft *p, const char *key, const char *module, bool *found,
+                    struct err *e);
 /* Return the number of entries in the list of targets; 0 if the targets are one pattern. */
 size_t peft_n_target(const struct peft *p);
 
@@ -66,6 +85,12 @@ struct adapters {
     int n_set;
     /* matrices for the device; the list is owned, its items are in the arena */
     VEC(struct tensor *) tensor;
+    /* vectors on the device; the list and its items are owned */
+    VEC(struct device_vector {
+        float *v;
+        size_t n_byte;
+    })
+    vector;
     int64_t rank_max, out_max; /* largest rank and largest n_out of all additions */
     struct backend *backend;   /* borrowed; NULL before adapters_bind */
     struct weights *weights;   /* matrices on the device, owned */
@@ -73,6 +98,37 @@ struct adapters {
     float *inner, *outer;
     size_t inner_bytes, outer_bytes;
 };
+
+enum { TENSOR_NAME_MAX = 200 }; /* buffer for a tensor's name */
+/* State of adapter_bind. target and used are owned. All other pointers are borrowed for the
+ * call. */
+struct bind_state {
+    struct adapters *a;
+    const struct adapter_source *s;
+    const struct model_info *info;
+    const char *path; /* path of the file with tensors */
+    int *target;      /* number of modules that each entry of target_modules names */
+    uint8_t *used;    /* 1 for each bound tensor */
+    struct err *e;    /* receives the first error */
+    int rc;           /* 0, or the code of the first error */
+};
+
+/* Return a tensor of a module and mark it as used; NULL if the file has none. suffix: end of the
+ * tensor's name, such as "lora_A.weight". */
+const struct tensor_info *adapter_tensor(struct bind_state *b, const char *module,
+                                         const char *suffix);
+/* Require a float tensor [n_out, k]. No effect after an earlier error. */
+void adapter_check(struct bind_state *b, const struct tensor_info *t, int64_t n_out, int64_t k);
+/* Return the values of a tensor, f32 [n_out, k], until adapters_bind ends. NULL after an error. */
+float *adapter_values(struct bind_state *b, const struct tensor_info *t);
+/* Return the number of rows before t in the model's tensor that contains t. Set *n_all to the
+ * number of rows of that tensor. */
+int64_t adapter_first_row(const struct model_info *info, const struct tensor *t, int64_t *n_all);
+/* Sort rows v f32 [n_row, k] of a module's outputs to the order of the model's tensor with t. No
+ * effect after an earlier error. */
+void adapter_sort(struct bind_state *b, const struct tensor *t, float *v, int64_t n_row, int64_t k);
+/* Return a copy of v f32 [n] on the device, owned by the adapters. NULL after an error. */
+const float *adapter_vector(struct bind_state *b, const float *v, int64_t n);
 
 /* Bind the tensors of s to the model's matrices. Set the additions of `set`, in the arena of a.
  * Errors: those of adapters_bind. */

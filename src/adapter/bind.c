@@ -22,21 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TENSOR_NAME_MAX = 200 }; /* buffer for a tensor's name */
-
-/* State of adapter_bind. target and used are owned. All other pointers are borrowed for the
- * call. */
-struct bind_state {
-    struct adapters *a;
-    const struct adapter_source *s;
-    const struct model_info *info;
-    const char *path; /* path of the file with tensors */
-    int *target;      /* number of modules that each entry of target_modules names */
-    uint8_t *used;    /* 1 for each bound tensor */
-    struct err *e;    /* receives the first error */
-    int rc;           /* 0, or the code of the first error */
-};
-
 /* Set `module` to the Hugging Face name of a layer's matrix, such as
  * "model.layers.0.self_attn.q_proj". Return false if the matrix has no such name. */
 static bool module_of(char module[TENSOR_NAME_MAX], const char *arch, const struct tensor *t)
@@ -59,21 +44,18 @@ static bool module_of(char module[TENSOR_NAME_MAX], const char *arch, const stru
     return false;
 }
 
-/* Return a tensor of a module; NULL if the file has none. suffix: "lora_A" or "lora_B". */
-static const struct tensor_info *find_factor(struct bind_state *b, const char *module,
-                                             const char *suffix)
+const struct tensor_info *adapter_tensor(struct bind_state *b, const char *module,
+                                         const char *suffix)
 {
     char name[TENSOR_NAME_MAX + 64];
-    snprintf(name, sizeof name, "base_model.model.%s.%s.weight", module, suffix);
+    snprintf(name, sizeof name, "base_model.model.%s.%s", module, suffix);
     const struct tensor_info *t = checkpoint_tensor(b->s->file, name);
     if (t) b->used[t - checkpoint_tensor_at(b->s->file, 0)] = 1;
     return t;
 }
 
-/* Require a float tensor [n_out, k]. dim[0] varies fastest, as in GGUF. After an earlier error the
- * function has no effect. */
-static void check_tensor(struct bind_state *b, const struct tensor_info *t, int64_t n_out,
-                         int64_t k)
+/* dim[0] varies fastest, as in GGUF. */
+void adapter_check(struct bind_state *b, const struct tensor_info *t, int64_t n_out, int64_t k)
 {
     const bool is_float = t->type == QT_f32 || t->type == QT_f16 || t->type == QT_bf16;
     if (b->rc != 0) return;
@@ -89,7 +71,7 @@ static void check_tensor(struct bind_state *b, const struct tensor_info *t, int6
 /* Return the values of a tensor, f32 [n_out, k]. The values are in the arena `values` until
  * adapters_bind ends. A NaN or infinite value is an error with its index, because one such value
  * makes every answer of the adapter NaN. */
-static float *values(struct bind_state *b, const struct tensor_info *t)
+float *adapter_values(struct bind_state *b, const struct tensor_info *t)
 {
     const int64_t n = t->dim[0] * t->dim[1];
     float *v = arena_push(&b->a->values, (size_t)n * sizeof *v, 64);
@@ -145,20 +127,31 @@ static bool has_rotary_rows(const struct tensor *t)
     return strstr(t->name, ".attn_q.") || strstr(t->name, ".attn_k.");
 }
 
-/* Return a tensor whose data is v, f32 [n_out, k]. v and the name are borrowed; the name belongs to
- * the file. */
-static struct tensor matrix(const struct tensor_info *t, const float *v, int64_t n_out)
+void adapter_sort(struct bind_state *b, const struct tensor *t, float *v, int64_t n_row, int64_t k)
 {
-    return (struct tensor){.type = QT_f32,
-                           .n_out = n_out,
-                           .k = t->dim[0],
-                           .data = (const uint8_t *)v,
-                           .name = t->name};
+    if (b->rc == 0 && b->info->permuted && has_rotary_rows(t))
+        b->rc = pair_neighbours(v, n_row, k, b->info->d_head, b->e);
+    if (b->rc == 0 && b->info->grouped && strstr(t->name, ".attn_qkv."))
+        b->rc = ungroup(v, n_row, k, b->info, b->e);
+}
+
+const float *adapter_vector(struct bind_state *b, const float *v, int64_t n)
+{
+    struct backend *to = b->a->backend;
+    struct device_vector d = {.n_byte = (size_t)n * sizeof *v};
+    d.v = b->rc == 0 ? to->op->alloc(to, d.n_byte) : NULL;
+    if (b->rc == 0 && (!d.v || !vec_push(&b->a->vector, d))) {
+        if (d.v) to->op->release(to, d.v, d.n_byte);
+        b->rc = err_memory(b->e, "a vector", d.n_byte);
+    }
+    if (b->rc != 0) return NULL;
+    to->op->write(to, d.v, v, d.n_byte);
+    return d.v;
 }
 
 /* Return the number of rows before t in the model's tensor that contains t. Set *n_all to the
  * number of rows of that tensor. The parts of a tensor are consecutive and have one name. */
-static int64_t first_row(const struct model_info *info, const struct tensor *t, int64_t *n_all)
+int64_t adapter_first_row(const struct model_info *info, const struct tensor *t, int64_t *n_all)
 {
     int64_t first = 0;
     *n_all = 0;
@@ -171,54 +164,12 @@ static int64_t first_row(const struct model_info *info, const struct tensor *t, 
     return first;
 }
 
-/* Return the addition to the matrix t from the tensors a and b of a module. Row `first` of b
- * belongs to the first row of t. */
-static const struct addition *add_addition(struct bind_state *b, const struct tensor *t,
-                                           const struct tensor_info *ta,
-                                           const struct tensor_info *tb, int64_t first, float scale)
-{
-    struct adapters *all = b->a;
-    struct addition *x = arena_push0(&all->arena, 1, sizeof *x);
-    float *va = values(b, ta), *vb = b->rc == 0 ? values(b, tb) : NULL;
-    if (b->rc == 0 && b->info->permuted && has_rotary_rows(t))
-        b->rc = pair_neighbours(vb, tb->dim[1], tb->dim[0], b->info->d_head, b->e);
-    if (b->rc == 0 && b->info->grouped && strstr(t->name, ".attn_qkv."))
-        b->rc = ungroup(vb, tb->dim[1], tb->dim[0], b->info, b->e);
-    if (b->rc == 0 && !x) b->rc = err_memory(b->e, "an addition", sizeof *x);
-    if (b->rc != 0) return NULL;
-    *x = (struct addition){.a.w = matrix(ta, va, ta->dim[1]),
-                           .b.w = matrix(tb, vb + first * tb->dim[0], t->n_out),
-                           .scale = scale};
-    if (!vec_push(&all->tensor, &x->a.w) || !vec_push(&all->tensor, &x->b.w))
-        b->rc = err_memory(b->e, "the list of tensors", sizeof(struct tensor *));
-    if (x->a.w.n_out > all->rank_max) all->rank_max = x->a.w.n_out;
-    if (x->b.w.n_out > all->out_max) all->out_max = x->b.w.n_out;
-    return x;
-}
-
 /* Return the addition to the matrix t; NULL if the adapter has none. */
 static const struct addition *bind_matrix(struct bind_state *b, const struct tensor *t)
 {
     char module[TENSOR_NAME_MAX];
     if (b->rc != 0 || !module_of(module, b->info->arch, t)) return NULL;
-    const struct tensor_info *ta = find_factor(b, module, "lora_A"),
-                             *tb = find_factor(b, module, "lora_B");
-    int64_t rank = 0, n_out;
-    const int64_t first = first_row(b->info, t, &n_out);
-    float scale = 0;
-    if (!ta && !tb) return NULL;
-    if (!ta || !tb)
-        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor base_model.model.%s.%s.weight is missing",
-                        b->path, module, ta ? "lora_B" : "lora_A");
-    if (b->rc == 0) b->rc = peft_is_target(&b->s->peft, module, b->target, b->e);
-    if (b->rc == 0) b->rc = peft_module(&b->s->peft, module, &rank, &scale, b->e);
-    if (b->rc == 0 && rank > b->info->d_model)
-        b->rc = err_set(b->e, ERR_LIMIT, "%s: r: must be at most %d, got %lld", b->s->peft.path,
-                        b->info->d_model, (long long)rank);
-    if (b->rc != 0) return NULL;
-    check_tensor(b, ta, rank, t->k);
-    check_tensor(b, tb, n_out, rank);
-    return b->rc == 0 ? add_addition(b, t, ta, tb, first, scale) : NULL;
+    return b->s->peft.kind->bind(b, t, module);
 }
 
 /* Reject an adapter with a tensor that no matrix uses, or with a target that has no tensors. */

@@ -138,7 +138,7 @@ static int read_pattern(const struct peft *p, const char *key, const struct json
 }
 
 /* Read a list of names, or one pattern. */
-static int read_names(struct peft *p, const char *key, const struct json **out, struct err *e)
+static int read_names(const struct peft *p, const char *key, const struct json **out, struct err *e)
 {
     const struct json *j = *out = field(p, key);
     if (!j || json_text(j, NULL)) return 0;
@@ -168,16 +168,32 @@ static int read_layers(struct peft *p, struct err *e)
     return 0;
 }
 
+/* Set p->kind by the field peft_type. */
+static int read_kind(struct peft *p, struct err *e)
+{
+    static const struct adapter_kind *const all[] = {
+#define KIND(id) &adapter_kind_##id,
+#include "kinds.def"
+#undef KIND
+    };
+    const char *type = json_text(field(p, "peft_type"), NULL);
+    for (size_t i = 0; type && i < sizeof all / sizeof all[0]; i++)
+        if (strcmp(all[i]->type, type) == 0) p->kind = all[i];
+    for (size_t i = 0; p->kind && i < sizeof all / sizeof all[0]; i++)
+        if (all[i] != p->kind && all[i]->field && field(p, all[i]->field))
+            return err_set(e, ERR_UNSUPPORTED, "%s: %s: must not come with peft_type \"%s\"",
+                           p->path, all[i]->field, type);
+    if (p->kind) return 0;
+    return err_set(e, ERR_UNSUPPORTED, "%s: peft_type: must be a supported kind, got \"%.40s\"",
+                   p->path, type ? type : "");
+}
+
 /* Read the values. Absent fields have the defaults of PEFT's LoraConfig. */
 static int read_values(struct peft *p, struct err *e)
 {
-    const char *type = json_text(field(p, "peft_type"), NULL);
     const struct json *r = field(p, "r"), *alpha = field(p, "lora_alpha"),
                       *rslora = field(p, "use_rslora");
     p->rank = p->alpha = 8;
-    if (!type || strcmp(type, "LORA") != 0)
-        return err_set(e, ERR_UNSUPPORTED, "%s: peft_type: must be \"LORA\", got \"%.40s\"",
-                       p->path, type ? type : "");
     if (rslora && json_kind(rslora) != JK_BOOL)
         return wrong_type(p, "use_rslora", "true or false", rslora, e);
     p->rslora = json_bool(rslora, false);
@@ -203,6 +219,7 @@ int peft_open(struct peft *p, const char *path, struct err *e)
         const char *key = json_it_key(it, &n_key);
         rc = check_key(p, key, n_key, json_it_value(it), e);
     }
+    if (rc == 0) rc = read_kind(p, e);
     return rc ? rc : read_values(p, e);
 }
 
@@ -329,6 +346,15 @@ static int is_among_names(const struct peft *p, const struct json *names, const 
         if (count) count[i]++;
     }
     return 0;
+}
+
+int peft_has_module(const struct peft *p, const char *key, const char *module, bool *found,
+                    struct err *e)
+{
+    const struct json *names;
+    bool whole;
+    int rc = read_names(p, key, &names, e);
+    return rc ? rc : is_among_names(p, names, module, found, &whole, NULL, e);
 }
 
 /* Return the index of the module's layer; -1 if none. The index is the first part of the dotted

@@ -198,9 +198,10 @@ struct backend;
 
 /* Largest sizes of the arguments of ops. */
 struct op_sizes {
-    int n_row;           /* rows                                                 */
-    int64_t k;           /* columns of a linear layer                            */
-    int d_head, n_group; /* attention: numbers of values of a head and of query heads per KV head */
+    int n_row; /* rows                                                 */
+    int64_t k; /* columns of a linear layer                            */
+    /* attention: numbers of values of a head and of query heads per KV head; 0 if there is none */
+    int d_head, n_group;
     /* limits for begin, borrowed during the call; NULL: no batch follows */
     const struct batch_limits *batch;
 };

@@ -74,8 +74,8 @@ static bool mixture_open(struct mixture *m, enum qtype t, int n_out, int k, bool
     if (backend_open(&m->b, "cpu", &o, &e) != 0) return false;
     if (m->b->op->weights(m->b, &m->weights, tensor, N_EXPERT + 1, NULL, NULL, &e) != 0)
         return false;
-    const struct op_sizes sizes = {
-        .n_row = ROWS_MAX * N_USED, .k = k > n_out ? k : n_out, .d_head = 16, .n_group = 1};
+    /* no attention */
+    const struct op_sizes sizes = {.n_row = ROWS_MAX * N_USED, .k = k > n_out ? k : n_out};
     return m->b->op->reserve(m->b, &sizes, &e) == 0;
 }
 

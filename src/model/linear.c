@@ -26,22 +26,67 @@ static bool has_additions(const struct fwd *f, const struct linear *l)
     return false;
 }
 
-/* Compute the additions to l for the rows x of the whole batch, and add them to y. */
-static void add_additions(struct fwd *f, float *y, const struct linear *l, const float *x)
+/* Return true if a sequence of the batch has factors of l. Its rows of y are then not a sum of l's
+ * rows and an addition. */
+static bool has_factors(const struct fwd *f, const struct linear *l)
+{
+    const struct additions *all = f->m->additions;
+    for (int s = 0; all && all->inner && s < f->batch->n_seq; s++) {
+        const struct addition *add = addition_to(f, l, s);
+        if (add && (add->in || add->out)) return true;
+    }
+    return false;
+}
+
+/* A function of n_row rows y f32 [n_row, n_out] of l, whose input is x f32 [n_row, k]. */
+typedef void rows_fn(struct fwd *f, float *y, const struct linear *l, const float *x,
+                     const struct addition *add, int n_row);
+
+/* Multiply the inputs and outputs of l by the factors. */
+static void apply_factors(struct fwd *f, float *y, const struct linear *l, const float *x,
+                          const struct addition *add, int n_row)
+{
+    struct backend *b = f->m->backend;
+    float *inner = f->m->additions->inner;
+    if (add->in) {
+        b->op->scale_columns(b, inner, x, add->in, n_row, l->w.k);
+        b->op->linear(b, y, l, inner, n_row);
+    }
+    if (add->out) b->op->scale_columns(b, y, y, add->out, n_row, l->w.n_out);
+}
+
+/* Add the products with the matrices a and b. */
+static void add_products(struct fwd *f, float *y, const struct linear *l, const float *x,
+                         const struct addition *add, int n_row)
 {
     struct backend *b = f->m->backend;
     const struct additions *all = f->m->additions;
+    (void)l;
+    if (add->a.w.n_out == 0) return;
+    b->op->linear(b, all->inner, &add->a, x, n_row);
+    b->op->scale(b, all->inner, n_row * add->a.w.n_out, add->scale);
+    backend_linear_add(b, y, &add->b, all->inner, n_row, all->outer);
+}
+
+/* Call fn for the rows x of the whole batch that have an addition to l. */
+static void each_addition(struct fwd *f, float *y, const struct linear *l, const float *x,
+                          rows_fn *fn)
+{
     const int32_t *row0 = f->batch->row0;
     if (!has_additions(f, l)) return;
     for (int s = 0, end; s < f->batch->n_seq; s = end) {
         const struct addition *add = addition_to(f, l, s);
         for (end = s + 1; end < f->batch->n_seq && addition_to(f, l, end) == add;) end++;
         const int n_row = row0[end] - row0[s], r = row0[s] - row0[0];
-        if (!add) continue;
-        b->op->linear(b, all->inner, &add->a, x + r * l->w.k, n_row);
-        b->op->scale(b, all->inner, n_row * add->a.w.n_out, add->scale);
-        backend_linear_add(b, y + r * l->w.n_out, &add->b, all->inner, n_row, all->outer);
+        if (add) fn(f, y + r * l->w.n_out, l, x + r * l->w.k, add, n_row);
     }
+}
+
+/* Apply the additions to the rows y of l, whose input is x, for the whole batch. */
+static void add_additions(struct fwd *f, float *y, const struct linear *l, const float *x)
+{
+    each_addition(f, y, l, x, apply_factors);
+    each_addition(f, y, l, x, add_products);
 }
 
 /* ---- layers ---- */
@@ -64,8 +109,15 @@ void fwd_linears(struct fwd *f, const struct output *out, int n, const struct in
 
 void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float *x)
 {
-    backend_linear_add(f->m->backend, y, l, x, f->n_row, f->y);
-    add_additions(f, y, l, x);
+    struct backend *b = f->m->backend;
+    if (has_factors(f, l)) { /* the sums of rows without factors have the usual order */
+        b->op->linear(b, f->y, l, x, f->n_row);
+        each_addition(f, f->y, l, x, apply_factors);
+        b->op->add(b, y, f->y, f->n_row * l->w.n_out);
+    } else {
+        backend_linear_add(b, y, l, x, f->n_row, f->y);
+    }
+    each_addition(f, y, l, x, add_products);
 }
 
 void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x,

@@ -12,10 +12,12 @@
 
 struct model; /* opaque */
 
-/* Addition to a linear layer: y += scale * b(a(x)), in f32. */
+/* Addition to a linear layer l: y = out * l(in * x) + scale * b(a(x)), in f32. */
 struct addition {
-    struct linear a, b; /* matrices a [rank, k] and b [n_out, rank], without biases */
+    /* matrices a [rank, k] and b [n_out, rank], without biases; a.w.n_out 0: there are none */
+    struct linear a, b;
     float scale;
+    const float *in, *out; /* factors f32 [k] and f32 [n_out] on the device; NULL if none */
 };
 
 /* Named additions to matrices of a model: an adapter. Pointers are borrowed from the owner of
@@ -36,7 +38,7 @@ struct additions {
     int n_set;
     /* number of bytes that the sets need on the device, set before model_open */
     int64_t n_byte;
-    float *inner; /* scratch on the device, f32 [n_row, largest rank] */
+    float *inner; /* scratch on the device, f32 [n_row, largest rank or k of `in`] */
     float *outer; /* scratch on the device, f32 [n_row, largest n_out] */
     /* owner of the memory of all other fields, for adapters_close; NULL if none */
     struct adapters *owner;

@@ -422,6 +422,106 @@ TEST(adapters_have_the_same_bits_on_every_backend)
     free(want.v);
 }
 
+/* ---- IA3 ---- */
+
+/* A golden model, IA3's modules, and modules whose inputs are scaled. */
+struct ia3_case {
+    const char *golden, *config;
+    unsigned parts, inputs; /* bits of `parts` */
+};
+
+/* Write an IA3 adapter to `to`, and a model whose weights and biases contain it to `merged`. */
+static void make_ia3(const char *to, const char *merged, const struct ia3_case *k, uint64_t seed)
+{
+    struct made adapter, model;
+    struct checkpoint *c = NULL;
+    struct err e;
+    char path[400], name[300];
+    float *factor[16][N_PART] = {{NULL}};
+    snprintf(path, sizeof path, "tests/golden/%s", k->golden);
+    if (checkpoint_open(&c, repo_path(path), &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
+    made_begin(&adapter);
+    made_begin(&model);
+    for (int pass = 0; pass < 2; pass++) /* weights give the sizes, so they precede biases */
+        for (int i = 0; i < checkpoint_n_tensor(c); i++) {
+            const struct tensor_info *t = checkpoint_tensor_at(c, i);
+            const char *digit = strpbrk(t->name_raw, "0123456789"),
+                       *dot = strrchr(t->name_raw, '.');
+            const bool bias = dot && strcmp(dot, ".bias") == 0;
+            const int64_t n_out = t->n_dim > 1 ? t->dim[1] : 1, n = t->dim[0] * n_out;
+            if (bias != (pass == 1)) continue;
+            int part = -1;
+            for (int p = 0; digit && p < N_PART; p++)
+                if (k->parts >> p & 1 && strstr(t->name_raw, parts[p])) part = p;
+            float *w = malloc((size_t)n * sizeof *w);
+            qtype_info[t->type].ops->decode(w, t->data, n);
+            if (part >= 0) {
+                const bool in = k->inputs >> part & 1;
+                float **f = &factor[*digit - '0'][part];
+                const int64_t n_f = bias ? t->dim[0] : in ? t->dim[0] : n_out;
+                if (!*f) {
+                    *f = random_values(&seed, n_f);
+                    for (int64_t j = 0; j < n_f; j++) (*f)[j] = 1 + 3 * (*f)[j];
+                    snprintf(name, sizeof name, "base_model.model.%.*s.ia3_l",
+                             (int)(dot - t->name_raw), t->name_raw);
+                    made_add(&adapter, name, *f, in ? 1 : n_f, in ? n_f : 1);
+                }
+                for (int64_t j = 0; j < n; j++)
+                    if (bias ? !in : true)
+                        w[j] *= (*f)[bias ? j : in ? j % t->dim[0] : j / t->dim[0]];
+            }
+            made_add(&model, t->name_raw, w, t->n_dim > 1 ? t->dim[1] : 0, t->dim[0]);
+            free(w);
+        }
+    for (int i = 0; i < 16; i++)
+        for (int p = 0; p < N_PART; p++) free(factor[i][p]);
+    snprintf(name, sizeof name, "%s/adapter_config.json", to);
+    temp_put(name, k->config);
+    snprintf(name, sizeof name, "%s/adapter_model.safetensors", to);
+    made_end(&adapter, temp_path(name));
+    snprintf(name, sizeof name, "%s/config.json", merged);
+    temp_put(name, "");
+    copy_file(repo_path(path), temp_path(merged), "config.json");
+    copy_file(repo_path(path), temp_path(merged), "tokenizer.json");
+    copy_file(repo_path(path), temp_path(merged), "tokenizer_config.json");
+    snprintf(name, sizeof name, "%s/model.safetensors", merged);
+    made_end(&model, temp_path(name));
+    checkpoint_close(c);
+}
+
+#define IA3(targets, inputs)                                                                       \
+    "{\"peft_type\":\"IA3\",\"target_modules\":" targets ",\"feedforward_modules\":" inputs        \
+    ",\"fan_in_fan_out\":false,\"init_ia3_weights\":true,\"task_type\":\"CAUSAL_LM\"}"
+
+static const struct ia3_case ia3_cases[] = {
+    {"llama3", IA3("[\"k_proj\",\"v_proj\",\"down_proj\"]", "[\"down_proj\"]"), 2 | 4 | 64, 64},
+    {"qwen2",
+     IA3("[\"q_proj\",\"k_proj\",\"v_proj\",\"o_proj\",\"up_proj\",\"down_proj\"]",
+         "[\"o_proj\",\"up_proj\"]"),
+     1 | 2 | 4 | 8 | 32 | 64, 8 | 32},
+    {"phi3", IA3("[\"qkv_proj\",\"down_proj\"]", "[\"down_proj\"]"), 128 | 64, 64}};
+
+TEST(ia3_equals_scaled_weights)
+{
+    static const char *const files[] = {"", "/model.gguf"};
+    char file[400];
+    if (!dir_exists(repo_path("tests/golden/llama3"))) SKIP("tests/golden is not here");
+    for (size_t i = 0; i < sizeof ia3_cases / sizeof ia3_cases[0]; i++)
+        for (int k = 0; k < 2; k++) {
+            struct logits want, got, plain_logits;
+            make_ia3("ia3", "ia3-merged", &ia3_cases[i], 40 + i);
+            snprintf(file, sizeof file, "tests/golden/%s%s", ia3_cases[i].golden, files[k]);
+            const bool ok = logits_of(&want, temp_path("ia3-merged"), NULL) &
+                            logits_of(&got, repo_path(file), temp_path("ia3")) &
+                            logits_of(&plain_logits, repo_path(file), NULL);
+            if (ok && !(distance(&got, &want) <= 1e-5))
+                test_fail(__FILE__, __LINE__, "%s: %g from scaled weights", file,
+                          distance(&got, &want));
+            EXPECT(!ok || distance(&plain_logits, &want) > 1e-2);
+            free(want.v), free(got.v), free(plain_logits.v);
+        }
+}
+
 /* ---- neighbours ---- */
 
 enum { N_ADAPTER = 3, N_ANSWER = 12, N_PROMPT = 37 };
@@ -461,7 +561,8 @@ static void collect(struct engine *en, struct queue *const *q, struct answer *a,
     }
 }
 
-TEST(adapters_in_a_batch_do_not_change_other_rows)
+/* Check three adapters: none, a LoRA, and a LoRA or IA3. */
+static void check_batch(bool ia3)
 {
     enum { N = 9 }; /* three prompts with three adapters each; prompts share their first page */
     struct err e = {0};
@@ -475,6 +576,7 @@ TEST(adapters_in_a_batch_do_not_change_other_rows)
     if (!dir_exists(repo_path("tests/golden/llama3"))) SKIP("tests/golden is not here");
     make_adapter("one", NULL, "llama3", &plain, 5);
     make_adapter("two", NULL, "llama3", &plain, 6);
+    if (ia3) make_ia3("two", "ia3-merged", &ia3_cases[0], 6);
     snprintf(named[0], sizeof named[0], "one=%s", temp_path("one"));
     snprintf(named[1], sizeof named[1], "two=%s", temp_path("two"));
     o.lora_modules = (struct text_list){.v = words, .n = 2};
@@ -511,6 +613,12 @@ TEST(adapters_in_a_batch_do_not_change_other_rows)
             EXPECT(memcmp(alone[i].logprob, alone[k].logprob, sizeof alone[i].logprob) != 0);
     for (int i = 0; i < N; i++) queue_close(q[i]);
     session_close(&s);
+}
+
+TEST(adapters_in_a_batch_do_not_change_other_rows)
+{
+    check_batch(false);
+    check_batch(true);
 }
 
 /* ---- invalid adapters ---- */
@@ -550,6 +658,8 @@ TEST(adapters_with_other_fields_are_refused_by_name)
          "target_modules: must match all modules with tensors, got no match of "
          "model.layers.0.self_attn.k_proj"},
         {"{\"peft_type\":\"LORA\",\"r\":4,\"target_modules\":\"(a+)+b\"}", "target_modules"},
+        {"{\"peft_type\":\"LORA\",\"feedforward_modules\":[\"up_proj\"]}",
+         "feedforward_modules: must not come with peft_type"},
         {"{\"peft_type\":\"LORA\",\"target_modules\":[1]}", "target_modules: expected a list"},
         {"{\"peft_type\":\"LORA\"", "adapter_config.json"},
     };

@@ -96,7 +96,8 @@ int cpu_attn_open(struct cpu_backend *c, int n_row, int d_head, int n_group, str
     if (rc != 0) return rc;
     a->n_thread = pool_n_thread(c->pool);
     a->d_max = d_head;
-    a->unit_rows = n_group > unit_rows(d_head) ? n_group : unit_rows(d_head);
+    const int n_unit = unit_rows(d_head > 0 ? d_head : 1);
+    a->unit_rows = n_group > n_unit ? n_group : n_unit;
     static float nowhere[1];
     a->work_floats = work_layout(&(struct attn_work){0}, nowhere, a->unit_rows, d_head);
     size_t n_byte = (size_t)a->n_thread * (size_t)a->work_floats * sizeof(float);
