@@ -260,6 +260,11 @@ int hold_need(const struct engine *en, const struct seq *s)
         int32_t page = look_up(en, s, i);
         need -= page >= 0 && page_refs(en->pages, page) > 0;
     }
+    /* If no running sequence advances, s computes its rows in chunks for which the free pages
+     * suffice. Otherwise a beam search would wait forever for a beam that needs more pages than the
+     * other beams leave. */
+    const int n_free = pages_n_free(en->pages);
+    if (en->plan.idle && need > n_free && hold_least(en, s->n_token) <= n_free) need = n_free;
     return need > 0 ? need : 0;
 }
 

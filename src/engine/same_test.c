@@ -504,3 +504,13 @@ TEST(recorded_answers)
         compare_recorded(&r, golden_models[i], REQUESTS_MAX, -1);
     recorded_close(&r, !test_long());
 }
+
+/* Goal: a preempted beam returns although it needs more pages at once than the other beams of its
+ * group leave, because it can compute its rows in small chunks. */
+TEST(a_beam_returns_to_a_small_pool)
+{
+    if (!repo_path("tests/golden/mistral")) SKIP("tests/golden is not here");
+    const struct way w = {"priority", 1, 38, 8192, 12, AGAIN, false, CLOCK, true, NULL, WRAP_NONE};
+    serve("mistral", &alone, REQUESTS_MAX, &want);
+    compare("mistral", &w, REQUESTS_MAX);
+}
