@@ -40,7 +40,7 @@
 
 /* FLIGHT_MAX: lines in flight, twice the default number of sequences. WAIT_US: time between two
  * checks of the ends of batches and of the engine's queue. TRIES_MAX: maximum attempts of a step
- * that fails without memory. */
+ * that fails because memory is exhausted. */
 enum { FLIGHT_MAX = 128, ACTIVE_MAX = 8, WAIT_US = 100000, TRIES_MAX = 20 };
 /* weight of a batch's holder, the lowest weight of a key */
 static const double batch_weight = 0.001;

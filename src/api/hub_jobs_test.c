@@ -1,6 +1,6 @@
-/* Goal: a failed allocation in a job of the hub is an error or a disconnect, and a stream with the
- * last line "success" has all lines. Method: a server with one route runs a job that writes lines.
- * Each allocation of a request fails once, alone and with all later allocations. */
+/* Goal: a failed allocation in a job of the hub is an error or a disconnect. A stream has all lines
+ * if its last line is "success". Method: a server with one route runs a job that writes lines. Each
+ * allocation of a request fails once, alone and with all later allocations. */
 #include "hub_jobs.h"
 #include "ollama.h"
 

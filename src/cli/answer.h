@@ -206,7 +206,7 @@ void line_complete(struct line *l, name_fn *candidate);
 /* Begin the next line_read with a copy of this text, for editing. ERR_MEMORY. */
 int line_begin_with(struct line *l, const char *text, struct err *e);
 
-/* Read a message. After a backslash at its end, a line continues on the next line. """ opens and
+/* Read a message. A line that ends with a backslash continues on the next line. """ opens and
  * closes a block of lines. */
 enum line_result line_read(struct line *l, struct buf *message);
 

@@ -132,7 +132,7 @@ static int do_set(struct talk *t, char *arg, struct err *e)
     while (*name == '-') name++;
     if (*arg && !value) return err_memory(e, "a value", strlen(arg));
     int rc = options_set(answer_options, name, value, e);
-    return rc == ERR_MISSING ? err_set(e, ERR_ARG, "option %s not found; /set lists them", name)
+    return rc == ERR_MISSING ? err_set(e, ERR_ARG, "option %s not found; available: see /set", name)
                              : rc;
 }
 

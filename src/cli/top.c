@@ -247,7 +247,7 @@ const struct command command_top = {
     .summary = "watch a running server",
     .usage = "[URL] [OPTIONS]",
     .detail =
-        "Show queues, tokens per second, KV pages, cache hits and latencies of the server at URL "
+        "Show queues, tokens/s, KV pages, cache hits and latencies of URL "
         "(default http://127.0.0.1:8000). The server may be any server whose /metrics have vLLM's "
         "names. Latencies before the vertical bar are of the last seconds, latencies after the bar "
         "since the start of the server. q quits.",

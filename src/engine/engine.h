@@ -161,7 +161,7 @@ struct request {
     /* true: the caller retries on ERR_BUSY. The request is refused while a batch of requests is
      * queued, and the refusal is not counted */
     bool retry_silently;
-    /* borrowed; made by engine_reply_queue, used by this request only; must outlive the request */
+    /* borrowed from engine_reply_queue; must outlive the request. Used by this request only. */
     struct queue *reply;
     /* Engine clock time at which the client had sent the whole request, microseconds. Latencies are
      * measured from this time. 0: engine_submit sets the time. */
@@ -315,7 +315,7 @@ int engine_reserve(struct engine *en, const struct request *r, int64_t n_byte, s
 void engine_unreserve(struct engine *en, uint64_t holder, int64_t n_byte);
 /* Cancel a request. The call is idempotent and takes effect within a step. Any thread. */
 void engine_cancel(struct engine *en, uint64_t request_id);
-/* Forget the cached prefixes: later requests recompute them, except pages that running sequences
+/* Evict the cached prefixes: later requests recompute them, except pages that running sequences
  * complete afterwards. Any thread. */
 void engine_reset_prefix_cache(struct engine *en);
 /* Cancel one choice of a request; its other choices continue. The call is idempotent and takes

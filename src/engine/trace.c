@@ -95,7 +95,7 @@ static bool put_bytes(struct trace *t)
 
 static void drain(struct trace *t)
 {
-    enum { BATCH = 256 }; /* number of events after which the ring gets room again */
+    enum { BATCH = 256 }; /* number of events after which the ring has free space again */
     uint64_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed), head;
     while ((head = atomic_load_explicit(&t->head, memory_order_acquire)) != tail) {
         uint64_t n = head - tail < BATCH ? head - tail : BATCH;

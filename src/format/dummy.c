@@ -81,8 +81,8 @@ const char *dummy_shapes(int i)
     return i < (int)(sizeof shapes / sizeof shapes[0]) ? shapes[i].name : NULL;
 }
 
-/* Copy the row of the table. All named shapes have the same constants as parameters of llama 3.1's
- * scaling. */
+/* Set the config to the row of a named shape. All named shapes have the same constants as
+ * parameters of llama 3.1's scaling. */
 static int find_shape(struct maker *m)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)

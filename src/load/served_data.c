@@ -44,7 +44,7 @@ const struct option data_options[] = {
     INT_OPTION("custom-output-len", "N", &custom_output, 1, 1 << 24,
                "custom: tokens of an answer (default: \"output_tokens\" of its line, else 256)"),
     INT_OPTION("sharegpt-output-len", "N", &sharegpt_output, 1, 1 << 24,
-               "sharegpt: tokens of an answer (default: as many as the recorded answer)"),
+               "sharegpt: tokens of an answer (default: those of the recorded answer)"),
     FLAG_OPTION("oversample", &oversample,
                 "custom, sharegpt: repeat a short file (default on; --no-oversample)"),
     FLAG_OPTION("disable-shuffle", &no_shuffle,

@@ -137,8 +137,8 @@ static enum constraint_made mark_may_follow(const struct thinking *c, int64_t n_
     return made;
 }
 
-/* Begin the closing mark if it is due and may follow. Return false if about n_work units of work do
- * not suffice. */
+/* Begin the closing mark if it is due and allowed here. Return false if about n_work units of work
+ * do not suffice. */
 static bool decide(struct thinking *c, int64_t n_work)
 {
     struct thought *s = &c->now;

@@ -1,5 +1,5 @@
-/* Goal: opening an adapter with a failing allocation gives ERR_MEMORY or the adapter, and loses no
- * memory. Method: a small adapter for a golden model. Each allocation fails once. */
+/* Goal: opening an adapter with a failing allocation returns ERR_MEMORY or the adapter, and leaks
+ * no memory. Method: a small adapter for a golden model. Each allocation fails once. */
 #include "../alloc.h"
 #include "../safetensors_make.h"
 #include "../unit.h"

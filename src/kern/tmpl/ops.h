@@ -4,10 +4,10 @@
  * incomplete vector of a row is loaded and stored with a mask. The processor predicts the branch to
  * this vector as well as the branch of the loop.
  *
- * Arithmetic is the bound, because rows of a token fit into the L1 cache. Division limits
- * activations and softmax. The latency of the fma limits a norm, because its order is one chain of
- * 16 lanes. The table has ns per 1,000 values for rows of 4,096 values on Sapphire Rapids, as ref /
- * AVX2 / AVX-512:
+ * Arithmetic is the bound, because rows of a token fit into the L1 cache. Division is the
+ * bottleneck of activations and softmax. The latency of the fma limits a norm, because its order is
+ * one chain of 16 lanes. The table has ns per 1,000 values for rows of 4,096 values on Sapphire
+ * Rapids, as ref / AVX2 / AVX-512:
  *   norm 840 / 137 / 157        norm of 32 heads 1080 / 196 / 117      rope 950 / 53 / 60
  *   softmax 16600 / 718 / 474   silu_mul 15000 / 480 / 331             to f16 1570 / 41 / 35
  *
