@@ -525,7 +525,7 @@ def test_set_shows_values_in_force():
         check(re.search(line + r"\r\n", shown), "%s in %r" % (line, shown))
     check("not set" not in shown, shown)
     check('/set: top-p: must be a number in (0, 1], got hot' in c.command("/set top-p hot"), "a wrong value")
-    check("/set: option nosuch not found; /set lists them" in c.command("/set nosuch 1"), "an unknown option")
+    check("/set: option nosuch not found; available: see /set" in c.command("/set nosuch 1"), "an unknown option")
     check("did you mean temperature?" in c.command("/set temprature 1"), "a mistyped one")
     c.leave()
 
