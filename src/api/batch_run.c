@@ -23,7 +23,9 @@
  * (6) A waiting line is in the list of its own active. Its number is at most that of the last line
  *     that was read.
  * (7) A failure for lack of memory is temporary: the same step is tried again in a later round, at
- *     most TRIES_MAX times. Then it is the failure of the line or of the batch. */
+ *     most TRIES_MAX times. Then it is the failure of the line or of the batch.
+ * (8) The begin and the end of a batch are not lost if the store fails: the state of the batch is
+ *     read or stored again after STORE_RETRY_US, until this succeeds or the record is missing. */
 #include "batches.h"
 
 #include "files.h"
@@ -40,8 +42,15 @@
 
 /* FLIGHT_MAX: lines in flight, twice the default number of sequences. WAIT_US: time between two
  * checks of the ends of batches and of the engine's queue. TRIES_MAX: maximum attempts of a step
- * that fails because memory is exhausted. */
-enum { FLIGHT_MAX = 128, ACTIVE_MAX = 8, WAIT_US = 100000, TRIES_MAX = 20 };
+ * that fails because memory is exhausted. STORE_RETRY_US: time after a failure of the store, which
+ * is logged, so that a permanent failure does not fill the log. */
+enum {
+    FLIGHT_MAX = 128,
+    ACTIVE_MAX = 8,
+    WAIT_US = 100000,
+    TRIES_MAX = 20,
+    STORE_RETRY_US = 5 * 1000 * 1000
+};
 /* weight of a batch's holder, the lowest weight of a key */
 static const double batch_weight = 0.001;
 
@@ -71,6 +80,8 @@ struct active {
     int n_try;                 /* failures for lack of memory since the last success */
     enum active_state state;
     enum batch_status end; /* status after ENDS */
+    bool bare;             /* true: the final state has no files, because the store failed */
+    int64_t end_us;        /* time (time_us) from which the final state may be stored again */
     struct active *next;
 };
 
@@ -94,7 +105,7 @@ struct batch_runner {
     VEC(struct pending_batch) pending; /* unfinished batches, oldest first; owned */
     unsigned news;                     /* bits NEWS_ */
     bool started;
-    bool retries;             /* true: memory is exhausted, so the thread tries again soon */
+    int64_t retry_us;         /* time (time_us) of the next look after a failure; 0: none */
     struct active *actives;   /* owned list */
     struct flight *in_flight; /* owned list */
     int n_flight;
@@ -162,6 +173,13 @@ static void store_failed(struct active *a, int rc, const struct err *why)
                                      : "store_failed",
                   why);
     }
+}
+
+/* Look at the batches again after a failure. A failure for lack of memory is temporary. */
+static void look_later(struct batch_runner *r, int rc)
+{
+    const int64_t at = time_us() + (rc == ERR_MEMORY ? WAIT_US : STORE_RETRY_US);
+    if (!r->retry_us || at < r->retry_us) r->retry_us = at;
 }
 
 /* Count a failed step. Return true if the step must be tried again in a later round. */
@@ -447,25 +465,37 @@ static int set_final(struct batch_runner *r, struct active *a, bool files, struc
     return rc;
 }
 
+/* Store the final state with the files of answers, after the lines of unanswered requests. */
+static int set_full(struct batch_runner *r, struct active *a, struct err *e)
+{
+    int rc = 0;
+    if (a->state == ACTIVE_ANSWERS) a->end = BATCH_completed;
+    if (a->end == BATCH_expired) rc = fill(r, a, BATCH_EXPIRED, e);
+    if (a->end == BATCH_cancelled && batch_is_anthropic(&a->b)) rc = fill(r, a, BATCH_CANCELLED, e);
+    return rc ? rc : set_final(r, a, true, e);
+}
+
 /* End a batch without lines in flight. The state is `failed` if the store has no space for the
- * final state. Return false if this must be tried again later. */
+ * files. Return false if this must be tried again later. */
 static bool finish(struct batch_runner *r, struct active *a)
 {
     struct err e = {0};
     int rc = 0;
-    if (a->state == ACTIVE_ANSWERS) a->end = BATCH_completed;
-    if (a->end == BATCH_expired) rc = fill(r, a, BATCH_EXPIRED, &e);
-    if (a->end == BATCH_cancelled && batch_is_anthropic(&a->b))
-        rc = fill(r, a, BATCH_CANCELLED, &e);
-    if (rc == 0) rc = set_final(r, a, true, &e);
-    if (try_later(rc, &a->n_try)) return false;
-    if (rc != 0 && rc != ERR_MISSING) {
-        a->state = ACTIVE_ANSWERS;
-        store_failed(a, rc, &e);
-        rc = set_final(r, a, false, &e);
+    if (time_us() < a->end_us) return false;
+    if (!a->bare) {
+        rc = set_full(r, a, &e);
+        if (try_later(rc, &a->n_try)) return false;
+        a->bare = rc != 0 && rc != ERR_MISSING;
+        if (a->bare) {
+            a->state = ACTIVE_ANSWERS;
+            store_failed(a, rc, &e);
+        }
     }
-    if (rc != 0 && rc != ERR_MISSING) log_warn("%s: %s", a->b.id, e.text);
-    return true;
+    if (a->bare) rc = set_final(r, a, false, &e);
+    if (rc == 0 || rc == ERR_MISSING) return true;
+    log_warn("%s: %s", a->b.id, e.text);
+    a->end_us = time_us() + STORE_RETRY_US;
+    return false;
 }
 
 static void active_close(struct active *a)
@@ -552,28 +582,28 @@ static struct active *active_of(const struct batch_runner *r, uint64_t owner, in
     return found;
 }
 
-/* Begin or continue a batch. Return false if memory is exhausted. */
-static bool activate(struct batch_runner *r, struct pending_batch *p)
+/* Begin or continue a batch. Return an error if this must be tried again later. */
+static int activate(struct batch_runner *r, struct pending_batch *p)
 {
     struct active *a = calloc(1, sizeof *a);
     struct err e = {0};
-    if (!a) return false;
+    if (!a) return ERR_MEMORY;
     int rc = batch_load(&a->b, r->store, p->owner, p->id, &e);
     if (rc != 0 && rc != ERR_MISSING) log_warn("%s: %s", p->id, e.text);
     if (rc != 0 || batch_ended(&a->b)) {
         active_close(a);
-        return rc != ERR_MEMORY;
+        return rc == ERR_MISSING || rc == ERR_FORMAT ? 0 : rc; /* a damaged record never begins */
     }
     a->lines = (struct batch_cursor){.store = r->store, .owner = a->b.owner, .id = a->b.input};
     if (a->b.status == BATCH_cancelling)
         end_early(a, BATCH_cancelled, NULL, NULL);
     else if (a->b.status == BATCH_validating && begin(r, a, &p->n_try) != 0) {
         active_close(a);
-        return false;
+        return ERR_MEMORY;
     }
     a->next = r->actives;
     r->actives = a;
-    return true;
+    return 0;
 }
 
 /* Set *p to the oldest pending batch whose owner has no active batch, and remove it from `pending`.
@@ -609,14 +639,15 @@ static struct pending_batch pending_of(uint64_t owner, const char *id)
     return p;
 }
 
-/* Read the pending batches again in the next round. */
-static void scan_later(struct batch_runner *r)
+/* Read the pending batches again after a failure. */
+static void scan_later(struct batch_runner *r, int rc, const struct err *why)
 {
+    log_warn("batches: %s", why->text);
     add_news(r, NEWS_RESCAN);
-    r->retries = true;
+    look_later(r, rc);
 }
 
-/* Read the pending batches from the store: at the start, and after a failed allocation. */
+/* Read the pending batches from the store: at the start, and after a failure. */
 static void scan(struct batch_runner *r)
 {
     static const char *const kinds[] = {BATCH_PREFIX, MSGBATCH_PREFIX};
@@ -626,18 +657,19 @@ static void scan(struct batch_runner *r)
     pthread_mutex_unlock(&r->lock);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct stored_list l = {0};
-        if (stored_list_all(&l, r->store, kinds[i], &e) != 0) {
-            log_warn("batches: %s", e.text);
-            scan_later(r);
-        }
+        int rc = stored_list_all(&l, r->store, kinds[i], &e);
+        if (rc != 0) scan_later(r, rc, &e);
         for (size_t k = 0; k < l.n; k++) {
             struct batch_state b;
-            const int rc = batch_read(&b, l.v[k].holder, l.v[k].id, &l.v[k].head, &e);
+            rc = batch_read(&b, l.v[k].holder, l.v[k].id, &l.v[k].head, &e);
             bool active = false;
             for (const struct active *a = r->actives; a; a = a->next)
                 active |= strcmp(a->b.id, l.v[k].id) == 0;
             const struct pending_batch p = pending_of(l.v[k].holder, l.v[k].id);
-            if (rc == ERR_MEMORY) scan_later(r);
+            if (rc == ERR_MEMORY)
+                scan_later(r, rc, &e);
+            else if (rc != 0) /* a damaged record never begins */
+                log_warn("%s: %s", p.id, e.text);
             if (rc == 0 && !batch_ended(&b) && !active) add_pending(r, &p);
             batch_deinit(&b);
         }
@@ -653,18 +685,24 @@ static void look(struct batch_runner *r)
     for (struct active *a = r->actives; a; a = a->next) {
         struct batch_state b;
         int rc = batch_load(&b, r->store, a->b.owner, a->b.id, &e);
-        if (rc == ERR_MISSING) a->state = ACTIVE_GONE;
-        if (rc == ERR_MEMORY) r->retries = true;
+        a->end_us = 0; /* a change may have made space in the store */
+        if (rc == ERR_MISSING) {
+            a->state = ACTIVE_GONE;
+        } else if (rc != 0) {
+            log_warn("%s: %s", a->b.id, e.text);
+            look_later(r, rc);
+        }
         if (rc == 0 && b.status == BATCH_cancelling) end_early(a, BATCH_cancelled, NULL, NULL);
         batch_deinit(&b);
     }
     if (take_news(r, NEWS_RESCAN)) scan(r);
-    while (take_pending(r, &p))
-        if (!activate(r, &p)) {
-            add_pending(r, &p);
-            r->retries = true;
-            break;
-        }
+    while (take_pending(r, &p)) {
+        const int rc = activate(r, &p);
+        if (rc == 0) continue;
+        add_pending(r, &p);
+        look_later(r, rc);
+        break;
+    }
 }
 
 /* ---- the thread ---- */
@@ -691,6 +729,15 @@ static const char *check(const struct batch_runner *r)
     return NULL;
 }
 
+/* Return the maximum time until the next round, in microseconds; < 0: no limit. */
+static int64_t wait_us(const struct batch_runner *r)
+{
+    const int64_t left = r->retry_us - time_us();
+    if (r->actives) return WAIT_US;
+    if (!r->retry_us) return -1;
+    return left > 0 ? left : 0;
+}
+
 static void *run(void *runner)
 {
     struct batch_runner *r = runner;
@@ -698,9 +745,9 @@ static void *run(void *runner)
     bool any = true;
     os_thread_background();
     while (!take_news(r, NEWS_STOP)) { /* batches_stop gives it once */
-        if (!any) (void)queue_pop(r->bell, &byte, r->actives || r->retries ? WAIT_US : -1);
-        const bool retries = r->retries;
-        r->retries = false;
+        if (!any) (void)queue_pop(r->bell, &byte, wait_us(r));
+        const bool retries = r->retry_us && time_us() >= r->retry_us;
+        if (retries) r->retry_us = 0;
         if (take_news(r, NEWS_CHANGED) || retries) look(r);
         submit_lines(r);
         any = take_answers(r);

@@ -11,11 +11,48 @@
 
 #include "../../tests/alloc.h"
 
+#include <sqlite3.h>
 #include <unistd.h>
 
 enum { OWNER = 7, N_LINE = 3 };
 #define FILE_ID  "file-1"
 #define SHORT_ID "file-2" /* a file of one line */
+
+/* Statements of the store that fail in other threads: those that begin with `begins`, except the
+ * first n_skip, n_fail times. */
+static struct step_failure {
+    const char *_Atomic begins; /* NULL: no statement fails */
+    _Atomic int n_skip, n_fail;
+} step;
+static _Thread_local bool is_client;
+
+int __real_sqlite3_step(sqlite3_stmt *q);
+int __wrap_sqlite3_step(sqlite3_stmt *q);
+int __wrap_sqlite3_step(sqlite3_stmt *q)
+{
+    const char *begins = step.begins;
+    if (!begins || is_client || strncmp(sqlite3_sql(q), begins, strlen(begins)) != 0)
+        return __real_sqlite3_step(q);
+    if (step.n_skip-- > 0) return __real_sqlite3_step(q);
+    return step.n_fail-- > 0 ? SQLITE_IOERR : __real_sqlite3_step(q);
+}
+
+/* Let n statements fail. */
+static void fail_steps(const char *begins, int n_skip, int n)
+{
+    is_client = true;
+    step.n_skip = n_skip;
+    step.n_fail = n;
+    step.begins = begins;
+}
+
+/* Wait until all failures have occurred. */
+static void wait_failures(void)
+{
+    for (int i = 0; i < 10000 && step.n_fail > 0; i++) usleep(1000);
+    EXPECT(step.n_fail <= 0);
+    step.begins = NULL;
+}
 
 static struct store *store;
 static struct models *models;
@@ -214,6 +251,51 @@ TEST(batch_run_waits_while_the_models_sleep)
     batch_deinit(&b);
     NEED_OK(models_sleep(models, false, &e), &e);
     wait_end(&b, BATCH_PREFIX "1");
+    EXPECT_INT(b.n[BATCH_OK], 1);
+    batch_deinit(&b);
+    batches_close(r);
+    close_server();
+}
+
+TEST(batch_run_keeps_a_batch_that_the_store_cannot_read)
+{
+    struct batch_runner *r;
+    struct batch_state b;
+    struct err e = {0};
+    NEED(open_server(false));
+    NEED_OK(batches_open(&r, &server, &e), &e);
+    EXPECT(answered(r, BATCH_PREFIX "0", 0)); /* the first scan of the store is over */
+    put_batch(BATCH_PREFIX "1", SHORT_ID);
+    fail_steps("", 0, 1);
+    batches_add(r, OWNER, BATCH_PREFIX "1");
+    wait_failures();
+    batches_wake(r); /* do not wait for the next attempt */
+    wait_end(&b, BATCH_PREFIX "1");
+    EXPECT_INT(b.n[BATCH_OK], 1);
+    batch_deinit(&b);
+    batches_close(r);
+    close_server();
+}
+
+TEST(batch_run_stores_the_final_state_again)
+{
+    struct batch_runner *r;
+    struct batch_state b;
+    struct err e = {0};
+    NEED(open_server(false));
+    NEED_OK(batches_open(&r, &server, &e), &e);
+    put_batch(BATCH_PREFIX "1", SHORT_ID);
+    /* after the begin of the batch, both forms of the final state fail */
+    fail_steps("UPDATE record SET n_byte = ?2, version", 1, 2);
+    batches_add(r, OWNER, BATCH_PREFIX "1");
+    wait_failures();
+    usleep(100000);
+    NEED_OK(batch_load(&b, store, OWNER, BATCH_PREFIX "1", &e), &e);
+    EXPECT_INT(b.status, BATCH_in_progress);
+    batch_deinit(&b);
+    batches_wake(r);
+    wait_end(&b, BATCH_PREFIX "1");
+    EXPECT_INT(b.status, BATCH_failed);
     EXPECT_INT(b.n[BATCH_OK], 1);
     batch_deinit(&b);
     batches_close(r);
