@@ -207,11 +207,11 @@ static int compose_text(struct trial *b, struct err *e)
     print_subject(b, f);
     traffic_print(&b->figures, &b->result, &b->percent, f);
     if (b->text.n) fputs(b->text.data, f);
-    fclose(f);
+    const bool whole = fclose(f) == 0;
     buf_clear(&b->text);
-    buf_add(&b->text, text, n);
+    if (whole) buf_add(&b->text, text, n);
     free(text);
-    return b->text.failed ? err_memory(e, "the table", n) : 0;
+    return !whole || b->text.failed ? err_memory(e, "the table", n) : 0;
 }
 
 /* Move the command's own members after the members that all trials have. */

@@ -358,7 +358,9 @@ static int insert(struct store *s, uint64_t holder, const char *id, const struct
 int store_put(struct store *s, uint64_t holder, const char *id, const struct store_texts *t,
               struct err *e)
 {
-    if (strlen(id) >= STORE_ID_BYTES) return err_set(e, ERR_LIMIT, "an id has too many bytes");
+    if (strlen(id) >= STORE_ID_BYTES)
+        return err_set(e, ERR_LIMIT, "an id has %zu bytes, more than %d", strlen(id),
+                       STORE_ID_BYTES - 1);
     store_begin(s);
     expire(s);
     const int64_t old = store_find(s, holder, id, NULL);

@@ -7,8 +7,8 @@
 #include "token_impl.h"
 
 #include "base/base64.h"
+#include "base/check.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ int tokenizer_family_form(const char *text, struct err *e)
     for (size_t i = 0; i < N_ENCODING; i++) {
         if (strcmp(encodings[i].name, text) == 0) return 0;
         n += (size_t)snprintf(names + n, sizeof names - n, "%s, ", encodings[i].name);
-        assert(n < sizeof names);
+        CHECK(n < sizeof names, "the names of the encodings have %zu bytes", n);
     }
     if (is_family(text)) return 0;
     return err_set(e, ERR_ARG,
