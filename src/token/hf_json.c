@@ -174,12 +174,28 @@ static int add_token(struct tokenizer *t, int64_t id, const struct json *j, stru
     return 0;
 }
 
+/* Reject an added token whose id another text has. Hugging Face's tokenizers assign it a new id,
+ * for which the model has no row or the row of another token. */
+static int check_id(const struct tokenizer *t, int64_t id, const struct json *j, struct err *e)
+{
+    size_t n;
+    const char *text = json_text(json_field(j, "content"), &n);
+    const struct piece *p = id >= 0 && (uint64_t)id < t->n_piece ? &t->piece[id] : NULL;
+    if (!p || !text || p->n_text == 0 || (p->n_text == n && memcmp(p->text, text, n) == 0))
+        return 0;
+    return err_field(e, ERR_FORMAT, "added_tokens",
+                     ": the id %lld of \"%.40s\" is the id of \"%.40s\"", (long long)id, text,
+                     p->text);
+}
+
 static int read_added(struct tokenizer *t, const struct json *list, struct err *e)
 {
     int rc = 0;
     for (size_t i = 0; i < json_count(list) && rc == 0; i++) {
         const struct json *j = json_item(list, i);
-        rc = add_token(t, json_int(json_field(j, "id"), -1), j, e);
+        const int64_t id = json_int(json_field(j, "id"), -1);
+        rc = check_id(t, id, j, e);
+        if (rc == 0) rc = add_token(t, id, j, e);
     }
     return rc;
 }

@@ -264,6 +264,26 @@ TEST(added_tokens_of_the_byte_alphabet)
     }
 }
 
+/* Goal: an added token with the id of another text is rejected with both texts. */
+TEST(added_tokens_with_the_id_of_another_text)
+{
+    static const char *const added[][2] = {
+        {"{\"id\":97,\"content\":\"<x>\"}", "the id 97 of \"<x>\" is the id of \"a\""},
+        {"{\"id\":300,\"content\":\"<x>\"},{\"id\":300,\"content\":\"<y>\"}",
+         "the id 300 of \"<y>\" is the id of \"<x>\""}};
+    for (int i = 0; i < 2; i++) {
+        struct buf json = {0};
+        struct tokenizer *t;
+        struct err e;
+        put_bytes_json(&json, added[i][0]);
+        write_temp("tokenizer.json", json.data);
+        EXPECT_INT(tokenizer_open_file(&t, temp_path("tokenizer.json"), NULL, &e), ERR_FORMAT);
+        EXPECT(strstr(e.text, added[i][1]));
+        remove(temp_path("tokenizer.json"));
+        buf_deinit(&json);
+    }
+}
+
 /* Goal: a special word matches after the mark that Prepend adds, but not inside words. Markup
  * matches everywhere. */
 TEST(normalized_special_tokens_after_prepend)
