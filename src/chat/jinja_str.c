@@ -106,6 +106,24 @@ struct val method_text_rstrip(struct render *r, struct val self, const struct ar
 
 /* ---- search ---- */
 
+/* Set *part to self[start:end] by Python's arguments 1 and 2 of find and similar methods. Negative
+ * positions count from the end. Return false if start is after end. */
+static bool slice_text(struct render *r, struct val *part, struct val self, const struct args *a)
+{
+    *part = self;
+    if (a->n < 2) return r->rc == 0;
+    const int64_t n = text_count(r, self);
+    int64_t start = arg_int(r, a, 1, NULL, 0), end = arg_int(r, a, 2, NULL, n);
+    start += start < 0 ? n : 0;
+    end += end < 0 ? n : 0;
+    if (start < 0) start = 0;
+    end = end < 0 ? 0 : end > n ? n : end;
+    if (start > end || r->rc != 0) return false;
+    const size_t from = text_offset(r, self, (uint32_t)start);
+    *part = val_text(self.s + from, text_offset(r, self, (uint32_t)end) - from);
+    return r->rc == 0;
+}
+
 /* Return true if v begins with the prefix. A value of another kind is not a prefix. An empty text
  * is a prefix of each text. */
 static bool begins(struct val v, struct val prefix)
@@ -125,12 +143,14 @@ static struct val any_affix(struct render *r, struct val self, const struct args
                             bool (*fits)(struct val, struct val))
 {
     const struct val *affix = arg(a, 0, NULL);
+    struct val part;
     bool found = false;
     if (!affix) return jinja_fail(r, "this method needs an argument");
-    if (affix->kind == V_TEXT) return val_bool(fits(self, *affix));
+    const bool any = slice_text(r, &part, self, a);
+    if (affix->kind == V_TEXT) return val_bool(any && fits(part, *affix));
     if (!val_is_seq(*affix)) return jinja_fail(r, "expected a string, got %s", val_type(*affix));
-    for (uint32_t i = 0; i < affix->list->n && !found && render_charge(r, 1); i++)
-        found = fits(self, affix->list->v[i]);
+    for (uint32_t i = 0; any && i < affix->list->n && !found && render_charge(r, 1); i++)
+        found = fits(part, affix->list->v[i]);
     return val_bool(found);
 }
 
@@ -175,21 +195,18 @@ static int64_t position(struct render *r, struct val self, const char *p)
     return text_count(r, val_text(self.s, (size_t)(p - self.s)));
 }
 
-/* A negative start counts as 0. The argument `end` of Python is not supported. */
 struct val method_text_find(struct render *r, struct val self, const struct args *a)
 {
-    struct val needle = arg_text(r, a, 0, NULL, NULL);
-    int64_t from = arg_int(r, a, 1, NULL, 0);
-    size_t start = from > 0 && from < UINT32_MAX ? text_offset(r, self, (uint32_t)from) : 0;
-    return r->rc == 0 ? val_int(position(r, self, text_find(r, self, start, needle)))
-                      : VAL_UNDEFINED;
+    struct val needle = arg_text(r, a, 0, NULL, NULL), part;
+    const char *p = slice_text(r, &part, self, a) ? text_find(r, part, 0, needle) : NULL;
+    return r->rc == 0 ? val_int(position(r, self, p)) : VAL_UNDEFINED;
 }
 
 struct val method_text_rfind(struct render *r, struct val self, const struct args *a)
 {
-    struct val needle = arg_text(r, a, 0, NULL, NULL);
-    return r->rc == 0 ? val_int(position(r, self, find_last(r, self, self.n, needle)))
-                      : VAL_UNDEFINED;
+    struct val needle = arg_text(r, a, 0, NULL, NULL), part;
+    const char *p = slice_text(r, &part, self, a) ? find_last(r, part, part.n, needle) : NULL;
+    return r->rc == 0 ? val_int(position(r, self, p)) : VAL_UNDEFINED;
 }
 
 /* Return the index of a text. Fail the rendering if the text is absent; find then returns -1. */
@@ -201,15 +218,17 @@ struct val method_text_index(struct render *r, struct val self, const struct arg
 
 struct val method_text_count(struct render *r, struct val self, const struct args *a)
 {
-    struct val needle = arg_text(r, a, 0, NULL, NULL);
+    struct val needle = arg_text(r, a, 0, NULL, NULL), part;
     int64_t count = 0;
+    const bool any = slice_text(r, &part, self, a);
     if (r->rc != 0) return VAL_UNDEFINED;
+    if (!any) return val_int(0);
     /* as in Python, the empty text is before, between and after all characters */
-    if (needle.n == 0) return val_int((int64_t)text_count(r, self) + 1);
+    if (needle.n == 0) return val_int((int64_t)text_count(r, part) + 1);
     for (size_t i = 0; r->rc == 0; count++) {
-        const char *p = text_find(r, self, i, needle);
+        const char *p = text_find(r, part, i, needle);
         if (!p) break;
-        i = (size_t)(p - self.s) + needle.n;
+        i = (size_t)(p - part.s) + needle.n;
     }
     return val_int(count);
 }
