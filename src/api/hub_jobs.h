@@ -2,10 +2,10 @@
  * removals, copies, new models. One thread makes them, one after the other. After each change the
  * registry gets the models of the stores.
  *
- *   QUEUED --thread--> RUNNING --run returns--> DONE --advance (stream thread)--> answered, freed
- *      \__client disconnected, or the server stops: cancelled__/
+ *   hub_jobs_start --> in the list --run_job: `run` returns--> done --advance--> answered, freed
  *
- * The thread owns a job until it is DONE, and then no longer uses its exchange. The exchange ends
+ * A job whose client has disconnected, or whose server stops, ends by run_job with an error.
+ * The thread owns a job until it is done, and then no longer uses its exchange. The exchange ends
  * in `advance` only. */
 #ifndef QUOTH_API_HUB_JOBS_H
 #define QUOTH_API_HUB_JOBS_H

@@ -11,7 +11,7 @@
  *
  * The life of a job, with the function on each edge:
  *
- *   jobs_start --submit--> in the list --step: every event has arrived--> store, publish, finish
+ *   jobs_start --submit--> in the list --continue_job: all events have arrived--> finish
  *                               |
  *                               '--job_cancel, jobs_stop: the call ends early, then as above
  *
