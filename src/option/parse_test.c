@@ -200,7 +200,7 @@ TEST(names_of_a_large_table)
 {
     enum { N = 400 };
     static struct option large[N + 1], outer[2] = {{.kind = OPTION_GROUP, .include = large}};
-    static char names[N][16];
+    static char names[N][24];
     struct err e;
     outer[1].kind = large[N].kind = OPTION_END;
     for (int i = 0; i < N; i++) {
