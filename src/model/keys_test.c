@@ -78,6 +78,10 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_scaled("'rope_scaling':{'type':'dynamic'}", "rope_parameters.factor: is missing");
     expect_scaled("'rope_scaling':{'type':'mrope','mrope_section':[16,24,24]}", NULL);
     expect_scaled("'rope_scaling':{'type':'longrope','factor':2}", "short_factor: must be a list");
+    expect_config(&arch_phi3,
+                  "'rope_parameters':{'rope_type':'default','full_attention':{'rope_type':'linear',"
+                  "'factor':2}}",
+                  "rope_parameters.full_attention");
     expect_config(&arch_phi3, "'rope_scaling':{'type':'dynamic','factor':8}", "must be longrope");
     expect_scaled("'rope_scaling':{'type':'yarn','factor':4,'spread':1}", "rope_parameters.spread");
     expect_all("'rope_scaling':{'rope_type':'default','spread':null}", "rope_parameters.spread");
