@@ -2,8 +2,8 @@
  * is therefore the place for additions per sequence to a linear layer (adapters), and for parts
  * that other ranks compute.
  *
- * The rows of a sequence with an addition become y += b(scale * a(x)), after y is complete. The
- * products with a and b are linear ops, so the bits of a row depend only on the row and its
+ * The rows of a sequence with an addition become y += b(scale * a(x)), or out * l(in * x), after y
+ * is complete. The products are linear ops, so the bits of a row depend only on the row and its
  * adapter. Rows without an addition have the same bits as in a model without adapters, because
  * fused ops equal plain ops. */
 #include "model_impl.h"
@@ -68,6 +68,14 @@ static void add_products(struct fwd *f, float *y, const struct linear *l, const 
     backend_linear_add(b, y, &add->b, all->inner, n_row, all->outer);
 }
 
+/* Multiply by the factors, then add the products. */
+static void apply_addition(struct fwd *f, float *y, const struct linear *l, const float *x,
+                           const struct addition *add, int n_row)
+{
+    apply_factors(f, y, l, x, add, n_row);
+    add_products(f, y, l, x, add, n_row);
+}
+
 /* Call fn for the rows x of the whole batch that have an addition to l. */
 static void each_addition(struct fwd *f, float *y, const struct linear *l, const float *x,
                           rows_fn *fn)
@@ -82,20 +90,13 @@ static void each_addition(struct fwd *f, float *y, const struct linear *l, const
     }
 }
 
-/* Apply the additions to the rows y of l, whose input is x, for the whole batch. */
-static void add_additions(struct fwd *f, float *y, const struct linear *l, const float *x)
-{
-    each_addition(f, y, l, x, apply_factors);
-    each_addition(f, y, l, x, add_products);
-}
-
 /* ---- layers ---- */
 
 void fwd_linear(struct fwd *f, float *y, const struct linear *l, const float *x, int n_row)
 {
     struct backend *b = f->m->backend;
     b->op->linear(b, y, l, x, n_row);
-    add_additions(f, y, l, x);
+    each_addition(f, y, l, x, apply_addition);
 }
 
 void fwd_linears(struct fwd *f, const struct output *out, int n, const struct input *in)
@@ -104,7 +105,7 @@ void fwd_linears(struct fwd *f, const struct output *out, int n, const struct in
     for (int i = 0; i < n; i++) any |= has_additions(f, out[i].l);
     const struct input x = any ? fwd_plain(fwd_made(f, *in, out->l->w.k)) : *in;
     backend_linears(f->m->backend, out, n, &x, f->n_row);
-    for (int i = 0; i < n && any; i++) add_additions(f, out[i].y, out[i].l, x.x);
+    for (int i = 0; i < n && any; i++) each_addition(f, out[i].y, out[i].l, x.x, apply_addition);
 }
 
 void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float *x)
