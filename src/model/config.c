@@ -87,19 +87,13 @@ static void refuse_type(struct binder *b, const struct rope_type *list, const ch
     buf_deinit(&text);
 }
 
-static const char full_attention[] = "config.rope_parameters.full_attention";
-
-/* Return true if the file has parameters next to the objects per layer type. */
-static bool is_mixed(struct binder *b)
+/* Reject parameters next to the objects per layer type. The class ignores these parameters, or it
+ * ignores the objects. */
+static void check_mixed(struct binder *b)
 {
-    return config_meta(b, "config.rope_parameters.mixed");
-}
-
-/* Reject an object per layer type, because the class ignores it or the parameters next to it. */
-static void refuse_mixed(struct binder *b)
-{
-    config_refuse(b, full_attention, ERR_UNSUPPORTED,
-                  "must not come with other parameters next to it");
+    if (config_meta(b, "config.rope_parameters.mixed"))
+        config_refuse(b, "config.rope_parameters.full_attention", ERR_UNSUPPORTED,
+                      "must not come with other parameters next to it");
 }
 
 /* Return the scaling of the rope. As in llama.cpp, a GGUF without the key has linear scaling with
@@ -107,17 +101,14 @@ static void refuse_mixed(struct binder *b)
 static enum rope_scaling rope_kind(struct binder *b)
 {
     const bool hf = rope_is_hf(b);
-    if (is_mixed(b) && config_meta(b, full_attention)) refuse_mixed(b);
+    check_mixed(b);
     const struct rope_type *all = hf ? config_rope_types(b->m->arch) : gguf_types;
     const struct meta *type = config_meta(b, "rope.scaling.type");
     if (meta_kind(type) == META_NONE) return hf ? ROPE_NONE : ROPE_LINEAR;
     for (const struct rope_type *t = all; t->name; t++)
         if (text_is(type, t->name) && (!t->with || config_real(b, t->with, 0) > 0))
             return t->scaling;
-    if (is_mixed(b)) /* the type is that of the object, which other classes ignore */
-        refuse_mixed(b);
-    else
-        refuse_type(b, all, meta_text(type, NULL));
+    refuse_type(b, all, meta_text(type, NULL));
     return ROPE_NONE;
 }
 
