@@ -58,9 +58,8 @@ static const double batch_weight = 0.001;
 struct flight {
     struct active *active; /* borrowed */
     struct batch_line l;   /* owned */
-    struct api api;        /* the model's api with seeds from custom_ids, valid if has_model is
-                              true */
     bool has_model;        /* true: the flight has a reference to its model */
+    struct api api;        /* the model's api with seeds from custom_ids, valid if it has one */
     struct served_waiter wait;
     struct api_call *call; /* owned; NULL: the line waits */
     int64_t number;

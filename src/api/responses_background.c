@@ -3,7 +3,7 @@
  * (1) `first` lists the unfinished jobs. Handlers add jobs at its front, the thread removes them.
  *     Only the thread uses the call of a job in the list.
  * (2) `lock` protects the list. For each job, `lock` also protects log, response, input, listeners,
- *     n_ref and the requests to cancel and to remove the job.
+ *     n_ref, state and wish.
  * (3) The log of a job counts for its owner's size in the store (store_reserve). A job whose log
  *     does not fit fails.
  * (4) A job in the list has its call, and is not DONE between two steps. Its state only grows.

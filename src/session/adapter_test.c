@@ -140,6 +140,29 @@ static void copy_file(const char *from, const char *to, const char *name)
     buf_deinit(&b);
 }
 
+/* Write the files of an adapter to the temporary folder `to`. */
+static void end_adapter(struct made *m, const char *to, const char *config)
+{
+    char name[300];
+    snprintf(name, sizeof name, "%s/adapter_config.json", to);
+    temp_put(name, config);
+    snprintf(name, sizeof name, "%s/adapter_model.safetensors", to);
+    made_end(m, temp_path(name));
+}
+
+/* Write the weights of a model to the temporary folder `to`, with the other files of the golden
+ * model. golden: its path; NULL: write the weights alone. */
+static void end_merged(struct made *m, const char *to, const char *golden)
+{
+    static const char *const files[] = {"config.json", "tokenizer.json", "tokenizer_config.json"};
+    char name[300];
+    snprintf(name, sizeof name, "%s/config.json", to);
+    if (golden) temp_put(name, ""); /* makes the folder */
+    for (int i = 0; golden && i < 3; i++) copy_file(repo_path(golden), temp_path(to), files[i]);
+    snprintf(name, sizeof name, "%s/model.safetensors", to);
+    made_end(m, temp_path(name));
+}
+
 /* Write a random adapter for the golden model to the temporary folder `to`, and a model whose
  * weights contain the adapter to `merged` (NULL if none). */
 static void make_adapter(const char *to, const char *merged, const char *golden,
@@ -176,20 +199,8 @@ static void make_adapter(const char *to, const char *merged, const char *golden,
         made_add(&model, t->name_raw, w, t->n_dim > 1 ? t->dim[1] : 0, t->dim[0]);
         free(w);
     }
-    snprintf(name, sizeof name, "%s/adapter_config.json", to);
-    temp_put(name, kind->config);
-    snprintf(name, sizeof name, "%s/adapter_model.safetensors", to);
-    made_end(&adapter, temp_path(name));
-    snprintf(name, sizeof name, "%s/model.safetensors", merged ? merged : to);
-    if (merged) {
-        snprintf(name, sizeof name, "%s/config.json", merged);
-        temp_put(name, "");
-        copy_file(repo_path(path), temp_path(merged), "config.json");
-        copy_file(repo_path(path), temp_path(merged), "tokenizer.json");
-        copy_file(repo_path(path), temp_path(merged), "tokenizer_config.json");
-        snprintf(name, sizeof name, "%s/model.safetensors", merged);
-    }
-    made_end(&model, temp_path(name));
+    end_adapter(&adapter, to, kind->config);
+    end_merged(&model, merged ? merged : to, merged ? path : NULL);
     checkpoint_close(c);
 }
 
@@ -475,17 +486,8 @@ static void make_ia3(const char *to, const char *merged, const struct ia3_case *
         }
     for (int i = 0; i < 16; i++)
         for (int p = 0; p < N_PART; p++) free(factor[i][p]);
-    snprintf(name, sizeof name, "%s/adapter_config.json", to);
-    temp_put(name, k->config);
-    snprintf(name, sizeof name, "%s/adapter_model.safetensors", to);
-    made_end(&adapter, temp_path(name));
-    snprintf(name, sizeof name, "%s/config.json", merged);
-    temp_put(name, "");
-    copy_file(repo_path(path), temp_path(merged), "config.json");
-    copy_file(repo_path(path), temp_path(merged), "tokenizer.json");
-    copy_file(repo_path(path), temp_path(merged), "tokenizer_config.json");
-    snprintf(name, sizeof name, "%s/model.safetensors", merged);
-    made_end(&model, temp_path(name));
+    end_adapter(&adapter, to, k->config);
+    end_merged(&model, merged, path);
     checkpoint_close(c);
 }
 

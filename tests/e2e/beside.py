@@ -13,7 +13,7 @@ import time
 import urllib.request
 
 from batch_calls import create, state, upload, wait
-from server import LONG, QUOTH, TMP, Server, check, free_port, run
+from server import LONG, QUOTH, TMP, Elsewhere, Server, check, free_port, run
 
 SHAPE, N_STREAM, N_TOKEN, N_ROUND, N_SWAP = "smollm-135m", 4, 200, 10, 20
 os.environ["XDG_CACHE_HOME"] = os.path.join(TMP, "cache")
@@ -150,7 +150,7 @@ def warm_start(model):
     start = time.perf_counter()
     p = subprocess.Popen([QUOTH, "serve", model, "--port", str(port), "--threads", "2", "--no-peaks", *LOOP], stderr=subprocess.DEVNULL,
                          stdout=subprocess.DEVNULL)
-    s = type("Started", (), {"port": port})
+    s = Elsewhere(port)
     try:
         while True:
             try:
