@@ -102,7 +102,13 @@ static bool layer_open(struct layer *l, const struct shape *s, const char *level
     l->cos = random_f32(ROWS_MAX * D_HEAD / 2, rng),
     l->sin = random_f32(ROWS_MAX * D_HEAD / 2, rng);
     const int64_t page = kv_page_bytes(KV_F16, PAGE_ROWS, N_KV, D_HEAD);
-    l->kv = (struct kv_layer){KV_F16, PAGE_ROWS, N_KV, D_HEAD, D_HEAD, page, page, NULL, NULL};
+    l->kv = (struct kv_layer){.type = KV_F16,
+                              .page_rows = PAGE_ROWS,
+                              .n_head_kv = N_KV,
+                              .d_k = D_HEAD,
+                              .d_v = D_HEAD,
+                              .k_page_bytes = page,
+                              .v_page_bytes = page};
     l->kv.k = calloc(ROWS_MAX, (size_t)page), l->kv.v = calloc(ROWS_MAX, (size_t)page);
     for (int i = 0; i < ROWS_MAX; i++) l->pos[i] = i, l->slot[i] = ROWS_MAX - 1 - i;
     return true;

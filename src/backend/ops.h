@@ -78,6 +78,9 @@ struct linear { /* y = x W^T + b */
 struct kv_layer {
     enum kv_type type;
     int page_rows, n_head_kv, d_k, d_v;
+    /* true: the values of a position are the first d_v values of its key ("DeepSeek-V2", arXiv
+     * 2405.04434). There are no pages of V, and v_page_bytes is 0 */
+    bool latent;
     int64_t k_page_bytes, v_page_bytes;
     uint8_t *k, *v; /* pages of K and V, owned by the KV store */
 };
@@ -267,7 +270,8 @@ struct backend_ops {
      * this value on. */
     void (*rope)(struct backend *b, float *x, int n_head, int d_head, const int32_t *pos, int n_row,
                  const struct rope_spec *spec);
-    /* Store k f32 [n_row, n_head_kv, d_k] and v f32 [n_row, n_head_kv, d_v] at slot i32 [n_row]. */
+    /* Store k f32 [n_row, n_head_kv, d_k] and v f32 [n_row, n_head_kv, d_v] at slot i32 [n_row]. v
+     * is not read if kv->latent. */
     void (*kv_put)(struct backend *b, const struct kv_layer *kv, const float *k, const float *v,
                    const int32_t *slot, int n_row);
     /* Compute y f32 [n_row, n_head, d_v], the attention of q f32 [n_row, n_head, d_k] over the
@@ -298,6 +302,11 @@ struct backend_ops {
      * of x f32 [n_row, k]. With by_entry, the row is row `entry` of x f32 [n_row * n_used, k]. */
     void (*experts)(struct backend *b, float *y, const struct linear *l, const float *x,
                     const struct route *r, bool by_entry, int n_row);
+    /* Multiply the parts of rows, such as heads, by one matrix each. l has n_part matrices
+     * [n_out, k], s->n_part of them, and no bias. For each part, k values of x become n_out values
+     * of y, at the places of s (s->n is not read). */
+    void (*parts)(struct backend *b, float *y, const struct linear *l, const float *x,
+                  const struct columns *s, int n_row);
     /* Compute y f32 [n_row, n], the sum of weight * x f32 [n_row * n_used, n] over a row's entries.
      * The sum begins at 0 and adds experts by fma, ascending. The sum is added to y if `add` is
      * true. */

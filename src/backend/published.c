@@ -122,7 +122,7 @@ static struct scale_run run_of(const struct published *p, int64_t row, int64_t a
         const struct qtype_info *type = &qtype_info[p->shift.type];
         type->ops->decode(&r.shift, p->shift.data + item * type->n_byte, 1);
     }
-    if (p->zero.data) r.zero = code_at(&p->zero, row, g);
+    if (p->zero.data) r.zero = code_at(&p->zero, out, g);
     return r;
 }
 
@@ -404,9 +404,29 @@ static void put_encoded(uint8_t *to, const struct published *p, enum qtype type,
     }
 }
 
+/* Write rows [row, row + n) of the transpose as f32. A block has values of several of these rows,
+ * so it is decoded once for them. */
+static void put_turned(uint8_t *to, const struct published *p, int64_t row, int n, int64_t k)
+{
+    const struct qtype_info *type = &qtype_info[p->source];
+    float x[BLOCK_MAX];
+    for (int64_t c = 0; c < k; c++)
+        for (int64_t r = row; r < row + n;) {
+            const int64_t first = r / type->block * type->block;
+            type->ops->decode(x, p->rows + c * p->placed.row_step + r / type->block * type->n_byte,
+                              type->block);
+            for (; r < row + n && r < first + type->block; r++)
+                memcpy(to + (size_t)((r - row) * k + c) * sizeof *x, &x[r - first], sizeof *x);
+        }
+}
+
 void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
                     int64_t k)
 {
+    if (p->form == FORM_TURNED) {
+        put_turned(to, p, row, n, k);
+        return;
+    }
     if (p->form == FORM_ENCODED) {
         for (int i = 0; i < n; i++, to += qtype_bytes(type, k))
             put_encoded(to, p, type, row + i, k);
@@ -450,6 +470,77 @@ bool published_sort(struct published *p, int32_t *order, int64_t k)
     return true;
 }
 
+/* ---- parts and transposes ---- */
+
+/* Advance the codes by n items of the outputs. Return false if the items do not end with a word. */
+static bool skip_outputs(struct codes *c, int64_t n)
+{
+    const int64_t bits = n * c->bits, word = 8 * c->word;
+    if (c->order == ORDER_FLAT || c->order == ORDER_FLAT_LOW) return false;
+    if (c->along_out && (c->order == ORDER_PLANES || bits % word != 0)) return false;
+    c->data += c->along_out ? bits / word * c->step : n * c->other;
+    return true;
+}
+
+/* Advance the scales by n items. Return false if a scale of the scales has some of these items. */
+static bool skip_scales(struct published_scales *s, int64_t n)
+{
+    if (s->level && n % s->n_over != 0) return false;
+    s->data += n * qtype_info[s->type].n_byte;
+    if (s->level) s->over += n / s->n_over * (int64_t)sizeof(float);
+    return true;
+}
+
+bool published_part(struct published *p, enum qtype type, int64_t first, int64_t n, int64_t k)
+{
+    struct published part = *p;
+    const int64_t out = first / p->block_out, last = (first + n - 1) / p->block_out;
+    switch (p->form) {
+    case FORM_ROWS:
+        part.rows += first * (int64_t)qtype_bytes(type, k);
+        break;
+    case FORM_CODES:
+        if (p->flat || (first % p->block_out != 0 && out != last)) return false;
+        if (!skip_outputs(&part.code, first)) return false;
+        if (p->zero.data && !skip_outputs(&part.zero, out)) return false;
+        if (!skip_scales(&part.scale, out * p->scale.row_step)) return false;
+        if (p->shift.data)
+            part.shift.data += out * p->scale.row_step * qtype_info[p->shift.type].n_byte;
+        break;
+    default: /* placed values */
+        if (p->placed.run_step != 0) return false;
+        part.rows += first * p->placed.row_step;
+    }
+    *p = part;
+    return true;
+}
+
+bool published_turn(struct published *p, enum qtype *type, int64_t n_out, int64_t k)
+{
+    const struct qtype_info *t = &qtype_info[*type];
+    const struct published was = *p;
+    if (p->form == FORM_ROWS && t->block > 1) {
+        *p = (struct published){.form = FORM_TURNED, .rows = p->rows, .source = *type};
+        p->placed.row_step = (int64_t)qtype_bytes(*type, k);
+        *type = QT_f32;
+        return true;
+    }
+    if (p->form == FORM_ROWS) {
+        p->form = FORM_PLACED;
+        p->placed = (struct placed){.run = k, .row_step = t->n_byte, .step = k * t->n_byte};
+        return true;
+    }
+    const enum code_order order = p->code.order;
+    if (p->form != FORM_CODES || p->flat || p->group || p->order || order == ORDER_FLAT ||
+        order == ORDER_FLAT_LOW)
+        return false;
+    p->code.along_out = !p->code.along_out, p->zero.along_out = !p->zero.along_out;
+    p->block_out = was.block_k, p->block_k = was.block_out;
+    p->scale.row_step = was.scale.group_step, p->scale.group_step = was.scale.row_step;
+    *type = published_type(p, k, n_out);
+    return true;
+}
+
 /* ---- identity ---- */
 
 static uint64_t codes_hash(const struct codes *c, uint64_t seed)
@@ -471,8 +562,9 @@ uint64_t published_hash(const struct published *p, uint64_t seed)
     const struct placed *at = &p->placed;
     const int64_t place[] = {at->run, at->run_step, at->row_step, at->step};
     if (p->form == FORM_PLACED) return hash_bytes(place, sizeof place, seed);
-    if (p->form == FORM_ENCODED) {
+    if (p->form == FORM_ENCODED || p->form == FORM_TURNED) {
         const char *source = qtype_info[p->source].name;
+        seed += p->form == FORM_TURNED;
         return hash_bytes(source, strlen(source), hash_bytes(place, sizeof place, ~seed));
     }
     const float x[] = {s->offset, s->divisor, p->by};

@@ -3,7 +3,8 @@
  *
  * FORM_ROWS is rows of a number format. FORM_PLACED has the same values in another order: rows in
  * groups, or transposed. FORM_ENCODED has float values in these places, which packing encodes in
- * another format (model/quantize.c). FORM_CODES has small codes with scales. Other libraries
+ * another format (model/quantize.c). FORM_TURNED is the transpose of rows of a format with blocks,
+ * as f32. FORM_CODES has small codes with scales. Other libraries
  * publish quantized weights in this form (model/form). The value of output r at input c, in group
  * g, is
  *
@@ -73,7 +74,7 @@ struct published_shifts {
     bool scaled;         /* true: the shift is subtracted from the scaled codes */
 };
 
-enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_CODES };
+enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_TURNED, FORM_CODES };
 
 /* Places of the values of FORM_PLACED and FORM_ENCODED, in bytes. Output r begins at r / run *
  * run_step + r % run * row_step from the first value. */
@@ -87,9 +88,11 @@ struct placed {
  * loader. */
 struct published {
     enum published_form form;
-    const uint8_t *rows; /* FORM_ROWS: the rows, contiguous; FORM_PLACED, _ENCODED: first value */
+    /* FORM_ROWS: the rows, contiguous; FORM_PLACED, _ENCODED: first value; FORM_TURNED: the rows
+     * before transposition, which are placed.row_step bytes apart */
+    const uint8_t *rows;
     struct placed placed;
-    enum qtype source; /* FORM_ENCODED: a float format without blocks */
+    enum qtype source; /* FORM_ENCODED: a float format without blocks; FORM_TURNED: any format */
     struct codes code, zero;
     const float *level; /* f32 [2^bits] value of each code; NULL: integers */
     int zero_point;     /* zero of all codes if zero.data is NULL */
@@ -126,6 +129,14 @@ void published_rows(uint8_t *to, const struct published *p, enum qtype type, int
  * inputs to order i32 [k], which p borrows; p then has consecutive groups. Otherwise return false
  * and leave p unchanged. */
 bool published_sort(struct published *p, int32_t *order, int64_t k);
+
+/* Change p, a matrix of `type` with k inputs, to its rows [first, first + n). Return false, and
+ * leave p unchanged, if the scales of these rows are not those of whole blocks, or if their codes
+ * do not begin with a word. */
+bool published_part(struct published *p, enum qtype type, int64_t first, int64_t n, int64_t k);
+/* Change p, a matrix [n_out, k] of *type, to its transpose [k, n_out], and set *type to its format.
+ * Return false, and leave p unchanged, if the groups of inputs have no order or cross rows. */
+bool published_turn(struct published *p, enum qtype *type, int64_t n_out, int64_t k);
 
 /* Return a hash of the description of p, without addresses and values. */
 uint64_t published_hash(const struct published *p, uint64_t seed);

@@ -238,6 +238,74 @@ TEST(rows_in_other_places_are_copied)
     EXPECT(published_hash(&grouped, 1) != published_hash(&columns, 1));
 }
 
+/* Compare the transpose of rows [FIRST, FIRST + PART) of a matrix with the rows' values. */
+enum { FIRST = 8, PART = 16 };
+static void expect_turned(const char *name, const struct published *p, enum qtype type, int k)
+{
+    static float want[N_OUT * WIDE];
+    static uint8_t rows[N_OUT * WIDE * sizeof(float)];
+    struct published part = *p;
+    if (p->form == FORM_ROWS)
+        for (int r = 0; r < N_OUT; r++)
+            qtype_info[type].ops->decode(want + r * k, p->rows + r * (int)qtype_bytes(type, k), k);
+    else
+        published_rows((uint8_t *)want, p, QT_f32, 0, N_OUT, k);
+    if (!published_part(&part, type, FIRST, PART, k) || !published_turn(&part, &type, PART, k)) {
+        test_fail(__FILE__, __LINE__, "%s: cannot be transposed", name);
+        return;
+    }
+    for (int r = 0, n; r < k; r += n) { /* also pieces that divide blocks */
+        n = k - r < 7 ? k - r : 7;
+        published_rows(rows + (size_t)r * qtype_bytes(type, PART), &part, type, r, n, PART);
+    }
+    for (int r = 0; r < k; r++) {
+        float got[PART];
+        qtype_info[type].ops->decode(got, rows + (size_t)r * qtype_bytes(type, PART), PART);
+        for (int c = 0; c < PART; c++)
+            if (memcmp(&got[c], &want[(FIRST + c) * k + r], sizeof *got) != 0)
+                test_fail(__FILE__, __LINE__, "%s: row %d, column %d: got %g, want %g", name, r, c,
+                          (double)got[c], (double)want[(FIRST + c) * k + r]);
+    }
+}
+
+/* Goal: a part of a matrix, and its transpose, have the values of the matrix, in every form. */
+TEST(parts_and_transposes_keep_the_values)
+{
+    static uint16_t scale[N_OUT * WIDE];
+    static uint8_t rows[N_OUT * WIDE * sizeof(float)];
+    static const enum qtype types[] = {QT_f32, QT_bf16, QT_q8_0, QT_q4_k};
+    uint64_t rng = 6;
+    uint8_t *data = random_bytes(&rng), *zero = random_bytes(&rng);
+    float x[WIDE];
+    for (int i = 0; i < N_OUT * WIDE; i++) scale[i] = (uint16_t)(0x2000 + rng_next(&rng) % 0x1000);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        for (int r = 0; r < N_OUT; r++) {
+            for (int c = 0; c < WIDE; c++) x[c] = rng_float(&rng) - 0.5f;
+            qtype_info[types[i]].ops->encode(rows + (size_t)r * qtype_bytes(types[i], WIDE), x,
+                                             WIDE, NULL);
+        }
+        const struct published p = {.form = FORM_ROWS, .rows = rows, .block_out = 1};
+        expect_turned(qtype_info[types[i]].name, &p, types[i], WIDE);
+    }
+    static const struct {
+        int bits, block_out, block_k;
+    } cases[] = {{4, 1, 32}, {3, 1, 96}, {8, 8, 32}, {8, 24, 96}, {4, 4, 96}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct published p =
+            integers(data, scale, cases[i].bits, cases[i].block_out, cases[i].block_k);
+        expect_turned("codes", &p, published_type(&p, N_OUT, K), K);
+        if (cases[i].block_out > 1) continue;
+        p.zero =
+            (struct codes){.data = zero, .bits = cases[i].bits, .word = 4, .step = 4, .other = 4};
+        expect_turned("codes with zeros", &p, published_type(&p, N_OUT, K), K);
+    }
+    struct published one = integers(data, scale, 4, 3, 32); /* rows 8 and 24 divide blocks of 3 */
+    EXPECT(!published_part(&one, QT_q4_0, FIRST, PART, K));
+    one.block_out = 1, one.flat = true;
+    EXPECT(!published_part(&one, QT_q4_0, FIRST, PART, K));
+    free(data), free(zero);
+}
+
 /* Goal: rows of other formats than the source's, from any places, are the encoded values. */
 TEST(rows_are_encoded_in_another_format)
 {

@@ -108,6 +108,31 @@ static void compare(struct mixture *m, bool listed, int n_row, uint64_t *rng)
     free(logits), free(x), free(y), free(want);
 }
 
+/* Goal: each part's result equals its matrix's separate layer, bit for bit, at any place. */
+static void compare_parts(struct mixture *m, bool listed, int n_row, uint64_t *rng)
+{
+    const int gap_x = 3, gap_y = 5;
+    const struct columns s = {.n_part = N_EXPERT,
+                              .y_row = N_EXPERT * (m->n_out + gap_y) + 1,
+                              .y_part = m->n_out + gap_y,
+                              .x_row = N_EXPERT * (m->k + gap_x) + 2,
+                              .x_part = m->k + gap_x};
+    float *x = random_rows((int)(n_row * s.x_row), rng),
+          *y = calloc((size_t)(n_row * s.y_row), sizeof *y),
+          *want = malloc((size_t)m->n_out * sizeof *want);
+    m->b->op->parts(m->b, y, &m->all, x, &s, n_row);
+    for (int i = 0; i < n_row; i++)
+        for (int p = 0; p < N_EXPERT; p++) {
+            const float *at = y + i * s.y_row + p * s.y_part;
+            const int own = listed ? N_EXPERT - 1 - p : p;
+            m->b->op->linear(m->b, want, &m->one[own], x + i * s.x_row + p * s.x_part, 1);
+            if (memcmp(want, at, (size_t)m->n_out * sizeof *want) != 0)
+                test_fail(__FILE__, __LINE__, "%d rows, row %d, part %d: bits differ", n_row, i, p);
+            for (int g = 0; g < gap_y; g++) EXPECT(at[m->n_out + g] == 0);
+        }
+    free(x), free(y), free(want);
+}
+
 TEST(experts_give_the_bits_of_their_own_linear_layers)
 {
     static const struct {
@@ -124,7 +149,7 @@ TEST(experts_give_the_bits_of_their_own_linear_layers)
                 return;
             }
             for (size_t n = 0; n < sizeof n_row / sizeof n_row[0]; n++)
-                compare(&m, listed, n_row[n], &rng);
+                compare(&m, listed, n_row[n], &rng), compare_parts(&m, listed, n_row[n], &rng);
             mixture_close(&m);
         }
 }

@@ -84,7 +84,7 @@ int ops_open_kv(struct ops *b, struct err *e)
     enum kv_type type = KV_F16;
     const struct batch_limits l = ops_batch_limits(b);
     const int page_rows = session_page_rows(), stride = l.page_stride, n_seq = l.n_seq;
-    struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head};
+    struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head, false};
     int rc = session_kv_type(&type, &session_flags, e);
     if (rc != 0 || b->kv.memory) return rc;
     int64_t bytes = kv_store_bytes_per_page(&geometry, 1, type, page_rows) * stride * n_seq;
@@ -113,7 +113,7 @@ static int measure_attn_case(struct ops *b, bool is_prompt, int n_seq, int n, in
     batch_clear(&b->batch.batch);
     for (int s = 0; s < n_seq && !is_prompt; s++) bench_batch_add(&b->batch, s, depth, n, false);
     bring_batch(b);
-    struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head};
+    struct kv_geometry geometry = {b->n_head_kv, b->d_head, b->d_head, false};
     double page_bytes =
         (double)kv_store_bytes_per_page(&geometry, 1, b->kv.layer[0].type, b->kv.page_rows);
     double n_pair = (double)n * depth + 0.5 * n * (n + 1); /* positions, summed over the rows */

@@ -78,6 +78,7 @@ const char *pages_check(const struct pages *p, const int32_t *const *table, cons
 
 struct kv_geometry { /* geometry of one layer; zeros: the layer has no K and V */
     int n_head_kv, d_k, d_v;
+    bool latent; /* as in struct kv_layer */
 };
 
 struct kv_store {

@@ -28,8 +28,9 @@ static struct kv_layer layer_of(const struct kv_geometry *g, enum kv_type t, int
         .n_head_kv = g->n_head_kv,
         .d_k = g->d_k,
         .d_v = g->d_v,
+        .latent = g->latent,
         .k_page_bytes = kv_page_bytes(t, page_rows, g->n_head_kv, g->d_k),
-        .v_page_bytes = kv_page_bytes(t, page_rows, g->n_head_kv, g->d_v),
+        .v_page_bytes = g->latent ? 0 : kv_page_bytes(t, page_rows, g->n_head_kv, g->d_v),
     };
 }
 

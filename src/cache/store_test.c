@@ -69,8 +69,8 @@ static void fill(const struct pool_case *c)
     struct recorder r = {.base = {.op = &record_ops}};
     struct kv_geometry g[16];
     for (int i = 0; i < c->n_layer; i++)
-        g[i] =
-            i < c->n_none ? (struct kv_geometry){0} : (struct kv_geometry){c->n_head, c->d, c->d};
+        g[i] = i < c->n_none ? (struct kv_geometry){0}
+                             : (struct kv_geometry){c->n_head, c->d, c->d, false};
     struct kv_store s;
     struct err e;
     struct kv_store_options o = {.backend = &r.base,
@@ -139,7 +139,7 @@ TEST(kv_store_without_populate)
     struct backend_ops ops = record_ops;
     ops.populate = NULL; /* the memory of such a device is present from the start */
     struct recorder r = {.base = {.op = &ops}};
-    struct kv_geometry g = {1, 32, 32};
+    struct kv_geometry g = {1, 32, 32, false};
     struct kv_store s;
     struct err e;
     struct kv_store_options o = {.backend = &r.base,
@@ -161,7 +161,7 @@ TEST(kv_store_without_populate)
 TEST(a_page_that_was_copied_or_swapped_is_the_page)
 {
     enum { N_PAGE = 5 };
-    const struct kv_geometry g[] = {{2, 64, 64}, {1, 40, 96}, {3, 32, 32}};
+    const struct kv_geometry g[] = {{2, 64, 64, false}, {1, 40, 96, false}, {1, 96, 64, true}};
     uint64_t rng = 5;
     for (int t = 0; t < KV_TYPE_COUNT; t++) {
         struct backend *b;

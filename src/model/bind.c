@@ -543,6 +543,40 @@ void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int 
     if (b->rc == 0) stacked_part(b, l, t, &s, first, n);
 }
 
+void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
+                const struct row_part *part, bool turned)
+{
+    const struct tensor_row *row = row_of(b, stem);
+    struct tensor whole;
+    struct published p;
+    if (!row || b->rc != 0) return;
+    const int64_t n_out = size_of(b, row->n_out, il), k = size_of(b, row->k, il);
+    const int64_t n_head = n_out / part->step;
+    matrix(b, &whole, &p, &(struct site){stem, il, "", n_out, k});
+    if (b->rc != 0) return;
+    struct published *from = arena_push0(&b->m->arena, (size_t)n_head, sizeof *from);
+    if (!from) b->rc = err_memory(b->e, whole.name, (size_t)n_head * sizeof *from);
+    for (int64_t h = 0; h < n_head && b->rc == 0; h++) {
+        enum qtype type = whole.type;
+        from[h] = p;
+        if (!published_part(&from[h], type, part->first + h * part->step, part->n, k) ||
+            (turned && !published_turn(&from[h], &type, part->n, k)))
+            b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                            "%s: tensor %s: scales that several heads share: not supported yet",
+                            checkpoint_path(b->checkpoint), whole.name);
+        whole.type = h == 0 ? type : published_wider(whole.type, type);
+    }
+    if (b->rc != 0) return;
+    const struct expert_sizes s = {turned ? k : part->n, turned ? part->n : k, n_head};
+    l->w = (struct tensor){.type = whole.type,
+                           .n_out = s.n_out,
+                           .k = s.k,
+                           .from = from,
+                           .data = published_data(&from[0]),
+                           .name = whole.name};
+    add_experts(b, l, &s);
+}
+
 void bind_one_of(struct binder *b, struct linear *l, const char *stem, int i, int n, int64_t n_out,
                  int64_t k)
 {

@@ -128,6 +128,13 @@ void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x
     b->op->experts(b, y, l, x, r, by_entry, f->n_row);
 }
 
+void fwd_parts(struct fwd *f, float *y, const struct linear *l, const float *x,
+               const struct columns *s)
+{
+    struct backend *b = f->m->backend;
+    b->op->parts(b, y, l, x, s, f->n_row);
+}
+
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in)
 {
     struct backend *b = f->m->backend;

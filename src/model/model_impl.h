@@ -228,6 +228,29 @@ struct attn_block {
     int at_q, at_k, at_v, at_attn;
 };
 
+/* Sizes of latent attention. A head of q or k has d_nope values without rope, then d_rope values
+ * with rope. A head of v has d_v values. */
+struct latent {
+    int q_rank;  /* width of compressed queries; 0: queries are not compressed */
+    int kv_rank; /* width of compressed keys and values */
+    int d_nope, d_rope, d_v;
+};
+
+/* Latent attention (block/latent.c). Row scratch: q_a [q_rank], kv_a [kv_rank + d_rope], latent
+ * [kv_rank], k_rope [d_rope], q_heads [n_head * (d_nope + d_rope)], values [n_head * d_v], and the
+ * scratch of attn_block for one KV head of kv_rank + d_rope values. */
+struct latent_block {
+    const struct latent *size; /* borrowed from the model's arena */
+    /* norms of compressed rows; g of q_norm is NULL if queries are not compressed */
+    struct norm q_norm, kv_norm;
+    struct linear q_a, kv_a; /* matrices [q_rank, d] and [kv_rank + d_rope, d] */
+    /* matrices of each head: k_b [kv_rank, d_nope], which is transposed, and v_b [d_v, kv_rank] */
+    struct linear k_b, v_b;
+    /* q is q_b [n_head * (d_nope + d_rope), q_rank], or [.., d]; o [d, n_head * d_v] */
+    struct attn_block attn;
+    int at_q_a, at_kv_a, at_latent, at_k_rope, at_head, at_value;
+};
+
 /* A feed-forward block. Row scratch: gate, up [d_ff]. */
 struct ffn_block {
     bool gated; /* true: the block has a gate */
@@ -765,6 +788,10 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il);
  * one tensor for all experts. */
 void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il, int64_t first,
                       int64_t n);
+/* Bind a matrix per head: rows [first, first + n) of each run of part->step rows of the matrix
+ * `stem`, or the transpose of these rows. The matrix has no bias. */
+void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
+                const struct row_part *part, bool turned);
 /* Bind a matrix [n_out, k] outside of layers, as bind_linear does. The matrix has no row in
  * tensors.def. */
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
@@ -842,6 +869,9 @@ void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float
  * its row of x f32 [n_row, k]. by_entry: the row is row `entry` of x f32 [n_row * n_used, k]. */
 void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x,
                  const struct route *r, bool by_entry);
+/* Multiply parts of rows, such as heads, by a matrix each, as in backend_ops.parts. */
+void fwd_parts(struct fwd *f, float *y, const struct linear *l, const float *x,
+               const struct columns *s);
 /* Compute y f32 [n_row, d] = the gated unit g of one input. One op computes y if the backend fuses
  * the unit and no adapter adds to its matrices. */
 void fwd_glu_linears(struct fwd *f, float *y, const struct glu *g, const struct input *in);
@@ -882,8 +912,8 @@ const float *fwd_made(struct fwd *f, struct input in, int64_t n);
  * fwd_attend and fwd_attn_out. */
 void bind_attn(struct binder *b, struct attn_block *a, int il);
 /* Bind the block without matrices and norms, for an architecture that computes the scratch q, k and
- * v with its own code. d_v is the size of a head of v. */
-void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v);
+ * v with its own code. g: heads in the pages. */
+void bind_attend(struct binder *b, struct attn_block *a, int il, const struct kv_geometry *g);
 /* Compute y f32 [n_row, d] = the attention of `in`. */
 void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block *a);
 /* Add the attention of `in` to x f32 [n_row, d]. */
@@ -897,6 +927,15 @@ void fwd_attend(struct fwd *f, const struct attn_block *a);
 /* Set y f32 [n_row, d] to the output projection. fwd_attn_out_add adds the output projection to
  * x. */
 void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a);
+/* Bind latent attention of layer il (block/latent.c), which fwd_latent_add adds to x f32 [n_row,
+ * d]. An architecture that expands keys and values calls bind_latent_rows and fwd_latent_rows. */
+void bind_latent(struct binder *b, struct latent_block *l, int il, const struct latent *s);
+void fwd_latent_add(struct fwd *f, float *x, struct input in, const struct latent_block *l);
+/* Bind all matrices and norms but those of the expansion, and the scratch of compressed rows. */
+void bind_latent_rows(struct binder *b, struct latent_block *l, int il, const struct latent *s);
+/* Compute the heads of q f32 [n_row, n_head * (d_nope + d_rope)] with rope, and the scratch latent
+ * (with its norm) and k_rope (with rope). */
+void fwd_latent_rows(struct fwd *f, float *q, struct input in, const struct latent_block *l);
 /* Add the output projection to x f32 [n_row, d]. */
 void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);
 

@@ -68,7 +68,7 @@ void model_quantize(struct binder *b, const char *name)
     for (size_t i = 0; i < b->m->tensor.n && b->rc == 0; i++) {
         struct tensor *t = b->m->tensor.v[i];
         const enum qtype type = type_of(b->m, &mix, tied, t);
-        const bool codes = t->from && t->from->form == FORM_CODES;
+        const bool codes = t->from && (t->from->form == FORM_CODES || t->from->form == FORM_TURNED);
         if (type == t->type && !codes) continue;
         if (codes || !is_source(t->type))
             b->rc = err_set(b->e, ERR_UNSUPPORTED,

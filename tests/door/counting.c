@@ -247,6 +247,10 @@ OP(experts,
    (struct backend * b, float *y, const struct linear *l, const float *x, const struct route *r,
     bool by_entry, int n_row),
    (c->cpu, y, l, x, r, by_entry, n_row))
+OP(parts,
+   (struct backend * b, float *y, const struct linear *l, const float *x, const struct columns *s,
+    int n_row),
+   (c->cpu, y, l, x, s, n_row))
 OP(combine,
    (struct backend * b, float *y, const float *x, const struct route *r, int n_row, int64_t n,
     bool add),
@@ -319,6 +323,7 @@ static const struct backend_ops ops = {
     .softcap = count_softcap,
     .route = count_route,
     .experts = count_experts,
+    .parts = count_parts,
     .combine = count_combine,
     .gather = count_gather,
     .columns = count_columns,

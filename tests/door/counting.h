@@ -36,6 +36,7 @@ enum counted {
     COUNT_softcap,
     COUNT_route,
     COUNT_experts,
+    COUNT_parts,
     COUNT_combine,
     COUNT_gather,
     COUNT_columns,

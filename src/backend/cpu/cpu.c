@@ -403,6 +403,7 @@ static const struct backend_ops cpu_ops = {
     .softcap = cpu_softcap,
     .route = cpu_route,
     .experts = cpu_experts,
+    .parts = cpu_parts,
     .combine = cpu_combine,
     .gather = cpu_gather,
     .columns = cpu_columns,

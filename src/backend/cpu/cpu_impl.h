@@ -150,6 +150,9 @@ void cpu_route(struct backend *b, const struct route *r, float *logits, int n_ro
 /* Multiply each entry's row of x by the matrix of its expert. */
 void cpu_experts(struct backend *b, float *y, const struct linear *l, const float *x,
                  const struct route *r, bool by_entry, int n_row);
+/* Multiply the parts of rows by one matrix each. */
+void cpu_parts(struct backend *b, float *y, const struct linear *l, const float *x,
+               const struct columns *s, int n_row);
 /* Sum the weighted results of each row's experts. */
 void cpu_combine(struct backend *b, float *y, const float *x, const struct route *r, int n_row,
                  int64_t n, bool add);

@@ -5,7 +5,8 @@
  *   scales       f32 [n_head_kv][page_rows], after the values, KV_Q8 only
  *
  * K is transposed within panels of ATTN_TILE tokens, because one vector has the scores of 16
- * positions. V keeps its rows, because a weight multiplies a whole row. */
+ * positions. V keeps its rows, because a weight multiplies a whole row. A latent layer has only K,
+ * and V is transposed from K when a block is read. */
 #include "cpu_impl.h"
 
 #include <string.h>
@@ -92,10 +93,11 @@ static void put_row(const struct put_job *j, int i, int worker)
     int64_t page = j->slot[i] / kv->page_rows;
     int row = j->slot[i] % kv->page_rows;
     const float *k = j->k + (int64_t)i * kv->n_head_kv * kv->d_k;
-    const float *v = j->v + (int64_t)i * kv->n_head_kv * kv->d_v;
-    for (int h = 0; h < kv->n_head_kv; h++, k += kv->d_k, v += kv->d_v) {
+    const int64_t at_v = (int64_t)i * kv->n_head_kv * kv->d_v;
+    for (int h = 0; h < kv->n_head_kv; h++, k += kv->d_k) {
         put_k(j, kv->k + page * kv->k_page_bytes, h, row, k, cpu_kv_code(j->c, worker));
-        put_v(j, kv->v + page * kv->v_page_bytes, h, row, v);
+        if (!kv->latent)
+            put_v(j, kv->v + page * kv->v_page_bytes, h, row, j->v + at_v + h * kv->d_v);
     }
 }
 
@@ -156,7 +158,8 @@ void cpu_rope_put(struct backend *b, const struct rope_put *r, int n_row)
 
 /* Address of a position's K and V. Pointers are borrowed from the KV store. */
 struct kv_place {
-    /* panel [d_k, w] of K that contains the position, and row [d_v] of V, of the KV type */
+    /* panel [d_k, w] of K that contains the position, and row [d_v] of V, of the KV type. v equals
+     * k in a latent layer. */
     uint8_t *k, *v;
     const float *k_scale, *v_scale; /* f32 [1], NULL if not KV_Q8 */
 };
@@ -165,10 +168,11 @@ static struct kv_place place_of(const struct kv_block *b, int head, int pos)
 {
     const struct kv_layer *kv = b->kv;
     int row = pos & (kv->page_rows - 1), page = b->page[pos >> __builtin_ctz(kv->page_rows)];
-    uint8_t *k = kv->k + page * kv->k_page_bytes;
+    uint8_t *k = kv->k + page * kv->k_page_bytes, *at_k = k + k_offset(kv, head, row);
+    const float *k_scale = scale_of(kv, k, kv->d_k, head, row);
+    if (kv->latent) return (struct kv_place){at_k, at_k, k_scale, k_scale};
     uint8_t *v = kv->v + page * kv->v_page_bytes;
-    return (struct kv_place){k + k_offset(kv, head, row), v + v_offset(kv, head, row),
-                             scale_of(kv, k, kv->d_k, head, row),
+    return (struct kv_place){at_k, v + v_offset(kv, head, row), k_scale,
                              scale_of(kv, v, kv->d_v, head, row)};
 }
 
@@ -183,6 +187,17 @@ static void refer_tile(struct attn_kv *out, const struct kv_block *b, int t, int
     out->k_ahead[t] = ahead.k, out->v_ahead[t] = ahead.v;
 }
 
+/* Transpose the first d_v values of w positions k f32 [d_k, w] to v f32 [w, attn_stride(d_v)],
+ * with zeros after d_v. */
+static void turn_latent(float *v, const float *k, int w, int d_v)
+{
+    const int stride = attn_stride(d_v);
+    for (int d0 = 0; d0 < stride; d0 += ATTN_TILE)
+        for (int i = 0; i < w; i++)
+            for (int d = d0; d < d0 + ATTN_TILE; d++)
+                v[i * stride + d] = d < d_v ? k[d * w + i] : 0;
+}
+
 /* Widen sub-tile t, whose positions are in one page. */
 static void widen_tile(struct attn_kv *out, const struct kern *kern, const struct kv_block *b,
                        int t, int pos)
@@ -192,7 +207,10 @@ static void widen_tile(struct attn_kv *out, const struct kern *kern, const struc
     int n = b->hi - pos < ATTN_TILE ? b->hi - pos : ATTN_TILE;
     refer_tile(out, b, t, pos);
     kern->kv_get[kv->type](k, out->k[t], kv->d_k, ATTN_TILE, out->k_ahead[t]);
-    kern->kv_get[kv->type](v, out->v[t], n, kv->d_v, out->v_ahead[t]);
+    if (kv->latent)
+        turn_latent(v, k, ATTN_TILE, kv->d_v);
+    else
+        kern->kv_get[kv->type](v, out->v[t], n, kv->d_v, out->v_ahead[t]);
     out->k[t] = k, out->v[t] = v;
     out->k_ahead[t] = out->v_ahead[t] = NULL;
 }
@@ -208,7 +226,11 @@ static void widen_page(const struct kern *kern, const struct kv_block *b, int po
     kern->kv_get[kv->type](b->part, at.k, 1, w * kv->d_k, at.k);
     for (int d = 0; d < kv->d_k; d++)
         for (int i = 0; i < w; i++) k[d * ATTN_TILE + i] = b->part[d * w + i];
-    kern->kv_get[kv->type](b->v + at0 * attn_stride(kv->d_v), at.v, w, kv->d_v, at.v);
+    float *v = b->v + at0 * attn_stride(kv->d_v);
+    if (kv->latent)
+        turn_latent(v, b->part, w, kv->d_v);
+    else
+        kern->kv_get[kv->type](v, at.v, w, kv->d_v, at.v);
     for (int i = 0; i < w && at.k_scale; i++)
         b->k_scale[at0 + i] = at.k_scale[i], b->v_scale[at0 + i] = at.v_scale[i];
 }
@@ -236,7 +258,8 @@ void cpu_kv_block(struct attn_kv *out, const struct kern *kern, const struct kv_
 {
     const struct kv_layer *kv = b->kv;
     const bool small = kv->page_rows < ATTN_TILE;
-    const bool wide = small || kv->d_v % ATTN_TILE || b->n_row > kern->attn_rows_narrow;
+    const bool wide =
+        small || kv->latent || kv->d_v % ATTN_TILE || b->n_row > kern->attn_rows_narrow;
     bool overlaps[ATTN_TILES];
     int some = 0;
     *out = (struct attn_kv){.type = wide ? KV_F32 : kv->type};

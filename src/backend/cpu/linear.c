@@ -355,6 +355,80 @@ void cpu_experts(struct backend *b, float *y, const struct linear *l, const floa
     pool_run(c->pool, experts_chunk, &j, r->n_expert * j.chunks_per_expert);
 }
 
+/* ---- a matrix per part of a row ---- */
+
+/* Some parts of all rows. All pointers are borrowed for the op. */
+struct parts_job {
+    const struct cpu_backend *c;
+    struct act act; /* one row per part and row, ordered by part */
+    struct panels w;
+    float *y;
+    const float *x;
+    const struct columns *s;
+    int first; /* first part */
+    int n_row, n_panel, panels_per_chunk, chunks_per_part, row_max;
+};
+
+static void convert_part(void *ctx, int i, int worker)
+{
+    const struct parts_job *j = ctx;
+    const int part = j->first + i / j->n_row, k = j->act.k;
+    const float *x = j->x + i % j->n_row * j->s->x_row + part * j->s->x_part;
+    if (rounds(j->c, &j->act)) {
+        float *row = work_of(j->c, worker)->row;
+        round_bf16(&j->c->kern, row, x, k);
+        x = row;
+    }
+    j->c->kern.act[j->act.type](&j->act, i, x);
+}
+
+/* Compute some panels of one part for all rows. */
+static void parts_chunk(void *ctx, int chunk, int worker)
+{
+    (void)worker;
+    const struct parts_job *j = ctx;
+    const int i = chunk / j->chunks_per_part, part = j->first + i;
+    const int panel = chunk % j->chunks_per_part * j->panels_per_chunk;
+    int n_panel = j->n_panel - panel;
+    if (n_panel > j->panels_per_chunk) n_panel = j->panels_per_chunk;
+    struct panels w = j->w;
+    w.data += (int64_t)part * j->n_panel * w.stride;
+    for (int row = 0, n; row < j->n_row; row += n) {
+        n = j->n_row - row < j->row_max ? j->n_row - row : j->row_max;
+        const struct act x = act_part(&j->act, i * j->n_row + row, 0, j->act.k);
+        const struct linear_out out = {.y = j->y + row * j->s->y_row + part * j->s->y_part,
+                                       .stride = j->s->y_row};
+        j->c->kern.linear[x.type][w.type](&out, &w, panel, n_panel, &x, 0, n);
+    }
+}
+
+/* Compute as many parts at once as the memory of activations has room for. */
+void cpu_parts(struct backend *b, float *y, const struct linear *l, const float *x,
+               const struct columns *s, int n_row)
+{
+    struct cpu_backend *c = cpu_of(b);
+    if (n_row == 0) return;
+    CHECK(s->n_part == l->w.n_expert && !l->order && !l->bias && n_row <= c->row_max,
+          "%d parts, %d matrices of %s", s->n_part, l->w.n_expert, l->w.name);
+    const int most = c->row_max / n_row;
+    struct parts_job j = {.c = c,
+                          .w = cpu_panels(&l->w),
+                          .y = y,
+                          .x = x,
+                          .s = s,
+                          .n_row = n_row,
+                          .n_panel = panel_count((int)l->w.n_out)};
+    for (int n; j.first < s->n_part; j.first += n) {
+        n = s->n_part - j.first < most ? s->n_part - j.first : most;
+        j.act = act_for(c, &c->linear.in, l, n * n_row);
+        j.panels_per_chunk = panels_per_chunk(j.w.stride, &j.act);
+        j.chunks_per_part = (j.n_panel + j.panels_per_chunk - 1) / j.panels_per_chunk;
+        j.row_max = c->kern.linear_rows[j.act.type];
+        pool_run(c->pool, convert_part, &j, n * n_row);
+        pool_run(c->pool, parts_chunk, &j, n * j.chunks_per_part);
+    }
+}
+
 /* ---- a gated block ---- */
 
 /* Gate and up of a gated block. All pointers are borrowed for the op. */

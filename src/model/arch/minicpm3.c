@@ -1,78 +1,39 @@
-/* minicpm3.c - MiniCPM3 ("MiniCPM", arXiv 2404.06395), with latent attention ("DeepSeek-V2", arXiv
- * 2405.04434): keys and values of all heads are linear in one compressed row. The rotated values of
- * a key are separate, and all heads share them.
+/* minicpm3.c - MiniCPM3 ("MiniCPM", arXiv 2404.06395), with latent attention (block/latent.c).
  *
  *   x = embed * scale_emb;  x += scale_depth / sqrt(n_layer) * block(norm x);
  *   logits * dim_model_base / d
  *
- *   in --q_a--> norm --q_b----------> q           of each head [d_nope | d_rope: rope]
- *   in --kv_a--> latent [kv_rank] --norm--kv_b--> of each head k [d_nope] and v [d_v]
- *           '--> k_rope [d_rope] --rope---------> d_rope values of every head's k
- *
  * The pages contain k and v of every head. Every matrix therefore has its published form, in every
- * number format, and adapters can add to every matrix. Pages of latent rows and k_rope would be
- * smaller (22 times in MiniCPM3-4B), but would require the transposed halves of kv_b. Pages of
- * latent rows would require changes only in minicpm3.c. minicpm3_config.c has the keys. */
+ * number format, and adapters can add to every matrix. Pages of latent rows (bind_latent) would be
+ * smaller, 22 times in MiniCPM3-4B, and attention to a prompt would need 3.4 times as many
+ * products. minicpm3_config.c has the keys. */
 #include "minicpm3_impl.h"
 
 #include "model/convert_impl.h"
 
-/* The class normalizes compressed rows with the default epsilon of its norm. llama.cpp uses the
- * epsilon of all other norms. */
-static const float class_eps = 1e-6f;
-
-/* Row scratch: q_a [q_rank], kv_a [kv_rank + d_rope], latent [kv_rank], k_rope [d_rope], kv [n_head
- * * (d_nope + d_v)]. */
+/* Row scratch: the scratch of latent_block, and kv [n_head * (d_nope + d_v)]. */
 struct minicpm3_layer {
-    /* q_norm, kv_norm: norms of compressed rows */
-    struct norm attn_norm, q_norm, kv_norm, ffn_norm;
-    /* matrices q_a [q_rank, d], kv_a [kv_rank + d_rope, d], kv_b [n_head * (d_nope + d_v),
-     * kv_rank] */
-    struct linear q_a, kv_a, kv_b;
-    struct attn_block attn; /* q is q_b [n_head * d_head, q_rank], or [n_head * d_head, d] */
+    struct norm attn_norm, ffn_norm;
+    struct latent_block latent; /* without k_b and v_b */
+    struct linear kv_b;         /* matrix [n_head * (d_nope + d_v), kv_rank] */
     struct ffn_block ffn;
-    int at_q_a, at_kv_a, at_latent, at_k_rope, at_kv;
+    int at_kv;
 };
 
 /* ---- binding ---- */
 
-/* Bind the norm of compressed rows. */
-static void bind_row_norm(struct binder *b, struct norm *n, const char *stem, int il)
-{
-    bind_norm(b, n, stem, il);
-    if (config_is_hf(b)) n->eps = class_eps;
-}
-
-static void bind_projections(struct binder *b, struct minicpm3_layer *l, int il)
-{
-    const struct config *c = &b->m->config;
-    const struct latent *s = c->own;
-    if (s->q_rank > 0) {
-        bind_linear(b, &l->q_a, "blk.%d.attn_q_a", il, c->qkv_bias);
-        bind_row_norm(b, &l->q_norm, "blk.%d.attn_q_a_norm", il);
-        bind_linear(b, &l->attn.q, "blk.%d.attn_q_b", il, BIAS_NONE);
-    } else {
-        bind_linear(b, &l->attn.q, "blk.%d.attn_q", il, BIAS_NONE);
-    }
-    bind_linear(b, &l->kv_a, "blk.%d.attn_kv_a_mqa", il, c->qkv_bias);
-    bind_row_norm(b, &l->kv_norm, "blk.%d.attn_kv_a_norm", il);
-    bind_linear(b, &l->kv_b, "blk.%d.attn_kv_b", il, BIAS_NONE);
-    bind_linear(b, &l->attn.o, "blk.%d.attn_output", il, c->o_bias);
-}
-
 static void bind(struct binder *b, void *layer, int il)
 {
     struct minicpm3_layer *l = layer;
+    struct attn_block *a = &l->latent.attn;
     const struct config *c = &b->m->config;
     const struct latent *s = c->own;
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
-    bind_projections(b, l, il);
-    bind_attend(b, &l->attn, il, s->d_v);
-    l->attn.rope = ROPE_OFF; /* only a part of each head is rotated, by `expand` */
-    l->at_q_a = bind_rows(b, "q_a", s->q_rank);
-    l->at_kv_a = bind_rows(b, "kv_a", s->kv_rank + s->d_rope);
-    l->at_latent = bind_rows(b, "latent", s->kv_rank);
-    l->at_k_rope = bind_rows(b, "k_rope", s->d_rope);
+    bind_latent_rows(b, &l->latent, il, s);
+    bind_linear(b, &l->kv_b, "blk.%d.attn_kv_b", il, BIAS_NONE);
+    bind_attend(b, a, il,
+                &(struct kv_geometry){c->n_head_kv, s->d_nope + s->d_rope, s->d_v, false});
+    a->rope = ROPE_OFF; /* only a part of each head is rotated, by fwd_latent_rows */
     l->at_kv = bind_rows(b, "kv", (int64_t)c->n_head * (s->d_nope + s->d_v));
     bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
     bind_ffn(b, &l->ffn, il);
@@ -80,41 +41,16 @@ static void bind(struct binder *b, void *layer, int il)
 
 /* ---- the forward pass ---- */
 
-/* Compute q, the compressed rows of k and v, and the rotated values of k. */
-static void compress(struct fwd *f, struct input in, const struct minicpm3_layer *l)
-{
-    float *q_a = fwd_at(f, l->at_q_a), *q = fwd_at(f, l->attn.at_q);
-    const bool two = l->q_norm.g != NULL;
-    const struct output out[] = {{two ? &l->q_a : &l->attn.q, two ? q_a : q},
-                                 {&l->kv_a, fwd_at(f, l->at_kv_a)}};
-    fwd_linears(f, out, 2, &in);
-    if (!two) return;
-    fwd_norm(f, q_a, q_a, &l->q_norm);
-    fwd_linear(f, q, &l->attn.q, q_a, f->n_row);
-}
-
-/* Separate the compressed rows from the rotated values, and compute k and v of all heads. */
+/* Compute k and v of all heads from the compressed rows. */
 static void expand(struct fwd *f, const struct minicpm3_layer *l)
 {
     const struct latent *s = f->m->config.own;
-    const int n_head = l->attn.spec.n_head, d_k = s->d_nope + s->d_rope, d_kv = s->d_nope + s->d_v,
-              d_kv_a = s->kv_rank + s->d_rope;
-    const float *kv_a = fwd_at(f, l->at_kv_a);
-    float *latent = fwd_at(f, l->at_latent), *k_rope = fwd_at(f, l->at_k_rope),
-          *kv = fwd_at(f, l->at_kv), *q = fwd_at(f, l->attn.at_q), *k = fwd_at(f, l->attn.at_k),
-          *v = fwd_at(f, l->attn.at_v);
+    const struct attn_block *a = &l->latent.attn;
+    const int n_head = a->spec.n_head, d_k = s->d_nope + s->d_rope, d_kv = s->d_nope + s->d_v;
+    float *kv = fwd_at(f, l->at_kv), *k = fwd_at(f, a->at_k), *v = fwd_at(f, a->at_v);
     const int64_t kv_row = (int64_t)n_head * d_kv, k_row = (int64_t)n_head * d_k,
                   v_row = (int64_t)n_head * s->d_v;
-    fwd_columns(
-        f, latent, kv_a,
-        &(struct columns){.n_part = 1, .n = s->kv_rank, .y_row = s->kv_rank, .x_row = d_kv_a});
-    fwd_columns(
-        f, k_rope, kv_a + s->kv_rank,
-        &(struct columns){.n_part = 1, .n = s->d_rope, .y_row = s->d_rope, .x_row = d_kv_a});
-    fwd_norm(f, latent, latent, &l->kv_norm);
-    fwd_linear(f, kv, &l->kv_b, latent, f->n_row);
-    fwd_rope(f, q + s->d_nope, n_head, d_k, ROPE_MAIN);
-    fwd_rope(f, k_rope, 1, s->d_rope, ROPE_MAIN);
+    fwd_linear(f, kv, &l->kv_b, fwd_at(f, l->latent.at_latent), f->n_row);
     fwd_columns(f, k, kv,
                 &(struct columns){.n_part = n_head,
                                   .n = s->d_nope,
@@ -123,7 +59,7 @@ static void expand(struct fwd *f, const struct minicpm3_layer *l)
                                   .x_row = kv_row,
                                   .x_part = d_kv});
     fwd_columns(
-        f, k + s->d_nope, k_rope,
+        f, k + s->d_nope, fwd_at(f, l->latent.at_k_rope),
         &(struct columns){
             .n_part = n_head, .n = s->d_rope, .y_row = k_row, .y_part = d_k, .x_row = s->d_rope});
     fwd_columns(f, v, kv + s->d_nope,
@@ -140,10 +76,11 @@ static void layer(struct fwd *f, const void *layer)
 {
     const struct minicpm3_layer *l = layer;
     const float r = f->m->config.residual_scale;
-    compress(f, fwd_normed(f, f->x, &l->attn_norm), l);
+    const struct attn_block *a = &l->latent.attn;
+    fwd_latent_rows(f, fwd_at(f, a->at_q), fwd_normed(f, f->x, &l->attn_norm), &l->latent);
     expand(f, l);
-    fwd_attend(f, &l->attn);
-    fwd_attn_out(f, f->y, &l->attn);
+    fwd_attend(f, a);
+    fwd_attn_out(f, f->y, a);
     fwd_scale(f, f->y, r);
     fwd_add(f, f->x, f->y);
     fwd_ffn(f, f->y, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);

@@ -90,17 +90,17 @@ static void bind_projections(struct binder *b, struct attn_block *a, int il)
 /* Reserve the scratch buffers by name. All layers share these buffers, so each buffer has the size
  * of the widest layer. The model records the largest head and group, because the backend reserves
  * its scratch by these sizes. */
-void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v)
+void bind_attend(struct binder *b, struct attn_block *a, int il, const struct kv_geometry *g)
 {
     struct model *m = b->m;
     const struct config *c = &m->config;
     const struct layer_config *l = &c->layer[il];
-    const int d_max = l->d_head > d_v ? l->d_head : d_v;
+    const int d_max = g->d_k > g->d_v ? g->d_k : g->d_v, n_group = l->n_head / g->n_head_kv;
     a->spec = (struct attn_spec){.part = il < c->n_encoder ? ATTN_ALL : ATTN_TARGET,
                                  .n_head = l->n_head,
-                                 .n_head_kv = l->n_head_kv,
-                                 .d_k = l->d_head,
-                                 .d_v = d_v,
+                                 .n_head_kv = g->n_head_kv,
+                                 .d_k = g->d_k,
+                                 .d_v = g->d_v,
                                  .scale = l->attn_scale,
                                  .softcap = l->softcap,
                                  .window = l->window,
@@ -108,13 +108,13 @@ void bind_attend(struct binder *b, struct attn_block *a, int il, int d_v)
     bind_slopes(b, a, l->n_head);
     a->il = l->kv_layer;
     a->rope = l->rope;
-    a->at_q = bind_rows(b, "q", (int64_t)l->n_head * l->d_head);
-    a->at_k = bind_rows(b, "k", (int64_t)l->n_head_kv * l->d_head);
-    a->at_v = bind_rows(b, "v", (int64_t)l->n_head_kv * d_v);
-    a->at_attn = bind_rows(b, "attn", (int64_t)l->n_head * d_v);
-    if (!l->reuses_kv) m->kv_geometry[a->il] = (struct kv_geometry){l->n_head_kv, l->d_head, d_v};
+    a->at_q = bind_rows(b, "q", (int64_t)l->n_head * g->d_k);
+    a->at_k = bind_rows(b, "k", (int64_t)g->n_head_kv * g->d_k);
+    a->at_v = bind_rows(b, "v", g->latent ? 0 : (int64_t)g->n_head_kv * g->d_v);
+    a->at_attn = bind_rows(b, "attn", (int64_t)l->n_head * g->d_v);
+    if (!l->reuses_kv) m->kv_geometry[a->il] = *g;
     if (d_max > m->d_head_max) m->d_head_max = d_max;
-    if (l->n_head / l->n_head_kv > m->group_max) m->group_max = l->n_head / l->n_head_kv;
+    if (n_group > m->group_max) m->group_max = n_group;
 }
 
 void bind_attn(struct binder *b, struct attn_block *a, int il)
@@ -131,7 +131,7 @@ void bind_attn(struct binder *b, struct attn_block *a, int il)
     CHECK(!l->v_is_k || c->v_norms, "layer %d: values equal to keys need a norm", il);
     CHECK(!l->reuses_kv || l->kv_layer < il, "layer %d uses layer %d", il, l->kv_layer);
     a->limit = c->qkv_limit;
-    bind_attend(b, a, il, l->d_head);
+    bind_attend(b, a, il, &(struct kv_geometry){l->n_head_kv, l->d_head, l->d_head, false});
 }
 
 void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a)
