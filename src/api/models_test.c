@@ -1,6 +1,6 @@
 /* Goal: the registry loads the models that requests need, and never unloads a model with a
  * reference. It keeps all plans within the memory, and loses no waiting request. */
-#include "api.h"
+#include "models_impl.h"
 
 #include "base/check.h"
 #include "base/os.h"
@@ -571,4 +571,19 @@ TEST(models_serve_a_crowd_within_the_memory)
     EXPECT(fake.n_unload > 10);
     models_close(m);
     EXPECT_INT(fake.n_unload, fake.n_load);
+}
+
+TEST(models_check_counts_the_model_that_loads)
+{
+    /* the plan of a model that loads counts against the memory and the number of models (2) */
+    struct served v[2] = {{.state = SERVED_READY, .n_byte = 60},
+                          {.state = SERVED_LOADING, .n_byte = 40}};
+    struct models m = {.o = {.bytes_max = 100, .n_loaded_max = 2}, .v = v, .n = 2};
+    v[0].models = v[1].models = &m;
+    EXPECT(plan_check(&m) == NULL);
+    v[1].n_byte = 41;
+    EXPECT(plan_check(&m) != NULL);
+    v[1].n_byte = 40;
+    m.o.n_loaded_max = 1;
+    EXPECT(plan_check(&m) != NULL);
 }

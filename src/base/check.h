@@ -20,8 +20,9 @@ _Noreturn void check_failed(const char *file, int line, const char *cond, const 
 
 /* true in builds with DEBUG=1 or SAN=.... In these builds, batch_check, pages_check, door_check and
  * engine_check check whole structures after every step. conn_check and lane_check run after each
- * round of the server's loop. The threads of batches and of responses in the background check their
- * lists in every round. A queue, also the library's, checks its invariants at every call. */
+ * round of the server's loop. The threads of batches, of models and of responses in the background
+ * check their lists in every round. A queue, also the library's, checks its invariants at every
+ * call. */
 extern const bool check_steps;
 
 #endif
