@@ -50,7 +50,7 @@ enum {
 /* A row of fields.def or of sample/params.def. All pointers are static. */
 struct field_row {
     const char *name; /* NULL for the absent alias of a parameter */
-    unsigned where;   /* endpoints that have the field */
+    unsigned where;   /* endpoints that have the field; 0: an endpoint with its own list */
     /* SUPPORTED: read or harmless. IF_UNSET: accepted only with a value that means "not set".
      * IF_IDLE: a field of another endpoint, accepted only with a value that has no effect at that
      * endpoint. IF_TRUE, IF_NULL: such a field whose default is true, or whose values all have an

@@ -48,6 +48,7 @@ static const struct field_row fields[] = {
 #define LATER(name, where)      {#name, where, IF_UNSET, NULL, NULL},
 #define IF_TRUE(name, where)    {#name, where, IF_TRUE, NULL, NULL},
 #define IF_NULL(name, where)    {#name, where, IF_NULL, NULL, NULL},
+#define OWN_LIST(name)          {#name, 0, SUPPORTED, NULL, NULL},
 #include "fields.def"
 #undef PARAM
 #undef READ
@@ -56,6 +57,7 @@ static const struct field_row fields[] = {
 #undef LATER
 #undef IF_TRUE
 #undef IF_NULL
+#undef OWN_LIST
 };
 
 /* Return the row of a field for one of the endpoints `where`. NULL if no row has the field for any
@@ -119,14 +121,20 @@ bool fields_know(const char *name, unsigned where)
     return find(name, where) != NULL;
 }
 
-/* Return true if an endpoint that generates reads the field. */
+/* Return true if the row gives the field an effect at an endpoint that generates, now or later. A
+ * row without an endpoint is a field of a list that this file does not have. */
+static bool has_effect(const struct field_row *f)
+{
+    const bool generates = f->where & GENERATES || f->where == 0;
+    return generates && (f->support == IF_UNSET || (f->support == SUPPORTED && !f->why));
+}
+
+/* Return true if the field has an effect at an endpoint that generates. */
 static bool is_read(const char *name)
 {
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++) {
-        const struct field_row *f = &fields[i];
-        const bool reads = f->where & GENERATES && f->support == SUPPORTED && !f->why;
-        if (reads && f->name && strcmp(f->name, name) == 0) return true;
-    }
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (fields[i].name && strcmp(fields[i].name, name) == 0 && has_effect(&fields[i]))
+            return true;
     return false;
 }
 

@@ -24,13 +24,14 @@ static int checked(const char *name, const char *value, unsigned where, struct e
     return rc;
 }
 
-/* Return true if a row of one of the endpoints `where` has the name and an effect. */
+/* Return true if a row of one of the endpoints `where`, or a row without an endpoint, has the name
+ * and an effect, which may be one that is not supported yet. */
 static bool is_read_by(const char *name, unsigned where)
 {
     const struct field_row *f;
     for (size_t i = 0; (f = fields_at(i)); i++)
-        if (f->name && strcmp(f->name, name) == 0 && (f->where & where) &&
-            f->support == SUPPORTED && !f->why)
+        if (f->name && strcmp(f->name, name) == 0 && (f->where & where || !f->where) &&
+            (f->support == IF_UNSET || (f->support == SUPPORTED && !f->why)))
             return true;
     return false;
 }
@@ -76,6 +77,16 @@ TEST(fields_at_wrong_endpoints)
         {"parallel_tool_calls", "false", ENDPOINT_ANTHROPIC, ERR_UNSUPPORTED},
         {"think", "false", ENDPOINT_CHAT, ERR_UNSUPPORTED},
         {"thinking_token_budget", "0", ENDPOINT_OLLAMA_CHAT, ERR_UNSUPPORTED},
+        {"inputs", "\"a\"", ENDPOINT_CHAT, ERR_UNSUPPORTED},
+        {"parameters", "{\"seed\":1}", ENDPOINT_OLLAMA_CHAT, ERR_UNSUPPORTED},
+        {"parameters", "{}", ENDPOINT_OLLAMA_CHAT, 0},
+        {"images", "[\"a\"]", ENDPOINT_TEXT, ERR_UNSUPPORTED},
+        {"lora", "[{\"id\":0}]", ENDPOINT_ANTHROPIC, ERR_UNSUPPORTED},
+        {"verbose", "true", ENDPOINT_OLLAMA_GENERATE, ERR_UNSUPPORTED},
+        {"verbose", "false", ENDPOINT_OLLAMA_GENERATE, 0},
+        {"guided_json", "{}", ENDPOINT_ANTHROPIC, ERR_UNSUPPORTED},
+        {"guided_json", "null", ENDPOINT_ANTHROPIC, 0},
+        {"json_schema", "{}", ENDPOINT_RESPONSES, ERR_UNSUPPORTED},
         {"a_field_of_nobody", "1", ENDPOINT_CHAT, 0},
         {"temperature", "0.5", ENDPOINT_EMBED, 0}, /* it generates nothing */
     };
