@@ -84,6 +84,14 @@ static int visit_load(struct visit *v, struct err *e)
     return name_error(v, store_get(v->store, v->owner, v->id, &t, e), e);
 }
 
+/* Set the version. ERR_MISSING if the conversation does not exist. Its texts, which may have many
+ * megabytes, are not read. */
+static int visit_find(struct visit *v, struct err *e)
+{
+    const struct store_texts t = {.version = &v->version};
+    return name_error(v, store_get(v->store, v->owner, v->id, &t, e), e);
+}
+
 /* Append the object of a conversation. */
 static void put_object(struct buf *b, const char *id, int64_t created, const struct json *metadata)
 {
@@ -312,7 +320,7 @@ void post_conversation_items(struct exchange *x, void *server)
     struct json *body = server_body(server, x, NULL);
     if (!body) return;
     int rc = visit_begin(&v, x, server, &e);
-    if (rc == 0) rc = visit_load(&v, &e);
+    if (rc == 0) rc = visit_find(&v, &e);
     if (rc == 0) rc = read_items(&items, &v, body, true, &e);
     if (rc == 0 && items.failed) rc = err_memory(&e, "items", items.n);
     if (rc == 0) rc = store_append(v.store, v.owner, v.id, &items, NULL, &e);

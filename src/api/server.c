@@ -28,9 +28,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ROUTE(method, path, handler, how)
+#define ROUTE_AS(id, method, path, handler, how) extern const struct error_form id##_errors;
+#include "routes.def"
+#undef ROUTE
 static const struct net_route routes[] = {
 #define ROUTE(m, p, handler, flags) {.method = m, .path = p, .handle = handler, .how = flags},
-#define DIALECT(p, id)              {.method = "POST", .path = p, .handle = post_call},
+#define ROUTE_AS(id, m, p, handler, flags)                                                         \
+    {.method = m, .path = p, .handle = handler, .how = flags, .errors = &id##_errors.net},
+#define DIALECT(p, id) {.method = "POST", .path = p, .handle = post_call},
 #include "routes.def"
 #undef ROUTE
 };
@@ -84,7 +90,7 @@ int server_open(struct server **out, const struct server_options *o, struct err 
     s->route = malloc(sizeof routes);
     for (int i = 0; s->route && i < N_ROUTE; i++) {
         s->route[i] = routes[i];
-        s->route[i].errors = &errors_of(s, routes[i].path)->net;
+        if (!routes[i].errors) s->route[i].errors = &errors_of(s, routes[i].path)->net;
     }
     s->o.net.route = s->route;
     s->o.net.n_route = N_ROUTE;

@@ -425,26 +425,42 @@ static void read_texts(struct store *s, int64_t at, const struct store_texts *t)
         s->rc = SQLITE_NOMEM;
 }
 
-int store_append(struct store *s, uint64_t holder, const char *id, const struct buf *items,
-                 const struct buf *new_log, struct err *e)
+/* Append to the body of record `at` of the holder. SQLite joins the texts. Reading the body
+ * here, and binding the longer one, took another 100 ms for 16 MB. */
+static int append(struct store *s, uint64_t holder, int64_t at, struct buf *text,
+                  const struct buf *log, struct err *e)
 {
-    struct buf head = {0}, body = {0}, log = {0};
-    const struct store_texts t = {.head = &head, .body = &body, .log = &log};
+    sqlite3_stmt *q = db_query(s, SQL_ROW, "i", at);
+    const bool found = db_row(s, q), continues = found && db_int(q, 3) != 0;
+    const bool empty = found && !continues && db_int(q, 5) == 0 && text->n > 0;
+    const int64_t n_log = found ? db_int(q, 6) : 0;
+    db_end(q);
+    /* no comma precedes the first item */
+    const struct buf added = {.data = empty ? text->data + 1 : text->data, .n = text->n - empty};
+    const int64_t n = (int64_t)added.n + (log ? (int64_t)log->n - n_log : 0);
+    if (n > 0 && !make_room(s, holder, n, at)) return store_too_large(s, holder, n, e);
+    DB_RUN(s, SQL_APPEND, "iiibib", at, n, ++s->n_version, &added, (int64_t)(log != NULL), log);
+    count(s, holder, n);
+    store_touch(s, at);
+    return 0;
+}
+
+int store_append(struct store *s, uint64_t holder, const char *id, const struct buf *items,
+                 const struct buf *log, struct err *e)
+{
+    struct buf text = {0};
+    if (items->n) buf_add_char(&text, ',');
+    if (items->n) buf_add(&text, items->data, items->n);
+    if (text.failed) {
+        buf_deinit(&text);
+        return err_memory(e, "a stored record", items->n);
+    }
     store_begin(s);
     expire(s);
     const int64_t at = store_find(s, holder, id, NULL);
-    int rc = at ? 0 : store_missing(id, e);
-    if (rc == 0) read_texts(s, at, &t);
-    if (body.n > 0 && items->n > 0) buf_add_char(&body, ',');
-    if (items->n > 0) buf_add(&body, items->data, items->n);
-    if (new_log) buf_clear(&log);
-    if (new_log) buf_add(&log, new_log->data, new_log->n);
-    if (rc == 0 && (body.failed || log.failed)) rc = err_memory(e, "a stored record", items->n);
-    if (rc == 0) rc = update(s, holder, at, &t, e);
+    int rc = at ? append(s, holder, at, &text, log, e) : store_missing(id, e);
     rc = store_end(s, rc, e);
-    buf_deinit(&head);
-    buf_deinit(&body);
-    buf_deinit(&log);
+    buf_deinit(&text);
     return rc;
 }
 

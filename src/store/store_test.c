@@ -403,3 +403,40 @@ TEST(store_additions_stay_within_limits)
     buf_deinit(&b);
     store_close(s);
 }
+
+/* Append items [n] to record "a" of holder 1, and check its body and log. */
+static void expect_append(struct store *s, const char *items, size_t n, const char *new_log,
+                          const char *body, size_t n_body, const char *log)
+{
+    struct buf b = {0}, l = {0}, got = {0}, got_log = {0};
+    struct err e = {0};
+    buf_add(&b, items, n);
+    buf_add_text(&l, new_log ? new_log : "");
+    EXPECT_INT(store_append(s, 1, "a", &b, new_log ? &l : NULL, &e), 0);
+    EXPECT_INT(store_get(s, 1, "a", &(struct store_texts){.body = &got, .log = &got_log}, &e), 0);
+    EXPECT_INT(got.n, n_body);
+    EXPECT(got.n == n_body && memcmp(got.data, body, n_body) == 0);
+    EXPECT(got_log.n == strlen(log) && memcmp(got_log.n ? got_log.data : "", log, got_log.n) == 0);
+    EXPECT(store_check(s) == NULL);
+    buf_deinit(&b), buf_deinit(&l), buf_deinit(&got), buf_deinit(&got_log);
+}
+
+/* Goal: items are appended as bytes after a comma, also to the body of an earlier record. */
+TEST(store_appends_items_and_replaces_the_log)
+{
+    struct store *s = open_store(&(struct store_options){.bytes_max = 1 << 20});
+    struct buf text = {0};
+    struct err e = {0};
+    NEED(s);
+    EXPECT_INT(store_put(s, 1, "a", &(struct store_texts){.head = &text}, &e), 0);
+    expect_append(s, "", 0, "log", "", 0, "log");
+    expect_append(s, "x", 1, NULL, "x", 1, "log");
+    expect_append(s, "\0\xff", 2, "", "x,\0\xff", 4, "");
+    expect_append(s, "", 0, "longer log", "x,\0\xff", 4, "longer log");
+    buf_add(&text, "1", 1);
+    EXPECT_INT(store_put(s, 1, "b", &(struct store_texts){.body = &text}, &e), 0);
+    EXPECT_INT(store_put(s, 1, "a", &(struct store_texts){.body = &text, .previous = "b"}, &e), 0);
+    expect_append(s, "2", 1, NULL, "1,2", 3, "");
+    buf_deinit(&text);
+    store_close(s);
+}

@@ -116,7 +116,8 @@ def properties():
     check(status == 200 and len(slots) == props["total_slots"], slots)
     check([s["id"] for s in slots] == list(range(len(slots))) and not any(s["is_processing"] for s in slots), slots)
     check(main.ask("GET", "/slots?fail_on_no_slot=1")[0] == 200)
-    check(main.ask("GET", "/slots?fail_on_no_slot=x")[0] == 400)
+    status, _, wrong = main.ask("GET", "/slots?fail_on_no_slot=x")
+    check(status == 400 and wrong["error"]["code"] == 400 and "param" not in wrong["error"], wrong)
     check(main.ask("POST", "/props", {})[0] == 405 and main.ask("POST", "/slots/0?action=erase", {})[0] == 404)
 
 
