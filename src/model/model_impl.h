@@ -931,7 +931,7 @@ void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a);
  * d]. An architecture that expands keys and values calls bind_latent_rows and fwd_latent_rows. */
 void bind_latent(struct binder *b, struct latent_block *l, int il, const struct latent *s);
 void fwd_latent_add(struct fwd *f, float *x, struct input in, const struct latent_block *l);
-/* Bind all matrices and norms but those of the expansion, and the scratch of compressed rows. */
+/* Bind the matrices and norms before the expansion, and the scratch of compressed rows. */
 void bind_latent_rows(struct binder *b, struct latent_block *l, int il, const struct latent *s);
 /* Compute the heads of q f32 [n_row, n_head * (d_nope + d_rope)] with rope, and the scratch latent
  * (with its norm) and k_rope (with rope). */

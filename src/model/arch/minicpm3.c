@@ -31,6 +31,7 @@ static void bind(struct binder *b, void *layer, int il)
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_latent_rows(b, &l->latent, il, s);
     bind_linear(b, &l->kv_b, "blk.%d.attn_kv_b", il, BIAS_NONE);
+    bind_linear(b, &a->o, "blk.%d.attn_output", il, c->o_bias);
     bind_attend(b, a, il,
                 &(struct kv_geometry){c->n_head_kv, s->d_nope + s->d_rope, s->d_v, false});
     a->rope = ROPE_OFF; /* only a part of each head is rotated, by fwd_latent_rows */

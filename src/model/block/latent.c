@@ -43,7 +43,6 @@ void bind_latent_rows(struct binder *b, struct latent_block *l, int il, const st
     }
     bind_linear(b, &l->kv_a, "blk.%d.attn_kv_a_mqa", il, c->qkv_bias);
     bind_row_norm(b, &l->kv_norm, "blk.%d.attn_kv_a_norm", il);
-    bind_linear(b, &l->attn.o, "blk.%d.attn_output", il, c->o_bias);
     l->at_q_a = bind_rows(b, "q_a", s->q_rank);
     l->at_kv_a = bind_rows(b, "kv_a", s->kv_rank + s->d_rope);
     l->at_latent = bind_rows(b, "latent", s->kv_rank);
@@ -71,6 +70,7 @@ void bind_latent(struct binder *b, struct latent_block *l, int il, const struct 
     const int64_t n_head = b->m->config.layer[il].n_head;
     bind_latent_rows(b, l, il, s);
     bind_expansion(b, l, il, s);
+    bind_linear(b, &l->attn.o, "blk.%d.attn_output", il, b->m->config.o_bias);
     bind_attend(b, &l->attn, il,
                 &(struct kv_geometry){1, s->kv_rank + s->d_rope, s->kv_rank, true});
     l->attn.rope = ROPE_OFF; /* only a part of each head is rotated */
