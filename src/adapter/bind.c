@@ -33,7 +33,7 @@ static bool module_of(char module[TENSOR_NAME_MAX], const char *arch, const stru
     if (sscanf(of_layer, "blk.%9d.%n", &layer, &n) != 1 || !n) return false; /* check: width */
     for (int i = 0; row && i < n_row; i++) {
         char name[TENSOR_NAME_MAX];
-        if (!row[i].raw || row[i].bias || row[i].n_expert != SIZE_ONE) continue;
+        if (!row[i].raw || row[i].bias || row[i].n_part != SIZE_ONE) continue;
         if (!strstr(row[i].name, "blk.%d.")) continue;
         snprintf(name, sizeof name, row[i].name, layer); /* check: a name of tensors.def */
         const size_t len = strlen(name);

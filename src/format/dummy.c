@@ -36,6 +36,11 @@ struct shape {
     } latent;
     /* number of layers of a decoder after an encoder, and number of buckets of distances */
     int n_decoder, n_bucket;
+    /* sizes of Gemma 3n; zeros: none. d_input, n_input: width and rows of the inputs of layers.
+     * n_stream: number of residual streams. d_laurel: rank of the learned residual */
+    struct stream_shape {
+        int d_input, n_input, n_stream, d_laurel;
+    } stream;
 };
 
 /* context length for a config.json without that field */
@@ -46,7 +51,7 @@ enum { CONTEXT_DEFAULT = 2048 };
 #define LAYER_NORM_EPSILON_DEFAULT 1e-5
 
 static const struct shape shapes[] = {
-#define SHAPE(...) {__VA_ARGS__, 0, 0, 0, {0}, 0, 0},
+#define SHAPE(...) {__VA_ARGS__, 0, 0, 0, {0}, 0, 0, {0}},
 #include "dummy_shape.def"
 #undef SHAPE
 };
@@ -181,19 +186,49 @@ static const struct meta *arch_meta(const struct checkpoint *c, const char *key)
     return checkpoint_meta(c, full);
 }
 
-/* Return a size in [1, hi], the range that src/model requires. Return `fallback` if the size is
- * absent or null; fallback -1: the size is required. m->rc keeps the first failure. Return 1 after
- * a failure, so that callers may divide by the result. */
+/* Return the number v, or the number that all items of the list v have. Return -1 for other
+ * values. */
+static int64_t equal_ints(const struct meta *v)
+{
+    if (meta_kind(v) != META_LIST) return meta_int(v, -1);
+    const int64_t x = meta_item_int(v, 0, -1);
+    for (size_t i = 1; i < meta_count(v); i++)
+        if (meta_item_int(v, i, -1) != x) return -1;
+    return x;
+}
+
+/* Return the size v, in [lo, hi]. Return `fallback` if v is absent or null; fallback -1: the size
+ * is required. m->rc keeps the first failure, whose error names `key`. Return 1 after a failure, so
+ * that callers may divide by the result. */
+static int size_in(struct maker *m, const struct meta *v, const char *key, int lo, int hi,
+                   int64_t fallback)
+{
+    if (meta_kind(v) == META_NONE) v = NULL;
+    const int64_t x = v ? equal_ints(v) : fallback;
+    if (m->rc == 0 && (x < lo || x > hi))
+        m->rc = err_set(m->e, ERR_FORMAT, "%s: config.json: %s: must be %sin [%d, %d], got %s",
+                        m->shape.name, key,
+                        meta_kind(v) == META_LIST ? "the same for all layers and " : "", lo, hi,
+                        v ? "another value" : "nothing");
+    return m->rc == 0 ? (int)x : 1;
+}
+
+/* Return the size of a key, in [1, hi], the range that src/model requires (size_in). */
 static int config_int(struct maker *m, const struct checkpoint *config, const char *key, int hi,
                       int64_t fallback)
 {
-    const struct meta *v = arch_meta(config, key);
-    if (meta_kind(v) == META_NONE) v = NULL;
-    int64_t x = meta_int(v, v ? 0 : fallback);
-    if (m->rc == 0 && (x < 1 || x > hi))
-        m->rc = err_set(m->e, ERR_FORMAT, "%s: config.json: %s: must be in [1, %d], got %s",
-                        config->path, key, hi, v ? "another value" : "nothing");
-    return m->rc == 0 ? (int)x : 1;
+    return size_in(m, arch_meta(config, key), key, 1, hi, fallback);
+}
+
+/* Return the size of a field without a row in hf_keys.def, in [lo, hi]. Return 0 if the field is
+ * absent or null. */
+static int field_int(struct maker *m, const struct checkpoint *config, const char *field, int lo,
+                     int hi)
+{
+    char key[96];
+    snprintf(key, sizeof key, "config.%s", field);
+    const struct meta *v = checkpoint_meta(config, key);
+    return meta_kind(v) == META_NONE ? 0 : size_in(m, v, field, lo, hi, -1);
 }
 
 static void read_rope_scaling(struct maker *m, const struct checkpoint *config)
@@ -211,19 +246,25 @@ static void read_rope_scaling(struct maker *m, const struct checkpoint *config)
 static void read_latent(struct maker *m, const struct checkpoint *config)
 {
     struct shape *s = &m->shape;
-    const int64_t nope = meta_int(checkpoint_meta(config, "config.qk_nope_head_dim"), 0);
     if (!arch_meta(config, "attention.kv_lora_rank")) return;
-    if (m->rc == 0 && (nope < 1 || nope > D_HEAD_MAX))
-        m->rc = err_set(m->e, ERR_FORMAT,
-                        "%s: config.json: qk_nope_head_dim: must be in [1, %d], got %lld",
-                        config->path, D_HEAD_MAX, (long long)nope);
     s->latent = (struct latent_shape){
         .q_rank = config_int(m, config, "attention.q_lora_rank", D_HEAD_MAX, -1),
         .kv_rank = config_int(m, config, "attention.kv_lora_rank", D_HEAD_MAX, -1),
-        .d_nope = m->rc == 0 ? (int)nope : 1,
+        .d_nope = size_in(m, checkpoint_meta(config, "config.qk_nope_head_dim"), "qk_nope_head_dim",
+                          1, D_HEAD_MAX, -1),
         .d_rope = config_int(m, config, "rope.dimension_count", D_HEAD_MAX, -1),
         .d_v = config_int(m, config, "attention.value_length", D_HEAD_MAX, s->d / s->n_head)};
     s->d_head = s->latent.d_nope + s->latent.d_rope;
+}
+
+/* Read the sizes of residual streams and of inputs of layers, if the config has any. */
+static void read_streams(struct maker *m, const struct checkpoint *config)
+{
+    m->shape.stream = (struct stream_shape){
+        .d_input = field_int(m, config, "hidden_size_per_layer_input", 0, WIDTH_MAX),
+        .n_input = field_int(m, config, "vocab_size_per_layer_input", 0, 1 << 24),
+        .n_stream = field_int(m, config, "altup_num_inputs", 1, STREAMS_MAX),
+        .d_laurel = field_int(m, config, "laurel_rank", 1, WIDTH_MAX)};
 }
 
 /* Read the shape from the metadata of a config.json. The architecture's name changes to that of
@@ -249,6 +290,7 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     s->n_expert_used = mixture ? config_int(m, config, "expert_used_count", s->n_expert, -1) : 0;
     s->d_expert = mixture ? config_int(m, config, "expert_feed_forward_length", D_FF_MAX, -1) : 0;
     read_latent(m, config);
+    read_streams(m, config);
     s->n_decoder = config_int(m, config, "decoder_block_count", LAYERS_MAX, s->n_layer);
     s->n_bucket = config_int(m, config, "attention.relative_buckets_count", 65536, 32);
     s->rope_base = meta_real(arch_meta(config, "rope.freq_base"), 1e4);
@@ -281,6 +323,51 @@ static int add_required(struct maker *m)
     return rc;
 }
 
+/* Add the fields that the GGUF files of the architecture have under keys of their own. */
+static int add_copies(struct maker *m, const struct checkpoint *config)
+{
+    static const struct {
+        const char *arch, *field, *key; /* static */
+    } list[] = {
+#define ARCH_COPY(gguf, field, key) {#gguf, "config." field, key},
+#include "tensors.def"
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0] && m->rc == 0; i++) {
+        const struct meta *v = checkpoint_meta(config, list[i].field);
+        if (strcmp(list[i].arch, m->shape.arch) != 0 || meta_kind(v) == META_NONE) continue;
+        const int x = size_in(m, v, list[i].field, 0, INT_MAX, -1);
+        if (m->rc == 0) m->rc = add_u32(m, list[i].key, x);
+    }
+    return m->rc;
+}
+
+/* Add the list of layers with a window, if the architecture's GGUF files have one. */
+static int add_windows(struct maker *m, const struct checkpoint *config)
+{
+    static const char *const list[] = {
+#define ARCH_LAYER_TYPES(gguf) #gguf,
+#include "tensors.def"
+    };
+    static const char sliding[] = "sliding_attention";
+    const struct meta *v = checkpoint_meta(config, "config.layer_types");
+    const size_t n = meta_item_kind(v) == META_TEXT ? meta_count(v) : 0;
+    char key[160];
+    for (size_t i = 0; i < sizeof list / sizeof list[0] && n > 0; i++) {
+        if (strcmp(list[i], m->shape.arch) != 0) continue;
+        uint8_t *slides = arena_push0(&m->c->arena, n, 1);
+        if (!slides) return err_memory(m->e, "layer_types", n);
+        for (size_t k = 0; k < n; k++) {
+            size_t n_text = 0;
+            const char *type = meta_item_text(v, k, &n_text);
+            slides[k] = n_text == strlen(sliding) && memcmp(type, sliding, n_text) == 0;
+        }
+        const struct meta own = {.type = VT_LIST, .item = VT_BOOL, .data = slides, .n = n};
+        snprintf(key, sizeof key, "%s.attention.sliding_window_pattern", m->shape.arch);
+        return checkpoint_add_meta(m->c, key, &own, m->e);
+    }
+    return 0;
+}
+
 /* Copy the metadata under the names of GGUF, and add the values that GGUF requires. */
 static int take_config(struct maker *m, struct checkpoint *config)
 {
@@ -290,11 +377,15 @@ static int take_config(struct maker *m, struct checkpoint *config)
         char own[300];
         const struct meta *v = &config->meta.v[i].value;
         const char *key = config_key(m, arch, config->meta.v[i].key, own, sizeof own);
+        /* a list of widths has one value, which is added below */
+        if (v == arch_meta(config, "feed_forward_length") && meta_kind(v) == META_LIST) continue;
         if (key && v->type < VT_GGUF_COUNT) rc = add_narrow(m, key, v);
     }
     if (rc == 0 && meta_kind(arch_meta(config, "context_length")) == META_NONE)
         rc = add_u32(m, "context_length", m->shape.context);
-    if (rc == 0 && meta_kind(arch_meta(config, "feed_forward_length")) == META_NONE)
+    if (rc == 0) rc = add_copies(m, config);
+    if (rc == 0) rc = add_windows(m, config);
+    if (rc == 0 && meta_kind(arch_meta(config, "feed_forward_length")) != META_INT)
         rc = add_u32(m, "feed_forward_length", m->shape.d_ff);
     if (rc == 0 && meta_kind(arch_meta(config, "attention.layer_norm_rms_epsilon")) == META_NONE)
         rc = add_f32(m, "attention.layer_norm_rms_epsilon", EPSILON_DEFAULT);
@@ -348,12 +439,13 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
         [SIZE_N_EXPERT] = s->n_expert,
         [SIZE_D_EXPERT] = s->d_expert,
         [SIZE_D_EXPERT_2] = 2 * (int64_t)s->d_expert,
-        [SIZE_N_STREAM] = 1,
-        [SIZE_N_STREAM_2] = 1,
-        [SIZE_D_LAUREL] = 1,
-        [SIZE_N_INPUT] = 1,
-        [SIZE_D_INPUT] = 1,
-        [SIZE_D_INPUTS] = 1,
+        [SIZE_N_STREAM] = s->stream.n_stream,
+        [SIZE_N_STREAM_1] = s->stream.n_stream - 1,
+        [SIZE_N_STREAM_2] = (int64_t)s->stream.n_stream * s->stream.n_stream,
+        [SIZE_D_LAUREL] = s->stream.d_laurel,
+        [SIZE_N_INPUT] = s->stream.n_input,
+        [SIZE_D_INPUT] = s->stream.d_input,
+        [SIZE_D_INPUTS] = (int64_t)s->n_layer * s->stream.d_input,
         [SIZE_Q_RANK] = s->latent.q_rank,
         [SIZE_KV_RANK] = s->latent.kv_rank,
         [SIZE_KV_A] = s->latent.kv_rank + s->latent.d_rope,
@@ -374,15 +466,19 @@ static int add_row(struct maker *m, const struct tensor_row *row, int il)
     /* the name is from tensors.def and has at most one %d */
     snprintf(stem, sizeof stem, row->name, il);
     snprintf(name, sizeof name, "%s.%s", stem, row->bias ? "bias" : "weight");
-    const bool vector = row->n_out == SIZE_ONE, mixture = row->n_expert != SIZE_ONE;
+    const bool vector = row->n_out == SIZE_ONE, parts = row->n_part != SIZE_ONE;
     struct tensor_info t = {
         .name = name,
         .name_raw = name,
         .type = vector ? QT_f32 : QT_bf16,
-        .n_dim = vector    ? 1
-                 : mixture ? 3
-                           : 2,
-        .dim = {size_of(s, row->k), size_of(s, row->n_out), size_of(s, row->n_expert), 1}};
+        .n_dim = vector  ? 1
+                 : parts ? 3
+                         : 2,
+        .dim = {size_of(s, row->k), size_of(s, row->n_out), size_of(s, row->n_part), 1}};
+    for (int i = 0; i < t.n_dim; i++)
+        if (t.dim[i] < 1)
+            return err_set(m->e, ERR_FORMAT, "%s: config.json: the sizes of tensor %s are missing",
+                           m->c->path, name);
     struct mixture_site about = {
         .n_layer = s->n_layer, .n_group = s->n_head / s->n_head_kv, .tied = s->tied};
     return add_tensor(m, &t, &about);

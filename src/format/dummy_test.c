@@ -204,6 +204,14 @@ TEST(mixtures_give_each_tensor_its_type)
     checkpoint_close(c);
 }
 
+static void expect_refused(const struct dummy_options *o, const char *word)
+{
+    struct err e;
+    struct checkpoint *c = open_dummy(o, &e);
+    if (c || !strstr(e.text, word)) test_fail(__FILE__, __LINE__, "\"%s\" lacks %s", e.text, word);
+    checkpoint_close(c);
+}
+
 static const char *folder_with(const char *config)
 {
     static char dir[1024];
@@ -245,6 +253,58 @@ TEST(dummy_of_a_folder_with_a_config_alone)
     EXPECT_INT(meta_count(checkpoint_meta(c, "tokenizer.ggml.tokens")), 300);
     EXPECT_INT(meta_int(checkpoint_meta(c, "tokenizer.ggml.eos_token_id"), -1), 256);
     checkpoint_close(c);
+}
+
+/* Goal: gemma3n's streams, layer inputs and learned residuals have the sizes of config.json. A
+ * config.json without a size, or with layers of different widths, is rejected by name. */
+TEST(dummy_of_gemma3n_has_its_own_tensors)
+{
+    static const char start[] =
+        "{\"model_type\":\"gemma3n_text\",\"hidden_size\":64,\"num_hidden_layers\":2,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":16,"
+        "\"vocab_size\":300,\"num_kv_shared_layers\":1,"
+        "\"layer_types\":[\"sliding_attention\",\"full_attention\"],"
+        "\"tie_word_embeddings\":true,"
+        "\"hidden_size_per_layer_input\":8,\"vocab_size_per_layer_input\":280,",
+                      size[] = "\"altup_num_inputs\":3,\"intermediate_size\":[96,96],";
+    static const struct {
+        const char *name; /* static */
+        int64_t dim[3];
+    } want[] = {{"altup_proj.weight", {64, 64, 2}},
+                {"altup_unembd_proj.weight", {64, 64, 2}},
+                {"per_layer_token_embd.weight", {16, 280, 1}},
+                {"per_layer_model_proj.weight", {64, 16, 1}},
+                {"blk.1.inp_gate.weight", {64, 8, 1}},
+                {"blk.1.altup_predict_coef.weight", {3, 9, 1}},
+                {"blk.1.laurel_l.weight", {64, 5, 1}},
+                {"blk.1.laurel_r.weight", {5, 64, 1}},
+                {"blk.1.laurel_post_norm.weight", {64, 1, 1}},
+                {"blk.1.ffn_up.weight", {64, 96, 1}}};
+    char config[900];
+    struct err e;
+    snprintf(config, sizeof config, "%s%s\"laurel_rank\":5}", start, size);
+    struct dummy_options o = {.model = folder_with(config)};
+    struct checkpoint *c = open_dummy(&o, &e);
+    NEED_OK(c ? 0 : -1, &e);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        const struct tensor_info *t = checkpoint_tensor(c, want[i].name);
+        if (!t || memcmp(t->dim, want[i].dim, sizeof want[i].dim) != 0)
+            test_fail(__FILE__, __LINE__, "%s: other shape, or missing", want[i].name);
+    }
+    EXPECT_INT(meta_int(checkpoint_meta(c, "gemma3n.altup.num_inputs"), 0), 3);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "gemma3n.attention.shared_kv_layers"), 0), 1);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "gemma3n.feed_forward_length"), 0), 96);
+    const struct meta *slides = checkpoint_meta(c, "gemma3n.attention.sliding_window_pattern");
+    NEED(meta_count(slides) == 2 && meta_item_kind(slides) == META_BOOL);
+    EXPECT_BITS(slides->data, "\1", 2);
+    checkpoint_close(c);
+    snprintf(config, sizeof config, "%s%s\"laurel_rank\":null}", start, size);
+    folder_with(config), expect_refused(&o, "laurel_l");
+    snprintf(config, sizeof config, "%s%s\"laurel_rank\":-1}", start, size);
+    folder_with(config), expect_refused(&o, "laurel_rank");
+    snprintf(config, sizeof config,
+             "%s\"altup_num_inputs\":3,\"intermediate_size\":[96,90],\"laurel_rank\":5}", start);
+    folder_with(config), expect_refused(&o, "the same for all layers");
 }
 
 /* Goal: a model of random weights has the keys that GGUF files require, and config.json lacks. */
@@ -295,14 +355,6 @@ TEST(dummy_of_a_gguf_has_its_tensors_and_keys)
     EXPECT(checkpoint_tensor(c, "blk.0.ffn_up.weight")->type == QT_q8_0);
     checkpoint_close(c);
     checkpoint_close(g);
-}
-
-static void expect_refused(const struct dummy_options *o, const char *word)
-{
-    struct err e;
-    struct checkpoint *c = open_dummy(o, &e);
-    if (c || !strstr(e.text, word)) test_fail(__FILE__, __LINE__, "\"%s\" lacks %s", e.text, word);
-    checkpoint_close(c);
 }
 
 TEST(dummies_that_cannot_be_are_refused_by_name)

@@ -318,6 +318,7 @@ enum tensor_size {
     SIZE_D_EXPERT,   /* width of one expert                 */
     SIZE_D_EXPERT_2, /* width of an expert's gate and up in one matrix */
     SIZE_N_STREAM,   /* number of residual streams          */
+    SIZE_N_STREAM_1, /* number of residual streams after the first */
     SIZE_N_STREAM_2, /* square of the number of residual streams */
     SIZE_D_LAUREL,   /* rank of the learned residual        */
     SIZE_N_INPUT,    /* rows of the table of layers' inputs */
@@ -340,6 +341,7 @@ enum {
     HEADS_MAX = 65536,
     D_HEAD_MAX = 65536, /* limit of the width of a head, and of the ranks of latent attention */
     EXPERTS_MAX = 65536,
+    STREAMS_MAX = 16,    /* limit of the number of residual streams */
     WIDTH_MAX = 1 << 20, /* limit of the width of the residual stream and of other vectors */
     D_FF_MAX = 1 << 22,
 };
@@ -348,8 +350,8 @@ struct tensor_row { /* all texts are static */
     /* names without ".weight". raw: name in Hugging Face files; NULL: a bias */
     const char *arch, *name, *raw;
     enum tensor_size n_out, k; /* number of rows and of columns; n_out: SIZE_ONE for a vector */
-    /* number of matrices: SIZE_ONE, or SIZE_N_EXPERT for one matrix per expert */
-    enum tensor_size n_expert;
+    /* number of matrices: SIZE_ONE, or the number of parts, such as SIZE_N_EXPERT */
+    enum tensor_size n_part;
     bool bias; /* true: the tensor is name.bias */
     /* true: only some layers have the tensor; models of random weights omit the tensor */
     bool some;

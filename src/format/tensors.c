@@ -18,8 +18,8 @@ static const struct tensor_row rows[] = {
     {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_ONE, false, false},
 #define OTHER(arch, name, raw, n_out, k)                                                           \
     {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_ONE, false, true},
-#define EXPERTS(arch, name, raw, n_out, k)                                                         \
-    {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_N_EXPERT, false, false},
+#define PARTS(arch, name, raw, n, n_out, k)                                                        \
+    {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_##n, false, false},
 #define OTHER_EXPERTS(arch, name, raw, n_out, k)                                                   \
     {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_N_EXPERT, false, true},
 #define VECTOR(arch, name, raw, n) {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, false, false},

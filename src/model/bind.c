@@ -459,7 +459,7 @@ static struct expert_sizes expert_sizes(struct binder *b, const char *stem, int 
     const struct tensor_row *row = row_of(b, stem);
     if (!row || b->rc != 0) return (struct expert_sizes){0};
     const struct expert_sizes s = {size_of(b, row->n_out, il), size_of(b, row->k, il),
-                                   size_of(b, row->n_expert, il)};
+                                   size_of(b, row->n_part, il)};
     char name[160];
     bind_name(b, name, stem, il, "weight");
     if (s.n_expert * s.n_out > INT32_MAX)

@@ -347,7 +347,6 @@ struct input_block {
 
 /* The ends of a model with several residual streams: the matrices [d, d] of streams [1, n_stream)
  * before and after the layers. Row scratch: streams, predictions [n_stream * d]. */
-enum { STREAMS_MAX = 16 };
 struct altup_ends {
     int n_stream;
     struct linear in[STREAMS_MAX], out[STREAMS_MAX];

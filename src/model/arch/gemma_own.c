@@ -27,6 +27,8 @@ int64_t gemma_size(const struct config *c, enum tensor_size size)
     switch (size) {
     case SIZE_N_STREAM:
         return own->n_stream;
+    case SIZE_N_STREAM_1:
+        return own->n_stream - 1;
     case SIZE_N_STREAM_2:
         return (int64_t)own->n_stream * own->n_stream;
     case SIZE_D_LAUREL:
