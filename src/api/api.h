@@ -43,6 +43,7 @@ struct api {
     struct store *store;
     /* true if the caller supports answers in pieces ("stream": true) */
     bool streams;
+    bool patient; /* true: its reference to the model is of a patient request (served_waiter) */
     /* properties of every constraint: true if JSON has no white space; true if an absent
      * additionalProperties is false */
     bool no_white_space, no_additional;

@@ -261,7 +261,7 @@ static int take_model(struct batch_runner *r, struct flight *f, struct err *e)
         if (rc != 0 || api) served_leave(&f->wait);
     } else {
         if (named && !name) return body_wrong("model", "a string without NUL", named, e);
-        f->wait = (struct served_waiter){.wake = ring, .arg = r};
+        f->wait = (struct served_waiter){.wake = ring, .arg = r, .patient = true};
         rc = server_model(r->server, name, &model, e);
         if (rc == 0) rc = served_take(model, &f->wait, &api, e);
     }
@@ -273,6 +273,7 @@ static int take_model(struct batch_runner *r, struct flight *f, struct err *e)
     f->api.seed = 0;
     f->api.store = NULL;
     f->api.streams = false;
+    f->api.patient = true;
     f->has_model = true;
     return 0;
 }

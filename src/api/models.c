@@ -6,8 +6,9 @@
  * (1) A model's api is valid in READY and DRAINING. Only these models have references.
  * (2) The plans of LOADING, READY and DRAINING models have at most bytes_max together. There are at
  *     most n_loaded_max of these models.
- * (3) A model with a waiter has a `turn`, its place in the order of loads. Only the model with the
- *     first turn is loaded, so requests for a busy model cannot delay other models endlessly.
+ * (3) A model with a waiter that is not patient has a `turn`, its place in the order of loads. Only
+ *     the model with the first turn is loaded, so requests for a busy model cannot delay other
+ *     models endlessly. A model with patient waiters only is loaded if no model has a turn.
  * (4) Only the registry's thread changes a state, except READY to DRAINING (served_unload,
  *     models_remove).
  * (5) A model is never moved or freed before models_close. A removed model has no waiter and no
@@ -22,10 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* N_WAITING_MAX: default limit, because each waiting request keeps its body in memory. RETRY_US:
- * time after a failed load in which requests get the error of the load, because each attempt may
- * unload other models. */
-enum { N_WAITING_MAX = 1024, RETRY_US = 10 * 1000 * 1000 };
+/* N_WAITING_MAX, QUIET_US: defaults. Few requests may wait, because each waiting request keeps its
+ * body in memory. RETRY_US: time after a failed load in which requests get the error of the load,
+ * because each attempt may unload other models. */
+enum { N_WAITING_MAX = 1024, RETRY_US = 10 * 1000 * 1000, QUIET_US = 5 * 1000 * 1000 };
 
 void models_lock(struct models *m)
 {
@@ -74,6 +75,7 @@ int models_open(struct models **out, const struct models_options *o, struct err 
     if (!m) return err_memory(e, "models", sizeof *m);
     m->o = *o;
     if (m->o.n_waiting_max == 0) m->o.n_waiting_max = N_WAITING_MAX;
+    if (m->o.quiet_us == 0) m->o.quiet_us = QUIET_US;
     if (m->o.n_max < o->n) m->o.n_max = o->n;
     m->v = calloc((size_t)m->o.n_max, sizeof *m->v);
     const struct share_options places = {.limit = m->o.n_waiting_max,
@@ -213,7 +215,8 @@ int served_take(struct served *m, struct served_waiter *w, const struct api **ou
         rc = err_set(e, ERR_BUSY, "the queue is full; try again later");
     } else {
         waiter_link(m, w);
-        served_want(m);
+        if (!w->patient) served_want(m);
+        pthread_cond_signal(&all->changed);
     }
     models_unlock(all);
     return rc;
@@ -242,12 +245,13 @@ bool served_waits(const struct served_waiter *w)
 }
 
 /* Drop a reference, under the lock. */
-static void drop(struct served *m)
+static void drop(struct served *m, bool patient)
 {
     CHECK(m->n_ref > 0 && served_in_memory(m), "%d references in state %d", m->n_ref,
           (int)m->state);
     m->used_us = time_us();
     m->n_used = ++m->models->last_use;
+    if (!patient) m->client_us = m->used_us;
     if (--m->n_ref == 0) pthread_cond_signal(&m->models->changed);
 }
 
@@ -259,10 +263,10 @@ void served_leave(struct served_waiter *w)
     models_lock(m->models);
     if (w->waits) {
         waiter_unlink(w);
-        if (!m->first && !m->wanted && m->state != SERVED_LOADING) m->turn = 0;
+        if (!served_is_urgent(m) && !m->wanted && m->state != SERVED_LOADING) m->turn = 0;
         pthread_cond_signal(&m->models->changed);
     }
-    if (w->granted) drop(m);
+    if (w->granted) drop(m, w->patient);
     w->granted = false;
     w->model = NULL;
     models_unlock(m->models);
@@ -281,7 +285,7 @@ void served_drop(const struct api *a)
 {
     if (!a || !a->model) return;
     models_lock(a->model->models);
-    drop(a->model);
+    drop(a->model, a->patient);
     models_unlock(a->model->models);
 }
 
@@ -352,7 +356,7 @@ int served_unload(struct served *m, struct err *e)
     if (rc != 0) return rc;
     models_lock(m->models);
     if (m->state == SERVED_READY) m->state = SERVED_DRAINING;
-    if (!m->first && m->state != SERVED_LOADING) m->turn = 0, m->wanted = false;
+    if (!served_is_urgent(m) && m->state != SERVED_LOADING) m->turn = 0, m->wanted = false;
     pthread_cond_signal(&m->models->changed);
     models_unlock(m->models);
     return 0;

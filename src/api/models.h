@@ -67,6 +67,8 @@ struct models_options {
     int64_t bytes_max; /* memory of all plans */
     int64_t idle_us;   /* a model without requests for this time is unloaded; < 0: never */
     int n_waiting_max; /* maximum number of requests that wait for a model; 0: 1024 */
+    /* time after a client's request in which patient requests leave its model in memory; 0: 5 s */
+    int64_t quiet_us;
 };
 
 /* Open the registry, and start its thread unless o->only. Pinned models begin to load. The caller
@@ -91,9 +93,12 @@ const struct served_spec *served_spec(const struct served *m); /* return its spe
  * demand. */
 const struct api *models_only(const struct models *m);
 
-/* A request that waits for a model. The caller owns it, and sets the first four fields. The other
+/* A request that waits for a model. The caller owns it, and sets the first five fields. The other
  * fields are the registry's. */
 struct served_waiter {
+    /* true: the wait unloads no model that clients use, or have used in the last quiet_us. Waits of
+     * batches are patient, so a batch and clients do not take turns in loading their models. */
+    bool patient;
     /* function that is called after the end of the wait, by another thread. The function must be
      * short, and must not call functions of this header. */
     void (*wake)(void *arg);
@@ -125,7 +130,9 @@ void served_leave(struct served_waiter *w);
  * and ends by served_unpeek. */
 const struct api *served_peek(struct served *m);
 void served_unpeek(const struct api *a); /* end served_peek; NULL is allowed */
-void served_drop(const struct api *a); /* drop a reference; an api without a registry is allowed */
+/* Drop a reference; an api without a registry is allowed. a->patient: the reference was not a
+ * client's. */
+void served_drop(const struct api *a);
 
 enum served_state {
     SERVED_UNLOADED,

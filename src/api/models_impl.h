@@ -33,7 +33,8 @@ struct served {
     /* n_byte: memory of the plan. used_us, failed_us: times (time_us). idle_us, load_us:
      * durations */
     int64_t n_byte, used_us, idle_us, failed_us, n_load, load_us;
-    int rc; /* error of the last load */
+    int64_t client_us; /* time (time_us) of the last end of a client's request; 0: none */
+    int rc;            /* error of the last load */
     struct err why;
     struct served_waiter *first, *last; /* waiters, borrowed */
 };
@@ -70,6 +71,8 @@ void waiter_link(struct served *m, struct served_waiter *w);
 /* Remove a waiter from its model's list and release its place. w->model stays set, because
  * served_taken and served_leave find the lock by the model. */
 void waiter_unlink(struct served_waiter *w);
+/* Return true if a request that is not patient waits for the model. */
+bool served_is_urgent(const struct served *m);
 /* End all waits for a model: with references if rc is 0, else with the error. The waiter may be
  * freed as soon as the lock is released. */
 void served_end_waits(struct served *m, int rc, const struct err *why);
@@ -80,6 +83,10 @@ void served_end_waits(struct served *m, int rc, const struct err *why);
 bool plan_fits(const struct models *m, int64_t n_byte);
 /* Return the model to unload for the load of another model; NULL if no model may be unloaded. */
 struct served *plan_victim(struct models *m);
+/* Return the model to unload for a load that only patient requests need: one without requests that
+ * no client has used for quiet_us. NULL if none; then *wait_us is at most the time until there may
+ * be one. */
+struct served *plan_quiet_victim(struct models *m, int64_t *wait_us);
 /* Return true if memory will become free without another victim. A second victim could be unloaded
  * in vain, because the first victim may free enough. */
 bool plan_drains(const struct models *m);

@@ -121,19 +121,30 @@ static void load(struct served *v)
     if (rc != ERR_LIMIT || measure(v, &larger) != 0) fail_load(v, rc, &e);
 }
 
-/* Load the model with the first turn, or unload models for it. Return false if the thread must
- * wait. After a measurement, return true: the lock was released, and a model that drains may have
- * lost its last reference meanwhile. */
-static bool load_next(struct models *m)
+/* Return the model to load next: the one with the first turn, else the one whose patient request
+ * waits longest. NULL if none. */
+static struct served *next_load(struct models *m)
 {
-    struct served *v = NULL;
+    struct served *v = NULL, *patient = NULL;
+    for (int i = 0; i < m->n; i++) {
+        struct served *o = &m->v[i];
+        if (o->turn && (!v || o->turn < v->turn)) v = o;
+        if (o->first && (!patient || o->first->number < patient->first->number)) patient = o;
+    }
+    return v ? v : patient;
+}
+
+/* Load the next model, or unload models for it. Return false if the thread must wait, at most
+ * *wait_us. After a measurement, return true: the lock was released, and a model that drains may
+ * have lost its last reference meanwhile. */
+static bool load_next(struct models *m, int64_t *wait_us)
+{
+    struct served *v = next_load(m);
     struct err e = {0};
-    for (int i = 0; i < m->n; i++)
-        if (m->v[i].turn && (!v || m->v[i].turn < v->turn)) v = &m->v[i];
     if (!v || v->state == SERVED_DRAINING) return false;
     if (!v->measured) {
         const int rc = measure(v, &e);
-        if (rc != 0 && v->turn) fail_load(v, rc, &e);
+        if (rc != 0 && (v->turn || v->first)) fail_load(v, rc, &e);
         return true;
     }
     if (plan_fits(m, v->n_byte)) {
@@ -141,9 +152,11 @@ static bool load_next(struct models *m)
     } else if (plan_drains(m)) {
         return false;
     } else {
-        struct served *victim = plan_victim(m);
+        struct served *victim = v->turn ? plan_victim(m) : plan_quiet_victim(m, wait_us);
         if (victim)
             victim->state = SERVED_DRAINING;
+        else if (!v->turn && plan_victim(m))
+            return false;
         else
             fail_load(v,
                       err_set(&e, ERR_LIMIT, "pinned models leave less than the required %lld MiB",
@@ -169,7 +182,8 @@ void *models_run(void *models)
         int64_t wait_us = -1;
         const char *wrong = check_steps ? plan_check(m) : NULL;
         CHECK(!wrong, "%s", wrong);
-        if (!unload_drained(m) && !expire(m, &wait_us) && !load_next(m)) wait_change(m, wait_us);
+        if (!unload_drained(m) && !expire(m, &wait_us) && !load_next(m, &wait_us))
+            wait_change(m, wait_us);
     }
     models_unlock(m);
     return NULL;

@@ -1,10 +1,11 @@
 /* models_plan.c - the memory of all models: which plans fit, which model is unloaded for another
  * one, and the check of the invariants (models.c).
- *
- * The victim of a load is the least recently used model without requests. The least recently used
- * model drains if all models have requests. */
+ *The victim of a load is the least recently used model without requests. The least recently used
+ * model drains if all models have requests. A load for patient requests only (served_waiter)
+ * unloads no model that clients use. */
 #include "models_impl.h"
 
+#include "base/os.h"
 #include "base/share.h"
 
 /* Return true if the plan of the model counts against the limits (2). */
@@ -34,6 +35,20 @@ struct served *plan_victim(struct models *m)
     return best;
 }
 
+struct served *plan_quiet_victim(struct models *m, int64_t *wait_us)
+{
+    const int64_t now = time_us();
+    struct served *best = NULL;
+    for (int i = 0; i < m->n; i++) {
+        struct served *v = &m->v[i];
+        if (v->state != SERVED_READY || v->spec->pinned || v->n_ref > 0) continue;
+        const int64_t left = v->client_us ? v->client_us + m->o.quiet_us - now : 0;
+        if (left > 0 && (*wait_us < 0 || left < *wait_us)) *wait_us = left;
+        if (left <= 0 && (!best || v->n_used < best->n_used)) best = v;
+    }
+    return best;
+}
+
 bool plan_drains(const struct models *m)
 {
     for (int i = 0; i < m->n; i++)
@@ -51,7 +66,8 @@ static const char *check_model(const struct served *m)
     if (m->n_ref < 0 || m->n_peek < 0) return "a reference was dropped twice";
     if (m->n_ref + m->n_peek > 0 && !served_in_memory(m)) return "an unloaded model has references";
     if (n > 0 && m->state == SERVED_READY) return "a request waits for a loaded model";
-    if (n > 0 && !m->turn && !m->models->stops) return "a model with waiters has no turn";
+    if (served_is_urgent(m) && !m->turn && !m->models->stops)
+        return "a model with waiters has no turn";
     if (m->gone && (n > 0 || m->turn)) return "a removed model is to be loaded";
     return NULL;
 }

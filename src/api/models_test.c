@@ -57,8 +57,9 @@ static void fake_unload(void *ctx, int i)
     f->n_unload++;
 }
 
-static int n_place; /* maximum number of waiting requests; 0: the default */
-static int n_max;   /* maximum number of models; 0: no model may be added */
+static int n_place;      /* maximum number of waiting requests; 0: the default */
+static int64_t quiet_us; /* as models_options.quiet_us */
+static int n_max;        /* maximum number of models; 0: no model may be added */
 
 /* Add a model whose name is that of the spec. */
 static int fake_add(void *ctx, int i, const struct served_spec *spec, struct served_spec *out,
@@ -90,7 +91,8 @@ static struct models *open_fake(int n, int64_t bytes_max, int n_loaded_max, int6
                                      .n_loaded_max = n_loaded_max,
                                      .bytes_max = bytes_max,
                                      .idle_us = idle_us,
-                                     .n_waiting_max = n_place};
+                                     .n_waiting_max = n_place,
+                                     .quiet_us = quiet_us};
     if (models_open(&m, &o, &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
     return m;
 }
@@ -586,4 +588,78 @@ TEST(models_check_counts_the_model_that_loads)
     v[1].n_byte = 40;
     m.o.n_loaded_max = 1;
     EXPECT(plan_check(&m) != NULL);
+}
+
+/* Visit model i as a line of a batch, and drop it. Return the error code. */
+static int touch_patiently(struct models *m, int i)
+{
+    struct visitor v;
+    const struct api *a = NULL;
+    struct err e = {0};
+    visitor_open(&v);
+    v.w.patient = true;
+    const int rc = visit(&v, m, i, &a, &e);
+    EXPECT((rc == 0) == (a != NULL));
+    if (a) {
+        struct api own = *a;
+        own.patient = true;
+        served_drop(&own);
+    }
+    queue_close(v.bell);
+    return rc;
+}
+
+TEST(models_of_clients_are_not_unloaded_for_patient_requests)
+{
+    reset();
+    quiet_us = 1000000;
+    struct models *m = open_fake(3, 150, 0, -1);
+    quiet_us = 0;
+    if (!m) return;
+    fake.size[2] = -1;
+    touch(m, 0);
+    const int64_t ended = time_us();
+    EXPECT_INT(touch_patiently(m, 1), 0);
+    EXPECT(time_us() - ended > 900000 && fake.open[1] && !fake.open[0]);
+    /* models that no client has used lately are loaded at once, and clients do not wait */
+    const int64_t begin = time_us();
+    for (int i = 0; i < 3; i++) EXPECT_INT(touch_patiently(m, i % 2), 0);
+    touch(m, 1);
+    touch(m, 0);
+    EXPECT(time_us() - begin < 1000000);
+    EXPECT_INT(touch_patiently(m, 2), ERR_IO);
+    EXPECT(models_check(m) == NULL);
+    models_close(m);
+    EXPECT_INT(fake.n_unload, fake.n_load);
+}
+
+TEST(models_patient_requests_leave_and_fail)
+{
+    struct visitor v;
+    const struct api *a = NULL;
+    struct err e = {0};
+    reset();
+    specs[0].pinned = true;
+    struct models *m = open_fake(3, 250, 0, -1);
+    if (!m) return;
+    fake.size[2] = 200;
+    visitor_open(&v);
+    v.w.patient = true;
+    EXPECT(becomes(m, 0, SERVED_READY));
+    EXPECT_INT(touch_patiently(m, 1), 0);      /* there is memory */
+    EXPECT_INT(touch_patiently(m, 2), ERR_IO); /* the pinned model needs it */
+    EXPECT_INT(state(m, 1), SERVED_UNLOADED);
+    touch(m, 1);
+    fake.size[2] = 150;
+    EXPECT_INT(served_take(models_at(m, 2), &v.w, &a, &e), ERR_IO); /* it has failed lately */
+    EXPECT_INT(served_load(models_at(m, 2), &e), 0);
+    EXPECT(becomes(m, 2, SERVED_READY));
+    touch(m, 2);
+    EXPECT_INT(served_take(models_at(m, 1), &v.w, &a, &e), 0);
+    usleep(20000);
+    EXPECT(!a && served_waits(&v.w) && fake.open[2]);
+    served_leave(&v.w);
+    EXPECT(models_check(m) == NULL);
+    models_close(m);
+    queue_close(v.bell);
 }

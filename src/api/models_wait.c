@@ -54,6 +54,13 @@ void served_end_waits(struct served *m, int rc, const struct err *why)
     }
 }
 
+bool served_is_urgent(const struct served *m)
+{
+    const struct served_waiter *w = m->first;
+    while (w && w->patient) w = w->next;
+    return w != NULL;
+}
+
 /* End the wait of the holder's newest request with ERR_BUSY. A victim has a waiting request. */
 static void refuse_newest(struct models *m, uint64_t holder)
 {
