@@ -330,6 +330,8 @@ enum tensor_size {
     SIZE_KV_A,     /* width of the compressed keys and values, plus the rotated lanes of a key */
     SIZE_KV_B,     /* width of the keys without rotated lanes and the values of all heads */
     SIZE_D_V,      /* width of the values of all heads */
+    SIZE_D_V_HEAD, /* width of the values of one head */
+    SIZE_D_NOPE,   /* width of the keys of one head without rotated lanes */
     SIZE_N_HEAD,   /* number of query heads               */
     SIZE_N_BUCKET, /* number of buckets of distances      */
 };

@@ -370,6 +370,28 @@ TEST(kv_every_level_equals_reference)
     }
 }
 
+/* Goal: the transpose of a panel of K has its values, in every level. */
+TEST(kv_panels_are_transposed)
+{
+    enum { PANEL_MAX = 100 };
+    static float x[PANEL_MAX * ATTN_TILE], y[ATTN_TILE * (PANEL_MAX + ATTN_TILE)];
+    struct kern isa;
+    struct err e;
+    for (int i = 0; i < PANEL_MAX * ATTN_TILE; i++) x[i] = (float)i;
+    for (const char *const *level = kern_levels(); *level; level++) {
+        NEED_OK(kern_open(&isa, *level, &e), &e);
+        for (int d = 1; d <= PANEL_MAX; d += d < 40 ? 1 : 12) {
+            const int stride = attn_stride(d);
+            isa.kv_turn(y, x, d);
+            for (int i = 0; i < ATTN_TILE; i++)
+                for (int j = 0; j < stride; j++)
+                    if (y[i * stride + j] != (j < d ? x[j * ATTN_TILE + i] : 0))
+                        test_fail(__FILE__, __LINE__, "%s: %d dims, position %d, dim %d", *level, d,
+                                  i, j);
+        }
+    }
+}
+
 /* Return true if the values are equal. Any two NaNs are equal. */
 static bool same_value(float a, float b)
 {

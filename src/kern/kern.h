@@ -299,6 +299,8 @@ struct kern {
     /* Widen n rows x [n, d] of the type to y f32 [n, attn_stride(d)], with zeros after d. A panel
      * of K is d rows of 16. Also prefetch as many bytes at `ahead`, which may be any address. */
     void (*kv_get[KV_TYPE_COUNT])(float *y, const void *x, int n, int d, const void *ahead);
+    /* Transpose x f32 [d, 16] to y f32 [16, attn_stride(d)], with zeros after d. */
+    void (*kv_turn)(float *y, const float *x, int d);
     /* Convert x f32 [n] to y of the type, rounded as in quant.h. FP8 saturates. Return the scale,
      * which is 1 except for KV_Q8. The scale of KV_Q8 is amax / 127, and y is rint(x * (1 /
      * scale)). y and the scale are 0 if amax < 2^-120. y is 0 and the scale is NaN if x has a NaN

@@ -127,6 +127,14 @@ struct quantization {
     unsigned flags;  /* flags of the form; the file of the form defines them */
 };
 
+/* Sizes of latent attention. A head of q or k has d_nope values without rope, then d_rope values
+ * with rope. A head of v has d_v values. */
+struct latent {
+    int q_rank;  /* width of compressed queries; 0: queries are not compressed */
+    int kv_rank; /* width of compressed keys and values */
+    int d_nope, d_rope, d_v;
+};
+
 /* Ids of the vocabulary that belong to another part, such as images. The other part has its own
  * embedding for its ids. */
 struct other_ids {
@@ -186,6 +194,7 @@ struct config {
     int n_rope;                         /* number of ropes; 0 if none    */
     struct rope_config rope[ROPES_MAX]; /* ropes by ROPE_MAIN, ROPE_LOCAL */
     struct layer_config *layer;         /* configs of the layers [n_layer], in the model's arena */
+    const struct latent *latent; /* sizes of latent attention, in the model's arena; NULL if none */
     const void *own;  /* values of the architecture, in the model's arena; NULL if none */
     size_t own_bytes; /* size of `own` */
 };
@@ -226,14 +235,6 @@ struct attn_block {
     struct attn_spec spec; /* spec.slope: slopes of ALiBi, a vector of the model */
     int il, rope;          /* layer index in the KV store; index of the rope, or ROPE_OFF */
     int at_q, at_k, at_v, at_attn;
-};
-
-/* Sizes of latent attention. A head of q or k has d_nope values without rope, then d_rope values
- * with rope. A head of v has d_v values. */
-struct latent {
-    int q_rank;  /* width of compressed queries; 0: queries are not compressed */
-    int kv_rank; /* width of compressed keys and values */
-    int d_nope, d_rope, d_v;
 };
 
 /* Latent attention (block/latent.c). Row scratch: q_a [q_rank], kv_a [kv_rank + d_rope], latent
@@ -926,6 +927,14 @@ void fwd_attend(struct fwd *f, const struct attn_block *a);
 /* Set y f32 [n_row, d] to the output projection. fwd_attn_out_add adds the output projection to
  * x. */
 void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a);
+/* Read the sizes of latent attention (config_latent.c). The function is a struct arch.heads. */
+void latent_heads(struct config *c, struct binder *b);
+/* Return a size of latent attention. The function is a struct arch.size. */
+int64_t latent_size(const struct config *c, enum tensor_size size);
+/* Return the factor of the scores by mscale_all_dim: the square of YaRN's magnitude. */
+double latent_factor(const struct rope_config *r, double all);
+/* Return latent_factor of a config.json; 1 if it has no mscale_all_dim, or no scaling. */
+double latent_scores(struct binder *b, const struct rope_config *r);
 /* Bind latent attention of layer il (block/latent.c), which fwd_latent_add adds to x f32 [n_row,
  * d]. An architecture that expands keys and values calls bind_latent_rows and fwd_latent_rows. */
 void bind_latent(struct binder *b, struct latent_block *l, int il, const struct latent *s);

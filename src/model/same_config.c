@@ -36,6 +36,16 @@ static void check_value(struct comparison *x, const char *what, int layer, doubl
 #define SAME(field)    check_value(x, #field, -1, (double)a->field, (double)b->field)
 #define SAME_IN(field) check_value(x, #field, i, (double)a->field, (double)b->field)
 
+/* Compare the sizes of latent attention. */
+static void compare_latent(struct comparison *x, const struct latent *a, const struct latent *b)
+{
+    SAME(q_rank);
+    SAME(kv_rank);
+    SAME(d_nope);
+    SAME(d_rope);
+    SAME(d_v);
+}
+
 /* Compare layer i. SAME_IN compares a field of both. */
 static void compare_layer(struct comparison *x, int i, const struct layer_config *a,
                           const struct layer_config *b)
@@ -131,6 +141,7 @@ static void compare_configs(struct comparison *x, const struct config *a, const 
     SAME(logit_scale);
     SAME(n_rope);
     SAME(own_bytes);
+    if (x->rc == 0 && a->latent && b->latent) compare_latent(x, a->latent, b->latent);
     if (x->rc == 0 && a->own_bytes > 0 && memcmp(a->own, b->own, a->own_bytes) != 0)
         x->rc = err_set(x->e, ERR_UNSUPPORTED,
                         "%s: the result cannot express values that only this architecture has",

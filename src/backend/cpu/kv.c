@@ -187,17 +187,6 @@ static void refer_tile(struct attn_kv *out, const struct kv_block *b, int t, int
     out->k_ahead[t] = ahead.k, out->v_ahead[t] = ahead.v;
 }
 
-/* Transpose the first d_v values of w positions k f32 [d_k, w] to v f32 [w, attn_stride(d_v)],
- * with zeros after d_v. */
-static void turn_latent(float *v, const float *k, int w, int d_v)
-{
-    const int stride = attn_stride(d_v);
-    for (int d0 = 0; d0 < stride; d0 += ATTN_TILE)
-        for (int i = 0; i < w; i++)
-            for (int d = d0; d < d0 + ATTN_TILE; d++)
-                v[i * stride + d] = d < d_v ? k[d * w + i] : 0;
-}
-
 /* Widen sub-tile t, whose positions are in one page. */
 static void widen_tile(struct attn_kv *out, const struct kern *kern, const struct kv_block *b,
                        int t, int pos)
@@ -208,7 +197,7 @@ static void widen_tile(struct attn_kv *out, const struct kern *kern, const struc
     refer_tile(out, b, t, pos);
     kern->kv_get[kv->type](k, out->k[t], kv->d_k, ATTN_TILE, out->k_ahead[t]);
     if (kv->latent)
-        turn_latent(v, k, ATTN_TILE, kv->d_v);
+        kern->kv_turn(v, k, kv->d_v);
     else
         kern->kv_get[kv->type](v, out->v[t], n, kv->d_v, out->v_ahead[t]);
     out->k[t] = k, out->v[t] = v;
@@ -226,11 +215,8 @@ static void widen_page(const struct kern *kern, const struct kv_block *b, int po
     kern->kv_get[kv->type](b->part, at.k, 1, w * kv->d_k, at.k);
     for (int d = 0; d < kv->d_k; d++)
         for (int i = 0; i < w; i++) k[d * ATTN_TILE + i] = b->part[d * w + i];
-    float *v = b->v + at0 * attn_stride(kv->d_v);
-    if (kv->latent)
-        turn_latent(v, b->part, w, kv->d_v);
-    else
-        kern->kv_get[kv->type](v, at.v, w, kv->d_v, at.v);
+    if (!kv->latent)
+        kern->kv_get[kv->type](b->v + at0 * attn_stride(kv->d_v), at.v, w, kv->d_v, at.v);
     for (int i = 0; i < w && at.k_scale; i++)
         b->k_scale[at0 + i] = at.k_scale[i], b->v_scale[at0 + i] = at.v_scale[i];
 }
@@ -241,8 +227,9 @@ static void gather_tile(struct attn_kv *out, const struct kern *kern, const stru
     const struct kv_layer *kv = b->kv;
     for (int p = pos; p < pos + ATTN_TILE && p < b->hi; p += kv->page_rows)
         if (p + kv->page_rows > b->lo) widen_page(kern, b, p, t, p - pos);
-    out->k[t] = b->k + t * ATTN_TILE * kv->d_k;
-    out->v[t] = b->v + t * ATTN_TILE * attn_stride(kv->d_v);
+    float *k = b->k + t * ATTN_TILE * kv->d_k, *v = b->v + t * ATTN_TILE * attn_stride(kv->d_v);
+    if (kv->latent) kern->kv_turn(v, k, kv->d_v);
+    out->k[t] = k, out->v[t] = v;
     out->k_scale[t] = kv->type == KV_Q8 ? b->k_scale + t * ATTN_TILE : NULL;
     out->v_scale[t] = kv->type == KV_Q8 ? b->v_scale + t * ATTN_TILE : NULL;
 }

@@ -175,6 +175,14 @@ static inline void vi_store_u8(void *p, vi a)
     _mm_storel_epi64(p, _mm_unpacklo_epi32(_mm256_castsi256_si128(b), _mm256_extracti128_si256(b, 1)));
 }
 
+static inline vf vf_quads(const float *p, int step) { return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + step), 1); }
+static inline void vf_turn_quads(vf a[4])
+{
+    __m256d x = _mm256_castps_pd(_mm256_unpacklo_ps(a[0], a[1])), y = _mm256_castps_pd(_mm256_unpacklo_ps(a[2], a[3]));
+    __m256d z = _mm256_castps_pd(_mm256_unpackhi_ps(a[0], a[1])), w = _mm256_castps_pd(_mm256_unpackhi_ps(a[2], a[3]));
+    a[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(x, y)), a[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(x, y));
+    a[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(z, w)), a[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(z, w));
+}
 static inline vf vf_load_e5m2(const void *p) { return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(_mm_loadl_epi64(p)), 8)); }
 /* Load e4m3 as an f16 with the same fields. The f16 is 2^8 times too small. The added 1 carries
  * into the exponent's upper bit only for 0x7F. The result is then NaN. */

@@ -171,6 +171,23 @@ static inline void vf_load2_e4m3(vf y[2], const void *p)
     y[1] = vf_mul(_mm512_cvtph_ps(_mm512_extracti64x4_epi64(h, 1)), vf_set1(256));
 }
 
+/* Return 4 values of each of 4 rows, which are `step` values apart. */
+static inline vf vf_quads(const float *p, int step)
+{
+    vf a = _mm512_castps128_ps512(_mm_loadu_ps(p));
+    a = _mm512_insertf32x4(a, _mm_loadu_ps(p + step), 1);
+    a = _mm512_insertf32x4(a, _mm_loadu_ps(p + 2 * step), 2);
+    return _mm512_insertf32x4(a, _mm_loadu_ps(p + 3 * step), 3);
+}
+/* Transpose the quads of 4 vectors: lane 4 q + i of vector j becomes lane 4 q + j of vector i. */
+static inline void vf_turn_quads(vf a[4])
+{
+    __m512d x = _mm512_castps_pd(_mm512_unpacklo_ps(a[0], a[1])), y = _mm512_castps_pd(_mm512_unpacklo_ps(a[2], a[3]));
+    __m512d z = _mm512_castps_pd(_mm512_unpackhi_ps(a[0], a[1])), w = _mm512_castps_pd(_mm512_unpackhi_ps(a[2], a[3]));
+    a[0] = _mm512_castpd_ps(_mm512_unpacklo_pd(x, y)), a[1] = _mm512_castpd_ps(_mm512_unpackhi_pd(x, y));
+    a[2] = _mm512_castpd_ps(_mm512_unpacklo_pd(z, w)), a[3] = _mm512_castpd_ps(_mm512_unpackhi_pd(z, w));
+}
+
 /* Return maxima of four rows. Lane 4 r' + j of the result is one of the 4 partial maxima of row i +
  * 4 r'. */
 static inline vf max_quarters(const float *s, int stride, int i)

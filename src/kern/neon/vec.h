@@ -113,6 +113,14 @@ static inline float vf_tree16(const vf s[16 / VL])
     return vpadds_f32(vadd_f32(vget_low_f32(b), vget_high_f32(b)));
 }
 static inline float vf_max_lanes(vf a) { return vmaxvq_f32(a); }
+static inline vf vf_quads(const float *p, int step) { (void)step; return vld1q_f32(p); }
+static inline void vf_turn_quads(vf a[4])
+{
+    float64x2_t x = vreinterpretq_f64_f32(vzip1q_f32(a[0], a[1])), y = vreinterpretq_f64_f32(vzip1q_f32(a[2], a[3]));
+    float64x2_t z = vreinterpretq_f64_f32(vzip2q_f32(a[0], a[1])), w = vreinterpretq_f64_f32(vzip2q_f32(a[2], a[3]));
+    a[0] = vreinterpretq_f32_f64(vzip1q_f64(x, y)), a[1] = vreinterpretq_f32_f64(vzip2q_f64(x, y));
+    a[2] = vreinterpretq_f32_f64(vzip1q_f64(z, w)), a[3] = vreinterpretq_f32_f64(vzip2q_f64(z, w));
+}
 static inline vf vf_pairs(vf a) { return vzip1q_f32(a, a); }
 static inline vf vf_swap_pairs(vf a) { return vrev64q_f32(a); }
 static inline vf vf_negate_even(vf a) { return vreinterpretq_f32_u32(veorq_u32(vreinterpretq_u32_f32(a), (uint32x4_t){1u << 31, 0, 1u << 31, 0})); }

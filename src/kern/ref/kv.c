@@ -22,6 +22,13 @@ GET(q8, KV_Q8)
 GET(e4m3, KV_FP8_E4M3)
 GET(e5m2, KV_FP8_E5M2)
 
+static void turn(float *y, const float *x, int d)
+{
+    const int stride = attn_stride(d);
+    for (int i = 0; i < ATTN_TILE; i++)
+        for (int j = 0; j < stride; j++) y[i * stride + j] = j < d ? x[j * ATTN_TILE + i] : 0;
+}
+
 static float put_f32(void *y, const float *x, int n)
 {
     memcpy(y, x, (size_t)n * sizeof *x);
@@ -81,4 +88,5 @@ void kern_kv_ref(struct kern *k)
     SLOTS(KV_FP8_E4M3, e4m3);
     SLOTS(KV_FP8_E5M2, e5m2);
 #undef SLOTS
+    k->kv_turn = turn;
 }

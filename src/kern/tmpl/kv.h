@@ -63,6 +63,22 @@ GET(q8, 1, load_q8)
 GET(e4m3, 1, vf_load_e4m3)
 GET(e5m2, 1, vf_load_e5m2)
 
+/* Transpose a panel of K. A vector receives VL dims of one position. */
+static void turn(float *y, const float *x, int d)
+{
+    const int stride = attn_stride(d), whole = d - d % VL;
+    for (int d0 = 0; d0 < whole; d0 += VL)
+        for (int i = 0; i < ATTN_TILE; i += 4) {
+            vf a[4];
+            for (int j = 0; j < 4; j++)
+                a[j] = vf_quads(x + (d0 + j) * ATTN_TILE + i, 4 * ATTN_TILE);
+            vf_turn_quads(a);
+            for (int j = 0; j < 4; j++) vf_store(y + (i + j) * stride + d0, a[j]);
+        }
+    for (int i = 0; i < ATTN_TILE; i++)
+        for (int j = whole; j < stride; j++) y[i * stride + j] = j < d ? x[j * ATTN_TILE + i] : 0;
+}
+
 /* ---- into pages ---- */
 
 /* Return codes of a small float with n_exp and n_man bits, as narrow() in quant computes them. |x|
@@ -172,6 +188,7 @@ static void kv_slots(struct kern *k)
     SLOTS(KV_FP8_E4M3, e4m3);
     SLOTS(KV_FP8_E5M2, e5m2);
 #undef SLOTS
+    k->kv_turn = turn;
 }
 
 #endif

@@ -6,10 +6,83 @@
  * The pages contain k and v of every head. Every matrix therefore has its published form, in every
  * number format, and adapters can add to every matrix. Pages of latent rows (bind_latent) would be
  * smaller, 22 times in MiniCPM3-4B, and attention to a prompt would need 3.4 times as many
- * products. minicpm3_config.c has the keys. */
-#include "minicpm3_impl.h"
-
+ * products. A GGUF has no keys for the factors of embeddings, residual branches and logits. */
 #include "model/convert_impl.h"
+#include "model/model_impl.h"
+
+/* ---- config ---- */
+
+/* values of MiniCPM3-4B, which llama.cpp uses for every GGUF, because a GGUF has no keys for these
+ * values */
+static const double scale_emb = 12, scale_depth = 1.4;
+enum { DIM_MODEL_BASE = 256 };
+
+/* defaults of MiniCPM3Config of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 73448),
+    KEY("embedding_length", 2560),
+    KEY("feed_forward_length", 6400),
+    KEY("block_count", 62),
+    KEY("attention.head_count", 40),
+    KEY("attention.head_count_kv", 40),
+    KEY("context_length", 32768),
+    KEY("attention.layer_norm_rms_epsilon", 1e-5),
+    KEY("attention.q_lora_rank", 768),
+    KEY("attention.kv_lora_rank", 256),
+    KEY("config.qk_nope_head_dim", 64),
+    KEY("rope.dimension_count", 32),
+    KEY_UNSET("attention.value_length"),
+    KEY("rope.freq_base", 10000),
+    KEY_UNSET("config.rope_parameters.short_factor"),
+    KEY_UNSET("config.rope_parameters.long_factor"),
+    KEY_UNSET("config.hidden_act"),
+    KEY("config.tie_word_embeddings", 1),
+    KEY("config.attention_bias", 0),
+    KEY("config.mlp_bias", 0),
+    KEY("config.scale_emb", 12),
+    KEY("config.scale_depth", 1.4),
+    KEY("config.dim_model_base", DIM_MODEL_BASE),
+    IDLE("attention.key_length", "the class computes this size from the two parts of a head"),
+    IDLE("config.qk_head_dim", "the class computes this size from the two parts of a head"),
+    IDLE("config.pretraining_tp", "split of the matrices in training"),
+    KEYS_END,
+};
+
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("attention.q_lora_rank"),
+    KEY_UNSET("attention.kv_lora_rank"),
+    KEY_UNSET("rope.dimension_count"),
+    KEYS_END,
+};
+
+/* Return a factor of config.json. Return `null` for a null; reject a null if `null` is NAN. */
+static double factor(struct binder *b, const char *key, double null)
+{
+    const double v = config_real(b, key, null);
+    if (isnan(v)) config_refuse(b, key, ERR_FORMAT, "must be a number, got null");
+    return v;
+}
+
+/* Read the config. The factor of scale_depth or dim_model_base is 1 if the value is null. */
+static void config(struct config *c, struct binder *b)
+{
+    static const char base_key[] = "config.dim_model_base";
+    const bool hf = config_is_hf(b);
+    const double depth = sqrt((double)c->n_layer);
+    const double embed = hf ? factor(b, "config.scale_emb", NAN) : scale_emb,
+                 residual = hf ? factor(b, "config.scale_depth", depth) : scale_depth,
+                 base = hf ? config_int(b, base_key, 1, WIDTH_MAX, c->d) : DIM_MODEL_BASE;
+    if (c->d % c->n_head != 0)
+        config_refuse(b, "attention.head_count", ERR_FORMAT, "must be a divisor of %d, got %d",
+                      c->d, c->n_head);
+    c->embed_scale = (float)embed;
+    c->residual_scale = (float)(residual / depth);
+    c->logit_scale = (float)(base / c->d);
+    const double scores = hf && b->rc == 0 ? latent_scores(b, &c->rope[ROPE_MAIN]) : 1;
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale *= (float)scores;
+}
+
+/* ---- layers ---- */
 
 /* Row scratch: the scratch of latent_block, and kv [n_head * (d_nope + d_v)]. */
 struct minicpm3_layer {
@@ -27,7 +100,7 @@ static void bind(struct binder *b, void *layer, int il)
     struct minicpm3_layer *l = layer;
     struct attn_block *a = &l->latent.attn;
     const struct config *c = &b->m->config;
-    const struct latent *s = c->own;
+    const struct latent *s = c->latent;
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_latent_rows(b, &l->latent, il, s);
     bind_linear(b, &l->kv_b, "blk.%d.attn_kv_b", il, BIAS_NONE);
@@ -45,7 +118,7 @@ static void bind(struct binder *b, void *layer, int il)
 /* Compute k and v of all heads from the compressed rows. */
 static void expand(struct fwd *f, const struct minicpm3_layer *l)
 {
-    const struct latent *s = f->m->config.own;
+    const struct latent *s = f->m->config.latent;
     const struct attn_block *a = &l->latent.attn;
     const int n_head = a->spec.n_head, d_k = s->d_nope + s->d_rope, d_kv = s->d_nope + s->d_v;
     float *kv = fwd_at(f, l->at_kv), *k = fwd_at(f, a->at_k), *v = fwd_at(f, a->at_v);
@@ -110,13 +183,13 @@ static const struct arch_convert own_convert = {.field = own_field};
 const struct arch arch_minicpm3 = {
     .name = "minicpm3",
     .convert = &own_convert,
-    .hf_key = minicpm3_hf_key,
-    .gguf_key = minicpm3_gguf_key,
+    .hf_key = hf_key,
+    .gguf_key = gguf_key,
     .gguf_neox = true,
     .layer_bytes = sizeof(struct minicpm3_layer),
-    .heads = minicpm3_heads,
-    .size = minicpm3_size,
-    .config = minicpm3_config,
+    .heads = latent_heads,
+    .size = latent_size,
+    .config = config,
     .bind = bind,
     .layer = layer,
 };
