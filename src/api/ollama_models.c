@@ -156,7 +156,7 @@ static void put_loaded(struct json_out *o, const struct listed *l)
     describe(&f, l);
     out_object(o, NULL);
     put_item(o, l, &f);
-    out_int(o, "size", i->weights.n_byte + i->kv_bytes + i->scratch_bytes);
+    out_int(o, "size", i->weights.n_byte + i->kv_bytes + i->states_bytes + i->scratch_bytes);
     out_int(o, "size_vram", 0);
     put_expiry(o, l);
     out_int(o, "context_length", engine_context(l->api->session->engine));

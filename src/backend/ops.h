@@ -13,6 +13,7 @@
 
 #include "kern/bias.h"
 #include "kern/curve.h"
+#include "kern/scan.h"
 #include "quant/quant.h"
 
 #include "base/progress.h"
@@ -195,6 +196,48 @@ struct xielu {
     float alpha_p, alpha_n, beta, eps; /* alpha: after softplus. alpha_n: with beta. */
 };
 
+/* Recurrent state of a layer: f32 values at at + slot * slot_floats, for the slots of the batch.
+ * Borrowed from the model. */
+struct state_layer {
+    float *at;
+    int64_t slot_floats;
+};
+
+enum { TAPS_MAX = 16 }; /* maximum number of taps of a convolution */
+
+/* A causal convolution of columns [first, first + n). Each column has n_tap weights, for the row
+ * and the n_tap - 1 rows of its sequence before it; rows before the start are 0. All pointers are
+ * borrowed for the op. */
+struct conv {
+    const float *x;    /* f32 [n_row, x_row], the address of column `first` in row 0 */
+    int64_t x_row;     /* distance of the rows of x, in values */
+    const float *w;    /* f32 [n_tap, n_all], the oldest row's weights first */
+    const float *bias; /* f32 [n_all]; NULL if none */
+    int n_tap;         /* in [2, TAPS_MAX] */
+    int64_t n_all, first, n;
+    bool curved; /* true: `curve` is applied to the sums */
+    enum curve curve;
+    struct state_layer state; /* f32 [n_tap - 1, n_all] last rows of x */
+};
+
+/* A recurrence over the rows of each sequence (struct scan_row of kern.h has the arithmetic). Head
+ * h has a state f32 [d_k, d_v], and uses the q and k of head h % n_head_k if `tiled`, otherwise of
+ * head h / (n_head / n_head_k). All pointers are borrowed for the op. */
+struct scan {
+    enum scan_kind kind;
+    int n_head, n_head_k, d_k, d_v;
+    bool tiled;
+    const float *q, *k; /* f32 [n_row, n_head_k, d_k] */
+    const float *v;     /* f32 [n_row, n_head, d_v] */
+    /* DELTA and HEADS: f32 [n_row, n_head], or [n_row, n_head, d_k] if by_channel */
+    const float *decay;
+    bool by_channel;
+    const float *beta;        /* f32 [n_row, n_head]; COLUMNS: f32 [n_row, d_v] */
+    const float *a;           /* COLUMNS: f32 [d_k, d_v] */
+    const float *skip;        /* f32 [n_head]; COLUMNS: f32 [d_v]; NULL if none */
+    struct state_layer state; /* f32 [n_head, d_k, d_v]; COLUMNS has one head */
+};
+
 /* ---- ops ---- */
 
 struct backend;
@@ -339,6 +382,14 @@ struct backend_ops {
     /* Replace each row of y f32 [n_row, n] by max(y - cut, 0). cut is the row's mean plus `by`
      * times its standard deviation. A NaN stays. */
     void (*cut)(struct backend *b, float *y, int n_row, int64_t n, float by);
+
+    /* Ops of recurrent layers. Each sequence of the batch begins with the state of its state_in, or
+     * with zeros. The state after a row is written to the slot of the row's state_out, if any. The
+     * bits of a row depend only on the rows of its sequence up to this row. */
+    /* Compute y f32 [n_row, n], the convolution of c->x. y does not overlap x. */
+    void (*conv)(struct backend *b, float *y, const struct conv *c, const struct batch *batch);
+    /* Compute y f32 [n_row, n_head, d_v], the results of a recurrence. y overlaps no argument. */
+    void (*scan)(struct backend *b, float *y, const struct scan *s, const struct batch *batch);
 
     /* Fused ops, called by the functions of fused.c, which respect `plain`. The shapes are the same
      * as in backend.h. NULL: fusion not supported. */

@@ -216,7 +216,9 @@ static int measure_share(struct reached *r, const struct roofline *m, struct ses
                          struct err *e)
 {
     const struct model_info *i = model_info(s->model);
-    double kv = (double)i->kv_token_bytes * ((double)depth + 0.5 * (double)n_gen);
+    /* a step reads and writes the recurrent state once */
+    double kv = (double)i->kv_token_bytes * ((double)depth + 0.5 * (double)n_gen) +
+                2 * (double)i->state_bytes;
     *r = (struct reached){
         .kind = arith_of_model(s->info),
         .step_bytes = (double)(i->layer_bytes + i->head_bytes) + kv,

@@ -133,6 +133,28 @@ void kv_store_out(struct kv_store *s, int32_t page, int32_t host_page);
 /* Copy the bytes of a page back from host memory. */
 void kv_store_in(struct kv_store *s, int32_t host_page, int32_t page);
 
+/* ---- states: the bytes of recurrent states. Threads: those of the store. ---- */
+
+struct state_store {
+    struct backend *backend; /* backend of the memory, borrowed */
+    int64_t slot_floats;     /* values of a state of all layers; 0: the model has no state */
+    int n_slot, n_host;      /* number of slots, and of slots in host memory */
+    float *at;               /* f32 [n_slot, slot_floats], owned, on the device */
+    float *host;             /* f32 [n_host, slot_floats], owned; NULL if none */
+};
+struct state_store_options {
+    struct backend *backend; /* backend of the memory, borrowed until state_store_close */
+    int64_t slot_floats;     /* values of a state of all layers */
+    int n_slot, n_host;
+};
+/* Reserve memory for the states. The caller calls state_store_close also after ERR_MEMORY. */
+int state_store_open(struct state_store *s, const struct state_store_options *o, struct err *e);
+void state_store_close(struct state_store *s); /* free the memory of s, which may be zeroed */
+/* Copy a state to host memory. The caller manages the numbers of host slots (struct spill). */
+void state_store_out(struct state_store *s, int32_t slot, int32_t host);
+/* Copy a state back from host memory. */
+void state_store_in(struct state_store *s, int32_t host, int32_t slot);
+
 /* ---- spill: the free pages of host memory. Engine thread. ---- */
 
 struct spill {

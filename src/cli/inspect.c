@@ -132,6 +132,7 @@ static struct file_totals total(const struct checkpoint *c)
  * differ from the file's. All fields are 0 for a model that quoth cannot run. */
 struct memory {
     int64_t kv_token_bytes; /* KV bytes per token with f16 pages; 0 if none */
+    int64_t state_bytes;    /* bytes of the recurrent state of a sequence; 0 if none */
     /* quant_method of config.json, or --quantization, borrowed; NULL: no quantization, or a model
      * that cannot run */
     const char *method;
@@ -171,6 +172,7 @@ static struct memory memory_of(const struct checkpoint *c)
     if (model_measure(c, b, type, &s, &e) == 0)
         m.method = type ? type : method, m.quantized = type != NULL;
     m.kv_token_bytes = s.kv_token_bytes;
+    m.state_bytes = s.state_bytes;
     backend_close(b);
     return m;
 }
@@ -243,6 +245,9 @@ static int print_text(const struct checkpoint *c, struct err *e)
     if (memory.kv_token_bytes)
         buf_addf(&b, "  KV cache: %lld bytes per token (float16)\n",
                  (long long)memory.kv_token_bytes);
+    if (memory.state_bytes)
+        buf_addf(&b, "  recurrent state: %lld bytes per sequence (float32)\n",
+                 (long long)memory.state_bytes);
     put_memory_text(&b, &memory);
     return print_out(&b, e);
 }
@@ -274,9 +279,11 @@ static int print_json(const struct checkpoint *c, struct err *e)
         put_shape(&b, x);
         buf_add_char(&b, '}');
     }
-    buf_addf(&b, "],\"parameters\":%lld,\"bytes\":%lld,\"kv_bytes_per_token\":%lld",
+    buf_addf(&b,
+             "],\"parameters\":%lld,\"bytes\":%lld,\"kv_bytes_per_token\":%lld,"
+             "\"state_bytes_per_sequence\":%lld",
              (long long)(memory.method ? memory.n_param : t.n_param), (long long)t.n_byte,
-             (long long)memory.kv_token_bytes);
+             (long long)memory.kv_token_bytes, (long long)memory.state_bytes);
     put_memory_json(&b, &memory);
     buf_add_text(&b, "}\n");
     return print_out(&b, e);

@@ -47,6 +47,8 @@ struct executor executor_of_model(struct model *m)
         .context_train = info->context_train,
         .n_host_page = info->n_host_page,
         .page_bytes = info->page_bytes,
+        .n_host_state = info->n_host_state,
+        .state_bytes = info->state_bytes,
         .copy_rate = copy_rate,
         .window = info->window_all,
         .limits = model_batch_limits(m),

@@ -37,6 +37,7 @@
 #include "bias.h"
 #include "curve.h"
 #include "quant/quant.h"
+#include "scan.h"
 
 enum {
     PANEL = 16,      /* output rows of a panel                   */
@@ -191,6 +192,33 @@ struct attn_rows {
     int bias_reach;
 };
 
+/* ---- recurrent layers ---- */
+
+/* One row of a recurrence over a state s f32 [d_k, d_v]. Each column of the state has its own order
+ * of operations, in which i ascends over the rows of the state:
+ *
+ *   DELTA    m = 0; per i: s[i] = s[i] * decay[i], m = fma(s[i], k[i], m)
+ *            u = (v - m) * beta;  y = 0; per i: s[i] = fma(k[i], u, s[i]), y = fma(s[i], q[i], y)
+ *   HEADS    u = v * beta;  y = 0
+ *            per i: s[i] = fma(k[i], u, s[i] * decay[i]), y = fma(s[i], q[i], y)
+ *            then y = fma(skip, v, y)
+ *   COLUMNS  as HEADS with the column's own beta, and exp(beta * a[i]) for decay[i]
+ *
+ * All pointers are borrowed for the call. No two arrays overlap. */
+struct scan_row {
+    float *y;           /* f32 [d_v] */
+    float *s;           /* f32 [d_k, s_row], of which d_v columns are used; overwritten */
+    const float *q, *k; /* f32 [d_k] */
+    const float *v;     /* f32 [d_v] */
+    const float *decay; /* f32 [d_k], or [1] if decay_step is 0; not read by COLUMNS */
+    const float *beta;  /* f32 [1]; COLUMNS: f32 [d_v] */
+    const float *a;     /* COLUMNS: f32 [d_k, s_row] */
+    const float *skip;  /* f32 [1]; COLUMNS: f32 [d_v]; NULL: no skip */
+    int decay_step;     /* 1: decay has a value per row of the state; 0: one value */
+    int d_k, d_v;
+    int64_t s_row; /* distance of the rows of s and a, in values */
+};
+
 /* The table of loops. All pointers are static. The table is constant after kern_open, so any thread
  * may use it. */
 struct kern {
@@ -224,6 +252,16 @@ struct kern {
     void (*curve[CURVE_COUNT])(float *y, const float *x, int n);
     /* Compute y f32 [n] = f(gate) * up of gate and up f32 [n]. */
     void (*curve_mul[CURVE_COUNT])(float *y, const float *gate, const float *up, int n);
+
+    /* ---- recurrent layers: each column is a lane, and has the order of struct scan_row ---- */
+
+    /* Compute y f32 [n], one row of a causal convolution of each column. x has n_tap rows f32 [n],
+     * the oldest row first. w is f32 [n_tap, w_row], bias f32 [n]; NULL: 0. y = bias; per tap i
+     * ascending: y = fma(w[i], x[i], y). y overlaps no row of x. */
+    void (*conv_row)(float *y, const float *const *x, const float *w, int64_t w_row,
+                     const float *bias, int n_tap, int n);
+    /* Compute a row of a recurrence, for each kind (struct scan_row). */
+    void (*scan_row[SCAN_COUNT])(const struct scan_row *r);
 
     /* Rotate the first d_rot values of each head of x f32 [n_head, d_head] in place. cos and sin
      * are f32 [d_rot / 2]. Pairs (a, b) are (i, i + d_rot/2) if neox, otherwise (2i, 2i+1). a

@@ -66,6 +66,15 @@ static inline float log_f32(float x)
     return x > 0.0f ? y : x == 0.0f ? -INFINITY : NAN;
 }
 
+/* Return ln(1 + exp(x)). With e = exp(-|x|) and u = 1 + e, the result is max(x, 0) + ln(1 + e), and
+ * ln(1 + e) is ln u + (e - (u - 1)) / u. The last term is the rounding error of u. */
+static inline float softplus_f32(float x)
+{
+    float e = exp_f32(0.0f - fabsf(x)), u = 1.0f + e;
+    float low = log_f32(u) + (e - (u - 1.0f)) / u;
+    return x > 0.0f ? x + low : low;
+}
+
 /* Return `value`, which is >= 0, with the sign of x. */
 static inline float with_sign(float value, float x)
 {
@@ -126,6 +135,12 @@ static inline float expm1_f32(float x)
     p = fmaf(p, x, 0.5f);
     float small = fmaf(p * x, x, x), large = exp_f32(x) - 1.0f;
     return fabsf(x) < 0.7f ? small : large;
+}
+
+/* Return 1 / (1 + exp(-x)). */
+static inline float sigmoid_f32(float x)
+{
+    return 1.0f / (1.0f + exp_f32(-x));
 }
 
 /* Return x / (1 + exp(-x)). */

@@ -37,9 +37,19 @@ static double silu_exact(double x)
     return x / (1 + exp(-x));
 }
 
+static double sigmoid_exact(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
 static double gelu_tanh_exact(double x)
 {
     return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+static double softplus_exact(double x)
+{
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
 }
 
 static double gelu_erf_exact(double x)
@@ -57,10 +67,12 @@ TEST(kern_exp_log_tanh_erf_are_within_their_bounds)
         bool of_x;
     } rows[] = {{"2^x", exp2_weight, exp2, 2, 100, false},
                 {"exp", exp_f32, exp, 1.5, 110, false},
+                {"softplus", softplus_f32, softplus_exact, 2.5, 87, false},
                 {"log", log_f32, log, 0.81, INFINITY, false},
                 {"tanh", tanh_f32, tanh, 1.1, INFINITY, false},
                 {"erf", erf_f32, erf, 1.1, INFINITY, false},
                 {"expm1", expm1_f32, expm1, 2.5, 88, false},
+                {"sigmoid", sigmoid_f32, sigmoid_exact, 2.5, 80, false},
                 {"silu", silu_f32, silu_exact, 2, 1e30, true},
                 {"gelu, tanh", gelu_tanh_f32, gelu_tanh_exact, 2, 1e30, true},
                 {"gelu, erf", gelu_erf_f32, gelu_erf_exact, 2, 1e30, true}};
@@ -77,9 +89,13 @@ TEST(kern_math_corners_are_exact)
     EXPECT(kern_exp(-INFINITY) == 0 && kern_exp(INFINITY) == INFINITY && isnan(kern_exp(NAN)));
     EXPECT(log_f32(1) == 0 && log_f32(0.0f) == -INFINITY && log_f32(-0.0f) == -INFINITY);
     EXPECT(log_f32(INFINITY) == INFINITY && isnan(log_f32(-1)) && isnan(log_f32(NAN)));
+    EXPECT(softplus_f32(-INFINITY) == 0 && softplus_f32(INFINITY) == INFINITY &&
+           isnan(softplus_f32(NAN)));
     EXPECT(tanh_f32(INFINITY) == 1 && tanh_f32(-INFINITY) == -1 && isnan(tanh_f32(NAN)));
     EXPECT(expm1_f32(0) == 0 && expm1_f32(-INFINITY) == -1 && expm1_f32(INFINITY) == INFINITY &&
            isnan(expm1_f32(NAN)));
+    EXPECT(sigmoid_f32(0) == 0.5f && sigmoid_f32(INFINITY) == 1 && sigmoid_f32(-INFINITY) == 0 &&
+           isnan(sigmoid_f32(NAN)));
     EXPECT(erf_f32(INFINITY) == 1 && erf_f32(-INFINITY) == -1 && isnan(erf_f32(NAN)));
     EXPECT(signbit(tanh_f32(-0.0f)) && signbit(erf_f32(-0.0f)) && !signbit(tanh_f32(0.0f)));
     EXPECT(gelu_tanh_f32(100) == 100 && gelu_erf_f32(100) == 100 && silu_f32(100) == 100);

@@ -742,6 +742,13 @@ int bind_fixed(struct binder *b, const char *name, int64_t n)
     return want(b, name, 0, 0, n);
 }
 
+int64_t bind_state(struct binder *b, int64_t n)
+{
+    const int64_t at = b->m->state_floats;
+    b->m->state_floats += (n + 15) / 16 * 16;
+    return at;
+}
+
 /* ---- binding of a model ---- */
 
 /* Return true for the name of a tensor that no layer uses, such as the rotary tables in old

@@ -55,7 +55,13 @@ static void copy_page(struct model *m, const struct batch_copy *c)
     case COPY_IN:
         kv_store_in(&m->kv, c->src, c->dst);
         break;
-    default: /* 0 bytes, because no model has a recurrent state */
+    case COPY_STATE_OUT:
+        state_store_out(&m->states, c->src, c->dst);
+        break;
+    case COPY_STATE_IN:
+        state_store_in(&m->states, c->src, c->dst);
+        break;
+    default:
         CHECK(false, "a copy of kind %d from %d to %d", c->kind, c->src, c->dst);
     }
 }

@@ -317,6 +317,7 @@ int model_measure(const struct checkpoint *c, struct backend *b, const char *qua
             s->matrix(s->ctx, t->name, t->type, value_count(t), is_converted(t));
     }
     s->kv_token_bytes = rc == 0 ? plan_token_bytes(m, s->kv_type) : 0;
+    s->state_bytes = rc == 0 ? m->state_floats * (int64_t)sizeof(float) : 0;
     model_close(m);
     return rc;
 }

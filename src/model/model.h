@@ -124,6 +124,11 @@ struct model_info {
     int page_rows, n_page;
     int64_t page_bytes; /* number of bytes of a page over all layers */
     int n_host_page;    /* number of pages in the swap space */
+    /* recurrent state: number of bytes of a sequence's state of all layers, 0 if none; number of
+     * slots, also in the swap space; number of reserved bytes of all slots */
+    int64_t state_bytes;
+    int n_state, n_host_state;
+    int64_t states_bytes;
     /* matrices of the model by number, on the device, borrowed [n_matrix] */
     struct tensor *const *matrix;
     int n_matrix;
@@ -161,9 +166,10 @@ struct model_sizes {
     /* Report one matrix, with its number of values and its number format in memory. converted: the
      * file has codes of a quantized form (model/form). */
     model_matrix_fn *matrix;
-    void *ctx;              /* borrowed: argument of `matrix` */
-    enum kv_type kv_type;   /* type of K and V */
-    int64_t kv_token_bytes; /* result: KV bytes per token over all layers, as in model_info */
+    void *ctx;            /* borrowed: argument of `matrix` */
+    enum kv_type kv_type; /* type of K and V */
+    /* results, as in model_info: KV bytes per token over all layers, bytes of a recurrent state */
+    int64_t kv_token_bytes, state_bytes;
 };
 /* Bind a checkpoint without packing it, and report its sizes. quantization: as in model_options.
  * Return an error of model_open. */

@@ -449,6 +449,8 @@ struct model {
     } rope_rows[ROPES_MAX];
     int n_rope_row[2]; /* number of computed positions of the short list and of the long list */
     struct kv_store kv;
+    int64_t state_floats; /* values of a sequence's recurrent state, of all layers; 0 if none */
+    struct state_store states;
     struct batch_limits limits;
     VEC(struct scratch) scratch;
     struct head_layers head[N_HEAD]; /* heads by HEAD_EMBED, HEAD_CLASS */
@@ -830,6 +832,9 @@ int bind_outputs(struct binder *b, const char *name, int64_t per_out);
 /* Return the number of scratch buffer `name`. Grow the buffer to at least n values for a batch of
  * any size. */
 int bind_fixed(struct binder *b, const char *name, int64_t n);
+/* Reserve n values of a sequence's recurrent state for a layer. Return their offset within the
+ * state, a multiple of 16 (fwd_state). */
+int64_t bind_state(struct binder *b, int64_t n);
 /* Bind all parts of the architecture, then check that the file has no unused tensor. */
 void bind_all(struct binder *b);
 /* Select the formats of a mixture for all matrices, which packing then encodes (quantize.c). */
@@ -855,6 +860,12 @@ static inline float *fwd_at(const struct fwd *f, int scratch)
     CHECK(scratch >= 0 && (size_t)scratch < f->m->scratch.n, "scratch %d of %zu", scratch,
           f->m->scratch.n);
     return f->m->scratch.v[scratch].at;
+}
+
+/* Return the layer's state that bind_state reserved at the offset `at`. */
+static inline struct state_layer fwd_state(const struct fwd *f, int64_t at)
+{
+    return (struct state_layer){f->m->states.at + at, f->m->state_floats};
 }
 
 /* Compute y f32 [n_row, n_out] = l x for x f32 [n_row, k] (linear.c). Functions with _add add l x

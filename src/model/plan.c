@@ -1,9 +1,11 @@
 /* plan.c - all memory of a bound model, allocated before the first step: maximum sequence length,
  * vectors, scratch, rope tables, KV pages.
  *
- *   max_model_len --> page_stride (pages of a sequence) --> scratch --> rope tables --> pages
+ *   max_model_len --> page_stride (pages of a sequence) --> scratch --> rope tables --> states
+ *                 --> pages
  *
- * Pages are planned last, because they receive all remaining memory (kv_room). */
+ * Recurrent states and pages are planned last, because they share the remaining memory (kv_room):
+ * states receive at most half of it, and pages the rest. */
 #include "model_impl.h"
 
 #include "base/check.h"
@@ -28,9 +30,9 @@ static int choose_context(const struct model *m, int n_requested, int64_t token_
     return n;
 }
 
-/* Return the number of bytes for pages. The process may use the fraction memory_utilization of the
- * memory of the machine or control group. The pages get the rest after packed weights, adapters,
- * activations and swap space. */
+/* Return the number of bytes for pages and recurrent states. The process may use the fraction
+ * memory_utilization of the memory of the machine or control group. Pages and states get the rest
+ * after packed weights, adapters, activations and swap space. */
 static int64_t kv_room(const struct model *m, const struct model_options *o)
 {
     double all = (double)os_memory_bytes() * o->memory_utilization;
@@ -55,12 +57,13 @@ static int choose_pages(const struct model *m, const struct model_options *o, in
                         int page_rows)
 {
     int64_t bytes = m->info.page_bytes, n = o->n_page, max = INT32_MAX / page_rows;
+    const int64_t states = m->info.states_bytes;
     if (n == 0 && bytes == 0) /* if no layer has K and V, pages only limit the number of tokens */
         n = (int64_t)stride * m->limits.n_seq;
     else if (n == 0 && o->kv_bytes)
-        n = o->kv_bytes / bytes;
+        n = (o->kv_bytes - states) / bytes;
     else if (n == 0 && o->memory_utilization > 0)
-        n = kv_room(m, o) / bytes;
+        n = (kv_room(m, o) - states) / bytes;
     else if (n == 0)
         n = pages_of_longest(stride, o->n_longest, bytes);
     return n < 1 ? 1 : n > max ? (int)max : (int)n;
@@ -89,6 +92,52 @@ static void choose_rows(struct model *m)
         n += l->n_seq;
     }
     if (l->n_row < n) l->n_row = n;
+}
+
+/* ---- recurrent states ---- */
+
+/* Slots that a sequence needs at most (engine/state.c): its current state, and a second one if
+ * other sequences find the first. */
+enum { SLOTS_OF_SEQ = 2, SNAPSHOTS = 64 };
+
+/* Return the number of slots: slots for all sequences, and as many for prefixes that later requests
+ * may continue. Their bytes are at most half of the memory that pages and states share. A sequence
+ * can be computed in any case. */
+static int choose_states(const struct model *m, const struct model_options *o)
+{
+    const int64_t bytes = m->info.state_bytes;
+    int64_t n = 2 * (int64_t)SLOTS_OF_SEQ * m->limits.n_seq + SNAPSHOTS, room;
+    if (o->kv_bytes)
+        room = o->kv_bytes;
+    else if (o->memory_utilization > 0)
+        room = kv_room(m, o);
+    else
+        room = (int64_t)(os_memory_free() / 2);
+    if (n > room / 2 / bytes) n = room / 2 / bytes;
+    return n < SLOTS_OF_SEQ ? SLOTS_OF_SEQ : (int)n;
+}
+
+/* Reserve the slots, and the slots in the swap space: as many as sequences, in at most half of the
+ * space. */
+static int plan_states(struct model *m, const struct model_options *o, struct err *e)
+{
+    struct model_info *i = &m->info;
+    if (m->state_floats == 0) return 0;
+    i->n_state = m->limits.n_state = choose_states(m, o);
+    if ((uint64_t)i->n_state * (uint64_t)i->state_bytes > os_memory_bytes())
+        return err_set(e, ERR_LIMIT,
+                       "the recurrent states of a sequence take %.1f GiB and there are %.1f (this "
+                       "machine's memory, or --memory-limit)",
+                       (double)i->n_state * (double)i->state_bytes / 1073741824.0,
+                       (double)os_memory_bytes() / 1073741824.0);
+    const int64_t n_host = o->swap_bytes / 2 / i->state_bytes;
+    i->n_host_state = n_host < m->limits.n_seq ? (int)n_host : m->limits.n_seq;
+    i->states_bytes = i->n_state * i->state_bytes;
+    const struct state_store_options so = {.backend = m->backend,
+                                           .slot_floats = m->state_floats,
+                                           .n_slot = i->n_state,
+                                           .n_host = i->n_host_state};
+    return state_store_open(&m->states, &so, e);
 }
 
 /* ---- vectors ---- */
@@ -197,10 +246,11 @@ static int plan_pages(struct model *m, const struct model_options *o, int page_r
                                   .page_rows = page_rows,
                                   .n_page = i->n_page};
     int rc = kv_store_open(&m->kv, &so, e);
-    i->n_host_page = i->page_bytes ? (int)(o->swap_bytes / i->page_bytes) : 0;
+    const int64_t swap = o->swap_bytes - i->n_host_state * i->state_bytes;
+    i->n_host_page = i->page_bytes ? (int)(swap / i->page_bytes) : 0;
     if (rc == 0) rc = kv_store_spill(&m->kv, i->n_host_page, e);
     i->kv_bytes = m->kv.n_byte;
-    i->swap_bytes = i->n_host_page * i->page_bytes;
+    i->swap_bytes = i->n_host_page * i->page_bytes + i->n_host_state * i->state_bytes;
     i->page_rows = page_rows;
     i->kv_type = o->kv_type;
     return rc;
@@ -233,6 +283,8 @@ int plan_open(struct model *m, const struct model_options *o, struct err *e)
                          (long long)n_position, m->info.context_max);
     m->limits = o->batch;
     m->limits.n_segment = c->n_segment;
+    m->info.state_bytes = m->state_floats * (int64_t)sizeof(float);
+    m->limits.n_state = m->state_floats > 0; /* plan_states sets the number */
     choose_rows(m);
     m->limits.n_short = rope_n_short(m, m->info.context_max);
     m->limits.page_stride = (m->info.context_max + page_rows - 1) / page_rows;
@@ -240,6 +292,7 @@ int plan_open(struct model *m, const struct model_options *o, struct err *e)
     int rc = plan_vectors(m, e);
     if (rc == 0) rc = plan_scratch(m, e);
     if (rc == 0) rc = rope_open(m, m->info.context_max, e);
+    if (rc == 0) rc = plan_states(m, o, e);
     if (rc == 0) rc = plan_pages(m, o, page_rows, e);
     return rc;
 }
@@ -249,6 +302,7 @@ void plan_close(struct model *m)
     struct backend *b = m->backend;
     const size_t n_byte = (size_t)m->n_scratch * sizeof(float);
     kv_store_close(&m->kv);
+    state_store_close(&m->states);
     rope_close(m);
     if (m->host && m->host != m->memory) os_free(m->host, n_byte);
     if (m->memory) b->op->release(b, m->memory, n_byte);

@@ -42,6 +42,9 @@ void session_report(const struct session *s)
     fprintf(stderr, "  KV pages %9.1f MiB  %d pages of %d tokens, %s: %lld tokens\n",
             mib(i->kv_bytes), i->n_page, i->page_rows, kv_type_name(i->kv_type),
             (long long)i->n_page * i->page_rows);
+    if (i->n_state > 0)
+        fprintf(stderr, "  states   %9.1f MiB  %d recurrent states of %.3f MiB\n",
+                mib(i->states_bytes), i->n_state, mib(i->state_bytes));
     fprintf(stderr, "  scratch  %9.1f MiB  %d rows, %d outputs a step\n", mib(i->scratch_bytes),
             model_batch_limits(s->model)->n_row, model_batch_limits(s->model)->n_out);
     struct executor x = executor_of_model(s->model);
@@ -51,6 +54,7 @@ void session_report(const struct session *s)
     fprintf(stderr, "  swap     %9.1f MiB  %d pages in host memory\n", mib(i->swap_bytes),
             i->n_host_page);
     fprintf(stderr, "  together %9.1f MiB  of %.1f\n",
-            mib(i->weights.n_byte + i->kv_bytes + i->scratch_bytes + queues + i->swap_bytes),
+            mib(i->weights.n_byte + i->kv_bytes + i->states_bytes + i->scratch_bytes + queues +
+                i->swap_bytes),
             mib((int64_t)os_memory_bytes()));
 }

@@ -129,17 +129,18 @@ static int end_limit(int64_t limit, int64_t own, const struct session *s, struct
     struct executor x = executor_of_model(s->model);
     int64_t rest = i->scratch_bytes + engine_bytes(&x, 0) + (own > 0 ? own : 0);
     rest += s->additions.n_byte;
-    int64_t taken = i->weights.n_byte + i->kv_bytes + i->swap_bytes + rest;
+    int64_t taken = i->weights.n_byte + i->kv_bytes + i->states_bytes + i->swap_bytes + rest;
     const double mib = 1.0 / 1048576;
     if (limit == 0) return 0;
     if (taken >= limit - limit / 16)
-        return err_set(e, ERR_LIMIT,
-                       "--memory-limit: weights of %.1f MiB, KV pages of %.1f, swap space of %.1f "
-                       "and %.1f for the rest leave "
-                       "less than a sixteenth of %.1f MiB for requests; lower --kv-cache-memory, "
-                       "--max-model-len or --swap-space",
-                       (double)i->weights.n_byte * mib, (double)i->kv_bytes * mib,
-                       (double)i->swap_bytes * mib, (double)rest * mib, (double)limit * mib);
+        return err_set(
+            e, ERR_LIMIT,
+            "--memory-limit: weights of %.1f MiB, KV pages and states of %.1f, swap space of %.1f "
+            "and %.1f for the rest leave "
+            "less than a sixteenth of %.1f MiB for requests; lower --kv-cache-memory, "
+            "--max-model-len or --swap-space",
+            (double)i->weights.n_byte * mib, (double)(i->kv_bytes + i->states_bytes) * mib,
+            (double)i->swap_bytes * mib, (double)rest * mib, (double)limit * mib);
     os_memory_limit((uint64_t)limit, (uint64_t)taken);
     return 0;
 }

@@ -273,6 +273,10 @@ OP(scale_columns,
    (struct backend * b, float *y, const float *x, const float *g, int n_row, int64_t n),
    (c->cpu, y, x, g, n_row, n))
 OP(cut, (struct backend * b, float *y, int n_row, int64_t n, float by), (c->cpu, y, n_row, n, by))
+OP(conv, (struct backend * b, float *y, const struct conv *k, const struct batch *batch),
+   (c->cpu, y, k, batch))
+OP(scan, (struct backend * b, float *y, const struct scan *s, const struct batch *batch),
+   (c->cpu, y, s, batch))
 OP(linears,
    (struct backend * b, const struct output *out, int n, const struct input *in, int n_row),
    (c->cpu, out, n, in, n_row))
@@ -332,6 +336,8 @@ static const struct backend_ops ops = {
     .add_streams = count_add_streams,
     .scale_columns = count_scale_columns,
     .cut = count_cut,
+    .conv = count_conv,
+    .scan = count_scan,
     .linears = count_linears,
     .linear_add = count_linear_add,
     .glu = count_glu,

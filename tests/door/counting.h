@@ -45,6 +45,8 @@ enum counted {
     COUNT_add_streams,
     COUNT_scale_columns,
     COUNT_cut,
+    COUNT_conv,
+    COUNT_scan,
     COUNT_linears,
     COUNT_linear_add,
     COUNT_glu,

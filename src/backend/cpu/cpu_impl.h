@@ -169,6 +169,10 @@ void cpu_scale_columns(struct backend *b, float *y, const float *x, const float 
                        int64_t n);
 /* Subtract a cut from each row of y, and clamp to 0. */
 void cpu_cut(struct backend *b, float *y, int n_row, int64_t n, float by);
+/* Compute a causal convolution of columns. */
+void cpu_conv(struct backend *b, float *y, const struct conv *c, const struct batch *batch);
+/* Compute a recurrence over the rows of each sequence. */
+void cpu_scan(struct backend *b, float *y, const struct scan *s, const struct batch *batch);
 /* Compute the gated unit of one input. */
 void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct input *in, int n_row);
 /* Rotate heads and store k and v in the KV pages. */

@@ -5,10 +5,12 @@
 #include "kern/tmpl/ops.h"
 #include "kern/tmpl/act.h"
 #include "kern/tmpl/rows.h"
+#include "kern/tmpl/scan.h"
 
 void kern_ops_avx2(struct kern *k)
 {
     ops_fill(k);
     act_fill(k);
     rows_fill(k);
+    scan_fill(k);
 }

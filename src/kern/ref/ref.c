@@ -15,4 +15,5 @@ void kern_init_ref(struct kern *k)
     kern_rows_ref(k);
     kern_attn_ref(k);
     kern_kv_ref(k);
+    kern_scan_ref(k);
 }

@@ -29,5 +29,7 @@ void kern_rows_ref(struct kern *k);
 void kern_attn_ref(struct kern *k);
 /* Set the slots that kv.c computes. */
 void kern_kv_ref(struct kern *k);
+/* Set the slots that scan.c computes. */
+void kern_scan_ref(struct kern *k);
 
 #endif

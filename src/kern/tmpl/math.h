@@ -33,6 +33,14 @@ static inline vf vf_log(vf x)
     return vf_select(vf_gt(x, vf_zero()), y, other);
 }
 
+/* Return ln(1 + exp(x)) per lane, with the bits of softplus_f32. */
+static inline vf vf_softplus(vf x)
+{
+    vf one = vf_set1(1.0f), e = vf_exp(vf_sub(vf_zero(), vf_abs(x))), u = vf_add(one, e);
+    vf low = vf_add(vf_log(u), vf_div(vf_sub(e, vf_sub(u, one)), u));
+    return vf_select(vf_gt(x, vf_zero()), vf_add(x, low), low);
+}
+
 /* Return a value >= 0 with the sign of x. */
 static inline vf vf_with_sign(vf value, vf x)
 {
@@ -97,6 +105,11 @@ static inline vf vf_expm1(vf x)
 static inline vf vf_gated(vf x, vf minus_ax)
 {
     return vf_div(x, vf_add(vf_set1(1.0f), vf_exp(minus_ax)));
+}
+
+static inline vf vf_sigmoid(vf x)
+{
+    return vf_gated(vf_set1(1.0f), vf_sub(vf_zero(), x));
 }
 
 static inline vf vf_silu(vf x)
