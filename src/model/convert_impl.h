@@ -5,6 +5,8 @@
 
 #include "model_impl.h"
 
+#include <signal.h>
+
 /* Order of the rows of a matrix in a directory and in a GGUF (convert.c). TURNED: the directory has
  * the matrix transposed. */
 enum row_order { ORDER_SAME, ORDER_LANES, ORDER_GROUPS, ORDER_TURNED };
@@ -25,12 +27,12 @@ struct source {
 };
 
 struct model_gguf {
-    const struct checkpoint *c; /* borrowed */
-    struct model *m;            /* model that is bound to the checkpoint, owned */
-    struct checkpoint *view;    /* owned */
-    const volatile int *stop;   /* borrowed; NULL if none */
-    VEC(struct source) source;  /* sources by position in the view */
-    uint8_t *made;              /* bytes of the last tensor that `make` made, owned [n_made] */
+    const struct checkpoint *c;        /* borrowed */
+    struct model *m;                   /* model that is bound to the checkpoint, owned */
+    struct checkpoint *view;           /* owned */
+    const volatile sig_atomic_t *stop; /* borrowed; NULL if none */
+    VEC(struct source) source;         /* sources by position in the view */
+    uint8_t *made; /* bytes of the last tensor that `make` made, owned [n_made] */
     size_t n_made;
     float *row; /* two buffers for the values of one row, owned */
     size_t n_row;

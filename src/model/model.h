@@ -10,6 +10,8 @@
 #include "cache/cache.h"
 #include "format/format.h"
 
+#include <signal.h>
+
 struct model; /* opaque */
 
 /* Addition to a linear layer l: y = out * l(in * x) + scale * b(a(x)), in f32. */
@@ -232,7 +234,7 @@ struct model_gguf_options {
     /* number format or mixture of the matrices, borrowed; NULL: the files' formats */
     const char *type;
     /* flag of the caller, borrowed; writing ends with ERR_BUSY if the flag is not 0 */
-    const volatile int *stop;
+    const volatile sig_atomic_t *stop;
 };
 /* Create the view. The checkpoint must outlive the view. Main thread. The caller owns *out, which
  * is NULL after an error. ERR_UNSUPPORTED for an architecture or a form of weights without a

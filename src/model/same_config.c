@@ -8,29 +8,128 @@
 #include "model_impl.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* State of a comparison. The pointers are borrowed. */
 struct comparison {
-    const char *want; /* path */
+    const struct checkpoint *want;
     struct err *e;
     int rc; /* first difference */
 };
+
+/* ---- names ---- */
+
+/* Fields and keys of a value that is compared. The texts are static. */
+static const struct {
+    const char *what, *keys; /* keys: separated by spaces; a file has one of them */
+} origins[] = {
+    {"n_layer", "block_count"},
+    {"d", "embedding_length"},
+    {"n_head", "attention.head_count decoder_attention_heads"},
+    {"n_vocab", "vocab_size"},
+    {"context_train", "context_length"},
+    {"the number of positions", "context_length"},
+    {"n_segment", "token_type_count"},
+    {"pooling_type", "pooling_type"},
+    {"n_label", "id2label classifier.output_labels"},
+    {"class_act", "problem_type"},
+    {"start", "decoder_start_token_id"},
+    {"rms_eps", "attention.layer_norm_rms_epsilon attention.layer_norm_epsilon"},
+    {"an activation",
+     "hidden_act hidden_activation activation_function activation hidden_activation"},
+    {"logit_softcap", "final_logit_softcapping"},
+    {"qkv_limit", "clip_qkv attention.clamp_kqv"},
+    {"n_bucket", "attention.relative_buckets_count"},
+    {"bucket_reach", "relative_attention_max_distance"},
+    {"alibi", "alibi attention.max_alibi_bias"},
+    {"alibi_scale", "alibi attention.max_alibi_bias"},
+    {"embed_scale", "embedding_multiplier scale_emb embedding_scale"},
+    {"residual_scale", "residual_multiplier scale_depth residual_scale"},
+    {"logit_scale", "logit_scale logits_scaling dim_model_base"},
+    {"n_rope", "rope_parameters rope_scaling rope.scaling.type"},
+    {"d_rot", "partial_rotary_factor rotary_dim rotary_pct rope.dimension_count"},
+    {"an angle of the rope", "rope_parameters rope_scaling rope.scaling.type rope.freq_base"},
+    {"an angle of the long rope", "rope_parameters rope_scaling rope.scaling.type"},
+    {"two lists of divisors", "rope_parameters rope_scaling rope.scaling.type"},
+    {"dynamic scaling", "rope_parameters rope_scaling rope.scaling.type"},
+    {"magnitude", "rope_parameters rope_scaling rope.scaling.attn_factor"},
+    {"beta", "rope_parameters rope_scaling rope.scaling.type"},
+    {"context_original", "rope_parameters rope_scaling rope.scaling.original_context_length"},
+    {"n_head_kv", "attention.head_count_kv"},
+    {"d_head", "attention.key_length"},
+    {"d_ff", "feed_forward_length decoder_ffn_dim"},
+    {"n_expert", "expert_count"},
+    {"n_expert_used", "expert_used_count"},
+    {"d_expert", "expert_feed_forward_length"},
+    {"norm_experts", "norm_topk_prob expert_weights_norm"},
+    {"window", "layer_types attention.sliding_window"},
+    {"n_later", "use_bidirectional_attention attention.causal"},
+    {"rope", "layer_types no_rope_layers"},
+    {"attn_scale", "query_pre_attn_scalar attention_multiplier attention.scale"},
+    {"kv_layer", "num_kv_shared_layers attention.shared_kv_layers"},
+    {"reuses_kv", "num_kv_shared_layers attention.shared_kv_layers"},
+    {"v_is_k", "attention_k_eq_v"},
+    {"softcap", "attn_logit_softcapping"},
+    {"cuts_gates", "activation_sparsity_pattern activation_sparsity_scale"},
+    {"gate_cut", "activation_sparsity_pattern activation_sparsity_scale"},
+};
+
+/* Write the place in the source that has a key: a field of config.json, or a key of a GGUF. Return
+ * false if the source lacks the key. */
+static bool find_key(const struct checkpoint *c, const char *key, char out[160])
+{
+    const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
+    const bool hf = checkpoint_kind(c) == CKPT_HF;
+    const char *field = hf ? hf_field_name(arch, key) : NULL;
+    char full[160];
+    snprintf(full, sizeof full, "%.60s.%.80s", arch, key);
+    bool found = checkpoint_meta(c, full) != NULL;
+    if (!found && hf) {
+        snprintf(full, sizeof full, "config.%.80s", key);
+        found = checkpoint_meta(c, full) != NULL;
+    }
+    snprintf(out, 160, "%s%.140s", hf ? "config.json: " : "metadata ",
+             hf && field ? field
+             : hf        ? key
+                         : full);
+    return found;
+}
+
+/* Write the place of a compared value in the source. The value of an absent field has the class's
+ * default; then the first field of the list is the place. `what` itself is the place if the list
+ * has no fields. */
+static void source_place(const struct checkpoint *c, const char *what, char out[160])
+{
+    char word[80], first[160] = "";
+    int n;
+    snprintf(out, 160, "%s", what);
+    for (size_t i = 0; i < sizeof origins / sizeof origins[0]; i++) {
+        if (strcmp(origins[i].what, what) != 0) continue;
+        for (const char *at = origins[i].keys; *at; at += n) {
+            if (sscanf(at, "%79s%n", word, &n) != 1) break; /* check: width */
+            if (find_key(c, word, out)) return;
+            if (!*first) snprintf(first, sizeof first, "%s", out);
+        }
+        snprintf(out, 160, "%s", first);
+        return;
+    }
+}
+
+/* ---- comparison ---- */
 
 /* Record a difference. layer: number of the layer; -1: the value does not belong to a layer. */
 static void check_value(struct comparison *x, const char *what, int layer, double want, double got)
 {
     /* 1e-30: a GGUF has such small angles for lanes that do not rotate */
     const double room = 2e-6 * fabs(want) + 1e-28;
+    char place[160], in[32] = "";
     if (x->rc != 0 || want == got || fabs(want - got) <= room || (isnan(want) && isnan(got)))
         return;
-    x->rc = layer < 0 ? err_set(x->e, ERR_UNSUPPORTED,
-                                "%s: %s is %.9g, which the result cannot express: it has %.9g",
-                                x->want, what, want, got)
-                      : err_set(x->e, ERR_UNSUPPORTED,
-                                "%s: %s of layer %d is %.9g, which the result cannot express: it "
-                                "has %.9g",
-                                x->want, what, layer, want, got);
+    source_place(x->want, what, place);
+    if (layer >= 0) snprintf(in, sizeof in, " in layer %d", layer);
+    x->rc = err_set(x->e, ERR_UNSUPPORTED, "%s: %s: the result cannot express %.9g%s, and has %.9g",
+                    checkpoint_path(x->want), place, want, in, got);
 }
 
 #define SAME(field)    check_value(x, #field, -1, (double)a->field, (double)b->field)
@@ -90,16 +189,17 @@ static void compare_rope(struct comparison *x, int i, const struct rope_config *
 
 /* Compare activations. The error has their names, because numbers of the enum mean nothing to
  * users. */
-static void compare_curves(struct comparison *x, enum curve a, enum curve b)
+static void compare_curves(struct comparison *x, const char *what, enum curve a, enum curve b)
 {
     static const char *const name[] = {
         [CURVE_silu] = "silu",     [CURVE_gelu_tanh] = "gelu_pytorch_tanh",
         [CURVE_gelu_erf] = "gelu", [CURVE_relu] = "relu",
         [CURVE_relu2] = "relu2",   [CURVE_tanh] = "tanh"};
     if (x->rc != 0 || a == b) return;
-    x->rc =
-        err_set(x->e, ERR_UNSUPPORTED, "%s: the result cannot express the activation %s: it has %s",
-                x->want, name[a], name[b]);
+    char place[160];
+    source_place(x->want, what, place);
+    x->rc = err_set(x->e, ERR_UNSUPPORTED, "%s: %s: the result cannot express %s, and has %s",
+                    checkpoint_path(x->want), place, name[a], name[b]);
 }
 
 /* Compare all values on which an answer depends. Sizes of buffers are not compared, because they
@@ -122,12 +222,13 @@ static void compare_configs(struct comparison *x, const struct config *a, const 
     SAME(n_label);
     if (a->n_label > 0) SAME(class_pooling);
     if (a->n_label > 0) SAME(class_act);
-    for (int i = 0; i < a->n_start && i < b->n_start; i++) SAME_IN(start[i]);
+    for (int i = 0; i < a->n_start && i < b->n_start; i++)
+        check_value(x, "start", -1, a->start[i], b->start[i]);
     SAME(rms_eps);
     SAME(plain_norms);
     SAME(v_norms);
     SAME(order);
-    compare_curves(x, a->curve, b->curve);
+    compare_curves(x, "an activation", a->curve, b->curve);
     SAME(own_curve);
     SAME(no_gate);
     SAME(logit_softcap);
@@ -145,7 +246,7 @@ static void compare_configs(struct comparison *x, const struct config *a, const 
     if (x->rc == 0 && a->own_bytes > 0 && memcmp(a->own, b->own, a->own_bytes) != 0)
         x->rc = err_set(x->e, ERR_UNSUPPORTED,
                         "%s: the result cannot express values that only this architecture has",
-                        x->want);
+                        checkpoint_path(x->want));
     for (int i = 0; i < a->n_rope && x->rc == 0; i++) compare_rope(x, i, &a->rope[i], &b->rope[i]);
     for (int i = 0; i < a->n_layer && x->rc == 0; i++)
         compare_layer(x, i, &a->layer[i], &b->layer[i]);
@@ -161,7 +262,7 @@ static void compare_head(struct comparison *x, const struct head_layers *a,
     for (int i = 0; i < a->n && x->rc == 0; i++) {
         const struct head_layer *p = &a->layer[i], *q = &b->layer[i];
         check_value(x, "an activation in the head", -1, p->curved, q->curved);
-        if (p->curved) compare_curves(x, p->curve, q->curve);
+        if (p->curved) compare_curves(x, "an activation in the head", p->curve, q->curve);
         check_value(x, "the bias of a head", i, p->l.bias != NULL, q->l.bias != NULL);
         check_value(x, "the norm of a head", i, p->norm.g != NULL, q->norm.g != NULL);
     }
@@ -171,7 +272,7 @@ int model_same_config(const struct checkpoint *want, const struct checkpoint *go
                       struct backend *b, struct err *e)
 {
     struct model *m = NULL, *other = NULL;
-    struct comparison x = {.want = checkpoint_path(want), .e = e};
+    struct comparison x = {.want = want, .e = e};
     x.rc = model_bind(&m, want, b, NULL, e);
     if (x.rc == 0) x.rc = model_bind(&other, got, b, NULL, e);
     if (x.rc == 0) compare_configs(&x, &m->config, &other->config);

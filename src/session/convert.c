@@ -513,6 +513,24 @@ static int out_path(char out[PATH_BYTES], const struct convert_options *o, struc
     return 0;
 }
 
+/* Ignore a matrix (callback of model_measure). */
+static void skip_matrix(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
+                        bool converted)
+{
+    (void)ctx, (void)tensor, (void)type, (void)n_value, (void)converted;
+}
+
+/* Append advice to the error of a conversion that is not supported, if quoth runs the source. */
+static int advise(const struct checkpoint *c, const struct convert_options *o, int rc,
+                  struct err *e)
+{
+    struct err other = {0}, was = *e;
+    struct model_sizes sizes = {.matrix = skip_matrix, .kv_type = KV_F16};
+    if (rc != ERR_UNSUPPORTED || model_measure(c, o->backend, NULL, &sizes, &other) != 0) return rc;
+    return err_set(e, rc, "%s; quoth runs the %s itself", was.text,
+                   checkpoint_kind(c) == CKPT_HF ? "folder" : "file");
+}
+
 int session_convert(const char *path, const struct convert_options *given, struct err *e)
 {
     char out[PATH_BYTES];
@@ -525,13 +543,14 @@ int session_convert(const char *path, const struct convert_options *given, struc
     if (rc == 0) rc = checkpoint_open(&c, path, e);
     if (rc == 0) rc = check_free(o, checkpoint_kind(c) == CKPT_GGUF, e);
     if (rc == 0 && checkpoint_kind(c) == CKPT_GGUF) {
-        rc = convert_to_folder(c, o, e);
+        rc = advise(c, o, convert_to_folder(c, o, e), e);
         checkpoint_close(c);
         return rc;
     }
     if (rc == 0) rc = model_gguf_open(&g, c, &mo, e);
     if (rc == 0) rc = tokenizer_put_gguf(model_gguf_view(g), c, model_gguf_n_vocab(g), e);
     if (rc == 0) rc = write_checked(g, c, o, e);
+    if (c) rc = advise(c, o, rc, e);
     model_gguf_close(g);
     checkpoint_close(c);
     return rc;

@@ -18,6 +18,8 @@
 #include "kern/kern.h"
 #include "thinking.h"
 
+#include <signal.h>
+
 /* ---- options ---- */
 
 /* One field per row of the .def files; texts are borrowed. Initialize from session_defaults. */
@@ -348,7 +350,8 @@ struct convert_options {
     bool replaces;         /* true: an existing file is replaced */
     progress_fn *progress; /* callback with ctx, called by this thread; NULL if none */
     void *ctx;
-    const volatile int *stop; /* nonzero: the conversion ends with ERR_BUSY; NULL if none */
+    const volatile sig_atomic_t
+        *stop; /* nonzero: the conversion ends with ERR_BUSY; NULL if none */
 };
 /* Convert the Hugging Face directory `path` to a GGUF, or a GGUF to a directory. The result is read
  * and compared with its source before it gets its name. No part remains after a failure. Return

@@ -90,6 +90,14 @@ check 'a folder made of a GGUF answers alike' 'cmp -s got want && [ -s got ]'
 "$QUOTH" convert "$golden/falcon-rw" -o no.gguf 2>err
 check 'a mechanism that the reader of the result lacks is rejected' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q "falcon-rw: has no equal" err && ! grep -q part err'
 
+cp -r "$golden/gemma3" capped && chmod -R u+w capped
+sed -i 's/"final_logit_softcapping": [a-z0-9.]*/"final_logit_softcapping": 20.0/' capped/config.json
+"$QUOTH" convert capped -o no.gguf 2>err
+check 'the reason names the field of config.json and gives advice' '[ $? = 1 ] && [ ! -e no.gguf ] &&
+    grep -q "config.json: final_logit_softcapping: the result cannot express 20, .*; quoth runs the folder itself" err'
+"$QUOTH" convert "$golden/encoders/distilbert-class" -o no.gguf 2>err
+check 'an activation of the head is not that of the layers' '[ $? = 1 ] && grep -q "an activation in the head: the result cannot express relu" err'
+
 # Several chat templates, in a folder, a GGUF and a folder again.
 cp -r "$golden/qwen3" chats && chmod -R u+w chats && mkdir chats/additional_chat_templates
 printf 'plain {{ messages[0].content }}' >chats/chat_template.jinja

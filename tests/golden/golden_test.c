@@ -533,7 +533,7 @@ TEST(golden_forms_converted_to_gguf)
 TEST(golden_conversion_stopped_leaves_no_file)
 {
     static const char *const files[] = {"", "model.gguf"};
-    const int stop = 1;
+    const volatile sig_atomic_t stop = 1;
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama-untied")) SKIP("tests/golden is not here");
