@@ -369,6 +369,9 @@ const char *arch_base(const char *arch);
 /* Return the architecture of a config.json's model_type, static; model_type itself if the table has
  * no row. */
 const char *arch_of_model_type(const char *model_type);
+/* Return model_type i of the folders of an architecture, static; NULL after the last one. An
+ * architecture that a field selects has none of its own. */
+const char *arch_model_type(const char *arch, int i);
 /* A class of models of several parts. quoth reads only the text part (parts.def). All texts are
  * static. */
 struct parts {

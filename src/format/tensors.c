@@ -93,6 +93,16 @@ const char *arch_of_model_type(const char *model_type)
     return model_type;
 }
 
+const char *arch_model_type(const char *arch, int i)
+{
+    int n = 0;
+    for (size_t k = 0; k < sizeof model_types / sizeof model_types[0]; k++)
+        if (strcmp(model_types[k].arch, arch) == 0 && n++ == i) return model_types[k].other;
+    for (size_t k = 0; k < sizeof fields / sizeof fields[0]; k++)
+        if (strcmp(fields[k].arch, arch) == 0) return NULL;
+    return n == 0 && i == 0 ? arch : NULL;
+}
+
 const struct arch_field *arch_field_at(size_t i)
 {
     return i < sizeof fields / sizeof fields[0] ? &fields[i] : NULL;

@@ -177,7 +177,7 @@ static const char *const parts[] = {
 #define PARTS(model_type, text, which, tied, head) model_type,
 #include "format/parts.def"
 };
-enum { LIST_BYTES = 700 };
+enum { LIST_BYTES = 800 };
 
 /* Append a name to the list of an error, which is truncated at LIST_BYTES. */
 static void put_name(char list[LIST_BYTES], const char *name)
@@ -190,6 +190,16 @@ static void put_name(char list[LIST_BYTES], const char *name)
 static bool has_unknown_parts(const struct checkpoint *c)
 {
     return !checkpoint_parts(c) && meta_kind(checkpoint_meta(c, "config.text_config")) != META_NONE;
+}
+
+/* Append the names that an architecture has in files: model_types of a folder, or the name in a
+ * GGUF. */
+static void put_arch(char list[LIST_BYTES], const struct arch *arch, bool folder)
+{
+    const char *type;
+    for (int i = 0; folder && (type = arch_model_type(arch->name, i)); i++) put_name(list, type);
+    const bool own = strcmp(arch_gguf_name(arch->name), arch->name) == 0;
+    if (!folder && !arch->gguf_why && own) put_name(list, arch->name);
 }
 
 /* Set *arch. The error lists all architectures, or all models of several parts. */
@@ -208,9 +218,10 @@ static int choose_arch(const struct arch **arch, const struct checkpoint *c, str
             "%s: model of several parts of model_type \"%.60s\" not found; available: %s", path,
             name, list);
     }
-    for (size_t i = 0; i < n_arch; i++) put_name(list, arches[i]->name);
-    return err_set(e, ERR_UNSUPPORTED, "%s: architecture \"%.60s\" not found; available: %s", path,
-                   name, list);
+    const bool folder = checkpoint_kind(c) == CKPT_HF;
+    for (size_t i = 0; i < n_arch; i++) put_arch(list, arches[i], folder);
+    return err_set(e, ERR_UNSUPPORTED, "%s: %s \"%.60s\" not found; available: %s", path,
+                   folder ? "model_type" : "architecture", name, list);
 }
 
 int model_check_arch(const struct checkpoint *c, struct err *e)
