@@ -56,32 +56,21 @@ void bind_name(const struct binder *b, char out[160], const char *stem, int il, 
     snprintf(out, 160, "%s%s.%s", part_of(b, stem), layer, suffix);
 }
 
-void bind_missing(struct binder *b, const char *name)
-{
-    if (b->rc != 0) return;
-    b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing", checkpoint_path(b->checkpoint),
-                    name);
-}
-
 /* Return the tensor [n_out, k]. NULL after an error: ERR_MISSING, ERR_FORMAT for another shape,
  * ERR_UNSUPPORTED for a type without arithmetic. */
 static const struct tensor_info *need(struct binder *b, const char *name, int64_t n_out, int64_t k)
 {
     if (b->rc != 0) return NULL;
     const struct tensor_info *t = bind_find(b, name);
-    const char *path = checkpoint_path(b->checkpoint);
     if (!t)
         bind_missing(b, name);
     else if (t->dim[2] != 1 || t->dim[3] != 1)
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s: must have at most 2 dimensions, got %d",
-                        path, name, t->n_dim);
+        bind_refuse(b, t, ERR_FORMAT, ": must have at most 2 dimensions, got %d", t->n_dim);
     else if (t->dim[0] != k || t->dim[1] != n_out)
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s: expected [%lld, %lld], got [%lld, %lld]",
-                        path, name, (long long)n_out, (long long)k, (long long)t->dim[1],
-                        (long long)t->dim[0]);
+        bind_wrong_shape(b, t, 1, n_out, k);
     else if (!qtype_info[t->type].ops)
-        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s: not supported yet", path,
-                        name, qtype_info[t->type].name);
+        bind_refuse(b, t, ERR_UNSUPPORTED, " has type %s: not supported yet",
+                    qtype_info[t->type].name);
     return b->rc == 0 ? t : NULL;
 }
 
@@ -101,8 +90,7 @@ static void add_tensor(struct binder *b, struct tensor *t)
 
 /* ---- the architecture's table ---- */
 
-/* Return the value of a size in tensors.def for layer il; il -1: for a tensor outside of layers. */
-static int64_t size_of(const struct binder *b, enum tensor_size size, int il)
+int64_t bind_size(const struct binder *b, enum tensor_size size, int il)
 {
     const struct config *c = &b->m->config;
     const struct layer_config *l = &c->layer[il < 0 ? 0 : il];
@@ -259,9 +247,8 @@ static void place_columns(struct binder *b, struct published *p, const struct te
 {
     const int64_t size = qtype_info[t->type].n_byte;
     if (qtype_info[t->type].block != 1)
-        b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s: tensor %s: a transposed matrix of type %s: not supported yet",
-                        checkpoint_path(b->checkpoint), t->name, qtype_info[t->type].name);
+        bind_refuse(b, t, ERR_UNSUPPORTED, ": a transposed matrix of type %s: not supported yet",
+                    qtype_info[t->type].name);
     p->form = FORM_PLACED;
     p->placed = (struct placed){.run = t->dim[0], .row_step = size, .step = t->dim[0] * size};
 }
@@ -307,9 +294,8 @@ static void take_part(struct binder *b, struct tensor *w, struct published *p,
     const int64_t row = (int64_t)qtype_bytes(w->type, w->k);
     if (w->n_out == part->n) return;
     if (p->form == FORM_CODES) {
-        b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s: tensor %s: scales of a matrix of several parts: not supported yet",
-                        checkpoint_path(b->checkpoint), w->name);
+        bind_refuse(b, checkpoint_tensor(b->checkpoint, w->name), ERR_UNSUPPORTED,
+                    ": scales of a matrix of several parts: not supported yet");
         return;
     }
     p->rows += part->first * (p->form == FORM_PLACED ? p->placed.row_step : row);
@@ -337,7 +323,7 @@ static const float *part_bias(struct binder *b, const float *whole, const struct
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias)
 {
     const struct tensor_row *row = row_of(b, stem);
-    if (row) bind_part(b, l, stem, il, bias, &(struct row_part){.n = size_of(b, row->n_out, il)});
+    if (row) bind_part(b, l, stem, il, bias, &(struct row_part){.n = bind_size(b, row->n_out, il)});
 }
 
 /* Sort the inputs of a matrix by their groups (GPTQ's desc_act), so that its rows have blocks.
@@ -396,7 +382,8 @@ void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enu
 {
     const struct tensor_row *row = row_of(b, stem);
     if (!row || b->rc != 0) return;
-    bind_rows_of(b, l, stem, il, size_of(b, row->n_out, il), size_of(b, row->k, il), bias, part);
+    bind_rows_of(b, l, stem, il, bind_size(b, row->n_out, il), bind_size(b, row->k, il), bias,
+                 part);
 }
 
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,
@@ -410,15 +397,11 @@ static void stacked(struct binder *b, struct tensor *w, const struct tensor_info
                     int64_t k, int64_t n_expert)
 {
     b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = 1;
-    const char *path = checkpoint_path(b->checkpoint);
     if (t->dim[0] != k || t->dim[1] != n_out || t->dim[2] != n_expert || t->dim[3] != 1)
-        b->rc = err_set(b->e, ERR_FORMAT,
-                        "%s: tensor %s: expected [%lld, %lld, %lld], got [%lld, %lld, %lld]", path,
-                        t->name, (long long)n_expert, (long long)n_out, (long long)k,
-                        (long long)t->dim[2], (long long)t->dim[1], (long long)t->dim[0]);
+        bind_wrong_shape(b, t, n_expert, n_out, k);
     else if (!qtype_info[t->type].ops)
-        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s: not supported yet", path,
-                        t->name, qtype_info[t->type].name);
+        bind_refuse(b, t, ERR_UNSUPPORTED, " has type %s: not supported yet",
+                    qtype_info[t->type].name);
     *w = tensor_of(t);
 }
 
@@ -430,7 +413,7 @@ static void listed(struct binder *b, struct tensor *w, const char *stem, int il,
     struct published *from = arena_push0(&b->m->arena, (size_t)n_expert, sizeof *from);
     if (!from) b->rc = err_memory(b->e, "the experts", (size_t)n_expert * sizeof *from);
     for (int e = 0; e < n_expert && b->rc == 0; e++) {
-        char expert[16];
+        char expert[16], first[LABEL_BYTES];
         struct tensor own;
         snprintf(expert, sizeof expert, "%d.", e);
         matrix(b, &own, &from[e], &(struct site){stem, il, expert, n_out, k});
@@ -440,9 +423,9 @@ static void listed(struct binder *b, struct tensor *w, const char *stem, int il,
         else if (own.type != w->type && from[e].form != FORM_ROWS && from[0].form != FORM_ROWS)
             w->type = published_wider(w->type, own.type);
         else if (own.type != w->type || from[e].form != from[0].form)
-            b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s: expected type %s as %s, got %s",
-                            checkpoint_path(b->checkpoint), own.name, qtype_info[w->type].name,
-                            w->name, qtype_info[own.type].name);
+            bind_refuse(b, checkpoint_tensor(b->checkpoint, own.name), ERR_UNSUPPORTED,
+                        ": expected type %s as %s, got %s", qtype_info[w->type].name,
+                        bind_label(b, first, w->name), qtype_info[own.type].name);
     }
     w->from = from;
 }
@@ -458,15 +441,16 @@ static struct expert_sizes expert_sizes(struct binder *b, const char *stem, int 
 {
     const struct tensor_row *row = row_of(b, stem);
     if (!row || b->rc != 0) return (struct expert_sizes){0};
-    const struct expert_sizes s = {size_of(b, row->n_out, il), size_of(b, row->k, il),
-                                   size_of(b, row->n_part, il)};
-    char name[160];
+    const struct expert_sizes s = {bind_size(b, row->n_out, il), bind_size(b, row->k, il),
+                                   bind_size(b, row->n_part, il)};
+    char name[160], in_file[LABEL_BYTES];
     bind_name(b, name, stem, il, "weight");
     if (s.n_expert * s.n_out > INT32_MAX)
-        b->rc = err_set(
-            b->e, ERR_LIMIT,
-            "%s: tensor %s: must have fewer than 2^31 rows, got %lld experts of %lld rows",
-            checkpoint_path(b->checkpoint), name, (long long)s.n_expert, (long long)s.n_out);
+        b->rc =
+            err_set(b->e, ERR_LIMIT,
+                    "%s: tensor %s: must have fewer than 2^31 rows, got %lld experts of %lld rows",
+                    checkpoint_path(b->checkpoint), bind_label(b, in_file, name),
+                    (long long)s.n_expert, (long long)s.n_out);
     return s;
 }
 
@@ -550,7 +534,7 @@ void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
     struct tensor whole;
     struct published p;
     if (!row || b->rc != 0) return;
-    const int64_t n_out = size_of(b, row->n_out, il), k = size_of(b, row->k, il);
+    const int64_t n_out = bind_size(b, row->n_out, il), k = bind_size(b, row->k, il);
     const int64_t n_head = n_out / part->step;
     matrix(b, &whole, &p, &(struct site){stem, il, "", n_out, k});
     if (b->rc != 0) return;
@@ -619,7 +603,7 @@ void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
     if (!row) return;
     const struct config *c = &b->m->config;
     const struct arch *arch = b->m->arch;
-    const int64_t size = size_of(b, row->k, il);
+    const int64_t size = bind_size(b, row->k, il);
     bind_name(b, name, stem, il, "weight");
     *n = (struct norm){.g = vector(b, name, size, c->norm_add),
                        .eps = c->rms_eps,
@@ -662,7 +646,7 @@ void bind_part_norm(struct binder *b, struct norm *n, const char *stem, int il, 
 {
     const struct tensor_row *row = row_of(b, stem);
     if (!row || b->rc != 0) return;
-    const int64_t size = size_of(b, row->k, il), n_all = n_part * size;
+    const int64_t size = bind_size(b, row->k, il), n_all = n_part * size;
     float *g = arena_push(&b->m->arena, (size_t)n_all * sizeof *g, 64);
     if (!g) b->rc = err_memory(b->e, stem, (size_t)n_all * sizeof *g);
     for (int p = 0; p < n_part && b->rc == 0; p++)
@@ -689,7 +673,7 @@ static void table(struct binder *b, struct tensor *t, const char *stem, int64_t 
 void bind_table(struct binder *b, struct tensor *t, const char *stem, int64_t first)
 {
     const struct tensor_row *row = row_of(b, stem);
-    if (row) table(b, t, stem, size_of(b, row->n_out, -1), size_of(b, row->k, -1), first);
+    if (row) table(b, t, stem, bind_size(b, row->n_out, -1), bind_size(b, row->k, -1), first);
 }
 
 void bind_sized_table(struct binder *b, struct tensor *t, const char *stem, int64_t n_out,

@@ -130,7 +130,9 @@ static void explain_tensors(const struct binder *b, const struct explain *x)
     for (int i = 0; i < checkpoint_n_tensor(b->checkpoint); i++) {
         const struct tensor_info *t = checkpoint_tensor_at(b->checkpoint, i);
         struct explained_tensor u = {.i = i, .fate = FATE_USED, .why = stem};
-        if (b->bound[i])
+        if (t == b->refused)
+            u.fate = FATE_REFUSED, u.why = b->refused_why;
+        else if (b->bound[i])
             place(&u, b->m, t, b->bound[i] == BOUND_VALUES, stem);
         else if (bind_left_out(b, t, why))
             u.fate = FATE_IDLE, u.why = why;

@@ -68,8 +68,8 @@ static void bind_dense_tensors(struct binder *b)
         const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
         const int64_t k = b->m->head[HEAD_EMBED].n_out, n_out = t ? t->dim[1] : 0;
         if (n_out > OUT_MAX)
-            b->rc = err_set(b->e, ERR_LIMIT, "%s: tensor %s: must have at most %d rows, got %lld",
-                            checkpoint_path(b->checkpoint), name, OUT_MAX, (long long)n_out);
+            bind_refuse(b, t, ERR_LIMIT, ": must have at most %d rows, got %lld", OUT_MAX,
+                        (long long)n_out);
         struct head_layer *l = t ? add_layer(b, HEAD_EMBED, n_out) : NULL;
         if (l) bind_sized(b, &l->l, stem[i], n_out, k, BIAS_HELD);
     }

@@ -603,6 +603,7 @@ struct arch {
 enum { BOUND_VALUES = 2 };
 
 /* State of a load. */
+enum { WHY_BYTES = 400 };
 struct binder {
     struct model *m;                     /* model that is being loaded, borrowed */
     const struct checkpoint *checkpoint; /* borrowed */
@@ -628,9 +629,10 @@ struct binder {
     /* options of the model, borrowed; NULL: the model is not computed */
     const struct model_options *options;
     struct refusal *refusal; /* borrowed; receives the first refused key; NULL if none */
+    /* tensor that caused the error, or that has a name like a missing tensor; NULL if none */
+    const struct tensor_info *refused;
+    char refused_why[WHY_BYTES];
 };
-
-enum { WHY_BYTES = 400 };
 
 /* A refused key. */
 struct refusal {
@@ -751,8 +753,25 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
 const struct tensor_row *bind_row(const struct binder *b, const char *stem);
 /* Return the tensor `name`, and mark it as bound; NULL if none. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name);
-/* Set the error ERR_MISSING for the tensor `name`, unless binding has failed before. */
+/* Return the value of a size in tensors.def for layer il; il -1: for a tensor outside of layers. */
+int64_t bind_size(const struct binder *b, enum tensor_size size, int il);
+
+/* bind_error.c: set the error of a tensor, with its name in the user's file, unless binding has
+ * failed before. */
+enum { LABEL_BYTES = 256 };
+/* Write the name that the tensor `name` has in the user's file, even if the file lacks the tensor.
+ * `name` is GGUF's name. Return out. */
+const char *bind_label(const struct binder *b, char out[LABEL_BYTES], const char *name);
+/* ERR_MISSING for the tensor `name`, which is GGUF's name. The error has the name of a similar
+ * tensor of the file, if any. */
 void bind_missing(struct binder *b, const char *name);
+/* ERR_FORMAT for a tensor with another shape than [n_out, k], or [n_part, n_out, k] if n_part is
+ * above 1. The error has the fields of the sizes. */
+void bind_wrong_shape(struct binder *b, const struct tensor_info *t, int64_t n_part, int64_t n_out,
+                      int64_t k);
+/* The error rc "tensor NAME" with a further text. */
+void bind_refuse(struct binder *b, const struct tensor_info *t, int rc, const char *fmt, ...)
+    __attribute__((format(printf, 4, 5)));
 /* Write `stem` with the layer number il, then `suffix`, to out. */
 void bind_name(const struct binder *b, char out[160], const char *stem, int il, const char *suffix);
 /* Bind stem.weight, and stem.bias as `bias` defines. `stem` is a name of tensors.def with at most

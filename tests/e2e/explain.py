@@ -161,7 +161,7 @@ def tensors_of_quantized_folders():
 
 
 def tensors_left_out():
-    """an ignored tensor has the reason, and a tensor without a use is rejected"""
+    """an ignored tensor has the reason; a tensor without a use, a renamed one and one of another shape are rejected"""
     table = "model.layers.0.self_attn.rotary_emb.inv_freq"
     _, _, tensors = explained(copy("llama3", tensors={table: [8]}))
     check(tensors[table]["use"] == "ignored" and "rope" in tensors[table]["by"], str(tensors[table]))
@@ -175,6 +175,18 @@ def tensors_left_out():
     wrong = "model.layers.0.self_attn.gate.weight"
     answer, _, tensors = explained(copy("llama3", tensors={wrong: [4, 4]}), status=1)
     check(wrong in answer["error"] and [n for n, t in tensors.items() if t["use"] == "refused"] == [wrong])
+    folder, renamed = copy("llama3"), "model.layers.0.mlp.gate_prox.weight"
+    path = os.path.join(folder, "model.safetensors")
+    with open(path, "rb") as f:
+        data = f.read()
+    with open(path, "wb") as f:
+        f.write(data.replace(b"0.mlp.gate_proj.", b"0.mlp.gate_prox."))
+    answer, _, tensors = explained(folder, status=1)
+    check("layers.0.mlp.gate_proj.weight is missing; a similar tensor: " + renamed in answer["error"], answer["error"])
+    check(tensors[renamed]["use"] == "refused" and "gate_proj.weight, which is missing" in tensors[renamed]["by"], str(tensors[renamed]))
+    answer, _, tensors = explained(copy("llama3", {"intermediate_size": 90}), status=1)
+    wrong = [n for n, t in tensors.items() if t["use"] == "refused"]
+    check(len(wrong) == 1 and wrong[0] in answer["error"] and "(intermediate_size, hidden_size)" in answer["error"], answer["error"])
     answer, _, _ = explained(copy("llama3", {"num_hidden_layers": 1}), status=1)
     check("model.layers.1." in answer["error"] and "layer 1" in answer["error"] and "layers is 1" in answer["error"], answer["error"])
     _, _, tensors = explained(copy("llama3", {"intermediate_size": 97}), status=1)

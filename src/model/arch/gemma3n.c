@@ -44,9 +44,7 @@ static void bind_scale(struct binder *b, const float **scale, int il)
     const int n = b->m->config.d;
     bind_name(b, name, "blk.%d.altup_correct_scale", il, "weight");
     *scale = b->rc == 0 ? bind_extra(b, name, n) : NULL;
-    if (b->rc == 0 && !*scale)
-        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing",
-                        checkpoint_path(b->checkpoint), name);
+    if (!*scale) bind_missing(b, name);
     const struct gemma_own *own = b->m->config.own;
     if (own->scales)
         bind_vector(b, scale, n);

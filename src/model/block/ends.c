@@ -14,8 +14,7 @@ void bind_vocab(struct binder *b)
     struct config *c = &b->m->config;
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight");
     if (!embd || embd->dim[1] > INT_MAX) {
-        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor token_embd.weight is missing",
-                        checkpoint_path(b->checkpoint));
+        bind_missing(b, "token_embd.weight");
         return;
     }
     if (config_is_hf(b) && embd->dim[1] != c->n_vocab)

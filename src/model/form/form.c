@@ -198,8 +198,7 @@ void form_fault(struct binder *b, const struct tensor_info *t, const char *fmt, 
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args); /* check: the format attribute is on the prototype */
     va_end(args);
-    b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s %s", checkpoint_path(b->checkpoint), t->name,
-                    text);
+    bind_refuse(b, t, ERR_FORMAT, " %s", text);
 }
 
 const struct tensor_info *form_find(struct binder *b, const struct site *s, const char *suffix)

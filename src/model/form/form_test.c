@@ -250,7 +250,8 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
         {"gptq", "config.json", "\"gptq\",\n  \"meta", "\"marlin\",\n  \"meta",
          "checkpoint_format: must be"},
         {"gptq", "model.safetensors", "0.self_attn.q_proj.qzeros", "0.self_attn.q_proj.qzerox",
-         "blk.0.attn_q.qzeros is missing"},
+         "layers.0.self_attn.q_proj.qzeros is missing; a similar tensor: "
+         "model.layers.0.self_attn.q_proj.qzerox"},
         {"gptq", "model.safetensors", "0.self_attn.q_proj.g_idx", "0.self_attn.q_proj.h_idx",
          "q_proj.h_idx: not supported"},
         {"gptq", "model.safetensors", "0.self_attn.q_proj.qweight\":{\"dtype\":\"I32",
@@ -308,9 +309,11 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
         {"auto-round", "config.json", "\"extra_config\"", "\"block_name_to_quantize\"",
          "not 4 bits"},
         {"hqq", "model.safetensors", "0.self_attn.q_proj.zero", "0.self_attn.q_proj.zerx",
-         "attn_q.zero is missing"},
+         "self_attn.q_proj.zero is missing; a similar tensor: "
+         "model.layers.0.self_attn.q_proj.zerx"},
         {"hqq", "model.safetensors", "0.self_attn.q_proj.packing", "0.self_attn.q_proj.pbcking",
-         "attn_q.packing is missing"},
+         "self_attn.q_proj.packing is missing; a similar tensor: "
+         "model.layers.0.self_attn.q_proj.pbcking"},
         {"hqq", "model.safetensors", "4bit_u8", "5bit_u8", "is no known packing"},
         {"hqq", "model.safetensors", "4bit_u8", "8bit_u8", "W_q is ["},
         {"quanto", "quanto_qmap.json", "\"none\"", "\"qint8\"",
@@ -318,7 +321,9 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
         {"quanto", "quanto_qmap.json", "\"qint8\"", "\"qint3\"", "weights: \"qint3\" is not"},
         {"quanto", "quanto_qmap.json", "\"weights\"", "\"weighty\"", "weighty: \"qint8\" is not"},
         {"quanto", "model.safetensors", "0.self_attn.v_proj.weight._shift",
-         "0.self_attn.v_proj.weight._shifx", "attn_v.weight._shift is missing"},
+         "0.self_attn.v_proj.weight._shifx",
+         "self_attn.v_proj.weight._shift is missing; a similar tensor: "
+         "model.layers.0.self_attn.v_proj.weight._shifx"},
         {"quanto", "model.safetensors", "_proj.weight._data\":{\"dtype\":\"I8",
          "_proj.weight._data\":{\"dtype\":\"U8", "has type U8"},
         {"quanto", "model.safetensors", "\"U8\",\"shape\":[16,64]", "\"U8\",\"shape\":[64,16]",
