@@ -166,8 +166,9 @@ static struct args eval_args(struct render *r, const struct node *first)
 }
 
 /* Return an empty text at the first call and the separator at later calls. */
-static struct val joiner_call(struct cycler *joiner)
+static struct val joiner_call(struct render *r, struct cycler *joiner, const struct args *args)
 {
+    if (args->n + args->n_kw > 0) return jinja_fail(r, "a joiner has no arguments");
     CHECK(joiner->items.n > 0, "call %u of a joiner without separator", joiner->i);
     return joiner->i++ ? joiner->items.v[0] : val_text("", 0);
 }
@@ -176,15 +177,15 @@ struct val val_call(struct render *r, struct val callee, const struct args *args
 {
     switch (callee.kind) {
     case V_BUILTIN:
-        return callee.fn->fn(r, VAL_UNDEFINED, args);
+        return builtin_call(r, callee.fn, VAL_UNDEFINED, args);
     case V_BOUND:
-        return callee.bound->method->fn(r, callee.bound->self, args);
+        return builtin_call(r, callee.bound->method, callee.bound->self, args);
     case V_MACRO:
         return macro_call(r, callee.macro, args);
     case V_LOOP:
         return loop_call(r, callee.loop, args);
     case V_JOINER:
-        return joiner_call(callee.turn);
+        return joiner_call(r, callee.turn, args);
     case V_UNDEFINED:
         return jinja_fail(r, "\"%.*s\" is undefined", (int)callee.n, callee.n ? callee.s : "");
     default:
@@ -209,7 +210,7 @@ static struct val eval_filter(struct render *r, const struct node *n, struct val
     r->at = n->at;
     /* the parser accepts unknown filters in branches that may never run */
     if (!filter) jinja_fail(r, "unknown filter \"%.*s\"", (int)n->n, n->text);
-    return r->rc == 0 ? filter->fn(r, self, &args) : VAL_UNDEFINED;
+    return r->rc == 0 ? builtin_call(r, filter, self, &args) : VAL_UNDEFINED;
 }
 
 /* The last filter of x|f|g is the root of the tree, so the recursion applies the first filter
@@ -229,7 +230,7 @@ static struct val eval_test(struct render *r, const struct node *n)
     const struct builtin *test = is_find(n->text, n->n);
     r->at = n->at;
     if (!test) jinja_fail(r, "unknown test \"%.*s\"", (int)n->n, n->text);
-    return r->rc == 0 ? test->fn(r, self, &args) : VAL_UNDEFINED;
+    return r->rc == 0 ? builtin_call(r, test, self, &args) : VAL_UNDEFINED;
 }
 
 /* ---- literals and access ---- */

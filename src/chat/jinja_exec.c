@@ -163,39 +163,53 @@ static struct val *keyword(const struct args *args, const struct node *name)
 /* Set the parameters of a macro. Missing arguments have the default, or are undefined. A default
  * may use earlier parameters, because r->scope is s. The tuple varargs contains surplus
  * arguments. */
-static void bind_params(struct render *r, struct scope *s, const struct node *params,
+static void bind_params(struct render *r, struct scope *s, const struct node *macro,
                         const struct args *args)
 {
     uint32_t i = 0;
-    for (const struct node *n = params; n && r->rc == 0; n = n->next, i++) {
+    for (const struct node *n = macro->b; n && r->rc == 0; n = n->next, i++) {
         struct val *given = i < args->n ? &args->v[i] : keyword(args, n);
         struct val missing = {.kind = V_UNDEFINED, .s = n->text, .n = n->n};
         scope_set(r, s, n->sym, given ? *given : n->a ? eval(r, n->a) : missing);
     }
     struct val rest = val_list(r, V_TUPLE, 0);
+    if (i < args->n && !(macro->op & USES_VARARGS))
+        jinja_fail(r, "the macro \"%.*s\" must have at most %u arguments, got %u", (int)macro->n,
+                   macro->text, i, args->n);
     for (; i < args->n && r->rc == 0; i++) list_add(r, rest.list, args->v[i]);
     scope_set(r, s, SYM_VARARGS, rest);
 }
 
-/* Return true if the keyword is a parameter or `caller`. The variable kwargs collects all other
- * keywords. */
-static bool is_param(const struct node *params, struct val name)
+/* Return true if the keyword is a parameter after the first n. As in jinja2, the name of a
+ * parameter with a positional argument is a name like any other. */
+static bool is_param(const struct node *params, struct val name, uint32_t n)
 {
-    for (; params; params = params->next)
-        if (params->n == name.n && memcmp(params->text, name.s, name.n) == 0) return true;
-    return text_is(name, "caller");
+    for (; params; params = params->next) {
+        if (n > 0)
+            n--;
+        else if (params->n == name.n && memcmp(params->text, name.s, name.n) == 0)
+            return true;
+    }
+    return false;
 }
 
-/* Set the variables kwargs and caller. The body of a call block uses these variables of the
- * surrounding macro instead. */
-static void bind_keywords(struct render *r, struct scope *s, const struct node *params,
+/* Set the variables kwargs and caller. The variable kwargs collects all names without a
+ * parameter. */
+static void bind_keywords(struct render *r, struct scope *s, const struct node *macro,
                           const struct args *args)
 {
     static const struct node caller_name = {.text = "caller", .n = 6};
     struct val rest = val_dict(r, V_DICT), *caller = keyword(args, &caller_name);
-    for (uint32_t i = 0; i < args->n_kw && r->rc == 0; i++)
-        if (!is_param(params, args->kw[i].name))
-            dict_put(r, rest.dict, args->kw[i].name, args->kw[i].value);
+    for (uint32_t i = 0; i < args->n_kw && r->rc == 0; i++) {
+        const struct val name = args->kw[i].name;
+        if (is_param(macro->b, name, args->n)) continue;
+        if (macro->op & USES_CALLER && text_is(name, "caller")) continue;
+        if (macro->op & USES_KWARGS)
+            dict_put(r, rest.dict, name, args->kw[i].value);
+        else
+            jinja_fail(r, "the macro \"%.*s\" has no argument \"%.*s\"", (int)macro->n, macro->text,
+                       name.kind == V_TEXT ? (int)name.n : 0, name.kind == V_TEXT ? name.s : "");
+    }
     scope_set(r, s, SYM_KWARGS, rest);
     scope_set(r, s, SYM_CALLER,
               caller ? *caller : (struct val){.kind = V_UNDEFINED, .s = "caller", .n = 6});
@@ -208,8 +222,8 @@ struct val macro_call(struct render *r, const struct macro *macro, const struct 
     if (!render_enter(r)) return v;
     /* as in Jinja, the names of a macro are in the scope of its definition, not of its caller */
     struct scope *s = scope_push(r, macro->scope);
-    if (s) bind_params(r, s, macro->node->b, args);
-    if (s && macro->node->kind == N_MACRO) bind_keywords(r, s, macro->node->b, args);
+    if (s) bind_params(r, s, macro->node, args);
+    if (s && r->rc == 0) bind_keywords(r, s, macro->node, args);
     if (r->rc == 0) v = exec_capture(r, macro->node->d);
     r->scope = outer;
     render_leave(r);

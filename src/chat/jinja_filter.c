@@ -10,60 +10,9 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define FILTER(name, id) builtin_fn filter_##id;
+#define FILTER(name, id, params) builtin_fn filter_##id;
 #include "chat/filter.def"
 #undef FILTER
-
-/* ---- arguments ---- */
-
-/* Return argument i or the keyword argument `name`. NULL if both are absent. The index of an
- * argument is its position in Python's signature. */
-const struct val *arg(const struct args *a, uint32_t i, const char *name)
-{
-    if (i < a->n) return &a->v[i];
-    for (uint32_t k = 0; name && k < a->n_kw; k++)
-        if (text_is(a->kw[k].name, name)) return &a->kw[k].value;
-    return NULL;
-}
-
-bool arg_bool(const struct args *a, uint32_t i, const char *name, bool fallback)
-{
-    const struct val *v = arg(a, i, name);
-    return v ? val_truth(*v) : fallback;
-}
-
-/* Return the fallback for None. A float is an error, as in Python. */
-int64_t arg_int(struct render *r, const struct args *a, uint32_t i, const char *name,
-                int64_t fallback)
-{
-    const struct val *v = arg(a, i, name);
-    if (!v || v->kind == V_NONE) return fallback;
-    if (v->kind == V_INT) return v->i;
-    if (v->kind == V_BOOL) return v->b;
-    jinja_fail(r, "argument \"%s\" is %s, not an integer", name ? name : "", val_type(*v));
-    return fallback;
-}
-
-/* The argument is required if the fallback is NULL. */
-struct val arg_text(struct render *r, const struct args *a, uint32_t i, const char *name,
-                    const char *fallback)
-{
-    const struct val *v = arg(a, i, name);
-    if (v && v->kind == V_TEXT) return *v;
-    if (v && v->kind != V_NONE)
-        return jinja_fail(r, "argument \"%s\" is %s, not a string", name ? name : "", val_type(*v));
-    if (!fallback) return jinja_fail(r, "argument \"%s\" is missing", name ? name : "");
-    return val_text(fallback, strlen(fallback));
-}
-
-struct args args_tail(const struct args *a, uint32_t n_skip)
-{
-    struct args tail = *a;
-    if (n_skip > tail.n) n_skip = tail.n;
-    if (n_skip) tail.v += n_skip;
-    tail.n -= n_skip;
-    return tail;
-}
 
 /* ---- text ---- */
 
@@ -233,7 +182,8 @@ struct val filter_indent(struct render *r, struct val self, const struct args *a
             ? *given
             : val_binary(r, '*', val_text(" ", 1), val_int(arg_int(r, a, 0, "width", 4)));
     bool first = arg_bool(a, 1, "first", false), blank = arg_bool(a, 2, "blank", false);
-    struct val v = val_str(r, self);
+    if (self.kind != V_TEXT) return jinja_fail(r, "indent needs a string, not %s", val_type(self));
+    struct val v = self;
     size_t mark = r->out.n;
     for (size_t i = 0; i <= v.n && r->rc == 0;) {
         const char *p = i < v.n ? memchr(v.s + i, '\n', v.n - i) : NULL;
@@ -266,11 +216,13 @@ struct val filter_center(struct render *r, struct val self, const struct args *a
  * or at the length if killwords is true. */
 struct val filter_truncate(struct render *r, struct val self, const struct args *a)
 {
-    struct val v = val_str(r, self), end = arg_text(r, a, 2, "end", "...");
+    struct val v = self.kind == V_UNDEFINED ? val_text("", 0) : self,
+               end = arg_text(r, a, 2, "end", "...");
     int64_t length = arg_int(r, a, 0, "length", 255), leeway = arg_int(r, a, 3, "leeway", 5);
     int64_t keep = length - text_count(r, end);
-    if (r->rc != 0 || (int64_t)text_count(r, v) - leeway <= length) return v;
     if (keep < 0) return jinja_fail(r, "truncate: the length is less than that of \"end\"");
+    if (r->rc != 0 || filter_length(r, v, a).i - leeway <= length) return v;
+    if (v.kind != V_TEXT) return jinja_fail(r, "truncate needs a string, not %s", val_type(v));
     struct val cut = val_text(v.s, text_offset(r, v, (uint32_t)keep));
     const char *space = arg_bool(a, 1, "killwords", false) ? NULL : memrchr(cut.s, ' ', cut.n);
     if (space) cut.n = (uint32_t)(space - cut.s);
@@ -329,7 +281,14 @@ struct val filter_urlencode(struct render *r, struct val self, const struct args
 
 struct val filter_format(struct render *r, struct val self, const struct args *a)
 {
-    return text_format_percent(r, val_str(r, self), a);
+    struct val named;
+    if (a->n_kw == 0) return text_format_percent(r, val_str(r, self), a, true);
+    if (a->n > 0) return jinja_fail(r, "format: positional arguments must not come with names");
+    named = val_dict(r, V_DICT);
+    for (uint32_t i = 0; i < a->n_kw && r->rc == 0; i++)
+        dict_put(r, named.dict, a->kw[i].name, a->kw[i].value);
+    const struct args by_name = {.v = &named, .n = 1};
+    return text_format_percent(r, val_str(r, self), &by_name, false);
 }
 
 /* ---- numbers ---- */
@@ -387,16 +346,19 @@ static struct val real_to_int(struct val fallback, double d)
 /* Read a text that is not an integer as a float, as in jinja2: "3.7"|int is 3. */
 struct val filter_int(struct render *r, struct val self, const struct args *a)
 {
+    (void)r;
     const struct val *given = arg(a, 0, "default");
     struct val fallback = given ? *given : val_int(0);
-    int64_t i, base = arg_int(r, a, 1, "base", 10);
+    const struct val *number = arg(a, 1, "base");
+    const bool based = !number || number->kind == V_INT;
+    int64_t i, base = number && based ? number->i : 10;
     double d;
     if (self.kind == V_BOOL) return val_int(self.b);
     if (self.kind == V_INT) return self;
     if (self.kind == V_REAL) return real_to_int(fallback, self.d);
     if (self.kind != V_TEXT) return fallback;
     if (base < 2 || base > 36) base = 10;
-    if (text_to_int(self, (int)base, &i)) return val_int(i);
+    if (based && text_to_int(self, (int)base, &i)) return val_int(i);
     return text_to_real(self, &d) ? real_to_int(fallback, d) : fallback;
 }
 
@@ -417,6 +379,8 @@ struct val filter_round(struct render *r, struct val self, const struct args *a)
     int64_t precision = arg_int(r, a, 0, "precision", 0);
     struct val method = arg_text(r, a, 1, "method", "common");
     if (!val_is_number(self)) return jinja_fail(r, "%s cannot be rounded", val_type(self));
+    if (!text_is(method, "common") && !text_is(method, "ceil") && !text_is(method, "floor"))
+        return jinja_fail(r, "round: the method must be common, ceil or floor");
     double d = val_as_real(self), scale = pow(10, (double)precision);
     if (scale == 0) return val_real(0);
     if (text_is(method, "ceil")) return val_real(ceil(d * scale) / scale);
@@ -460,7 +424,9 @@ struct val filter_tojson(struct render *r, struct val self, const struct args *a
     style.ascii = first ? arg_bool(&by_name, 0, "ensure_ascii", false)
                         : arg_bool(a, 0, "ensure_ascii", false);
     style.sort_keys = arg_bool(a, 3, "sort_keys", false);
-    if (separators && val_is_seq(*separators) && separators->list->n == 2) {
+    if (separators && separators->kind != V_NONE) {
+        if (!val_is_seq(*separators) || separators->list->n != 2)
+            return jinja_fail(r, "separators: expected a pair of strings");
         const struct val *part = separators->list->v;
         if (part[0].kind != V_TEXT || part[1].kind != V_TEXT)
             return jinja_fail(r, "separators: expected strings, got %s and %s", val_type(part[0]),
@@ -543,7 +509,11 @@ struct val filter_default(struct render *r, struct val self, const struct args *
 
 struct val filter_attr(struct render *r, struct val self, const struct args *a)
 {
-    return val_attr(r, self, arg_text(r, a, 0, "name", NULL));
+    const struct val name = arg_text(r, a, 0, "name", NULL);
+    /* the entries of a dict are no attributes */
+    if (self.kind == V_DICT && r->rc == 0 && !method_find(self, name.s, name.n))
+        return VAL_UNDEFINED;
+    return val_attr(r, self, name);
 }
 
 /* ---- the table of filters ---- */
@@ -560,7 +530,7 @@ const struct builtin *builtin_find(const struct builtin *table, size_t count, co
 const struct builtin *filter_find(const char *name, size_t n)
 {
     static const struct builtin filters[] = {
-#define FILTER(text, id) {text, filter_##id},
+#define FILTER(text, id, params) {text, params, filter_##id},
 #include "chat/filter.def"
 #undef FILTER
     };

@@ -120,12 +120,6 @@ static void number_digits(struct render *r, struct val v, const struct spec *p, 
     }
 }
 
-/* Append the fill `count` times. Append nothing if count is negative. */
-static void out_fill(struct render *r, const struct spec *p, int count)
-{
-    for (int i = 0; i < count; i++) buf_add(&r->out, p->fill, (size_t)p->n_fill);
-}
-
 /* Write sign and body in a field of the spec's width. The alignment '=' puts the fill between sign
  * and digits. */
 static void out_padded(struct render *r, const struct spec *p, const char *sign, struct val body,
@@ -133,11 +127,11 @@ static void out_padded(struct render *r, const struct spec *p, const char *sign,
 {
     int pad = p->width - (int)text_count(r, body) - (int)strlen(sign);
     int left = pad <= 0 ? 0 : align == '>' ? pad : align == '^' ? pad / 2 : 0;
-    out_fill(r, p, left);
+    out_repeat(r, p->fill, (size_t)p->n_fill, left);
     buf_add_text(&r->out, sign);
-    if (align == '=') out_fill(r, p, pad);
+    if (align == '=') out_repeat(r, p->fill, (size_t)p->n_fill, pad);
     buf_add(&r->out, body.s, body.n);
-    if (align != '=') out_fill(r, p, pad - left);
+    if (align != '=') out_repeat(r, p->fill, (size_t)p->n_fill, pad - left);
 }
 
 /* Append a value by its specification. A bool without a type is a text ("True"), as in Python. An
@@ -178,7 +172,10 @@ static size_t percent_one(struct render *r, struct val format, size_t i, const s
         i < format.n && format.s[i] == '(' ? memchr(format.s + i, ')', format.n - i) : NULL;
     if (close && a->n == 1 && a->v[0].kind == V_DICT) {
         size_t end = (size_t)(close - format.s);
-        v = val_item(r, a->v[0], val_text(format.s + i + 1, end - i - 1));
+        const struct val name = val_text(format.s + i + 1, end - i - 1);
+        const struct val *found = dict_find(r, a->v[0].dict, name);
+        v = found ? *found
+                  : jinja_fail(r, "the format string's \"%.*s\" is not given", (int)name.n, name.s);
         i = end + 1;
     } else if (!(i < format.n && format.s[i] == '%')) {
         v = *next < a->n ? a->v[*next]
@@ -215,7 +212,7 @@ static size_t percent_one(struct render *r, struct val format, size_t i, const s
 }
 
 /* `next` counts the positional arguments. A single dict supplies %(name)s. */
-struct val text_format_percent(struct render *r, struct val format, const struct args *a)
+struct val text_format_percent(struct render *r, struct val format, const struct args *a, bool all)
 {
     size_t mark = r->out.n;
     uint32_t next = 0;
@@ -228,6 +225,8 @@ struct val text_format_percent(struct render *r, struct val format, const struct
             buf_add_char(&r->out, format.s[i++]);
         }
     }
+    if (all && next < a->n && !r->out.failed)
+        jinja_fail(r, "the format string does not use all arguments");
     return out_take(r, mark);
 }
 

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#define GLOBAL(name, id) static builtin_fn global_##id;
+#define GLOBAL(name, id, params) static builtin_fn global_##id;
 #include "chat/global.def"
 #undef GLOBAL
 
@@ -123,7 +123,7 @@ static struct val global_strftime_now(struct render *r, struct val self, const s
 const struct builtin *global_find(const char *name, size_t n)
 {
     static const struct builtin globals[] = {
-#define GLOBAL(text, id) {text, global_##id},
+#define GLOBAL(text, id, params) {text, params, global_##id},
 #include "chat/global.def"
 #undef GLOBAL
     };

@@ -180,8 +180,8 @@ enum node_kind {
     N_FOR,          /* a target, b iterable, c condition, d body, e else; op: recursive */
     N_SET,          /* a target, b value */
     N_SET_BLOCK,    /* a target, b filters, d body */
-    N_MACRO,        /* sym, text; b: parameters (N_NAME with a: default), d body */
-    N_CALL_BLOCK,   /* a call, b parameters, d body */
+    N_MACRO,        /* sym, text; b: parameters (N_NAME with a: default), d body; op: USES_ bits */
+    N_CALL_BLOCK,   /* a call, b parameters, d body; op: USES_ bits */
     N_FILTER_BLOCK, /* b filters, d body */
     N_WITH,         /* a: N_SETs, d body */
     N_SCOPE,        /* d body: a generation block */
@@ -205,6 +205,13 @@ struct node {
 
 /* Symbol numbers of the names with a meaning for the interpreter. */
 enum { SYM_LOOP, SYM_CALLER, SYM_VARARGS, SYM_KWARGS, SYM_FIRST_FREE };
+/* The special names in the body of a macro. A macro accepts a caller, surplus arguments or unknown
+ * names only if its body has the name. */
+enum {
+    USES_CALLER = 1 << SYM_CALLER,
+    USES_VARARGS = 1 << SYM_VARARGS,
+    USES_KWARGS = 1 << SYM_KWARGS
+};
 
 /* Parse tokens to a tree in the arena. The source must be valid as long as the tree. Set *root to
  * NULL if the template is empty. ERR_FORMAT with line and column, ERR_MEMORY. */
@@ -222,6 +229,7 @@ struct jinja_parser {
     int rc;                /* 0, or the code of the first failure */
     int depth;             /* number of calls of parser_enter without parser_leave */
     int loops; /* number of for loops of the current macro around the current statement */
+    int uses;  /* USES_ bits of the current macro's body so far */
     /* borrowed: first unknown filter or test outside of conditional expressions; NULL if none */
     const struct token *unknown;
     const char *unknown_what; /* static: "filter" or "test" */
@@ -416,6 +424,9 @@ struct list *val_iterate(struct render *r, struct val v);
 struct val out_take(struct render *r, size_t mark);
 /* Append the text of a value, as Python's str spells it. */
 void out_str(struct render *r, struct val v);
+/* Append a text [n] `count` times; nothing if the count is not positive. The rendering is charged
+ * for the bytes, and fails if they do not fit, before they are written. */
+void out_repeat(struct render *r, const char *s, size_t n, int64_t count);
 /* Append Python's repr of a value, with quotes for text. */
 void out_repr(struct render *r, struct val v);
 /* Append Python's repr of a float: the shortest digits that read back to d. */
@@ -465,7 +476,8 @@ struct args {
 typedef struct val builtin_fn(struct render *r, struct val self, const struct args *args);
 
 struct builtin {
-    const char *name; /* static text */
+    const char *name;   /* static text */
+    const char *params; /* static: its parameters (jinja_args.c) */
     builtin_fn *fn;
 };
 
@@ -474,6 +486,11 @@ struct bound {
     const struct builtin *method; /* static */
 };
 
+/* Return true if the function has these arguments. Otherwise fail the rendering. */
+bool args_check(struct render *r, const struct builtin *fn, const struct args *a);
+/* Check the arguments, and call the function. */
+struct val builtin_call(struct render *r, const struct builtin *fn, struct val self,
+                        const struct args *a);
 /* Return an argument by position or keyword; NULL if not given. name: NULL if the argument has only
  * a position. */
 const struct val *arg(const struct args *a, uint32_t i, const char *name);
@@ -519,8 +536,9 @@ struct val val_concat(struct render *r, struct val a, struct val b); /* join two
 struct val val_binary(struct render *r, int op, struct val a, struct val b);
 /* Return true if hay contains needle: an item, a key, or a part of a text. */
 bool val_contains(struct render *r, struct val hay, struct val needle);
-/* Format with Python's "%s of %d" % values. */
-struct val text_format_percent(struct render *r, struct val format, const struct args *args);
+/* Format with Python's "%s of %d" % values. all: a surplus value fails the rendering. */
+struct val text_format_percent(struct render *r, struct val format, const struct args *args,
+                               bool all);
 /* Format with Python's "{} {name:>8}".format(...). */
 struct val text_format_braces(struct render *r, struct val format, const struct args *args);
 /* Convert the case of a text. mode: 'u' (upper), 'l' (lower), 't' (title) or 'c' (capitalize). */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define IS(name, id) static builtin_fn is_##id;
+#define IS(name, id, params) static builtin_fn is_##id;
 #include "chat/is.def"
 #undef IS
 
@@ -41,7 +41,9 @@ IS_SIMPLE(test, self.kind == V_TEXT && is_find(self.s, self.n) != NULL)
 /* Return the first argument of the test. */
 static struct val right_side(struct render *r, const struct args *a)
 {
-    return a->n > 0 ? a->v[0] : jinja_fail(r, "this test needs an argument");
+    return a->n > 0      ? a->v[0]
+           : a->n_kw > 0 ? a->kw[0].value
+                         : jinja_fail(r, "this test needs an argument");
 }
 
 /* Return an integer operand. Fail the rendering for other kinds. */
@@ -143,7 +145,7 @@ static struct val is_upper(struct render *r, struct val self, const struct args 
 const struct builtin *is_find(const char *name, size_t n)
 {
     static const struct builtin tests[] = {
-#define IS(text, id) {text, is_##id},
+#define IS(text, id, params) {text, params, is_##id},
 #include "chat/is.def"
 #undef IS
     };

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define METHOD(kind, name, id) builtin_fn method_##id;
+#define METHOD(kind, name, id, params) builtin_fn method_##id;
 #include "chat/method.def"
 #undef METHOD
 
@@ -67,27 +67,38 @@ struct val method_list_pop(struct render *r, struct val self, const struct args 
     return render_charge(r, n / 8) ? list_take(self.list, (uint32_t)i) : VAL_UNDEFINED;
 }
 
-/* Return the index of the first item equal to v; n if none. */
-static uint32_t list_seek(struct render *r, const struct list *l, struct val v)
+/* Return the index of the first item in [i, end) that is equal to v; `end` if none. */
+static uint32_t list_seek(struct render *r, const struct list *l, struct val v, uint32_t i,
+                          uint32_t end)
 {
-    uint32_t i = 0;
-    while (i < l->n && r->rc == 0 && !val_equal(r, l->v[i], v)) i++;
+    while (i < end && r->rc == 0 && !val_equal(r, l->v[i], v)) i++;
     return i;
 }
 
 struct val method_list_remove(struct render *r, struct val self, const struct args *a)
 {
-    uint32_t i = list_seek(r, self.list, argument(r, a, 0));
+    uint32_t i = list_seek(r, self.list, argument(r, a, 0), 0, self.list->n);
     if (r->rc != 0) return VAL_NONE;
     if (i >= self.list->n) return jinja_fail(r, "the list has no such item");
     list_take(self.list, i);
     return VAL_NONE;
 }
 
+/* Return argument i as a position in [0, n], of which a negative one counts from the end. */
+static uint32_t position_of(struct render *r, const struct args *a, uint32_t i, uint32_t n,
+                            uint32_t fallback)
+{
+    int64_t at = arg_int(r, a, i, NULL, fallback);
+    if (at < 0) at += n;
+    return at < 0 ? 0 : at > n ? n : (uint32_t)at;
+}
+
 struct val method_list_index(struct render *r, struct val self, const struct args *a)
 {
-    uint32_t i = list_seek(r, self.list, argument(r, a, 0));
-    return i < self.list->n ? val_int(i) : jinja_fail(r, "the list has no such item");
+    const uint32_t n = self.list->n, start = position_of(r, a, 1, n, 0),
+                   end = position_of(r, a, 2, n, n);
+    const uint32_t i = list_seek(r, self.list, argument(r, a, 0), start, end);
+    return i < end ? val_int(i) : jinja_fail(r, "the list has no such item");
 }
 
 struct val method_list_count(struct render *r, struct val self, const struct args *a)
@@ -265,7 +276,7 @@ const struct builtin *method_find(struct val self, const char *name, size_t n)
         enum val_kind kind;
         struct builtin method;
     } methods[] = {
-#define METHOD(of, text, id) {V_##of, {text, method_##id}},
+#define METHOD(of, text, id, params) {V_##of, {text, params, method_##id}},
 #include "chat/method.def"
 #undef METHOD
     };

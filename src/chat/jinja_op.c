@@ -172,14 +172,11 @@ static struct val list_concat(struct render *r, struct val a, struct val b)
     return v;
 }
 
-/* Return a text n times. The limit of the output buffer stops a large count. A negative count gives
- * an empty text. */
+/* Return a text n times. A negative count gives an empty text. */
 static struct val text_repeat(struct render *r, struct val v, int64_t count)
 {
     size_t mark = r->out.n;
-    if (v.n == 0) return v;
-    for (int64_t i = 0; i < count && !r->out.failed; i++) buf_add(&r->out, v.s, v.n);
-    render_charge(r, (r->out.n - mark) / 64);
+    out_repeat(r, v.s, v.n, count);
     return out_take(r, mark);
 }
 
@@ -213,7 +210,8 @@ struct val val_binary(struct render *r, int op, struct val a, struct val b)
     if (op == '%' && a.kind == V_TEXT) {
         struct args args = {.v = &b, .n = 1};
         if (b.kind == V_TUPLE) args = (struct args){.v = b.list->v, .n = b.list->n};
-        return text_format_percent(r, a, &args);
+        /* as in Python, a list or dict may have more items than the format uses */
+        return text_format_percent(r, a, &args, b.kind != V_LIST && b.kind != V_DICT);
     }
     return refuse(r, name, a, b);
 }

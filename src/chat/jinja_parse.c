@@ -161,6 +161,7 @@ struct node *parser_name(struct jinja_parser *p)
     p->t++;
     struct node *n = node_named(p, N_NAME, t);
     n->sym = symbol(p, t->text, t->n);
+    if (n->sym < SYM_FIRST_FREE) p->uses |= 1 << n->sym;
     return n;
 }
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define FILTER(name, id) builtin_fn filter_##id;
+#define FILTER(name, id, params) builtin_fn filter_##id;
 #include "chat/filter.def"
 #undef FILTER
 
@@ -91,7 +91,8 @@ struct val filter_items(struct render *r, struct val self, const struct args *a)
  * texts. */
 struct val filter_join(struct render *r, struct val self, const struct args *a)
 {
-    struct val separator = arg_text(r, a, 0, "d", "");
+    const struct val *d = arg(a, 0, "d");
+    struct val separator = d ? val_str(r, *d) : val_text("", 0);
     const struct val *attribute = arg(a, 1, "attribute");
     const struct list *items = val_iterate(r, self);
     size_t mark = r->out.n;
@@ -130,11 +131,13 @@ struct val filter_map(struct render *r, struct val self, const struct args *a)
     struct args tail = args_tail(a, 1);
     if (!attribute && a->n > 0 && a->v[0].kind == V_TEXT)
         filter = filter_find(a->v[0].s, a->v[0].n);
+    static const struct builtin by_attribute = {.name = "map", .params = "attribute default="};
+    if (attribute && !args_check(r, &by_attribute, a)) return VAL_UNDEFINED;
     if (!attribute && !filter)
         return jinja_fail(r, "map needs the name of a filter or an attribute");
     for (uint32_t i = 0; items && i < items->n && render_charge(r, 1); i++)
         list_add(r, out.list,
-                 filter ? filter->fn(r, items->v[i], &tail)
+                 filter ? builtin_call(r, filter, items->v[i], &tail)
                         : map_attribute(r, items->v[i], *attribute, arg(a, 1, "default")));
     return out;
 }
@@ -157,7 +160,7 @@ static struct val select_items(struct render *r, struct val self, const struct a
     if (rest.n > 0 && !test) return jinja_fail(r, "select and reject need the name of a test");
     for (uint32_t i = 0; items && i < items->n && render_charge(r, 1); i++) {
         struct val v = by_attr ? val_path(r, items->v[i], a->v[0]) : items->v[i];
-        if (test && r->rc == 0) v = test->fn(r, v, &tail);
+        if (test && r->rc == 0) v = builtin_call(r, test, v, &tail);
         if (val_truth(v) == wanted) list_add(r, out.list, items->v[i]);
     }
     return out;
@@ -265,7 +268,8 @@ static struct val sorted_list(struct render *r, const struct list *items, key_fn
 struct val filter_sort(struct render *r, struct val self, const struct args *a)
 {
     return sorted_list(r, val_iterate(r, self), sort_keys, arg(a, 2, "attribute"),
-                       arg_bool(a, 1, "case_sensitive", false), arg_bool(a, 0, "reverse", false));
+                       arg_bool(a, 1, "case_sensitive", false),
+                       arg_int(r, a, 0, "reverse", false) != 0);
 }
 
 /* Column 0 is the key of an entry, column 1 its value. */
@@ -274,9 +278,12 @@ struct val filter_dictsort(struct render *r, struct val self, const struct args 
     struct args none = {0};
     struct val items = filter_items(r, self, &none), by = arg_text(r, a, 1, "by", "key");
     struct val column = val_int(text_is(by, "value"));
+    const bool reverse = arg_int(r, a, 2, "reverse", false) != 0;
+    if (!column.i && !text_is(by, "key"))
+        jinja_fail(r, "dictsort: \"by\" must be \"key\" or \"value\"");
     if (r->rc != 0) return VAL_UNDEFINED;
     return sorted_list(r, items.list, sort_key, &column, arg_bool(a, 0, "case_sensitive", false),
-                       arg_bool(a, 2, "reverse", false));
+                       reverse);
 }
 
 /* Return the smallest item if sign < 0, otherwise the largest item. */
@@ -311,6 +318,7 @@ struct val filter_sum(struct render *r, struct val self, const struct args *a)
     const struct val *attribute = arg(a, 0, "attribute"), *start = arg(a, 1, "start");
     const struct list *items = val_iterate(r, self);
     struct val total = start ? *start : val_int(0);
+    if (total.kind == V_TEXT) return jinja_fail(r, "sum cannot add strings; use join");
     for (uint32_t i = 0; items && i < items->n && render_charge(r, 1); i++) {
         struct val v = attribute && attribute->kind != V_NONE ? val_path(r, items->v[i], *attribute)
                                                               : items->v[i];
@@ -337,22 +345,38 @@ struct val filter_unique(struct render *r, struct val self, const struct args *a
     return out;
 }
 
-/* Sort the items by the attribute, then make (key, list) from each run of equal keys. The key is
- * the first item's attribute in its original case. */
+/* Return the pairs (key, item) of the items. The fallback, which may be NULL, replaces an undefined
+ * key. */
+static struct val with_keys(struct render *r, const struct list *items, const struct val *attribute,
+                            const struct val *fallback)
+{
+    struct val out = val_list(r, V_LIST, items ? items->n : 0);
+    for (uint32_t i = 0; items && i < items->n && r->rc == 0; i++) {
+        const struct val item = items->v[i];
+        struct val key = attribute ? map_attribute(r, item, *attribute, fallback) : item;
+        list_add(r, out.list, pair_of(r, key, item));
+    }
+    return out;
+}
+
+/* Sort the pairs (key, item) by their keys, then make (key, list) from each run of equal keys. The
+ * key is the first item's key in its original case. */
 struct val filter_groupby(struct render *r, struct val self, const struct args *a)
 {
-    const struct val *attribute = arg(a, 0, "attribute");
-    const struct list *items = val_iterate(r, self);
-    struct val out = val_list(r, V_LIST, 0), group = VAL_UNDEFINED;
-    const struct keyed *v =
-        sorted(r, items, sort_key, attribute, arg_bool(a, 2, "case_sensitive", false), false);
-    for (uint32_t i = 0; v && i < items->n && r->rc == 0; i++) {
+    const struct val *fallback = arg(a, 1, "default");
+    if (fallback && fallback->kind == V_NONE) fallback = NULL;
+    struct val pairs = with_keys(r, val_iterate(r, self), arg(a, 0, "attribute"), fallback);
+    struct val out = val_list(r, V_LIST, 0), group = VAL_UNDEFINED, column = val_int(0);
+    const bool case_sensitive = arg_bool(a, 2, "case_sensitive", false);
+    if (r->rc != 0) return VAL_UNDEFINED;
+    const struct keyed *v = sorted(r, pairs.list, sort_key, &column, case_sensitive, false);
+    for (uint32_t i = 0; v && i < pairs.list->n && r->rc == 0; i++) {
+        const struct val *pair = v[i].item.list->v;
         if (i == 0 || !val_equal(r, v[i].key, v[i - 1].key)) {
             group = val_list(r, V_LIST, 0);
-            struct val key = attribute ? val_path(r, v[i].item, *attribute) : v[i].item;
-            list_add(r, out.list, pair_of(r, key, group));
+            list_add(r, out.list, pair_of(r, pair[0], group));
         }
-        if (r->rc == 0) list_add(r, group.list, v[i].item);
+        if (r->rc == 0) list_add(r, group.list, pair[1]);
     }
     return out;
 }

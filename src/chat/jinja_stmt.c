@@ -154,15 +154,16 @@ static struct node *stmt_set(struct jinja_parser *p, uint32_t at)
     return n;
 }
 
-/* Parse the body of a macro. break and continue in the body must not apply to a loop around the
- * definition. */
-static struct node *stmt_function_body(struct jinja_parser *p, const char *word, uint32_t at)
+/* Parse the body of macro n. break and continue in the body must not apply to a loop around the
+ * definition. A special name in the body is also a name in the body of an outer macro. */
+static void stmt_function(struct jinja_parser *p, struct node *n, const char *word, uint32_t at)
 {
-    int loops = p->loops;
-    p->loops = 0;
-    struct node *body = stmt_enclosed(p, word, at);
+    int loops = p->loops, uses = p->uses;
+    p->loops = p->uses = 0;
+    n->d = stmt_enclosed(p, word, at);
+    n->op = p->uses;
     p->loops = loops;
-    return body;
+    p->uses |= uses;
 }
 
 /* Parse a macro. The macro's name is a variable, and the definition is an assignment at run
@@ -174,7 +175,7 @@ static struct node *stmt_macro(struct jinja_parser *p, uint32_t at)
     n->text = name->text;
     n->n = name->n;
     n->b = parse_params(p);
-    n->d = stmt_function_body(p, "endmacro", at);
+    stmt_function(p, n, "endmacro", at);
     return n;
 }
 
@@ -189,7 +190,7 @@ static struct node *stmt_call(struct jinja_parser *p, uint32_t at)
     n->a = parse_postfix_expr(p);
     if (p->rc == 0 && n->a->kind != N_CALL)
         parser_fail(p, "expected a call after \"call\", got another expression");
-    n->d = stmt_function_body(p, "endcall", at);
+    stmt_function(p, n, "endcall", at);
     return n;
 }
 

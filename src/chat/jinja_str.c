@@ -16,7 +16,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define METHOD(kind, name, id) builtin_fn method_##id;
+#define METHOD(kind, name, id, params) builtin_fn method_##id;
 #include "chat/method.def"
 #undef METHOD
 
@@ -84,6 +84,8 @@ static struct val strip_by(struct render *r, struct val self, const struct args 
 {
     const struct val *set = arg(a, 0, "chars");
     if (set && set->kind == V_TEXT) return strip_set(r, self, *set, sides);
+    if (set && set->kind != V_NONE)
+        return jinja_fail(r, "expected a string, got %s", val_type(*set));
     struct val v = text_strip(self, sides);
     render_charge(r, (self.n - v.n) / 8);
     return v;
@@ -319,7 +321,7 @@ struct val method_text_rsplit(struct render *r, struct val self, const struct ar
 /* Split at \n, \r and \r\n. A newline at the end does not begin another line. */
 struct val method_text_splitlines(struct render *r, struct val self, const struct args *a)
 {
-    bool keep = arg_bool(a, 0, "keepends", false);
+    bool keep = arg_int(r, a, 0, "keepends", false) != 0;
     struct val out = val_list(r, V_LIST, 0);
     render_charge(r, self.n / 8);
     for (size_t i = 0; i < self.n && r->rc == 0;) {
