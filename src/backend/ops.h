@@ -66,7 +66,8 @@ enum weights_verdict { WEIGHTS_SAME, WEIGHTS_DIFFERENT, WEIGHTS_DAMAGED };
 
 struct linear { /* y = x W^T + b */
     struct tensor w;
-    const float *bias; /* f32 [n_out], borrowed from the model; NULL: no bias */
+    /* f32 [n_out], or f32 [n_expert, n_out] of a mixture, borrowed from the model; NULL: no bias */
+    const float *bias;
     /* i32 [k], borrowed from the model: input of each column of w. NULL: input i has column i. A
      * mixture's matrices have no order. */
     const int32_t *order;
@@ -147,18 +148,53 @@ struct glu {
     float *a, *b, *y;
 };
 
+/* Scores of experts, computed from the logits of a row. SOFTMAX, SIGMOID: a value of each expert.
+ * CHOSEN: the experts are selected by their logits, and their scores are the softmax of the
+ * selected logits. SPARSEMIXER: the experts are selected by their logits. The score of an expert is
+ * its share of the softmax over all experts that are not yet selected and whose logits are near the
+ * largest ("GRIN", arXiv 2409.12136). */
+enum route_score { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_CHOSEN, ROUTE_SPARSEMIXER };
+
+/* Rule that selects and weighs the experts of a row. Pointers are borrowed from the model.
+ *   1. the scores s of all experts
+ *   2. choice: the n_used largest s + bias. Experts of other groups than the n_group_used groups
+ *      with the largest scores are not selected
+ *   3. weight = s of each selected expert, without the bias
+ *   4. weight / max(sum of the weights + sum_add, sum_least), if `normalize` is true
+ *   5. weight * factor, then * scale[expert] */
+enum { ROUTE_GROUPS_MAX = 64 };
+struct route_spec {
+    enum route_score score;
+    const float *bias; /* f32 [n_expert] addends of the scores, only for the choice; NULL if none */
+    /* number of groups of n_expert / n_group consecutive experts, and of groups with selected
+     * experts; n_group 0: no groups. At most ROUTE_GROUPS_MAX groups. */
+    int n_group, n_group_used;
+    /* true: the score of a group is the sum of the two largest s + bias of its experts; false: the
+     * largest */
+    bool group_pairs;
+    bool normalize; /* true: scale a row's weights to sum 1 */
+    float sum_add, sum_least;
+    float factor;       /* factor of all weights; 0: 1 */
+    const float *scale; /* f32 [n_expert] factors of the weights; NULL if none */
+    /* SPARSEMIXER: largest relative distance of a logit from the largest logit, in units of the
+     * larger of both magnitudes */
+    float near;
+    /* true: the weights are factors of the experts' inputs (weigh), and combine adds the results
+     * without weights */
+    bool weighs_input;
+};
+
 /* Assignment of a batch's rows to a mixture's experts. An entry is a row with one of its experts.
  * Entries are sorted by expert, then by row. All arrays are on the device, and borrowed for the
  * op. */
 struct route {
     int n_expert, n_used; /* n_used: experts per row */
-    bool normalize;       /* true: scale a row's weights to sum 1 */
-    const float *scale;   /* f32 [n_expert] factors of the weights, applied last; NULL if none */
-    int32_t *expert;      /* [n_row, n_used] ascending within a row    */
-    float *weight;        /* [n_row, n_used] softmax over all experts, normalized, scaled */
-    int32_t *entry;       /* [n_row, n_used] entry number              */
-    int32_t *row;         /* [n_row * n_used] row of each entry        */
-    int32_t *first;       /* [n_expert + 1] first entry of each expert */
+    struct route_spec spec;
+    int32_t *expert; /* [n_row, n_used] ascending within a row    */
+    float *weight;   /* [n_row, n_used] weights of the experts    */
+    int32_t *entry;  /* [n_row, n_used] entry number              */
+    int32_t *row;    /* [n_row * n_used] row of each entry        */
+    int32_t *first;  /* [n_expert + 1] first entry of each expert */
 };
 
 /* Normalize and rotate each head of q f32 [n_row, n_head, d_k] and k f32 [n_row, n_head_kv, d_k] in
@@ -189,6 +225,12 @@ struct layer_norm {
     const float *g, *bias; /* f32 [n_part, n]; bias is NULL if none */
     float eps;
     int n_part, n; /* parts of a row, such as heads; values of a part */
+};
+
+/* Parameters of a gated unit with limits: (clamp(up, -limit, limit) + 1) * g * sigmoid(alpha g)
+ * with g = min(gate, limit). A NaN stays. */
+struct clamped_glu {
+    float alpha, limit;
 };
 
 /* Parameters of xIELU ("Deriving Activation Functions Using Integration", arXiv 2411.13010). */
@@ -329,6 +371,11 @@ struct backend_ops {
     /* Replace y f32 [n] by alpha_p y^2 + beta y if y > 0, otherwise by (expm1(min(y, eps)) - y)
      * alpha_n + beta y. */
     void (*xielu)(struct backend *b, float *y, int64_t n, const struct xielu *p);
+    /* Replace gate f32 [n] by the gated unit of gate and up f32 [n]. */
+    void (*clamped_glu)(struct backend *b, float *gate, const float *up, int64_t n,
+                        const struct clamped_glu *p);
+    /* Multiply row i of y f32 [n_row, n] by by[i]; by f32 [n_row]. */
+    void (*scale_rows)(struct backend *b, float *y, const float *by, int n_row, int64_t n);
     /* Add x f32 [n] to y f32 [n]. */
     void (*add)(struct backend *b, float *y, const float *x, int64_t n);
     /* Multiply x f32 [n] by a factor. */
@@ -338,11 +385,13 @@ struct backend_ops {
     /* Replace x f32 [n] by cap * tanh(x / cap). */
     void (*softcap)(struct backend *b, float *x, int64_t n, float cap);
 
-    /* Fill r's arrays from logits f32 [n_row, n_expert], which are overwritten. Select the n_used
-     * largest logits of each row. The lower expert is selected from equal logits. */
+    /* Fill r's arrays from logits f32 [n_row, n_expert], which are overwritten, by the rule
+     * r->spec. The lower expert, or the lower group, is selected from equal values. Sums of a row's
+     * weights are in ascending order of experts. */
     void (*route)(struct backend *b, const struct route *r, float *logits, int n_row);
     /* Compute y f32 [n_row * n_used, n_out]: for each entry, the matrix of its expert times its row
-     * of x f32 [n_row, k]. With by_entry, the row is row `entry` of x f32 [n_row * n_used, k]. */
+     * of x f32 [n_row, k], plus the expert's bias. l->bias is f32 [n_expert, n_out]. With by_entry,
+     * the row is row `entry` of x f32 [n_row * n_used, k]. */
     void (*experts)(struct backend *b, float *y, const struct linear *l, const float *x,
                     const struct route *r, bool by_entry, int n_row);
     /* Multiply the parts of rows, such as heads, by one matrix each. l has n_part matrices
@@ -352,9 +401,11 @@ struct backend_ops {
                   const struct columns *s, int n_row);
     /* Compute y f32 [n_row, n], the sum of weight * x f32 [n_row * n_used, n] over a row's entries.
      * The sum begins at 0 and adds experts by fma, ascending. The sum is added to y if `add` is
-     * true. */
+     * true. With r->spec.weighs_input, all weights are 1. */
     void (*combine)(struct backend *b, float *y, const float *x, const struct route *r, int n_row,
                     int64_t n, bool add);
+    /* Multiply each entry's row of y f32 [n_row * n_used, n] by the entry's weight. */
+    void (*weigh)(struct backend *b, float *y, const struct route *r, int n_row, int64_t n);
     /* Set row i of y f32 [n_out, d] to row row[i] of x f32 [n_row, d]; row i32 [n_out]. */
     void (*gather)(struct backend *b, float *y, const float *x, const int32_t *row, int n_out,
                    int d);

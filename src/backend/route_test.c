@@ -18,6 +18,7 @@ struct mixture {
     struct linear all, one[N_EXPERT]; /* layer of the mixture; each expert as a separate layer */
     struct published from[N_EXPERT];
     uint8_t *rows, *copy[N_EXPERT];
+    float *bias; /* f32 [N_EXPERT, n_out]; NULL: no biases */
     struct route r;
     int n_out, k;
 };
@@ -43,9 +44,10 @@ static void route_close(struct route *r)
     free(r->expert), free(r->weight), free(r->entry), free(r->row), free(r->first);
 }
 
-/* Open a mixture. listed: each expert's matrix is a separate tensor. */
+/* Open a mixture. listed: each expert's matrix is a separate tensor. biased: the experts have
+ * biases. */
 static bool mixture_open(struct mixture *m, enum qtype t, int n_out, int k, bool listed,
-                         uint64_t *rng)
+                         bool biased, uint64_t *rng)
 {
     struct err e;
     *m = (struct mixture){.n_out = n_out, .k = k};
@@ -69,6 +71,9 @@ static bool mixture_open(struct mixture *m, enum qtype t, int n_out, int k, bool
                                .n_expert = N_EXPERT,
                                .from = listed ? m->from : NULL,
                                .data = listed ? m->from[0].rows : m->rows};
+    m->all.bias = m->bias = biased ? random_rows((int64_t)N_EXPERT * n_out, rng) : NULL;
+    for (int i = 0; i < N_EXPERT && biased; i++)
+        m->one[listed ? N_EXPERT - 1 - i : i].bias = m->bias + (int64_t)i * n_out;
     route_open(&m->r);
     struct backend_options o = {.n_thread = 2};
     if (backend_open(&m->b, "cpu", &o, &e) != 0) return false;
@@ -84,7 +89,7 @@ static void mixture_close(struct mixture *m)
     m->b->op->weights_close(m->b, m->weights);
     backend_close(m->b);
     for (int i = 0; i < N_EXPERT; i++) free(m->copy[i]);
-    free(m->rows);
+    free(m->rows), free(m->bias);
     route_close(&m->r);
 }
 
@@ -142,9 +147,10 @@ TEST(experts_give_the_bits_of_their_own_linear_layers)
     static const int n_row[] = {1, 2, ROWS_MAX};
     uint64_t rng = 11;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        for (int listed = 0; listed < 2; listed++) {
+        for (int form = 0; form < 4; form++) {
             struct mixture m;
-            if (!mixture_open(&m, all[i].type, all[i].n_out, all[i].k, listed, &rng)) {
+            const bool listed = form & 1;
+            if (!mixture_open(&m, all[i].type, all[i].n_out, all[i].k, listed, form & 2, &rng)) {
                 test_fail(__FILE__, __LINE__, "cannot open");
                 return;
             }
@@ -165,7 +171,7 @@ TEST(routes_and_sums_are_as_documented)
     route_open(&r);
     for (int normalize = 0; normalize < 2; normalize++) {
         float logits[2][N_EXPERT] = {{0, 1, 0, 2, 1, 1, 0}, {5, 5, 5, 5, 5, 5, 5}};
-        r.normalize = normalize;
+        r.spec.normalize = normalize;
         b->op->route(b, &r, logits[0], 2);
         EXPECT(r.expert[0] == 1 && r.expert[1] == 3 && r.expert[2] == 4);
         EXPECT(r.expert[3] == 0 && r.expert[4] == 1 && r.expert[5] == 2);
@@ -177,10 +183,10 @@ TEST(routes_and_sums_are_as_documented)
     float scale[N_EXPERT] = {1, 2, 4, 0.5f, 3, 1, 1}, logits[N_EXPERT] = {0, 1, 0, 2, 1, 1, 0},
           plain[N_USED];
     memcpy(plain, r.weight, sizeof plain);
-    r.scale = scale;
+    r.spec.scale = scale;
     b->op->route(b, &r, logits, 1);
     for (int k = 0; k < N_USED; k++) EXPECT(r.weight[k] == plain[k] * scale[r.expert[k]]);
-    r.scale = NULL;
+    r.spec.scale = NULL;
     float both[2][N_EXPERT] = {{0, 1, 0, 2, 1, 1, 0}, {5, 5, 5, 5, 5, 5, 5}};
     b->op->route(b, &r, both[0], 2);
     float x[6][2], y[2][2] = {{1, 2}, {3, 4}}, before[2][2];
@@ -195,5 +201,229 @@ TEST(routes_and_sums_are_as_documented)
             EXPECT(y[i][d] == before[i][d] + want);
         }
     route_close(&r);
+    backend_close(b);
+}
+
+/* ---- rules of selection ---- */
+
+enum { TRIALS = 4000, MANY = 24 };
+
+/* A trial: a rule, its row of logits, and the expected result in f64. */
+struct rule {
+    struct route_spec spec;
+    int n_expert, n_used;
+    float logit[MANY], bias[MANY], scale[MANY];
+    bool used[MANY];
+    double weight[MANY];
+};
+
+/* Draw a rule. The logits have many equal values if `ties` is true. */
+static void draw_rule(struct rule *t, uint64_t *rng, bool ties)
+{
+    static const int per_group[] = {1, 2, 3, 4, 6};
+    struct route_spec *s = &t->spec;
+    const int n_group = 1 + (int)(rng_next(rng) % 4), own = per_group[rng_next(rng) % 5];
+    *t = (struct rule){.n_expert = n_group * own};
+    const bool grouped = rng_next(rng) % 2;
+    s->score = (enum route_score)(rng_next(rng) % 3);
+    s->n_group = grouped ? n_group : 0;
+    s->n_group_used = grouped ? 1 + (int)(rng_next(rng) % (unsigned)n_group) : 0;
+    s->group_pairs = rng_next(rng) % 2;
+    s->normalize = rng_next(rng) % 2;
+    s->sum_add = rng_next(rng) % 2 ? 0.25f : 0;
+    s->sum_least = rng_next(rng) % 2 ? 0.5f : 0;
+    s->factor = rng_next(rng) % 2 ? 2.5f : 0;
+    const int most = grouped ? s->n_group_used * own : t->n_expert;
+    t->n_used = 1 + (int)(rng_next(rng) % (unsigned)most);
+    for (int i = 0; i < t->n_expert; i++) {
+        t->logit[i] = ties ? (float)(rng_next(rng) % 3) : rng_float(rng) * 8 - 4;
+        t->bias[i] = ties ? (float)(rng_next(rng) % 2) : rng_float(rng) - 0.5f;
+        t->scale[i] = rng_float(rng) + 0.5f;
+    }
+    if (rng_next(rng) % 2) s->bias = t->bias;
+    if (rng_next(rng) % 2) s->scale = t->scale;
+}
+
+/* Compute the scores in f64. */
+static void expected_scores(const struct rule *t, double score[MANY])
+{
+    double sum = 0;
+    for (int i = 0; i < t->n_expert; i++) sum += exp((double)t->logit[i]);
+    for (int i = 0; i < t->n_expert; i++) {
+        const double x = (double)t->logit[i];
+        score[i] = t->spec.score == ROUTE_SOFTMAX   ? exp(x) / sum
+                   : t->spec.score == ROUTE_SIGMOID ? 1 / (1 + exp(-x))
+                                                    : x;
+    }
+}
+
+/* Return the first of the n largest values that is not taken; -1 if none. */
+static int best_of(const double *v, const bool *taken, int n)
+{
+    int best = -1;
+    for (int i = 0; i < n; i++)
+        if (!taken[i] && (best < 0 || v[i] > v[best] + 1e-9)) best = i;
+    return best;
+}
+
+/* Mark the experts of groups that are not selected. */
+static void expected_groups(const struct rule *t, const double *value, bool *taken)
+{
+    const struct route_spec *s = &t->spec;
+    const int own = s->n_group ? t->n_expert / s->n_group : t->n_expert;
+    double group[MANY];
+    bool kept[MANY] = {false};
+    for (int g = 0; g < s->n_group; g++) {
+        bool seen[MANY] = {false};
+        const int a = best_of(value + g * own, seen, own);
+        seen[a] = true;
+        const int b = best_of(value + g * own, seen, own);
+        group[g] = value[g * own + a] + (s->group_pairs && b >= 0 ? value[g * own + b] : 0);
+    }
+    for (int k = 0; k < s->n_group_used; k++) kept[best_of(group, kept, s->n_group)] = true;
+    for (int i = 0; i < t->n_expert && s->n_group; i++) taken[i] = !kept[i / own];
+}
+
+static void expect_rule(struct rule *t)
+{
+    const struct route_spec *s = &t->spec;
+    double score[MANY], value[MANY], sum = 0, all = 0;
+    bool taken[MANY] = {false};
+    expected_scores(t, score);
+    for (int i = 0; i < t->n_expert; i++) value[i] = score[i] + (s->bias ? (double)s->bias[i] : 0);
+    expected_groups(t, value, taken);
+    for (int k = 0; k < t->n_used; k++) {
+        const int best = best_of(value, taken, t->n_expert);
+        taken[best] = t->used[best] = true;
+        all += exp(score[best]);
+    }
+    for (int i = 0; i < t->n_expert; i++)
+        if (t->used[i])
+            sum += t->weight[i] = s->score == ROUTE_CHOSEN ? exp(score[i]) / all : score[i];
+    sum += (double)s->sum_add;
+    if (sum < (double)s->sum_least) sum = (double)s->sum_least;
+    for (int i = 0; i < t->n_expert; i++) {
+        if (s->normalize) t->weight[i] /= sum;
+        if (s->factor != 0) t->weight[i] *= (double)s->factor;
+        if (s->scale) t->weight[i] *= (double)s->scale[i];
+    }
+}
+
+/* Goal: for random rules, the selected experts and their weights equal those of a plain
+ * implementation in f64. The lower expert and the lower group are selected from equal values. */
+TEST(rules_select_the_documented_experts_and_weights)
+{
+    struct err e;
+    struct backend *b;
+    struct route r;
+    uint64_t rng = 21;
+    double worst = 0;
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    for (int i = 0; i < TRIALS; i++) {
+        struct rule t;
+        int32_t expert[MANY], entry[MANY], row[MANY], first[MANY + 1];
+        float weight[MANY];
+        draw_rule(&t, &rng, i % 3 == 0);
+        expect_rule(&t);
+        r = (struct route){.n_expert = t.n_expert,
+                           .n_used = t.n_used,
+                           .spec = t.spec,
+                           .expert = expert,
+                           .weight = weight,
+                           .entry = entry,
+                           .row = row,
+                           .first = first};
+        b->op->route(b, &r, t.logit, 1);
+        for (int k = 0; k < t.n_used; k++) {
+            const double d = fabs((double)weight[k] - t.weight[expert[k]]);
+            EXPECT(t.used[expert[k]] && (k == 0 || expert[k] > expert[k - 1]));
+            if (!(d <= worst)) worst = d;
+        }
+    }
+    test_note("largest difference of a weight: %.2g", worst);
+    EXPECT(worst < 1e-5);
+    backend_close(b);
+}
+
+/* Goal: the weights of SPARSEMIXER are the documented shares, by hand. */
+TEST(sparsemixer_weighs_by_the_logits_near_the_largest)
+{
+    struct err e;
+    struct backend *b;
+    int32_t expert[2], entry[2], row[2], first[6];
+    float weight[2], logit[] = {2, 1.98f, -1, 1.9f, 1.99f};
+    const struct route r = {.n_expert = 5,
+                            .n_used = 2,
+                            .spec = {.score = ROUTE_SPARSEMIXER, .near = 0.02f},
+                            .expert = expert,
+                            .weight = weight,
+                            .entry = entry,
+                            .row = row,
+                            .first = first};
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    b->op->route(b, &r, logit, 1);
+    EXPECT(expert[0] == 0 && expert[1] == 4);
+    EXPECT(fabs((double)weight[0] - 1 / (1 + exp(-0.02) + exp(-0.01))) < 1e-6);
+    EXPECT(fabs((double)weight[1] - 1 / (1 + exp(-0.01))) < 1e-6);
+    backend_close(b);
+}
+
+/* Goal: weigh multiplies each entry by its weight. With weighs_input, combine adds without
+ * weights. */
+TEST(weighed_inputs_are_added_without_weights)
+{
+    struct err e;
+    struct backend *b;
+    struct route r;
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 2}, &e), &e);
+    route_open(&r);
+    r.spec = (struct route_spec){.score = ROUTE_SIGMOID, .weighs_input = true};
+    float logits[2][N_EXPERT] = {{0, 1, 0, 2, 1, 1, 0}, {5, 4, 3, 2, 5, 5, 5}};
+    b->op->route(b, &r, logits[0], 2);
+    float x[6][2], y[2][2];
+    for (int i = 0; i < 6; i++) x[i][0] = (float)i + 0.3f, x[i][1] = 1;
+    b->op->weigh(b, x[0], &r, 2, 2);
+    b->op->combine(b, y[0], x[0], &r, 2, 2, false);
+    for (int i = 0; i < 2; i++) {
+        float want[2] = {0, 0};
+        for (int k = 0; k < N_USED; k++) {
+            const int pair = i * N_USED + k, at = r.entry[pair];
+            EXPECT(x[at][0] == ((float)at + 0.3f) * r.weight[pair] && x[at][1] == r.weight[pair]);
+            want[0] += x[at][0], want[1] += x[at][1];
+        }
+        EXPECT(y[i][0] == want[0] && y[i][1] == want[1]);
+    }
+    route_close(&r);
+    backend_close(b);
+}
+
+/* Goal: clamped_glu and scale_rows compute their formulas, at sizes of several pieces. A NaN
+ * stays. */
+TEST(clamped_units_and_scaled_rows_are_as_documented)
+{
+    enum { N = 20001, ROWS = 3 };
+    const struct clamped_glu p = {.alpha = 1.702f, .limit = 7};
+    static float gate[N], up[N], was[N];
+    struct err e;
+    struct backend *b;
+    uint64_t rng = 3;
+    double worst = 0;
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 2}, &e), &e);
+    for (int i = 0; i < N; i++)
+        was[i] = gate[i] = rng_float(&rng) * 24 - 12, up[i] = rng_float(&rng) * 24 - 12;
+    gate[N - 1] = NAN;
+    b->op->clamped_glu(b, gate, up, N, &p);
+    EXPECT(isnan(gate[N - 1]));
+    for (int i = 0; i < N - 1; i++) {
+        const double g = fmin((double)was[i], 7), u = fmax(fmin((double)up[i], 7), -7),
+                     want = (u + 1) * g / (1 + exp(-(double)p.alpha * g)),
+                     off = fabs((double)gate[i] - want) / (fabs(want) + 1e-3);
+        if (!(off <= worst)) worst = off;
+    }
+    EXPECT(worst < 1e-5);
+    float y[ROWS][5], by[ROWS] = {2, -0.5f, 3};
+    for (int i = 0; i < ROWS * 5; i++) y[i / 5][i % 5] = (float)i;
+    b->op->scale_rows(b, y[0], by, ROWS, 5);
+    for (int i = 0; i < ROWS * 5; i++) EXPECT(y[i / 5][i % 5] == (float)i * by[i / 5]);
     backend_close(b);
 }

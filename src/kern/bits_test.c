@@ -223,6 +223,16 @@ static void try_layer_norm(struct trial *t)
     }
 }
 
+/* Hash the bits of sigmoid, for arguments of all magnitudes. */
+static void try_sigmoid(struct trial *t)
+{
+    for (uint64_t u = 0; u <= 0xFFFFFFFFu; u += 65521) {
+        float x = f32_of_bits((uint32_t)u), y;
+        t->ref.curve[CURVE_sigmoid](&y, &x, 1);
+        take_floats(t, &y, 1);
+    }
+}
+
 /* Hash the bits of norms, rope, softmax and conversions. An odd length leaves a tail in every
  * vector size. */
 static void try_ops(struct trial *t)
@@ -284,6 +294,7 @@ TEST(reference_gives_the_recorded_bits)
         {"linear, levels x int8", try_levels_q8, 0xa15f394d317f09a1u},
         {"linear, U4_128", try_u4_128, 0xe5ab4456248fee0au},
         {"linear, I2_128", try_i2_128, 0xfa986413c121a8f6u},
+        {"sigmoid", try_sigmoid, 0xcd4934e1081041c4u},
         {"rows", try_rows, 0xaaaa77950e42ce80u},
     };
     struct err e;

@@ -148,6 +148,13 @@ const struct tensor_row *bind_row(const struct binder *b, const char *stem)
     return NULL;
 }
 
+const struct tensor_row *bind_bias_row(const struct binder *b, const char *stem)
+{
+    for (int i = 0; i < b->n_row; i++)
+        if (b->row[i].bias && strcmp(b->row[i].name, stem) == 0) return &b->row[i];
+    return NULL;
+}
+
 /* Return the row of a matrix or norm in tensors.def. ERR_UNSUPPORTED if the row is absent, because
  * the table, not the file, is then wrong. */
 static const struct tensor_row *row_of(struct binder *b, const char *stem)
@@ -190,10 +197,9 @@ static const float *vector(struct binder *b, const char *name, int64_t n, float 
     return v;
 }
 
-const float *bind_floats(struct binder *b, const char *stem, int il, int64_t n_row, int64_t n)
+/* Return the values of a tensor, f32 [n_row, n] in the arena. */
+static const float *floats(struct binder *b, const char *name, int64_t n_row, int64_t n)
 {
-    char name[160];
-    bind_name(b, name, stem, il, "weight");
     const struct tensor_info *t = need(b, name, n_row, n);
     float *v = t ? arena_push(&b->m->arena, (size_t)(n_row * n) * sizeof *v, 64) : NULL;
     if (t && !v) b->rc = err_memory(b->e, t->name, (size_t)(n_row * n) * sizeof *v);
@@ -202,6 +208,20 @@ const float *bind_floats(struct binder *b, const char *stem, int il, int64_t n_r
         qtype_info[t->type].ops->decode(v + i * n, t->data + (size_t)i * qtype_bytes(t->type, n),
                                         n);
     return v;
+}
+
+const float *bind_floats(struct binder *b, const char *stem, int il, int64_t n_row, int64_t n)
+{
+    char name[160];
+    bind_name(b, name, stem, il, "weight");
+    return floats(b, name, n_row, n);
+}
+
+const float *bind_bias_values(struct binder *b, const char *stem, int il, int64_t n_row, int64_t n)
+{
+    char name[160];
+    bind_name(b, name, stem, il, "bias");
+    return floats(b, name, n_row, n);
 }
 
 void bind_vector(struct binder *b, const float **at, int64_t n)

@@ -91,11 +91,12 @@ struct layer_config {
     int n_head, n_head_kv, d_head, d_ff;
     /* sizes of a mixture of experts; 0 if the layer has none */
     int n_expert, n_expert_used, d_expert;
-    bool norm_experts; /* true: the weights of a row's experts are normalized to sum 1 */
-    int window;        /* sliding window in tokens; 0: the layer attends to all earlier positions */
-    int n_later;       /* number of later positions that a row attends to; encoders only */
-    int rope;          /* index of the layer's rope; ROPE_OFF if none */
-    float attn_scale;  /* scale of attention scores       */
+    /* width of a feed-forward block that all rows use in addition to their experts; 0 if none */
+    int d_shared;
+    int window;       /* sliding window in tokens; 0: the layer attends to all earlier positions */
+    int n_later;      /* number of later positions that a row attends to; encoders only */
+    int rope;         /* index of the layer's rope; ROPE_OFF if none */
+    float attn_scale; /* scale of attention scores       */
     /* number of the layer whose memory contains the keys and values. reuses_kv: the layer computes
      * no keys and values, and attends to the keys and values of an earlier layer of equal sizes */
     int kv_layer;
@@ -171,8 +172,14 @@ struct config {
     bool v_norms; /* true: heads of values are normalized, by RMSNorm without weights */
     enum block_order order;
     enum curve curve; /* activation of feed-forward blocks */
-    bool own_curve;   /* true: the activation is arch.own_curve */
-    bool no_gate;     /* true: feed-forward blocks have no gate, although the table has one */
+    /* rule that selects the experts of a row, in all mixtures; binding sets the vectors */
+    struct route_spec route;
+    /* true: a layer with a mixture also has a feed-forward block, and the architecture binds the
+     * mixture */
+    bool ffn_beside;
+    struct clamped_glu clamped; /* gated unit of the experts; limit 0: `curve` */
+    bool own_curve;             /* true: the activation is arch.own_curve */
+    bool no_gate; /* true: feed-forward blocks have no gate, although the table has one */
     enum bias qkv_bias, o_bias, ffn_bias, head_bias;
     bool tied; /* true: the head may share the embedding's tensor */
     struct quantization quant;
@@ -264,20 +271,22 @@ struct ffn_block {
     int at_gate, at_up;
 };
 
-/* A mixture of experts. Each expert is a gated feed-forward block. A row uses the n_used experts
- * with the largest router logits, weighted by their softmax. Row scratch: logits [n_expert], gate,
- * up [n_used * d_expert], out [n_used * d], and the arrays of struct route. */
+/* A mixture of experts. Each expert is a gated feed-forward block. A row uses n_used experts, which
+ * the router's logits select by the rule `route`. A block `shared` of all rows may be added to the
+ * result, with the factor sigmoid(shared_gate x). Row scratch: logits [n_expert], gate, up [n_used
+ * * d_expert], out [n_used * d], share [1], part [d], and the arrays of struct route. */
 struct moe_block {
     struct linear router; /* matrix [n_expert, d] */
     /* matrices of each expert: gate and up [d_expert, d], down [d, d_expert] */
     struct linear gate, up, down;
     enum curve curve;
+    struct clamped_glu clamped; /* limit 0: the gated unit is curve(gate) * up */
     int n_expert, n_used;
-    bool normalize; /* true: the weights of a row are normalized to sum 1 */
-    /* factors of the experts' weights after the normalization, f32 [n_expert], a vector of the
-     * model; NULL if none */
-    const float *scale;
-    int at_logits, at_gate, at_up, at_out;
+    struct route_spec route; /* `bias` and `scale` are vectors of the model */
+    bool shares;             /* true: the mixture has a shared block */
+    struct ffn_block shared;
+    struct linear shared_gate; /* matrix [1, d]; n_out is 0 if there is no gate */
+    int at_logits, at_gate, at_up, at_out, at_share, at_part;
     int at_expert, at_weight, at_entry, at_row, at_first;
 };
 
@@ -300,6 +309,7 @@ struct decoder_layer {
     bool crosses; /* true: the layer also attends to a source, after self-attention */
     struct norm cross_norm, cross_post;
     struct cross_block cross;
+    struct moe_block moe; /* mixture in place of ffn; n_expert is 0 if the layer has none */
     struct ffn_block ffn;
 };
 
@@ -751,6 +761,11 @@ bool form_left_out(const struct binder *b, const char *name);
 bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why[WHY_BYTES]);
 /* Return the architecture's row for a matrix or norm in tensors.def; NULL if none. */
 const struct tensor_row *bind_row(const struct binder *b, const char *stem);
+/* Return the architecture's row for a bias in tensors.def; NULL if none. */
+const struct tensor_row *bind_bias_row(const struct binder *b, const char *stem);
+/* Return the values of the tensor stem.bias, f32 [n_row, n] in the arena. NULL after
+ * an error. */
+const float *bind_bias_values(struct binder *b, const char *stem, int il, int64_t n_row, int64_t n);
 /* Return the tensor `name`, and mark it as bound; NULL if none. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name);
 /* Return the value of a size in tensors.def for layer il; il -1: for a tensor outside of layers. */
@@ -980,6 +995,9 @@ void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);
 /* Bind the feed-forward block of layer il (block/ffn.c). The block has a gate if the table of
  * tensors has one. */
 void bind_ffn(struct binder *b, struct ffn_block *g, int il);
+/* Bind the gated block with the matrices gate, up and down, whose names are in tensors.def. d_ff:
+ * width of the block. */
+void bind_glu(struct binder *b, struct ffn_block *g, const char *const name[3], int il, int d_ff);
 /* Compute y f32 [n_row, d] = the feed-forward block of `in`. */
 void fwd_ffn(struct fwd *f, float *y, struct input in, const struct ffn_block *g);
 /* Add the feed-forward block of `in` to x f32 [n_row, d]. fwd_ffn_add needs fewer passes over
@@ -1017,8 +1035,14 @@ void fwd_cross(struct fwd *f, float *y, struct input in, const struct cross_bloc
 /* Add the attention of `in` to the source to x f32 [n_row, d]. */
 void fwd_cross_add(struct fwd *f, float *x, struct input in, const struct cross_block *c);
 
-/* Bind the mixture of experts of layer il (block/moe.c). The layer's config defines the expert
- * counts and the weights of experts. */
+/* Read the sizes of the mixtures, and set them in all layers (block/moe.c). c->route is the rule
+ * without vectors. d_expert: default of the experts' width; 0: the width of the feed-forward block
+ * divided by the number of experts per row, as in llama.cpp. */
+void config_moe(struct config *c, struct binder *b, int d_expert);
+/* Remove the mixture of layer l. */
+void config_no_moe(struct layer_config *l);
+/* Bind the mixture of experts of layer il. The config defines the expert counts and the rule of
+ * selection. */
 void bind_moe(struct binder *b, struct moe_block *m, int il);
 /* Compute y f32 [n_row, d] = the mixture of `in`. */
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m);

@@ -156,7 +156,7 @@ static void compare_layer(struct comparison *x, int i, const struct layer_config
     SAME_IN(n_expert);
     SAME_IN(n_expert_used);
     SAME_IN(d_expert);
-    if (a->n_expert) SAME_IN(norm_experts);
+    SAME_IN(d_shared);
     SAME_IN(window);
     SAME_IN(n_later);
     SAME_IN(rope);
@@ -167,6 +167,31 @@ static void compare_layer(struct comparison *x, int i, const struct layer_config
     SAME_IN(softcap);
     SAME_IN(cuts_gates);
     SAME_IN(gate_cut);
+}
+
+/* Return true if a layer has a mixture. */
+static bool mixes(const struct config *c)
+{
+    for (int i = 0; i < c->n_layer; i++)
+        if (c->layer[i].n_expert > 0) return true;
+    return false;
+}
+
+/* Compare the selection of experts. */
+static void compare_routes(struct comparison *x, const struct config *c, const struct config *d)
+{
+    const struct route_spec *a = &c->route, *b = &d->route;
+    if (!mixes(c)) return;
+    check_value(x, "the function of the experts' scores", -1, a->score, b->score);
+    check_value(x, "the number of groups of experts", -1, a->n_group, b->n_group);
+    if (a->n_group > 0) SAME(n_group_used);
+    if (a->n_group > 0) SAME(group_pairs);
+    check_value(x, "the normalization of the experts' weights", -1, a->normalize, b->normalize);
+    if (a->normalize) SAME(sum_add);
+    if (a->normalize) SAME(sum_least);
+    check_value(x, "the factor of the experts' weights", -1, a->factor, b->factor);
+    check_value(x, "the distance of logits in the router", -1, a->near, b->near);
+    SAME(weighs_input);
 }
 
 /* Compare the angles, not the parameters, because one of the files may have a tensor of divisors in
@@ -229,6 +254,9 @@ static void compare_configs(struct comparison *x, const struct config *a, const 
     SAME(v_norms);
     SAME(order);
     compare_curves(x, "an activation", a->curve, b->curve);
+    compare_routes(x, a, b);
+    check_value(x, "swiglu_alpha", -1, a->clamped.alpha, b->clamped.alpha);
+    check_value(x, "swiglu_limit", -1, a->clamped.limit, b->clamped.limit);
     SAME(own_curve);
     SAME(no_gate);
     SAME(logit_softcap);

@@ -343,7 +343,7 @@ static void d_expert(struct config_writer *w, const char *name)
 
 static void norm_experts(struct config_writer *w, const char *name)
 {
-    hf_put_bool(w, name, mixture(w) && mixture(w)->norm_experts);
+    hf_put_bool(w, name, w->c->route.normalize);
 }
 
 static void n_segment(struct config_writer *w, const char *name)
@@ -478,7 +478,7 @@ static const struct hf_field fields[] = {
     {"expert_count", n_expert},
     {"expert_used_count", n_expert_used},
     {"expert_feed_forward_length", d_expert},
-    {"config.norm_topk_prob", norm_experts},
+    {"expert_weights_norm", norm_experts},
     {"config.per_layer_config", single_layers},
     {"config.attention_k_eq_v", keys_as_values},
     {"config.num_kv_shared_layers", n_shared},

@@ -239,6 +239,11 @@ OP(curve, (struct backend * b, float *y, int64_t n, enum curve curve), (c->cpu, 
 OP(add, (struct backend * b, float *y, const float *x, int64_t n), (c->cpu, y, x, n))
 OP(scale, (struct backend * b, float *x, int64_t n, float by), (c->cpu, x, n, by))
 OP(xielu, (struct backend * b, float *y, int64_t n, const struct xielu *p), (c->cpu, y, n, p))
+OP(clamped_glu,
+   (struct backend * b, float *gate, const float *up, int64_t n, const struct clamped_glu *p),
+   (c->cpu, gate, up, n, p))
+OP(scale_rows, (struct backend * b, float *y, const float *by, int n_row, int64_t n),
+   (c->cpu, y, by, n_row, n))
 OP(clamp, (struct backend * b, float *x, int64_t n, float limit), (c->cpu, x, n, limit))
 OP(softcap, (struct backend * b, float *x, int64_t n, float cap), (c->cpu, x, n, cap))
 OP(route, (struct backend * b, const struct route *r, float *logits, int n_row),
@@ -255,6 +260,8 @@ OP(combine,
    (struct backend * b, float *y, const float *x, const struct route *r, int n_row, int64_t n,
     bool add),
    (c->cpu, y, x, r, n_row, n, add))
+OP(weigh, (struct backend * b, float *y, const struct route *r, int n_row, int64_t n),
+   (c->cpu, y, r, n_row, n))
 OP(gather, (struct backend * b, float *y, const float *x, const int32_t *row, int n_out, int d),
    (c->cpu, y, x, row, n_out, d))
 OP(columns, (struct backend * b, float *y, const float *x, const struct columns *s, int n_row),
@@ -323,12 +330,15 @@ static const struct backend_ops ops = {
     .add = count_add,
     .scale = count_scale,
     .xielu = count_xielu,
+    .clamped_glu = count_clamped_glu,
+    .scale_rows = count_scale_rows,
     .clamp = count_clamp,
     .softcap = count_softcap,
     .route = count_route,
     .experts = count_experts,
     .parts = count_parts,
     .combine = count_combine,
+    .weigh = count_weigh,
     .gather = count_gather,
     .columns = count_columns,
     .match = count_match,

@@ -269,6 +269,68 @@ static void cpu_xielu(struct backend *b, float *y, int64_t n, const struct xielu
     pool_run(cpu_of(b)->pool, xielu_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 
+/* Arguments of clamped_glu. All pointers are borrowed for the op. */
+struct clamped_job {
+    struct kern *kern;
+    float *gate;     /* f32 [n] */
+    const float *up; /* f32 [n] */
+    int64_t n;
+    const struct clamped_glu *p;
+};
+
+/* Compute (up + 1) * (g * sigmoid(alpha g)) with clamped g and up. A NaN stays, because comparisons
+ * with a NaN are false. */
+static void clamped_piece(void *ctx, int i, int worker)
+{
+    (void)worker;
+    struct clamped_job *j = ctx;
+    const float alpha = j->p->alpha, limit = j->p->limit;
+    enum { CHUNK = 256 }; /* see xielu_piece */
+    const int64_t end = (int64_t)(i + 1) * PIECE < j->n ? (int64_t)(i + 1) * PIECE : j->n;
+    for (int64_t at = (int64_t)i * PIECE; at < end; at += CHUNK) {
+        float s[CHUNK], *g = j->gate + at;
+        const float *up = j->up + at;
+        const int n = end - at < CHUNK ? (int)(end - at) : CHUNK;
+        for (int k = 0; k < n; k++) {
+            g[k] = g[k] > limit ? limit : g[k];
+            s[k] = g[k] * alpha;
+        }
+        j->kern->curve[CURVE_sigmoid](s, s, n);
+        for (int k = 0; k < n; k++) {
+            const float u = up[k] < -limit ? -limit : up[k] > limit ? limit : up[k];
+            g[k] = (u + 1) * (g[k] * s[k]);
+        }
+    }
+}
+
+static void cpu_clamped_glu(struct backend *b, float *gate, const float *up, int64_t n,
+                            const struct clamped_glu *p)
+{
+    struct clamped_job j = {&cpu_of(b)->kern, gate, up, n, p};
+    pool_run(cpu_of(b)->pool, clamped_piece, &j, (int)((n + PIECE - 1) / PIECE));
+}
+
+/* Arguments of scale_rows. All pointers are borrowed for the op. */
+struct scale_rows_job {
+    float *y;        /* f32 [n_row, n] */
+    const float *by; /* f32 [n_row]    */
+    int64_t n;
+};
+
+static void scale_row(void *ctx, int i, int worker)
+{
+    (void)worker;
+    const struct scale_rows_job *j = ctx;
+    float *y = j->y + i * j->n;
+    for (int64_t d = 0; d < j->n; d++) y[d] *= j->by[i];
+}
+
+static void cpu_scale_rows(struct backend *b, float *y, const float *by, int n_row, int64_t n)
+{
+    struct scale_rows_job j = {y, by, n};
+    pool_run(cpu_of(b)->pool, scale_row, &j, n_row);
+}
+
 static void add_piece(void *ctx, int i, int worker)
 {
     (void)worker;
@@ -397,6 +459,8 @@ static const struct backend_ops cpu_ops = {
     .curve_mul = cpu_curve_mul,
     .curve = cpu_curve,
     .xielu = cpu_xielu,
+    .clamped_glu = cpu_clamped_glu,
+    .scale_rows = cpu_scale_rows,
     .add = cpu_add,
     .scale = cpu_scale,
     .clamp = cpu_clamp,
@@ -405,6 +469,7 @@ static const struct backend_ops cpu_ops = {
     .experts = cpu_experts,
     .parts = cpu_parts,
     .combine = cpu_combine,
+    .weigh = cpu_weigh,
     .gather = cpu_gather,
     .columns = cpu_columns,
     .match = cpu_match,

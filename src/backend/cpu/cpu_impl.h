@@ -156,6 +156,8 @@ void cpu_parts(struct backend *b, float *y, const struct linear *l, const float 
 /* Sum the weighted results of each row's experts. */
 void cpu_combine(struct backend *b, float *y, const float *x, const struct route *r, int n_row,
                  int64_t n, bool add);
+/* Multiply each entry's row of y by the entry's weight. */
+void cpu_weigh(struct backend *b, float *y, const struct route *r, int n_row, int64_t n);
 /* Scale each row of y to the root mean square of its row of x. */
 void cpu_match(struct backend *b, float *y, const float *x, int n_row, int64_t n, float least);
 /* Set each stream of y to a sum of the streams of x. */

@@ -327,10 +327,12 @@ static void experts_chunk(void *ctx, int chunk, int worker)
     int n_panel = j->n_panel - panel;
     if (n_panel > j->panels_per_chunk) n_panel = j->panels_per_chunk;
     struct panels w = j->w;
+    struct linear_out out = j->out;
     w.data += (int64_t)e * j->n_panel * w.stride;
+    if (out.bias) out.bias += (int64_t)e * out.stride;
     for (int row = j->route->first[e], n; row < last; row += n) {
         n = last - row < j->row_max ? last - row : j->row_max;
-        j->c->kern.linear[j->act.type][w.type](&j->out, &w, panel, n_panel, &j->act, row, n);
+        j->c->kern.linear[j->act.type][w.type](&out, &w, panel, n_panel, &j->act, row, n);
     }
 }
 
@@ -344,7 +346,7 @@ void cpu_experts(struct backend *b, float *y, const struct linear *l, const floa
     struct experts_job j = {.c = c,
                             .act = act_for(c, &c->linear.in, l, n_row * r->n_used),
                             .w = cpu_panels(&l->w),
-                            .out = {.y = y, .stride = l->w.n_out},
+                            .out = {.y = y, .stride = l->w.n_out, .bias = l->bias},
                             .route = r,
                             .n_panel = panel_count((int)l->w.n_out)};
     j.panels_per_chunk = panels_per_chunk(j.w.stride, &j.act);

@@ -14,6 +14,7 @@
  * ops"). */
 #include "cpu_impl.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- selection of experts ---- */
@@ -22,24 +23,118 @@
 struct route_job {
     struct kern *kern;
     const struct route *r;
-    float *logits; /* [n_row, n_expert], replaced by the softmax */
+    float *logits; /* [n_row, n_expert], replaced by the scores */
 };
 
-/* Select the experts of the n_used largest values of p [n_expert]. The lower expert is selected
- * from equal values. `expert` ascends. NaNs may have any order. */
-static void largest(int32_t *expert, const float *p, int n_expert, int n_used)
+/* Return the value by which expert i is selected. */
+static float choice(const struct route_spec *s, const float *p, int i)
 {
-    for (int n = 0; n < n_used; n++) {
+    return s->bias ? p[i] + s->bias[i] : p[i];
+}
+
+/* Return the score of the group of n experts from `first` on. A group of one expert has no pair. */
+static float group_score(const struct route_spec *s, const float *p, int first, int n)
+{
+    float most = -INFINITY, second = -INFINITY;
+    for (int i = first; i < first + n; i++) {
+        const float v = choice(s, p, i);
+        if (v > most)
+            second = most, most = v;
+        else if (v > second)
+            second = v;
+    }
+    return s->group_pairs && n > 1 ? most + second : most;
+}
+
+/* Return the set of the selected groups, as bits. The lower group is selected from equal scores. */
+static uint64_t groups(const struct route *r, const float *p)
+{
+    const struct route_spec *s = &r->spec;
+    float score[ROUTE_GROUPS_MAX];
+    const int n = s->n_group > 0 ? r->n_expert / s->n_group : r->n_expert;
+    uint64_t set = 0;
+    if (s->n_group <= s->n_group_used) return UINT64_MAX;
+    for (int g = 0; g < s->n_group; g++) score[g] = group_score(s, p, g * n, n);
+    for (int k = 0; k < s->n_group_used; k++) {
+        int best = -1;
+        for (int g = 0; g < s->n_group; g++)
+            if (!(set >> g & 1) && (best < 0 || score[g] > score[best])) best = g;
+        set |= UINT64_C(1) << best;
+    }
+    return set;
+}
+
+/* Select the experts of the n_used largest values of p [n_expert]. The lower expert is selected
+ * from equal values. `expert` ascends. NaNs may have any order. The groups have at least n_used
+ * experts. */
+static void largest(int32_t *expert, const struct route *r, const float *p)
+{
+    const struct route_spec *s = &r->spec;
+    const uint64_t set = groups(r, p);
+    const int per_group = s->n_group > 0 ? r->n_expert / s->n_group : r->n_expert;
+    for (int n = 0; n < r->n_used; n++) {
         int best = -1, at = 0;
-        for (int i = 0; i < n_expert; i++) {
+        float most = 0;
+        for (int i = 0; i < r->n_expert; i++) {
             while (at < n && expert[at] < i) at++;
-            const bool taken = at < n && expert[at] == i;
-            if (!taken && (best < 0 || p[i] > p[best])) best = i;
+            if ((at < n && expert[at] == i) || !(set >> (i / per_group) & 1)) continue;
+            const float v = choice(s, p, i);
+            if (best < 0 || v > most) best = i, most = v;
         }
         int k = n;
         for (; k > 0 && expert[k - 1] > best; k--) expert[k] = expert[k - 1];
         expert[k] = best;
     }
+}
+
+/* Return the share of expert `best` in the softmax of the logits p near p[best]. Experts before
+ * `best` in the order of selection, expert [n], have no share. */
+static float near_share(const struct route *r, const float *p, const int32_t *expert, int n,
+                        int best)
+{
+    float sum = 0;
+    for (int i = 0; i < r->n_expert; i++) {
+        bool taken = false;
+        for (int k = 0; k < n; k++) taken |= expert[k] == i;
+        const float size = fabsf(p[i]) > p[best] ? fabsf(p[i]) : p[best];
+        if (!taken && !((p[best] - p[i]) / size > r->spec.near)) sum += kern_exp(p[i] - p[best]);
+    }
+    return 1 / sum;
+}
+
+/* Select experts one after the other, and compute their scores. The experts are then sorted. */
+static void sparsemixer(int32_t *expert, float *weight, const struct route *r, const float *p)
+{
+    for (int n = 0; n < r->n_used; n++) {
+        int best = -1;
+        for (int i = 0; i < r->n_expert; i++) {
+            bool taken = false;
+            for (int k = 0; k < n; k++) taken |= expert[k] == i;
+            if (!taken && (best < 0 || p[i] > p[best])) best = i;
+        }
+        weight[n] = near_share(r, p, expert, n, best);
+        expert[n] = best;
+    }
+    for (int n = 1; n < r->n_used; n++)
+        for (int k = n; k > 0 && expert[k - 1] > expert[k]; k--) {
+            const int32_t e = expert[k];
+            const float w = weight[k];
+            expert[k] = expert[k - 1], expert[k - 1] = e;
+            weight[k] = weight[k - 1], weight[k - 1] = w;
+        }
+}
+
+/* Apply the factors of the weights. */
+static void weigh_row(float *weight, const int32_t *expert, const struct route *r)
+{
+    const struct route_spec *s = &r->spec;
+    float sum = 0;
+    for (int k = 0; k < r->n_used; k++) sum += weight[k];
+    sum += s->sum_add;
+    if (sum < s->sum_least) sum = s->sum_least;
+    for (int k = 0; k < r->n_used && s->normalize; k++) weight[k] /= sum;
+    for (int k = 0; k < r->n_used && s->factor != 0; k++) weight[k] *= s->factor;
+    for (int k = 0; k < r->n_used && s->scale; k++) weight[k] *= s->scale[expert[k]];
 }
 
 static void route_row(void *ctx, int i, int worker)
@@ -49,12 +144,17 @@ static void route_row(void *ctx, int i, int worker)
     const struct route *r = j->r;
     int32_t *expert = r->expert + (int64_t)i * r->n_used;
     float *weight = r->weight + (int64_t)i * r->n_used, *p = j->logits + (int64_t)i * r->n_expert;
-    float sum = 0;
-    j->kern->softmax(p, p, r->n_expert);
-    largest(expert, p, r->n_expert, r->n_used);
-    for (int k = 0; k < r->n_used; k++) sum += weight[k] = p[expert[k]];
-    for (int k = 0; k < r->n_used && r->normalize; k++) weight[k] /= sum;
-    for (int k = 0; k < r->n_used && r->scale; k++) weight[k] *= r->scale[expert[k]];
+    const enum route_score score = r->spec.score;
+    if (score == ROUTE_SOFTMAX) j->kern->softmax(p, p, r->n_expert);
+    if (score == ROUTE_SIGMOID) j->kern->curve[CURVE_sigmoid](p, p, r->n_expert);
+    if (score == ROUTE_SPARSEMIXER) {
+        sparsemixer(expert, weight, r, p);
+    } else {
+        largest(expert, r, p);
+        for (int k = 0; k < r->n_used; k++) weight[k] = p[expert[k]];
+        if (score == ROUTE_CHOSEN) j->kern->softmax(weight, weight, r->n_used);
+    }
+    weigh_row(weight, expert, r);
 }
 
 /* Number the entries by expert, then by row, by a counting sort. The steps are counting, prefix
@@ -104,8 +204,10 @@ static void combine_row(void *ctx, int i, int worker)
     float *y = j->y + i * j->n;
     for (int64_t d = 0; d < j->n; d++) {
         float sum = 0;
-        for (int k = 0; k < r->n_used; k++)
-            sum = __builtin_fmaf(r->weight[first + k], j->x[r->entry[first + k] * j->n + d], sum);
+        for (int k = 0; k < r->n_used; k++) {
+            const float v = j->x[r->entry[first + k] * j->n + d];
+            sum = r->spec.weighs_input ? sum + v : __builtin_fmaf(r->weight[first + k], v, sum);
+        }
         y[d] = j->add ? y[d] + sum : sum;
     }
 }
@@ -115,4 +217,25 @@ void cpu_combine(struct backend *b, float *y, const float *x, const struct route
 {
     struct combine_job j = {r, y, x, n, add};
     pool_run(cpu_of(b)->pool, combine_row, &j, n_row);
+}
+
+/* Arguments of weigh. All pointers are borrowed for the op. */
+struct weigh_job {
+    const struct route *r;
+    float *y; /* f32 [n_entry, n] */
+    int64_t n;
+};
+
+static void weigh_pair(void *ctx, int i, int worker)
+{
+    (void)worker;
+    const struct weigh_job *j = ctx;
+    float *y = j->y + j->r->entry[i] * j->n;
+    for (int64_t d = 0; d < j->n; d++) y[d] *= j->r->weight[i];
+}
+
+void cpu_weigh(struct backend *b, float *y, const struct route *r, int n_row, int64_t n)
+{
+    struct weigh_job j = {r, y, n};
+    pool_run(cpu_of(b)->pool, weigh_pair, &j, n_row * r->n_used);
 }

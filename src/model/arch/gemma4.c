@@ -55,7 +55,7 @@ static void bind_mixture(struct binder *b, struct gemma4_mixture *x, int il)
     bind_norm(b, &x->mixture_post, "blk.%d.post_ffw_norm_2", il);
     x->router_norm = (struct norm){.eps = c->rms_eps, .n = c->d};
     bind_scaled(b, &x->router_norm.g, "ffn_gate_inp.scale", il, c->d, (float)(1 / sqrt(c->d)));
-    bind_scaled(b, &x->moe.scale,
+    bind_scaled(b, &x->moe.route.scale,
                 config_is_hf(b) ? "ffn_gate_inp.per_expert_scale" : "ffn_down_exps.scale", il,
                 x->moe.n_expert, 1);
     x->at_sum = bind_rows(b, "mixture", c->d);

@@ -24,7 +24,7 @@ static const struct config_key hf_key[] = {
     KEY("config.decoder_sparse_step", 1),
     KEY_UNSET("config.mlp_only_layers"),
     KEY_UNSET("config.rope_parameters.mrope_section"),
-    IDLE("config.norm_topk_prob", "the class ignores it"),
+    IDLE("expert_weights_norm", "the class ignores it"),
     IDLE("config.output_router_logits", "training"),
     IDLE("config.router_aux_loss_coef", "training"),
     KEYS_END,
@@ -50,9 +50,6 @@ const struct arch arch_qwen3vlmoe = {
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = true,
-    .layer_bytes = sizeof(struct qwen3moe_layer),
     .config = config,
-    .bind = qwen3moe_bind,
-    .layer = qwen3moe_layer,
     .convert = &qwen_sections_convert,
 };

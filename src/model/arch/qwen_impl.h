@@ -13,19 +13,11 @@ void qwen_sections(const struct config *c, struct binder *b, int64_t n[4]);
 /* Set n as qwen_sections does. Reject a GGUF without sections. Reject a config.json if its sections
  * do not contain all rotated pairs, as the classes do. llama.cpp repeats fewer sections. */
 void qwen_whole_sections(const struct config *c, struct binder *b, int64_t n[4]);
-/* A layer of qwen3moe: attention, and either a mixture of experts or a feed-forward block. */
-struct qwen3moe_layer {
-    struct norm attn_norm, ffn_norm;
-    struct attn_block attn;
-    struct moe_block moe; /* mixture of experts; n_expert is 0 if the layer has `ffn` instead */
-    struct ffn_block ffn;
-};
 /* Set the config of qwen3moe (struct arch). */
 void qwen3moe_config(struct config *c, struct binder *b);
-/* Bind layer il with a mixture or a feed-forward block (struct arch). */
-void qwen3moe_bind(struct binder *b, void *layer, int il);
-/* Add the blocks of a layer to the residual stream. */
-void qwen3moe_layer(struct fwd *f, const void *layer);
+/* Remove the mixtures of layers that the class computes without one: layers between every
+ * decoder_sparse_step-th layer, and the layers in mlp_only_layers. */
+void qwen_sparse_layers(struct config *c, struct binder *b);
 /* Check the sections of the rope of Qwen3-VL. */
 void qwen3vl_config(struct config *c, struct binder *b);
 /* conversion of the sections (qwen_convert.c) */

@@ -25,6 +25,18 @@ void bind_ffn(struct binder *b, struct ffn_block *g, int il)
     g->at_up = bind_rows(b, "up", d_ff);
 }
 
+void bind_glu(struct binder *b, struct ffn_block *g, const char *const name[3], int il, int d_ff)
+{
+    const struct config *c = &b->m->config;
+    g->gated = true;
+    bind_linear(b, &g->gate, name[0], il, c->ffn_bias);
+    bind_linear(b, &g->up, name[1], il, c->ffn_bias);
+    bind_linear(b, &g->down, name[2], il, c->ffn_bias);
+    g->curve = c->curve;
+    g->at_gate = bind_rows(b, "gate", d_ff);
+    g->at_up = bind_rows(b, "up", d_ff);
+}
+
 /* Return the operands of backend_glu. Its scratch is a and b, f32 [n_row, d_ff], and y, f32 [n_row,
  * d]. */
 static struct glu glu_of(const struct fwd *f, const struct ffn_block *g, bool add)

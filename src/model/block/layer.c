@@ -1,6 +1,7 @@
-/* layer.c - a layer of most decoders: attention and a feed-forward block, with norms before the
- * blocks, after the blocks, or both. The architecture's table of tensors defines the norms of a
- * layer. The config defines the order of the blocks, and the factor r of their results.
+/* layer.c - a layer of most decoders: attention, and a feed-forward block or a mixture of experts,
+ * with norms before the blocks, after the blocks, or both. The architecture's table of tensors
+ * defines the norms of a layer. The config defines the order of the blocks, and the factor r of
+ * their results.
  *
  *   BLOCKS_SERIAL     x += r post(attn(pre x)); x += r post(ffn(pre x))
  *                     with a source, between both: x += r post(cross(pre x))
@@ -34,7 +35,10 @@ void decoder_bind_layer(struct binder *b, void *layer, int il)
     if (l->crosses && sums) bind_norm(b, &l->cross_post, "blk.%d.cross_attn_output_norm", il);
     if (!sums && b->m->config.order != BLOCKS_PARALLEL)
         bind_own(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
-    bind_ffn(b, &l->ffn, il);
+    if (b->m->config.layer[il].n_expert > 0 && !b->m->config.ffn_beside)
+        bind_moe(b, &l->moe, il);
+    else
+        bind_ffn(b, &l->ffn, il);
     if (sums)
         bind_norm(b, &l->ffn_post, "blk.%d.layer_output_norm", il);
     else if (post)
@@ -63,6 +67,24 @@ static void add_result(struct fwd *f, float *y, const struct norm *post)
     fwd_add(f, f->x, y);
 }
 
+/* Compute the feed-forward block or the mixture of a layer. */
+static void feed(struct fwd *f, float *y, struct input in, const struct decoder_layer *l)
+{
+    if (l->moe.n_expert > 0)
+        fwd_moe(f, y, in, &l->moe);
+    else
+        fwd_ffn(f, y, in, &l->ffn);
+}
+
+/* Add the feed-forward block or the mixture of a layer to x. */
+static void feed_add(struct fwd *f, float *x, struct input in, const struct decoder_layer *l)
+{
+    if (l->moe.n_expert > 0)
+        fwd_moe_add(f, x, in, &l->moe);
+    else
+        fwd_ffn_add(f, x, in, &l->ffn);
+}
+
 static void serial(struct fwd *f, const struct decoder_layer *l)
 {
     if (adds_plainly(f, &l->attn_post))
@@ -76,9 +98,9 @@ static void serial(struct fwd *f, const struct decoder_layer *l)
         add_result(f, f->y, &l->cross_post);
     }
     if (adds_plainly(f, &l->ffn_post))
-        fwd_ffn_add(f, f->x, pre(f, &l->ffn_norm), &l->ffn);
+        feed_add(f, f->x, pre(f, &l->ffn_norm), l);
     else {
-        fwd_ffn(f, f->y, pre(f, &l->ffn_norm), &l->ffn);
+        feed(f, f->y, pre(f, &l->ffn_norm), l);
         add_result(f, f->y, &l->ffn_post);
     }
 }
@@ -92,7 +114,7 @@ static void parallel(struct fwd *f, const struct decoder_layer *l)
     if (l->ffn_norm.g) fwd_norm(f, f->h, f->x, &l->ffn_norm);
     fwd_attend(f, &l->attn);
     fwd_attn_out_add(f, f->x, &l->attn);
-    fwd_ffn_add(f, f->x, fwd_plain(f->h), &l->ffn);
+    feed_add(f, f->x, fwd_plain(f->h), l);
 }
 
 static void post(struct fwd *f, const struct decoder_layer *l)
@@ -103,7 +125,7 @@ static void post(struct fwd *f, const struct decoder_layer *l)
         fwd_cross_add(f, f->x, fwd_plain(f->x), &l->cross);
         fwd_norm(f, f->x, f->x, &l->cross_post);
     }
-    fwd_ffn_add(f, f->x, fwd_plain(f->x), &l->ffn);
+    feed_add(f, f->x, fwd_plain(f->x), l);
     fwd_norm(f, f->x, f->x, &l->ffn_post);
 }
 

@@ -1,9 +1,10 @@
 /* moe.c - a mixture of experts. Papers: "Outrageously Large Neural Networks", arXiv 1701.06538;
  * "Mixtral of Experts", arXiv 2401.04088. A router selects gated feed-forward blocks for each row.
- * The block adds the weighted results of the experts in ascending order of experts.
+ * The block adds the weighted results of the experts in ascending order of experts, then the result
+ * of a block that all rows use (DeepSeekMoE, arXiv 2401.06066).
  *
  *   x [n_row, d] --router--> logits --route--> experts, weights, entries
- *   x by row --gate, up--> [n_entry, d_expert] --curve_mul--> --down--> [n_entry, d] --combine--> y
+ *   x by row --gate, up--> [n_entry, d_expert] --unit--> --down--> [n_entry, d] --combine--> y
  *
  * n_entry is n_row * n_used. For each entry, gate and up read row r->row[entry] of x, and down
  * reads row `entry` of its input. */
@@ -24,34 +25,80 @@ static void bind_gate_and_up(struct binder *b, struct moe_block *m, int il)
     bind_experts(b, &m->up, "blk.%d.ffn_up_exps", il);
 }
 
+/* Bind the biases of the experts' matrices, f32 [n_expert, n_out], if the table has them. */
+static void bind_biases(struct binder *b, struct linear *l, const char *stem, int il)
+{
+    const int n_expert = b->m->config.layer[il].n_expert;
+    if (!bind_bias_row(b, stem) || b->rc != 0) return;
+    l->bias = bind_bias_values(b, stem, il, n_expert, l->w.n_out);
+    bind_vector(b, &l->bias, n_expert * l->w.n_out);
+}
+
+/* Bind the vectors of the rule of selection: addends of the scores for the choice. */
+static void bind_rule(struct binder *b, struct moe_block *m, int il)
+{
+    static const char stem[] = "blk.%d.exp_probs_b";
+    m->route = b->m->config.route;
+    if (!bind_bias_row(b, stem) || b->rc != 0) return;
+    m->route.bias = bind_bias_values(b, stem, il, 1, m->n_expert);
+    bind_vector(b, &m->route.bias, m->n_expert);
+}
+
+/* Bind the block that all rows use, and its gate. */
+static void bind_shared(struct binder *b, struct moe_block *m, int il)
+{
+    static const char *const name[] = {"blk.%d.ffn_gate_shexp", "blk.%d.ffn_up_shexp",
+                                       "blk.%d.ffn_down_shexp"};
+    static const char gate[] = "blk.%d.ffn_gate_inp_shexp";
+    const int d = b->m->config.layer[il].d_shared;
+    m->shares = d > 0;
+    if (!m->shares) return;
+    bind_glu(b, &m->shared, name, il, d);
+    if (!bind_row(b, gate)) return;
+    bind_linear(b, &m->shared_gate, gate, il, BIAS_NONE);
+    m->at_share = bind_rows(b, "moe share", 1);
+    m->at_part = bind_rows(b, "moe part", b->m->config.d);
+}
+
 /* Reserve scratch for all entries of a row. i32 lists use f32 scratch, because both types have 4
  * bytes. */
-void bind_moe(struct binder *b, struct moe_block *m, int il)
+static void reserve(struct binder *b, struct moe_block *m, const struct layer_config *l)
 {
-    const struct config *c = &b->m->config;
-    const struct layer_config *l = &c->layer[il];
     const int64_t n = l->n_expert_used;
-    if (b->rc == 0 && (l->n_expert_used < 1 || l->n_expert_used > l->n_expert))
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: experts per token: must be in [1, %d], got %d",
-                        checkpoint_path(b->checkpoint), l->n_expert, l->n_expert_used);
-    if (b->rc != 0) return;
-    bind_linear(b, &m->router, "blk.%d.ffn_gate_inp", il, BIAS_NONE);
-    bind_gate_and_up(b, m, il);
-    bind_experts(b, &m->down, "blk.%d.ffn_down_exps", il);
-    m->curve = c->curve;
-    m->n_expert = l->n_expert;
-    m->n_used = l->n_expert_used;
-    m->normalize = l->norm_experts;
     m->at_logits = bind_rows(b, "moe logits", l->n_expert);
     m->at_gate = bind_rows(b, "moe gate", n * l->d_expert);
     m->at_up = bind_rows(b, "moe up", n * l->d_expert);
-    m->at_out = bind_rows(b, "moe out", n * c->d);
+    m->at_out = bind_rows(b, "moe out", n * b->m->config.d);
     m->at_expert = bind_rows(b, "moe expert", n);
     m->at_weight = bind_rows(b, "moe weight", n);
     m->at_entry = bind_rows(b, "moe entry", n);
     m->at_row = bind_rows(b, "moe row", n);
     m->at_first = bind_fixed(b, "moe first", l->n_expert + 1);
     if (l->n_expert_used > b->m->used_max) b->m->used_max = l->n_expert_used;
+}
+
+void bind_moe(struct binder *b, struct moe_block *m, int il)
+{
+    static const char router[] = "blk.%d.ffn_gate_inp";
+    const struct config *c = &b->m->config;
+    const struct layer_config *l = &c->layer[il];
+    if (b->rc == 0 && (l->n_expert_used < 1 || l->n_expert_used > l->n_expert))
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: experts per token: must be in [1, %d], got %d",
+                        checkpoint_path(b->checkpoint), l->n_expert, l->n_expert_used);
+    if (b->rc != 0) return;
+    m->curve = c->curve;
+    m->clamped = c->clamped;
+    m->n_expert = l->n_expert;
+    m->n_used = l->n_expert_used;
+    bind_linear(b, &m->router, router, il, bind_bias_row(b, router) ? BIAS_NEEDED : BIAS_NONE);
+    bind_rule(b, m, il);
+    bind_gate_and_up(b, m, il);
+    bind_experts(b, &m->down, "blk.%d.ffn_down_exps", il);
+    bind_biases(b, &m->gate, "blk.%d.ffn_gate_exps", il);
+    bind_biases(b, &m->up, "blk.%d.ffn_up_exps", il);
+    bind_biases(b, &m->down, "blk.%d.ffn_down_exps", il);
+    bind_shared(b, m, il);
+    reserve(b, m, l);
 }
 
 /* Return a scratch buffer as i32. */
@@ -65,8 +112,7 @@ static struct route route_of(const struct fwd *f, const struct moe_block *m)
 {
     return (struct route){.n_expert = m->n_expert,
                           .n_used = m->n_used,
-                          .normalize = m->normalize,
-                          .scale = m->scale,
+                          .spec = m->route,
                           .expert = ints_at(f, m->at_expert),
                           .weight = fwd_at(f, m->at_weight),
                           .entry = ints_at(f, m->at_entry),
@@ -84,17 +130,49 @@ void fwd_route(struct fwd *f, const float *x, const struct moe_block *m)
     b->op->route(b, &r, logits, f->n_row);
 }
 
+/* Compute the gated unit of all entries, in place in `gate`. */
+static void unit(struct fwd *f, float *gate, float *up, const struct route *r,
+                 const struct moe_block *m)
+{
+    struct backend *b = f->m->backend;
+    const int64_t n = m->gate.w.n_out, n_value = (int64_t)f->n_row * m->n_used * n;
+    if (m->route.weighs_input) {
+        b->op->weigh(b, gate, r, f->n_row, n);
+        b->op->weigh(b, up, r, f->n_row, n);
+    }
+    if (m->clamped.limit > 0)
+        b->op->clamped_glu(b, gate, up, n_value, &m->clamped);
+    else
+        b->op->curve_mul(b, gate, gate, up, n_value, m->curve);
+}
+
 void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m, bool add)
 {
     struct backend *b = f->m->backend;
     const struct route r = route_of(f, m);
-    const int64_t d = m->down.w.n_out, n_entry = (int64_t)f->n_row * m->n_used;
     float *gate = fwd_at(f, m->at_gate), *up = fwd_at(f, m->at_up), *out = fwd_at(f, m->at_out);
     fwd_experts(f, gate, &m->gate, x, &r, false);
     fwd_experts(f, up, &m->up, x, &r, false);
-    b->op->curve_mul(b, gate, gate, up, n_entry * m->gate.w.n_out, m->curve);
+    unit(f, gate, up, &r, m);
     fwd_experts(f, out, &m->down, gate, &r, true);
-    b->op->combine(b, y, out, &r, f->n_row, d, add);
+    b->op->combine(b, y, out, &r, f->n_row, m->down.w.n_out, add);
+}
+
+/* Add the block of all rows to y [n_row, d]. With a gate, the block's result is complete
+ * before its factor. */
+static void add_shared(struct fwd *f, float *y, const float *x, const struct moe_block *m)
+{
+    struct backend *b = f->m->backend;
+    if (m->shared_gate.w.n_out == 0) {
+        fwd_ffn_add(f, y, fwd_plain(x), &m->shared);
+        return;
+    }
+    float *share = fwd_at(f, m->at_share), *part = fwd_at(f, m->at_part);
+    fwd_linear(f, share, &m->shared_gate, x, f->n_row);
+    b->op->curve(b, share, f->n_row, CURVE_sigmoid);
+    fwd_ffn(f, part, fwd_plain(x), &m->shared);
+    b->op->scale_rows(b, part, share, f->n_row, m->down.w.n_out);
+    b->op->add(b, y, part, f->n_row * m->down.w.n_out);
 }
 
 /* Compute the mixture of all rows, and set y [n_row, d] to the result. add: add the result to y. */
@@ -103,6 +181,7 @@ static void mixture(struct fwd *f, float *y, struct input in, const struct moe_b
     const float *x = fwd_made(f, in, m->router.w.k);
     fwd_route(f, x, m);
     fwd_mix(f, y, x, m, add);
+    if (m->shares) add_shared(f, y, x, m);
 }
 
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m)
