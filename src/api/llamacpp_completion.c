@@ -38,7 +38,9 @@ static int open_part(struct api_call *c, struct part *p, const struct json *body
     struct sample_params *params = &p->request->params;
     if (params->seed == (uint64_t)-1 || params->seed == UINT32_MAX) params->seeded = false;
     rc = openai_read_max_tokens(c, p->request, body, e);
-    return rc ? rc : read_probs(c, p->request, body, e);
+    if (rc == 0) rc = read_probs(c, p->request, body, e);
+    c->token_ends = c->probs && !c->stream;
+    return rc;
 }
 
 /* Read the names of the members that the answer has. */
@@ -209,6 +211,16 @@ static void put_head(struct json_out *o, const struct part *p, const struct even
     out_int(o, "tokens_evaluated", p->n_prompt);
 }
 
+/* Return the log of the tokens that have text in the answer: those before a stop string. llama.cpp
+ * omits as many tokens as the stop string has. */
+static struct answer_log log_of_text(const struct choice *a)
+{
+    struct answer_log log = {.v = a->log.v, .n = a->log.n};
+    while (a->reply.matched && log.n > 0 && (log.n > 1 ? a->ends.v[log.n - 2] : 0) >= a->text.n)
+        log.n--;
+    return log;
+}
+
 /* Append the whole answer of a choice, or the last piece of its stream, which has no text. */
 static void put_whole(const struct api_call *c, struct json_out *o, const struct part *p,
                       const struct choice *a, int index)
@@ -230,8 +242,10 @@ static void put_whole(const struct api_call *c, struct json_out *o, const struct
     put_stop(o, p, a);
     out_int(o, "tokens_cached", a->reply.usage.n_cached);
     put_timings(o, &a->reply.usage);
-    if (c->probs && !c->stream)
-        put_probs(o, "completion_probabilities", c->api->session->tokenizer, &a->log, c->post);
+    if (c->probs && !c->stream) {
+        const struct answer_log log = log_of_text(a);
+        put_probs(o, "completion_probabilities", c->api->session->tokenizer, &log, c->post);
+    }
     out_end(o);
 }
 

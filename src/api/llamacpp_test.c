@@ -416,3 +416,30 @@ TEST(llamacpp_infill_prompts_fit_into_the_context)
     arena_deinit(&a);
     rig_close(&rig);
 }
+
+TEST(llamacpp_probabilities_end_before_the_stop_string)
+{
+    char body[200];
+    NEED(rig_open_context(&rig, 256));
+    struct json *all = post(&rig, OURS, "{" ONCE ",'n_predict':12,'n_probs':1,'temperature':0}");
+    const struct json *probs = at(all, "completion_probabilities");
+    const char *content = text_at(all, "content");
+    EXPECT(json_count(probs) > 6);
+    /* the stop string is the text of tokens 4 and 5, the first place of which is unique here */
+    const char *a = text_at(json_item(probs, 4), "token"),
+               *b = text_at(json_item(probs, 5), "token");
+    snprintf(body, sizeof body,
+             "{" ONCE ",'n_predict':12,'n_probs':1,'temperature':0,'stop':['%s%s']%%s}", a, b);
+    char text[300];
+    for (int i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, body, i ? ",'include_stop_str_in_output':true" : "");
+        struct json *got = post(&rig, OURS, text);
+        const char *begin = text_at(got, "content");
+        EXPECT_TEXT(text_at(got, "stop_type"), "word");
+        EXPECT(strncmp(content, begin, strlen(begin)) == 0);
+        EXPECT_INT(json_count(at(got, "completion_probabilities")), i ? 6 : 4);
+        json_drop(got);
+    }
+    json_drop(all);
+    rig_close(&rig);
+}
