@@ -154,8 +154,10 @@ TEST(experts_give_the_bits_of_their_own_linear_layers)
                 test_fail(__FILE__, __LINE__, "cannot open");
                 return;
             }
-            for (size_t n = 0; n < sizeof n_row / sizeof n_row[0]; n++)
-                compare(&m, listed, n_row[n], &rng), compare_parts(&m, listed, n_row[n], &rng);
+            for (size_t n = 0; n < sizeof n_row / sizeof n_row[0]; n++) {
+                compare(&m, listed, n_row[n], &rng);
+                if (!m.bias) compare_parts(&m, listed, n_row[n], &rng);
+            }
             mixture_close(&m);
         }
 }
