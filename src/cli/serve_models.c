@@ -30,13 +30,14 @@
 #include "base/utf8.h"
 #include "hub/hub.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 enum {
-    DEPTH_MAX = 8, /* depth of folders below --models-dir; it also ends a cycle of links */
+    DEPTH_MAX = 8, /* depth of folders below --models-dir */
     N_MODEL_MAX = 4096,
     PRESET_BYTES_MAX = 1 << 20,
     /* default of --models-max; with --models-max 0 also the number of parts of the memory */
@@ -186,8 +187,15 @@ static int add_entry(struct serve_models *m, const char *name, size_t n, const c
     return push_entry(m, name, n, path, false, e);
 }
 
-static int scan(struct serve_models *m, const char *path, const char *prefix, int depth,
-                struct err *e);
+/* A folder whose items are read, and the folders around it. */
+struct around {
+    const struct around *up; /* borrowed; NULL: the folder of --models-dir */
+    dev_t device;
+    ino_t inode;
+};
+
+static int scan(struct serve_models *m, const char *path, const char *prefix,
+                const struct around *up, struct err *e);
 
 /* Set *name and *snapshot [n] to the name and the files of a repository in a cache of Hugging Face.
  * The files are in models--ORG--REPO/snapshots/COMMIT, with the commit of refs/main. Return false
@@ -218,7 +226,7 @@ static bool hub_repo(char *name, char *snapshot, size_t n, const char *path, con
 
 /* Add the file or folder `item` of the folder `path`, whose name in lists is `prefix`. */
 static int scan_item(struct serve_models *m, const char *path, const char *prefix, const char *item,
-                     int depth, struct err *e)
+                     const struct around *up, struct err *e)
 {
     char below[4096], name[4096], config[4096], own[4096], files[4096];
     const size_t n = stem_of(item);
@@ -238,18 +246,26 @@ static int scan_item(struct serve_models *m, const char *path, const char *prefi
             return 0;
     }
     if (file_exists(config)) return add_entry(m, name, strlen(name), below, e);
-    return depth < DEPTH_MAX ? scan(m, below, name, depth + 1, e) : 0;
+    return scan(m, below, name, up, e);
 }
 
-/* Add the models below a folder. */
-static int scan(struct serve_models *m, const char *path, const char *prefix, int depth,
-                struct err *e)
+/* Add the models below a folder, unless it is one of the folders around it, to which a link leads
+ * back. */
+static int scan(struct serve_models *m, const char *path, const char *prefix,
+                const struct around *up, struct err *e)
 {
     struct buf list = {0};
+    struct stat st;
+    int depth = 0;
+    if (stat(path, &st) != 0)
+        return err_set(e, ERR_IO, "%s: cannot read: %s", path, strerror(errno));
+    const struct around own = {.up = up, .device = st.st_dev, .inode = st.st_ino};
+    for (; up; up = up->up)
+        if (++depth > DEPTH_MAX || (up->device == own.device && up->inode == own.inode)) return 0;
     int rc = dir_list(&list, path, e);
     char *rest = list.data;
     for (char *item; rc == 0 && rest && (item = strsep(&rest, "\n"));)
-        if (*item) rc = scan_item(m, path, prefix, item, depth, e);
+        if (*item) rc = scan_item(m, path, prefix, item, &own, e);
     buf_deinit(&list);
     return rc;
 }
@@ -477,7 +493,7 @@ static int read_list(struct serve_models *m, const struct serve_models_options *
 {
     int rc = check_flags(e);
     if (rc == 0 && o->model) rc = add_only(m, o, e);
-    if (rc == 0 && dir) rc = scan(m, dir, "", 0, e);
+    if (rc == 0 && dir) rc = scan(m, dir, "", NULL, e);
     if (rc == 0 && stores) rc = add_stored(m, e);
     if (rc == 0 && preset) rc = read_preset(m, e);
     for (size_t i = 0; rc == 0 && i < m->entry.n; i++) {

@@ -13,8 +13,7 @@
 enum { N_FILE_MAX = 100000, PATH_MAX_BYTES = 1024, PART_MAX = 255 };
 static const uint64_t n_byte_max = (uint64_t)1 << 50;
 
-/* Return true for a relative path of ordinary names, without a control character or backslash. */
-static bool is_path(const char *path, size_t n)
+bool files_is_path(const char *path, size_t n)
 {
     if (n == 0 || n > PATH_MAX_BYTES || !utf8_valid(path, n)) return false;
     for (size_t at = 0, end; at <= n; at = end + 1) {
@@ -32,7 +31,7 @@ static bool is_path(const char *path, size_t n)
 int files_add(struct hub_files *f, const char *path, size_t n_path, const char *hash,
               uint64_t n_byte, struct err *e)
 {
-    if (!is_path(path, n_path))
+    if (!files_is_path(path, n_path))
         return err_set(e, ERR_FORMAT, "the list of files has the invalid path \"%.100s\"", path);
     if (n_byte > n_byte_max)
         return err_set(e, ERR_FORMAT, "\"%.100s\": a size of %llu bytes is invalid", path,

@@ -47,14 +47,20 @@ void read_hash(char out[static HUB_HASH_BYTES], const char *link)
     if (slash && is_hash(slash + 1)) snprintf(out, HUB_HASH_BYTES, "%s", slash + 1);
 }
 
-/* Append a file of a snapshot (walk_fn). Links without a blob are omitted. */
+/* Append a file of a snapshot (walk_fn). Links without a blob are omitted. A file with an invalid
+ * name, which another program may have downloaded, does not hide the model. */
 static int add_file(void *files, const char *path, const char *name, struct err *e)
 {
+    struct hub_files *f = files;
     char hash[HUB_HASH_BYTES];
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISREG(st.st_mode)) return 0;
+    if (!files_is_path(name, strlen(name))) {
+        f->n_omitted++;
+        return 0;
+    }
     read_hash(hash, path);
-    return files_add(files, name, strlen(name), hash, (uint64_t)st.st_size, e);
+    return files_add(f, name, strlen(name), hash, (uint64_t)st.st_size, e);
 }
 
 int snapshot_files(struct hub_files *f, const char *folder, struct err *e)

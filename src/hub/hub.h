@@ -66,6 +66,7 @@ struct hub_file {
 struct hub_files { /* array of n, owned; hub_files_deinit frees it */
     struct hub_file *v;
     size_t n, cap;
+    size_t n_omitted; /* files of a folder whose names are not valid paths of a list */
 };
 void hub_files_deinit(struct hub_files *f); /* free the files; accepts a zeroed list */
 

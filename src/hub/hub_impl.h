@@ -46,6 +46,9 @@ bool is_hash(const char *text);
 
 /* ---- files.c ---- */
 
+/* Return true for a relative path [n] of ordinary names, without a control character or
+ * backslash. */
+bool files_is_path(const char *path, size_t n);
 /* Append a file. The path is n_path bytes. ERR_FORMAT for a path that could leave its folder, or
  * for a size above 2^50, ERR_LIMIT for more than 100,000 files, ERR_MEMORY. */
 int files_add(struct hub_files *f, const char *path, size_t n_path, const char *hash,

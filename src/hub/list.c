@@ -5,6 +5,7 @@
  * entries that no name can express. */
 #include "hub_impl.h"
 
+#include "base/log.h"
 #include "base/os.h"
 #include "base/text.h"
 
@@ -68,6 +69,9 @@ static int add_snapshot(struct hub_models *out, const char *folder, struct hub_n
         if ((size_t)snprintf(n->quant, sizeof n->quant, "%s", file) < sizeof n->quant)
             add(out, n, true, &rc, e);
     }
+    if (rc == 0 && f.n_omitted)
+        log_warn("%s: left out files with control characters or a backslash in their names: %zu",
+                 path, f.n_omitted);
     hub_files_deinit(&f);
     return rc == ERR_MEMORY ? rc : 0;
 }

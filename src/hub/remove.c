@@ -4,6 +4,7 @@
  * store excludes pulls, whose blobs have no reference yet. */
 #include "hub_impl.h"
 
+#include "base/log.h"
 #include "base/os.h"
 
 #include <errno.h>
@@ -176,6 +177,9 @@ int hub_remove(const struct hub_name *n, uint64_t *n_byte, struct err *e)
     if (rc == 0)
         rc = n->kind == HUB_HF ? remove_hf(&m, store, n_byte, e)
                                : remove_ollama(&m, store, n_byte, e);
+    if (rc == 0 && m.file.n_omitted)
+        log_warn("%s: kept files with control characters or a backslash in their names: %zu",
+                 m.root, m.file.n_omitted);
     hub_model_deinit(&m);
     lock_close(fd);
     return rc;

@@ -445,6 +445,15 @@ def test_remove():
     check(p.quoth("rm", "hf:org/repo:Q8_0@v2", "-y")[0] == 0 and p.files() == [], p.files())
     check(not os.path.exists(os.path.dirname(blobs)))
     check(p.quoth("list", "--json")[1] == "[]\n")
+    # a file of another program whose name no list may contain does not hide the model
+    odd = os.path.join(os.path.dirname(p.pull("hf:org/repo:Q8_0")), "a\\b\x1b")
+    with open(odd, "w"):
+        pass
+    _, listed, warning = p.quoth("list", "--json")
+    check([m["name"] for m in json.loads(listed)] == ["hf:org/repo:Q8_0"], listed)
+    check("left out" in warning and "\x1b" not in warning, warning)
+    status, _, warning = p.quoth("rm", "hf:org/repo:Q8_0", "-y")
+    check(status == 0 and "kept" in warning and os.path.exists(odd) and p.quoth("list", "--json")[1] == "[]\n", warning)
 
 
 def at_terminal(p, answer, *words):

@@ -273,8 +273,8 @@ def test_list():
     """every file and folder below --models-dir is a model, by its name"""
     names = [m["id"] for m in server.ask("GET", "/v1/models")[2]["data"]]
     here = ["below/split/d", "cut", "hf/org/broken", "hub/org/my-repo/q8", "plain"]
-    # the server must not follow the loop of symbolic links endlessly
-    check([n for n in names if "loop" not in n and n != "extra"] == here and "extra" in names, names)
+    # the link below/loop leads back to the folder, so it adds no names
+    check([n for n in names if n != "extra"] == here and "extra" in names, names)
     check(server.ask("GET", "/v1/models/plain")[0] == 200 and server.ask("GET", "/models/below/split/d")[0] == 200)
     check(status_of("plain")["value"] in ("loaded", "unloaded"))
     check(ask("hub/org/my-repo/q8")[0] == 200)
