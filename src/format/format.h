@@ -316,6 +316,7 @@ enum tensor_size {
     SIZE_N_LABEL,    /* number of a classifier's labels   */
     SIZE_N_EXPERT,   /* number of experts                   */
     SIZE_D_EXPERT,   /* width of one expert                 */
+    SIZE_D_SHARED,   /* width of the block of all rows beside experts */
     SIZE_D_EXPERT_2, /* width of an expert's gate and up in one matrix */
     SIZE_N_STREAM,   /* number of residual streams          */
     SIZE_N_STREAM_1, /* number of residual streams after the first */

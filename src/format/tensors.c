@@ -20,10 +20,13 @@ static const struct tensor_row rows[] = {
     {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_ONE, false, true},
 #define PARTS(arch, name, raw, n, n_out, k)                                                        \
     {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_##n, false, false},
-#define OTHER_EXPERTS(arch, name, raw, n_out, k)                                                   \
-    {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_N_EXPERT, false, true},
-#define VECTOR(arch, name, raw, n) {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, false, false},
-#define BIAS(arch, name, n)        {#arch, name, NULL, SIZE_ONE, SIZE_##n, SIZE_ONE, true, false},
+#define OTHER_PARTS(arch, name, raw, n, n_out, k)                                                  \
+    {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_##n, false, true},
+#define VECTOR(arch, name, raw, n)  {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, false, false},
+#define BIAS(arch, name, n)         {#arch, name, NULL, SIZE_ONE, SIZE_##n, SIZE_ONE, true, false},
+#define BIAS_OF(arch, name, raw, n) {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, true, false},
+#define OTHER_BIAS_OF(arch, name, raw, n)                                                          \
+    {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, true, true},
 #include "tensors.def"
 };
 enum { N_ROW = sizeof rows / sizeof rows[0] };
@@ -261,7 +264,7 @@ bool hf_raw_name(char *out, size_t n_out, const char *name, const char *arch, in
         const bool in_parts = raw && count_holes(raw) > n_hole,
                    whole = raw && raw[strlen(raw) - 1] == '$';
         if (n_match <= longest || n_hole == HOLES_MAX || in_parts != (part >= 0)) continue;
-        if (whole && strcmp(name + n_match, ".weight") != 0) continue;
+        if (whole && strcmp(name + n_match, row[i].bias ? ".bias" : ".weight") != 0) continue;
         if (in_parts) hole[n_hole] = (struct hole){number, (int)strlen(number)};
         snprintf(own, sizeof own, "%.*s", (int)strlen(raw) - whole, raw);
         fill_holes(out, n_out, own, hole, whole ? "" : name + n_match);
@@ -297,7 +300,8 @@ void hf_tensor_name(char *out, size_t n_out, const char *raw, const char *arch, 
         struct hole hole[HOLES_MAX];
         size_t n_match = match_row(raw, &row[i], parts, hole, &n_hole);
         if (n_match == 0) continue;
-        format_name(out, n_out, row[i].name, hole, n_hole, suffix_of(raw, n_match));
+        format_name(out, n_out, row[i].name, hole, n_hole,
+                    row[i].bias ? ".bias" : suffix_of(raw, n_match));
         return;
     }
     snprintf(out, n_out, "%s", raw);

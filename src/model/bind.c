@@ -125,6 +125,8 @@ int64_t bind_size(const struct binder *b, enum tensor_size size, int il)
         return l->n_expert;
     case SIZE_D_EXPERT:
         return l->d_expert;
+    case SIZE_D_SHARED:
+        return l->d_shared;
     case SIZE_D_EXPERT_2:
         return 2 * (int64_t)l->d_expert;
     case SIZE_N_HEAD:

@@ -10,6 +10,10 @@
 
 #include <limits.h>
 
+/* The classes normalize compressed rows with the default epsilon of their norm. llama.cpp uses the
+ * epsilon of all other norms. */
+static const float class_eps = 1e-6f;
+
 static const char value_key[] = "attention.value_length", rope_key[] = "rope.dimension_count";
 
 /* Return true if the file has the key. */
@@ -44,10 +48,12 @@ static void read_expanded(struct config *c, struct binder *b, struct latent *l)
 
 void latent_heads(struct config *c, struct binder *b)
 {
-    const bool hf = config_is_hf(b);
+    /* all GGUF files of an architecture without keys for KV heads have compressed queries */
+    const bool optional = config_is_hf(b) || config_has(b, "attention.key_length_mla");
     struct latent *l = bind_memory(b, "sizes of latent attention", sizeof *l);
     if (!l) return;
-    const int q = config_int(b, "attention.q_lora_rank", 1, D_HEAD_MAX, hf ? INT_MAX : 0);
+    l->row_eps = config_is_hf(b) ? class_eps : c->rms_eps;
+    const int q = config_int(b, "attention.q_lora_rank", 1, D_HEAD_MAX, optional ? INT_MAX : 0);
     l->q_rank = q == INT_MAX ? 0 : q;
     l->kv_rank = config_int(b, "attention.kv_lora_rank", 1, D_HEAD_MAX, 0);
     l->d_rope = config_int(b, rope_key, 2, D_HEAD_MAX, 0);

@@ -465,6 +465,41 @@ TEST(sizes_of_latent_attention_are_read)
     expect_config(&arch_minicpm3, fields, "factor: is missing, and mscale_all_dim needs it");
 }
 
+/* Goal: DeepSeek's keys set the rule that selects experts, and sizes of latent attention in both
+ * forms of a GGUF. */
+TEST(rules_of_deepseek_are_read)
+{
+    struct read r;
+    read_config(&r, &arch_deepseek3, "'num_hidden_layers':4");
+    EXPECT_INT(r.rc, 0);
+    const struct config *c = &r.m.config;
+    EXPECT_INT(c->route.score, ROUTE_SIGMOID);
+    EXPECT(c->route.normalize && c->route.group_pairs && c->route.factor == 2.5f);
+    EXPECT_INT(c->route.n_group, 8);
+    EXPECT_INT(c->route.n_group_used, 4);
+    EXPECT_INT(c->layer[2].n_expert, 0);
+    EXPECT_INT(c->layer[3].n_expert, 256);
+    EXPECT_INT(c->layer[3].d_shared, 2048);
+    EXPECT_INT(c->latent->d_nope, 128);
+    EXPECT_INT(c->latent->kv_rank, 512);
+    read_done(&r);
+    read_config(&r, &arch_deepseek2,
+                "'num_experts_per_tok':6,'topk_method':'greedy','n_group':8,'topk_group':3");
+    EXPECT_INT(r.rc, 0);
+    EXPECT_INT(r.m.config.route.score, ROUTE_SOFTMAX);
+    EXPECT_INT(r.m.config.route.n_group, 0); /* the class ignores groups with this method */
+    read_done(&r);
+    expect_config(&arch_deepseek2, "'num_experts_per_tok':6,'topk_method':'noaux_tc'",
+                  "topk_method: must be group_limited_greedy, got \"noaux_tc\"");
+    expect_config(&arch_deepseek2, "'num_experts_per_tok':6,'norm_topk_prob':true",
+                  "norm_topk_prob");
+    expect_config(&arch_deepseek3, "'scoring_func':'softmax'", "scoring_func: must be sigmoid");
+    expect_config(&arch_deepseek3, "'moe_layer_freq':2", "moe_layer_freq");
+    expect_config(&arch_deepseek3, "'n_group':7", "n_group: must be a divisor of 256 experts");
+    expect_config(&arch_deepseek3, "'num_key_value_heads':1",
+                  "num_key_value_heads: must be the number of heads, 128, got 1");
+}
+
 /* Goal: a row of gemma-embedding sees half of its window on each side. */
 TEST(windows_of_gemma_embedding_have_two_sides)
 {

@@ -81,9 +81,11 @@ void read_config(struct read *r, const struct arch *a, const char *fields)
     bool layers = strstr(fields, "num_hidden_layers") != NULL;
     /* the default of gemma3n is for more layers */
     bool shares = a == &arch_gemma3n && !strstr(fields, "num_kv_shared_layers");
-    snprintf(json, sizeof json, "{'model_type':'%s'%s%s%s%s}", type_of(a),
+    /* the class has no default that it can compute */
+    bool chooses = a == &arch_deepseek2 && !strstr(fields, "num_experts_per_tok");
+    snprintf(json, sizeof json, "{'model_type':'%s'%s%s%s%s%s}", type_of(a),
              layers ? "" : ",'num_hidden_layers':2", shares ? ",'num_kv_shared_layers':0" : "",
-             *fields ? "," : "", fields);
+             chooses ? ",'num_experts_per_tok':2" : "", *fields ? "," : "", fields);
     read_json(r, a, json);
 }
 
@@ -199,6 +201,11 @@ static const struct {
 } needed[] = {{&arch_minicpm3, {"attention.q_lora_rank", 24}},
               {&arch_minicpm3, {"attention.kv_lora_rank", 20}},
               {&arch_minicpm3, {"rope.dimension_count", 8}},
+              {&arch_deepseek2, {"attention.kv_lora_rank", 20}},
+              {&arch_deepseek2, {"rope.dimension_count", 8}},
+              {&arch_deepseek2, {"expert_count", 8}},
+              {&arch_deepseek2, {"expert_used_count", 2}},
+              {&arch_deepseek2, {"expert_feed_forward_length", 24}},
               {&arch_command_r, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_cohere2, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_cohere2, {"attention.sliding_window", 16}},

@@ -224,6 +224,11 @@ TEST(tensors_are_bound_left_out_or_refused_by_name)
          "experts.0.gate_proj.weight: expected [32, 32] (moe_intermediate_size, hidden_size), got "
          "[24, 32]"},
         /* latent attention */
+        {"deepseek_v3", "gate.e_score_correction_bias", "gate.e_score_correction_bixs",
+         "e_score_correction_bias is missing"},
+        {"deepseek_v3", "1.mlp.shared_experts.up_proj", "1.mlp.shared_experts.op_proj",
+         "shared_experts.up_proj.weight is missing"},
+        {"deepseek_v3", "kv_b_proj", "kv_c_proj", "kv_b_proj.weight is missing"},
         {"minicpm3", "self_attn.q_a_proj", "self_attn.q_b_prox",
          "q_a_proj.weight is missing; a similar tensor: model.layers.0.self_attn.q_b_prox.weight"},
         {"minicpm3", "self_attn.q_a_layernorm", "self_attn.q_b_layernorm",

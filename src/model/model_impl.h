@@ -134,6 +134,7 @@ struct latent {
     int q_rank;  /* width of compressed queries; 0: queries are not compressed */
     int kv_rank; /* width of compressed keys and values */
     int d_nope, d_rope, d_v;
+    float row_eps; /* epsilon of the norms of compressed rows */
 };
 
 /* Ids of the vocabulary that belong to another part, such as images. The other part has its own

@@ -143,6 +143,7 @@ static void compare_latent(struct comparison *x, const struct latent *a, const s
     SAME(d_nope);
     SAME(d_rope);
     SAME(d_v);
+    SAME(row_eps);
 }
 
 /* Compare layer i. SAME_IN compares a field of both. */

@@ -211,6 +211,14 @@ static size_t stem_length(const char *name)
     return dot ? (size_t)(dot - name) : strlen(name);
 }
 
+static const char kv_b[] = ".attn_kv_b.";
+
+/* Return true for a matrix per head. Binding has divided a matrix of keys and values. */
+static bool is_per_head(const struct tensor *w)
+{
+    return w->n_expert > 0 && strstr(w->name, kv_b) != NULL;
+}
+
 /* Return true for a matrix of codes and scales. Experts of one mixture may have different forms. */
 static bool has_codes(const struct tensor *w)
 {
@@ -227,9 +235,10 @@ static bool is_of_codes(const struct model_gguf *g, const struct tensor_info *t)
         const struct tensor *w = g->m->tensor.v[i];
         size_t n = stem_length(w->name);
         if (!has_codes(w)) continue;
+        const bool numbered = w->n_expert > 0 && !is_per_head(w);
         /* skip the number of the expert */
-        while (w->n_expert > 0 && n > 0 && w->name[n - 1] != '.') n--;
-        if (w->n_expert > 0 && n > 0) n--;
+        while (numbered && n > 0 && w->name[n - 1] != '.') n--;
+        if (numbered && n > 0) n--;
         if (strncmp(t->name, w->name, n) != 0 || t->name[n] != '.') continue;
         if (strcmp(t->name + n, ".bias") != 0) return true;
         float x = 0;
@@ -290,16 +299,66 @@ static int put_codes(struct model_gguf *g, const struct mixture *mix, const stru
     return add(g, mix, part < 0 ? name : joined, &t, &s, e);
 }
 
+/* ---- latent attention ---- */
+
+/* Return true for a matrix of keys and values that binding has divided. */
+static bool is_divided(const struct model_gguf *g, const char *name)
+{
+    for (size_t i = 0; i < g->m->tensor.n && strstr(name, kv_b); i++)
+        if (strcmp(g->m->tensor.v[i]->name, name) == 0) return is_per_head(g->m->tensor.v[i]);
+    return false;
+}
+
+/* Add a matrix per head, as llama.cpp's converter does: those of keys, which are transposed, and of
+ * values. The first of both tensors with this name has the keys (block/latent.c). */
+static int put_divided(struct model_gguf *g, const struct mixture *mix, const struct tensor *w,
+                       struct err *e)
+{
+    char name[NAME_BYTES];
+    const int n_head = w->n_expert;
+    struct tensor_info t = {.n_dim = 2, .type = w->type, .dim = {w->k, w->n_out, 1, 1}};
+    struct published *form = arena_push0(&g->m->arena, (size_t)n_head, sizeof *form);
+    if (!form) return err_memory(e, w->name, (size_t)n_head * sizeof *form);
+    for (int h = 0; h < n_head; h++) {
+        form[h] = w->from[h];
+        if (form[h].form == FORM_CODES) continue;
+        form[h] = (struct published){.form = FORM_ENCODED,
+                                     .source = w->type,
+                                     .rows = w->from[h].rows,
+                                     .placed = w->from[h].placed};
+        if (w->from[h].form == FORM_ROWS)
+            form[h].placed =
+                (struct placed){.run = w->n_out, .row_step = (int64_t)qtype_bytes(w->type, w->k)};
+    }
+    const int n = (int)(strstr(w->name, kv_b) - w->name);
+    snprintf(name, sizeof name, "%.*s.attn_k_b.weight", n, w->name);
+    if (checkpoint_tensor(g->view, name))
+        snprintf(name, sizeof name, "%.*s.attn_v_b.weight", n, w->name);
+    if (has_codes(w)) {
+        const int rc = exact_type(w, &t.type, e);
+        if (rc != 0) return rc;
+    }
+    return add(g, mix, name, &t, &(struct source){.n_part = n_head, .form = form}, e);
+}
+
+/* ---- all tensors ---- */
+
 static int put_tensors(struct model_gguf *g, struct err *e)
 {
     struct mixture own;
     const struct mixture *mix = g->type ? &own : NULL;
     int rc = mix ? mixture_find(&own, g->type, false, e) : 0;
     for (int i = 0; i < checkpoint_n_tensor(g->c) && rc == 0; i++)
-        if (g->used[i] && !is_of_codes(g, checkpoint_tensor_at(g->c, i)))
+        if (g->used[i] && !is_of_codes(g, checkpoint_tensor_at(g->c, i)) &&
+            !is_divided(g, checkpoint_tensor_at(g->c, i)->name))
             rc = put_tensor(g, mix, i, e);
-    for (size_t i = 0; i < g->m->tensor.n && rc == 0; i++)
-        if (has_codes(g->m->tensor.v[i])) rc = put_codes(g, mix, g->m->tensor.v[i], e);
+    for (size_t i = 0; i < g->m->tensor.n && rc == 0; i++) {
+        const struct tensor *w = g->m->tensor.v[i];
+        if (is_per_head(w))
+            rc = put_divided(g, mix, w, e);
+        else if (has_codes(w))
+            rc = put_codes(g, mix, w, e);
+    }
     return rc ? rc : put_rope_factors(g, e);
 }
 

@@ -97,18 +97,6 @@ static void put_rope(struct key_writer *w, const struct config *c)
     if (r->scaling == ROPE_LONG) put_real(w, "rope.scaling.attn_factor", r->magnitude);
 }
 
-/* Write the sizes of the first mixture. GGUF has one set of sizes for all layers. */
-static void put_mixture(struct key_writer *w, const struct config *c)
-{
-    for (int i = 0; i < c->n_layer; i++) {
-        if (c->layer[i].n_expert == 0) continue;
-        put_int(w, "expert_count", c->layer[i].n_expert);
-        put_int(w, "expert_used_count", c->layer[i].n_expert_used);
-        put_int(w, "expert_feed_forward_length", c->layer[i].d_expert);
-        return;
-    }
-}
-
 /* Return a value of the directory. Set *value to the default of the class if the file lacks the
  * value. */
 static const struct meta *class_value(const struct model *m, const char *key, double *value)
@@ -202,6 +190,20 @@ static int d_head_of(const struct config *c, bool window)
     return 0;
 }
 
+/* Write the sizes of a key and a value in the pages, and of the heads before their compression. */
+static void put_latent(struct key_writer *w, const struct latent *l)
+{
+    put_int(w, "attention.key_length", l->kv_rank + l->d_rope);
+    put_int(w, "attention.value_length", l->kv_rank);
+    put_int(w, "attention.key_length_mla", l->d_nope + l->d_rope);
+    put_int(w, "attention.value_length_mla", l->d_v);
+    put_int(w, "attention.kv_lora_rank", l->kv_rank);
+    if (l->q_rank > 0) put_int(w, "attention.q_lora_rank", l->q_rank);
+    double all;
+    class_value(w->m, "config.rope_parameters.mscale_all_dim", &all);
+    if (all > 0) put_real(w, "rope.scaling.yarn_log_multiplier", 0.1 * all);
+}
+
 /* Write the sizes of a head. Layers with a window have a separate key if their size differs. */
 static void put_heads(struct key_writer *w)
 {
@@ -209,6 +211,10 @@ static void put_heads(struct key_writer *w)
     const int wide = d_head_of(c, false), narrow = d_head_of(c, true);
     const bool two = declared(w, "attention.key_length_swa") != NULL;
     const int d = two && wide ? wide : c->d_head;
+    if (declared(w, "attention.key_length_mla")) {
+        put_latent(w, c->latent);
+        return;
+    }
     put_int(w, "attention.key_length", d);
     if (!w->m->arch->heads) put_int(w, "attention.value_length", d);
     if (!two) return;
@@ -294,6 +300,38 @@ static int count_shared(const struct config *c)
     int n = 0;
     for (int i = 0; i < c->n_layer; i++) n += c->layer[i].reuses_kv;
     return n;
+}
+
+/* Write the rule that selects the experts of a row, by the keys that the architecture declares. */
+static void put_route(struct key_writer *w, const struct route_spec *r)
+{
+    enum { GATING_SOFTMAX = 1, GATING_SIGMOID };
+    if (declared(w, "expert_gating_func"))
+        put_int(w, "expert_gating_func",
+                r->score == ROUTE_SIGMOID ? GATING_SIGMOID : GATING_SOFTMAX);
+    if (declared(w, "expert_weights_norm")) put_bool(w, "expert_weights_norm", r->normalize);
+    if (declared(w, "expert_weights_scale") && r->factor != 0)
+        put_real(w, "expert_weights_scale", (double)r->factor);
+    if (r->n_group == 0) return;
+    put_int(w, "expert_group_count", r->n_group);
+    put_int(w, "expert_group_used_count", r->n_group_used);
+}
+
+/* Write the sizes of the first mixture. GGUF has one set of sizes for all layers. */
+static void put_mixture(struct key_writer *w, const struct config *c)
+{
+    static const char dense[] = "leading_dense_block_count";
+    int first = 0;
+    while (first < c->n_layer && c->layer[first].n_expert == 0) first++;
+    if (declared(w, dense)) put_int(w, dense, first);
+    if (first == c->n_layer) return;
+    const struct layer_config *l = &c->layer[first];
+    put_int(w, "expert_count", l->n_expert);
+    put_int(w, "expert_used_count", l->n_expert_used);
+    put_int(w, "expert_feed_forward_length", l->d_expert);
+    if (declared(w, "expert_shared_count"))
+        put_int(w, "expert_shared_count", l->d_shared / l->d_expert);
+    put_route(w, &c->route);
 }
 
 /* Write the keys that only some architectures declare. */

@@ -51,12 +51,16 @@ GEMMA4 = dict(layer_types=["sliding_attention", "full_attention", "full_attentio
 GEMMA3N = dict(layer_types=["sliding_attention", "full_attention", "full_attention"], sliding_window=16, hidden_size_per_layer_input=8,
                vocab_size_per_layer_input=96, num_kv_shared_layers=1, laurel_rank=4, activation_sparsity_pattern=[0.5, 0.0, 0.9])
 MIXTURE = dict(enable_moe_block=True, num_experts=5, top_k_experts=2, moe_intermediate_size=24)
+DEEPSEEK = dict(num_key_value_heads=4, head_dim=ABSENT, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=16,
+                n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, n_shared_experts=1, n_group=2, topk_group=2,
+                first_k_dense_replace=1)
 BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
           "opt": dict(TABLE, ffn_dim=64), "gemma4_text": GEMMA4, "gemma3n_text": GEMMA3N,
           "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64), "bitnet": dict(head_dim=ABSENT, hidden_size=64),
           "minicpm3": dict(num_key_value_heads=4, head_dim=ABSENT, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=16,
                            scale_emb=3.0),
+          "deepseek_v2": DEEPSEEK, "deepseek_v3": dict(DEEPSEEK, topk_group=1),
           "t5": dict(d_ff=48), "mt5": dict(d_ff=48),
           "bart": dict(max_position_embeddings=96, encoder_ffn_dim=48, decoder_ffn_dim=40, decoder_layers=2, decoder_attention_heads=2)}
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
@@ -82,6 +86,7 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "gpt2": transformers.GPT2LMHeadModel, "gpt_neox": transformers.GPTNeoXForCausalLM, "gptj": transformers.GPTJForCausalLM,
            "opt": transformers.OPTForCausalLM, "falcon": transformers.FalconForCausalLM, "bloom": transformers.BloomForCausalLM,
            "mpt": transformers.MptForCausalLM, "minicpm3": transformers.MiniCPM3ForCausalLM,
+           "deepseek_v2": transformers.DeepseekV2ForCausalLM, "deepseek_v3": transformers.DeepseekV3ForCausalLM,
            "t5": transformers.T5ForConditionalGeneration, "mt5": transformers.MT5ForConditionalGeneration,
            "bart": transformers.BartForConditionalGeneration}
 # classes of configurations, if the model's class is of another family

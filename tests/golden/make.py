@@ -385,6 +385,21 @@ MODELS = {
                     qk_nope_head_dim=12, qk_rope_head_dim=8, rms_norm_eps=1e-6, tie_word_embeddings=True,
                     rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=24,
                                          short_factor=[1.0, 1.5, 2.0, 2.5], long_factor=[1.0, 2.0, 4.0, 8.0]))),
+    # latent attention, of which only the latent is kept; a mixture with groups of experts and a block
+    # of all rows after a layer without a mixture; addends of the scores for the choice; YaRN
+    "deepseek_v3": dict(
+        cls=transformers.DeepseekV3ForCausalLM, arch="deepseek2", swap=False, seed=2, embed=0.05,
+        keys={"attention.head_count_kv": 1, "attention.q_lora_rank": 24, "attention.kv_lora_rank": 20, "attention.key_length": 28,
+              "attention.value_length": 20, "attention.key_length_mla": 20, "attention.value_length_mla": 16, "rope.dimension_count": 8,
+              "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32,
+              "rope.scaling.yarn_log_multiplier": 0.1, "leading_dense_block_count": 1, "expert_count": 6, "expert_used_count": 2,
+              "expert_feed_forward_length": 16, "expert_shared_count": 1, "expert_weights_scale": 2.5, "expert_weights_norm": True,
+              "expert_gating_func": 2, "expert_group_count": 3, "expert_group_used_count": 2},
+        config=dict(hidden_size=32, intermediate_size=32, num_attention_heads=2, num_key_value_heads=2, q_lora_rank=24, kv_lora_rank=20,
+                    qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=16, n_routed_experts=6, n_group=3, topk_group=2, num_experts_per_tok=2,
+                    moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1, rms_norm_eps=1e-6, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32,
+                                         mscale=1.0, mscale_all_dim=1.0))),
     # norms before and after each block, stored minus 1 in files; five layers of six have windows
     # and a separate rope base
     "gemma3": dict(
@@ -415,7 +430,8 @@ MODELS = {
 
 
 NORMS = ("norm.weight", "layernorm_embedding.weight", *(f"{name}.weight" for name in ("ln_1", "ln_2", "ln_f", "ln_attn", "ln_mlp", "norm_1", "norm_2", "norm_f")))
-FACTORS = ("final_logits_bias", "layer_scalar", "correct_output_scale", "router.scale", "per_expert_scale", "layernorm_1.weight", "layernorm_2.weight")
+FACTORS = ("final_logits_bias", "layer_scalar", "correct_output_scale", "router.scale", "per_expert_scale", "layernorm_1.weight", "layernorm_2.weight",
+           "e_score_correction_bias")
 POSITIONS = ("embed_positions", ".wpe.")
 EMBEDDINGS = ("embed_tokens", "embed_in", ".wte.", "word_embeddings.", *POSITIONS)
 
@@ -645,7 +661,7 @@ def gguf_tensors(spec, model):
     for raw, p in [*model.named_parameters(), *((raw, p) for raw, p in model.named_buffers() if raw.endswith(FACTORS))]:
         if "parts" in spec and not raw.startswith(("model.language_model.", "lm_head.")):
             continue
-        raw = raw.replace("model.language_model.", "model.")
+        raw = raw.replace("model.language_model.", "model.").replace("e_score_correction_bias", "e_score_correction.bias")
         data = p.detach().numpy()
         if "altup_" in raw and raw.endswith(".weight"):
             if ".0." in raw:
@@ -660,6 +676,10 @@ def gguf_tensors(spec, model):
             yield raw + ".weight", data
         elif ".act_fn." in raw:
             continue  # lists in the metadata, see write_gguf
+        elif raw.endswith(".kv_b_proj.weight") and spec["arch"] == "deepseek2":
+            k, v = np.split(data.reshape(model.config.num_attention_heads, -1, data.shape[1]), [model.config.qk_nope_head_dim], axis=1)
+            yield raw.replace("kv_b_proj", "k_b_proj"), k.swapaxes(1, 2)
+            yield raw.replace("kv_b_proj", "v_b_proj"), v
         elif is_turned(raw):
             yield raw, data.T
         elif spec.get("groups") and ".query_key_value." in raw:
@@ -868,6 +888,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "falcon-rw": dict(alibi=False), "bloom": dict(layer_norm_epsilon=0.1), "mpt": dict(attn_config=dict(clip_qkv=None)),
                "gemma4": dict(layer_types=["sliding_attention"] * 2 + ["full_attention"] * 2 + ["sliding_attention", "full_attention"]),
                "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6), "minicpm3": dict(scale_depth=None),
+               "deepseek_v3": dict(topk_group=1),
                "mistral3": dict(sliding_window=4096),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)
     if without:

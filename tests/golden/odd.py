@@ -258,6 +258,33 @@ def minicpm3(r):
     return c
 
 
+def deepseek(r):
+    """Return the common fields of DeepSeek's versions."""
+    c = base(r)
+    c.pop("head_dim")
+    c.update(num_key_value_heads=c["num_attention_heads"], rms_norm_eps=r.choice((1e-6, 1e-6, 1e-3)))
+    rope = scaled_rope(r)
+    if rope["rope_type"] == "yarn" and r.random() < 0.5:
+        rope.update(mscale=r.choice((0.707, 1.0)), mscale_all_dim=r.choice((0.5, 1.0)))
+    n_group = r.choice((1, 1, 2, 4))
+    n = n_group * r.choice((2, 3, 5))
+    n_group_used = r.randrange(1, n_group + 1)
+    c.update(q_lora_rank=r.choice((None, 16, 30, 56)), kv_lora_rank=r.choice((14, 24, 40)), qk_nope_head_dim=r.choice((4, 10, 24)),
+             qk_rope_head_dim=r.choice((2, 8, 12, 20)), v_head_dim=r.choice((6, 18, 40)), hidden_act=r.choice(("silu",) * 5 + ("gelu",)),
+             n_routed_experts=n, n_group=n_group, topk_group=n_group_used, moe_intermediate_size=r.choice((17, 24, 48)),
+             num_experts_per_tok=r.randrange(1, min(n_group_used * n // n_group, 4) + 1), n_shared_experts=r.choice((1, 2)),
+             first_k_dense_replace=r.choice((0, 1, 1, 9)), routed_scaling_factor=r.choice((1.0, 2.5)), rope_parameters=rope)
+    return c
+
+
+def deepseek_v2(r):
+    return dict(deepseek(r), topk_method=r.choice(("greedy", "group_limited_greedy")), mlp_bias=r.random() < 0.2)
+
+
+def deepseek_v3(r):
+    return dict(deepseek(r), norm_topk_prob=r.random() < 0.7, rope_interleave=r.random() < 0.8)
+
+
 def glm(r):
     c = base(r)
     c.update(head_dim=r.choice((8, 16, 20, 32)), hidden_act=r.choice(("silu", "gelu")),
@@ -509,6 +536,8 @@ MODELS = {
     "exaone4": dict(cls=transformers.Exaone4ForCausalLM, config=exaone4),
     "phi3": dict(cls=transformers.Phi3ForCausalLM, config=phi3),
     "minicpm3": dict(cls=transformers.MiniCPM3ForCausalLM, config=minicpm3),
+    "deepseek_v2": dict(cls=transformers.DeepseekV2ForCausalLM, config=deepseek_v2),
+    "deepseek_v3": dict(cls=transformers.DeepseekV3ForCausalLM, config=deepseek_v3),
     "glm": dict(cls=transformers.GlmForCausalLM, config=glm),
     "cohere": dict(cls=transformers.CohereForCausalLM, config=cohere),
     "cohere2": dict(cls=transformers.Cohere2ForCausalLM, config=cohere2),

@@ -17,18 +17,7 @@
  * model may instead store k and v of every head (minicpm3.c). */
 #include "model/model_impl.h"
 
-/* The classes normalize compressed rows with the default epsilon of their norm. llama.cpp uses the
- * epsilon of all other norms. */
-static const float class_eps = 1e-6f;
-
 /* ---- binding ---- */
-
-/* Bind the norm of compressed rows. */
-static void bind_row_norm(struct binder *b, struct norm *n, const char *stem, int il)
-{
-    bind_norm(b, n, stem, il);
-    if (config_is_hf(b)) n->eps = class_eps;
-}
 
 void bind_latent_rows(struct binder *b, struct latent_block *l, int il, const struct latent *s)
 {
@@ -36,13 +25,14 @@ void bind_latent_rows(struct binder *b, struct latent_block *l, int il, const st
     l->size = s;
     if (s->q_rank > 0) {
         bind_linear(b, &l->q_a, "blk.%d.attn_q_a", il, c->qkv_bias);
-        bind_row_norm(b, &l->q_norm, "blk.%d.attn_q_a_norm", il);
+        bind_norm(b, &l->q_norm, "blk.%d.attn_q_a_norm", il);
         bind_linear(b, &l->attn.q, "blk.%d.attn_q_b", il, BIAS_NONE);
     } else {
         bind_linear(b, &l->attn.q, "blk.%d.attn_q", il, BIAS_NONE);
     }
     bind_linear(b, &l->kv_a, "blk.%d.attn_kv_a_mqa", il, c->qkv_bias);
-    bind_row_norm(b, &l->kv_norm, "blk.%d.attn_kv_a_norm", il);
+    bind_norm(b, &l->kv_norm, "blk.%d.attn_kv_a_norm", il);
+    l->q_norm.eps = l->kv_norm.eps = s->row_eps;
     l->at_q_a = bind_rows(b, "q_a", s->q_rank);
     l->at_kv_a = bind_rows(b, "kv_a", s->kv_rank + s->d_rope);
     l->at_latent = bind_rows(b, "latent", s->kv_rank);

@@ -38,8 +38,11 @@ static void bind_biases(struct binder *b, struct linear *l, const char *stem, in
 static void bind_rule(struct binder *b, struct moe_block *m, int il)
 {
     static const char stem[] = "blk.%d.exp_probs_b";
+    const struct tensor_row *row = bind_bias_row(b, stem);
+    char name[160];
     m->route = b->m->config.route;
-    if (!bind_bias_row(b, stem) || b->rc != 0) return;
+    bind_name(b, name, stem, il, "bias");
+    if (!row || (row->some && !checkpoint_tensor(b->checkpoint, name)) || b->rc != 0) return;
     m->route.bias = bind_bias_values(b, stem, il, 1, m->n_expert);
     bind_vector(b, &m->route.bias, m->n_expert);
 }
