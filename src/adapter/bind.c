@@ -179,7 +179,8 @@ static void check_all(struct bind_state *b)
     for (int i = 0; i < n && b->rc == 0; i++)
         if (!b->used[i])
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                            "%s: tensor %.200s: matrix of this name not found in the model",
+                            "%s: tensor %.200s: matrix of this name not found in the model, or "
+                            "adapters cannot change it (experts, kv_b_proj of latent pages)",
                             b->path, checkpoint_tensor_at(b->s->file, i)->name);
     if (b->rc == 0 && n == 0)
         b->rc = err_set(b->e, ERR_FORMAT, "%s: must have at least 1 tensor, got 0", b->path);

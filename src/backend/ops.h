@@ -389,10 +389,10 @@ struct backend_ops {
      * r->spec. The lower expert, or the lower group, is selected from equal values. Sums of a row's
      * weights are in ascending order of experts. */
     void (*route)(struct backend *b, const struct route *r, float *logits, int n_row);
-    /* Compute y f32 [n_row * n_used, n_out]: for each entry, the matrix of its expert times its row
-     * of x f32 [n_row, k], plus the expert's bias. l->bias is f32 [n_expert, n_out]. With by_entry,
-     * the row is row `entry` of x f32 [n_row * n_used, k]. */
-    void (*experts)(struct backend *b, float *y, const struct linear *l, const float *x,
+    /* Compute n <= OUTPUTS_MAX layers of one input, y f32 [n_row * n_used, n_out] each: for each
+     * entry, the matrix of its expert times its row of x f32 [n_row, k]. With by_entry, the row is
+     * row `entry` of x f32 [n_row * n_used, k]. */
+    void (*experts)(struct backend *b, const struct output *out, int n, const float *x,
                     const struct route *r, bool by_entry, int n_row);
     /* Multiply the parts of rows, such as heads, by one matrix each. l has n_part matrices
      * [n_out, k], s->n_part of them, and no bias. For each part, k values of x become n_out values

@@ -101,7 +101,7 @@ static void compare(struct mixture *m, bool listed, int n_row, uint64_t *rng)
     float *y = malloc((size_t)n_row * N_USED * (size_t)m->n_out * sizeof *y);
     float *want = malloc((size_t)m->n_out * sizeof *want);
     m->b->op->route(m->b, r, logits, n_row);
-    m->b->op->experts(m->b, y, &m->all, x, r, false, n_row);
+    m->b->op->experts(m->b, &(struct output){&m->all, y}, 1, x, r, false, n_row);
     for (int i = 0; i < n_row * N_USED; i++) {
         const int e = r->expert[i], own = listed ? N_EXPERT - 1 - e : e, at = r->entry[i];
         EXPECT(r->row[at] == i / N_USED && at >= r->first[e] && at < r->first[e + 1]);

@@ -121,11 +121,11 @@ void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float
     each_addition(f, y, l, x, add_products);
 }
 
-void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x,
+void fwd_experts(struct fwd *f, const struct output *out, int n, const float *x,
                  const struct route *r, bool by_entry)
 {
     struct backend *b = f->m->backend;
-    b->op->experts(b, y, l, x, r, by_entry, f->n_row);
+    b->op->experts(b, out, n, x, r, by_entry, f->n_row);
 }
 
 void fwd_parts(struct fwd *f, float *y, const struct linear *l, const float *x,

@@ -911,9 +911,10 @@ void fwd_linear(struct fwd *f, float *y, const struct linear *l, const float *x,
 void fwd_linears(struct fwd *f, const struct output *out, int n, const struct input *in);
 /* Add l x to y f32 [n_row, n_out], for x f32 [n_row, k]. */
 void fwd_linear_add(struct fwd *f, float *y, const struct linear *l, const float *x);
-/* Compute y f32 [n_row * n_used, n_out]. For each entry of r, multiply the matrix of its expert and
- * its row of x f32 [n_row, k]. by_entry: the row is row `entry` of x f32 [n_row * n_used, k]. */
-void fwd_experts(struct fwd *f, float *y, const struct linear *l, const float *x,
+/* Compute out [n], f32 [n_row * n_used, n_out] each. For each entry of r, multiply the matrices of
+ * its expert and its row of x f32 [n_row, k]. by_entry: the row is row `entry` of x f32 [n_row *
+ * n_used, k]. */
+void fwd_experts(struct fwd *f, const struct output *out, int n, const float *x,
                  const struct route *r, bool by_entry);
 /* Multiply parts of rows, such as heads, by a matrix each, as in backend_ops.parts. */
 void fwd_parts(struct fwd *f, float *y, const struct linear *l, const float *x,

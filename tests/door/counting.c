@@ -249,9 +249,9 @@ OP(softcap, (struct backend * b, float *x, int64_t n, float cap), (c->cpu, x, n,
 OP(route, (struct backend * b, const struct route *r, float *logits, int n_row),
    (c->cpu, r, logits, n_row))
 OP(experts,
-   (struct backend * b, float *y, const struct linear *l, const float *x, const struct route *r,
+   (struct backend * b, const struct output *out, int n, const float *x, const struct route *r,
     bool by_entry, int n_row),
-   (c->cpu, y, l, x, r, by_entry, n_row))
+   (c->cpu, out, n, x, r, by_entry, n_row))
 OP(parts,
    (struct backend * b, float *y, const struct linear *l, const float *x, const struct columns *s,
     int n_row),

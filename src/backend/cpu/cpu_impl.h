@@ -147,8 +147,8 @@ void cpu_linears(struct backend *b, const struct output *out, int n, const struc
 void cpu_linear_add(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
 /* Select the experts of each row by its logits. */
 void cpu_route(struct backend *b, const struct route *r, float *logits, int n_row);
-/* Multiply each entry's row of x by the matrix of its expert. */
-void cpu_experts(struct backend *b, float *y, const struct linear *l, const float *x,
+/* Multiply each entry's row of x by the matrices of its expert. */
+void cpu_experts(struct backend *b, const struct output *out, int n, const float *x,
                  const struct route *r, bool by_entry, int n_row);
 /* Multiply the parts of rows by one matrix each. */
 void cpu_parts(struct backend *b, float *y, const struct linear *l, const float *x,

@@ -307,54 +307,72 @@ void cpu_linear_add(struct backend *b, float *y, const struct linear *l, const f
 
 /* ---- a mixture's matrices ---- */
 
-/* The matrices of all experts. All pointers are borrowed for the op. */
+/* Layers of all experts with one input. All pointers are borrowed for the op. */
 struct experts_job {
-    const struct cpu_backend *c;
-    struct act act; /* one row per entry */
-    struct panels w;
-    struct linear_out out;
+    struct list_job list; /* layers of the first expert. Rows of `act` are entries */
     const struct route *route;
-    int n_panel, panels_per_chunk, chunks_per_expert, row_max;
+    const int *active; /* [n_active] experts with entries */
+    int chunks_per_expert, row_max;
 };
 
-/* Compute some panels of one expert for all its entries. */
+/* List the experts that have entries. With more than LISTED_MAX experts, list all, as 0 to
+ * n_expert. Return the number of listed experts. */
+enum { LISTED_MAX = 1024 };
+static int list_active(int active[LISTED_MAX], const struct route *r)
+{
+    int n = 0;
+    if (r->n_expert > LISTED_MAX) return r->n_expert;
+    for (int e = 0; e < r->n_expert; e++)
+        if (r->first[e + 1] > r->first[e]) active[n++] = e;
+    return n;
+}
+
+/* Compute some panels of one layer of one expert for all its entries. */
 static void experts_chunk(void *ctx, int chunk, int worker)
 {
     (void)worker;
     const struct experts_job *j = ctx;
-    const int e = chunk / j->chunks_per_expert, last = j->route->first[e + 1];
-    const int panel = chunk % j->chunks_per_expert * j->panels_per_chunk;
-    int n_panel = j->n_panel - panel;
-    if (n_panel > j->panels_per_chunk) n_panel = j->panels_per_chunk;
-    struct panels w = j->w;
-    struct linear_out out = j->out;
-    w.data += (int64_t)e * j->n_panel * w.stride;
+    const int i = chunk / j->chunks_per_expert, e = j->active ? j->active[i] : i;
+    const struct list_layer *p = &j->list.part[j->list.n_part - 1];
+    chunk %= j->chunks_per_expert;
+    while (chunk < p->chunk0) p--;
+    const int panel = (chunk - p->chunk0) * p->panels_per_chunk, last = j->route->first[e + 1];
+    const int left = p->n_panel - panel,
+              n_panel = left < p->panels_per_chunk ? left : p->panels_per_chunk;
+    struct panels w = p->w;
+    struct linear_out out = p->out;
+    w.data += (int64_t)e * p->n_panel * w.stride;
     if (out.bias) out.bias += (int64_t)e * out.stride;
     for (int row = j->route->first[e], n; row < last; row += n) {
         n = last - row < j->row_max ? last - row : j->row_max;
-        j->c->kern.linear[j->act.type][w.type](&out, &w, panel, n_panel, &j->act, row, n);
+        j->list.c->kern.linear[j->list.act.type][w.type](&out, &w, panel, n_panel, &j->list.act,
+                                                         row, n);
     }
 }
 
-/* Compute the experts in chunks. Chunks of an expert without entries do nothing. The number of
- * chunks is fixed, so that the division does not depend on the routing. */
-void cpu_experts(struct backend *b, float *y, const struct linear *l, const float *x,
+/* Compute consecutive layers with one type of activations by one conversion and one phase of the
+ * pool. A chunk is a part of a layer of one expert that has entries. */
+void cpu_experts(struct backend *b, const struct output *out, int n, const float *x,
                  const struct route *r, bool by_entry, int n_row)
 {
     struct cpu_backend *c = cpu_of(b);
     if (n_row == 0) return;
-    struct experts_job j = {.c = c,
-                            .act = act_for(c, &c->linear.in, l, n_row * r->n_used),
-                            .w = cpu_panels(&l->w),
-                            .out = {.y = y, .stride = l->w.n_out, .bias = l->bias},
-                            .route = r,
-                            .n_panel = panel_count((int)l->w.n_out)};
-    j.panels_per_chunk = panels_per_chunk(j.w.stride, &j.act);
-    j.chunks_per_expert = (j.n_panel + j.panels_per_chunk - 1) / j.panels_per_chunk;
-    j.row_max = c->kern.linear_rows[j.act.type];
-    CHECK(!l->order, "a mixture with an order of inputs: %s", l->w.name);
-    convert_rows(c, &j.act, &(struct input){.x = x}, by_entry ? NULL : r->row, NULL);
-    pool_run(c->pool, experts_chunk, &j, r->n_expert * j.chunks_per_expert);
+    int active[LISTED_MAX];
+    const int n_active = list_active(active, r);
+    for (int i = 0; i < n;) {
+        const struct linear *first = out[i].l;
+        struct experts_job j = {.list = {.c = c, .tiles = {.n_tile = 1}},
+                                .route = r,
+                                .active = r->n_expert > LISTED_MAX ? NULL : active};
+        j.list.act = act_for(c, &c->linear.in, first, n_row * r->n_used);
+        j.row_max = c->kern.linear_rows[j.list.act.type];
+        CHECK(!first->order, "a mixture with an order of inputs: %s", first->w.name);
+        convert_rows(c, &j.list.act, &(struct input){.x = x}, by_entry ? NULL : r->row, NULL);
+        for (; i < n && same_activations(c, out[i].l, first); i++)
+            list_add(&j.list, out[i].l, out[i].y, false);
+        j.chunks_per_expert = j.list.n_chunk;
+        pool_run(c->pool, experts_chunk, &j, n_active * j.chunks_per_expert);
+    }
 }
 
 /* ---- a matrix per part of a row ---- */

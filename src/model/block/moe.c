@@ -154,10 +154,9 @@ void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m,
     struct backend *b = f->m->backend;
     const struct route r = route_of(f, m);
     float *gate = fwd_at(f, m->at_gate), *up = fwd_at(f, m->at_up), *out = fwd_at(f, m->at_out);
-    fwd_experts(f, gate, &m->gate, x, &r, false);
-    fwd_experts(f, up, &m->up, x, &r, false);
+    fwd_experts(f, (struct output[]){{&m->gate, gate}, {&m->up, up}}, 2, x, &r, false);
     unit(f, gate, up, &r, m);
-    fwd_experts(f, out, &m->down, gate, &r, true);
+    fwd_experts(f, &(struct output){&m->down, out}, 1, gate, &r, true);
     b->op->combine(b, y, out, &r, f->n_row, m->down.w.n_out, add);
 }
 
