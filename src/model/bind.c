@@ -887,4 +887,5 @@ void bind_all(struct binder *b)
     bind_embedding(b);
     check_tensors(b);
     form_check(b);
+    bind_add_cause(b);
 }

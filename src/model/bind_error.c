@@ -12,6 +12,8 @@
  * file may have many tensors. inspect --explain shows the tensor that caused the error. */
 #include "model_impl.h"
 
+#include "base/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,7 +159,8 @@ static bool is_usual(const struct table_name *missing, const struct table_name *
     if (!other->row) return false;
     if (strcmp(other->end, ".weight") == 0 || strcmp(other->end, ".bias") == 0) return true;
     if (!missing->row || strcmp(missing->row->name, other->row->name) != 0) return true;
-    return 2 * common(missing->end, other->end) < strlen(missing->end);
+    const size_t n = strlen(missing->end), n_other = strlen(other->end);
+    return 2 * common(missing->end, other->end) < n || n_other > n + 2 || n > n_other + 2;
 }
 
 /* Return the unused tensor whose name in the file is most like `wanted`; NULL if none is similar.
@@ -178,6 +181,31 @@ static const struct tensor_info *similar(const struct binder *b, const char *nam
         if (!is_usual(&missing, &other)) best = t, most = n;
     }
     return best;
+}
+
+/* Return a tensor of quantized weights, if config.json has no quantization_config; NULL if none. */
+static const struct tensor_info *undeclared_codes(const struct binder *b)
+{
+    static const char *const end[] = {".qweight",      ".weight.absmax",    ".SCB",
+                                      ".weight_scale", ".weight_scale_inv", ".weight_packed",
+                                      ".W_q",          ".weight._scale"};
+    if (!config_is_hf(b) || b->m->config.quant.form) return NULL;
+    for (int i = 0; i < checkpoint_n_tensor(b->checkpoint); i++)
+        for (size_t k = 0; k < sizeof end / sizeof end[0]; k++) {
+            const struct tensor_info *t = checkpoint_tensor_at(b->checkpoint, i);
+            if (text_ends_with(t->name_raw, end[k])) return t;
+        }
+    return NULL;
+}
+
+void bind_add_cause(struct binder *b)
+{
+    const struct tensor_info *t = b->rc != 0 ? undeclared_codes(b) : NULL;
+    struct err was = *b->e;
+    if (t)
+        err_set(b->e, b->rc,
+                "%s; tensor %s is of quantized weights, but config.json has no quantization_config",
+                was.text, t->name_raw);
 }
 
 void bind_missing(struct binder *b, const char *name)

@@ -785,6 +785,8 @@ void bind_missing(struct binder *b, const char *name);
  * above 1. The error has the fields of the sizes. */
 void bind_wrong_shape(struct binder *b, const struct tensor_info *t, int64_t n_part, int64_t n_out,
                       int64_t k);
+/* Add a cause to the error of binding: quantized weights that config.json does not declare. */
+void bind_add_cause(struct binder *b);
 /* The error rc "tensor NAME" with a further text. */
 void bind_refuse(struct binder *b, const struct tensor_info *t, int rc, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

@@ -147,10 +147,14 @@ static const struct tensor_info *bind_8bit(struct binder *b, const struct site *
     return t;
 }
 
+/* Each tensor of a form selects the form, so that a missing one is an error with its name. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
-    if (form_find(b, s, "weight.absmax")) return bind_4bit(b, s, p);
-    return form_find(b, s, "SCB") ? bind_8bit(b, s, p) : NULL;
+    const struct tensor_info *t = form_find(b, s, "weight");
+    if (form_find(b, s, "weight.absmax") || form_find(b, s, "weight.quant_map"))
+        return form_need(b, s, "weight.absmax", TYPE(f32) | TYPE(u8), -1, -1) ? bind_4bit(b, s, p)
+                                                                              : NULL;
+    return form_find(b, s, "SCB") || (t && t->type == QT_i8) ? bind_8bit(b, s, p) : NULL;
 }
 
 const struct form form_bitsandbytes = {.method = "bitsandbytes", .bind = bind};

@@ -17,9 +17,13 @@
 
 #include "base/text.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { ZEROS = 1 }; /* flag: some weights are not symmetric */
+/* Flags. ZEROS: some weights are not symmetric. ORDERED, UNORDERED: some groups of the config have,
+ * or lack, an order of inputs by group. Bit SYMMETRIC + n, ASYMMETRIC + n: some groups of integers
+ * of n bits are, or are not, symmetric. */
+enum { ZEROS = 1, ORDERED = 2, UNORDERED = 4, SYMMETRIC = 8, ASYMMETRIC = 18 };
 
 /* ---- config ---- */
 
@@ -30,6 +34,30 @@ static void add_group_size(struct quantization *q, int n)
     for (int i = 0; i < q->n_group_size; i++)
         if (q->group_size[i] == n) return;
     if (q->n_group_size < GROUP_SIZES_MAX) q->group_size[q->n_group_size++] = n;
+}
+
+/* Return the value of a field of the weights of a group. key: another field of these weights */
+static const struct meta *beside(const struct binder *b, const char *key, const char *field)
+{
+    char full[160];
+    snprintf(full, sizeof full, "%.*s%s", (int)(strrchr(key, '.') + 1 - key), key, field);
+    return checkpoint_meta(b->checkpoint, full);
+}
+
+/* Record which tensors the weights of a group of the config have: zeros, and groups of inputs.
+ * key: the group's num_bits, whose value is n */
+static void read_group(struct binder *b, const char *key, int n)
+{
+    struct quantization *q = &b->m->config.quant;
+    const struct meta *order = beside(b, key, "actorder");
+    const char *type = meta_text(beside(b, key, "type"), NULL), *name = meta_text(order, NULL);
+    const bool ordered = meta_bool(order, false) ||
+                         (name && (strcmp(name, "group") == 0 || strcmp(name, "dynamic") == 0));
+    const bool symmetric = meta_bool(beside(b, key, "symmetric"), true);
+    q->bits_set |= 1 << n;
+    if (!type || strcmp(type, "int") == 0)
+        q->flags |= 1u << (n + (symmetric ? SYMMETRIC : ASYMMETRIC));
+    q->flags |= ordered ? ORDERED : UNORDERED;
 }
 
 /* Collect the values of all groups of the config. A matrix does not name its group, so the shape of
@@ -43,7 +71,8 @@ static void read_fields(struct binder *b)
         const struct meta *m = checkpoint_meta_at(b->checkpoint, i, &key);
         if (!strstr(key, "quantization_config.config_groups.")) continue;
         const int64_t n = meta_int(m, 0);
-        if (text_ends_with(key, ".weights.num_bits") && n >= 1 && n <= 8) q->bits_set |= 1 << n;
+        if (text_ends_with(key, ".weights.num_bits") && n >= 1 && n <= 8)
+            read_group(b, key, (int)n);
         if (text_ends_with(key, ".weights.group_size") && n >= 1 && n <= D_FF_MAX)
             add_group_size(q, (int)n);
         if (text_ends_with(key, ".weights.symmetric") && !meta_bool(m, true)) q->flags |= ZEROS;
@@ -76,13 +105,21 @@ static void check_zeros(struct binder *b, const struct tensor_info *t)
         form_fault(b, t, "has zeros, but the weights of config_groups are symmetric");
 }
 
+/* Return true if all weights of this number of bits need zeros. A matrix does not name its group,
+ * so zeros may be absent if some of these weights are symmetric. */
+static bool needs_zeros(const struct binder *b, int bits)
+{
+    const unsigned flags = b->m->config.quant.flags;
+    return flags >> (ASYMMETRIC + bits) & 1 && !(flags >> (SYMMETRIC + bits) & 1);
+}
+
 /* Bind packed zero points. Zeros are packed along the outputs: [ceil(n_out * bits / 32),
  * n_group]. */
 static void bind_packed_zero(struct binder *b, const struct site *s, struct published *p)
 {
     const int bits = p->code.bits;
     const int64_t n_group = p->scale.row_step;
-    if (!form_find(b, s, "weight_zero_point") || b->rc != 0) return;
+    if (!form_find(b, s, "weight_zero_point") && !needs_zeros(b, bits)) return;
     const struct tensor_info *t =
         form_need(b, s, "weight_zero_point", TYPE(i32), (s->n_out * bits + 31) / 32, n_group);
     if (!t) return;
@@ -109,6 +146,8 @@ static const struct tensor_info *bind_packed(struct binder *b, const struct site
     p->zero_point = 1 << (bits - 1);
     bind_scale(b, s, p, FLOAT_TYPES);
     bind_packed_zero(b, s, p);
+    const bool ordered = (b->m->config.quant.flags & (ORDERED | UNORDERED)) == ORDERED;
+    if (ordered && p->scale.row_step > 1) form_need(b, s, "weight_g_idx", TYPE(i32), 1, s->k);
     form_groups(b, s, p, "weight_g_idx", p->scale.row_step);
     return t;
 }
@@ -141,6 +180,7 @@ static const struct tensor_info *bind_bytes(struct binder *b, const struct site 
     p->code.sign = whole, p->zero_point = 128;
     if (!whole) p->level = form_e4m3(b);
     bind_scale(b, s, p, FLOAT_TYPES);
+    if (whole && needs_zeros(b, 8)) form_need(b, s, "weight_zero_point", TYPE(i8), -1, -1);
     if (!whole || !form_find(b, s, "weight_zero_point") || b->rc != 0) return t;
     const int64_t n_row = (s->n_out + p->block_out - 1) / p->block_out;
     const struct tensor_info *zero = form_find(b, s, "weight_zero_point");

@@ -22,8 +22,9 @@ struct form {
 #define FORM(id) extern const struct form form_##id;
 #include "form.def"
 
-/* Flag of GPTQ's tensors: the file has the unchanged zeros (version 2). */
-enum { FORM_PLAIN_ZEROS = 1 };
+/* Flags of GPTQ's tensors. PLAIN_ZEROS: the file has the unchanged zeros (version 2). OWN_GROUPS:
+ * the groups of inputs are not consecutive, so each matrix has a table of groups (desc_act). */
+enum { FORM_PLAIN_ZEROS = 1, FORM_OWN_GROUPS = 2 };
 /* Bind a matrix in AWQ's layout "gemm", as form.bind does. */
 const struct tensor_info *form_awq_gemm(struct binder *b, const struct site *s,
                                         struct published *p);

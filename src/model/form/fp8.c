@@ -34,7 +34,8 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
     const struct tensor_info *t = form_find(b, s, "weight");
     if (!t || t->type != QT_f8_e4m3) return NULL;
     t = form_need(b, s, "weight", TYPE(f8_e4m3), s->n_out, s->k);
-    const bool inv = form_find(b, s, "weight_scale_inv") || !form_find(b, s, "weight_scale");
+    const bool inv = form_find(b, s, "weight_scale_inv") ||
+                     (q->block_out > 0 && !form_find(b, s, "weight_scale"));
     const char *name = inv ? "weight_scale_inv" : "weight_scale";
     const struct tensor_info *scale = form_need(b, s, name, FLOAT_TYPES, -1, -1);
     if (!t || !scale) return NULL;

@@ -4,7 +4,8 @@
  *     qweight  I32 [k * bits / 32, n_out]         along the inputs
  *     qzeros   I32 [n_group, n_out * bits / 32]   along the outputs
  *     scales   [n_group, n_out]
- *     g_idx    I32 [k]                            group of each input; input / group_size if absent
+ *     g_idx    I32 [k]                            group of each input; without desc_act, it may be
+ *                                                 absent: input / group_size
  *
  *     value = (qweight - zero) * scale
  *
@@ -36,6 +37,7 @@ static void read_fields(struct binder *b)
         form_refuse(b, "format", "must be checkpoint_format, got \"%.40s\" and \"%.40s\"", format,
                     first);
     if (format && strcmp(format, "gptq_v2") == 0) q->flags |= FORM_PLAIN_ZEROS;
+    if (meta_bool(form_meta(b, "desc_act"), false)) q->flags |= FORM_OWN_GROUPS;
 }
 
 /* Return the number of bits of a code, computed from the number of words for k codes; 0 if
@@ -86,6 +88,7 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
     p->scale.data = scale->data, p->scale.type = scale->type;
     p->scale.row_step = 1, p->scale.group_step = s->n_out;
     bind_zeros(b, s, p, bits, n_group);
+    if (n_group > 1 && q->flags & FORM_OWN_GROUPS) form_need(b, s, "g_idx", TYPE(i32), 1, s->k);
     form_groups(b, s, p, "g_idx", n_group);
     return t;
 }
