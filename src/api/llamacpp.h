@@ -21,7 +21,14 @@ void llamacpp_put_settings(struct json_out *o, const struct llamacpp_settings *s
 /* Ids of the tokens for filling in the middle; -1: the vocabulary has no such token. */
 struct llamacpp_marks {
     int32_t id[N_FIM];
+    bool suffix_first; /* true: the text after the gap is first, and no mark precedes the answer */
 };
+struct llamacpp_marks llamacpp_marks(const struct tokenizer *t); /* return the marks of a model */
+/* Put the prompt's ids of r and the text after the gap [n] between the marks of the model's family.
+ * Nothing is left out. keep: arena of the list of stop tokens. ERR_UNSUPPORTED with the field
+ * "suffix" if a mark is missing, ERR_MEMORY, ERR_BUSY if the client disconnects. */
+int llamacpp_fill(struct request *r, const struct api *a, const struct llamacpp_marks *marks,
+                  const char *suffix, size_t n, struct arena *keep, struct err *e);
 /* Make the prompt of r from the fields of a body for /infill, and let the vocabulary's other marks
  * end its answer. keep: arena of the list of stop tokens. ERR_UNSUPPORTED if a mark of prefix,
  * suffix or middle is missing. ERR_ARG with the field, ERR_LIMIT, ERR_MEMORY, ERR_BUSY if the

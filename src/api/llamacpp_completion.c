@@ -156,9 +156,8 @@ static int read_body(struct api_call *c, const struct json *body, struct err *e)
 /* Read a body of /infill, which has one prompt. */
 static int read_infill(struct api_call *c, const struct json *body, struct err *e)
 {
-    struct llamacpp_marks marks;
     const struct tokenizer *t = c->api->session->tokenizer;
-    for (int i = 0; i < N_FIM; i++) marks.id[i] = tokenizer_fim(t, (enum fim)i);
+    const struct llamacpp_marks marks = llamacpp_marks(t);
     int rc = read_call(c, body, e);
     if (rc == 0) rc = openai_check_generates(c->api, e);
     if (rc == 0) rc = call_parts(c, 1, e);

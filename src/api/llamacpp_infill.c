@@ -1,7 +1,8 @@
-/* llamacpp_infill.c - the prompt of llama.cpp's /infill: code before and after a gap, between the
- * marks of the model's family (token/fim.def).
+/* llamacpp_infill.c - the prompt of llama.cpp's /infill, and of other endpoints with a `suffix`:
+ * code before and after a gap, between the marks of the model's family (token/fim.def).
  *
  *   [extra] <PRE> input_prefix prompt <SUF> input_suffix <MID>
+ *   [extra] [SUFFIX] input_suffix [PREFIX] input_prefix prompt     Codestral's family
  *
  * `extra` is the other files in input_extra: the name and text of each file, after the marks REPO
  * and FILE if the vocabulary has them. As in llama.cpp, at most 3/4 of ROWS tokens are the last
@@ -166,12 +167,37 @@ static size_t at_most(size_t n, int64_t max)
     return max <= 0 ? 0 : n < (size_t)max ? n : (size_t)max;
 }
 
+/* Append the text before the gap: the last n_prefix ids of the prefix, and the prompt. */
+static int add_before(const struct infill *f, struct ids *to, size_t n_prefix, struct err *e)
+{
+    int rc = add_id(to, f->marks->id[FIM_PREFIX], e);
+    if (rc == 0) rc = add_ids(to, &f->prefix, f->prefix.n - n_prefix, n_prefix, e);
+    return rc ? rc : add_ids(to, &f->prompt, 0, f->prompt.n, e);
+}
+
+/* Append the first n_suffix ids of the text after the gap. */
+static int add_after(const struct infill *f, struct ids *to, size_t n_suffix, struct err *e)
+{
+    int rc = add_id(to, f->marks->id[FIM_SUFFIX], e);
+    return rc ? rc : add_ids(to, &f->suffix, 0, n_suffix, e);
+}
+
+/* Append the texts around the gap in the order of the model's family. */
+static int add_gap(const struct infill *f, struct ids *to, size_t n_prefix, size_t n_suffix,
+                   struct err *e)
+{
+    int rc = f->marks->suffix_first ? add_after(f, to, n_suffix, e) : 0;
+    if (rc == 0) rc = add_before(f, to, n_prefix, e);
+    if (rc != 0 || f->marks->suffix_first) return rc;
+    rc = add_after(f, to, n_suffix, e);
+    return rc ? rc : add_id(to, f->marks->id[FIM_MIDDLE], e);
+}
+
 /* Set the prompt of the request, with llama.cpp's shares: at most 3/4 of the rows for the prefix,
  * and 1/4 for suffix and prompt. Other files get the rest of the context. */
 static int join(const struct infill *f, struct request *r, struct err *e)
 {
     const struct session *s = f->a->session;
-    const int32_t *mark = f->marks->id;
     const int64_t context = s->info->context_max, rows = ROWS < context / 2 ? ROWS : context / 2,
                   n_answer = r->max_tokens < context ? r->max_tokens : 0;
     const size_t n_prefix = at_most(f->prefix.n, rows / 4 * 3),
@@ -182,12 +208,7 @@ static int join(const struct infill *f, struct request *r, struct err *e)
     int rc = 0;
     if (tokenizer_adds_bos(s->tokenizer)) rc = add_id(to, tokenizer_bos(s->tokenizer), e);
     if (rc == 0) rc = add_ids(to, &f->extra, f->extra.n - n_extra, n_extra, e);
-    if (rc == 0) rc = add_id(to, mark[FIM_PREFIX], e);
-    if (rc == 0) rc = add_ids(to, &f->prefix, f->prefix.n - n_prefix, n_prefix, e);
-    if (rc == 0) rc = add_ids(to, &f->prompt, 0, f->prompt.n, e);
-    if (rc == 0) rc = add_id(to, mark[FIM_SUFFIX], e);
-    if (rc == 0) rc = add_ids(to, &f->suffix, 0, n_suffix, e);
-    return rc ? rc : add_id(to, mark[FIM_MIDDLE], e);
+    return rc ? rc : add_gap(f, to, n_prefix, n_suffix, e);
 }
 
 /* Add the marks that end an answer to the request's stop tokens. */
@@ -219,16 +240,56 @@ static int read_prompt(struct infill *f, const struct json *body, struct err *e)
     return tokenizer_encode(f->a->session->tokenizer, text, n, ENCODE_PARSE_SPECIAL, &f->prompt, e);
 }
 
+/* Return the name of a mark that the vocabulary must have but does not; NULL if none. */
+static const char *missing_mark(const struct llamacpp_marks *marks)
+{
+    static const char *const names[] = {"prefix", "suffix", "middle"};
+    const int last = marks->suffix_first ? FIM_SUFFIX : FIM_MIDDLE;
+    for (int i = FIM_PREFIX; i <= last; i++)
+        if (marks->id[i] < 0) return names[i];
+    return NULL;
+}
+
+struct llamacpp_marks llamacpp_marks(const struct tokenizer *t)
+{
+    struct llamacpp_marks marks = {.suffix_first = tokenizer_fim_suffix_first(t)};
+    for (int i = 0; i < N_FIM; i++) marks.id[i] = tokenizer_fim(t, (enum fim)i);
+    return marks;
+}
+
+int llamacpp_fill(struct request *r, const struct api *a, const struct llamacpp_marks *marks,
+                  const char *suffix, size_t n, struct arena *keep, struct err *e)
+{
+    struct infill f = {.a = a, .marks = marks, .prefix = r->prompt};
+    const struct tokenizer *t = a->session->tokenizer;
+    const char *missing = missing_mark(marks);
+    struct ids to = {0};
+    if (missing)
+        return err_field(e, ERR_UNSUPPORTED, "suffix",
+                         ": the model has no token for the %s of a gap", missing);
+    const bool bos = f.prefix.n > 0 && tokenizer_adds_bos(t) && f.prefix.v[0] == tokenizer_bos(t);
+    int rc = add_text(&f, &f.suffix, suffix, n, e);
+    if (rc == 0 && bos) rc = add_id(&to, f.prefix.v[0], e);
+    if (rc == 0) rc = add_gap(&f, &to, f.prefix.n - bos, f.suffix.n, e);
+    if (rc == 0) rc = add_stops(r, marks, keep, e);
+    vec_deinit(&f.suffix);
+    if (rc != 0) {
+        vec_deinit(&to);
+        return rc;
+    }
+    vec_deinit(&r->prompt);
+    r->prompt = to;
+    return 0;
+}
+
 int llamacpp_infill(struct request *r, const struct api *a, const struct llamacpp_marks *marks,
                     const struct json *body, struct arena *keep, struct err *e)
 {
     struct infill f = {.a = a, .marks = marks};
-    static const char *const names[] = {"prefix", "suffix", "middle"};
-    for (int i = FIM_PREFIX; i <= FIM_MIDDLE; i++)
-        if (marks->id[i] < 0)
-            return err_field(e, ERR_UNSUPPORTED, "model",
-                             ": Infill is not supported by this model: %s token is missing.",
-                             names[i]);
+    const char *missing = missing_mark(marks);
+    if (missing)
+        return err_field(e, ERR_UNSUPPORTED, "model",
+                         ": Infill is not supported by this model: %s token is missing.", missing);
     int rc = read_side(&f, &f.prefix, body, "input_prefix", true, e);
     if (rc == 0) rc = read_side(&f, &f.suffix, body, "input_suffix", false, e);
     if (rc == 0) rc = read_prompt(&f, body, e);

@@ -329,7 +329,7 @@ static void same_ids(const struct ids *got, const struct ids *want)
 TEST(llamacpp_infill_prompts)
 {
     enum { PRE = 301, SUF, MID, REPO, FILE_MARK, PAD };
-    struct llamacpp_marks marks = {{PRE, SUF, MID, -1, -1, -1}};
+    struct llamacpp_marks marks = {.id = {PRE, SUF, MID, -1, -1, -1}};
     struct arena a = {0};
     struct ids want = {0};
     NEED(rig_open_context(&rig, 1024));
@@ -352,7 +352,7 @@ TEST(llamacpp_infill_prompts)
     EXPECT_INT(r->params.n_stop_id, 0);
     request_close(r);
     /* with marks of files, files have names; these marks end the answer */
-    marks = (struct llamacpp_marks){{PRE, SUF, MID, REPO, FILE_MARK, PAD}};
+    marks = (struct llamacpp_marks){.id = {PRE, SUF, MID, REPO, FILE_MARK, PAD}};
     want.n = 0;
     if (n_bos) EXPECT(vec_push(&want, tokenizer_bos(t)));
     EXPECT(vec_push(&want, REPO));
@@ -377,9 +377,42 @@ TEST(llamacpp_infill_prompts)
     rig_close(&rig);
 }
 
+TEST(llamacpp_infill_prompts_with_the_suffix_first)
+{
+    enum { PRE = 301, SUF = 302 };
+    const struct llamacpp_marks marks = {.id = {PRE, SUF, -1, -1, -1, -1}, .suffix_first = true},
+                                none = {.id = {PRE, SUF, -1, -1, -1, -1}};
+    struct arena a = {0};
+    struct ids want = {0};
+    struct err e = {0};
+    NEED(rig_open_context(&rig, 1024));
+    const struct tokenizer *t = rig.session.tokenizer;
+    struct request *r =
+        infill("{'input_prefix':'def f():','input_suffix':'return x'}", &marks, 64, &a, 0, NULL);
+    if (tokenizer_adds_bos(t)) EXPECT(vec_push(&want, tokenizer_bos(t)));
+    EXPECT(vec_push(&want, SUF));
+    add(&want, "return x");
+    EXPECT(vec_push(&want, PRE));
+    add(&want, "def f():");
+    same_ids(&r->prompt, &want);
+    /* the same prompt around ids, of which nothing is left out */
+    r->prompt.n = 0;
+    if (tokenizer_adds_bos(t)) EXPECT(vec_push(&r->prompt, tokenizer_bos(t)));
+    add(&r->prompt, "def f():");
+    EXPECT_INT(llamacpp_fill(r, &rig.api, &marks, "return x", 8, &a, &e), 0);
+    same_ids(&r->prompt, &want);
+    EXPECT_INT(llamacpp_fill(r, &rig.api, &none, "b", 1, &a, &e), ERR_UNSUPPORTED);
+    EXPECT_TEXT(e.field, "suffix");
+    same_ids(&r->prompt, &want);
+    request_close(r);
+    vec_deinit(&want);
+    arena_deinit(&a);
+    rig_close(&rig);
+}
+
 TEST(llamacpp_infill_prompts_fit_into_the_context)
 {
-    const struct llamacpp_marks marks = {{301, 302, 303, -1, -1, -1}};
+    const struct llamacpp_marks marks = {.id = {301, 302, 303, -1, -1, -1}};
     struct arena a = {0};
     struct buf b = {0}, text = {0};
     NEED(rig_open_context(&rig, 256));

@@ -3,10 +3,12 @@
  *
  *   raw                    the prompt's text
  *   no chat template       the prompt's text, with a context
+ *   suffix                 the prompt's text and the suffix around a gap (llamacpp_infill.c)
  *   otherwise              the rendered conversation, with a context
  *
  * `context` is the tokens of earlier prompts and answers. These tokens precede the new prompt, so
  * that the cache finds their keys and values. */
+#include "llamacpp.h"
 #include "ollama.h"
 #include "openai.h"
 
@@ -67,10 +69,25 @@ static int check(const struct api_call *c, const struct json *body, bool raw, st
     size_t n;
     int rc = ollama_text(body, "suffix", &suffix, &n, e);
     if (rc != 0) return rc;
-    if (n) return err_set(e, ERR_UNSUPPORTED, "\"%.100s\" does not support insert", c->model);
+    const struct llamacpp_marks marks = llamacpp_marks(c->api->session->tokenizer);
+    if (n && marks.id[FIM_SUFFIX] < 0)
+        return err_set(e, ERR_UNSUPPORTED, "\"%.100s\" does not support insert", c->model);
+    if (n && (has(body, "system") || has(body, "context")))
+        return err_field(e, ERR_ARG, "suffix", ": must not come with system or context");
     if (raw && (has(body, "system") || has(body, "context")))
         return err_set(e, ERR_ARG, "raw mode does not support template, system, or context");
     return 0;
+}
+
+/* Put the prompt before a gap if the body has a text after the gap. */
+static int fill(struct api_call *c, const struct json *body, struct err *e)
+{
+    const char *suffix;
+    size_t n;
+    int rc = ollama_text(body, "suffix", &suffix, &n, e);
+    if (rc != 0 || n == 0) return rc;
+    const struct llamacpp_marks marks = llamacpp_marks(c->api->session->tokenizer);
+    return llamacpp_fill(c->part->request, c->api, &marks, suffix, n, &c->lists, e);
 }
 
 /* Read a prompt that is not empty. */
@@ -79,7 +96,7 @@ static int read_prompt(struct api_call *c, const struct json *body, bool raw, st
     struct ollama *own = c->own;
     const bool templated = c->api->chat && c->api->chat->t;
     struct json *neutral = NULL;
-    own->plain = raw || !templated;
+    own->plain = raw || !templated || has(body, "suffix");
     if (!raw && !templated && has(body, "system"))
         return err_field(e, ERR_UNSUPPORTED, "system",
                          ": chat template not found in the model; give one with --chat-template "
@@ -88,6 +105,7 @@ static int read_prompt(struct api_call *c, const struct json *body, bool raw, st
                                      raw && own->truncate ? ollama_prompt_max(c) : 0, e);
     if (rc == 0 && own->plain) rc = openai_read_plain(c, neutral, open_part, e);
     if (rc == 0 && !own->plain) rc = openai_read_chat(c, neutral, NULL, e);
+    if (rc == 0) rc = fill(c, body, e);
     if (rc == 0) rc = put_context(c, body, e);
     if (rc == 0) rc = ollama_limit(c, e);
     c->ids_back = !raw;
@@ -109,7 +127,7 @@ static int read_body(struct api_call *c, const struct json *body, struct err *e)
     if (rc == 0) rc = ollama_text(body, "prompt", &prompt, &n, e);
     if (rc == 0) rc = check(c, body, raw, e);
     if (rc != 0) return rc;
-    if (n > 0) return read_prompt(c, body, raw, e);
+    if (n > 0 || has(body, "suffix")) return read_prompt(c, body, raw, e);
     own->without = keep_s == 0 ? "unload" : "load";
     c->stream = false;
     return ollama_check_options(body, e);

@@ -1,4 +1,5 @@
 /* openai_completions.c - /v1/completions: texts (or ids) that the model continues. */
+#include "llamacpp.h"
 #include "openai.h"
 
 #include "base/check.h"
@@ -19,6 +20,25 @@ static int read_text_logprobs(struct api_call *c, struct request *r, const struc
     return rc ? rc : read_probs(c, r, body, e);
 }
 
+/* Put the prompts before a gap if the body has a text after the gap. An empty suffix is no gap,
+ * because some clients always send one. */
+static int read_suffix(struct api_call *c, const struct json *body, struct err *e)
+{
+    int rc = 0;
+    const struct json *given = body_field(body, "suffix");
+    size_t n = 0;
+    const char *text = json_text(given, &n);
+    if (!given || (text && n == 0)) return 0;
+    if (!text) return body_wrong("suffix", "a string", given, e);
+    if (c->echo) return err_field(e, ERR_ARG, "suffix", ": must not come with echo");
+    if (body_field(body, "truncate_prompt_tokens"))
+        return err_field(e, ERR_ARG, "suffix", ": must not come with truncate_prompt_tokens");
+    const struct llamacpp_marks marks = llamacpp_marks(c->api->session->tokenizer);
+    for (int i = 0; rc == 0 && i < c->n_part; i++)
+        rc = llamacpp_fill(c->part[i].request, c->api, &marks, text, n, &c->lists, e);
+    return rc;
+}
+
 /* Open the request of one prompt (part_fn). */
 static int open_part(struct api_call *c, struct part *p, const struct json *body, struct err *e)
 {
@@ -36,16 +56,13 @@ int openai_read_plain(struct api_call *c, const struct json *body, part_fn *open
     return rc ? rc : call_constrain_text(c, e);
 }
 
-/* Read a body of completions. An empty suffix is accepted, because some clients always send one. */
+/* Read a body of completions. */
 static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
-    const struct json *suffix = body_field(body, "suffix");
-    size_t n_suffix = 0;
     int rc = openai_read(c, body, e);
-    if (rc == 0 && suffix && (!json_text(suffix, &n_suffix) || n_suffix))
-        rc = err_field(e, ERR_UNSUPPORTED, "suffix", ": not supported yet");
     if (rc == 0) rc = body_flag(body, "echo", &c->echo, e);
     if (rc == 0) rc = read_prompts(c, body, open_part, e);
+    if (rc == 0) rc = read_suffix(c, body, e);
     if (rc == 0) rc = api_read_budget(c->api, body, &c->budget, e);
     if (rc == 0) rc = openai_read_format(c, body, e);
     return rc ? rc : call_constrain_text(c, e);

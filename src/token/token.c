@@ -419,6 +419,12 @@ int32_t tokenizer_fim(const struct tokenizer *t, enum fim which)
     return -1;
 }
 
+bool tokenizer_fim_suffix_first(const struct tokenizer *t)
+{
+    const int32_t id = tokenizer_find(t, "[PREFIX]", strlen("[PREFIX]"));
+    return id >= 0 && id == tokenizer_fim(t, FIM_PREFIX);
+}
+
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id)
 {
     const struct piece *p = piece_at(t, id);

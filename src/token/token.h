@@ -96,6 +96,8 @@ int32_t tokenizer_find(const struct tokenizer *t, const char *piece, size_t n);
 enum fim { FIM_PREFIX, FIM_SUFFIX, FIM_MIDDLE, FIM_REPO, FIM_FILE, FIM_PAD, N_FIM };
 /* Return the id of the vocabulary's token of that kind; -1 if none. */
 int32_t tokenizer_fim(const struct tokenizer *t, enum fim which);
+/* Return true if the model's family has the text after the gap first, and no mark MIDDLE. */
+bool tokenizer_fim_suffix_first(const struct tokenizer *t);
 /* Return true for control tokens, which are never displayed. */
 bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
 /* Return true if pieces are words that decode joins with spaces. The bytes of a text are then not

@@ -179,6 +179,15 @@ def infill():
             check(bos in (0, 1), (got, want))
             if bos == 0:
                 check(got["tokens"] == same["tokens"] and got["prompt"] == same["prompt"], (got, same))
+            if set(given) == {"input_prefix", "input_suffix"}:
+                # a suffix of OpenAI's and Ollama's clients is the same gap
+                text, after = given["input_prefix"], given["input_suffix"]
+                status, _, other = s.ask("POST", "/v1/completions", {"prompt": text, "suffix": after, "max_tokens": 6, "temperature": 0})
+                check(status == 200 and other["choices"][0]["text"] == got["content"], (other, got))
+                for raw in (False, True):
+                    status, _, other = s.ask("POST", "/api/generate", {
+                        "model": "code", "prompt": text, "suffix": after, "raw": raw, "stream": False, "options": {"num_predict": 6, "temperature": 0}})
+                    check(status == 200 and other["response"] == got["content"], (other, got))
             pieces, _ = events("/infill", s, **{"prompt": "", **given, **fields})
             check("".join(p["content"] for p in pieces) == got["content"], (pieces, got))
 
