@@ -88,6 +88,14 @@ void batch_clear(struct batch *b)
 #undef COPIES
 }
 
+void batch_state(struct batch *b, int s, int32_t slot)
+{
+    if (b->limits.n_state == 0) return;
+    const int r0 = b->row0[s], r1 = b->row0[s + 1];
+    b->state_in[s] = b->pos[r0] > 0 ? slot : -1;
+    for (int r = r0; r < r1; r++) b->state_out[r] = r + 1 < r1 ? -1 : slot;
+}
+
 void batch_rope(struct batch *b, int s, bool is_long)
 {
     const int n_short = b->limits.n_short;

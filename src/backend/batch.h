@@ -68,6 +68,11 @@ static inline bool batch_is_long(const struct batch_limits *l, int n)
  * The function has no effect if limits.n_short is 0. */
 void batch_rope(struct batch *b, int s, bool is_long);
 
+/* Set the recurrent states of sequence s to one slot, which the sequence reads, unless its rows
+ * begin at position 0, and which receives the state after its last row. The caller must set pos of
+ * these rows before. The function has no effect if limits.n_state is 0. */
+void batch_state(struct batch *b, int s, int32_t slot);
+
 /* Return b with its arrays in `memory`, a copy of the n_byte bytes at b->memory. The counts are
  * equal to the counts of b. The result borrows b and memory. */
 struct batch batch_at(const struct batch *b, void *memory);

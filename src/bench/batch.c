@@ -45,6 +45,7 @@ void bench_batch_add(struct bench_batch *b, int seq, int pos0, int n, bool want_
     t->row0[s + 1] = t->n_row;
     t->kv_len[s] = pos0 + n;
     batch_rope(t, s, batch_is_long(&t->limits, pos0 + n));
+    batch_state(t, s, seq);
     if (!want_logits) return;
     t->out_row[t->n_out] = t->n_row - 1;
     t->out_kind[t->n_out++] = OUT_LOGITS;

@@ -88,6 +88,11 @@ int bench_model_open(struct bench_model **out, struct session *s, int seq_max, s
                        "%lld MiB of KV pages do not fit into memory; give a smaller --depth or "
                        "--batch, or a smaller --kv-cache-dtype",
                        (long long)(info->kv_bytes >> 20));
+    if (info->n_state > 0 && info->n_state < model_batch_limits(s->model)->n_seq)
+        return err_set(e, ERR_LIMIT,
+                       "--batch: must be at most %d, the recurrent states that fit into memory, "
+                       "got %d",
+                       info->n_state, model_batch_limits(s->model)->n_seq);
     int rc =
         bench_batch_open(&b->work, model_batch_limits(s->model), info->page_rows, info->n_vocab, e);
     b->work.seq_max = seq_max;

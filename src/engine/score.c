@@ -25,6 +25,7 @@ static void fill(struct batch *b, const int32_t *ids, int n_text, int pos0, int 
         b->out_kind[i] = OUT_LOGITS;
     }
     batch_rope(b, 0, batch_is_long(&b->limits, n_text));
+    batch_state(b, 0, 0);
     if (n_source > 0) b->source[0] = n_source;
 }
 

@@ -334,7 +334,16 @@ enum tensor_size {
     SIZE_D_V_HEAD, /* width of the values of one head */
     SIZE_D_NOPE,   /* width of the keys of one head without rotated lanes */
     SIZE_N_HEAD,   /* number of query heads               */
-    SIZE_N_BUCKET, /* number of buckets of distances      */
+    SIZE_D_Q_2,    /* width of all query heads with a gate each */
+    /* recurrent layers */
+    SIZE_D_CONV,         /* number of columns of the convolution */
+    SIZE_N_TAP,          /* number of weights of a column of the convolution */
+    SIZE_D_INNER,        /* width of the results of all heads */
+    SIZE_D_INNER_IN,     /* width of all inputs in one matrix */
+    SIZE_N_HEAD_STATE,   /* number of heads */
+    SIZE_N_HEAD_STATE_2, /* twice the number of heads */
+    SIZE_D_HEAD_STATE,   /* width of the result of one head */
+    SIZE_N_BUCKET,       /* number of buckets of distances      */
 };
 
 /* Limits of a model's sizes. A larger size is an error. With these limits, products of two sizes

@@ -223,13 +223,52 @@ static void try_layer_norm(struct trial *t)
     }
 }
 
-/* Hash the bits of sigmoid, for arguments of all magnitudes. */
-static void try_sigmoid(struct trial *t)
+/* Hash the bits of a curve, for arguments of all magnitudes. */
+static void try_curve(struct trial *t, enum curve curve)
 {
     for (uint64_t u = 0; u <= 0xFFFFFFFFu; u += 65521) {
         float x = f32_of_bits((uint32_t)u), y;
-        t->ref.curve[CURVE_sigmoid](&y, &x, 1);
+        t->ref.curve[curve](&y, &x, 1);
         take_floats(t, &y, 1);
+    }
+}
+
+static void try_sigmoid(struct trial *t)
+{
+    try_curve(t, CURVE_sigmoid);
+}
+
+static void try_softplus(struct trial *t)
+{
+    try_curve(t, CURVE_softplus);
+}
+
+/* Hash the bits of rows of recurrences, and of a convolution. */
+static void try_scan(struct trial *t)
+{
+    enum { N = 37, D_K = 11 };
+    float s[D_K * N], a[D_K * N], v[N], beta[N], skip[N], q[D_K], k[D_K], y[N];
+    for (int i = 0; i < 60; i++) {
+        randoms(t, s, D_K * N, 2), randoms(t, a, D_K * N, 4), randoms(t, v, N, 2);
+        randoms(t, beta, N, 1), randoms(t, skip, N, 1), randoms(t, q, D_K, 1);
+        randoms(t, k, D_K, 1);
+        const struct scan_row r = {.y = y,
+                                   .s = s,
+                                   .q = q,
+                                   .k = k,
+                                   .v = v,
+                                   .decay = a,
+                                   .beta = beta,
+                                   .a = a,
+                                   .skip = i % 2 ? skip : NULL,
+                                   .decay_step = i / 2 % 2,
+                                   .d_k = D_K,
+                                   .d_v = N,
+                                   .s_row = N};
+        t->ref.scan_row[i % SCAN_COUNT](&r);
+        take_floats(t, y, N), take_floats(t, s, D_K * N);
+        const float *const x[3] = {s, s + N, v};
+        t->ref.conv_row(y, x, a, N, i % 2 ? skip : NULL, 3, N), take_floats(t, y, N);
     }
 }
 
@@ -295,6 +334,8 @@ TEST(reference_gives_the_recorded_bits)
         {"linear, U4_128", try_u4_128, 0xe5ab4456248fee0au},
         {"linear, I2_128", try_i2_128, 0xfa986413c121a8f6u},
         {"sigmoid", try_sigmoid, 0xcd4934e1081041c4u},
+        {"softplus", try_softplus, 0xc84b038927c3a6c5u},
+        {"recurrences", try_scan, 0x882df5f1124a5a55u},
         {"rows", try_rows, 0xaaaa77950e42ce80u},
     };
     struct err e;

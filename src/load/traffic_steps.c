@@ -147,7 +147,10 @@ bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, 
                     struct err *e)
 {
     struct batch b;
-    if (l->n_step < 2 || batch_open(&b, model_batch_limits(l->m), e) != 0) return false;
+    const struct batch_limits *limits = model_batch_limits(l->m);
+    /* a state per sequence of a step */
+    if (limits->n_state > 0 && limits->n_state < limits->n_seq) return false;
+    if (l->n_step < 2 || batch_open(&b, limits, e) != 0) return false;
     *n_step = l->n_step - 1; /* the last step is omitted, because its end is unknown */
     *engine_us = l->last_us - l->first_us;
     unsigned former = cpu_float_canonical();
@@ -156,7 +159,10 @@ bool step_log_times(struct step_log *l, int64_t *engine_us, int64_t *kernel_us, 
     for (int i = 0; i < *n_step; i++) {
         batch_clear(&b);
         move_batch(l, &c, &b);
-        for (int s = 0; s < b.n_seq; s++) batch_rope(&b, s, batch_is_long(&b.limits, b.kv_len[s]));
+        for (int s = 0; s < b.n_seq; s++) {
+            batch_rope(&b, s, batch_is_long(&b.limits, b.kv_len[s]));
+            batch_state(&b, s, s);
+        }
         model_forward(l->m, &b);
     }
     *kernel_us = time_us() - begin;

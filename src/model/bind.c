@@ -109,6 +109,8 @@ int64_t bind_size(const struct binder *b, enum tensor_size size, int il)
         return l->d_head;
     case SIZE_D_Q:
         return (int64_t)l->n_head * l->d_head;
+    case SIZE_D_Q_2:
+        return 2 * (int64_t)l->n_head * l->d_head;
     case SIZE_D_KV:
         return (int64_t)l->n_head_kv * l->d_head;
     case SIZE_D_QKV:

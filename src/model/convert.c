@@ -10,15 +10,30 @@
 #include "convert_impl.h"
 
 #include "base/log.h"
+#include "base/text.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- rows ---- */
 
+/* Return the row or column of the source that becomes r, of n. */
+static int64_t tile_from(const struct source *s, int64_t r, int64_t n)
+{
+    const struct tiles *t = &s->tiles;
+    if (r < t->keep) return r;
+    const int64_t size = (n - t->keep) / t->n_head, head = (r - t->keep) / size,
+                  at = (r - t->keep) % size;
+    const int each = t->n_head / t->n_group, n_inner = s->back ? each : t->n_group,
+              n_outer = s->back ? t->n_group : each;
+    return t->keep + (head % n_inner * n_outer + head / n_inner) * size + at;
+}
+
 /* Return the row of the source that becomes row r, of n_row rows of a part.
  *   ORDER_LANES   GGUF pairs lanes (2i, 2i + 1) of a head, the directory (i, i + n / 2)
+ *   ORDER_TILED   see struct tiles
  *   ORDER_GROUPS  GGUF has the heads of q, then k, then v; the directory has for each KV head its
  *                 heads of q, k and v */
 static int64_t row_from(const struct source *s, int64_t r, int64_t n_row)
@@ -28,6 +43,7 @@ static int64_t row_from(const struct source *s, int64_t r, int64_t n_row)
         if (s->back) return r - lane + lane % (n / 2) * 2 + lane / (n / 2);
         return r - lane + lane / 2 + lane % 2 * (n / 2);
     }
+    if (s->order == ORDER_TILED) return tile_from(s, r, n_row);
     if (s->order == ORDER_GROUPS) {
         const int64_t n_kv = s->n_head, group = n_row / n_kv, d = s->d_head, q = group - 2 * d;
         if (s->back) {
@@ -62,18 +78,30 @@ static void decode_row(float *to, const struct source *s, int part, const struct
     }
 }
 
+/* Return true if the values of a row differ from the checkpoint's. */
+static bool changes_values(const struct source *s)
+{
+    return s->add != 0 || s->map != MAP_SAME || s->columns;
+}
+
 /* Make row `row` of a part. to: receives the bytes of the row. */
 static void make_row(struct model_gguf *g, const struct source *s, int part,
                      const struct tensor_info *t, int64_t k, int64_t row, uint8_t *to)
 {
     const struct tensor_info *from = s->tensor ? checkpoint_tensor_at(g->c, s->tensor[part]) : t;
-    if (!s->form && from->type == t->type && s->add == 0 && s->order != ORDER_TURNED) {
+    if (!s->form && from->type == t->type && !changes_values(s) && s->order != ORDER_TURNED) {
         memcpy(to, from->data + (size_t)row * qtype_bytes(t->type, k), qtype_bytes(t->type, k));
         return;
     }
     decode_row(g->row, s, part, from, row, k);
     for (int64_t i = 0; i < k && s->add != 0; i++) g->row[i] += s->add;
-    qtype_info[t->type].ops->encode(to, g->row, k, NULL);
+    for (int64_t i = 0; i < k && s->map == MAP_DECAY; i++) {
+        const double x = (double)g->row[i];
+        g->row[i] = (float)(s->back ? log(-x) : -exp(x));
+    }
+    float *made = g->row + (s->columns ? k : 0);
+    for (int64_t i = 0; i < k && s->columns; i++) made[i] = g->row[tile_from(s, i, k)];
+    qtype_info[t->type].ops->encode(to, made, k, NULL);
 }
 
 static bool grow(struct model_gguf *g, size_t n_byte, size_t n_row)
@@ -93,7 +121,7 @@ static bool grow(struct model_gguf *g, size_t n_byte, size_t n_row)
 static const uint8_t *section(const struct model_gguf *g, const struct source *s,
                               const struct tensor_info *t)
 {
-    if (s->n_part != 1 || s->form || s->order != ORDER_SAME || s->add != 0) return NULL;
+    if (s->n_part != 1 || s->form || s->order != ORDER_SAME || changes_values(s)) return NULL;
     const struct tensor_info *from = checkpoint_tensor_at(g->c, s->tensor[0]);
     return from->type == t->type ? from->data + (size_t)s->first * qtype_bytes(t->type, t->dim[0])
                                  : NULL;
@@ -211,7 +239,10 @@ void conversion_rename(char out[NAME_BYTES], const struct arch *a, const char *n
     const struct name_pair *p = a->convert ? a->convert->name : NULL;
     snprintf(out, NAME_BYTES, "%s", name);
     for (; p && p->raw; p++) {
-        char *at = strstr(out, back ? p->name : p->raw);
-        if (at) snprintf(at, (size_t)(out + NAME_BYTES - at), "%s", back ? p->raw : p->name);
+        const char *from = back ? p->name : p->raw;
+        if (!text_ends_with(out, from)) continue;
+        char *at = out + strlen(out) - strlen(from);
+        snprintf(at, (size_t)(out + NAME_BYTES - at), "%s", back ? p->raw : p->name);
+        return;
     }
 }

@@ -8,8 +8,19 @@
 #include <signal.h>
 
 /* Order of the rows of a matrix in a directory and in a GGUF (convert.c). TURNED: the directory has
- * the matrix transposed. */
-enum row_order { ORDER_SAME, ORDER_LANES, ORDER_GROUPS, ORDER_TURNED };
+ * the matrix transposed. TILED: heads in another order (struct tiles). */
+enum row_order { ORDER_SAME, ORDER_LANES, ORDER_GROUPS, ORDER_TURNED, ORDER_TILED };
+
+/* Function of values in a GGUF. DECAY: -exp(x) of a directory's x. */
+enum value_map { MAP_SAME, MAP_DECAY };
+
+/* Heads of rows or columns in groups: a directory has the heads of the first group, then of the
+ * second ... A GGUF has the first head of every group, then the second ... The first `keep` rows
+ * are the same. */
+struct tiles {
+    int n_group, n_head;
+    int64_t keep;
+};
 
 /* The source of a tensor of the view: consecutive parts with equal numbers of rows. */
 struct source {
@@ -17,10 +28,14 @@ struct source {
     int n_part;
     int64_t first; /* first row of each part */
     enum row_order order;
-    int n_head;     /* number of heads (LANES) or of KV heads (GROUPS) */
-    int64_t d_head; /* GROUPS: rows of a head */
-    bool back;      /* true: GGUF's order becomes that of a directory */
-    float add;      /* number that is added to each value */
+    int n_head;         /* number of heads (LANES) or of KV heads (GROUPS) */
+    int64_t d_head;     /* GROUPS: rows of a head */
+    struct tiles tiles; /* TILED, or `columns` */
+    bool columns;       /* true: the columns of each row are tiled */
+    bool squeezed;      /* true: the directory has a dimension of size 1 before the last */
+    enum value_map map;
+    bool back; /* true: GGUF's order and values become those of a directory */
+    float add; /* number that is added to each value */
     /* values that are not from a tensor of the checkpoint, in the model's arena */
     const float *value;
     const struct published *form; /* published forms of the parts, borrowed [n_part]; NULL: plain */
@@ -103,6 +118,8 @@ struct key_writer {
     int rc;                  /* first error */
 };
 
+/* Add a list with a boolean per layer. key: after "ARCH.". */
+void gguf_put_flags(struct key_writer *w, const char *key, bool (*of)(const struct layer_config *));
 /* Add a copy of a list of n floats to the GGUF. key: the whole name of the key. */
 void gguf_put_floats(struct key_writer *w, const char *key, const float *v, size_t n);
 
@@ -120,6 +137,9 @@ struct arch_convert {
     /* pairs of different ends of tensor names: in tensors.def (raw), in a GGUF (name) */
     const struct name_pair *name;
     const char *key_tensors; /* text in the names of all tensors that are keys in a GGUF */
+    /* function that changes the order and the function of a tensor's values; name: its name in a
+     * GGUF; m: the bound model. `back` is final */
+    void (*place)(struct source *s, const struct model *m, const char *name);
     /* function that adds keys to a GGUF; w keeps the first error */
     void (*put_keys)(struct key_writer *w);
     /* function that adds tensors to a directory. ERR_MEMORY, and errors of conversion_add. */

@@ -101,6 +101,7 @@ struct layer_config {
      * no keys and values, and attends to the keys and values of an earlier layer of equal sizes */
     int kv_layer;
     bool reuses_kv;
+    bool recurrent;  /* true: the layer has recurrent state instead of attention */
     bool v_is_k;     /* true: the values are the results of the matrix k */
     float softcap;   /* cap of cap * tanh(score / cap) of attention; 0: no cap */
     bool cuts_gates; /* true: gates below gate_cut standard deviations above their mean are 0 */
@@ -548,6 +549,7 @@ struct arch {
     /* true: GGUF files pair rotary lanes as in neox. Hugging Face checkpoints without hf_adjacent
      * have the same pairs */
     bool gguf_neox;
+    bool gguf_tiled;  /* true: GGUF files have another order of the heads of recurrent layers */
     bool gguf_curve;  /* true: the activation in the metadata of a GGUF file is used */
     bool hf_adjacent; /* true: pairs in Hugging Face checkpoints are adjacent lanes */
     /* true: in Hugging Face checkpoints, attn_qkv groups the rows by KV head: its q heads, k, v */

@@ -34,6 +34,7 @@ void conversion_order(struct source *s, const struct model *m, const struct arch
 {
     const char *part = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
     if (!part) return;
+    if (a->convert && a->convert->place) a->convert->place(s, m, name);
     const int n_head = lane_heads(m, a, part);
     if (n_head > 0)
         s->order = ORDER_LANES, s->n_head = n_head;
@@ -79,10 +80,11 @@ static int add(struct model_gguf *g, const struct mixture *mix, const char *name
 {
     int64_t dim[4] = {t->dim[0], t->dim[1], t->dim[2], t->dim[3]};
     int n_dim = t->n_dim;
+    if (text_ends_with(name, "norm.weight")) s->add = g->m->config.norm_add;
     conversion_order(s, g->m, g->m->arch, name);
     if (s->order == ORDER_TURNED) dim[0] = t->dim[1], dim[1] = t->dim[0];
+    if (s->squeezed && n_dim == 3) dim[1] = dim[2], dim[--n_dim] = 1;
     if (s->n_part > 1) dim[n_dim++] = s->n_part;
-    if (text_ends_with(name, "norm.weight")) s->add = g->m->config.norm_add;
     if (strcmp(name, "position_embd.weight") == 0) { /* rows before position0 are not used */
         s->first = g->m->config.position0;
         dim[1] -= s->first;

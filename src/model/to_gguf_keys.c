@@ -235,12 +235,27 @@ static int window_interval(const struct config *c, bool first)
     return 0;
 }
 
+void gguf_put_flags(struct key_writer *w, const char *key, bool (*of)(const struct layer_config *))
+{
+    char full[160];
+    const struct config *c = &w->m->config;
+    bool *v = arena_push(&w->arena->arena, (size_t)c->n_layer, 1);
+    if (!v && w->rc == 0) w->rc = err_memory(w->e, key, (size_t)c->n_layer);
+    for (int i = 0; i < c->n_layer && v; i++) v[i] = of(&c->layer[i]);
+    snprintf(full, sizeof full, "%s.%s", w->arch, key);
+    if (w->rc == 0) w->rc = checkpoint_add_bools(w->view, full, v, (size_t)c->n_layer, w->e);
+}
+
+static bool has_window(const struct layer_config *l)
+{
+    return l->window > 0;
+}
+
 /* Write the pattern of windows, as an interval or a list of booleans, unless it is the default of
  * the reader. */
 static void put_pattern(struct key_writer *w)
 {
     static const char key[] = "attention.sliding_window_pattern";
-    char full[160];
     const struct config *c = &w->m->config;
     const struct config_key *k = declared(w, key);
     const int n = window_interval(c, w->m->arch->encoder && c->layer[0].window == 0);
@@ -249,11 +264,7 @@ static void put_pattern(struct key_writer *w)
         put_int(w, key, n);
         return;
     }
-    bool *v = arena_push(&w->arena->arena, (size_t)c->n_layer, 1);
-    if (!v && w->rc == 0) w->rc = err_memory(w->e, key, (size_t)c->n_layer);
-    for (int i = 0; i < c->n_layer && v; i++) v[i] = c->layer[i].window > 0;
-    snprintf(full, sizeof full, "%s.%s", w->arch, key);
-    if (w->rc == 0) w->rc = checkpoint_add_bools(w->view, full, v, (size_t)c->n_layer, w->e);
+    gguf_put_flags(w, key, has_window);
 }
 
 /* Write the windows. An encoder's window in a GGUF is the sum of both sides. */

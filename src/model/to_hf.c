@@ -88,11 +88,12 @@ static enum qtype matrix_type(const struct model_gguf *g, enum qtype from)
 
 /* Return the type of a tensor in the directory. A float matrix keeps its type. A vector has the
  * type of the matrices if this type can represent its values exactly. */
-static enum qtype type_of(const struct model_gguf *g, const struct tensor_info *t, float add)
+static enum qtype type_of(const struct model_gguf *g, const struct tensor_info *t,
+                          const struct source *s)
 {
     const struct tensor_info *embd = checkpoint_tensor(g->c, "token_embd.weight");
     const enum qtype type = matrix_type(g, (t->n_dim > 1 ? t : embd)->type);
-    return t->n_dim > 1 || is_exact(t, add, type) ? type : QT_f32;
+    return t->n_dim > 1 || (s->map == MAP_SAME && is_exact(t, s->add, type)) ? type : QT_f32;
 }
 
 /* Add part `part` of n equal parts of a tensor. In the directory each part is a separate tensor. */
@@ -107,9 +108,10 @@ static int put_part(struct model_gguf *g, const struct hf_class *class, const st
     if (rc != 0) return rc;
     conversion_order(&s, g->m, model_arch_find(class->arch), t->name);
     if (s.order == ORDER_TURNED) dim[0] = t->dim[1], dim[1] = t->dim[0];
+    if (s.squeezed && n_dim == 2) dim[2] = dim[1], dim[1] = 1, n_dim = 3;
     if (n > 1) dim[--n_dim] = 1;
     s.first = part * (n_dim > 1 ? dim[1] : 1);
-    return conversion_add(g, raw, type_of(g, t, s.add), n_dim, dim, &s, e);
+    return conversion_add(g, raw, type_of(g, t, &s), n_dim, dim, &s, e);
 }
 
 /* Return true for tensors that belong to other files. Divisors of the rope become fields of
@@ -218,7 +220,7 @@ int model_hf_dense(struct model_gguf **out, const struct checkpoint *c,
         const struct tensor_info *t = checkpoint_tensor(c, name);
         if (!t) continue;
         rc = conversion_source(&s, (int)(t - checkpoint_tensor_at(c, 0)), e);
-        if (rc == 0) rc = conversion_add(*out, raw, type_of(*out, t, 0), t->n_dim, t->dim, &s, e);
+        if (rc == 0) rc = conversion_add(*out, raw, type_of(*out, t, &s), t->n_dim, t->dim, &s, e);
     }
     if (rc == 0) return 0;
     model_gguf_close(*out);

@@ -420,6 +420,16 @@ MODELS = {
         parts="qwen2_5_vl", text="qwen2_5_vl_text", arch="qwen2vl", swap=False, seed=1, flat=True, keys={"rope.dimension_sections": [2, 3, 3, 0]},
         config=dict(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_section=[2, 3, 3]))),
+    # the gated delta rule, and attention with gates in every other layer; four heads of v for two of
+    # k, which a GGUF has in another order
+    "qwen3_5": dict(
+        parts="qwen3_5", text="qwen3_5_text", arch="qwen35", swap=False, seed=2, norm_add=1, embed=0.05, tiled=True,
+        keys={"rope.dimension_sections": [2, 1, 1, 0], "rope.dimension_count": 8, "full_attention_interval": 2, "ssm.conv_kernel": 4,
+              "ssm.state_size": 8, "ssm.group_count": 2, "ssm.time_step_rank": 4, "ssm.inner_size": 32},
+        config=dict(hidden_size=32, intermediate_size=40, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+                    full_attention_interval=2, linear_conv_kernel_dim=4, linear_key_head_dim=8, linear_value_head_dim=8,
+                    linear_num_key_heads=2, linear_num_value_heads=4, rms_norm_eps=1e-6,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5, mrope_section=[2, 1, 1]))),
     # qwen3 with interleaved sections and a tied head
     "qwen3_vl": dict(
         parts="qwen3_vl", text="qwen3_vl_text", arch="qwen3vl", swap=False, seed=10, outer=dict(tie_word_embeddings=True),
@@ -449,7 +459,7 @@ def random_weight(rng, name, shape, norm_add=0, embed=0.4):
     """Return weights that are large enough for uneven attention and spread logits, unlike an
     untrained model's."""
     if name.endswith(NORMS) or ".norms." in name or name.endswith(FACTORS):
-        w = rng.uniform(0.5, 1.5, shape) - norm_add
+        w = rng.uniform(0.5, 1.5, shape) - (0 if "linear_attn." in name else norm_add)
     elif name.endswith(".bias"):
         w = rng.normal(0, 0.5, shape)
     elif any(part in name for part in EMBEDDINGS):
@@ -655,6 +665,31 @@ def ungroup(w, c):
     return np.concatenate([part.reshape(-1, *w.shape[1:]) for part in (groups[:, :-2], groups[:, -2], groups[:, -1])])
 
 
+def tile(w, n_head_k, n_head):
+    """Sort the heads of v, in the first dimension, as GGUF's qwen35: the first head of each head of k, then the second."""
+    return w.reshape(n_head_k, n_head // n_head_k, -1, *w.shape[1:]).swapaxes(0, 1).reshape(w.shape)
+
+
+def delta_tensors(spec, c, raw, data):
+    """Return the tensors of a GGUF for a tensor of a layer with the gated delta rule."""
+    n_k, n_v = c.linear_num_key_heads, c.linear_num_value_heads
+    d_k, d_v, name = c.linear_key_head_dim * n_k, c.linear_value_head_dim * n_v, raw.split("linear_attn.")[1]
+    if name == "in_proj_qkvz.weight":
+        parts = np.split(data.reshape(n_k, -1, data.shape[1]), np.cumsum([d_k // n_k, d_k // n_k, d_v // n_k]), axis=1)
+        q, k, v, z = (part.reshape(-1, data.shape[1]) for part in parts)
+        yield raw.replace("qkvz", "qkv"), np.concatenate([q, k, v])
+        yield raw.replace("qkvz", "z"), z
+        return
+    data = data.squeeze() if name == "conv1d.weight" else -np.exp(data.astype(np.float64)).astype(np.float32) if name == "A_log" else data
+    if spec.get("tiled") and name in ("in_proj_qkv.weight", "conv1d.weight"):
+        data = np.concatenate([data[:2 * d_k], tile(data[2 * d_k:], n_k, n_v)])
+    elif spec.get("tiled") and name == "out_proj.weight":
+        data = tile(np.ascontiguousarray(data.T), n_k, n_v).T
+    elif spec.get("tiled") and name != "norm.weight":
+        data = tile(data, n_k, n_v)
+    yield raw.replace(".dt_bias", ".dt_proj.bias"), data
+
+
 def gguf_tensors(spec, model):
     """Return the (name in Hugging Face, values) of a GGUF file. Experts are stacked, gate and up
     separate, norms whole, matrices [outputs, inputs]. All rows of q precede those of k and v."""
@@ -663,7 +698,9 @@ def gguf_tensors(spec, model):
             continue
         raw = raw.replace("model.language_model.", "model.").replace("e_score_correction_bias", "e_score_correction.bias")
         data = p.detach().numpy()
-        if "altup_" in raw and raw.endswith(".weight"):
+        if "linear_attn." in raw:
+            yield from delta_tensors(spec, model.config.get_text_config(), raw, data)
+        elif "altup_" in raw and raw.endswith(".weight"):
             if ".0." in raw:
                 yield raw.replace(".0.", "."), np.stack([q.detach().numpy() for _, q in model.named_parameters() if _[:-8] == raw[:-8]])
         elif raw.endswith(("layer_scalar", "correct_output_scale", ".router.scale", "per_expert_scale")) or (raw.endswith("gate_up_proj") and ".mlp." not in raw):
@@ -776,7 +813,7 @@ def write_gguf(path, spec, model, kind=None):
                 "router.per_expert_scale.weight", "ffn_down_exps.scale")
         if gguf_name is None:  # bloom's names
             gguf_name = names.get_name(raw.removeprefix("transformer."), try_suffixes=(".weight", ".bias"))
-        stays = data.ndim < 2 or gguf_name.endswith(("_norm.weight", "ffn_gate_inp.weight")) or gguf_name == "position_embd.weight"
+        stays = data.ndim < 2 or gguf_name.endswith(("_norm.weight", "ffn_gate_inp.weight", "ssm_conv1d.weight")) or gguf_name == "position_embd.weight"
         data = np.ascontiguousarray(data)
         if kind == gguf.GGMLQuantizationType.F32 or stays:
             w.add_tensor(gguf_name, data)
@@ -890,6 +927,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6), "minicpm3": dict(scale_depth=None),
                "deepseek_v3": dict(topk_group=1),
                "mistral3": dict(sliding_window=4096),
+               "qwen3_5": dict(full_attention_interval=1),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)

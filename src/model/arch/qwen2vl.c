@@ -42,7 +42,7 @@ static int64_t section(struct binder *b, const char *key, const struct meta *lis
     return b->rc == 0 ? n : 0;
 }
 
-void qwen_sections(const struct config *c, struct binder *b, int64_t n[4])
+void qwen_read_sections(struct binder *b, int64_t n[4])
 {
     const char *key =
         config_is_hf(b) ? "config.rope_parameters.mrope_section" : "rope.dimension_sections";
@@ -59,6 +59,13 @@ void qwen_sections(const struct config *c, struct binder *b, int64_t n[4])
     if (b->rc == 0 && n[3] != 0)
         config_refuse(b, key, ERR_UNSUPPORTED, "must have no fourth section, got %lld lanes",
                       (long long)n[3]);
+}
+
+void qwen_sections(const struct config *c, struct binder *b, int64_t n[4])
+{
+    const char *key =
+        config_is_hf(b) ? "config.rope_parameters.mrope_section" : "rope.dimension_sections";
+    qwen_read_sections(b, n);
     if (b->rc == 0 && n[0] + n[1] + n[2] > c->rope[ROPE_MAIN].d_rot / 2)
         config_refuse(b, key, ERR_FORMAT, "must have at most the %d rotated pairs, got %lld",
                       c->rope[ROPE_MAIN].d_rot / 2, (long long)(n[0] + n[1] + n[2]));

@@ -31,17 +31,22 @@ static const struct config_key gguf_key[] = {
 
 /* Check the sections. In a GGUF, each section must have almost a third of the pairs, because
  * llama.cpp rotates only the pairs of three equal sections. */
-void qwen3vl_config(struct config *c, struct binder *b)
+void qwen_thirds(const struct config *c, struct binder *b, const int64_t n[4])
 {
     enum { PAIRS_LEFT = 4 }; /* maximum number of last pairs that llama.cpp does not rotate */
-    int64_t n[4] = {24, 20, 20, 0};
     const int n_pair = c->rope[ROPE_MAIN].d_rot / 2;
-    qwen_sections(c, b, n);
     for (int i = 0; i < 3 && !config_is_hf(b); i++)
         if (3 * n[i] + PAIRS_LEFT < n_pair)
             config_refuse(b, "rope.dimension_sections", ERR_UNSUPPORTED,
                           "[%d]: must have a third of the %d rotated pairs, got %lld", i, n_pair,
                           (long long)n[i]);
+}
+
+void qwen3vl_config(struct config *c, struct binder *b)
+{
+    int64_t n[4] = {24, 20, 20, 0};
+    qwen_sections(c, b, n);
+    qwen_thirds(c, b, n);
 }
 
 const struct arch arch_qwen3vl = {

@@ -44,6 +44,7 @@ static void fill(struct batch *b, const int32_t *ids, int n, int page_rows, int 
     b->n_row = b->row0[1] = b->kv_len[0] = n;
     b->n_seq = 1;
     batch_rope(b, 0, batch_is_long(&b->limits, n));
+    batch_state(b, 0, 0);
 }
 
 /* Set h f32 [n, d_model] to the hidden states. The text is computed again for every N_OUT rows. */

@@ -1,0 +1,114 @@
+/* qwen_hybrid.c - layers of Qwen3-Next and Qwen3.5: the gated delta rule in most layers, attention
+ * with a gate per value in every few layers, then a feed-forward block or a mixture of experts.
+ *
+ *   x += delta(norm x), or x += o(attn(q, k, v) * sigmoid(gate));  x += ffn(norm x)
+ *
+ * The rows of the matrix q have for each head its q, then its gate. */
+#include "qwen_impl.h"
+
+#include <string.h>
+
+const char *const qwen_draft[] = {"mtp.", NULL};
+
+/* ---- config ---- */
+
+/* Return true if the item of a list is the text. */
+static bool item_is(const struct meta *m, int i, const char *text)
+{
+    size_t n = 0;
+    const char *t = meta_item_text(m, (size_t)i, &n);
+    return t && n == strlen(text) && memcmp(t, text, n) == 0;
+}
+
+/* Set the layers of each kind by the list of config.json, by the list of a GGUF, or by the
+ * interval. */
+static void set_kinds(struct config *c, struct binder *b)
+{
+    static const char types_key[] = "config.layer_types", list_key[] = "attention.recurrent_layers";
+    char text[80];
+    const struct meta *types = config_meta(b, types_key), *list = config_meta(b, list_key);
+    const int interval = config_int(b, "full_attention_interval", 1, LAYERS_MAX, 4),
+              *is_recurrent = list ? config_layer_ints(b, list_key, 0, 1, -1) : NULL;
+    const bool typed = meta_kind(types) != META_NONE;
+    if (typed && (meta_item_kind(types) != META_TEXT || meta_count(types) != (size_t)c->n_layer))
+        config_refuse(b, types_key, ERR_FORMAT, "must be a list of %d names, got %s", c->n_layer,
+                      config_value_text(types, text));
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
+        const bool full = typed          ? item_is(types, i, "full_attention")
+                          : is_recurrent ? !is_recurrent[i]
+                                         : (i + 1) % interval == 0;
+        if (typed && !full && !item_is(types, i, "linear_attention"))
+            config_refuse(b, types_key, ERR_UNSUPPORTED,
+                          "[%d]: must be full_attention or linear_attention", i);
+        c->layer[i].recurrent = !full;
+    }
+}
+
+/* Return the number of values of a head of v. A GGUF has the sum of all heads. */
+static int head_v(struct binder *b, int n_head)
+{
+    static const char all[] = "ssm.inner_size";
+    if (config_is_hf(b)) return config_int(b, "config.linear_value_head_dim", 1, D_HEAD_MAX, 0);
+    const int n = config_int(b, all, 1, WIDTH_MAX, 0);
+    if (b->rc == 0 && n % n_head)
+        config_refuse(b, all, ERR_FORMAT, "must be a multiple of the %d heads, got %d", n_head, n);
+    return b->rc == 0 ? n / n_head : 1;
+}
+
+void qwen_hybrid_config(struct config *c, struct binder *b)
+{
+    static const char heads_key[] = "ssm.time_step_rank";
+    struct delta_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
+    if (!s) return;
+    s->n_head_k = config_int(b, "ssm.group_count", 1, HEADS_MAX, 0);
+    s->n_head = config_int(b, heads_key, 1, HEADS_MAX, 0);
+    s->d_k = config_int(b, "ssm.state_size", 1, D_HEAD_MAX, 0);
+    s->n_tap = config_int(b, "ssm.conv_kernel", 2, TAPS_MAX, 0);
+    if (b->rc == 0 && s->n_head % s->n_head_k)
+        config_refuse(b, heads_key, ERR_FORMAT, "must be a multiple of %d, got %d", s->n_head_k,
+                      s->n_head);
+    s->d_v = b->rc == 0 ? head_v(b, s->n_head) : 1;
+    c->own = s, c->own_bytes = sizeof *s;
+    if (config_is_hf(b)) c->norm_add = 1;
+    set_kinds(c, b);
+}
+
+int64_t qwen_hybrid_size(const struct config *c, enum tensor_size size)
+{
+    return delta_size(c->own, size);
+}
+
+/* ---- binding ---- */
+
+void qwen_hybrid_bind(struct binder *b, void *layer, int il)
+{
+    struct qwen_hybrid_layer *l = layer;
+    const struct config *c = &b->m->config;
+    l->recurrent = c->layer[il].recurrent;
+    bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
+    if (l->recurrent)
+        bind_delta(b, &l->delta, il, c->own, b->m->arch->gguf_tiled && !config_is_hf(b));
+    else
+        bind_gated_attn(b, &l->attn, il);
+    bind_norm(b, &l->ffn_norm, "blk.%d.post_attention_norm", il);
+    if (c->layer[il].n_expert)
+        bind_moe(b, &l->moe, il);
+    else
+        bind_ffn(b, &l->ffn, il);
+}
+
+/* ---- the forward pass ---- */
+
+void qwen_hybrid_layer(struct fwd *f, const void *layer)
+{
+    const struct qwen_hybrid_layer *l = layer;
+    const struct input in = fwd_normed(f, f->x, &l->attn_norm);
+    if (l->recurrent)
+        fwd_delta_add(f, f->x, in, &l->delta);
+    else
+        fwd_gated_attn_add(f, f->x, in, &l->attn);
+    if (l->moe.n_expert)
+        fwd_moe_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->moe);
+    else
+        fwd_ffn_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
+}

@@ -1,0 +1,76 @@
+/* recurrent_impl.h - blocks with recurrent state, private to src/model. A block reserves its part
+ * of a sequence's state at bind. The ops of the backend read and write the state
+ * (backend/ops.h: conv, scan). One thread at a time calls these functions: first the loading
+ * thread, then the engine's thread. */
+#ifndef QUOTH_RECURRENT_IMPL_H
+#define QUOTH_RECURRENT_IMPL_H
+
+#include "model_impl.h"
+
+/* A causal convolution of n columns with n_tap weights each (block/conv.c). State: the last n_tap -
+ * 1 rows, f32 [n_tap - 1, n]. */
+struct conv_block {
+    const float *w;    /* f32 [n_tap, n], a vector of the model */
+    const float *bias; /* f32 [n], a vector of the model; NULL if none */
+    int n_tap;
+    int64_t n, at_state;
+    bool curved; /* true: `curve` is applied to the results */
+    enum curve curve;
+};
+/* Bind the convolution of stem.weight, [n, n_tap] or [n, 1, n_tap]. biased: stem.bias is
+ * required. */
+void bind_conv(struct binder *b, struct conv_block *c, const char *stem, int il, int64_t n,
+               int n_tap, bool biased);
+/* Compute y f32 [n_row, n], the convolution of columns [first, first + n) of the block. x is the
+ * address of the first of these columns, whose rows are x_row values apart. */
+void fwd_conv(struct fwd *f, float *y, const float *x, int64_t x_row, int64_t first, int64_t n,
+              const struct conv_block *c);
+
+/* Sizes of a layer with the gated delta rule: n_head_k heads of q and k with d_k values, n_head
+ * heads of v with d_v values, n_tap weights of the convolution. n_head_k divides n_head. */
+struct delta_sizes {
+    int n_head_k, n_head, d_k, d_v, n_tap;
+};
+/* Return a size of tensors.def. CHECK: the size is one of this block. */
+int64_t delta_size(const struct delta_sizes *s, enum tensor_size size);
+
+/* A layer with the gated delta rule ("Gated Delta Networks", arXiv 2412.06464; block/delta.c).
+ * State: the convolution's, and f32 [n_head, d_k, d_v]. Row scratch: qkv, convolved q, k and v, z,
+ * beta, decay, result. */
+struct delta_block {
+    struct delta_sizes s;
+    /* matrix [2 n_head_k d_k + n_head d_v, d] of q, k and v; n_out 0: q, k and v are apart */
+    struct linear qkv, q, k, v;
+    /* matrices z [n_head d_v, d], beta and decay [n_head, d], o [d, n_head d_v] */
+    struct linear z, beta, decay, o;
+    struct conv_block conv;
+    const float *a;             /* f32 [n_head] -exp(A_log), a vector of the model */
+    struct norm q_norm, k_norm; /* norms to the length of q and k, over d_k */
+    struct norm norm;           /* norm of the result, over d_v */
+    bool tiled;                 /* true: head h uses the keys of head h % n_head_k */
+    int64_t at_state;
+    int at_qkv, at_q, at_k, at_v, at_z, at_beta, at_decay, at_y;
+};
+/* Bind the block of layer il. tiled: GGUF's order of the heads of v. */
+void bind_delta(struct binder *b, struct delta_block *d, int il, const struct delta_sizes *s,
+                bool tiled);
+/* Add the block of `in` to x f32 [n_row, d]. */
+void fwd_delta_add(struct fwd *f, float *x, struct input in, const struct delta_block *d);
+
+/* Attention with a gate per value of its result (block/gated.c). Row scratch: gate [n_head *
+ * d_head]. */
+struct gated_attn {
+    struct attn_block attn;
+    struct linear gate; /* matrix [n_head * d_head, d] */
+    int at_gate;
+};
+/* Bind the attention of layer il. */
+void bind_gated_attn(struct binder *b, struct gated_attn *g, int il);
+/* Add the attention of `in` to x f32 [n_row, d]. */
+void fwd_gated_attn_add(struct fwd *f, float *x, struct input in, const struct gated_attn *g);
+
+/* Return values of a parameter f32 [k, n] in the arena: the transposed tensor [n, k] or [n, 1, k].
+ * The tensor is stem.weight, or in a GGUF stem.bias or stem. NULL after an error. */
+float *bind_turned(struct binder *b, const char *stem, int il, int64_t n, int64_t k);
+
+#endif
