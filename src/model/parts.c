@@ -21,6 +21,7 @@ static const char tied_key[] = "config.tie_word_embeddings",
 static const struct config_key outer[] = {
 #define PARTS_IDLE(field, why) IDLE("config.outer." field, why),
 #define PARTS_BOTH(field, why) IDLE("config.outer." field, why),
+#define PARTS_TRUE(field, why) ONLY("config.outer." field, 1, why),
 #include "format/parts.def"
     KEYS_END,
 };

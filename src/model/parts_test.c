@@ -82,6 +82,21 @@ TEST(parts_of_unknown_classes_are_refused)
     read_done(&r);
 }
 
+/* Goal: is_causal at the top level must be true, because some classes of several parts read it
+ * there: with false, transformers attends to later positions. */
+TEST(parts_check_is_causal_of_the_top_level)
+{
+    for (int i = 0; i < 2; i++) {
+        struct read r;
+        char outer[40];
+        snprintf(outer, sizeof outer, "'is_causal':%s", i ? "true" : "false");
+        read_parts(&r, &arch_mistral, "mistral3", NULL, "'model_type':'mistral'", outer);
+        if (i ? r.rc != 0 : r.rc == 0 || !strstr(r.e.text, "is_causal: must be 1, got false"))
+            test_fail(__FILE__, __LINE__, "%s: %s", outer, r.rc ? r.e.text : "accepted");
+        read_done(&r);
+    }
+}
+
 TEST(parts_need_their_text)
 {
     struct read r;
