@@ -1,9 +1,7 @@
 /* get_openapi.c - GET /openapi.json: an OpenAPI 3.1 description of the server, made from the tables
- * routes.def, dialects.def, fields.def and sample/params.def.
- *
- * A path has an operation per method. A body is an object with the fields of its endpoint. Types,
- * ranges and defaults are those of params.def; other fields have a description only, because their
- * readers accept several types. */
+ * routes.def, dialects.def, fields.def, field_types.def and sample/params.def.
+ *A path has an operation per method. A body is an object with the fields of its endpoint. Ranges
+ * and defaults are those of params.def. */
 #include "server_impl.h"
 
 #include <ctype.h>
@@ -18,16 +16,68 @@ static const char *const schema_name[] = {
 };
 enum { N_SCHEMA = sizeof schema_name / sizeof *schema_name };
 
+/* Letters of the endpoints, for field_types.def. */
+enum {
+#define ENDPOINT(letter, NAME, named, aliased, generates) letter = ENDPOINT_##NAME,
+#include "endpoints.def"
+#undef ENDPOINT
+};
+
+/* Rows of field_types.def. All pointers are static. types NULL: a required field. */
+static const struct field_type {
+    unsigned where;
+    const char *name, *types;
+} field_types[] = {
+#define ANY                      ~0u
+#define TYPE(where, name, types) {where, #name, types},
+#define REQUIRED(where, name)    {where, #name, NULL},
+#include "field_types.def"
+#undef ANY
+};
+enum { N_TYPE = sizeof field_types / sizeof *field_types };
+
+/* Append the types [separated by blanks] and null as a member. */
+static void put_types(struct json_out *o, const char *types)
+{
+    out_list(o, "type");
+    for (const char *at = types; *at;) {
+        const size_t n = strcspn(at, " ");
+        out_text(o, NULL, at, n);
+        at += n + (at[n] == ' ');
+    }
+    out_word(o, NULL, "null");
+    out_end(o);
+}
+
+/* Append the types of a field of an endpoint, if the list has them. */
+static void put_listed_types(struct json_out *o, const char *name, unsigned where)
+{
+    for (int i = 0; i < N_TYPE; i++) {
+        const struct field_type *t = &field_types[i];
+        if (!t->types || !(t->where & where) || strcmp(t->name, name) != 0) continue;
+        put_types(o, t->types);
+        return;
+    }
+}
+
+/* Append the names of the required fields. */
+static void put_required(struct json_out *o, unsigned where)
+{
+    bool any = false;
+    for (int i = 0; i < N_TYPE; i++) {
+        if (field_types[i].types || !(field_types[i].where & where)) continue;
+        if (!any) out_list(o, "required");
+        any = true;
+        out_word(o, NULL, field_types[i].name);
+    }
+    if (any) out_end(o);
+}
+
 /* Append the type, range and default of a sampling parameter. */
 static void put_param(struct json_out *o, const struct sample_param *p)
 {
     const bool number = p->kind == SAMPLE_REAL || p->kind == SAMPLE_INT;
-    if (p->kind != SAMPLE_OTHER) {
-        out_list(o, "type");
-        out_word(o, NULL, p->type);
-        out_word(o, NULL, "null");
-        out_end(o);
-    }
+    if (p->kind != SAMPLE_OTHER) put_types(o, p->type);
     if (p->kind == SAMPLE_INT) out_int(o, "default", (int64_t)p->fallback);
     if (p->kind == SAMPLE_REAL) out_double(o, "default", p->fallback);
     /* a range with an additional value is not expressed */
@@ -37,11 +87,12 @@ static void put_param(struct json_out *o, const struct sample_param *p)
 }
 
 /* Append the schema of a field as a member. */
-static void put_field(struct json_out *o, const struct field_row *f)
+static void put_field(struct json_out *o, const struct field_row *f, unsigned where)
 {
     struct buf text = {0};
     out_object(o, f->name);
     if (f->param) put_param(o, f->param);
+    if (f->support == SUPPORTED && !f->why) put_listed_types(o, f->name, where);
     if (f->support != SUPPORTED)
         buf_add_text(&text, "rejected unless it has no effect");
     else if (f->why)
@@ -73,8 +124,9 @@ static void put_schema(struct json_out *o, int endpoint)
     out_word(o, "type", "object");
     out_object(o, "properties");
     for (size_t i = 0; (f = fields_at(i)); i++)
-        if (f->name && (f->where & where) && !is_repeated(f, i, where)) put_field(o, f);
+        if (f->name && (f->where & where) && !is_repeated(f, i, where)) put_field(o, f, where);
     out_end(o);
+    put_required(o, where);
     out_flag(o, "additionalProperties", true);
     out_end(o);
 }

@@ -57,7 +57,7 @@ def rules():
 def paths():
     """every route is described, and every described path exists"""
     d = document()["paths"]
-    wanted = set(re.findall(r'^ROUTE\("(\w+)", "([^"]+)"', table("routes.def"), re.M))
+    wanted = set(re.findall(r'^ROUTE(?:_AS)?\((?:\w+, )?"(\w+)", "([^"]+)"', table("routes.def"), re.M))
     wanted |= {("POST", p) for p in re.findall(r'^DIALECT\("([^"]+)"', table("dialects.def"), re.M)}
     got = {(m.upper(), p) for p, item in d.items() for m in METHODS & set(item)}
     check({(m, p.replace("{}", "{path}")) for m, p in wanted} == got, wanted ^ got)
@@ -82,6 +82,52 @@ def fields():
     check("no effect" in chat["service_tier"]["description"] and "rejected" in chat["audio"]["description"], chat["audio"])
 
 
+CHAT = [{"role": "user", "content": "a"}]
+# a valid body of each schema, by its path
+BODIES = {
+    "CHAT": ("/v1/chat/completions", {"messages": CHAT, "max_tokens": 1}),
+    "TEXT": ("/v1/completions", {"prompt": "a", "max_tokens": 1}),
+    "ANTHROPIC": ("/v1/messages", {"model": "quoth-tiny", "messages": CHAT, "max_tokens": 1}),
+    "RESPONSES": ("/v1/responses", {"input": "a", "max_output_tokens": 1}),
+    "OLLAMA_CHAT": ("/api/chat", {"model": "quoth-tiny", "messages": CHAT, "stream": False, "options": {"num_predict": 1}}),
+    "OLLAMA_GENERATE": ("/api/generate", {"model": "quoth-tiny", "prompt": "a", "stream": False, "options": {"num_predict": 1}}),
+    "LLAMACPP": ("/completion", {"prompt": "a", "n_predict": 1})}
+VALUES = {"string": ("a", "a string"), "integer": (1, "an integer"), "number": (1.5, "a number"), "boolean": (True, "a boolean"),
+          "array": ([1], "an array"), "object": ({"a": 1}, "an object")}
+
+# values of a listed type that the reader accepts, for fields with few values
+VALID = {("function_call", "string"): "none", ("function_call", "object"): {"name": "f"}, ("tool_choice", "string"): "none",
+         ("think", "string"): "low", ("keep_alive", "string"): "5m", ("conversation", "object"): {"id": "conv_1"}}
+
+
+def types():
+    """fields reject values of types that the description does not list, and missing required ones"""
+    d = document()["components"]["schemas"]
+    reads = set(re.findall(r"^READ\((\w+),", table("fields.def"), re.M))
+    n = 0
+    for name, (path, body) in BODIES.items():
+        check(main.ask("POST", path, body)[0] == 200, path)
+        for field in d[name].get("required", []):
+            status, _, got = main.ask("POST", path, {k: v for k, v in body.items() if k != field})
+            check(status == 400 and field in str(got), (path, field, got))
+        for field, schema in d[name]["properties"].items():
+            if "type" not in schema:
+                check(field not in reads or schema.get("description") or field in UNTYPED, field)
+                continue
+            for kind, (value, named) in VALUES.items():
+                listed = kind in schema["type"] or (kind == "integer" and "number" in schema["type"])
+                status, _, got = main.ask("POST", path, {**body, field: VALID.get((field, kind), value)})
+                wrong = status == 400 and field in str(got) and re.search(" got |expected|must be", str(got))
+                # a listed type may have wrong values, but no error of its type
+                check(wrong if not listed else not re.search(rf"{field}: expected .* got {named}", str(got)), (path, field, kind, status, got))
+                n += 1
+    check(n > 2000, n)
+
+
+# fields with one value, or any type
+UNTYPED = {"truncation", "guided_whitespace_pattern"}
+
+
 def tested():
     """each field that a reader uses occurs in a test"""
     names = set(re.findall(r"^READ\((\w+),", table("fields.def"), re.M))
@@ -96,6 +142,6 @@ def tested():
 
 if __name__ == "__main__":
     try:
-        run([rules, paths, fields, tested])
+        run([rules, paths, fields, types, tested])
     finally:
         main.terminate()
