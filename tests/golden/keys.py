@@ -59,6 +59,10 @@ BESIDE = {"qwen3moe": {"expert_count": 5, "expert_used_count": 2, "expert_feed_f
           "gemma4": {"attention.sliding_window": 16, "attention.sliding_window_pattern": [True, False], "attention.key_length_swa": 8,
                      "attention.value_length_swa": 8, "attention.shared_kv_layers": 1, "rope.dimension_count_swa": 8, "rope.freq_base_swa": 1000.0,
                      "embedding_length_per_layer_input": 12, "final_logit_softcapping": 3.0, "_divisors": ("rope_freqs",)},
+          # llama.cpp has the numbers of layers, streams and inputs as constants. It divides the variance of n gates by n - 1,
+          # transformers and quoth by n: with 48 gates, logits differ by 3e-2, with 4,800 by 7e-5.
+          "gemma3n": {"block_count": 30, "feed_forward_length": 1600, "attention.sliding_window": 16, "rope.freq_base_swa": 1000.0, "attention.shared_kv_layers": 10,
+                      "embedding_length_per_layer_input": 256, "altup.num_inputs": 4, "altup.active_idx": 0},
           "mistral3": {"attention.temperature_scale": 0.1, "rope.scaling.yarn_log_multiplier": 1.0},
           "gemma-embedding": {"block_count": 7, "attention.sliding_window": 16, "rope.freq_base_swa": 1000.0},
           "bert": {**LAYER_NORM, "context_length": 256, "attention.causal": False},
@@ -68,33 +72,39 @@ BESIDE = {"qwen3moe": {"expert_count": 5, "expert_used_count": 2, "expert_feed_f
           **{a: LAYER_NORM for a in ("starcoder2", "phi2", "stablelm", "nemotron", "olmo", "falcon", "bloom")}}
 ARCHS = ("llama", "qwen2", "qwen3", "smollm3", "olmo2", "qwen3moe", "gemma3", "command-r", "cohere2", "starcoder2", "phi2", "phi3",
          "stablelm", "nemotron", "arcee", "olmo", "gemma", "gemma2", "granite", "chatglm", "glm4", "ernie4_5", "exaone4", "seed_oss",
-         "gpt2", "gptneox", "falcon", "bloom", "mpt", "apertus", "hunyuan-dense", "mistral3", "minicpm3", "gemma4", "gemma-embedding",
+         "gpt2", "gptneox", "falcon", "bloom", "mpt", "apertus", "hunyuan-dense", "mistral3", "minicpm3", "gemma4", "gemma3n", "gemma-embedding",
          "bert", "nomic-bert", "modern-bert")
 # Architectures by parts, which their tensors determine.
 BERTS = ("bert", "nomic-bert")  # norms after the sums, segments, no norm before the head
 ENCODERS = BERTS + ("gemma-embedding", "modern-bert")  # no head
-TIED = ("gemma", "gemma2", "gemma3", "gemma4", "command-r", "cohere2", "gpt2", "bloom", "mpt")  # no separate head
+TIED = ("gemma", "gemma2", "gemma3", "gemma3n", "gemma4", "command-r", "cohere2", "gpt2", "bloom", "mpt")  # no separate head
 GPTS = ("gpt2", "gptneox", "bloom")  # biases everywhere, q, k and v in one matrix
 BIASED_NORMS = ("starcoder2", "phi2", "stablelm", "nemotron", "falcon") + GPTS + BERTS
 QKV_BIAS = ("qwen2", "starcoder2", "phi2", "chatglm", "glm4", "seed_oss", "bert") + GPTS
 BIASES = ("starcoder2", "phi2", "bert") + GPTS  # norms of the output of attention and of the feed-forward block
 NO_PRE_NORMS = ("olmo2", "exaone4", "olmo") + BERTS
 NO_FFN_NORM = ("command-r", "cohere2", "phi2", "seed_oss", "falcon")  # parallel blocks, or another name of a tensor
-POST_NORMS = ("olmo2", "gemma2", "gemma3", "gemma4", "glm4", "exaone4", "gemma-embedding")
-HEAD_NORMS = ("qwen3", "qwen3moe", "gemma3", "gemma4", "exaone4", "apertus", "hunyuan-dense", "gemma-embedding")
+POST_NORMS = ("olmo2", "gemma2", "gemma3", "gemma3n", "gemma4", "glm4", "exaone4", "gemma-embedding")
+HEAD_NORMS = ("qwen3", "qwen3moe", "gemma3", "gemma3n", "gemma4", "exaone4", "apertus", "hunyuan-dense", "gemma-embedding")
 NO_GATE = ("starcoder2", "phi2", "nemotron", "arcee", "falcon", "mpt", "apertus", "bert") + GPTS
+INPUTS = ("gemma3n", "gemma4")  # inputs of single layers
 GATE_IN_UP = ("phi3", "chatglm", "glm4", "modern-bert")
 FUSED_QKV = ("phi3", "falcon", "mpt", "nomic-bert", "modern-bert") + GPTS
 POSITIONS = ("gpt2", "bert")  # a table of learned positions
 NO_ROPE = ("gpt2", "bloom", "mpt", "bert")
 # llama.cpp requires hidden size = heads * head size. The head size is then omitted.
 SQUARE = ("olmo2", "command-r", "cohere2", "starcoder2", "phi2", "phi3", "stablelm", "nemotron", "olmo", "chatglm", "exaone4", "falcon", "mpt", "modern-bert") + GPTS + BERTS
-SMALL_EMBEDDING = ("olmo2", "gemma", "gemma2", "gemma3", "gemma4", "gemma-embedding")
+SMALL_EMBEDDING = ("olmo2", "gemma", "gemma2", "gemma3", "gemma3n", "gemma4", "gemma-embedding")
 # quoth computes the window of files whose architecture has one in transformers (README.md).
 # llama.cpp ignores it.
 ON_PURPOSE = {(a, "attention.sliding_window") for a in ("llama", "phi3", "starcoder2", "mistral3")}
-# llama.cpp ignores a list of olmo2's windows, which the converter writes. transformers and quoth compute the listed windows.
-LISTED = {("olmo2", "attention.sliding_window_pattern"): [True, True, True, False]}  # equals llama.cpp's interval of 4
+# llama.cpp has constants in place of these keys, which its converter writes.
+ON_PURPOSE |= {("gemma3n", key) for key in ("attention.shared_kv_layers", "altup.active_idx", "activation_sparsity_scale", "final_logit_softcapping")}
+ON_PURPOSE |= {("gemma3n", "feed_forward_length"), ("gemma3n", "block_count")}  # few gates; fewer layers than shared_kv_layers
+# llama.cpp ignores a list of olmo2's and gemma3n's windows, which the converter writes. transformers and quoth compute the listed
+# windows. The lists below equal llama.cpp's intervals of 4 and 5.
+LISTED = {("olmo2", "attention.sliding_window_pattern"): [True, True, True, False],
+          ("gemma3n", "attention.sliding_window_pattern"): [True, True, True, True, False]}
 # Further settings of all keys of an architecture: models of a certain number of layers, or with
 # optional tensors. Names with _ are no keys, but read by tensors().
 SIZES = {"exaone4": {" (64 layers)": {"block_count": 64, "attention.sliding_window": 16}},
@@ -103,7 +113,7 @@ SIZES = {"exaone4": {" (64 layers)": {"block_count": 64, "attention.sliding_wind
          "olmo2": {" (window)": {"attention.sliding_window": 16}},
          "gemma4": {" (mixture)": {"expert_count": 5, "expert_used_count": 2, "expert_feed_forward_length": 24}},
          "falcon": {" (two norms)": {"_two_norms": True}}}
-PER_LAYER = ("xielu.", "attention.sliding_window_pattern", "deepstack_mapping")  # lists of these keys have a value per layer
+PER_LAYER = ("xielu.", "activation_sparsity_scale", "attention.sliding_window_pattern", "deepstack_mapping")  # lists of these keys have a value per layer
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32}
 LINEAR = {"rope.scaling.factor": 4.0}
 # Settings of the rope's keys only. phi3 and minicpm3 have divisors for short and for long contexts.
@@ -123,7 +133,7 @@ VALUES = {
     "attention.head_count": (4, 8, 1), "attention.head_count_kv": (2,), "attention.key_length": (16, 32), "attention.value_length": (16, 32),
     "attention.key_length_swa": (16, 8), "attention.value_length_swa": (16, 8), "attention.layer_norm_rms_epsilon": (1e-3, 1e-7),
     "attention.layer_norm_epsilon": (1e-5, 1e-2), "attention.causal": BOTH, "attention.scale": (0.0, 0.1),
-    "attention.sliding_window": (0, 16, 40), "attention.sliding_window_pattern": (1, 2, 6, [True, False], [True, True, True, False]),
+    "attention.sliding_window": (0, 16, 40), "attention.sliding_window_pattern": (1, 2, 6, [True, False], [True, True, True, False], [True, True, True, True, False]),
     "attention.clamp_kqv": (0.0, 0.5), "attention.max_alibi_bias": (0.0, 8.0), "attention.temperature_scale": (0.0, 0.5),
     "rope.freq_base": (500.0, 1e6), "rope.freq_base_swa": (300.0, 10000.0), "rope.dimension_count": (16, 8),
     "rope.dimension_count_swa": (16, 8), "rope.dimension_sections": ([4, 2, 2, 0],),
@@ -134,6 +144,7 @@ VALUES = {
     "rope.scaling.yarn_log_multiplier": (0.0, 1.0), "rope.scaling.finetuned": BOTH, "rope.scale_linear": (2.0, 4.0),
     "rope.scaling.alpha": (0.0, 2.0), "attention.q_lora_rank": (16, 40), "attention.kv_lora_rank": (12, 40),
     "attention.shared_kv_layers": (0, 2, 3), "embedding_length_per_layer_input": (0, 8),
+    "altup.num_inputs": (4, 2), "altup.active_idx": (0, 1), "activation_sparsity_scale": ([0.5, -1.0],),
     "expert_count": (0, 2), "expert_used_count": (0, 1, 5), "expert_feed_forward_length": (24, 40), "expert_group_count": (0, 1),
     "expert_group_used_count": (0, 1), "expert_shared_count": (0, 1), "expert_shared_feed_forward_length": (0, 24),
     "expert_weights_scale": (0.0, 1.0, 2.0), "expert_weights_norm": BOTH, "expert_gating_func": (1, 2),
@@ -177,10 +188,14 @@ def tensors(arch, k):
     for name in k.get("_divisors", ()):
         yield name + ".weight", ((k.get("rope.dimension_count") or d_k) // 2,)
     d_input = k.get("embedding_length_per_layer_input", 0)
-    if arch == "gemma4" and d_input:
+    if arch in INPUTS and d_input:
         yield "per_layer_token_embd.weight", (N_VOCAB, key("block_count") * d_input)
         yield from linear("per_layer_model_proj", key("block_count") * d_input, d)
         yield "per_layer_proj_norm.weight", (d_input,)
+    n_stream = k.get("altup.num_inputs", 4)
+    if arch == "gemma3n":
+        yield "altup_proj.weight", (n_stream - 1, d, d)
+        yield "altup_unembd_proj.weight", (n_stream - 1, d, d)
     slides = k.get("attention.sliding_window_pattern", False)
     for i in range(key("block_count")):
         blk = f"blk.{i}."
@@ -188,7 +203,12 @@ def tensors(arch, k):
             d_k, d_v = k.get("attention.key_length_swa", d_k), k.get("attention.value_length_swa", d_v)
         elif arch == "gemma4":
             d_k, d_v = k.get("attention.key_length", d // head), k.get("attention.value_length", d // head)
-        if arch == "gemma4" and d_input:
+        if arch == "gemma3n":
+            for name, shape in (("altup_router", (n_stream, d)), ("altup_router_norm", (d,)), ("altup_predict_coef", (n_stream**2, n_stream)),
+                                ("altup_correct_coef", (n_stream, n_stream)), ("altup_correct_scale", (d,)), ("laurel_l", (64, d)),
+                                ("laurel_r", (d, 64)), ("laurel_post_norm", (d,))):
+                yield f"{blk}{name}.weight", shape
+        if arch in INPUTS and d_input:
             yield from linear(blk + "inp_gate", d_input, d)
             yield from linear(blk + "proj", d, d_input)
             yield blk + "post_norm.weight", (d,)
@@ -255,8 +275,9 @@ def values(arch, name, shape, small):
     changes no weight."""
     rng = np.random.RandomState(zlib.crc32(f"{name} {shape}".encode()))
     if "norm" in name:
-        w = rng.uniform(0.5, 1.5, shape) * (0.3 if arch == "gemma4" and "attn_q_norm" in name else 1)  # the scores of this architecture have no factor
-    elif name.endswith(".scale") or "output_scale" in name:
+        w = rng.uniform(0.5, 1.5, shape) * (0.3 if arch in INPUTS and "attn_q_norm" in name else 1)  # the scores of these architectures have no factor
+        w *= 0.1 if arch == "gemma3n" and "post_" in name else 1  # 30 layers amplify rounding
+    elif name.endswith(".scale") or "output_scale" in name or "correct_scale" in name:
         w = rng.uniform(0.5, 1.5, shape)
     elif name.startswith("rope_"):
         w = rng.uniform(1, 4, shape)
@@ -302,7 +323,8 @@ class GgufCampaign(Campaign):
         if arch in BERTS:
             w.add_token_type_count(N_SEGMENT)
         usual = {**BASE, **BESIDE.get(arch, {})}
-        small = any(keys.get(k) != usual.get(k) for k in EPSILON)
+        # llama.cpp has no minimum of a stream's mean square, which small activations would reach
+        small = arch != "gemma3n" and any(keys.get(k) != usual.get(k) for k in EPSILON)
         for name, shape in tensors(arch, keys):
             w.add_tensor(name, values(arch, name, shape, small))
         w.write_header_to_file()
