@@ -143,7 +143,7 @@ bench: $(BUILD)/quoth
 	$(BUILD)/quoth bench tokenize $(MODEL)
 # All stated counts and soaks (an hour of replay). Every test runs in full, and each fuzz target
 # gets 100,000 inputs under the address and undefined sanitizers.
-LONG := $(addprefix e2e/,batch.py batches.py beside.py metrics.py memory.py abuse.py hostile_grammars.py \
+LONG := $(addprefix e2e/,batch.py batches.py beside.py metrics.py memory.py weights_memory.py abuse.py hostile_grammars.py \
     structured.py tools_forced.py forced_counts.py flood.py traffic.sh hub.py otlp.py) connectors
 long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 $(BUILD)/unit

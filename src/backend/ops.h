@@ -35,7 +35,8 @@ struct tensor {
     const uint8_t *data;
     const char *name; /* name of the tensor, borrowed; NULL: no name */
     int number;       /* number of the matrix in its model; only the model uses it */
-    bool is_table;    /* true: rows are looked up, not multiplied; only the model uses it */
+    bool is_table;    /* true: rows are looked up, not multiplied */
+    bool routed;      /* true: a mixture's matrices, of which a row uses some */
 };
 
 struct weights; /* memory of a model's tensors on a device; opaque */
@@ -47,6 +48,9 @@ struct weights_options {
     const struct filecache *cache;
     uint64_t key[2]; /* key that identifies the tensors' published bytes */
     bool own; /* true: copy cached weights into this process's memory instead of mapping them */
+    /* limit of the bytes of weights in memory; 0: none. Other weights stay in the cached file, and
+     * ops read them (cpu/resident.c). Needs a cache. Embeddings are not included */
+    int64_t memory;
     progress_fn *progress; /* receiver of progress reports; NULL: no reports */
     void *ctx;             /* argument of progress */
 };
@@ -56,7 +60,7 @@ struct weights_options {
 enum weights_how { WEIGHTS_PACKED, WEIGHTS_KEPT, WEIGHTS_MAPPED, WEIGHTS_COPIED };
 struct weights_info {
     enum weights_how how;
-    int64_t n_byte; /* size of the device's form */
+    int64_t n_byte; /* size of the device's form, or weights_options.memory if that is less */
     int64_t us;     /* duration in microseconds */
 };
 

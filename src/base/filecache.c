@@ -117,6 +117,7 @@ int filecache_open(struct file_map *m, bool *settled, const struct filecache *c,
     unsettled_name(now, sizeof now, name);
     *settled = !strchr(entry, '.') || (os_boot_id() && strcmp(entry, now) == 0);
     int rc = file_map_fd(m, fd, entry, e);
+    if (rc == 0) file_map_keep(m, fd);
     close(fd);
     return rc;
 }
@@ -313,6 +314,7 @@ int filecache_keep(struct filecache_file *f, struct file_map *m, struct err *e)
     if (rc == 0 &&
         !(path_join(path, sizeof path, f->cache->dir, name) && rename(f->temp, path) == 0))
         rc = err_set(e, ERR_IO, "%s: cannot rename: %s", f->temp, strerror(errno));
+    if (rc == 0) file_map_keep(m, f->fd);
     if (rc != 0) {
         file_map_close(m);
         filecache_abandon(f);

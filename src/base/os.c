@@ -82,12 +82,67 @@ void file_map_close(struct file_map *m)
 {
     bus_unregister(m->data);
     if (m->data) munmap((void *)m->data, m->n_byte);
+    if (m->fd > 0) close(m->fd);
     *m = (struct file_map){0};
 }
 
 void file_map_release_pages(const struct file_map *m)
 {
     if (m->data && !m->detached) madvise((void *)m->data, m->n_byte, MADV_DONTNEED);
+}
+
+void file_map_keep(struct file_map *m, int fd)
+{
+    const int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (own > 0) m->fd = own;
+}
+
+/* A section in whole pages: outer pages contain it, inner pages are inside it. */
+struct pages_of {
+    uint8_t *at;
+    size_t n_byte;
+};
+
+static struct pages_of pages_of(const void *p, size_t n_byte, bool outer)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), up = page - 1;
+    const uintptr_t from = (uintptr_t)p, to = from + n_byte;
+    const uintptr_t a = (outer ? from : from + up) / page * page,
+                    b = (outer ? to + up : to) / page * page;
+    return (struct pages_of){(uint8_t *)a, b > a ? b - a : 0};
+}
+
+/* Read pages one after the other, where the system cannot populate a map. */
+static void touch(const volatile uint8_t *p, size_t n_byte)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < n_byte; i += page) (void)p[i];
+}
+
+/* Request a piece before waiting for the piece before it, so that the disk always has a request. */
+void file_map_read(const struct file_map *m, const uint8_t *at, size_t n_byte)
+{
+    (void)m;
+    enum { PIECE = 64 << 20 };
+    const struct pages_of s = pages_of(at, n_byte, true);
+    for (size_t i = 0, n, next; i < s.n_byte; i += n) {
+        n = s.n_byte - i < PIECE ? s.n_byte - i : PIECE;
+        next = s.n_byte - i - n < PIECE ? s.n_byte - i - n : PIECE;
+        if (i == 0) madvise(s.at, n, MADV_WILLNEED);
+        if (next > 0) madvise(s.at + i + n, next, MADV_WILLNEED);
+#ifdef MADV_POPULATE_READ
+        if (madvise(s.at + i, n, MADV_POPULATE_READ) == 0) continue;
+#endif
+        touch(s.at + i, n);
+    }
+}
+
+void file_map_drop(const struct file_map *m, const uint8_t *at, size_t n_byte)
+{
+    const struct pages_of s = pages_of(at, n_byte, false);
+    if (s.n_byte == 0) return;
+    madvise(s.at, s.n_byte, MADV_DONTNEED);
+    if (m->fd > 0) posix_fadvise(m->fd, s.at - m->data, (off_t)s.n_byte, POSIX_FADV_DONTNEED);
 }
 
 /* Keep the addresses after n_keep reserved, so that no other memory is mapped there. The steps are:

@@ -14,6 +14,7 @@ struct file_map {
     uint64_t device, inode; /* identity of the file */
     int64_t mtime_ns;       /* modification time of the file at its opening */
     bool detached;          /* true if data is a private copy (file_map_detach) */
+    int fd;                 /* the file, owned; 0: not kept (file_map_keep) */
 };
 
 /* Map a whole regular file read-only. ERR_IO gives the path and the system's reason. */
@@ -25,6 +26,14 @@ void file_map_close(struct file_map *m); /* unmap the file; accepts a zeroed str
 /* Release this process's pages of the file. The next access rereads the pages. */
 void file_map_release_pages(const struct file_map *m);
 
+/* Keep the file open, for file_map_drop. The caller may close fd. Failures are ignored. */
+void file_map_keep(struct file_map *m, int fd);
+/* Read the pages of a section of the map into memory, and wait for them. Any thread. */
+void file_map_read(const struct file_map *m, const uint8_t *at, size_t n_byte);
+/* Remove the pages inside a section of the map from memory, also from the system's cache if the
+ * file is kept open. The next access reads them again. Pages that other processes use remain. Any
+ * thread. */
+void file_map_drop(const struct file_map *m, const uint8_t *at, size_t n_byte);
 /* Replace the map by a private copy of its first n_keep bytes. data[0, n_keep) is then valid even
  * if the file changes. Do not read later bytes. The map is unchanged after ERR_MEMORY. No other
  * thread may read the map during the call. */

@@ -478,10 +478,12 @@ static struct expert_sizes expert_sizes(struct binder *b, const char *stem, int 
     return s;
 }
 
-/* Add the bound matrices of l to those that the backend packs. */
-static void add_experts(struct binder *b, struct linear *l, const struct expert_sizes *s)
+/* Add the bound matrices of l to those that the backend packs. routed: a row uses some of them. */
+static void add_experts(struct binder *b, struct linear *l, const struct expert_sizes *s,
+                        bool routed)
 {
     l->w.n_expert = (int)s->n_expert;
+    l->w.routed = routed;
     if (b->rc == 0) add_tensor(b, &l->w);
     if (s->k > b->m->k_max) b->m->k_max = s->k;
 }
@@ -519,7 +521,7 @@ static void stacked_part(struct binder *b, struct linear *l, const struct tensor
     l->w.from = from;
     l->w.data = from[0].rows;
     l->w.n_out = n, l->w.k = s->k;
-    add_experts(b, l, s);
+    add_experts(b, l, s, true);
 }
 
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
@@ -537,7 +539,7 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
         stacked(b, &l->w, t, s.n_out, s.k, s.n_expert);
     else
         listed(b, &l->w, stem, il, s.n_out, s.k, s.n_expert);
-    add_experts(b, l, &s);
+    add_experts(b, l, &s, true);
 }
 
 void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il, int64_t first,
@@ -582,7 +584,7 @@ void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
                            .from = from,
                            .data = published_data(&from[0]),
                            .name = whole.name};
-    add_experts(b, l, &s);
+    add_experts(b, l, &s, false);
 }
 
 void bind_one_of(struct binder *b, struct linear *l, const char *stem, int i, int n, int64_t n_out,

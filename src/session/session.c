@@ -111,12 +111,15 @@ static int begin_limit(int64_t *limit, const struct session *s, const struct ses
                        struct err *e)
 {
     int64_t weights = session_weight_bytes(s), own = os_memory_own();
+    const int64_t most = session_bytes(o->weights_memory);
     *limit = session_bytes(o->memory_limit);
     if (*limit == 0) return 0;
+    if (most > 0 && weights > most) weights = most;
     int64_t taken = weights + (own > 0 ? own : 0);
     if (taken >= *limit)
         return err_set(e, ERR_LIMIT,
-                       "--memory-limit: the weights and this program take %.1f of %.1f MiB",
+                       "--memory-limit: the weights and this program take %.1f of %.1f MiB; "
+                       "--weights-memory keeps a part of the weights on the disk",
                        (double)taken / 1048576, (double)*limit / 1048576);
     os_memory_limit((uint64_t)*limit, (uint64_t)taken);
     return 0;
@@ -182,11 +185,24 @@ static int open_model(struct session *s, const struct session_options *o,
     return rc ? rc : end_limit(limit, own, s, e);
 }
 
+/* Warn if the weights do not fit into memory, so that the system reads them again for each
+ * token. */
+static void warn_of_memory(const struct model_info *i)
+{
+    const double gib = 1.0 / 1073741824, has = (double)os_memory_bytes(),
+                 want = (double)i->weights.n_byte;
+    if (want > has)
+        log_warn("the weights take %.1f GiB, and the memory has %.1f: %.1f more; --weights-memory "
+                 "%.0fM keeps the rest on the disk and reads it ahead of its use",
+                 want * gib, has * gib, (want - has) * gib, has * 0.7 / 1048576);
+}
+
 /* Log one warning for each option with a surprising effect. */
 static void warn_of_options(const struct session *s, const struct session_options *o)
 {
     const struct model_info *i = s->info;
     int n = 0, n_float = 0;
+    warn_of_memory(i);
     if (o->max_model_len > i->context_train)
         log_warn("--max-model-len %lld: the model was trained on %d tokens; longer answers may be "
                  "meaningless",

@@ -89,11 +89,13 @@ const char *pack_cache_dir(void)
 
 struct weights_options session_weights(const struct session_options *o, struct filecache *cache)
 {
+    const int64_t memory = session_bytes(o->weights_memory);
     *cache = (struct filecache){.dir = pack_cache_dir(),
-                                .n_byte_min = PACKED_BYTES_MIN,
+                                .n_byte_min = memory > 0 ? 0 : PACKED_BYTES_MIN,
                                 .bytes_max = (uint64_t)(o->pack_cache_size * 1e9)};
     return (struct weights_options){.cache = o->pack_cache ? cache : NULL,
                                     .own = !o->mmap,
+                                    .memory = memory,
                                     .progress = o->progress,
                                     .ctx = o->progress_ctx};
 }

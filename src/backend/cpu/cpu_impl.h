@@ -4,6 +4,8 @@
 
 #include "backend/backend_impl.h"
 
+#include "resident.h"
+
 #include "base/filecache.h"
 #include "base/pool.h"
 #include "kern/kern.h"
@@ -30,6 +32,8 @@ struct cpu_backend {
         char *work;                  /* struct linear_work of each worker */
     } linear;
     struct attn *attn; /* state of attention, owned; NULL before reserve */
+    /* weights in limited memory, owned by struct weights; NULL: all weights are in memory */
+    struct resident *resident;
     int row_max;
     int64_t k_max;
 };

@@ -88,6 +88,17 @@ void cpu_linear_close(struct cpu_backend *c)
     free(c->linear.work);
 }
 
+/* ---- weights in limited memory ---- */
+
+/* Wait until the layers' matrices are in memory, for an op that uses all of them. */
+static void use_weights(const struct cpu_backend *c, const struct linear *const *l, int n)
+{
+    if (!c->resident) return;
+    resident_begin(c->resident);
+    for (int i = 0; i < n; i++) resident_want(c->resident, l[i]->w.data);
+    for (int i = 0; i < n; i++) resident_use(c->resident, l[i]->w.data);
+}
+
 /* ---- activations ---- */
 
 /* Return the activations' type for a layer: by the option, then by the format of the weights. */
@@ -270,7 +281,10 @@ void cpu_linears(struct backend *b, const struct output *out, int n, const struc
                  int n_row)
 {
     struct cpu_backend *c = cpu_of(b);
+    const struct linear *all[OUTPUTS_MAX] = {0};
     if (n_row == 0) return;
+    for (int i = 0; i < n; i++) all[i] = out[i].l;
+    use_weights(c, all, n);
     for (int i = 0; i < n;) {
         const struct linear *first = out[i].l;
         struct list_job j = {.c = c, .act = act_for(c, &c->linear.in, first, n_row)};
@@ -301,6 +315,7 @@ void cpu_linear_add(struct backend *b, float *y, const struct linear *l, const f
     struct cpu_backend *c = cpu_of(b);
     if (n_row == 0) return;
     struct act act = act_for(c, &c->linear.in, l, n_row);
+    use_weights(c, &l, 1);
     convert(c, &act, &(struct input){.x = x}, l);
     run_layer(c, y, l, &act, true);
 }
@@ -350,6 +365,26 @@ static void experts_chunk(void *ctx, int chunk, int worker)
     }
 }
 
+/* Wait until the matrices of all experts with entries are in memory. */
+static void use_experts(const struct cpu_backend *c, const struct output *out, int n,
+                        const struct route *r)
+{
+    if (!c->resident) return;
+    resident_begin(c->resident);
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n; i++) {
+            const struct panels w = cpu_panels(&out[i].l->w);
+            const int64_t bytes = panel_count(w.n_out) * w.stride;
+            for (int e = 0; e < r->n_expert; e++) {
+                if (r->first[e + 1] == r->first[e]) continue;
+                if (pass == 0)
+                    resident_want(c->resident, w.data + e * bytes);
+                else
+                    resident_use(c->resident, w.data + e * bytes);
+            }
+        }
+}
+
 /* Compute consecutive layers with one type of activations by one conversion and one phase of the
  * pool. A chunk is a part of a layer of one expert that has entries. */
 void cpu_experts(struct backend *b, const struct output *out, int n, const float *x,
@@ -359,6 +394,7 @@ void cpu_experts(struct backend *b, const struct output *out, int n, const float
     if (n_row == 0) return;
     int active[LISTED_MAX];
     const int n_active = list_active(active, r);
+    use_experts(c, out, n, r);
     for (int i = 0; i < n;) {
         const struct linear *first = out[i].l;
         struct experts_job j = {.list = {.c = c, .tiles = {.n_tile = 1}},
@@ -431,6 +467,7 @@ void cpu_parts(struct backend *b, float *y, const struct linear *l, const float 
     CHECK(s->n_part == l->w.n_expert && !l->order && !l->bias && n_row <= c->row_max,
           "%d parts, %d matrices of %s", s->n_part, l->w.n_expert, l->w.name);
     const int most = c->row_max / n_row;
+    use_weights(c, &l, 1);
     struct parts_job j = {.c = c,
                           .w = cpu_panels(&l->w),
                           .y = y,
@@ -513,6 +550,7 @@ void cpu_glu(struct backend *b, float *y, const struct glu *g, const struct inpu
         backend_glu_plain(b, y, g, in, n_row);
         return;
     }
+    use_weights(c, (const struct linear *[]){g->gate, g->up, g->down}, 3);
     const bool quant = backend_fuses(b, FUSE_quant) && !g->down->order;
     struct act between = act_for(c, &c->linear.between, g->down, n_row);
     struct glu_job j = {.c = c,

@@ -30,9 +30,10 @@ enum {
 };
 
 struct weights {
-    const uint8_t *data; /* panels, owned: a part of map, or memory of the backend */
-    size_t n_byte;       /* size of the panels */
-    struct file_map map; /* file that contains data; zeros: data is the backend's memory */
+    const uint8_t *data;       /* panels, owned: a part of map, or memory of the backend */
+    size_t n_byte;             /* size of the panels */
+    struct file_map map;       /* file that contains data; zeros: data is the backend's memory */
+    struct resident *resident; /* part of the panels that is in memory, owned; NULL: all */
 };
 
 struct panels cpu_panels(const struct tensor *t)
@@ -274,6 +275,74 @@ static int open_weights(struct weights *w, enum weights_how *how, struct cpu_bac
     return pack_into_memory(w, c, l, o, e);
 }
 
+/* ---- limited memory ---- */
+
+/* Return true if only lookups use the place: an embedding that is not the head. */
+static bool is_looked_up(const struct weight_place *p, struct tensor *const *tensor, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (tensor[i]->data == p->rows && !tensor[i]->is_table) return false;
+    return true;
+}
+
+/* Return true if rows use some of the place's matrices. */
+static bool is_routed(const struct weight_place *p, struct tensor *const *tensor, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (tensor[i]->data == p->rows && tensor[i]->routed) return true;
+    return false;
+}
+
+static void unit_read(void *ctx, const uint8_t *at, size_t n_byte)
+{
+    file_map_read(ctx, at, n_byte);
+}
+
+static void unit_drop(void *ctx, const uint8_t *at, size_t n_byte)
+{
+    file_map_drop(ctx, at, n_byte);
+}
+
+/* Limit the memory of the mapped panels. A unit is a matrix that ops use as a whole: a place, or a
+ * matrix of an expert. The tensors still have their rows. */
+static int limit_memory(struct weights *w, const struct layout *l, struct tensor *const *tensor,
+                        int n, int64_t n_byte, struct err *e)
+{
+    int n_unit = 0, most = 0;
+    for (int i = 0; i < l->n_place; i++) most += l->place[i].n_matrix;
+    struct resident_unit *unit = calloc((size_t)most + 1, sizeof *unit);
+    if (!unit) return err_memory(e, "the list of matrices", (size_t)most * sizeof *unit);
+    for (int i = 0; i < l->n_place; i++) {
+        const struct weight_place *p = &l->place[i];
+        const bool routed = is_routed(p, tensor, n);
+        const int per = panel_count(p->to.n_out), n_part = routed ? p->n_matrix : 1;
+        const size_t bytes = (size_t)(routed ? per : place_panels(p)) * (size_t)p->to.stride;
+        for (int k = 0; k < n_part && !is_looked_up(p, tensor, n); k++)
+            unit[n_unit++] =
+                (struct resident_unit){w->data + p->at + (size_t)k * bytes, bytes, routed};
+    }
+    const struct resident_io io = {.ctx = &w->map, .read = unit_read, .drop = unit_drop};
+    const int rc = resident_open(&w->resident, unit, n_unit, n_byte, &io, e);
+    free(unit);
+    return rc;
+}
+
+/* Limit the memory if the options have a limit below the size of the panels. */
+static int apply_limit(struct weights *w, struct cpu_backend *c, const struct layout *l,
+                       struct tensor *const *tensor, int n, const struct weights_options *o,
+                       struct err *e)
+{
+    if (o->memory == 0 || o->memory >= (int64_t)l->n_byte) return 0;
+    if (!w->map.data)
+        return err_set(
+            e, ERR_ARG,
+            "--weights-memory: needs the packed weights in a file, but they are not "
+            "kept (--no-pack-cache, --no-mmap, random weights, or no space on the disk)");
+    const int rc = limit_memory(w, l, tensor, n, o->memory, e);
+    if (rc == 0) c->resident = w->resident;
+    return rc;
+}
+
 /* Pack or map the weights. On success each tensor's data points to its panels. The caller must
  * close *out also after an error. */
 int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *tensor, int n,
@@ -286,10 +355,13 @@ int cpu_weights(struct backend *b, struct weights **out, struct tensor *const *t
     struct weights *w = *out = calloc(1, sizeof *w);
     int rc = layout_open(&l, tensor, n, pool_n_thread(cpu_of(b)->pool), e);
     if (rc == 0 && !w) rc = err_memory(e, "the packed weights", sizeof *w);
-    if (rc == 0) rc = open_weights(w, &did.how, cpu_of(b), &l, o ? o : &nowhere, e);
+    if (!o) o = &nowhere;
+    if (rc == 0) rc = open_weights(w, &did.how, cpu_of(b), &l, o, e);
+    if (rc == 0) rc = apply_limit(w, cpu_of(b), &l, tensor, n, o, e);
     for (int i = 0; i < n && rc == 0; i++)
         tensor[i]->data = w->data + layout_place(&l, tensor[i]->data)->at;
     did.n_byte = (int64_t)l.n_byte;
+    if (o->memory > 0 && o->memory < did.n_byte) did.n_byte = o->memory;
     did.us = time_us() - start;
     if (info) *info = did;
     layout_close(&l);
@@ -315,6 +387,8 @@ int cpu_weights_verify(struct backend *b, enum weights_verdict *verdict,
 void cpu_weights_close(struct backend *b, struct weights *w)
 {
     if (!w) return;
+    if (w->resident) cpu_of(b)->resident = NULL;
+    resident_close(w->resident);
     if (w->map.data)
         file_map_close(&w->map);
     else

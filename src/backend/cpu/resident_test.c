@@ -1,0 +1,185 @@
+/* resident_test.c - goal: weights in limited memory are present when an op uses them, the memory
+ * stays within the limit, plain matrices are read ahead of their use, and the experts that are used
+ * often stay. Method: units of a simulated file record reads and drops; a real file through a model
+ * is tested in packed_test.c. */
+#include "../../../tests/unit.h"
+
+#include "base/rng.h"
+#include "resident.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNIT_BYTES = 1000, N_MAX = 4096 };
+
+/* A simulated file. A unit that is present has 1 at its number. */
+struct file {
+    pthread_mutex_t lock;
+    uint8_t data[N_MAX * 8]; /* addresses of the units, 8 bytes apart */
+    bool present[N_MAX];
+    size_t size[N_MAX];
+    int64_t n_byte, most; /* bytes in memory now, and at most */
+    int n_bad;            /* reads of present units, and drops of absent ones */
+};
+
+static void change(struct file *f, const uint8_t *at, size_t n_byte, bool present)
+{
+    const size_t i = (size_t)(at - f->data) / 8;
+    pthread_mutex_lock(&f->lock);
+    f->n_bad += f->present[i] == present || f->size[i] != n_byte;
+    f->present[i] = present;
+    f->n_byte += present ? (int64_t)n_byte : -(int64_t)n_byte;
+    if (f->n_byte > f->most) f->most = f->n_byte;
+    pthread_mutex_unlock(&f->lock);
+}
+
+static void sim_read(void *ctx, const uint8_t *at, size_t n_byte)
+{
+    change(ctx, at, n_byte, true);
+}
+
+static void sim_drop(void *ctx, const uint8_t *at, size_t n_byte)
+{
+    struct file *f = ctx;
+    const size_t i = (size_t)(at - f->data) / 8;
+    if (f->present[i]) change(f, at, n_byte, false); /* absent units are dropped at the opening */
+}
+
+static bool is_present(struct file *f, int i)
+{
+    pthread_mutex_lock(&f->lock);
+    const bool present = f->present[i];
+    pthread_mutex_unlock(&f->lock);
+    return present;
+}
+
+static struct file *file_open(void)
+{
+    struct file *f = calloc(1, sizeof *f);
+    pthread_mutex_init(&f->lock, NULL);
+    return f;
+}
+
+static void file_end(struct file *f)
+{
+    EXPECT_INT(f->n_bad, 0);
+    pthread_mutex_destroy(&f->lock);
+    free(f);
+}
+
+/* Goal: a cycle of plain matrices is present at each use and within the limit. Each pass reads only
+ * the matrices that are not pinned. */
+TEST(plain_weights_are_read_ahead_within_the_limit)
+{
+    enum { N = 100, PASSES = 20 };
+    struct resident_unit unit[N];
+    struct resident *r;
+    struct err e;
+    for (int share = 30; share <= 90; share += 20) {
+        struct file *f = file_open();
+        const struct resident_io io = {f, sim_read, sim_drop};
+        int64_t all = 0, n_absent = 0;
+        for (int i = 0; i < N; i++) {
+            f->size[i] = (size_t)(UNIT_BYTES + i % 7 * 100);
+            unit[i] = (struct resident_unit){f->data + 8 * i, f->size[i], false};
+            all += (int64_t)f->size[i];
+        }
+        const int64_t limit = all * share / 100;
+        NEED_OK(resident_open(&r, unit, N, limit, &io, &e), &e);
+        for (int pass = 0; pass < PASSES; pass++)
+            for (int i = 0; i < N; i++) {
+                resident_begin(r);
+                resident_use(r, unit[i].at);
+                n_absent += !is_present(f, i);
+            }
+        const struct resident_stats s = resident_stats(r);
+        resident_close(r);
+        EXPECT_INT(n_absent, 0);
+        EXPECT(f->most <= limit);
+        /* a pass reads all but the pinned matrices, which are all but the window and one matrix */
+        const double read = (double)s.n_byte_read / (double)all / PASSES;
+        const double best = 1 - (double)share / 100;
+        if (read > best + (double)share / 100 / 4 + 0.1)
+            test_fail(__FILE__, __LINE__, "%d %%: a pass reads %.2f of all bytes, best %.2f", share,
+                      read, best);
+        file_end(f);
+    }
+}
+
+/* Return the number of the expert for a uniform number, by a Zipf distribution of exponent 1. */
+static int zipf(const double *sum, int n, uint64_t *rng)
+{
+    const double x = (double)rng_float(rng) * sum[n - 1];
+    int i = 0;
+    while (i < n - 1 && sum[i] < x) i++;
+    return i;
+}
+
+/* Goal: the share of experts that are in memory is within 5 points of the best fixed choice, for a
+ * router with a Zipf distribution whose favourites differ between layers. */
+TEST(experts_that_are_used_often_stay_in_memory)
+{
+    enum { N_LAYER = 8, N_EXPERT = 128, N_USED = 8, N_STEP = 3000, N = N_LAYER * N_EXPERT };
+    struct file *f = file_open();
+    const struct resident_io io = {f, sim_read, sim_drop};
+    static struct resident_unit unit[N + 1];
+    static double sum[N_EXPERT];
+    int order[N_LAYER][N_EXPERT];
+    struct resident *r;
+    struct err e;
+    uint64_t rng = 3;
+    for (int i = 0; i < N; i++) {
+        f->size[i] = UNIT_BYTES;
+        unit[i] = (struct resident_unit){f->data + 8 * i, UNIT_BYTES, true};
+    }
+    for (int i = 0; i < N_EXPERT; i++) sum[i] = (i ? sum[i - 1] : 0) + 1.0 / (i + 1);
+    for (int l = 0; l < N_LAYER; l++)
+        for (int i = 0, j; i < N_EXPERT; i++) {
+            j = (int)rng_below(&rng, (uint64_t)i + 1);
+            order[l][i] = order[l][j], order[l][j] = i;
+        }
+    NEED_OK(resident_open(&r, unit, N, N / 2 * UNIT_BYTES, &io, &e), &e);
+    struct resident_stats before = {0};
+    double use[N_EXPERT] = {0};
+    int64_t n_use = 0;
+    for (int step = 0; step < N_STEP; step++) {
+        if (step == N_STEP / 2) before = resident_stats(r);
+        for (int l = 0; l < N_LAYER; l++) {
+            bool taken[N_EXPERT] = {false};
+            resident_begin(r);
+            for (int k = 0; k < N_USED; k++) {
+                int x = zipf(sum, N_EXPERT, &rng);
+                while (taken[x]) x = zipf(sum, N_EXPERT, &rng);
+                taken[x] = true;
+                use[x]++, n_use++;
+                resident_use(r, unit[l * N_EXPERT + order[l][x]].at);
+                EXPECT(is_present(f, l * N_EXPERT + order[l][x]));
+            }
+        }
+    }
+    const struct resident_stats s = resident_stats(r);
+    double best = 0; /* half of the experts of each layer: those that are used most */
+    for (int i = 0; i < N_EXPERT / 2; i++) best += use[i] / (double)n_use;
+    const double hit = (double)(s.n_routed_hit - before.n_routed_hit) /
+                       (double)(s.n_routed_use - before.n_routed_use);
+    test_note("hits %.3f, best fixed choice %.3f", hit, best);
+    EXPECT(hit > best - 0.05);
+    EXPECT(f->most <= N / 2 * UNIT_BYTES);
+    resident_close(r);
+    file_end(f);
+}
+
+/* Goal: a limit below the least possible one is refused with the least one. */
+TEST(a_limit_below_the_largest_weights_is_refused)
+{
+    struct file *f = file_open();
+    const struct resident_io io = {f, sim_read, sim_drop};
+    const struct resident_unit unit[] = {{f->data, 64 << 20, false}, {f->data + 8, 1 << 20, false}};
+    struct resident *r;
+    struct err e;
+    EXPECT_INT(resident_open(&r, unit, 2, 127 << 20, &io, &e), ERR_LIMIT);
+    EXPECT(strstr(e.text, "must be at least 131072K") != NULL);
+    file_end(f);
+}
