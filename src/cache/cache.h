@@ -53,6 +53,9 @@ int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens);
  * such page exists. */
 int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens);
 
+/* Make a cached page the next page that is evicted. */
+void page_demote(struct pages *p, int32_t page);
+
 /* Callbacks for the ages of cached pages. evicted: times since the page was taken and since its
  * last use. found: time since its last use. */
 struct page_watch {

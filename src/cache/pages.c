@@ -261,6 +261,19 @@ void page_drop(struct pages *p, int32_t page)
         p->free_list[p->n_free++] = page;
 }
 
+void page_demote(struct pages *p, int32_t page)
+{
+    CHECK(page >= 0 && page < p->n_page && p->page[page].refs == 0 && p->page[page].named,
+          "page %d of %d", page, p->n_page);
+    lru_remove(p, page);
+    p->page[page].older = NONE;
+    p->page[page].newer = p->oldest;
+    if (p->oldest != NONE) p->page[p->oldest].older = page;
+    p->oldest = page;
+    if (p->newest == NONE) p->newest = page;
+    p->n_cached++;
+}
+
 int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens)
 {
     int32_t page = p->slot[slot_of(p, name)];

@@ -45,7 +45,7 @@ static const char *check_rope(const struct engine *en, const struct seq *s)
 static const char *check_state(const struct engine *en, const struct seq *s)
 {
     bool runs = s->state == SEQ_RUNNING;
-    if (s->slots.snapshot >= 0 || s->slots.n_to > 0)
+    if (s->slots.snapshot[0].slot >= 0 || s->slots.snapshot[1].slot >= 0 || s->slots.n_to > 0)
         return "a sequence holds slots of a finished step";
     if (!en->states)
         return s->slots.at >= 0 || s->slots.host >= 0

@@ -87,6 +87,8 @@ struct seq_plan {
     int pos0;             /* position of the first row */
 };
 
+/* snapshots of a step: at a branch of the text, and after the step's last page */
+enum { SNAPSHOTS = 2 };
 /* Slots of the recurrent state of a sequence. Without recurrent state: -1, and n_to is 0. */
 struct seq_slots {
     int32_t at;   /* slot of the state after n_kv tokens; -1 if none */
@@ -94,8 +96,15 @@ struct seq_slots {
     bool sealed;  /* true: the state in `at` is final */
     int32_t *to;  /* arena [1 + draft_max] slots that this step writes; the first n_to are set */
     int n_to;
-    int32_t snapshot; /* slot of the state after n_snapshot pages; -1 if none */
-    int n_snapshot;
+    /* snapshots of this step: slots of the states after n_after pages; -1 if none */
+    struct seq_snapshot {
+        int32_t slot;
+        int n_after;
+    } snapshot[SNAPSHOTS];
+    /* number of leading pages that the cache had at the admission, without a state after them; 0 if
+     * none */
+    int n_branch;
+    int n_decoded; /* number of pages whose state was kept last while the sequence decodes */
 };
 
 struct group;
@@ -526,6 +535,9 @@ void hold_copy(struct engine *en, int kind, int32_t src, int32_t dst);
 bool state_is_cached(const struct engine *en, const struct seq *s, int n);
 /* Continue s from the state after n of its pages, which state_is_cached has found. */
 void state_find(struct engine *en, struct seq *s, int n);
+/* Note that the cache has n pages of s, more than those after which there is a state. s keeps the
+ * state after the n pages, because further requests may have the same beginning. */
+void state_branch(struct seq *s, int n);
 /* Return true if s has or can get a slot for its next state. */
 bool state_may_own(const struct engine *en, const struct seq *s);
 /* Plan the slot that receives the state after the known tokens of s. */

@@ -99,9 +99,22 @@ int hold_cached(const struct engine *en, const struct seq *s)
     return n * rows;
 }
 
+/* Note the pages of s after the first n that the cache has. They have no state at their end, so s
+ * computes their tokens again. */
+static void note_branch(struct engine *en, struct seq *s, int n)
+{
+    const int max = found_max(en, s);
+    int end = n;
+    if (!en->states || en->executor.window > 0) return;
+    while (end < max && look_up(en, s, end) >= 0) end++;
+    state_branch(s, end > n ? end : 0);
+    stats_count(en->stats, STAT_missed_state, (end - n) * pages_rows(en->pages));
+}
+
 static void find_prefix(struct engine *en, struct seq *s)
 {
     int rows = pages_rows(en->pages), n = n_found(en, s), first = first_page(en, n * rows);
+    note_branch(en, s, n);
     for (int i = 0; i < n; i++)
         s->page[i] = i < first ? -1 : page_find(en->pages, s->name[i], tokens_of(en, s, i));
     s->n_page = s->n_sealed = n;

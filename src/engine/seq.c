@@ -68,7 +68,8 @@ bool seq_open(struct seq *s, const struct engine *en, struct group *g)
     s->choice = (int)(s - g->seq);
     s->stop_id = -1;
     s->n_fresh = 1;
-    s->slots.at = s->slots.host = s->slots.snapshot = -1;
+    s->slots.at = s->slots.host = -1;
+    for (int i = 0; i < SNAPSHOTS; i++) s->slots.snapshot[i].slot = -1;
     s->n_prompt = s->n_token = (int)r->prompt.n + x->n_start;
     s->n_whole = x->whole || x->n_start > 0 ? (int)r->prompt.n : 0;
     s->is_long = batch_is_long(x->limits, s->n_prompt);

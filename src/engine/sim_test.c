@@ -434,7 +434,7 @@ static struct way way_of(const char *policy, int i, int kind, uint64_t *rng)
     w.constrained = kind & KIND_CONSTRAINT;
     if (kind & KIND_STATE) {
         w.n_state = 2 + (int)rng_below(rng, 3) * (int)rng_below(rng, 4 * (uint64_t)w.n_seq + 20);
-        w.n_host_state = (int)rng_below(rng, 8);
+        w.n_host_state = 2 * (int)rng_below(rng, 8);
         w.no_kv = rng_below(rng, 3) == 0;
         if (w.no_kv) w.window = 1;
     }

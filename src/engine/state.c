@@ -16,7 +16,11 @@
  *     slots.
  * (3) A state after a whole page of tokens is sealed under that page's name. Therefore a prefix can
  *     be continued at each page that has a state. A snapshot is taken after the last page that ends
- *     inside a chunk, if a slot is free. */
+ *     inside a chunk, if a slot is free.
+ * (4) If the cache has more pages of a prompt than states, the prompt leaves another text at the
+ *     end of these pages. Its sequence takes a snapshot there, for the third text.
+ * (5) While a sequence decodes, its last state after a whole page is worth most, because the next
+ *     turn of a chat continues there. The states before it are evicted first. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -82,13 +86,22 @@ int state_more(struct engine *en, struct seq *s, int n)
     return n;
 }
 
-/* Take a snapshot after the last page that ends before the last of the tokens [pos0, pos0 + n). */
-static void take_snapshot(struct engine *en, struct seq *s, int pos0, int n)
+void state_branch(struct seq *s, int n)
 {
-    int rows = pages_rows(en->pages), last = (pos0 + n - 1) / rows;
-    if (!en->keep_prefixes || last * rows <= pos0) return;
-    s->slots.snapshot = page_take(en->states);
-    s->slots.n_snapshot = last;
+    s->slots.n_branch = n;
+}
+
+/* Take snapshot i after n_after pages, if these pages end before the last of the tokens [pos0, pos0
+ * + n), and if a slot is free. */
+static void take_snapshot(struct engine *en, struct seq *s, int i, int n_after, int pos0, int n)
+{
+    const int end = n_after * pages_rows(en->pages);
+    struct batch *b = &en->batch;
+    struct seq_snapshot *shot = &s->slots.snapshot[i];
+    if (!en->keep_prefixes || end <= pos0 || end >= pos0 + n) return;
+    if ((shot->slot = page_take(en->states)) < 0) return;
+    shot->n_after = n_after;
+    b->state_out[s->plan.row0 + end - 1 - pos0] = shot->slot;
 }
 
 void state_rows(struct engine *en, struct seq *s, int iseq)
@@ -100,10 +113,9 @@ void state_rows(struct engine *en, struct seq *s, int iseq)
     for (int i = 0; i < s->plan.n_row; i++) b->state_out[s->plan.row0 + i] = -1;
     for (int i = 0; i <= s->plan.n_draft; i++)
         b->state_out[s->plan.row0 + n - 1 + i] = s->slots.to[i];
-    take_snapshot(en, s, s->plan.pos0, n);
-    if (s->slots.snapshot >= 0)
-        b->state_out[s->plan.row0 + s->slots.n_snapshot * rows - 1 - s->plan.pos0] =
-            s->slots.snapshot;
+    const int last = (s->plan.pos0 + n - 1) / rows;
+    take_snapshot(en, s, 0, last, s->plan.pos0, n);
+    if (s->slots.n_branch != last) take_snapshot(en, s, 1, s->slots.n_branch, s->plan.pos0, n);
 }
 
 void state_adopt(struct engine *en, struct seq *s, int i)
@@ -124,21 +136,40 @@ void state_unplan(struct engine *en, struct seq *s)
     for (int i = 0; i < s->slots.n_to; i++)
         if (s->slots.to[i] != s->slots.at) drop(en, &s->slots.to[i]);
     s->slots.n_to = 0;
-    drop(en, &s->slots.snapshot);
+    for (int i = 0; i < SNAPSHOTS; i++) drop(en, &s->slots.snapshot[i].slot);
+}
+
+/* Seal a slot as the state after n pages of s. Return the slot that s holds afterwards. */
+static int32_t seal_state(struct engine *en, const struct seq *s, int32_t slot, int n)
+{
+    return page_seal(en->states, slot, s->name[n - 1], page_tokens(en, s, n));
+}
+
+/* Let the state that s kept before while it decodes be evicted first, unless a sequence holds it.
+ * n: number of pages after which s now keeps a state. */
+static void demote_last(struct engine *en, struct seq *s, int n)
+{
+    const int last = s->slots.n_decoded;
+    if (n * pages_rows(en->pages) <= s->n_prompt) return;
+    s->slots.n_decoded = n;
+    if (last == 0 || last == n) return;
+    const int32_t slot = page_look(en->states, s->name[last - 1], page_tokens(en, s, last));
+    if (slot >= 0 && page_refs(en->states, slot) == 0) page_demote(en->states, slot);
 }
 
 void state_commit(struct engine *en, struct seq *s)
 {
     if (!en->states) return;
     int rows = pages_rows(en->pages), n = s->n_kv / rows;
-    if (s->slots.snapshot >= 0)
-        s->slots.snapshot =
-            page_seal(en->states, s->slots.snapshot, s->name[s->slots.n_snapshot - 1],
-                      page_tokens(en, s, s->slots.n_snapshot));
+    for (int i = 0; i < SNAPSHOTS; i++) {
+        struct seq_snapshot *shot = &s->slots.snapshot[i];
+        if (shot->slot >= 0) shot->slot = seal_state(en, s, shot->slot, shot->n_after);
+    }
     state_unplan(en, s);
     if (!en->keep_prefixes || s->slots.at < 0 || s->slots.sealed || n * rows != s->n_kv) return;
-    s->slots.at = page_seal(en->states, s->slots.at, s->name[n - 1], page_tokens(en, s, n));
+    s->slots.at = seal_state(en, s, s->slots.at, n);
     s->slots.sealed = true;
+    demote_last(en, s, n);
 }
 
 void state_drop(struct engine *en, struct seq *s)

@@ -153,6 +153,8 @@ struct config {
     /* number of encoder layers, which are the first layers; 0: no encoder. All further layers
      * belong to a decoder that attends to the encoder's output */
     int n_encoder;
+    /* number of layers after the last layer in the file, which draft tokens and are not bound */
+    int n_draft_layer;
     int n_start; /* tokens with which the decoder's text begins */
     int32_t start[STARTS_MAX];
     /* width of the embedding and of hidden states; d if the model does not project them */

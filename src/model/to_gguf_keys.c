@@ -340,6 +340,8 @@ static void put_mixture(struct key_writer *w, const struct config *c)
     put_int(w, "expert_count", l->n_expert);
     put_int(w, "expert_used_count", l->n_expert_used);
     put_int(w, "expert_feed_forward_length", l->d_expert);
+    if (declared(w, "expert_shared_feed_forward_length"))
+        put_int(w, "expert_shared_feed_forward_length", l->d_shared);
     if (declared(w, "expert_shared_count"))
         put_int(w, "expert_shared_count", l->d_shared / l->d_expert);
     put_route(w, &c->route);

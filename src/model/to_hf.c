@@ -9,6 +9,7 @@
 
 #include "base/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,16 +65,20 @@ static int name_class(struct hf_class *class, struct model *m, struct err *e)
 
 /* ---- tensors ---- */
 
-/* Return true if the type can represent the values of a vector exactly after adding `add`. */
-static bool is_exact(const struct tensor_info *t, float add, enum qtype type)
+/* Return true if the type can represent the values of a vector exactly after adding `add`. The
+ * logarithm of a decay is exact if it gives the same decay again. */
+static bool is_exact(const struct tensor_info *t, const struct source *s, enum qtype type)
 {
+    const bool decays = s->map == MAP_DECAY;
     for (int64_t i = 0; i < t->dim[0]; i++) {
         uint8_t code[8];
         float x, back;
         qtype_info[t->type].ops->decode(&x, t->data + (size_t)i * qtype_bytes(t->type, 1), 1);
-        x += add;
-        qtype_info[type].ops->encode(code, &x, 1, NULL);
+        x += s->add;
+        const float made = decays ? (float)log(-(double)x) : x;
+        qtype_info[type].ops->encode(code, &made, 1, NULL);
         qtype_info[type].ops->decode(&back, code, 1);
+        if (decays) back = (float)-exp((double)back);
         if (memcmp(&x, &back, sizeof x) != 0) return false;
     }
     return true;
@@ -93,7 +98,7 @@ static enum qtype type_of(const struct model_gguf *g, const struct tensor_info *
 {
     const struct tensor_info *embd = checkpoint_tensor(g->c, "token_embd.weight");
     const enum qtype type = matrix_type(g, (t->n_dim > 1 ? t : embd)->type);
-    return t->n_dim > 1 || (s->map == MAP_SAME && is_exact(t, s->add, type)) ? type : QT_f32;
+    return t->n_dim > 1 || is_exact(t, s, type) ? type : QT_f32;
 }
 
 /* Add part `part` of n equal parts of a tensor. In the directory each part is a separate tensor. */

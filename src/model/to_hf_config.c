@@ -331,6 +331,11 @@ static void n_expert(struct config_writer *w, const char *name)
     if (mixture(w)) hf_put_int(w, name, mixture(w)->n_expert);
 }
 
+static void d_shared(struct config_writer *w, const char *name)
+{
+    if (mixture(w)) hf_put_int(w, name, mixture(w)->d_shared);
+}
+
 static void n_expert_used(struct config_writer *w, const char *name)
 {
     if (mixture(w)) hf_put_int(w, name, mixture(w)->n_expert_used);
@@ -477,6 +482,7 @@ static const struct hf_field fields[] = {
     {"config.logit_scale", logit_scale},
     {"expert_count", n_expert},
     {"expert_used_count", n_expert_used},
+    {"expert_shared_feed_forward_length", d_shared},
     {"expert_feed_forward_length", d_expert},
     {"expert_weights_norm", norm_experts},
     {"config.per_layer_config", single_layers},

@@ -24,14 +24,14 @@
 /* Models [N_GGUF, end) have no GGUF file. llama.cpp has no such architecture, or another name of a
  * text part. */
 static const char *const models[] = {
-    "llama3",    "llama-untied", "mistral",    "qwen2",   "qwen3",    "smollm3",     "gemma3",
-    "qwen3moe",  "olmo2",        "gemma",      "gemma2",  "granite",  "phi3",        "glm",
-    "glm4",      "seed_oss",     "ernie4_5",   "exaone4", "cohere",   "cohere2",     "starcoder2",
-    "phi",       "stablelm",     "nemotron",   "arcee",   "olmo",     "olmo3",       "ministral3",
-    "hunyuan",   "internlm3",    "apertus",    "gpt2",    "gpt_neox", "falcon",      "bloom",
-    "mpt",       "gemma4",       "gemma4-moe", "gemma3n", "minicpm3", "deepseek_v3", "qwen2_5_vl",
-    "qwen3_vl",  "qwen3_5",      "bitnet",     "helium",  "gptj",     "opt",         "opt-post",
-    "falcon-rw", "mistral3"};
+    "llama3",   "llama-untied", "mistral",    "qwen2",   "qwen3",    "smollm3",     "gemma3",
+    "qwen3moe", "olmo2",        "gemma",      "gemma2",  "granite",  "phi3",        "glm",
+    "glm4",     "seed_oss",     "ernie4_5",   "exaone4", "cohere",   "cohere2",     "starcoder2",
+    "phi",      "stablelm",     "nemotron",   "arcee",   "olmo",     "olmo3",       "ministral3",
+    "hunyuan",  "internlm3",    "apertus",    "gpt2",    "gpt_neox", "falcon",      "bloom",
+    "mpt",      "gemma4",       "gemma4-moe", "gemma3n", "minicpm3", "deepseek_v3", "qwen2_5_vl",
+    "qwen3_vl", "qwen3_5",      "qwen3_next", "bitnet",  "helium",   "gptj",        "opt",
+    "opt-post", "falcon-rw",    "mistral3"};
 enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 7 };
 
 /* Models of encoder and decoder, of cross.py. The first SOURCE of their tokens are a source. Models
@@ -415,17 +415,17 @@ TEST(golden_folders_converted_to_gguf_and_back)
         const char *name;
         bool same_bits;
     } cases[] = {
-        {"llama3", true},   {"llama-untied", true}, {"mistral", true},    {"qwen2", true},
-        {"qwen3", true},    {"qwen3moe", true},     {"smollm3", true},    {"gemma", true},
-        {"gemma2", true},   {"gemma3", true},       {"phi3", true},       {"granite", true},
-        {"olmo2", true},    {"seed_oss", true},     {"ernie4_5", true},   {"exaone4", true},
-        {"glm", true},      {"glm4", true},         {"starcoder2", true}, {"arcee", true},
-        {"stablelm", true}, {"phi", true},          {"nemotron", true},   {"olmo", true},
-        {"olmo3", true},    {"hunyuan", false},     {"internlm3", true},  {"cohere2", true},
-        {"cohere", true},   {"ministral3", false},  {"apertus", true},    {"gpt2", true},
-        {"gpt_neox", true}, {"falcon", true},       {"bloom", true},      {"mpt", true},
-        {"gemma4", true},   {"gemma4-moe", true},   {"gemma3n", true},    {"minicpm3", true},
-        {"cross/t5", true}, {"cross/mt5", true}};
+        {"llama3", true},      {"llama-untied", true}, {"mistral", true},    {"qwen2", true},
+        {"qwen3", true},       {"qwen3moe", true},     {"smollm3", true},    {"gemma", true},
+        {"gemma2", true},      {"gemma3", true},       {"phi3", true},       {"granite", true},
+        {"olmo2", true},       {"seed_oss", true},     {"ernie4_5", true},   {"exaone4", true},
+        {"glm", true},         {"glm4", true},         {"starcoder2", true}, {"arcee", true},
+        {"stablelm", true},    {"phi", true},          {"nemotron", true},   {"olmo", true},
+        {"olmo3", true},       {"hunyuan", false},     {"internlm3", true},  {"cohere2", true},
+        {"cohere", true},      {"ministral3", false},  {"apertus", true},    {"gpt2", true},
+        {"gpt_neox", true},    {"falcon", true},       {"bloom", true},      {"mpt", true},
+        {"gemma4", true},      {"gemma4-moe", true},   {"gemma3n", true},    {"minicpm3", true},
+        {"qwen3_next", false}, {"cross/t5", true},     {"cross/mt5", true}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");

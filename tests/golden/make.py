@@ -430,6 +430,16 @@ MODELS = {
                     full_attention_interval=2, linear_conv_kernel_dim=4, linear_key_head_dim=8, linear_value_head_dim=8,
                     linear_num_key_heads=2, linear_num_value_heads=4, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5, mrope_section=[2, 1, 1]))),
+    # two experts of five, and a block that all rows use, with a gate; one matrix of q, k, v and z in groups of k heads
+    "qwen3_next": dict(
+        cls=transformers.Qwen3NextForCausalLM, arch="qwen3next", swap=False, seed=2, norm_add=1, embed=0.05,
+        keys={"rope.dimension_count": 8, "full_attention_interval": 2, "ssm.conv_kernel": 3, "ssm.state_size": 8, "ssm.group_count": 2,
+              "ssm.time_step_rank": 4, "ssm.inner_size": 24, "expert_shared_feed_forward_length": 12},
+        config=dict(hidden_size=24, intermediate_size=20, moe_intermediate_size=8, num_experts=5, num_experts_per_tok=2,
+                    shared_expert_intermediate_size=12, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+                    full_attention_interval=2, linear_conv_kernel_dim=3, linear_key_head_dim=8, linear_value_head_dim=6,
+                    linear_num_key_heads=2, linear_num_value_heads=4, rms_norm_eps=1e-6, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     # qwen3 with interleaved sections and a tied head
     "qwen3_vl": dict(
         parts="qwen3_vl", text="qwen3_vl_text", arch="qwen3vl", swap=False, seed=10, outer=dict(tie_word_embeddings=True),
@@ -927,7 +937,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6), "minicpm3": dict(scale_depth=None),
                "deepseek_v3": dict(topk_group=1),
                "mistral3": dict(sliding_window=4096),
-               "qwen3_5": dict(full_attention_interval=1),
+               "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)

@@ -29,18 +29,23 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Check the sections of the rope. llama.cpp requires equal sizes of the heads of k and v. */
-static void config(struct config *c, struct binder *b)
+/* llama.cpp requires equal sizes of the heads of k and v. */
+void qwen35_check(struct config *c, struct binder *b)
 {
     int64_t n[4] = {11, 11, 10, 0};
-    qwen_hybrid_config(c, b);
-    if (config_is_hf(b)) return;
+    const struct delta_sizes *s = c->own;
+    if (config_is_hf(b) || b->rc != 0) return;
     qwen_read_sections(b, n);
     qwen_thirds(c, b, n);
-    const struct delta_sizes *s = c->own;
     if (b->rc == 0 && s->d_v != s->d_k)
         config_refuse(b, "ssm.inner_size", ERR_UNSUPPORTED, "must be %d heads of %d values, got %d",
                       s->n_head, s->d_k, s->n_head * s->d_v);
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    qwen_hybrid_config(c, b);
+    qwen35_check(c, b);
 }
 
 const struct arch arch_qwen35 = {

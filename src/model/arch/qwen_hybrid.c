@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-const char *const qwen_draft[] = {"mtp.", NULL};
+const char *const qwen_draft[] = {"mtp.", "model.mtp.", NULL};
 
 /* ---- config ---- */
 
@@ -55,9 +55,18 @@ static int head_v(struct binder *b, int n_head)
     return b->rc == 0 ? n / n_head : 1;
 }
 
+/* Omit the last layers of a GGUF, which draft tokens. */
+static void omit_drafts(struct config *c, struct binder *b)
+{
+    static const char key[] = "nextn_predict_layers";
+    if (config_has(b, key)) c->n_draft_layer = config_int(b, key, 0, c->n_layer - 1, 0);
+    c->n_layer -= c->n_draft_layer;
+}
+
 void qwen_hybrid_config(struct config *c, struct binder *b)
 {
     static const char heads_key[] = "ssm.time_step_rank";
+    omit_drafts(c, b);
     struct delta_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
     if (!s) return;
     s->n_head_k = config_int(b, "ssm.group_count", 1, HEADS_MAX, 0);

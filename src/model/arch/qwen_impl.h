@@ -47,11 +47,22 @@ struct qwen_hybrid_layer {
 #define QWEN_HYBRID_GGUF_KEYS                                                                      \
     KEY_UNSET("ssm.conv_kernel"), KEY_UNSET("ssm.state_size"), KEY_UNSET("ssm.group_count"),       \
         KEY_UNSET("ssm.time_step_rank"), KEY_UNSET("ssm.inner_size"),                              \
-        KEY("full_attention_interval", 4), KEY_UNSET("attention.recurrent_layers")
+        KEY("full_attention_interval", 4), KEY_UNSET("attention.recurrent_layers"),                \
+        KEY_UNSET("nextn_predict_layers")
+/* Keys of the mixtures of these models. */
+#define QWEN_HYBRID_MOE_KEYS                                                                       \
+    KEY("expert_feed_forward_length", 512), KEY("expert_shared_feed_forward_length", 512),         \
+        IDLE("config.output_router_logits", "training"),                                           \
+        IDLE("config.router_aux_loss_coef", "training")
+#define QWEN_HYBRID_MOE_GGUF_KEYS                                                                  \
+    KEY_UNSET("expert_count"), KEY_UNSET("expert_used_count"),                                     \
+        KEY_UNSET("expert_feed_forward_length"), KEY_UNSET("expert_shared_feed_forward_length")
 /* beginnings of the names of tensors of layers that draft tokens */
 extern const char *const qwen_draft[];
 /* Set the sizes of recurrent layers, c->own, and the kind of each layer (struct arch). */
 void qwen_hybrid_config(struct config *c, struct binder *b);
+/* Check the sections of the rope and the sizes of a GGUF of Qwen3.5. */
+void qwen35_check(struct config *c, struct binder *b);
 /* Return a size of recurrent layers (struct arch). */
 int64_t qwen_hybrid_size(const struct config *c, enum tensor_size size);
 /* Bind layer il (struct arch). */
