@@ -1,5 +1,5 @@
 # Makefile of quoth. Targets: make | make lib | make static | make wheel | make unit | syntax | test
-# | fuzz | bench | long | long-san | check | install | deb | fmt | clean
+# | fuzz | bench | long | long-san | check | install | deb | image | fmt | clean
 #
 # SAN=address,undefined or SAN=thread builds everything with sanitizers, in a separate build folder.
 # DEBUG=1 disables optimization. Builds with SAN or DEBUG check all structures after every step
@@ -98,7 +98,7 @@ $(BUILD)/quoth.bare: $(BUILD)/src/main.o $(LIB)
 # archive needs (Kerberos, LDAP ...) exist only as shared libraries.
 static: $(BUILD)/quoth-static
 $(BUILD)/quoth-static: $(BUILD)/quoth-static.bare $(BUNDLE)
-	$(if $(BUNDLE),$< pack --plain $(BUNDLE) -o $@,cp $< $@)
+	$(if $(BUNDLE),$(RUN) $< pack --plain $(BUNDLE) -o $@,cp $< $@)
 $(BUILD)/quoth-static.bare: $(BUILD)/src/main.o $(LIB:%/fetch_curl.o=%/fetch_none.o) scripts/static
 	@CC="$(CC)" LD="$(LD)" OBJCOPY="$(OBJCOPY)" scripts/static $@ $(filter %.o,$^) -- \
 	    $(shell pkg-config --static --libs $(filter-out libcurl,$(LIBS))) -lm -lpthread
@@ -187,11 +187,14 @@ install: $(BUILD)/quoth
 # Debian packages in build/deb.
 deb: $(BUILD)/quoth lib
 	+scripts/deb $(or $(DEB),$(BUILD)/deb)
+# An image for amd64 and arm64 in build/image (scripts/image), without a container engine.
+image:
+	+scripts/image $(or $(IMAGE),$(BUILD)/image)
 fmt:
 	scripts/format --fix
 clean:
 	rm -rf build build-*
 
-.PHONY: all lib static wheel unit syntax test fuzz bench long long-san demo-check check check-objects install deb fmt clean
+.PHONY: all lib static wheel unit syntax test fuzz bench long long-san demo-check check check-objects install deb image fmt clean
 .SECONDARY:
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
