@@ -382,6 +382,8 @@ struct backend_ops {
     void (*scale_rows)(struct backend *b, float *y, const float *by, int n_row, int64_t n);
     /* Add x f32 [n] to y f32 [n]. */
     void (*add)(struct backend *b, float *y, const float *x, int64_t n);
+    /* Multiply y f32 [n] by x f32 [n]. */
+    void (*mul)(struct backend *b, float *y, const float *x, int64_t n);
     /* Multiply x f32 [n] by a factor. */
     void (*scale)(struct backend *b, float *x, int64_t n, float by);
     /* Clamp x f32 [n] to [-limit, limit]. A NaN stays. */

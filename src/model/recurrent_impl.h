@@ -26,6 +26,20 @@ void bind_conv(struct binder *b, struct conv_block *c, const char *stem, int il,
 void fwd_conv(struct fwd *f, float *y, const float *x, int64_t x_row, int64_t first, int64_t n,
               const struct conv_block *c);
 
+/* A gated convolution in place of attention ("LFM2", arXiv 2511.23404; block/conv.c): out(c *
+ * convolution(b * x)) with the rows b, c, x of one matrix. Row scratch: b, c, x and the result [d].
+ * State: the convolution's. */
+struct short_conv_block {
+    struct linear b, c, x; /* matrices [d, d], parts of [3 d, d] */
+    struct linear out;     /* matrix [d, d] */
+    struct conv_block conv;
+    int at_b, at_c, at_x, at_y;
+};
+/* Bind the block of layer il. biased: all matrices and the convolution have biases. */
+void bind_short_conv(struct binder *b, struct short_conv_block *s, int il, int n_tap, bool biased);
+/* Add the block of `in` to x f32 [n_row, d]. */
+void fwd_short_conv_add(struct fwd *f, float *x, struct input in, const struct short_conv_block *s);
+
 /* Sizes of a layer with the gated delta rule: n_head_k heads of q and k with d_k values, n_head
  * heads of v with d_v values, n_tap weights of the convolution. n_head_k divides n_head. */
 struct delta_sizes {

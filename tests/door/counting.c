@@ -237,6 +237,7 @@ OP(curve_mul,
    (c->cpu, y, gate, up, n, curve))
 OP(curve, (struct backend * b, float *y, int64_t n, enum curve curve), (c->cpu, y, n, curve))
 OP(add, (struct backend * b, float *y, const float *x, int64_t n), (c->cpu, y, x, n))
+OP(mul, (struct backend * b, float *y, const float *x, int64_t n), (c->cpu, y, x, n))
 OP(scale, (struct backend * b, float *x, int64_t n, float by), (c->cpu, x, n, by))
 OP(xielu, (struct backend * b, float *y, int64_t n, const struct xielu *p), (c->cpu, y, n, p))
 OP(clamped_glu,
@@ -328,6 +329,7 @@ static const struct backend_ops ops = {
     .curve_mul = count_curve_mul,
     .curve = count_curve,
     .add = count_add,
+    .mul = count_mul,
     .scale = count_scale,
     .xielu = count_xielu,
     .clamped_glu = count_clamped_glu,

@@ -30,6 +30,7 @@ enum counted {
     COUNT_curve_mul,
     COUNT_curve,
     COUNT_add,
+    COUNT_mul,
     COUNT_scale,
     COUNT_xielu,
     COUNT_clamped_glu,

@@ -440,6 +440,12 @@ MODELS = {
                     full_attention_interval=2, linear_conv_kernel_dim=3, linear_key_head_dim=8, linear_value_head_dim=6,
                     linear_num_key_heads=2, linear_num_value_heads=4, rms_norm_eps=1e-6, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    # gated convolutions in two of three layers; a width of the feed-forward block that is computed from the field
+    "lfm2": dict(
+        cls=transformers.Lfm2ForCausalLM, arch=None, swap=False, seed=2, embed=0.05, eps="norm_eps",
+        config=dict(hidden_size=32, intermediate_size=60, block_multiple_of=8, block_ffn_dim_multiplier=1.1, num_hidden_layers=3,
+                    num_attention_heads=2, num_key_value_heads=1, norm_eps=1e-5, layer_types=["conv", "full_attention", "conv"],
+                    conv_L_cache=3, conv_bias=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
     # qwen3 with interleaved sections and a tied head
     "qwen3_vl": dict(
         parts="qwen3_vl", text="qwen3_vl_text", arch="qwen3vl", swap=False, seed=10, outer=dict(tie_word_embeddings=True),
@@ -937,7 +943,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6), "minicpm3": dict(scale_depth=None),
                "deepseek_v3": dict(topk_group=1),
                "mistral3": dict(sliding_window=4096),
-               "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
+               "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)

@@ -328,6 +328,63 @@ def qwen3moe(r):
     return c
 
 
+def hybrid(r, c):
+    """Add the fields of layers with the gated delta rule, and a partial rope."""
+    n_k, n = r.choice((1, 2, 3)), c["num_hidden_layers"]
+    c.update(linear_num_key_heads=n_k, linear_num_value_heads=n_k * r.choice((1, 2, 3)), linear_key_head_dim=r.choice((8, 12, 20)),
+             linear_value_head_dim=r.choice((8, 12, 24)), linear_conv_kernel_dim=r.choice((2, 3, 4, 5)), hidden_act=r.choice(("silu", "silu", "gelu")))
+    rope = dict(rope_type=r.choice(("default", "linear")), rope_theta=r.choice((500.0, 1e4, 1e6)), factor=2.0, partial_rotary_factor=r.choice((0.5, 1.0)))
+    if rope["rope_type"] == "default":
+        rope.pop("factor")
+    if c["head_dim"] == 14:
+        rope["partial_rotary_factor"] = 1.0  # 7 lanes are odd
+    c["rope_parameters"] = rope
+    if r.random() < 0.5:
+        c["full_attention_interval"] = r.choice((2, 3))
+    elif r.random() < 0.7:
+        c["layer_types"] = [r.choice(("linear_attention", "full_attention")) for _ in range(n - 1)] + ["full_attention"]
+    else:
+        c["num_hidden_layers"] = 4
+    if c["num_hidden_layers"] < 4 and "layer_types" not in c:  # the class needs a layer with attention
+        c["num_hidden_layers"] = 4
+    return c
+
+
+def qwen3_5(r):
+    return hybrid(r, base(r))
+
+
+def qwen3_5_moe(r):
+    c = qwen3_5(r)
+    n = r.randrange(1, 12)
+    c.update(num_experts=n, num_experts_per_tok=r.randrange(1, min(n, 4) + 1), moe_intermediate_size=r.choice((17, 24, 48)),
+             shared_expert_intermediate_size=r.choice((9, 24, 40)))
+    return c
+
+
+def qwen3_next(r):
+    c = qwen3_5_moe(r)
+    c.update(norm_topk_prob=r.random() < 0.7, decoder_sparse_step=r.choice((1, 1, 2)))
+    if r.random() < 0.3:
+        c["mlp_only_layers"] = [r.randrange(c["num_hidden_layers"])]
+    return c
+
+
+def lfm2(r):
+    c = base(r)
+    for field in ("head_dim", "attention_bias", "rms_norm_eps"):
+        c.pop(field)
+    n = c["num_hidden_layers"]
+    c.update(hidden_size=c["num_attention_heads"] * r.choice((12, 16, 20)), norm_eps=r.choice((1e-5, 1e-3)), conv_bias=r.random() < 0.5,
+             conv_L_cache=r.choice((2, 3, 4)), block_multiple_of=r.choice((1, 8, 24)), block_ffn_dim_multiplier=r.choice((1.0, 0.9, 1.3)),
+             block_auto_adjust_ff_dim=r.random() < 0.7, rope_parameters=scaled_rope(r))
+    if r.random() < 0.5:
+        c["layer_types"] = [r.choice(("conv", "full_attention")) for _ in range(n - 1)] + ["full_attention"]
+    elif r.random() < 0.7:
+        c["full_attn_idxs"] = sorted({r.randrange(n), n - 1})
+    return c
+
+
 def olmo2(r):
     c = base(r)
     c.pop("head_dim")  # the class has hidden size / heads
@@ -523,6 +580,8 @@ MODELS = {
     "smollm3": dict(cls=transformers.SmolLM3ForCausalLM, config=smollm3),
     "olmo2": dict(cls=transformers.Olmo2ForCausalLM, config=olmo2),
     "qwen3moe": dict(cls=transformers.Qwen3MoeForCausalLM, config=qwen3moe),
+    "lfm2": dict(cls=transformers.Lfm2ForCausalLM, config=lfm2),
+    "qwen3_next": dict(cls=transformers.Qwen3NextForCausalLM, config=qwen3_next, norm_add=1),
     "qwen3moe-fp8": dict(cls=transformers.Qwen3MoeForCausalLM, config=qwen3moe, fp8=True),
     "gemma": dict(cls=transformers.GemmaForCausalLM, config=gemma, norm_add=1),
     "gemma2": dict(cls=transformers.Gemma2ForCausalLM, config=gemma2, norm_add=1),
@@ -620,12 +679,12 @@ def gemma4_padded(r):
 
 # functions that draw the fields of a text part, by its model_type
 TEXTS = {"qwen2_vl_text": qwen2vl, "qwen2_5_vl_text": qwen2vl, "qwen3_vl_text": qwen3vl, "qwen3_vl_moe_text": qwen3vlmoe, "ministral3": ministral3,
-         "qwen3_moe": qwen3moe, "gemma3_text": gemma3, "gemma4_text": gemma4_padded, "gemma3n_text": gemma3n, "glm4v_text": glm4v, "granite4_vision_text": granite}
+         "qwen3_5_text": qwen3_5, "qwen3_5_moe_text": qwen3_5_moe, "qwen3_moe": qwen3moe, "gemma3_text": gemma3, "gemma4_text": gemma4_padded, "gemma3n_text": gemma3n, "glm4v_text": glm4v, "granite4_vision_text": granite}
 for kind, w in wrappers.WRAPPERS.items():
     for text in w["texts"]:
         draw = TEXTS.get(text) or globals()[text]
         MODELS[kind if text == w["texts"][0] and kind not in MODELS else f"{kind}:{text}"] = dict(
-            config=draw, parts=kind, text=text, norm_add=int(text in ("gemma", "gemma2", "gemma3_text")),
+            config=draw, parts=kind, text=text, norm_add=int(text in ("gemma", "gemma2", "gemma3_text", "qwen3_5_text", "qwen3_5_moe_text")),
             scales=MODELS.get(text.removesuffix("_text"), {}).get("scales", {}))
 
 

@@ -53,6 +53,8 @@ WRAPPERS = {
     "qwen2_vl": spec("Qwen2VLForConditionalGeneration", "qwen2_vl_text", vision_config=qwen_vision("hidden_size", embed_dim=16, mlp_ratio=1)),
     "qwen2_5_vl": spec("Qwen2_5_VLForConditionalGeneration", "qwen2_5_vl_text", vision_config=qwen_vision("out_hidden_size", fullatt_block_indexes=[0])),
     "qwen3_5": spec("Qwen3_5ForConditionalGeneration", "qwen3_5_text", vision_config=qwen_vision("out_hidden_size", num_position_embeddings=16)),
+    "qwen3_5_moe": spec("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe_text",
+                        vision_config=qwen_vision("out_hidden_size", num_position_embeddings=16)),
     "qwen3_vl": spec("Qwen3VLForConditionalGeneration", "qwen3_vl_text",
                      vision_config=qwen_vision("out_hidden_size", deepstack_visual_indexes=[0], num_position_embeddings=16)),
     "qwen3_vl_moe": spec("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text",

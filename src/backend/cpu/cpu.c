@@ -352,6 +352,21 @@ static void cpu_add(struct backend *b, float *y, const float *x, int64_t n)
     pool_run(cpu_of(b)->pool, add_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 
+static void mul_piece(void *ctx, int i, int worker)
+{
+    (void)worker;
+    struct piece_job *j = ctx;
+    float *y = j->y + (int64_t)i * PIECE;
+    const float *x = j->a + (int64_t)i * PIECE;
+    for (int k = 0, n = piece_len(j, i); k < n; k++) y[k] *= x[k];
+}
+
+static void cpu_mul(struct backend *b, float *y, const float *x, int64_t n)
+{
+    struct piece_job j = {.kern = &cpu_of(b)->kern, .y = y, .a = x, .n = n};
+    pool_run(cpu_of(b)->pool, mul_piece, &j, (int)((n + PIECE - 1) / PIECE));
+}
+
 static void scale_piece(void *ctx, int i, int worker)
 {
     (void)worker;
@@ -462,6 +477,7 @@ static const struct backend_ops cpu_ops = {
     .clamped_glu = cpu_clamped_glu,
     .scale_rows = cpu_scale_rows,
     .add = cpu_add,
+    .mul = cpu_mul,
     .scale = cpu_scale,
     .clamp = cpu_clamp,
     .softcap = cpu_softcap,

@@ -36,3 +36,33 @@ void fwd_conv(struct fwd *f, float *y, const float *x, int64_t x_row, int64_t fi
                               .state = fwd_state(f, c->at_state)};
     b->op->conv(b, y, &conv, f->on_device);
 }
+
+void bind_short_conv(struct binder *b, struct short_conv_block *s, int il, int n_tap, bool biased)
+{
+    static const char in[] = "blk.%d.shortconv.in_proj";
+    const int64_t d = b->m->config.d;
+    const enum bias bias = biased ? BIAS_NEEDED : BIAS_NONE;
+    bind_part(b, &s->b, in, il, bias, &(struct row_part){.n = d});
+    bind_part(b, &s->c, in, il, bias, &(struct row_part){.first = d, .n = d});
+    bind_part(b, &s->x, in, il, bias, &(struct row_part){.first = 2 * d, .n = d});
+    bind_conv(b, &s->conv, "blk.%d.shortconv.conv", il, d, n_tap, biased);
+    bind_linear(b, &s->out, "blk.%d.shortconv.out_proj", il, bias);
+    s->at_b = bind_rows(b, "conv b", d);
+    s->at_c = bind_rows(b, "conv c", d);
+    s->at_x = bind_rows(b, "conv x", d);
+    s->at_y = bind_rows(b, "conv out", d);
+}
+
+void fwd_short_conv_add(struct fwd *f, float *x, struct input in, const struct short_conv_block *s)
+{
+    struct backend *b = f->m->backend;
+    const int64_t d = s->conv.n;
+    float *own = fwd_at(f, s->at_x), *y = fwd_at(f, s->at_y);
+    const struct output out[] = {
+        {&s->b, fwd_at(f, s->at_b)}, {&s->c, fwd_at(f, s->at_c)}, {&s->x, own}};
+    fwd_linears(f, out, 3, &in);
+    b->op->mul(b, own, out[0].y, f->n_row * d);
+    fwd_conv(f, y, own, d, 0, d, &s->conv);
+    b->op->mul(b, y, out[1].y, f->n_row * d);
+    fwd_linear_add(f, x, &s->out, y);
+}

@@ -1,0 +1,157 @@
+/* lfm2.c - LFM2 ("LFM2 Technical Report", arXiv 2511.23404): gated convolutions in most layers,
+ * attention with normalized heads in the others, then a feed-forward block. */
+#include "model/recurrent_impl.h"
+
+#include <string.h>
+
+/* defaults of Lfm2Config of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 65536),
+    KEY("embedding_length", 2560),
+    KEY("feed_forward_length", 12288),
+    KEY("block_count", 32),
+    KEY("attention.head_count", 32),
+    KEY("attention.head_count_kv", 8),
+    KEY_UNSET("attention.key_length"),
+    KEY("context_length", 128000),
+    KEY("attention.layer_norm_rms_epsilon", 1e-5),
+    KEY("rope.freq_base", 1000000),
+    KEY("config.tie_word_embeddings", 1),
+    KEY("config.conv_bias", 0),
+    KEY("shortconv.l_cache", 3),
+    KEY("config.block_multiple_of", 256),
+    KEY("config.block_ffn_dim_multiplier", 1),
+    KEY("config.block_auto_adjust_ff_dim", 1),
+    KEY_UNSET("config.full_attn_idxs"),
+    KEY_UNSET("config.layer_types"),
+    ONLY("config.tie_embedding", 1, "older files have this field for tie_word_embeddings"),
+    KEYS_END,
+};
+
+/* Sizes of the convolutions. */
+struct lfm2_own {
+    int n_tap, biased;
+};
+
+/* Return true if item i of the list is the text. */
+static bool is_text(const struct meta *list, int i, const char *text)
+{
+    size_t n = 0;
+    const char *t = meta_item_text(list, (size_t)i, &n);
+    return t && n == strlen(text) && memcmp(t, text, n) == 0;
+}
+
+static bool has_int(const struct meta *list, int x)
+{
+    for (size_t i = 0; i < meta_count(list); i++)
+        if (meta_item_int(list, i, -1) == x) return true;
+    return false;
+}
+
+/* Set the layers with convolutions by the names of layers, or by the numbers of layers with
+ * attention. Without both, all layers have attention. */
+static void set_kinds(struct config *c, struct binder *b)
+{
+    static const char types_key[] = "config.layer_types", full_key[] = "config.full_attn_idxs";
+    char text[80];
+    const struct meta *types = config_meta(b, types_key), *full = config_meta(b, full_key);
+    const bool typed = meta_kind(types) != META_NONE, listed = meta_kind(full) != META_NONE;
+    if (typed && (meta_item_kind(types) != META_TEXT || meta_count(types) != (size_t)c->n_layer))
+        config_refuse(b, types_key, ERR_FORMAT, "must be a list of %d names, got %s", c->n_layer,
+                      config_value_text(types, text));
+    if (listed && (meta_kind(full) != META_LIST ||
+                   (meta_count(full) > 0 && meta_item_kind(full) != META_INT)))
+        config_refuse(b, full_key, ERR_FORMAT, "must be a list of layers, got %s",
+                      config_value_text(full, text));
+    for (size_t i = 0; i < meta_count(full) && listed && b->rc == 0; i++)
+        if (meta_item_int(full, i, -1) < 0 || meta_item_int(full, i, -1) >= c->n_layer)
+            config_refuse(b, full_key, ERR_FORMAT, "[%zu]: must be in [0, %d], got %lld", i,
+                          c->n_layer - 1, (long long)meta_item_int(full, i, -1));
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
+        const bool conv = typed ? is_text(types, i, "conv") : listed && !has_int(full, i);
+        if (typed && !conv && !is_text(types, i, "full_attention"))
+            config_refuse(b, types_key, ERR_UNSUPPORTED, "[%d]: must be full_attention or conv", i);
+        c->layer[i].recurrent = conv;
+    }
+}
+
+/* Return the width of the feed-forward block: two thirds of the field, times a factor, rounded up
+ * to a multiple. */
+static int adjusted(struct binder *b, int d_ff)
+{
+    static const char times_key[] = "config.block_ffn_dim_multiplier";
+    const int multiple = config_int(b, "config.block_multiple_of", 1, D_FF_MAX, 1);
+    const double times = config_real(b, times_key, NAN), third = 2.0 * d_ff / 3;
+    const bool adjusts = config_bool(b, "config.block_auto_adjust_ff_dim", true);
+    if (!adjusts || b->rc != 0) return d_ff;
+    const double n = isnan(times) ? floor(third) : floor(times * floor(third)),
+                 whole = ceil(n / multiple) * multiple;
+    if (!(whole >= 1 && whole <= D_FF_MAX))
+        config_refuse(b, times_key, ERR_FORMAT, "must give a width in [1, %d], got %g", D_FF_MAX,
+                      whole);
+    return b->rc == 0 ? (int)whole : 1;
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    struct lfm2_own *own = bind_memory(b, "the sizes of convolutions", sizeof *own);
+    if (!own) return;
+    own->n_tap = config_int(b, "shortconv.l_cache", 2, TAPS_MAX, 0);
+    own->biased = config_bool(b, "config.conv_bias", false);
+    c->own = own, c->own_bytes = sizeof *own;
+    c->d_ff = adjusted(b, c->d_ff);
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].d_ff = c->d_ff;
+    set_kinds(c, b);
+}
+
+/* Return a size of tensors.def. */
+static int64_t size(const struct config *c, enum tensor_size size)
+{
+    const struct lfm2_own *own = c->own;
+    return size == SIZE_D_INNER_IN ? 3 * (int64_t)c->d : own->n_tap;
+}
+
+struct lfm2_layer {
+    struct norm attn_norm, ffn_norm;
+    bool recurrent; /* true: the layer has `conv` in place of `attn` */
+    struct attn_block attn;
+    struct short_conv_block conv;
+    struct ffn_block ffn;
+};
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct lfm2_layer *l = layer;
+    const struct lfm2_own *own = b->m->config.own;
+    l->recurrent = b->m->config.layer[il].recurrent;
+    bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
+    if (l->recurrent)
+        bind_short_conv(b, &l->conv, il, own->n_tap, own->biased);
+    else
+        bind_attn(b, &l->attn, il);
+    bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
+    bind_ffn(b, &l->ffn, il);
+}
+
+/* Add the convolution or attention, then the feed-forward block. */
+static void layer(struct fwd *f, const void *layer)
+{
+    const struct lfm2_layer *l = layer;
+    const struct input in = fwd_normed(f, f->x, &l->attn_norm);
+    if (l->recurrent)
+        fwd_short_conv_add(f, f->x, in, &l->conv);
+    else
+        fwd_attn_add(f, f->x, in, &l->attn);
+    fwd_ffn_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
+}
+
+const struct arch arch_lfm2 = {
+    .name = "lfm2",
+    .hf_key = hf_key,
+    .gguf_why = "lists with layers without KV heads are not supported yet",
+    .layer_bytes = sizeof(struct lfm2_layer),
+    .size = size,
+    .config = config,
+    .bind = bind,
+    .layer = layer,
+};
