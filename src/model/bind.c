@@ -566,6 +566,7 @@ void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
     if (b->rc != 0) return;
     struct published *from = arena_push0(&b->m->arena, (size_t)n_head, sizeof *from);
     if (!from) b->rc = err_memory(b->e, whole.name, (size_t)n_head * sizeof *from);
+    enum qtype wide = whole.type; /* format that represents the values of all heads so far */
     for (int64_t h = 0; h < n_head && b->rc == 0; h++) {
         enum qtype type = whole.type;
         from[h] = p;
@@ -574,11 +575,11 @@ void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
                             "%s: tensor %s: scales that several heads share: not supported yet",
                             checkpoint_path(b->checkpoint), whole.name);
-        whole.type = h == 0 ? type : published_wider(whole.type, type);
+        wide = h == 0 ? type : published_wider(wide, type);
     }
     if (b->rc != 0) return;
     const struct expert_sizes s = {turned ? k : part->n, turned ? part->n : k, n_head};
-    l->w = (struct tensor){.type = whole.type,
+    l->w = (struct tensor){.type = wide,
                            .n_out = s.n_out,
                            .k = s.k,
                            .from = from,
