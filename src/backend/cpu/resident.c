@@ -86,17 +86,21 @@ static bool is_rather(const struct unit *a, const struct unit *b)
     return a->used < b->used;
 }
 
-/* Return the unit to drop for a unit; NULL if none. */
+/* Return the unit to drop for a unit; NULL if none. A unit that was read ahead and is not yet used
+ * is dropped only if there is no other unit. The unit with the oldest request is then dropped,
+ * because a cycle that became shorter does not use it any more. */
 static struct unit *victim(struct resident *r)
 {
-    struct unit *best = NULL;
+    struct unit *best = NULL, *ahead = NULL;
     for (int i = 0; i < r->n; i++) {
         struct unit *u = &r->unit[i];
         if (u->state != UNIT_PRESENT || u->pinned || u->op == r->op) continue;
-        if (!u->part.routed && u->used == 0) continue; /* read ahead, and not yet used */
-        if (!best || is_rather(u, best)) best = u;
+        if (!u->part.routed && u->used == 0) {
+            if (!ahead || u->op < ahead->op) ahead = u;
+        } else if (!best || is_rather(u, best))
+            best = u;
     }
-    return best;
+    return best ? best : ahead;
 }
 
 /* Drop units until there is room for n_byte, or nothing can be dropped. The lock is not held during
@@ -198,7 +202,7 @@ static void read_ahead(struct resident *r, const struct unit *u)
         if (next->pinned) continue;
         n_byte += (int64_t)next->part.n_byte;
         if (n_byte > r->window) return;
-        if (next->state == UNIT_PRESENT) next->used = 0; /* keep it for this use */
+        if (next->state == UNIT_PRESENT) next->used = 0, next->op = r->op; /* keep it */
         enqueue(r, next, false);
     }
 }

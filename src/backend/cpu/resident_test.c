@@ -108,6 +108,34 @@ TEST(plain_weights_are_read_ahead_within_the_limit)
     }
 }
 
+/* Goal: matrices that a cycle no longer uses leave the memory, although they were read ahead. The
+ * first pass uses all matrices, such as those of a source; further passes leave out some. */
+TEST(weights_that_were_read_ahead_and_not_used_leave_the_memory)
+{
+    enum { N = 100, PASSES = 20, LEFT_OUT = 3, LIMIT = 40 * UNIT_BYTES };
+    struct resident_unit unit[N];
+    struct resident *r;
+    struct err e;
+    struct file *f = file_open();
+    const struct resident_io io = {f, sim_read, sim_drop};
+    for (int i = 0; i < N; i++) {
+        f->size[i] = UNIT_BYTES;
+        unit[i] = (struct resident_unit){f->data + 8 * i, UNIT_BYTES, false};
+    }
+    NEED_OK(resident_open(&r, unit, N, LIMIT, &io, &e), &e);
+    for (int pass = 0; pass < PASSES; pass++)
+        for (int i = 0; i < N; i++) {
+            if (pass > 0 && i % LEFT_OUT == 0) continue;
+            resident_begin(r);
+            resident_use(r, unit[i].at);
+            EXPECT(is_present(f, i));
+        }
+    resident_close(r);
+    test_note("at most %lld bytes of %d", (long long)f->most, (int)LIMIT);
+    EXPECT(f->most <= LIMIT);
+    file_end(f);
+}
+
 /* Return the number of the expert for a uniform number, by a Zipf distribution of exponent 1. */
 static int zipf(const double *sum, int n, uint64_t *rng)
 {
