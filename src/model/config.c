@@ -740,6 +740,13 @@ static void config_sizes(struct binder *b, struct config *c)
 {
     c->n_layer = config_int(b, "block_count", 1, LAYERS_MAX, 0);
     c->d = c->d_embd = config_int(b, "embedding_length", 1, WIDTH_MAX, 0);
+    if (b->m->arch->no_attention) {
+        c->d_ff = c->n_head = c->n_head_kv = c->d_head = 1;
+        c->n_vocab = config_int(b, "vocab_size", 1, INT_MAX, INT_MAX);
+        c->context_train = config_int(b, "context_length", 1, INT_MAX, 0);
+        config_epsilon(b, c);
+        return;
+    }
     c->d_ff = first_size(b, "feed_forward_length", D_FF_MAX, c->d * b->m->arch->ffn_times);
     c->n_head = config_int(b, "attention.head_count", 1, HEADS_MAX, 0);
     c->n_head_kv = first_size(b, "attention.head_count_kv", HEADS_MAX, c->n_head);

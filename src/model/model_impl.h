@@ -559,6 +559,9 @@ struct arch {
     /* true: the widths of feed-forward blocks and the numbers of KV heads may be lists with a value
      * per layer */
     bool gguf_lists, hf_lists;
+    /* true: all layers are recurrent. The config has neither heads of attention nor feed-forward
+     * blocks */
+    bool no_attention;
     /* true: the metadata have no rope, because no layer has a rope or the rope is fixed */
     bool no_rope;
     /* true: each row attends to all rows of its sequence, which is computed in one step. The model

@@ -26,6 +26,8 @@ static bool has_sizes(const struct tensor_info *t, int64_t n, int64_t k)
 {
     const int64_t want[2] = {k, n};
     int at = 0;
+    /* a vector may have its groups as rows */
+    if (k == 1 && t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3] == n) return true;
     for (int i = 0; i < 4; i++) {
         while (at < 2 && want[at] == 1) at++;
         if (t->dim[i] == 1) continue;

@@ -71,6 +71,36 @@ void bind_delta(struct binder *b, struct delta_block *d, int il, const struct de
 /* Add the block of `in` to x f32 [n_row, d]. */
 void fwd_delta_add(struct fwd *f, float *x, struct input in, const struct delta_block *d);
 
+/* Sizes of a layer of Mamba-2: n_head heads of d_head values, n_group groups of heads with one B
+ * and C of d_state values each, n_tap weights of the convolution. n_group divides n_head. */
+struct mamba2_sizes {
+    int n_head, d_head, n_group, d_state, n_tap;
+    int biased, conv_biased; /* 1: the matrices, or the convolution, have biases */
+    float step_max;          /* limit of the time steps; 0: no limit */
+};
+/* Return a size of tensors.def. CHECK: the size is one of this block. */
+int64_t mamba2_size(const struct mamba2_sizes *s, enum tensor_size size);
+
+/* A layer of Mamba-2 ("Transformers are SSMs", arXiv 2405.21060; block/mamba2.c). State: the
+ * convolution's, and f32 [n_head, d_state, d_head]. Row scratch: z, x B C, convolved x, B and C,
+ * dt, decay, result. */
+struct mamba2_block {
+    struct mamba2_sizes s;
+    /* matrices z [n_head d_head, d], xbc [n_head d_head + 2 n_group d_state, d], dt [n_head, d]:
+     * parts of one matrix; o [d, n_head d_head] */
+    struct linear z, xbc, dt, o;
+    struct conv_block conv;
+    const float *a, *skip; /* f32 [n_head] -exp(A_log) and D, vectors of the model */
+    struct norm group;     /* norm of each group without weights, over n_head d_head / n_group */
+    const float *norm;     /* f32 [n_head d_head] weights after the norm, a vector of the model */
+    int64_t at_state;
+    int at_z, at_xbc, at_x, at_b, at_c, at_dt, at_decay, at_y;
+};
+/* Bind the block of layer il. */
+void bind_mamba2(struct binder *b, struct mamba2_block *m, int il, const struct mamba2_sizes *s);
+/* Add the block of `in` to x f32 [n_row, d]. */
+void fwd_mamba2_add(struct fwd *f, float *x, struct input in, const struct mamba2_block *m);
+
 /* Attention with a gate per value of its result (block/gated.c). Row scratch: gate [n_head *
  * d_head]. */
 struct gated_attn {

@@ -31,8 +31,8 @@ static const char *const models[] = {
     "hunyuan",  "internlm3",    "apertus",    "gpt2",    "gpt_neox", "falcon",      "bloom",
     "mpt",      "gemma4",       "gemma4-moe", "gemma3n", "minicpm3", "deepseek_v3", "qwen2_5_vl",
     "qwen3_vl", "qwen3_5",      "qwen3_next", "bitnet",  "helium",   "gptj",        "opt",
-    "opt-post", "falcon-rw",    "mistral3",   "lfm2"};
-enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 8 };
+    "opt-post", "falcon-rw",    "mistral3",   "lfm2",    "mamba2"};
+enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 9 };
 
 /* Models of encoder and decoder, of cross.py. The first SOURCE of their tokens are a source. Models
  * [N_CROSS_GGUF, end) have no GGUF file. */

@@ -440,6 +440,11 @@ MODELS = {
                     full_attention_interval=2, linear_conv_kernel_dim=3, linear_key_head_dim=8, linear_value_head_dim=6,
                     linear_num_key_heads=2, linear_num_value_heads=4, rms_norm_eps=1e-6, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    # recurrent layers only; two groups of heads. The limit of the time steps has no effect, because the class ignores it with a cache
+    "mamba2": dict(
+        cls=transformers.Mamba2ForCausalLM, arch=None, swap=False, seed=3, embed=0.05, eps="layer_norm_epsilon", without=("max_position_embeddings",),
+        config=dict(hidden_size=32, num_heads=4, head_dim=16, expand=2, state_size=12, n_groups=2, conv_kernel=4, chunk_size=16,
+                    num_hidden_layers=3, layer_norm_epsilon=1e-5, use_bias=True, time_step_limit=[0.0, 100.0], tie_word_embeddings=True)),
     # gated convolutions in two of three layers; a width of the feed-forward block that is computed from the field
     "lfm2": dict(
         cls=transformers.Lfm2ForCausalLM, arch=None, swap=False, seed=2, embed=0.05, eps="norm_eps",
@@ -459,7 +464,7 @@ NORMS = ("norm.weight", "layernorm_embedding.weight", *(f"{name}.weight" for nam
 FACTORS = ("final_logits_bias", "layer_scalar", "correct_output_scale", "router.scale", "per_expert_scale", "layernorm_1.weight", "layernorm_2.weight",
            "e_score_correction_bias")
 POSITIONS = ("embed_positions", ".wpe.")
-EMBEDDINGS = ("embed_tokens", "embed_in", ".wte.", "word_embeddings.", *POSITIONS)
+EMBEDDINGS = ("embed_tokens", "backbone.embeddings", "embed_in", ".wte.", "word_embeddings.", *POSITIONS)
 
 
 def is_turned(name):
@@ -943,6 +948,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6), "minicpm3": dict(scale_depth=None),
                "deepseek_v3": dict(topk_group=1),
                "mistral3": dict(sliding_window=4096),
+               "mamba2": dict(time_step_limit=[0.0, 0.3]),
                "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)
     if without:

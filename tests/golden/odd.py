@@ -385,6 +385,16 @@ def lfm2(r):
     return c
 
 
+def mamba2(r):
+    c = base(r)
+    n_group, d_head = r.choice((1, 2, 3)), r.choice((8, 12, 16))
+    n_head, expand = n_group * r.choice((1, 2, 3)) * 2, r.choice((1, 2))
+    return dict(vocab_size=c["vocab_size"], hidden_size=n_head * d_head // expand, num_heads=n_head, head_dim=d_head, expand=expand, n_groups=n_group,
+                state_size=r.choice((8, 12, 20)), conv_kernel=r.choice((2, 3, 4)), num_hidden_layers=c["num_hidden_layers"], chunk_size=r.choice((8, 64)),
+                layer_norm_epsilon=r.choice((1e-5, 1e-3)), use_bias=r.random() < 0.5, use_conv_bias=r.random() < 0.5, hidden_act=r.choice(("silu", "gelu")),
+                time_step_limit=r.choice(([0.0, 0.5], [0.0, 100.0])), tie_word_embeddings=c["tie_word_embeddings"], pad_token_id=None, bos_token_id=1, eos_token_id=2)
+
+
 def olmo2(r):
     c = base(r)
     c.pop("head_dim")  # the class has hidden size / heads
@@ -580,6 +590,7 @@ MODELS = {
     "smollm3": dict(cls=transformers.SmolLM3ForCausalLM, config=smollm3),
     "olmo2": dict(cls=transformers.Olmo2ForCausalLM, config=olmo2),
     "qwen3moe": dict(cls=transformers.Qwen3MoeForCausalLM, config=qwen3moe),
+    "mamba2": dict(cls=transformers.Mamba2ForCausalLM, config=mamba2),
     "lfm2": dict(cls=transformers.Lfm2ForCausalLM, config=lfm2),
     "qwen3_next": dict(cls=transformers.Qwen3NextForCausalLM, config=qwen3_next, norm_add=1),
     "qwen3moe-fp8": dict(cls=transformers.Qwen3MoeForCausalLM, config=qwen3moe, fp8=True),

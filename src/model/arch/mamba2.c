@@ -1,0 +1,106 @@
+/* mamba2.c - Mamba-2 ("Transformers are SSMs", arXiv 2405.21060): only recurrent layers. A layer
+ * adds its block to the residual stream, after a norm. */
+#include "model/recurrent_impl.h"
+
+/* defaults of Mamba2Config of transformers 5. The class has no context length. */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 32768),
+    KEY("embedding_length", 4096),
+    KEY("block_count", 64),
+    KEY("context_length", 1048576),
+    KEY("attention.layer_norm_rms_epsilon", 1e-5),
+    KEY_UNSET("config.hidden_act"),
+    KEY("config.tie_word_embeddings", 0),
+    KEY("ssm.conv_kernel", 4),
+    KEY("ssm.state_size", 128),
+    KEY("ssm.group_count", 8),
+    KEY("ssm.time_step_rank", 128),
+    KEY("ssm.head_dim", 64),
+    KEY("config.expand", 2),
+    KEY("config.use_bias", 0),
+    KEY("config.use_conv_bias", 1),
+    KEY_UNSET("config.time_step_limit"),
+    IDLE("config.chunk_size", "size of the reference's blocks"),
+    IDLE("config.residual_in_fp32", "quoth computes the residual stream in float32"),
+    IDLE("config.time_step_rank", "field of Mamba, which the class only stores"),
+    IDLE("config.time_step_min", "initial values of training"),
+    IDLE("config.time_step_max", "initial values of training"),
+    IDLE("config.time_step_floor", "initial values of training"),
+    IDLE("config.rescale_prenorm_residual", "training"),
+    KEYS_END,
+};
+
+/* Return the largest time step of the list [least, most]; 0 if there is no limit. */
+static float step_max(struct binder *b)
+{
+    static const char key[] = "config.time_step_limit";
+    char text[80];
+    const struct meta *list = config_meta(b, key);
+    if (meta_kind(list) == META_NONE) return 0;
+    const double least = meta_item_real(list, 0, NAN), most = meta_item_real(list, 1, NAN);
+    if (meta_count(list) != 2 || !(least == 0 && most > 0))
+        config_refuse(b, key, ERR_UNSUPPORTED, "must be [0, MOST] with MOST above 0, got %s",
+                      config_value_text(list, text));
+    return isinf(most) ? 0 : (float)most;
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    static const char heads_key[] = "ssm.time_step_rank";
+    struct mamba2_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
+    if (!s) return;
+    s->n_head = config_int(b, heads_key, 1, HEADS_MAX, 0);
+    s->d_head = config_int(b, "ssm.head_dim", 1, D_HEAD_MAX, 0);
+    s->n_group = config_int(b, "ssm.group_count", 1, HEADS_MAX, 0);
+    s->d_state = config_int(b, "ssm.state_size", 1, D_HEAD_MAX, 0);
+    s->n_tap = config_int(b, "ssm.conv_kernel", 2, TAPS_MAX, 0);
+    s->biased = config_bool(b, "config.use_bias", false);
+    s->conv_biased = config_bool(b, "config.use_conv_bias", true);
+    s->step_max = step_max(b);
+    const int expand = config_int(b, "config.expand", 1, 1 << 10, 0);
+    if (b->rc == 0 && s->n_head % s->n_group)
+        config_refuse(b, heads_key, ERR_FORMAT, "must be a multiple of %d, got %d", s->n_group,
+                      s->n_head);
+    if (b->rc == 0 && (int64_t)s->n_head * s->d_head != (int64_t)expand * c->d)
+        config_refuse(b, "config.expand", ERR_FORMAT,
+                      "must give the width of %d heads of %d, got %d", s->n_head, s->d_head,
+                      expand);
+    c->own = s, c->own_bytes = sizeof *s;
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true;
+}
+
+static int64_t size(const struct config *c, enum tensor_size size)
+{
+    return mamba2_size(c->own, size);
+}
+
+struct mamba2_layer {
+    struct norm norm;
+    struct mamba2_block mixer;
+};
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct mamba2_layer *l = layer;
+    bind_norm(b, &l->norm, "blk.%d.attn_norm", il);
+    bind_mamba2(b, &l->mixer, il, b->m->config.own);
+}
+
+static void layer(struct fwd *f, const void *layer)
+{
+    const struct mamba2_layer *l = layer;
+    fwd_mamba2_add(f, f->x, fwd_normed(f, f->x, &l->norm), &l->mixer);
+}
+
+const struct arch arch_mamba2 = {
+    .name = "mamba2",
+    .hf_key = hf_key,
+    .gguf_why = "not supported yet",
+    .no_rope = true,
+    .no_attention = true,
+    .layer_bytes = sizeof(struct mamba2_layer),
+    .size = size,
+    .config = config,
+    .bind = bind,
+    .layer = layer,
+};
