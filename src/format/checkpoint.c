@@ -62,6 +62,13 @@ int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, str
     return 0;
 }
 
+int extent_order(const void *a, const void *b)
+{
+    const struct extent *x = a, *y = b;
+    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
+    return x->end < y->end ? -1 : x->end > y->end;
+}
+
 int checkpoint_add_meta(struct checkpoint *c, const char *key, const struct meta *value,
                         struct err *e)
 {

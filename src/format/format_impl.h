@@ -120,6 +120,15 @@ int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e);
  * duplicate name, ERR_LIMIT for too many tensors, ERR_MEMORY. */
 int checkpoint_add_tensor(struct checkpoint *c, const struct tensor_info *t, struct err *e);
 
+/* Range of a tensor's bytes, as offsets in the data section of a file. */
+struct extent {
+    uint64_t begin, end;
+    const char *name; /* borrowed from the reader */
+};
+/* Compare ranges by begin, then by end, for qsort. An empty tensor therefore comes before a
+ * non-empty tensor at the same offset. */
+int extent_order(const void *a, const void *b);
+
 /* Add a value under a key. The key is copied. The value's data is borrowed and must remain valid
  * until c is closed. ERR_FORMAT for a duplicate key, ERR_LIMIT for too many keys, ERR_MEMORY. All
  * other functions that add a value copy the value into the arena. */

@@ -267,24 +267,38 @@ static void place_tensor(struct gguf_reader *r, struct tensor_info *t, uint64_t 
              offset < CUT_MAX ? "; download it again" : "");
 }
 
+/* Reject tensors that share bytes, because the address of a matrix identifies it: packing stores
+ * the matrices of one address once (backend/cpu/weights.c). */
+static void check_apart(struct gguf_reader *r, struct extent *x, size_t n)
+{
+    if (n > 0) qsort(x, n, sizeof *x, extent_order);
+    for (size_t i = 1; i < n && !r->rc; i++)
+        if (x[i].begin < x[i - 1].end)
+            FAIL(r, ERR_FORMAT,
+                 "%s: tensor \"%s\" begins at %llu, expected at least %llu (overlap)", r->path,
+                 x[i].name, (unsigned long long)x[i].begin, (unsigned long long)x[i - 1].end);
+}
+
 /* Read the list of tensors. Place the tensors in a second pass, because the data begin after the
  * last entry of the list. */
 static void take_tensors(struct gguf_reader *r, uint64_t n_tensor)
 {
-    VEC(uint64_t) offset = {0};
+    VEC(struct extent) extent = {0};
     size_t first = r->c->tensor.n;
     for (uint64_t i = 0; i < n_tensor && !r->rc; i++) {
         struct tensor_info t;
         uint64_t at;
         take_tensor(r, &t, &at);
         if (!r->rc) r->rc = checkpoint_add_tensor(r->c, &t, r->e);
-        if (!r->rc && !vec_push(&offset, at))
-            r->rc = err_memory(r->e, "the tensor list", offset.n * 8);
+        const char *name = r->rc ? NULL : r->c->tensor.v[first + i].name;
+        if (!r->rc && !vec_push(&extent, ((struct extent){at, at + t.n_byte, name})))
+            r->rc = err_memory(r->e, "the tensor list", extent.n * sizeof *extent.v);
     }
     uint64_t data_start = r->at + (-(uint64_t)r->at & (r->alignment - 1));
-    for (size_t i = 0; i < offset.n && !r->rc; i++)
-        place_tensor(r, &r->c->tensor.v[first + i], offset.v[i], data_start);
-    vec_deinit(&offset);
+    for (size_t i = 0; i < extent.n && !r->rc; i++)
+        place_tensor(r, &r->c->tensor.v[first + i], extent.v[i].begin, data_start);
+    if (!r->rc) check_apart(r, extent.v, extent.n);
+    vec_deinit(&extent);
 }
 
 /* ---- a file ---- */

@@ -203,6 +203,10 @@ TEST(gguf_tensor_refusals)
     expect_refused(&g, "the file is truncated: tensor");
     char name[66];
     memset(name, 'n', 65), name[65] = 0;
+    g = made_begin(3, 2, 0), made_tensor(&g, "v", 1, (int64_t[]){16}, 0, 0);
+    made_tensor(&g, "w", 1, (int64_t[]){8}, 0, 32), made_pad(&g, 32);
+    for (int n = 0; n < 16; n++) made_f32(&g, 0);
+    expect_refused(&g, "tensor \"w\" begins at 32, expected at least 64 (overlap)");
     g = made_begin(3, 1, 0), made_tensor(&g, name, 1, (int64_t[]){8}, 0, 0);
     expect_refused(&g, "a tensor name has 65 bytes, expected 1 to 64");
 }

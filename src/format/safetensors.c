@@ -13,11 +13,6 @@
 
 enum { HEADER_BYTES_MAX = 100 * 1000 * 1000, NAME_BYTES_MAX = 1024 };
 
-struct extent {
-    uint64_t begin, end; /* offsets in the data section */
-    const char *name;    /* borrowed from the header's JSON */
-};
-
 /* Pointers are borrowed. */
 struct safetensors_reader {
     struct checkpoint *c;
@@ -26,7 +21,7 @@ struct safetensors_reader {
     int file;            /* index of the file in c->file */
     const uint8_t *data; /* data section of the file */
     size_t n;
-    VEC(struct extent) extent; /* ranges of the tensors, owned */
+    VEC(struct extent) extent; /* ranges of the tensors, owned; names are the header's */
 };
 
 /* Return the type; -1 if the name is unknown. Smaller floats such as F4 are not supported. */
@@ -105,7 +100,7 @@ static int read_offsets(struct safetensors_reader *r, struct tensor_info *t,
             "%s: tensor \"%s\": data_offsets: must span %s bytes as shape and dtype, got "
             "%lld",
             r->path, t->name_raw, size, (long long)(end - begin));
-    struct extent x = {(uint64_t)begin, (uint64_t)end, t->name_raw};
+    struct extent x = {.begin = (uint64_t)begin, .end = (uint64_t)end};
     if (!vec_push(&r->extent, x)) return err_memory(r->e, "the tensor list", sizeof x);
     t->data = r->data + begin;
     return 0;
@@ -122,23 +117,14 @@ static int read_tensor(struct safetensors_reader *r, const char *raw, size_t n_r
                        "%s: tensor's name: must have 1 to %d bytes without NUL, got %zu", r->path,
                        NAME_BYTES_MAX, n_raw);
     snprintf(whole, sizeof whole, "%s%s", r->c->prefix ? r->c->prefix : "", raw);
-    raw = whole;
-    hf_tensor_name(name, sizeof name, raw, checkpoint_arch(r->c), r->c->parts != NULL);
-    struct tensor_info t = {.name = name, .name_raw = raw, .dim = {1, 1, 1, 1}, .file = r->file};
+    hf_tensor_name(name, sizeof name, whole, checkpoint_arch(r->c), r->c->parts != NULL);
+    struct tensor_info t = {.name = name, .name_raw = whole, .dim = {1, 1, 1, 1}, .file = r->file};
     int rc = read_dtype(r, &t, json_field(v, "dtype"));
     if (rc == 0) rc = read_shape(r, &t, json_field(v, "shape"));
     if (rc == 0) rc = read_offsets(r, &t, json_field(v, "data_offsets"));
+    if (rc == 0) r->extent.v[r->extent.n - 1].name = raw; /* name_raw is valid here only */
     if (rc == 0) rc = checkpoint_add_tensor(r->c, &t, r->e);
     return rc;
-}
-
-/* Compare ranges by begin, then by end. An empty tensor therefore comes before a non-empty tensor
- * at the same offset. */
-static int by_begin(const void *a, const void *b)
-{
-    const struct extent *x = a, *y = b;
-    if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
-    return x->end < y->end ? -1 : x->end > y->end;
 }
 
 /* Check that the ranges cover the data without holes and overlaps, as the format requires. The
@@ -146,7 +132,7 @@ static int by_begin(const void *a, const void *b)
 static int check_tiling(struct safetensors_reader *r)
 {
     uint64_t at = 0;
-    if (r->extent.n) qsort(r->extent.v, r->extent.n, sizeof r->extent.v[0], by_begin);
+    if (r->extent.n) qsort(r->extent.v, r->extent.n, sizeof r->extent.v[0], extent_order);
     for (size_t i = 0; i < r->extent.n; i++) {
         const struct extent *x = &r->extent.v[i];
         if (x->begin != at)

@@ -100,6 +100,9 @@ TEST(safetensors_refusals)
     expect_refused("{'x':{'dtype':'I8','shape':[2],'data_offsets':[0,2]},"
                    "'y':{'dtype':'I8','shape':[2],'data_offsets':[1,3]}}",
                    3, "tensor \"y\" begins at 1, expected 2 (overlap)");
+    expect_refused("{'first':{'dtype':'I8','shape':[2],'data_offsets':[1,3]},"
+                   "'z':{'dtype':'I8','shape':[2],'data_offsets':[3,5]}}",
+                   5, "tensor \"first\" begins at 1, expected 0 (hole)");
     expect_refused("{'lm_head.weight':{'dtype':'I8','shape':[1],'data_offsets':[0,1]},"
                    "'output.weight':{'dtype':'I8','shape':[1],'data_offsets':[1,2]}}",
                    2, "must have one tensor of each name, got two \"output.weight\"");
