@@ -160,8 +160,13 @@ static float *token_rows(struct binder *b, const struct tensor_info *t, const in
         return NULL;
     }
     for (int i = 0; i < n; i++) {
-        CHECK(id[i] >= 0 && id[i] < t->dim[1], "token %d", id[i]);
         float *to = row + i * k;
+        if (id[i] < 0 || id[i] >= t->dim[1]) { /* the tokenizer has more tokens than the model */
+            b->rc = err_set(b->e, ERR_FORMAT,
+                            "%s: classifier_from_token[%d]: must be a token in [0, %lld), got %d",
+                            checkpoint_path(b->checkpoint), i, (long long)t->dim[1], id[i]);
+            return NULL;
+        }
         if (t->data)
             qtype_info[t->type].ops->decode(to, t->data + (size_t)id[i] * qtype_bytes(t->type, k),
                                             k);

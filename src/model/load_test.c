@@ -106,6 +106,30 @@ TEST(keys_and_values_without_use_are_left_out)
     EXPECT(open_gemma4("blk.3.attn_k.weight", "blk.3.attn_j.weight", &e) == ERR_MISSING);
 }
 
+/* Goal: a classifier of the head's rows rejects a token without a row. */
+TEST(tokens_of_a_classifier_must_have_rows)
+{
+    struct err e;
+    struct checkpoint *c = NULL;
+    struct backend *b = NULL;
+    if (!repo_path("tests/golden/llama3/model.gguf")) SKIP("tests/golden is not here");
+    NEED_OK(checkpoint_open(&c, repo_path("tests/golden/llama3/model.gguf"), &e), &e);
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    for (int id = 259; id <= 260; id++) {
+        struct model *m = NULL;
+        struct model_options o = {.backend = b,
+                                  .context_max = 64,
+                                  .batch = {.n_row = 8, .n_seq = 1, .n_out = 8},
+                                  .class_token = {0, id},
+                                  .n_class_token = 2};
+        EXPECT_INT(model_open(&m, c, &o, &e), id < 260 ? 0 : ERR_FORMAT);
+        model_close(m);
+    }
+    EXPECT(strstr(e.text, "classifier_from_token[1]: must be a token in [0, 260), got 260"));
+    backend_close(b);
+    checkpoint_close(c);
+}
+
 /* Goal: model_info lists every matrix once, under its number. */
 TEST(matrices_of_a_model_are_listed)
 {
