@@ -80,7 +80,7 @@ def test_folders_without_a_model():
     says(["run", "llama2c", "hi"], 1, "config.json not found; available: stories15M.bin\n")
     says(["run", "unknown", "hi"], 1, 'architecture "foonet": not supported yet', "model.safetensors")
     shutil.copy(os.path.join(FOLDER, "model.safetensors"), os.path.join(TMP, "unknown"))
-    says(["run", "unknown", "hi"], 1, 'architecture "foonet" not found')
+    says(["run", "unknown", "hi"], 1, 'model_type "foonet" not found')
 
 
 def test_files_that_are_missing():
