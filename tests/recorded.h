@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RECORDED_MAX = 512 };
+enum { RECORDED_MAX = 1024 };
 
 struct recorded {
     char path[256];

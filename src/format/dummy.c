@@ -41,6 +41,9 @@ struct shape {
     struct stream_shape {
         int d_input, n_input, n_stream, d_laurel;
     } stream;
+    /* width of a mixture's block of all rows, number of layers before the first mixture, and
+     * distance of layers with a mixture */
+    int d_shared, n_dense, step;
 };
 
 /* context length for a config.json without that field */
@@ -51,7 +54,7 @@ enum { CONTEXT_DEFAULT = 2048 };
 #define LAYER_NORM_EPSILON_DEFAULT 1e-5
 
 static const struct shape shapes[] = {
-#define SHAPE(...) {__VA_ARGS__, 0, 0, 0, {0}, 0, 0, {0}},
+#define SHAPE(...) {__VA_ARGS__, 0, 0, 0, {0}, 0, 0, {0}, 0, 0, 1},
 #include "dummy_shape.def"
 #undef SHAPE
 };
@@ -267,6 +270,32 @@ static void read_streams(struct maker *m, const struct checkpoint *config)
         .d_laurel = field_int(m, config, "laurel_rank", 1, WIDTH_MAX)};
 }
 
+/* Return an integer in [0, hi]; `otherwise` if it is absent or another value. The result changes
+ * only which layers have a mixture and its widths. */
+static int optional_int(const struct checkpoint *c, const char *key, int hi, int otherwise)
+{
+    const int64_t x = meta_int(arch_meta(c, key), otherwise);
+    return x >= 0 && x <= hi ? (int)x : otherwise;
+}
+
+/* Read the sizes of mixtures. Without a width of the experts, they have the width of the
+ * feed-forward block. */
+static void read_mixture(struct maker *m, const struct checkpoint *config)
+{
+    struct shape *s = &m->shape;
+    s->step = 1;
+    if (!arch_meta(config, "expert_count")) return;
+    s->n_expert = config_int(m, config, "expert_count", EXPERTS_MAX, -1);
+    s->n_expert_used = config_int(m, config, "expert_used_count", s->n_expert, -1);
+    s->d_expert = config_int(m, config, "expert_feed_forward_length", D_FF_MAX, s->d_ff);
+    const int n_shared = optional_int(config, "expert_shared_count", D_FF_MAX / s->d_expert, 0);
+    s->d_shared =
+        optional_int(config, "expert_shared_feed_forward_length", D_FF_MAX, n_shared * s->d_expert);
+    s->n_dense = optional_int(config, "leading_dense_block_count", LAYERS_MAX, 0);
+    s->step = optional_int(config, "interleave_moe_layer_step", LAYERS_MAX, 1);
+    if (s->step == 0) s->step = 1;
+}
+
 /* Read the shape from the metadata of a config.json. The architecture's name changes to that of
  * GGUF. */
 static int read_config(struct maker *m, const struct checkpoint *config)
@@ -285,10 +314,7 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     s->n_vocab = config_int(m, config, "vocab_size", 1 << 24, -1);
     s->n_head_kv = config_int(m, config, "attention.head_count_kv", s->n_head, s->n_head);
     s->d_head = config_int(m, config, "attention.key_length", D_HEAD_MAX, s->d / s->n_head);
-    const bool mixture = arch_meta(config, "expert_count") != NULL;
-    s->n_expert = mixture ? config_int(m, config, "expert_count", EXPERTS_MAX, -1) : 0;
-    s->n_expert_used = mixture ? config_int(m, config, "expert_used_count", s->n_expert, -1) : 0;
-    s->d_expert = mixture ? config_int(m, config, "expert_feed_forward_length", D_FF_MAX, -1) : 0;
+    read_mixture(m, config);
     read_latent(m, config);
     read_streams(m, config);
     s->n_decoder = config_int(m, config, "decoder_block_count", LAYERS_MAX, s->n_layer);
@@ -439,6 +465,8 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
         [SIZE_N_EXPERT] = s->n_expert,
         [SIZE_D_EXPERT] = s->d_expert,
         [SIZE_D_EXPERT_2] = 2 * (int64_t)s->d_expert,
+        [SIZE_D_SHARED] = s->d_shared,
+        [SIZE_D_SHARED_2] = 2 * (int64_t)s->d_shared,
         [SIZE_N_STREAM] = s->stream.n_stream,
         [SIZE_N_STREAM_1] = s->stream.n_stream - 1,
         [SIZE_N_STREAM_2] = (int64_t)s->stream.n_stream * s->stream.n_stream,
@@ -516,6 +544,30 @@ static bool of_layer(const struct tensor_row *row)
     return strchr(row->name, '%') != NULL;
 }
 
+/* Return true for a tensor of a mixture. */
+static bool of_mixture(const struct tensor_row *row)
+{
+    return row->n_part == SIZE_N_EXPERT || row->n_out == SIZE_N_EXPERT ||
+           row->n_out == SIZE_D_SHARED || row->k == SIZE_N_EXPERT || row->k == SIZE_D_SHARED ||
+           strstr(row->name, "_shexp");
+}
+
+/* Return true for a tensor of a feed-forward block. */
+static bool of_ffn(const struct tensor_row *row)
+{
+    return row->n_out == SIZE_D_FF || row->n_out == SIZE_D_FF_2 || row->k == SIZE_D_FF;
+}
+
+/* Return true if layer il has the tensor. A layer of a table with mixtures has either a mixture or
+ * a feed-forward block. mixes: the table has mixtures. */
+static bool in_layer(const struct shape *s, const struct tensor_row *row, int il, bool mixes)
+{
+    const bool mixed = s->n_expert > 0 && il >= s->n_dense && (il + 1) % s->step == 0;
+    if (mixes && of_mixture(row))
+        return mixed && !row->some && (s->d_shared > 0 || !strstr(row->name, "_shexp"));
+    return mixes && of_ffn(row) ? !mixed : !row->some;
+}
+
 /* Add the rows of the table in this order: rows before the layers, rows of each layer, rows after
  * the layers. */
 static int add_tensors(struct maker *m)
@@ -531,10 +583,12 @@ static int add_tensors(struct maker *m)
     const int first = i;
     while (i < n && of_layer(&row[i])) i++;
     const int n_layer = m->shape.n_layer, n_decoder = m->shape.n_decoder;
+    bool mixes = false;
+    for (int k = first; k < i; k++) mixes |= row[k].n_part == SIZE_N_EXPERT && !row[k].some;
     for (int il = 0; il < n_layer || il < n_decoder; il++)
         for (int k = first; k < i && rc == 0; k++) {
             const int n_own = begins(row[k].name, "dec.") ? n_decoder : n_layer;
-            if (!row[k].some && il < n_own) rc = add_row(m, &row[k], il);
+            if (il < n_own && in_layer(&m->shape, &row[k], il, mixes)) rc = add_row(m, &row[k], il);
         }
     bool generates = false;
     for (; i < n && rc == 0; i++) {

@@ -22,8 +22,10 @@ static const struct tensor_row rows[] = {
     {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_##n, false, false},
 #define OTHER_PARTS(arch, name, raw, n, n_out, k)                                                  \
     {#arch, name, raw, SIZE_##n_out, SIZE_##k, SIZE_##n, false, true},
-#define VECTOR(arch, name, raw, n)  {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, false, false},
-#define BIAS(arch, name, n)         {#arch, name, NULL, SIZE_ONE, SIZE_##n, SIZE_ONE, true, false},
+#define VECTOR(arch, name, raw, n) {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, false, false},
+#define BIAS(arch, name, n)        {#arch, name, NULL, SIZE_ONE, SIZE_##n, SIZE_ONE, true, false},
+#define EXPERT_BIAS(arch, name, n)                                                                 \
+    {#arch, name, NULL, SIZE_N_EXPERT, SIZE_##n, SIZE_ONE, true, false},
 #define BIAS_OF(arch, name, raw, n) {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, true, false},
 #define OTHER_BIAS_OF(arch, name, raw, n)                                                          \
     {#arch, name, raw, SIZE_ONE, SIZE_##n, SIZE_ONE, true, true},
@@ -66,8 +68,11 @@ static const char *const columns[] = {
 #define ARCH_COLUMNS(arch) #arch,
 #include "tensors.def"
 };
-static const char *const expert_columns[] = {
-#define ARCH_EXPERT_COLUMNS(arch) #arch,
+static const struct {
+    const char *arch; /* static */
+    bool square;
+} expert_columns[] = {
+#define ARCH_EXPERT_COLUMNS(arch, square) {#arch, square},
 #include "tensors.def"
 };
 static const struct {
@@ -142,9 +147,14 @@ bool arch_hf_columns(const char *arch)
     return is_listed(columns, sizeof columns / sizeof columns[0], arch);
 }
 
-bool arch_hf_expert_columns(const char *arch)
+bool arch_hf_expert_columns(const char *arch, bool *square)
 {
-    return is_listed(expert_columns, sizeof expert_columns / sizeof expert_columns[0], arch);
+    for (size_t i = 0; i < sizeof expert_columns / sizeof expert_columns[0]; i++)
+        if (strcmp(expert_columns[i].arch, arch) == 0) {
+            *square = expert_columns[i].square;
+            return true;
+        }
+    return false;
 }
 
 /* ---- names ---- */

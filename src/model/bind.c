@@ -129,6 +129,8 @@ int64_t bind_size(const struct binder *b, enum tensor_size size, int il)
         return l->d_expert;
     case SIZE_D_SHARED:
         return l->d_shared;
+    case SIZE_D_SHARED_2:
+        return 2 * (int64_t)l->d_shared;
     case SIZE_D_EXPERT_2:
         return 2 * (int64_t)l->d_expert;
     case SIZE_N_HEAD:
@@ -488,40 +490,80 @@ static void add_experts(struct binder *b, struct linear *l, const struct expert_
     if (s->k > b->m->k_max) b->m->k_max = s->k;
 }
 
-/* Return true for a tensor of all experts whose matrices [n_out, k] are transposed. As in
- * transformers, matrices with n_out equal to k are not transposed. */
+/* Return true for a tensor of all experts whose matrices [n_out, k] are transposed. In some classes
+ * of transformers, matrices with n_out equal to k are not transposed. */
 static bool is_turned_stack(const struct binder *b, const struct tensor_info *t,
                             const struct expert_sizes *s)
 {
-    return config_is_hf(b) && arch_hf_expert_columns(b->m->arch->name) && t->dim[0] == s->n_out &&
-           t->dim[1] == s->k && s->n_out != s->k;
+    bool square;
+    return config_is_hf(b) && arch_hf_expert_columns(b->m->arch->name, &square) &&
+           t->dim[0] == s->n_out && t->dim[1] == s->k && (square || s->n_out != s->k);
 }
 
-/* Bind rows [first, first + n) of each expert's matrix in the tensor t of all experts. */
-static void stacked_part(struct binder *b, struct linear *l, const struct tensor_info *t,
-                         const struct expert_sizes *s, int64_t first, int64_t n)
+/* Set p to rows `part` of a matrix with s->k inputs in the tensor t of all experts. data: the first
+ * value of the matrix. */
+static void place_rows(struct binder *b, struct published *p, const struct tensor_info *t,
+                       const uint8_t *data, const struct expert_sizes *s, bool turned,
+                       const struct row_part *part)
+{
+    const int64_t size = turned ? qtype_info[t->type].n_byte : (int64_t)qtype_bytes(t->type, s->k);
+    *p = (struct published){.form = FORM_ROWS, .rows = data + part->first * size};
+    if (turned) place_columns(b, p, t);
+    if (part->run == 0) return;
+    p->form = FORM_PLACED;
+    p->placed.run = part->run;
+    p->placed.run_step = part->step * size;
+    p->placed.row_step = size;
+}
+
+/* Bind rows `part` of each expert's matrix in the tensor t of all experts. */
+static void stacked_part(struct binder *b, struct linear *l, struct published *from,
+                         const struct tensor_info *t, const struct expert_sizes *s,
+                         const struct row_part *part)
 {
     const bool turned = is_turned_stack(b, t, s);
+    const size_t expert_bytes = qtype_bytes(t->type, s->n_out * s->k);
     stacked(b, &l->w, t, turned ? s->k : s->n_out, turned ? s->n_out : s->k, s->n_expert);
+    for (int64_t e = 0; e < s->n_expert && b->rc == 0; e++)
+        place_rows(b, &from[e], t, t->data + (size_t)e * expert_bytes, s, turned, part);
+}
+
+/* Bind rows `part` of each expert's matrix in the tensors of the model's form. */
+static void formed_part(struct binder *b, struct linear *l, struct published *from,
+                        const struct site *s, int64_t n_expert, const struct row_part *part)
+{
+    const struct tensor_info *t = form_bind_experts(b, s, from, n_expert, part);
+    if (t)
+        l->w = (struct tensor){
+            .type = published_type(&from[0], part->n, s->k), .name = t->name, .n_expert = 1};
+}
+
+void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il,
+                      const struct row_part *part)
+{
+    char name[160];
+    const struct expert_sizes s = expert_sizes(b, stem, il);
+    const struct site site = {stem, il, "", s.n_out, s.k};
+    bind_name(b, name, stem, il, "weight");
+    const struct tensor_info *t = b->rc == 0 ? checkpoint_tensor(b->checkpoint, name) : NULL;
+    const bool formed = b->rc == 0 && !t && form_has_experts(b, &site);
+    if (!t && !formed) bind_missing(b, name);
+    struct published *from =
+        b->rc == 0 ? arena_push0(&b->m->arena, (size_t)s.n_expert, sizeof *from) : NULL;
+    if (b->rc == 0 && !from)
+        b->rc = err_memory(b->e, "the experts", (size_t)s.n_expert * sizeof *from);
+    if (b->rc == 0 && formed) formed_part(b, l, from, &site, s.n_expert, part);
+    if (b->rc == 0 && t) stacked_part(b, l, from, t, &s, part);
     if (b->rc != 0) return;
-    struct published *from = arena_push0(&b->m->arena, (size_t)s->n_expert, sizeof *from);
-    if (!from) {
-        b->rc = err_memory(b->e, "the experts", (size_t)s->n_expert * sizeof *from);
-        return;
-    }
-    const size_t row_bytes =
-                     turned ? (size_t)qtype_info[t->type].n_byte : qtype_bytes(t->type, s->k),
-                 expert_bytes = qtype_bytes(t->type, s->n_out * s->k);
-    for (int64_t e = 0; e < s->n_expert && b->rc == 0; e++) {
-        from[e] = (struct published){.form = FORM_ROWS,
-                                     .rows = t->data + (size_t)e * expert_bytes +
-                                             (size_t)first * row_bytes};
-        if (turned) place_columns(b, &from[e], t);
-    }
     l->w.from = from;
-    l->w.data = from[0].rows;
-    l->w.n_out = n, l->w.k = s->k;
-    add_experts(b, l, s, true);
+    l->w.data = published_data(&from[0]);
+    l->w.n_out = part->n, l->w.k = s.k;
+    add_experts(b, l, &s, true);
+}
+
+bool bind_has_stack(const struct binder *b, const char *stem, int il)
+{
+    return bind_has(b, stem, il) || form_has_experts(b, &(struct site){.stem = stem, .il = il});
 }
 
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
@@ -531,8 +573,8 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
     if (b->rc != 0) return;
     bind_name(b, name, stem, il, "weight");
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
-    if (t && is_turned_stack(b, t, &s)) {
-        stacked_part(b, l, t, &s, 0, s.n_out);
+    if (t ? is_turned_stack(b, t, &s) : bind_has_stack(b, stem, il)) {
+        bind_expert_part(b, l, stem, il, &(struct row_part){.n = s.n_out});
         return;
     }
     if (t)
@@ -540,17 +582,6 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
     else
         listed(b, &l->w, stem, il, s.n_out, s.k, s.n_expert);
     add_experts(b, l, &s, true);
-}
-
-void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il, int64_t first,
-                      int64_t n)
-{
-    char name[160];
-    const struct expert_sizes s = expert_sizes(b, stem, il);
-    bind_name(b, name, stem, il, "weight");
-    const struct tensor_info *t = b->rc == 0 ? checkpoint_tensor(b->checkpoint, name) : NULL;
-    if (!t) bind_missing(b, name);
-    if (b->rc == 0) stacked_part(b, l, t, &s, first, n);
 }
 
 void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
@@ -801,6 +832,18 @@ static int reusing_layer(const struct binder *b, const char *name)
     return -1;
 }
 
+/* Return true for a tensor of the layers that predict further tokens. Their tensors in Hugging Face
+ * directories may have names that no layer of the table has. */
+static bool is_of_next(const struct binder *b, const struct tensor_info *t)
+{
+    int il = -1;
+    const struct config *c = &b->m->config;
+    if (sscanf(t->name, "blk.%9d.", &il) != 1 &&            /* check: width */
+        sscanf(t->name_raw, "model.layers.%9d.", &il) != 1) /* check: width */
+        return false;
+    return il >= c->n_layer && il - c->n_layer < c->n_next;
+}
+
 bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why[WHY_BYTES])
 {
     const char *own = b->m->arch->left_out_why,
@@ -816,6 +859,8 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
         snprintf(why, WHY_BYTES, "%s", own ? own : "a part that the model does not use");
     else if (decoder_drops_divisors(b, t->name))
         snprintf(why, WHY_BYTES, "%s replaces the scaling", checkpoint_rope_given(b->checkpoint));
+    else if (is_of_next(b, t))
+        snprintf(why, WHY_BYTES, "a layer that predicts further tokens; quoth does not use it");
     else if (form_left_out(b, t->name))
         snprintf(why, WHY_BYTES, "scale of the KV cache; the scale does not change weights");
     else if (own_layer >= n_layer && own_layer < n_layer + b->m->config.n_draft_layer)

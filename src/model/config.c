@@ -559,6 +559,17 @@ float config_cap(struct binder *b, const char *key)
     return isnan(cap) ? 0 : (float)cap;
 }
 
+float config_qkv_limit(struct binder *b)
+{
+    const bool hf = config_is_hf(b);
+    const char *key = hf ? "config.clip_qkv" : "attention.clamp_kqv";
+    const double limit = config_real(b, key, 0);
+    if (limit < 0) config_refuse(b, key, ERR_FORMAT, "must not be negative, got %g", limit);
+    if (hf && limit == 0 && meta_kind(config_meta(b, key)) != META_NONE)
+        config_refuse(b, key, ERR_FORMAT, "must be above 0, got 0");
+    return (float)limit;
+}
+
 /* ---- the config of a model ---- */
 
 /* Return the key of the activation that the architecture's class reads. */
@@ -637,8 +648,9 @@ static void config_parts(struct binder *b, struct config *c)
 /* Read the epsilon of the norms. */
 static void config_epsilon(struct binder *b, struct config *c)
 {
+    static const char usual[] = "attention.layer_norm_epsilon";
     const char *own = b->m->arch->layer_norm_eps, *key = "attention.layer_norm_rms_epsilon";
-    if (own) key = config_is_hf(b) ? own : "attention.layer_norm_epsilon";
+    if (own) key = config_is_hf(b) || strncmp(own, "config.", 7) != 0 ? own : usual;
     /* some GGUF files have the keys of both kinds of norms */
     if (own) config_meta(b, "attention.layer_norm_rms_epsilon");
     double eps = config_real(b, key, NAN);
@@ -734,11 +746,26 @@ static void config_starts(struct binder *b, struct config *c)
     if (forced >= 0 && forced <= INT32_MAX) c->start[c->n_start++] = (int32_t)forced;
 }
 
+/* Read the number of layers that predict further tokens. The number of layers of a GGUF includes
+ * them. */
+static void config_next(struct binder *b, struct config *c)
+{
+    static const char key[] = "nextn_predict_layers";
+    if (!config_has(b, key)) return;
+    c->n_next = config_int(b, key, 0, LAYERS_MAX, 0);
+    if (config_is_hf(b) || b->rc != 0) return;
+    if (c->n_next >= c->n_layer)
+        config_refuse(b, key, ERR_FORMAT, "must be below the %d layers, got %d", c->n_layer,
+                      c->n_next);
+    c->n_layer -= c->n_next;
+}
+
 /* Read the sizes. n_vocab is optional, because most GGUF files give it only by the rows of the
  * embedding (bind_vocab). */
 static void config_sizes(struct binder *b, struct config *c)
 {
     c->n_layer = config_int(b, "block_count", 1, LAYERS_MAX, 0);
+    config_next(b, c);
     c->d = c->d_embd = config_int(b, "embedding_length", 1, WIDTH_MAX, 0);
     if (b->m->arch->no_attention) {
         c->d_ff = c->n_head = c->n_head_kv = c->d_head = 1;

@@ -56,6 +56,14 @@ static int shared_width(struct binder *b, int d_expert)
     return declared_int(b, key, D_FF_MAX, n * d_expert);
 }
 
+/* Return the number of experts per row. A class without the key selects two. */
+static int read_used(struct binder *b, int n_expert)
+{
+    static const char key[] = "expert_used_count";
+    if (!config_has(b, key)) return n_expert < 2 ? n_expert : 2;
+    return config_int(b, key, n_expert > 0, b->rc == 0 ? n_expert : 1, 0);
+}
+
 void config_no_moe(struct layer_config *l)
 {
     l->n_expert = l->n_expert_used = l->d_expert = l->d_shared = 0;
@@ -64,8 +72,10 @@ void config_no_moe(struct layer_config *l)
 void config_moe(struct config *c, struct binder *b, int d_expert)
 {
     static const char width[] = "expert_feed_forward_length";
-    const int n_expert = config_int(b, "expert_count", 1, EXPERTS_MAX, 0),
-              n_used = config_int(b, "expert_used_count", 1, b->rc == 0 ? n_expert : 1, 0),
+    /* architectures whose files may lack mixtures declare the default 0 */
+    const int least = config_default(b, "expert_count") == 0 ? 0 : 1,
+              n_expert = config_int(b, "expert_count", least, EXPERTS_MAX, 0),
+              n_used = read_used(b, n_expert),
               own = d_expert > 0 || n_used == 0 ? d_expert : c->d_ff / n_used,
               d = config_has(b, width) ? config_int(b, width, 1, D_FF_MAX, own) : own,
               d_shared = shared_width(b, d),
@@ -76,7 +86,7 @@ void config_moe(struct config *c, struct binder *b, int d_expert)
     if (n_used > n_expert)
         config_refuse(b, "expert_used_count", ERR_FORMAT, "must be in [1, %d], got %d", n_expert,
                       n_used);
-    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
+    for (int i = 0; i < c->n_layer && b->rc == 0 && n_expert > 0; i++) {
         struct layer_config *l = &c->layer[i];
         l->n_expert = n_expert;
         l->n_expert_used = n_used;

@@ -93,6 +93,12 @@ static void make_row(struct model_gguf *g, const struct source *s, int part,
         memcpy(to, from->data + (size_t)row * qtype_bytes(t->type, k), qtype_bytes(t->type, k));
         return;
     }
+    /* the codes of this format are copied, because other codes may have the same values */
+    if (s->form && t->type == QT_mxfp4 &&
+        published_type(&s->form[part], t->dim[1], k) == QT_mxfp4) {
+        published_rows(to, &s->form[part], t->type, row, 1, k);
+        return;
+    }
     decode_row(g->row, s, part, from, row, k);
     for (int64_t i = 0; i < k && s->add != 0; i++) g->row[i] += s->add;
     for (int64_t i = 0; i < k && s->map == MAP_DECAY; i++) {

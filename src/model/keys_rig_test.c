@@ -83,9 +83,12 @@ void read_config(struct read *r, const struct arch *a, const char *fields)
     bool shares = a == &arch_gemma3n && !strstr(fields, "num_kv_shared_layers");
     /* the class has no default that it can compute */
     bool chooses = a == &arch_deepseek2 && !strstr(fields, "num_experts_per_tok");
-    snprintf(json, sizeof json, "{'model_type':'%s'%s%s%s%s%s}", type_of(a),
+    /* the heads of the class's default have an odd number of rotated lanes */
+    bool even = a == &arch_glm4moe && !strstr(fields, "head_dim");
+    snprintf(json, sizeof json, "{'model_type':'%s'%s%s%s%s%s%s}", type_of(a),
              layers ? "" : ",'num_hidden_layers':2", shares ? ",'num_kv_shared_layers':0" : "",
-             chooses ? ",'num_experts_per_tok':2" : "", *fields ? "," : "", fields);
+             chooses ? ",'num_experts_per_tok':2" : "", even ? ",'head_dim':128" : "",
+             *fields ? "," : "", fields);
     read_json(r, a, json);
 }
 
@@ -264,6 +267,23 @@ static const struct {
               {&arch_qwen3vlmoe, {"rope.dimension_sections", NAN}},
               {&arch_qwen3vlmoe, {"expert_count", 8}},
               {&arch_qwen3vlmoe, {"expert_used_count", 2}},
+              {&arch_ernie4_5_moe, {"expert_count", 8}},
+              {&arch_ernie4_5_moe, {"expert_used_count", 2}},
+              {&arch_glm4moe, {"expert_count", 8}},
+              {&arch_glm4moe, {"expert_used_count", 2}},
+              {&arch_gpt_oss, {"expert_count", 8}},
+              {&arch_gpt_oss, {"expert_used_count", 2}},
+              {&arch_granitemoe, {"expert_count", 8}},
+              {&arch_granitemoe, {"expert_used_count", 2}},
+              {&arch_minimax_m2, {"expert_count", 8}},
+              {&arch_minimax_m2, {"expert_used_count", 2}},
+              {&arch_olmoe, {"expert_count", 8}},
+              {&arch_olmoe, {"expert_used_count", 2}},
+              {&arch_phimoe, {"expert_count", 8}},
+              {&arch_qwen2moe, {"expert_count", 8}},
+              {&arch_qwen2moe, {"expert_used_count", 2}},
+              {&arch_minimax_m2, {"expert_gating_func", 2}},
+              {&arch_gpt_oss, {"attention.sliding_window", 16}},
               {&arch_qwen3moe, {"expert_count", 8}},
               {&arch_qwen3moe, {"expert_used_count", 2}},
               {&arch_bart, {"attention.layer_norm_epsilon", 1e-5}},

@@ -465,7 +465,7 @@ TEST(ropes_of_the_caller_replace_those_of_every_place)
 
 TEST(config_quantized_weights_are_refused_by_their_method)
 {
-    static const char *const method[] = {"eetq", "mxfp4", "modelopt", "torchao", "new_one"};
+    static const char *const method[] = {"eetq", "fp_quant", "modelopt", "torchao", "new_one"};
     for (size_t i = 0; i < sizeof method / sizeof method[0]; i++) {
         char fields[160], word[80];
         snprintf(fields, sizeof fields, "'quantization_config':{'quant_method':'%s','bits':4}",

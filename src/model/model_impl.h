@@ -149,6 +149,8 @@ struct other_ids {
 
 enum { STARTS_MAX = 4, PADDED_MAX = 3, OTHERS_MAX = 2 };
 struct config {
+    /* number of layers after the last layer, which predict further tokens. quoth leaves them out */
+    int n_next;
     int n_layer, d, d_ff, n_head, n_head_kv, d_head, n_vocab, context_train;
     /* number of encoder layers, which are the first layers; 0: no encoder. All further layers
      * belong to a decoder that attends to the encoder's output */
@@ -556,6 +558,12 @@ struct arch {
     bool hf_adjacent; /* true: pairs in Hugging Face checkpoints are adjacent lanes */
     /* true: in Hugging Face checkpoints, attn_qkv groups the rows by KV head: its q heads, k, v */
     bool hf_groups;
+    /* true: in Hugging Face checkpoints, rows of gate and up alternate in the tensor of all
+     * experts, and their biases */
+    bool hf_pairs;
+    /* true: GGUF files have gate and up of experts in separate tensors, in contrast to Hugging Face
+     * checkpoints */
+    bool gguf_halves;
     /* true: the widths of feed-forward blocks and the numbers of KV heads may be lists with a value
      * per layer */
     bool gguf_lists, hf_lists;
@@ -745,6 +753,8 @@ bool config_curve(const char *name, size_t n, enum curve *curve);
 /* Return the value of a soft cap's key. The value must be above 0. Return 0 if the value is
  * null. */
 float config_cap(struct binder *b, const char *key);
+/* Return the limit of q, k and v, "config.clip_qkv" or "attention.clamp_kqv"; 0 if none. */
+float config_qkv_limit(struct binder *b);
 
 /* Read and check quantization_config (form/form.c). */
 void form_read(struct binder *b);
@@ -760,6 +770,19 @@ struct site {
  * or after a failure. */
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
                                     const struct site *s);
+/* Rows of a matrix that several layers share. Row i is row first + i / run * step + i % run of the
+ * matrix. The rows are consecutive if run is 0. */
+struct row_part {
+    int64_t first, n; /* n: number of rows */
+    int64_t run, step;
+};
+/* Return true if one tensor or several have the matrices s of all experts in the model's form. */
+bool form_has_experts(const struct binder *b, const struct site *s);
+/* Set rows `part` of each matrix, from [n_expert]. Return the first tensor. NULL after a
+ * failure. */
+const struct tensor_info *form_bind_experts(struct binder *b, const struct site *s,
+                                            struct published *from, int64_t n_expert,
+                                            const struct row_part *part);
 /* Warn if the configuration names a quantized form, but no matrix has it. */
 void form_check(const struct binder *b);
 /* Return true if no matrix uses a tensor of this name, such as the scales of a quantized cache. */
@@ -803,12 +826,6 @@ void bind_name(const struct binder *b, char out[160], const char *stem, int il, 
  * one %d for the layer number. The layer's config defines the sizes. il: layer number; -1 outside
  * layers. */
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias);
-/* Rows of a matrix that several layers share. Row i is row first + i / run * step + i % run of the
- * matrix. The rows are consecutive if run is 0. */
-struct row_part {
-    int64_t first, n; /* n: number of rows */
-    int64_t run, step;
-};
 /* Bind a part of a matrix, as bind_linear does. */
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
                const struct row_part *part);
@@ -830,10 +847,12 @@ bool bind_has(const struct binder *b, const char *stem, int il);
 /* Bind one matrix per expert: stem.weight with three dimensions, or stem.E.weight for each expert
  * E. */
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il);
-/* Bind rows [first, first + n) of each expert's matrix, as bind_experts does. The file must have
- * one tensor for all experts. */
-void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il, int64_t first,
-                      int64_t n);
+/* Bind rows `part` of each expert's matrix, as bind_experts does. The file must have one tensor for
+ * all experts, or the tensors of a form (form_has_experts). */
+void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il,
+                      const struct row_part *part);
+/* Return true if the file has the matrices of all experts in one tensor, or in a form. */
+bool bind_has_stack(const struct binder *b, const char *stem, int il);
 /* Bind a matrix per head: rows [first, first + n) of each run of part->step rows of the matrix
  * `stem`, or the transpose of these rows. The matrix has no bias. */
 void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
@@ -1006,9 +1025,12 @@ void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);
 /* Bind the feed-forward block of layer il (block/ffn.c). The block has a gate if the table of
  * tensors has one. */
 void bind_ffn(struct binder *b, struct ffn_block *g, int il);
-/* Bind the gated block with the matrices gate, up and down, whose names are in tensors.def. d_ff:
- * width of the block. */
-void bind_glu(struct binder *b, struct ffn_block *g, const char *const name[3], int il, int d_ff);
+/* Names of a gated block's matrices in tensors.def, static. both: rows of gate, then rows of up. */
+struct glu_names {
+    const char *gate, *up, *down, *both;
+};
+/* Bind a gated block of width d with these matrices. */
+void bind_glu(struct binder *b, struct ffn_block *g, const struct glu_names *name, int il, int d);
 /* Compute y f32 [n_row, d] = the feed-forward block of `in`. */
 void fwd_ffn(struct fwd *f, float *y, struct input in, const struct ffn_block *g);
 /* Add the feed-forward block of `in` to x f32 [n_row, d]. fwd_ffn_add needs fewer passes over

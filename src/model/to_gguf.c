@@ -66,8 +66,9 @@ static enum qtype type_of(const struct model_gguf *g, const struct mixture *mix,
                                       .n_layer = c->n_layer,
                                       .n_group = c->n_head / c->n_head_kv,
                                       .tied = !checkpoint_tensor(g->c, "output.weight")};
-    static const char *const float_end[] = {"norm.weight", ".ffn_gate_inp.weight",
-                                            "position_embd.weight", "token_types.weight", NULL};
+    static const char *const float_end[] = {
+        "norm.weight",          ".ffn_gate_inp.weight", ".ffn_gate_inp_shexp.weight",
+        "position_embd.weight", "token_types.weight",   NULL};
     const struct arch_convert *own = g->m->arch->convert;
     if (has_end(name, float_end) || (own && has_end(name, own->f32))) return QT_f32;
     if (n_dim < 2) return QT_f32;
@@ -85,6 +86,7 @@ static int add(struct model_gguf *g, const struct mixture *mix, const char *name
     if (s->order == ORDER_TURNED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s->squeezed && n_dim == 3) dim[1] = dim[2], dim[--n_dim] = 1;
     if (s->n_part > 1) dim[n_dim++] = s->n_part;
+    if (n_dim == 2 && dim[1] == 1 && text_ends_with(name, ".bias")) n_dim = 1;
     if (strcmp(name, "position_embd.weight") == 0) { /* rows before position0 are not used */
         s->first = g->m->config.position0;
         dim[1] -= s->first;
@@ -229,6 +231,14 @@ static bool has_codes(const struct tensor *w)
     return false;
 }
 
+/* Return true for a tensor of gate and up, or of the experts' biases, that is several tensors in a
+ * GGUF of the architecture. */
+static bool is_halved(const struct model_gguf *g, const char *name)
+{
+    return g->m->arch->gguf_halves &&
+           (strstr(name, ".ffn_gate_up_") || strstr(name, ".ffn_down_exps"));
+}
+
 /* Return true for a tensor that belongs to a matrix of codes: codes, scales, zeros, or a bias of
  * zeros. Some libraries write such a bias for layers without a bias. */
 static bool is_of_codes(const struct model_gguf *g, const struct tensor_info *t)
@@ -236,7 +246,7 @@ static bool is_of_codes(const struct model_gguf *g, const struct tensor_info *t)
     for (size_t i = 0; i < g->m->tensor.n; i++) {
         const struct tensor *w = g->m->tensor.v[i];
         size_t n = stem_length(w->name);
-        if (!has_codes(w)) continue;
+        if (!has_codes(w) || is_halved(g, w->name)) continue;
         const bool numbered = w->n_expert > 0 && !is_per_head(w);
         /* skip the number of the expert */
         while (numbered && n > 0 && w->name[n - 1] != '.') n--;
@@ -301,6 +311,23 @@ static int put_codes(struct model_gguf *g, const struct mixture *mix, const stru
     return add(g, mix, part < 0 ? name : joined, &t, &s, e);
 }
 
+/* Return the places of the matrices of w, from which any format can be made, in the arena.
+ * NULL if memory is exhausted. */
+static const struct published *encoded(struct model_gguf *g, const struct tensor *w)
+{
+    const int64_t row = (int64_t)qtype_bytes(w->type, w->k);
+    const size_t n = (size_t)w->n_expert;
+    struct published *p = arena_push(&g->m->arena, n * sizeof *p, 8);
+    for (size_t i = 0; i < n && p; i++) {
+        p[i] = w->from[i];
+        if (p[i].form == FORM_CODES) continue;
+        if (p[i].form == FORM_ROWS) p[i].placed = (struct placed){.run = w->n_out, .row_step = row};
+        p[i].form = FORM_ENCODED;
+        p[i].source = w->type;
+    }
+    return p;
+}
+
 /* ---- latent attention ---- */
 
 /* Return true for a matrix of keys and values that binding has divided. */
@@ -319,19 +346,8 @@ static int put_divided(struct model_gguf *g, const struct mixture *mix, const st
     char name[NAME_BYTES];
     const int n_head = w->n_expert;
     struct tensor_info t = {.n_dim = 2, .type = w->type, .dim = {w->k, w->n_out, 1, 1}};
-    struct published *form = arena_push0(&g->m->arena, (size_t)n_head, sizeof *form);
+    const struct published *form = encoded(g, w);
     if (!form) return err_memory(e, w->name, (size_t)n_head * sizeof *form);
-    for (int h = 0; h < n_head; h++) {
-        form[h] = w->from[h];
-        if (form[h].form == FORM_CODES) continue;
-        form[h] = (struct published){.form = FORM_ENCODED,
-                                     .source = w->type,
-                                     .rows = w->from[h].rows,
-                                     .placed = w->from[h].placed};
-        if (w->from[h].form == FORM_ROWS)
-            form[h].placed =
-                (struct placed){.run = w->n_out, .row_step = (int64_t)qtype_bytes(w->type, w->k)};
-    }
     const int n = (int)(strstr(w->name, kv_b) - w->name);
     snprintf(name, sizeof name, "%.*s.attn_k_b.weight", n, w->name);
     if (checkpoint_tensor(g->view, name))
@@ -343,22 +359,118 @@ static int put_divided(struct model_gguf *g, const struct mixture *mix, const st
     return add(g, mix, name, &t, &(struct source){.n_part = n_head, .form = form}, e);
 }
 
+/* ---- gate and up of experts in one tensor ---- */
+
+/* Return true for the biases of all experts. */
+static bool is_bias(const char *name)
+{
+    return text_ends_with(name, "_bias.weight");
+}
+
+/* Write the GGUF name of a bound matrix, or of a bias: gate or up in place of gate_up, and without
+ * the ends of the names in a directory. */
+static void half_name(char out[NAME_BYTES], const char *name, bool second)
+{
+    static const char both[] = "gate_up", blocks[] = "_blocks.weight", bias[] = "_bias.weight";
+    const char *at = strstr(name, both);
+    if (at)
+        snprintf(out, NAME_BYTES, "%.*s%s%s", (int)(at - name), name, second ? "up" : "gate",
+                 at + sizeof both - 1);
+    else
+        snprintf(out, NAME_BYTES, "%s", name);
+    char *end = text_ends_with(out, blocks) ? out + strlen(out) - (sizeof blocks - 1)
+                : text_ends_with(out, bias) ? out + strlen(out) - (sizeof bias - 1)
+                                            : NULL;
+    if (end) snprintf(end, NAME_BYTES - (size_t)(end - out), is_bias(name) ? ".bias" : ".weight");
+}
+
+/* Add a bound matrix of experts, or half of a matrix of gate and up. */
+static int put_bound(struct model_gguf *g, const struct mixture *mix, const struct tensor *w,
+                     bool second, struct err *e)
+{
+    char name[NAME_BYTES];
+    const struct tensor_info *t = checkpoint_tensor(g->c, w->name);
+    const int n_expert = w->n_expert > 0 ? w->n_expert : 1;
+    half_name(name, w->name, second);
+    const struct tensor_info shape = {
+        .type = w->type, .n_dim = w->n_expert > 0 ? 3 : 2, .dim = {w->k, w->n_out, n_expert, 1}};
+    struct source s = {.n_part = n_expert};
+    if (w->from && !(s.form = encoded(g, w))) return err_memory(e, w->name, sizeof *s.form);
+    if (!w->from) { /* rows of a plain matrix */
+        const int rc = conversion_source(&s, (int)(t - checkpoint_tensor_at(g->c, 0)), e);
+        if (rc != 0) return rc;
+        s.first = (w->data - t->data) / (int64_t)qtype_bytes(t->type, w->k);
+    }
+    const int64_t dim[4] = {w->k, w->n_out, n_expert, 1};
+    return conversion_add(g, name, type_of(g, mix, name, &shape, shape.n_dim), shape.n_dim, dim, &s,
+                          e);
+}
+
+/* Add the bound matrices of divided tensors. gate is bound before up. */
+static int put_halves(struct model_gguf *g, const struct mixture *mix, struct err *e)
+{
+    const char *last = "";
+    int rc = 0;
+    for (size_t i = 0; i < g->m->tensor.n && rc == 0; i++) {
+        const struct tensor *w = g->m->tensor.v[i];
+        if (!is_halved(g, w->name)) continue;
+        rc = put_bound(g, mix, w, strcmp(last, w->name) == 0, e);
+        last = w->name;
+    }
+    return rc;
+}
+
+/* Add one bias of all experts: n values of each expert, from value `first` with the distance
+ * `step`. */
+static int put_bias(struct model_gguf *g, const struct tensor_info *t, bool second, int64_t n,
+                    int64_t first, int64_t step, struct err *e)
+{
+    char name[NAME_BYTES];
+    const int64_t n_expert = t->dim[1], dim[2] = {n, n_expert};
+    float *v = arena_push(&g->m->arena, (size_t)(n * n_expert) * sizeof *v, 64);
+    if (!v) return err_memory(e, t->name, (size_t)(n * n_expert) * sizeof *v);
+    for (int64_t i = 0; i < n * n_expert; i++)
+        qtype_info[t->type].ops->decode(
+            &v[i],
+            t->data + (size_t)(i / n * t->dim[0] + first + i % n * step) * qtype_bytes(t->type, 1),
+            1);
+    half_name(name, t->name, second);
+    return conversion_add(g, name, QT_f32, 2, dim, &(struct source){.value = v}, e);
+}
+
+/* Add the biases of the experts. Biases of gate and up alternate, or follow each other. */
+static int put_biases(struct model_gguf *g, const struct tensor_info *t, struct err *e)
+{
+    const bool pairs = g->m->arch->hf_pairs;
+    const int64_t n = t->dim[0] / 2;
+    if (!strstr(t->name, "gate_up")) return put_bias(g, t, false, t->dim[0], 0, 1, e);
+    const int rc = put_bias(g, t, false, n, 0, pairs ? 2 : 1, e);
+    return rc ? rc : put_bias(g, t, true, n, pairs ? 1 : n, pairs ? 2 : 1, e);
+}
+
 /* ---- all tensors ---- */
+
+/* Add a tensor of the directory, unless its matrices are added below. */
+static int put_used(struct model_gguf *g, const struct mixture *mix, int i, struct err *e)
+{
+    const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
+    if (!g->used[i] || is_divided(g, t->name)) return 0;
+    if (is_halved(g, t->name)) return is_bias(t->name) ? put_biases(g, t, e) : 0;
+    return is_of_codes(g, t) ? 0 : put_tensor(g, mix, i, e);
+}
 
 static int put_tensors(struct model_gguf *g, struct err *e)
 {
     struct mixture own;
     const struct mixture *mix = g->type ? &own : NULL;
     int rc = mix ? mixture_find(&own, g->type, false, e) : 0;
-    for (int i = 0; i < checkpoint_n_tensor(g->c) && rc == 0; i++)
-        if (g->used[i] && !is_of_codes(g, checkpoint_tensor_at(g->c, i)) &&
-            !is_divided(g, checkpoint_tensor_at(g->c, i)->name))
-            rc = put_tensor(g, mix, i, e);
+    for (int i = 0; i < checkpoint_n_tensor(g->c) && rc == 0; i++) rc = put_used(g, mix, i, e);
+    if (rc == 0) rc = put_halves(g, mix, e);
     for (size_t i = 0; i < g->m->tensor.n && rc == 0; i++) {
         const struct tensor *w = g->m->tensor.v[i];
         if (is_per_head(w))
             rc = put_divided(g, mix, w, e);
-        else if (has_codes(w))
+        else if (has_codes(w) && !is_halved(g, w->name))
             rc = put_codes(g, mix, w, e);
     }
     return rc ? rc : put_rope_factors(g, e);

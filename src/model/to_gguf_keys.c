@@ -282,6 +282,7 @@ static void put_windows(struct key_writer *w)
 
 static void put_sizes(struct key_writer *w)
 {
+    const char *own = w->m->arch->layer_norm_eps;
     const struct config *c = &w->m->config;
     const bool cross = c->n_encoder > 0;
     put_int(w, "block_count", cross ? c->n_encoder : c->n_layer);
@@ -293,8 +294,8 @@ static void put_sizes(struct key_writer *w)
     put_heads(w);
     put_int(w, "vocab_size", c->n_vocab);
     put_real(w,
-             w->m->arch->layer_norm_eps ? "attention.layer_norm_epsilon"
-                                        : "attention.layer_norm_rms_epsilon",
+             own && strncmp(own, "config.", 7) == 0 ? "attention.layer_norm_epsilon"
+                                                    : "attention.layer_norm_rms_epsilon",
              c->rms_eps);
     put_windows(w);
     if (!cross) return;
@@ -339,7 +340,8 @@ static void put_mixture(struct key_writer *w, const struct config *c)
     const struct layer_config *l = &c->layer[first];
     put_int(w, "expert_count", l->n_expert);
     put_int(w, "expert_used_count", l->n_expert_used);
-    put_int(w, "expert_feed_forward_length", l->d_expert);
+    if (declared(w, "expert_feed_forward_length"))
+        put_int(w, "expert_feed_forward_length", l->d_expert);
     if (declared(w, "expert_shared_feed_forward_length"))
         put_int(w, "expert_shared_feed_forward_length", l->d_shared);
     if (declared(w, "expert_shared_count"))

@@ -34,12 +34,14 @@ static const struct hf_class *class_of(const struct checkpoint *c, const char *a
     {{arch, class, model_type, norm_add}, tensor},
 #include "to_hf.def"
     };
+    for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++) {
+        const bool has = lacking[i].tensor[0] == '!';
+        if (strcmp(arch_gguf_name(lacking[i].class.arch), arch) == 0 &&
+            (checkpoint_tensor(c, lacking[i].tensor + has) != NULL) == has)
+            return &lacking[i].class;
+    }
     for (size_t i = 0; slides && i < sizeof windowed / sizeof windowed[0]; i++)
         if (strcmp(arch_gguf_name(windowed[i].arch), arch) == 0) return &windowed[i];
-    for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++)
-        if (strcmp(arch_gguf_name(lacking[i].class.arch), arch) == 0 &&
-            !checkpoint_tensor(c, lacking[i].tensor))
-            return &lacking[i].class;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (strcmp(arch_gguf_name(all[i].arch), arch) == 0) return &all[i];
     return NULL;
@@ -101,6 +103,21 @@ static enum qtype type_of(const struct model_gguf *g, const struct tensor_info *
     return t->n_dim > 1 || is_exact(t, s, type) ? type : QT_f32;
 }
 
+/* Return true for a vector that is a matrix of one row in the directory. */
+static bool is_row(const struct hf_class *class, const struct tensor_info *t)
+{
+    static const struct {
+        const char *arch, *end; /* static */
+    } rows[] = {
+#define TO_HF_ROW(arch, end) {arch, end},
+#include "to_hf.def"
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && t->n_dim == 1; i++)
+        if (strcmp(rows[i].arch, class->arch) == 0 && text_ends_with(t->name, rows[i].end))
+            return true;
+    return false;
+}
+
 /* Add part `part` of n equal parts of a tensor. In the directory each part is a separate tensor. */
 static int put_part(struct model_gguf *g, const struct hf_class *class, const struct tensor_info *t,
                     const char *raw, int part, int n, struct err *e)
@@ -108,7 +125,7 @@ static int put_part(struct model_gguf *g, const struct hf_class *class, const st
     const bool norm = text_ends_with(t->name, "norm.weight");
     struct source s = {.back = true, .add = norm ? -class->norm_add : 0};
     int64_t dim[4] = {t->dim[0], t->dim[1], t->dim[2], t->dim[3]};
-    int n_dim = t->n_dim;
+    int n_dim = is_row(class, t) ? 2 : t->n_dim;
     int rc = conversion_source(&s, (int)(t - checkpoint_tensor_at(g->c, 0)), e);
     if (rc != 0) return rc;
     conversion_order(&s, g->m, model_arch_find(class->arch), t->name);

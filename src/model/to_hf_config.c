@@ -216,6 +216,16 @@ static void bias_ffn(struct config_writer *w, const char *name)
     hf_put_bool(w, name, hf_has(w, "blk.0.ffn_down.bias"));
 }
 
+static void bias_head(struct config_writer *w, const char *name)
+{
+    hf_put_bool(w, name, hf_has(w, "output.bias"));
+}
+
+static void jitter(struct config_writer *w, const char *name)
+{
+    hf_put_real(w, name, (double)w->c->route.near / 2);
+}
+
 static void head_norms(struct config_writer *w, const char *name)
 {
     hf_put_bool(w, name, hf_has(w, "blk.0.attn_q_norm.weight"));
@@ -346,6 +356,46 @@ static void d_expert(struct config_writer *w, const char *name)
     if (mixture(w)) hf_put_int(w, name, mixture(w)->d_expert);
 }
 
+/* Return the number of experts as wide as the block of all rows together. */
+static void n_shared_experts(struct config_writer *w, const char *name)
+{
+    if (mixture(w)) hf_put_int(w, name, mixture(w)->d_shared / mixture(w)->d_expert);
+}
+
+static void n_expert_group(struct config_writer *w, const char *name)
+{
+    hf_put_int(w, name, w->c->route.n_group > 0 ? w->c->route.n_group : 1);
+}
+
+static void n_expert_group_used(struct config_writer *w, const char *name)
+{
+    hf_put_int(w, name, w->c->route.n_group > 0 ? w->c->route.n_group_used : 1);
+}
+
+static void expert_factor(struct config_writer *w, const char *name)
+{
+    hf_put_real(w, name, w->c->route.factor != 0 ? (double)w->c->route.factor : 1);
+}
+
+/* Write the number of layers before the first mixture. */
+static void n_dense(struct config_writer *w, const char *name)
+{
+    int n = 0;
+    while (n < w->c->n_layer && w->c->layer[n].n_expert == 0) n++;
+    hf_put_int(w, name, n);
+}
+
+static void moe_step(struct config_writer *w, const char *name)
+{
+    hf_put_own_int(w, name, "interleave_moe_layer_step");
+}
+
+/* Write that the directory has no layers that predict further tokens. */
+static void n_next(struct config_writer *w, const char *name)
+{
+    hf_put_int(w, name, 0);
+}
+
 static void norm_experts(struct config_writer *w, const char *name)
 {
     hf_put_bool(w, name, w->c->route.normalize);
@@ -461,6 +511,7 @@ static const struct hf_field fields[] = {
     {"config.tie_word_embeddings", tied},
     {"config.attention_bias", bias_qkv},
     {"config.use_qkv_bias", bias_qkv},
+    {"config.qkv_bias", bias_qkv},
     {"config.use_bias", bias_qkv},
     {"config.attention_out_bias", bias_out},
     {"config.mlp_bias", bias_ffn},
@@ -485,6 +536,15 @@ static const struct hf_field fields[] = {
     {"expert_shared_feed_forward_length", d_shared},
     {"expert_feed_forward_length", d_expert},
     {"expert_weights_norm", norm_experts},
+    {"expert_shared_count", n_shared_experts},
+    {"expert_group_count", n_expert_group},
+    {"expert_group_used_count", n_expert_group_used},
+    {"expert_weights_scale", expert_factor},
+    {"leading_dense_block_count", n_dense},
+    {"interleave_moe_layer_step", moe_step},
+    {"nextn_predict_layers", n_next},
+    {"config.lm_head_bias", bias_head},
+    {"config.router_jitter_noise", jitter},
     {"config.per_layer_config", single_layers},
     {"config.attention_k_eq_v", keys_as_values},
     {"config.num_kv_shared_layers", n_shared},
@@ -693,6 +753,10 @@ static int put_rope(struct config_writer *w, const struct rope_config *from, str
         hf_put_real(w, "factor", r.factor);
     if (*type == 'y') put_yarn(w, &r);
     if (r.long_factor) put_long(w, &r);
+    if (r.long_factor && class_has(w->class, "config.rope_parameters.short_mscale")) {
+        hf_put_real(w, "short_mscale", r.magnitude);
+        hf_put_real(w, "long_mscale", r.magnitude);
+    }
     if (r.scaling == ROPE_LLAMA3) put_llama3(w, &r);
     if (n_turning >= 0) hf_put_real(w, "partial_rotary_factor", 2.0 * n_turning / r.d_rot);
     if (w->class->partial_rope) put_part(w, &r);

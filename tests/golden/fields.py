@@ -4,7 +4,8 @@ logits as on the reference's logits.
     tests/golden/make.py --fields [NAME...]      NAME: llama, mistral, qwen2, qwen3, smollm3, olmo2, qwen3_moe,
     gemma3_text, gemma3n_text, gemma4_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
     phi, stablelm, nemotron, arcee, bitnet, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
-    gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt, minicpm3, t5, mt5, bart
+    gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt, minicpm3, t5, mt5, bart, deepseek_v2, deepseek_v3,
+    mixtral, qwen2_moe, gpt_oss, glm4_moe, olmoe, granitemoe, granitemoeshared, phimoe, ernie4_5_moe, minimax_m2
 
 The fields are those of these config classes of transformers (every class gets the fields of all
 classes), of their base class and of rope_parameters. Each field is omitted, and set to legal
@@ -34,6 +35,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import save_file
+from transformers.core_model_loading import revert_weight_conversion
 
 from campaign import ABSENT, N_TOKEN, Campaign, distance, quoth_logits, report
 
@@ -60,6 +62,16 @@ BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=
           "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64), "bitnet": dict(head_dim=ABSENT, hidden_size=64),
           "minicpm3": dict(num_key_value_heads=4, head_dim=ABSENT, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=16,
                            scale_emb=3.0),
+          "mixtral": dict(num_local_experts=5, num_experts_per_tok=2),
+          "qwen2_moe": dict(head_dim=8, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=20),
+          "gpt_oss": dict(num_local_experts=5, num_experts_per_tok=2, sliding_window=16),
+          "glm4_moe": dict(n_routed_experts=6, n_group=2, topk_group=1, num_experts_per_tok=2, moe_intermediate_size=24),
+          "olmoe": dict(head_dim=ABSENT, num_experts=5, num_experts_per_tok=2),
+          "granitemoe": dict(num_local_experts=5, attention_multiplier=0.25),
+          "granitemoeshared": dict(num_local_experts=5, attention_multiplier=0.25, shared_intermediate_size=20),
+          "phimoe": dict(num_local_experts=5),
+          "ernie4_5_moe": dict(moe_num_experts=5, moe_k=2, moe_intermediate_size=24, moe_num_shared_experts=1, moe_layer_start_index=1),
+          "minimax_m2": dict(num_local_experts=5, num_experts_per_tok=2),
           "deepseek_v2": DEEPSEEK, "deepseek_v3": dict(DEEPSEEK, topk_group=1),
           "t5": dict(d_ff=48), "mt5": dict(d_ff=48),
           "bart": dict(max_position_embeddings=96, encoder_ffn_dim=48, decoder_ffn_dim=40, decoder_layers=2, decoder_attention_heads=2)}
@@ -87,8 +99,14 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "opt": transformers.OPTForCausalLM, "falcon": transformers.FalconForCausalLM, "bloom": transformers.BloomForCausalLM,
            "mpt": transformers.MptForCausalLM, "minicpm3": transformers.MiniCPM3ForCausalLM,
            "deepseek_v2": transformers.DeepseekV2ForCausalLM, "deepseek_v3": transformers.DeepseekV3ForCausalLM,
+           "mixtral": transformers.MixtralForCausalLM, "qwen2_moe": transformers.Qwen2MoeForCausalLM, "gpt_oss": transformers.GptOssForCausalLM,
+           "glm4_moe": transformers.Glm4MoeForCausalLM, "olmoe": transformers.OlmoeForCausalLM, "granitemoe": transformers.GraniteMoeForCausalLM,
+           "granitemoeshared": transformers.GraniteMoeSharedForCausalLM, "phimoe": transformers.PhimoeForCausalLM,
+           "ernie4_5_moe": transformers.Ernie4_5_MoeForCausalLM, "minimax_m2": transformers.MiniMaxM2ForCausalLM,
            "t5": transformers.T5ForConditionalGeneration, "mt5": transformers.MT5ForConditionalGeneration,
            "bart": transformers.BartForConditionalGeneration}
+# classes whose files have other names than their parameters
+RENAMED = ("mixtral", "gpt_oss", "granitemoe", "granitemoeshared", "phimoe", "ernie4_5_moe", "minimax_m2")
 # classes of configurations, if the model's class is of another family
 CONFIGS = {"internlm3": transformers.InternLM3Config}
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,
@@ -127,7 +145,11 @@ VALUES = dict(
     final_logit_softcapping=(0.5, 30.0, None), query_pre_attn_scalar=(8, 64), sliding_window_pattern=(2, 3),
     rope_local_base_freq=(300.0, 20000.0), hidden_activation=("gelu_pytorch_tanh", "gelu", "silu", "relu"),
     clip_qkv=(0.5, 2.0, None), resid_pdrop=(0.1, 0.5), embd_pdrop=(0.1, 0.5), hidden_dropout=(0.1, 0.5), residual_dropout=(0.1, 0.5), embedding_dropout=(0.1, 0.5),
-    router_aux_loss_coef=(0.1, 0.5),
+    router_aux_loss_coef=(0.1, 0.5), num_local_experts=(3, 6), shared_expert_intermediate_size=(16, 40), n_routed_experts=(4, 8),
+    n_group=(1, 3), topk_group=(1, 2), first_k_dense_replace=(0, 2, 5), routed_scaling_factor=(0.5, 2.5), n_shared_experts=(1, 2), num_mtp_layers=(0, 2),
+    num_nextn_predict_layers=(0, 2), swiglu_alpha=(1.0, 2.0), swiglu_limit=(0.5, 3.0), shared_intermediate_size=(0, 40),
+    router_jitter_noise=(0.1, 0.5), input_jitter_noise=(0.1, 0.5), moe_num_experts=(3, 6), moe_k=(1, 3), moe_num_shared_experts=(0, 2),
+    moe_layer_start_index=(0, 2), moe_layer_end_index=(0, 1), moe_layer_interval=(2, 3), moe_norm_min=(0.5, 2.0),
     n_embd=(64, 16), n_inner=(32, 80, None), n_layer=(1, 5), n_head=(8, 2), n_positions=(200, 4096), n_ctx=(64, 4096), ffn_dim=(32, 80),
     rotary_dim=(2, 8, None), rotary_pct=(0.5, 1.0), rotary_emb_base=(500, 10000), word_embed_proj_dim=(16, 64, None),
     activation_function=("silu", "gelu", "relu", "gelu_pytorch_tanh", "gelu_new", "tanh"), layer_norm_epsilon=(1e-3, 1e-7),
@@ -251,7 +273,8 @@ class ConfigCampaign(Campaign):
             if hasattr(parsed, key):
                 delattr(parsed, key)
         model = weights_for(self.make, cls(parsed).float().eval(), self.small, int(config["model_type"] in NORM_LESS_1), SCALES.get(arch, {}))
-        save_file({k: p.detach().contiguous() for k, p in self.make.published(model)}, self.folder / "model.safetensors")
+        tensors = dict(self.make.published(model)) if arch not in RENAMED else revert_weight_conversion(model, dict(model.state_dict()))
+        save_file({k: p.detach().clone().contiguous() for k, p in tensors.items()}, self.folder / "model.safetensors")
         self.model, self.ids = model, torch.from_numpy(np.fromfile(self.tokens(n), "<i4").astype(np.int64))[None]
         return logits_of(model.double(), self.ids)
 

@@ -23,15 +23,27 @@
 
 /* Models [N_GGUF, end) have no GGUF file. llama.cpp has no such architecture, or another name of a
  * text part. */
-static const char *const models[] = {
-    "llama3",   "llama-untied", "mistral",    "qwen2",   "qwen3",    "smollm3",     "gemma3",
-    "qwen3moe", "olmo2",        "gemma",      "gemma2",  "granite",  "phi3",        "glm",
-    "glm4",     "seed_oss",     "ernie4_5",   "exaone4", "cohere",   "cohere2",     "starcoder2",
-    "phi",      "stablelm",     "nemotron",   "arcee",   "olmo",     "olmo3",       "ministral3",
-    "hunyuan",  "internlm3",    "apertus",    "gpt2",    "gpt_neox", "falcon",      "bloom",
-    "mpt",      "gemma4",       "gemma4-moe", "gemma3n", "minicpm3", "deepseek_v3", "qwen2_5_vl",
-    "qwen3_vl", "qwen3_5",      "qwen3_next", "bitnet",  "helium",   "gptj",        "opt",
-    "opt-post", "falcon-rw",    "mistral3",   "lfm2",    "mamba2"};
+static const char *const models[] = {"llama3",     "llama-untied", "mistral",
+                                     "qwen2",      "qwen3",        "smollm3",
+                                     "gemma3",     "qwen3moe",     "olmo2",
+                                     "gemma",      "gemma2",       "granite",
+                                     "phi3",       "glm",          "glm4",
+                                     "seed_oss",   "ernie4_5",     "exaone4",
+                                     "cohere",     "cohere2",      "starcoder2",
+                                     "phi",        "stablelm",     "nemotron",
+                                     "arcee",      "olmo",         "olmo3",
+                                     "ministral3", "hunyuan",      "internlm3",
+                                     "apertus",    "gpt2",         "gpt_neox",
+                                     "falcon",     "bloom",        "mpt",
+                                     "gemma4",     "gemma4-moe",   "gemma3n",
+                                     "minicpm3",   "deepseek_v3",  "qwen2_5_vl",
+                                     "qwen3_vl",   "qwen3_5",      "qwen3_next",
+                                     "mixtral",    "qwen2_moe",    "gpt_oss",
+                                     "glm4_moe",   "olmoe",        "granitemoeshared",
+                                     "phimoe",     "ernie4_5_moe", "minimax_m2",
+                                     "bitnet",     "helium",       "gptj",
+                                     "opt",        "opt-post",     "falcon-rw",
+                                     "mistral3",   "lfm2",         "mamba2"};
 enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 9 };
 
 /* Models of encoder and decoder, of cross.py. The first SOURCE of their tokens are a source. Models
@@ -356,19 +368,61 @@ TEST(golden_folders_converted_to_gguf)
     static const struct {
         const char *name;
         bool same_bits;
-    } cases[] = {
-        {"llama3", false},     {"llama-untied", false}, {"mistral", false},   {"qwen2", true},
-        {"qwen3", true},       {"qwen3moe", true},      {"smollm3", false},   {"gemma", true},
-        {"gemma2", true},      {"gemma3", true},        {"phi3", false},      {"granite", false},
-        {"olmo2", true},       {"seed_oss", true},      {"ernie4_5", true},   {"exaone4", true},
-        {"glm", true},         {"glm4", true},          {"starcoder2", true}, {"arcee", false},
-        {"stablelm", true},    {"phi", true},           {"nemotron", true},   {"olmo", false},
-        {"olmo3", true},       {"hunyuan", false},      {"internlm3", false}, {"cohere2", true},
-        {"cohere", true},      {"ministral3", false},   {"apertus", true},    {"gpt2", true},
-        {"gpt_neox", true},    {"falcon", true},        {"bloom", true},      {"mpt", true},
-        {"gemma4", true},      {"gemma4-moe", true},    {"gemma3n", true},    {"minicpm3", false},
-        {"cross/t5", true},    {"cross/mt5", true},     {"qwen2_5_vl", true}, {"qwen3_vl", true},
-        {"deepseek_v3", true}, {"qwen3_5", false}};
+    } cases[] = {{"llama3", false},
+                 {"llama-untied", false},
+                 {"mistral", false},
+                 {"qwen2", true},
+                 {"qwen3", true},
+                 {"qwen3moe", true},
+                 {"smollm3", false},
+                 {"gemma", true},
+                 {"gemma2", true},
+                 {"gemma3", true},
+                 {"phi3", false},
+                 {"granite", false},
+                 {"olmo2", true},
+                 {"seed_oss", true},
+                 {"ernie4_5", true},
+                 {"exaone4", true},
+                 {"glm", true},
+                 {"glm4", true},
+                 {"starcoder2", true},
+                 {"arcee", false},
+                 {"stablelm", true},
+                 {"phi", true},
+                 {"nemotron", true},
+                 {"olmo", false},
+                 {"olmo3", true},
+                 {"hunyuan", false},
+                 {"internlm3", false},
+                 {"cohere2", true},
+                 {"cohere", true},
+                 {"ministral3", false},
+                 {"apertus", true},
+                 {"gpt2", true},
+                 {"gpt_neox", true},
+                 {"falcon", true},
+                 {"bloom", true},
+                 {"mpt", true},
+                 {"gemma4", true},
+                 {"gemma4-moe", true},
+                 {"gemma3n", true},
+                 {"minicpm3", false},
+                 {"cross/t5", true},
+                 {"cross/mt5", true},
+                 {"qwen2_5_vl", true},
+                 {"qwen3_vl", true},
+                 {"deepseek_v3", true},
+                 {"qwen3_5", false},
+                 {"mixtral", false},
+                 {"qwen2_moe", true},
+                 {"glm4_moe", true},
+                 {"olmoe", true},
+                 {"phimoe", false},
+                 {"ernie4_5_moe", true},
+                 {"minimax_m2", true},
+                 {"gpt_oss", true},
+                 {"granitemoeshared", false}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
@@ -415,17 +469,19 @@ TEST(golden_folders_converted_to_gguf_and_back)
         const char *name;
         bool same_bits;
     } cases[] = {
-        {"llama3", true},      {"llama-untied", true}, {"mistral", true},    {"qwen2", true},
-        {"qwen3", true},       {"qwen3moe", true},     {"smollm3", true},    {"gemma", true},
-        {"gemma2", true},      {"gemma3", true},       {"phi3", true},       {"granite", true},
-        {"olmo2", true},       {"seed_oss", true},     {"ernie4_5", true},   {"exaone4", true},
-        {"glm", true},         {"glm4", true},         {"starcoder2", true}, {"arcee", true},
-        {"stablelm", true},    {"phi", true},          {"nemotron", true},   {"olmo", true},
-        {"olmo3", true},       {"hunyuan", false},     {"internlm3", true},  {"cohere2", true},
-        {"cohere", true},      {"ministral3", false},  {"apertus", true},    {"gpt2", true},
-        {"gpt_neox", true},    {"falcon", true},       {"bloom", true},      {"mpt", true},
-        {"gemma4", true},      {"gemma4-moe", true},   {"gemma3n", true},    {"minicpm3", true},
-        {"qwen3_next", false}, {"cross/t5", true},     {"cross/mt5", true}};
+        {"llama3", true},       {"llama-untied", true}, {"mistral", true},    {"qwen2", true},
+        {"qwen3", true},        {"qwen3moe", true},     {"smollm3", true},    {"gemma", true},
+        {"gemma2", true},       {"gemma3", true},       {"phi3", true},       {"granite", true},
+        {"olmo2", true},        {"seed_oss", true},     {"ernie4_5", true},   {"exaone4", true},
+        {"glm", true},          {"glm4", true},         {"starcoder2", true}, {"arcee", true},
+        {"stablelm", true},     {"phi", true},          {"nemotron", true},   {"olmo", true},
+        {"olmo3", true},        {"hunyuan", false},     {"internlm3", true},  {"cohere2", true},
+        {"cohere", true},       {"ministral3", false},  {"apertus", true},    {"gpt2", true},
+        {"gpt_neox", true},     {"falcon", true},       {"bloom", true},      {"mpt", true},
+        {"gemma4", true},       {"gemma4-moe", true},   {"gemma3n", true},    {"minicpm3", true},
+        {"qwen3_next", false},  {"cross/t5", true},     {"cross/mt5", true},  {"mixtral", true},
+        {"qwen2_moe", true},    {"glm4_moe", true},     {"olmoe", true},      {"phimoe", true},
+        {"ernie4_5_moe", true}, {"minimax_m2", true}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");

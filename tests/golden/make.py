@@ -62,6 +62,10 @@ COMMON = dict(vocab_size=N_VOCAB, num_hidden_layers=2, max_position_embeddings=2
 
 YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32)
 
+# the smallest sizes of a mixture
+SMALL = dict(hidden_size=16, intermediate_size=16, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=True, rms_norm_eps=1e-6,
+             rope_parameters=dict(rope_type="default", rope_theta=10000.0))
+
 GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=8, global_head_dim=16, sliding_window=16,
               vocab_size_per_layer_input=N_VOCAB, tie_word_embeddings=True, rms_norm_eps=1e-6,
               rope_parameters=dict(full_attention=dict(rope_type="proportional", rope_theta=10000.0, partial_rotary_factor=0.5),
@@ -83,6 +87,7 @@ GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head
 # scales: factors of weights by a part of their names. Scores without a factor, and streams that
 # grow, amplify rounding.
 # groups: q, k and v of a head are together in the Hugging Face file, see ungroup().
+# mxfp4: the experts' matrices are MXFP4 in both files, see mxfp4_codes().
 MORE_FIELDS = ("max_position_embeddings",)
 MODELS = {
     # wavelengths 6, 20, 63, 199 ...: the first is unchanged, two are smoothed, the others are
@@ -400,6 +405,61 @@ MODELS = {
                     moe_intermediate_size=16, n_shared_experts=1, first_k_dense_replace=1, rms_norm_eps=1e-6, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=32,
                                          mscale=1.0, mscale_all_dim=1.0))),
+    # a mixture in every layer, with the rope of llama; GGUF files have the same label
+    "mixtral": dict(
+        cls=transformers.MixtralForCausalLM, arch="llama", swap=True, seed=1,
+        config=dict(SMALL, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)),
+    # biases of q, k and v; a block of all rows with a factor per row
+    "qwen2_moe": dict(
+        cls=transformers.Qwen2MoeForCausalLM, arch="qwen2moe", swap=False, seed=1, keys={"expert_shared_feed_forward_length": 12},
+        config=dict(SMALL, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=8, shared_expert_intermediate_size=12)),
+    # MXFP4 experts with biases, a gated unit with limits, sinks, a window in the first layer, YaRN
+    # whose ramp is not rounded
+    "gpt_oss": dict(
+        cls=transformers.GptOssForCausalLM, arch="gpt-oss", swap=False, seed=3, mxfp4=True,
+        keys={"expert_feed_forward_length": 32, "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 32,
+              "rope.scaling.yarn_beta_fast": 32.0, "rope.scaling.yarn_beta_slow": 1.0},
+        config=dict(SMALL, hidden_size=32, intermediate_size=32, head_dim=12, num_local_experts=4, num_experts_per_tok=2, sliding_window=16,
+                    rope_parameters=dict(YARN, beta_fast=32.0, beta_slow=1.0, truncate=False))),
+    # a mixture with groups and a block of all rows after a layer without a mixture; norms of heads,
+    # of which half rotates
+    "glm4_moe": dict(
+        cls=transformers.Glm4MoeForCausalLM, arch="glm4moe", swap=False, seed=5,
+        keys={"rope.dimension_count": 4, "expert_count": 6, "expert_used_count": 2, "expert_feed_forward_length": 8, "expert_shared_count": 1,
+              "leading_dense_block_count": 1, "expert_weights_scale": 2.5, "expert_weights_norm": True, "expert_gating_func": 2,
+              "expert_group_count": 3, "expert_group_used_count": 2},
+        config=dict(SMALL, attention_bias=True, use_qk_norm=True, n_routed_experts=6, n_group=3, topk_group=2, num_experts_per_tok=2,
+                    moe_intermediate_size=8, n_shared_experts=1, first_k_dense_replace=1, routed_scaling_factor=2.5, num_mtp_layers=0,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    # norms of q and k over all heads, before their limit
+    "olmoe": dict(
+        cls=transformers.OlmoeForCausalLM, arch="olmoe", swap=False, seed=3, embed=0.1, keys={"attention.clamp_kqv": 1.0},
+        config=dict(SMALL, num_experts=4, num_experts_per_tok=2, clip_qkv=1.0)),
+    # granite with a mixture and a block of all rows
+    "granitemoeshared": dict(
+        cls=transformers.GraniteMoeSharedForCausalLM, arch="granitemoe", swap=True, seed=2, embed=0.1,
+        keys={"embedding_scale": 3.0, "attention.scale": 0.4, "residual_scale": 0.7, "logit_scale": 2.0, "expert_shared_feed_forward_length": 12},
+        config=dict(SMALL, num_local_experts=4, num_experts_per_tok=2, shared_intermediate_size=12, embedding_multiplier=3.0,
+                    attention_multiplier=0.4, residual_multiplier=0.7, logits_scaling=2.0)),
+    # SparseMixer; LayerNorm with bias; biases of attention and of the head; LongRoPE's short list
+    "phimoe": dict(
+        cls=transformers.PhimoeForCausalLM, arch="phimoe", swap=False, seed=2,
+        keys={"rope.dimension_count": 8, "rope.scaling.original_context_length": 256, "rope.scaling.attn_factor": 1.2},
+        config=dict(SMALL, num_local_experts=4, num_experts_per_tok=2, router_jitter_noise=0.01, attention_bias=True, lm_head_bias=True,
+                    max_position_embeddings=512, tie_word_embeddings=False,
+                    rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=256, short_mscale=1.2,
+                                         long_mscale=1.2, short_factor=[1.0, 1.5, 2.0, 2.5], long_factor=[1.0, 2.0, 4.0, 8.0]))),
+    # a mixture with a block of all rows in every other layer; adjacent lanes rotate
+    "ernie4_5_moe": dict(
+        cls=transformers.Ernie4_5_MoeForCausalLM, arch="ernie4_5-moe", swap=False, seed=1, embed=0.1,
+        keys={"expert_shared_count": 2, "expert_shared_feed_forward_length": 16, "leading_dense_block_count": 1, "interleave_moe_layer_step": 1},
+        config=dict(SMALL, moe_num_experts=4, moe_k=2, moe_intermediate_size=8, moe_num_shared_experts=2, moe_layer_start_index=1)),
+    # norms of q and k over all heads, of which half rotates; sigmoid scores
+    "minimax_m2": dict(
+        cls=transformers.MiniMaxM2ForCausalLM, arch="minimax-m2", swap=False, seed=7, embed=0.1,
+        keys={"rope.dimension_count": 4, "expert_gating_func": 2, "expert_feed_forward_length": 8},
+        config=dict(SMALL, intermediate_size=8, head_dim=8, num_local_experts=4, num_experts_per_tok=2,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     # norms before and after each block, stored minus 1 in files; five layers of six have windows
     # and a separate rope base
     "gemma3": dict(
@@ -481,7 +541,7 @@ def random_weight(rng, name, shape, norm_add=0, embed=0.4):
     untrained model's."""
     if name.endswith(NORMS) or ".norms." in name or name.endswith(FACTORS):
         w = rng.uniform(0.5, 1.5, shape) - (0 if "linear_attn." in name else norm_add)
-    elif name.endswith(".bias"):
+    elif name.endswith((".bias", "_proj_bias", ".sinks")):
         w = rng.normal(0, 0.5, shape)
     elif any(part in name for part in EMBEDDINGS):
         w = rng.normal(0, 0.4 if any(part in name for part in POSITIONS) else embed, shape)
@@ -491,6 +551,51 @@ def random_weight(rng, name, shape, norm_add=0, embed=0.4):
         gain = 1.6 if any(part in name for part in ("q_proj", "k_proj", "c_attn", "query_key_value", "Wqkv", "q_b_proj", "kv_a_proj")) else 1.2
         w = rng.normal(0, gain / np.sqrt(shape[0 if is_turned(name) else -1]), shape)
     return torch.from_numpy(w.astype(np.float32))
+
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6], np.float32)
+
+
+def mxfp4_codes(w):
+    """Return the codes and exponents of the nearest values of MXFP4, for the last axis of w: bytes
+    [..., n / 32, 16] with two codes each, the first in the low bits, and bytes [..., n / 32]."""
+    runs = w.reshape(*w.shape[:-1], -1, 32)
+    exponent = np.floor(np.log2(np.maximum(np.abs(runs).max(axis=-1), 1e-30))).astype(np.int64) - 2
+    code = np.abs(runs[..., None] / np.exp2(exponent)[..., None, None] - E2M1).argmin(axis=-1).astype(np.uint8)
+    return code[..., ::2] | code[..., 1::2] << 4, (exponent + 127).astype(np.uint8)
+
+
+def mxfp4_values(blocks, scales):
+    """Return the values of mxfp4_codes, in rows."""
+    code = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*blocks.shape[:-1], 32)
+    return (E2M1[code] * np.exp2(scales.astype(np.float64) - 127)[..., None]).astype(np.float32).reshape(*blocks.shape[:-2], -1)
+
+
+def mxfp4_blocks(w):
+    """Return the bytes of GGUF's blocks: an exponent, then 16 bytes with the codes of value i and of
+    value i + 16."""
+    blocks, scales = mxfp4_codes(w)
+    code = np.stack([blocks & 15, blocks >> 4], axis=-1).reshape(*blocks.shape[:-1], 32)
+    out = np.concatenate([scales[..., None], code[..., :16] | code[..., 16:] << 4], axis=-1)
+    return out.reshape(*w.shape[:-1], -1)
+
+
+def write_mxfp4(out, model):
+    """Replace the experts' matrices of the folder by codes and exponents, as published."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+    tensors = {}
+    with safe_open(out / "model.safetensors", "pt") as file:
+        for name in file.keys():
+            w = file.get_tensor(name)
+            if name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+                parts = mxfp4_codes(w.float().numpy().swapaxes(1, 2))
+                tensors.update({f"{name}_{part}": torch.from_numpy(v) for part, v in zip(("blocks", "scales"), parts)})
+            else:
+                tensors[name] = w
+    save_file(tensors, out / "model.safetensors", metadata=dict(format="pt"))
+    config = json.loads((out / "config.json").read_text())
+    write_json(out / "config.json", dict(config, quantization_config=dict(quant_method="mxfp4", modules_to_not_convert=["lm_head"])))
 
 
 def scale_of(scales, name):
@@ -520,6 +625,8 @@ def make_model(spec, **overrides):
         for name, p in sorted(model.named_parameters()):  # a tied head is listed once
             w = random_weight(rng, name, tuple(p.shape), spec.get("norm_add", 0), spec.get("embed", 0.4))
             w.mul_(scale_of(spec.get("scales", {}), name))
+            if spec.get("mxfp4") and name.endswith(("experts.gate_up_proj", "experts.down_proj")):
+                w = torch.from_numpy(mxfp4_values(*mxfp4_codes(w.numpy().swapaxes(1, 2))).swapaxes(1, 2))
             p.copy_(w.to(dtype_of(spec)))
         for name, p in sorted(model.named_buffers()):
             if name.endswith(FACTORS):
@@ -719,12 +826,28 @@ def gguf_tensors(spec, model):
             continue
         raw = raw.replace("model.language_model.", "model.").replace("e_score_correction_bias", "e_score_correction.bias")
         data = p.detach().numpy()
+        if spec.get("mxfp4") and ".experts." in raw:
+            data = data.swapaxes(1, 2) if raw.endswith("_proj") else data
+            end = ".bias" if raw.endswith("_bias") else ".weight"
+            raw = raw.removesuffix("_bias")
+            if raw.endswith("gate_up_proj"):
+                yield raw.replace("gate_up", "gate") + end, data[:, ::2]
+                yield raw.replace("gate_up", "up") + end, data[:, 1::2]
+            else:
+                yield raw + end, data
+            continue
+        raw = raw.replace("block_sparse_moe.experts", "mlp.experts").replace("block_sparse_moe.router", "block_sparse_moe.router.layer")
+        if raw.endswith("shared_mlp.input_linear.weight"):
+            for part, name in zip(np.split(data, 2), ("gate_proj", "up_proj")):
+                yield raw.replace("shared_mlp.input_linear", f"mlp.shared_expert.{name}"), part
+            continue
+        raw = raw.replace("shared_mlp.output_linear", "mlp.shared_expert.down_proj")
         if "linear_attn." in raw:
             yield from delta_tensors(spec, model.config.get_text_config(), raw, data)
         elif "altup_" in raw and raw.endswith(".weight"):
             if ".0." in raw:
                 yield raw.replace(".0.", "."), np.stack([q.detach().numpy() for _, q in model.named_parameters() if _[:-8] == raw[:-8]])
-        elif raw.endswith(("layer_scalar", "correct_output_scale", ".router.scale", "per_expert_scale")) or (raw.endswith("gate_up_proj") and ".mlp." not in raw):
+        elif raw.endswith(("layer_scalar", "correct_output_scale", ".router.scale", "per_expert_scale", ".sinks")) or (raw.endswith("gate_up_proj") and ".mlp." not in raw):
             yield raw + ".weight", data
         elif raw.endswith("experts.gate_up_proj"):
             gate, up = np.split(data, 2, axis=1)
@@ -787,10 +910,11 @@ def write_gguf(path, spec, model, kind=None):
     if spec["swap"]:  # the converter's LlamaModel and its children
         w.add_vocab_size(c.vocab_size)
         w.add_rope_dimension_count(d_head)
-    if getattr(c, "num_experts", None):
-        w.add_expert_count(c.num_experts)
+    if n_expert := getattr(c, "num_experts", None) or getattr(c, "num_local_experts", None):
+        w.add_expert_count(n_expert)
         w.add_expert_used_count(getattr(c, "top_k_experts", None) or c.num_experts_per_tok)
-        w.add_expert_feed_forward_length(c.moe_intermediate_size)
+        if hasattr(c, "moe_intermediate_size"):
+            w.add_expert_feed_forward_length(c.moe_intermediate_size)
     if getattr(c, "sliding_window", None):
         w.add_sliding_window(c.sliding_window)  # the converter writes no window (README.md)
 
@@ -834,9 +958,13 @@ def write_gguf(path, spec, model, kind=None):
                 "router.per_expert_scale.weight", "ffn_down_exps.scale")
         if gguf_name is None:  # bloom's names
             gguf_name = names.get_name(raw.removeprefix("transformer."), try_suffixes=(".weight", ".bias"))
-        stays = data.ndim < 2 or gguf_name.endswith(("_norm.weight", "ffn_gate_inp.weight", "ssm_conv1d.weight")) or gguf_name == "position_embd.weight"
+        if "e_score_correction" in raw:
+            gguf_name, data = raw.split(".")[2].join(("blk.", ".exp_probs_b.bias")), data.reshape(-1)
+        stays = data.ndim < 2 or gguf_name.endswith(("_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "_exps.bias", "ssm_conv1d.weight")) or gguf_name == "position_embd.weight"
         data = np.ascontiguousarray(data)
-        if kind == gguf.GGMLQuantizationType.F32 or stays:
+        if spec.get("mxfp4") and gguf_name.endswith("_exps.weight"):
+            w.add_tensor(gguf_name, mxfp4_blocks(data), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
+        elif kind == gguf.GGMLQuantizationType.F32 or stays:
             w.add_tensor(gguf_name, data)
         else:
             w.add_tensor(gguf_name, gguf.quants.quantize(data, kind), raw_dtype=kind)
@@ -917,7 +1045,10 @@ def greedy_of(model, tokens, cache=True):
 def verify(name, spec, out, model, tokens, logits, greedy):
     """Check that the files have the computed results, and that the test detects a change of the
     mechanism under test."""
-    back = class_of(spec).from_pretrained(out, attn_implementation=spec.get("attn", "eager"), dtype=torch.float32).double()
+    if spec.get("mxfp4"):  # the reader of transformers needs a GPU
+        back = make_model(spec).double()
+    else:
+        back = class_of(spec).from_pretrained(out, attn_implementation=spec.get("attn", "eager"), dtype=torch.float32).double()
     back.config._experts_implementation = "eager"
     assert distance(logits_of(back, tokens), logits) < 1e-7, f"{name}: safetensors give other logits"
     assert distance(logits_of(make_model(spec).float(), tokens), logits) < 2e-5, f"{name}: f32 is far from f64"
@@ -947,6 +1078,9 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "gemma4": dict(layer_types=["sliding_attention"] * 2 + ["full_attention"] * 2 + ["sliding_attention", "full_attention"]),
                "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6), "minicpm3": dict(scale_depth=None),
                "deepseek_v3": dict(topk_group=1),
+               "mixtral": dict(num_experts_per_tok=1), "qwen2_moe": dict(norm_topk_prob=True), "gpt_oss": dict(swiglu_limit=0.5),
+               "glm4_moe": dict(topk_group=1), "olmoe": dict(clip_qkv=None), "granitemoeshared": dict(residual_multiplier=1.0),
+               "phimoe": dict(router_jitter_noise=0.5), "ernie4_5_moe": dict(moe_norm_min=4.0), "minimax_m2": dict(num_experts_per_tok=1),
                "mistral3": dict(sliding_window=4096),
                "mamba2": dict(time_step_limit=[0.0, 0.3]),
                "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
@@ -986,6 +1120,8 @@ def make(name, root):
     model = make_model(spec)
     for file in out.iterdir():
         file.chmod(0o644)
+    if spec.get("mxfp4"):
+        write_mxfp4(out, model)
     if spec.get("old_config"):
         spell_as_version_4(out / "config.json")
     if spec.get("flat"):

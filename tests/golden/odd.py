@@ -395,6 +395,120 @@ def mamba2(r):
                 time_step_limit=r.choice(([0.0, 0.5], [0.0, 100.0])), tie_word_embeddings=c["tie_word_embeddings"], pad_token_id=None, bos_token_id=1, eos_token_id=2)
 
 
+def experts(r, most=12):
+    """Return a number of experts, and a number of experts per row."""
+    n = r.randrange(1, most)
+    return n, r.randrange(1, min(n, 4) + 1)
+
+
+def mixtral(r):
+    c = base(r)
+    c.pop("attention_bias")
+    n, used = experts(r)
+    c.update(num_local_experts=n, num_experts_per_tok=used, sliding_window=r.choice((None, None, 5, 33)), hidden_act=r.choice(("silu", "gelu")),
+             rope_parameters=scaled_rope(r))
+    return c
+
+
+def qwen2_moe(r):
+    c = qwen3moe(r)
+    c.pop("attention_bias")
+    c.pop("head_dim")  # the class has hidden size / heads
+    c.update(hidden_size=c["num_attention_heads"] * r.choice((12, 16, 20)), qkv_bias=r.random() < 0.7,
+             shared_expert_intermediate_size=r.choice((17, 24, 40)))
+    windows(r, c)
+    if "layer_types" not in c:
+        c["max_window_layers"] = r.randrange(c["num_hidden_layers"] + 2)
+    return c
+
+
+def gpt_oss(r):
+    c = base(r)
+    n, used = experts(r)
+    c.update(num_local_experts=n, num_experts_per_tok=used, attention_bias=r.random() < 0.7, sliding_window=r.choice((5, 33, 200)),
+             swiglu_alpha=r.choice((1.702, 1.702, 0.8)), swiglu_limit=r.choice((7.0, 0.9)), rope_parameters=scaled_rope(r))
+    if r.random() < 0.4:
+        c["layer_types"] = [r.choice(("sliding_attention", "full_attention")) for _ in range(c["num_hidden_layers"])]
+    if r.random() < 0.3:  # squares are transposed, too
+        c["intermediate_size"] = c["hidden_size"]
+    return c
+
+
+def grouped(r):
+    """Return the fields of a mixture with groups of experts, and with a block of all rows."""
+    n_group = r.choice((1, 1, 2, 4))
+    n = n_group * r.choice((2, 3, 5))
+    n_group_used = r.randrange(1, n_group + 1)
+    return dict(n_routed_experts=n, n_group=n_group, topk_group=n_group_used, moe_intermediate_size=r.choice((17, 24, 48)),
+                num_experts_per_tok=r.randrange(1, min(n_group_used * n // n_group, 4) + 1), n_shared_experts=r.choice((1, 2)),
+                first_k_dense_replace=r.choice((0, 1, 1, 9)), routed_scaling_factor=r.choice((1.0, 2.5)), norm_topk_prob=r.random() < 0.7)
+
+
+def glm4_moe(r):
+    c = base(r)
+    c.update(grouped(r), head_dim=r.choice((8, 16, 20, 32)), use_qk_norm=r.random() < 0.5, hidden_act=r.choice(("silu", "gelu")),
+             num_mtp_layers=r.choice((0, 1, 2)), rope_parameters=dict(scaled_rope(r), partial_rotary_factor=r.choice((0.5, 1.0))))
+    return c
+
+
+def olmoe(r):
+    c = base(r)
+    c.pop("head_dim")  # the class has hidden size / heads
+    n, used = experts(r)
+    c.update(hidden_size=c["num_attention_heads"] * r.choice((12, 16, 20)), num_experts=n, num_experts_per_tok=used, clip_qkv=r.choice((None, 0.5, 2.0)),
+             norm_topk_prob=r.random() < 0.5, hidden_act=r.choice(("silu", "gelu")), rope_parameters=scaled_rope(r))
+    return c
+
+
+def granitemoe(r):
+    c = granite(r)
+    c.pop("mlp_bias")
+    n, used = experts(r)
+    c.update(num_local_experts=n, num_experts_per_tok=used)
+    return c
+
+
+def granitemoeshared(r):
+    return dict(granitemoe(r), shared_intermediate_size=r.choice((0, 17, 40)))
+
+
+def phimoe(r):
+    c = base(r)
+    n, used = experts(r)
+    c.update(num_local_experts=max(n, 2), num_experts_per_tok=2, router_jitter_noise=r.choice((0.01, 0.1, 0.5)), lm_head_bias=r.random() < 0.5,
+             sliding_window=r.choice((None, 5, 33)), hidden_act=r.choice(("silu", "gelu")),
+             rope_parameters=dict(rope_type="default", rope_theta=r.choice((500.0, 1e4))))
+    c["rms_norm_eps"] = r.choice((1e-5, 1e-3))
+    if r.random() < 0.5:  # the class keeps the short list for longer texts
+        half = c["head_dim"] // 2
+        c.update(max_position_embeddings=600, rope_parameters=dict(
+            rope_type="longrope", rope_theta=1e4, original_max_position_embeddings=300, short_mscale=1.2, long_mscale=1.2,
+            short_factor=[1 + r.random() for _ in range(half)], long_factor=[1 + 9 * r.random() for _ in range(half)]))
+    return c
+
+
+def ernie4_5_moe(r):
+    c = base(r)
+    c.pop("attention_bias")
+    n, used = experts(r)
+    c.update(use_bias=r.random() < 0.4, hidden_act=r.choice(("silu", "gelu")), rope_parameters=scaled_rope(r), moe_num_experts=n, moe_k=used,
+             moe_intermediate_size=r.choice((17, 24, 48)), moe_num_shared_experts=r.choice((0, 1, 2)), moe_layer_start_index=r.choice((0, 1, 2)),
+             moe_layer_end_index=r.choice((-1, -1, 2)), moe_layer_interval=r.choice((1, 1, 2)), moe_norm_min=r.choice((1e-12, 0.4)))
+    return c
+
+
+def minimax_m2(r):
+    c = base(r)
+    c.pop("attention_bias")
+    n, used = experts(r)
+    c.update(num_local_experts=n, num_experts_per_tok=used, hidden_act=r.choice(("silu", "gelu")), head_dim=r.choice((8, 16, 20, 32)),
+             rope_parameters=dict(scaled_rope(r), partial_rotary_factor=r.choice((0.5, 1.0))))
+    if r.random() < 0.3:
+        c["rope_parameters"].pop("partial_rotary_factor")
+        c["rotary_dim"] = c["head_dim"] // 2
+    return c
+
+
 def olmo2(r):
     c = base(r)
     c.pop("head_dim")  # the class has hidden size / heads
@@ -593,6 +707,16 @@ MODELS = {
     "mamba2": dict(cls=transformers.Mamba2ForCausalLM, config=mamba2),
     "lfm2": dict(cls=transformers.Lfm2ForCausalLM, config=lfm2),
     "qwen3_next": dict(cls=transformers.Qwen3NextForCausalLM, config=qwen3_next, norm_add=1),
+    "mixtral": dict(cls=transformers.MixtralForCausalLM, config=mixtral),
+    "qwen2_moe": dict(cls=transformers.Qwen2MoeForCausalLM, config=qwen2_moe),
+    "gpt_oss": dict(cls=transformers.GptOssForCausalLM, config=gpt_oss),
+    "glm4_moe": dict(cls=transformers.Glm4MoeForCausalLM, config=glm4_moe),
+    "olmoe": dict(cls=transformers.OlmoeForCausalLM, config=olmoe),
+    "granitemoe": dict(cls=transformers.GraniteMoeForCausalLM, config=granitemoe),
+    "granitemoeshared": dict(cls=transformers.GraniteMoeSharedForCausalLM, config=granitemoeshared),
+    "phimoe": dict(cls=transformers.PhimoeForCausalLM, config=phimoe),
+    "ernie4_5_moe": dict(cls=transformers.Ernie4_5_MoeForCausalLM, config=ernie4_5_moe),
+    "minimax_m2": dict(cls=transformers.MiniMaxM2ForCausalLM, config=minimax_m2),
     "qwen3moe-fp8": dict(cls=transformers.Qwen3MoeForCausalLM, config=qwen3moe, fp8=True),
     "gemma": dict(cls=transformers.GemmaForCausalLM, config=gemma, norm_add=1),
     "gemma2": dict(cls=transformers.Gemma2ForCausalLM, config=gemma2, norm_add=1),

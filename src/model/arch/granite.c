@@ -6,7 +6,7 @@
  *
  * config.json and GGUF have different names for the factors: embedding_multiplier in config.json is
  * embedding_scale in a GGUF. */
-#include "model/model_impl.h"
+#include "granite_impl.h"
 
 /* defaults of GraniteConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -24,24 +24,17 @@ static const struct config_key hf_key[] = {
     KEY("config.tie_word_embeddings", 0),
     KEY("config.attention_bias", 0),
     KEY("config.mlp_bias", 0),
-    KEY("config.embedding_multiplier", 1),
-    KEY("config.attention_multiplier", 1),
-    KEY("config.residual_multiplier", 1),
-    KEY("config.logits_scaling", 1),
+    GRANITE_HF_KEYS,
     KEYS_END,
 };
 
 static const struct config_key gguf_key[] = {
-    KEY_UNSET("embedding_scale"),
-    KEY_UNSET("attention.scale"),
-    KEY_UNSET("residual_scale"),
-    KEY("logit_scale", 1),
-    ONLY("rope.scaling.finetuned", 1, "llama.cpp disables rope if this key is false"),
+    GRANITE_GGUF_KEYS,
     KEYS_END,
 };
 
 /* Read the four factors. In a GGUF, 0 means that the factor is absent and has the value 1. */
-static void config(struct config *c, struct binder *b)
+void granite_factors(struct config *c, struct binder *b)
 {
     char text[80];
     const bool hf = config_is_hf(b);
@@ -66,5 +59,5 @@ const struct arch arch_granite = {
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = false,
-    .config = config,
+    .config = granite_factors,
 };

@@ -23,15 +23,20 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* additional keys for mistral, which GGUF files label llama */
+/* additional keys for mistral and mixtral, which GGUF files label llama */
 static const struct config_key gguf_key[] = {
     KEY_UNSET("attention.sliding_window"),
+    KEY("expert_count", 0),
+    KEY("expert_used_count", 0),
     KEYS_END,
 };
 
-/* Set the window. Only Mistral has a window, and its GGUF files are labelled llama. */
+/* Set the window, which only Mistral has, and the mixtures, which only Mixtral has. GGUF files of
+ * both are labelled llama. */
 static void config(struct config *c, struct binder *b)
 {
+    c->route.normalize = true;
+    if (!config_is_hf(b)) config_moe(c, b, c->d_ff);
     int window = config_has(b, "attention.sliding_window") ? config_window(b) : 0;
     for (int i = 0; i < c->n_layer; i++) c->layer[i].window = window;
 }

@@ -29,14 +29,7 @@ static const struct config_key gguf_key[] = {
 
 static void config(struct config *c, struct binder *b)
 {
-    const bool hf = config_is_hf(b);
-    const double limit = config_real(b, hf ? "config.clip_qkv" : "attention.clamp_kqv", 0);
-    if (limit < 0)
-        config_refuse(b, hf ? "config.clip_qkv" : "attention.clamp_kqv", ERR_FORMAT,
-                      "must not be negative, got %g", limit);
-    if (hf && limit == 0 && meta_kind(config_meta(b, "config.clip_qkv")) != META_NONE)
-        config_refuse(b, "config.clip_qkv", ERR_FORMAT, "must be above 0, got 0");
-    c->qkv_limit = (float)limit;
+    c->qkv_limit = config_qkv_limit(b);
 }
 
 const struct arch arch_olmo = {

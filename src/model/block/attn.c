@@ -20,8 +20,8 @@ static void bind_head_norms(struct binder *b, struct attn_block *a, int il)
     const struct config *c = &b->m->config;
     const struct tensor_row *row = bind_row(b, q);
     if (!row) return;
-    if (row->some) {
-        if (config_is_hf(b) ? !c->head_norms : !bind_has(b, q, il)) return;
+    if (row->some && (config_is_hf(b) ? !c->head_norms : !bind_has(b, q, il))) return;
+    if (row->some && b->m->arch->layer_norm_eps) {
         bind_part_norm(b, &a->q_row, q, il, c->layer[il].n_head);
         bind_part_norm(b, &a->k_row, k, il, c->layer[il].n_head_kv);
         return;
@@ -73,6 +73,16 @@ static void bind_slopes(struct binder *b, struct attn_block *a, int n_head)
     bind_vector(b, &a->spec.slope, n_head);
 }
 
+/* Bind the sinks: scores of a key without a value, one per head. */
+static void bind_sinks(struct binder *b, struct attn_block *a, int il)
+{
+    static const char stem[] = "blk.%d.attn_sinks";
+    const int n_head = b->m->config.layer[il].n_head;
+    if (!bind_row(b, stem)) return;
+    a->spec.sink = bind_floats(b, stem, il, 1, n_head);
+    bind_vector(b, &a->spec.sink, n_head);
+}
+
 /* Bind the matrices before attention. */
 static void bind_projections(struct binder *b, struct attn_block *a, int il)
 {
@@ -106,6 +116,7 @@ void bind_attend(struct binder *b, struct attn_block *a, int il, const struct kv
                                  .window = l->window,
                                  .n_later = l->n_later};
     bind_slopes(b, a, l->n_head);
+    bind_sinks(b, a, il);
     a->il = l->kv_layer;
     a->rope = l->rope;
     a->at_q = bind_rows(b, "q", (int64_t)l->n_head * g->d_k);
@@ -171,7 +182,6 @@ static void put_rows(struct fwd *f, float *q, float *k, const struct attn_block 
     struct backend *b = m->backend;
     const struct attn_spec *s = &a->spec;
     float *v = fwd_at(f, a->at_v);
-    if (a->k_row.g) fwd_norm(f, k, k, &a->k_row);
     if (a->v_norm.g)
         b->op->rms_norm(b, v, a->v_is_k ? k : v, a->v_norm.g, f->n_row * s->n_head_kv, s->d_v,
                         a->v_norm.eps);
@@ -202,8 +212,9 @@ void fwd_attend(struct fwd *f, const struct attn_block *a)
     struct backend *b = f->m->backend;
     const struct attn_spec *s = &a->spec;
     float *q = fwd_at(f, a->at_q), *attn = fwd_at(f, a->at_attn);
-    if (a->limit > 0) clamp_qkv(f, a);
     if (a->q_row.g) fwd_norm(f, q, q, &a->q_row);
+    if (a->k_row.g) fwd_norm(f, fwd_at(f, a->at_k), fwd_at(f, a->at_k), &a->k_row);
+    if (a->limit > 0) clamp_qkv(f, a);
     if (a->reuses_kv)
         turn_query(f, q, a);
     else

@@ -3,38 +3,53 @@
  * operations before and after it. */
 #include "model/model_impl.h"
 
+/* Bind gate and up as the halves of one matrix: rows of gate, then rows of up. */
+static void bind_halves(struct binder *b, struct ffn_block *g, const char *stem, int il, int64_t d)
+{
+    const enum bias bias = b->m->config.ffn_bias;
+    bind_part(b, &g->gate, stem, il, bias, &(struct row_part){.n = d});
+    bind_part(b, &g->up, stem, il, bias, &(struct row_part){.first = d, .n = d});
+}
+
+/* Set the activation, and reserve scratch. */
+static void finish(struct binder *b, struct ffn_block *g, int d)
+{
+    g->curve = b->m->config.curve;
+    g->at_gate = g->gated ? bind_rows(b, "gate", d) : 0;
+    g->at_up = bind_rows(b, "up", d);
+}
+
 /* Bind the block. Phi-3 and GLM store gate and up as one matrix [2 * d_ff, d]. */
 void bind_ffn(struct binder *b, struct ffn_block *g, int il)
 {
     static const char gate[] = "blk.%d.ffn_gate", up[] = "blk.%d.ffn_up";
     const struct config *c = &b->m->config;
     const struct tensor_row *row = bind_row(b, up);
-    const int64_t d_ff = c->layer[il].d_ff;
+    const int d_ff = c->layer[il].d_ff;
     const bool fused = row && row->n_out == SIZE_D_FF_2;
     g->gated = fused || (bind_row(b, gate) && !c->no_gate);
-    if (fused) { /* rows of gate, then rows of up */
-        bind_part(b, &g->gate, up, il, c->ffn_bias, &(struct row_part){.n = d_ff});
-        bind_part(b, &g->up, up, il, c->ffn_bias, &(struct row_part){.first = d_ff, .n = d_ff});
+    if (fused) {
+        bind_halves(b, g, up, il, d_ff);
     } else {
         if (g->gated) bind_linear(b, &g->gate, gate, il, c->ffn_bias);
         bind_linear(b, &g->up, up, il, c->ffn_bias);
     }
     bind_linear(b, &g->down, "blk.%d.ffn_down", il, c->ffn_bias);
-    g->curve = c->curve;
-    g->at_gate = g->gated ? bind_rows(b, "gate", d_ff) : 0;
-    g->at_up = bind_rows(b, "up", d_ff);
+    finish(b, g, d_ff);
 }
 
-void bind_glu(struct binder *b, struct ffn_block *g, const char *const name[3], int il, int d_ff)
+void bind_glu(struct binder *b, struct ffn_block *g, const struct glu_names *name, int il, int d)
 {
-    const struct config *c = &b->m->config;
+    const enum bias bias = b->m->config.ffn_bias;
     g->gated = true;
-    bind_linear(b, &g->gate, name[0], il, c->ffn_bias);
-    bind_linear(b, &g->up, name[1], il, c->ffn_bias);
-    bind_linear(b, &g->down, name[2], il, c->ffn_bias);
-    g->curve = c->curve;
-    g->at_gate = bind_rows(b, "gate", d_ff);
-    g->at_up = bind_rows(b, "up", d_ff);
+    if (bind_row(b, name->both) && bind_has(b, name->both, il)) {
+        bind_halves(b, g, name->both, il, d);
+    } else {
+        bind_linear(b, &g->gate, name->gate, il, bias);
+        bind_linear(b, &g->up, name->up, il, bias);
+    }
+    bind_linear(b, &g->down, name->down, il, bias);
+    finish(b, g, d);
 }
 
 /* Return the operands of backend_glu. Its scratch is a and b, f32 [n_row, d_ff], and y, f32 [n_row,

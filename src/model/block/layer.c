@@ -18,23 +18,31 @@ static void bind_own(struct binder *b, struct norm *n, const char *stem, int il)
     if (b->m->arch->plain_norms || bind_row(b, stem)) bind_norm(b, n, stem, il);
 }
 
+/* Return true if the norm before the feed-forward block is labelled post_attention_norm, as in GGUF
+ * files of some architectures. */
+static bool has_late_name(const struct binder *b)
+{
+    return !bind_row(b, "blk.%d.ffn_norm") && bind_row(b, "blk.%d.attn_norm") &&
+           !bind_row(b, "blk.%d.post_ffw_norm");
+}
+
 void decoder_bind_layer(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;
     const bool post = !b->m->arch->plain_norms;
-    const bool sums = b->m->config.order == BLOCKS_POST;
+    const bool sums = b->m->config.order == BLOCKS_POST, late = has_late_name(b);
     if (!sums) bind_own(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_attn(b, &l->attn, il);
     if (sums)
         bind_norm(b, &l->attn_post, "blk.%d.attn_output_norm", il);
-    else if (post)
+    else if (post && !late)
         bind_own(b, &l->attn_post, "blk.%d.post_attention_norm", il);
     l->crosses = bind_row(b, "blk.%d.cross_attn_q") != NULL;
     if (l->crosses && !sums) bind_norm(b, &l->cross_norm, "blk.%d.cross_attn_norm", il);
     if (l->crosses) bind_cross(b, &l->cross, il);
     if (l->crosses && sums) bind_norm(b, &l->cross_post, "blk.%d.cross_attn_output_norm", il);
     if (!sums && b->m->config.order != BLOCKS_PARALLEL)
-        bind_own(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
+        bind_own(b, &l->ffn_norm, late ? "blk.%d.post_attention_norm" : "blk.%d.ffn_norm", il);
     if (b->m->config.layer[il].n_expert > 0 && !b->m->config.ffn_beside)
         bind_moe(b, &l->moe, il);
     else

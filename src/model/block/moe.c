@@ -10,28 +10,50 @@
  * reads row `entry` of its input. */
 #include "model/model_impl.h"
 
-/* Bind gate and up of the experts. Some files have both in one tensor: the rows of gate, then the
- * rows of up. */
-static void bind_gate_and_up(struct binder *b, struct moe_block *m, int il)
+static const char both_exps[] = "blk.%d.ffn_gate_up_exps", gate_exps[] = "blk.%d.ffn_gate_exps",
+                  up_exps[] = "blk.%d.ffn_up_exps", down_exps[] = "blk.%d.ffn_down_exps";
+
+/* Return the rows of gate, or of up, in the matrices of both: the rows of gate, then the rows of
+ * up, or alternating rows. */
+static struct row_part half_of(const struct binder *b, int64_t d, bool second)
 {
-    static const char both[] = "blk.%d.ffn_gate_up_exps";
-    const int64_t d = b->m->config.layer[il].d_expert;
-    if (bind_row(b, both) && bind_has(b, both, il)) {
-        bind_expert_part(b, &m->gate, both, il, 0, d);
-        bind_expert_part(b, &m->up, both, il, d, d);
-        return;
-    }
-    bind_experts(b, &m->gate, "blk.%d.ffn_gate_exps", il);
-    bind_experts(b, &m->up, "blk.%d.ffn_up_exps", il);
+    if (b->m->arch->hf_pairs)
+        return (struct row_part){.first = second, .n = d, .run = 1, .step = 2};
+    return (struct row_part){.first = second ? d : 0, .n = d};
 }
 
-/* Bind the biases of the experts' matrices, f32 [n_expert, n_out], if the table has them. */
-static void bind_biases(struct binder *b, struct linear *l, const char *stem, int il)
+/* Bind gate and up of the experts. Some files have both in one tensor. */
+static void bind_gate_and_up(struct binder *b, struct moe_block *m, int il)
 {
-    const int n_expert = b->m->config.layer[il].n_expert;
+    const int64_t d = b->m->config.layer[il].d_expert;
+    if (bind_row(b, both_exps) && bind_has_stack(b, both_exps, il)) {
+        const struct row_part first = half_of(b, d, false), second = half_of(b, d, true);
+        bind_expert_part(b, &m->gate, both_exps, il, &first);
+        bind_expert_part(b, &m->up, both_exps, il, &second);
+        return;
+    }
+    bind_experts(b, &m->gate, gate_exps, il);
+    bind_experts(b, &m->up, up_exps, il);
+}
+
+/* Bind the biases of the experts' matrices, f32 [n_expert, n_out], if the table has them. A Hugging
+ * Face directory has those of gate and up in one tensor; second: those of up. */
+static void bind_biases(struct binder *b, struct linear *l, const char *stem, int il, bool second)
+{
+    static const char both_bias[] = "blk.%d.ffn_gate_up_exps_bias",
+                      down_bias[] = "blk.%d.ffn_down_exps_bias";
+    const int64_t n_expert = b->m->config.layer[il].n_expert, d = l->w.n_out;
     if (!bind_bias_row(b, stem) || b->rc != 0) return;
-    l->bias = bind_bias_values(b, stem, il, n_expert, l->w.n_out);
-    bind_vector(b, &l->bias, n_expert * l->w.n_out);
+    const bool hf = config_is_hf(b), halved = hf && stem != down_exps;
+    const float *v =
+        hf ? bind_floats(b, halved ? both_bias : down_bias, il, n_expert, halved ? 2 * d : d)
+           : bind_bias_values(b, stem, il, n_expert, d);
+    float *own = halved ? bind_memory(b, stem, (size_t)(n_expert * d) * sizeof *own) : NULL;
+    const struct row_part part = half_of(b, d, second);
+    for (int64_t i = 0; i < n_expert * d && own && v; i++)
+        own[i] = v[i / d * 2 * d + part.first + i % d * (part.run > 0 ? part.step : 1)];
+    l->bias = halved ? own : v;
+    bind_vector(b, &l->bias, n_expert * d);
 }
 
 /* Bind the vectors of the rule of selection: addends of the scores for the choice. */
@@ -50,15 +72,14 @@ static void bind_rule(struct binder *b, struct moe_block *m, int il)
 /* Bind the block that all rows use, and its gate. */
 static void bind_shared(struct binder *b, struct moe_block *m, int il)
 {
-    static const char *const name[] = {"blk.%d.ffn_gate_shexp", "blk.%d.ffn_up_shexp",
-                                       "blk.%d.ffn_down_shexp"};
-    static const char gate[] = "blk.%d.ffn_gate_inp_shexp";
+    static const char share[] = "blk.%d.ffn_gate_inp_shexp";
+    static const struct glu_names name = {"blk.%d.ffn_gate_shexp", "blk.%d.ffn_up_shexp",
+                                          "blk.%d.ffn_down_shexp", "blk.%d.ffn_gate_up_shexp"};
     const int d = b->m->config.layer[il].d_shared;
     m->shares = d > 0;
     if (!m->shares) return;
-    bind_glu(b, &m->shared, name, il, d);
-    if (!bind_row(b, gate)) return;
-    bind_linear(b, &m->shared_gate, gate, il, BIAS_NONE);
+    bind_glu(b, &m->shared, &name, il, d);
+    if (bind_row(b, share)) bind_linear(b, &m->shared_gate, share, il, BIAS_NONE);
     m->at_share = bind_rows(b, "moe share", 1);
     m->at_part = bind_rows(b, "moe part", b->m->config.d);
 }
@@ -96,10 +117,10 @@ void bind_moe(struct binder *b, struct moe_block *m, int il)
     bind_linear(b, &m->router, router, il, bind_bias_row(b, router) ? BIAS_NEEDED : BIAS_NONE);
     bind_rule(b, m, il);
     bind_gate_and_up(b, m, il);
-    bind_experts(b, &m->down, "blk.%d.ffn_down_exps", il);
-    bind_biases(b, &m->gate, "blk.%d.ffn_gate_exps", il);
-    bind_biases(b, &m->up, "blk.%d.ffn_up_exps", il);
-    bind_biases(b, &m->down, "blk.%d.ffn_down_exps", il);
+    bind_experts(b, &m->down, down_exps, il);
+    bind_biases(b, &m->gate, gate_exps, il, false);
+    bind_biases(b, &m->up, up_exps, il, true);
+    bind_biases(b, &m->down, down_exps, il, false);
     bind_shared(b, m, il);
     reserve(b, m, l);
 }
@@ -160,20 +181,21 @@ void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m,
     b->op->combine(b, y, out, &r, f->n_row, m->down.w.n_out, add);
 }
 
-/* Add the block of all rows to y [n_row, d]. With a gate, the block's result is complete
- * before its factor. */
+/* Add the block of all rows to y [n_row, d]. Without a gate, the addition needs fewer passes if y
+ * is not the scratch f->y. With a gate, the block's result is complete before its factor. */
 static void add_shared(struct fwd *f, float *y, const float *x, const struct moe_block *m)
 {
     struct backend *b = f->m->backend;
-    if (m->shared_gate.w.n_out == 0) {
+    const bool gated = m->shared_gate.w.n_out > 0;
+    if (!gated && y != f->y) {
         fwd_ffn_add(f, y, fwd_plain(x), &m->shared);
         return;
     }
     float *share = fwd_at(f, m->at_share), *part = fwd_at(f, m->at_part);
-    fwd_linear(f, share, &m->shared_gate, x, f->n_row);
-    b->op->curve(b, share, f->n_row, CURVE_sigmoid);
+    if (gated) fwd_linear(f, share, &m->shared_gate, x, f->n_row);
+    if (gated) b->op->curve(b, share, f->n_row, CURVE_sigmoid);
     fwd_ffn(f, part, fwd_plain(x), &m->shared);
-    b->op->scale_rows(b, part, share, f->n_row, m->down.w.n_out);
+    if (gated) b->op->scale_rows(b, part, share, f->n_row, m->down.w.n_out);
     b->op->add(b, y, part, f->n_row * m->down.w.n_out);
 }
 

@@ -152,6 +152,20 @@ const struct tensor_info *form_bind(struct binder *b, struct published *p, enum 
     return t;
 }
 
+bool form_has_experts(const struct binder *b, const struct site *s)
+{
+    const struct form *form = b->m->config.quant.form;
+    return form && form->has_experts && form->has_experts(b, s);
+}
+
+const struct tensor_info *form_bind_experts(struct binder *b, const struct site *s,
+                                            struct published *from, int64_t n_expert,
+                                            const struct row_part *part)
+{
+    b->any_codes = true;
+    return b->m->config.quant.form->bind_experts(b, s, from, n_expert, part);
+}
+
 void form_check(const struct binder *b)
 {
     const struct form *form = b->m->config.quant.form;

@@ -18,6 +18,13 @@ struct form {
     /* Set the codes and scales of the matrix, and return its first tensor. NULL if the matrix is
      * not quantized, or after a failure. b keeps the failure. */
     const struct tensor_info *(*bind)(struct binder *b, const struct site *s, struct published *p);
+    /* Return true if the file has the matrices s of all experts in this form. NULL: never. */
+    bool (*has_experts)(const struct binder *b, const struct site *s);
+    /* Set the codes and scales of rows `part` of each matrix, from [n_expert], and return the first
+     * tensor. NULL after a failure. */
+    const struct tensor_info *(*bind_experts)(struct binder *b, const struct site *s,
+                                              struct published *from, int64_t n_expert,
+                                              const struct row_part *part);
 };
 #define FORM(id) extern const struct form form_##id;
 #include "form.def"

@@ -1,0 +1,20 @@
+/* granite_impl.h - the factors that the classes of Granite share. Only the loading thread calls its
+ * function. */
+#ifndef QUOTH_ARCH_GRANITE_IMPL_H
+#define QUOTH_ARCH_GRANITE_IMPL_H
+
+#include "model/model_impl.h"
+
+/* Keys of the factors in a config.json, and in a GGUF. */
+#define GRANITE_HF_KEYS                                                                            \
+    KEY("config.embedding_multiplier", 1), KEY("config.attention_multiplier", 1),                  \
+        KEY("config.residual_multiplier", 1), KEY("config.logits_scaling", 1)
+#define GRANITE_GGUF_KEYS                                                                          \
+    KEY_UNSET("embedding_scale"), KEY_UNSET("attention.scale"), KEY_UNSET("residual_scale"),       \
+        KEY("logit_scale", 1),                                                                     \
+        ONLY("rope.scaling.finetuned", 1, "llama.cpp disables rope if this key is false")
+
+/* Read the factors of embeddings, scores, residuals and logits (granite.c). */
+void granite_factors(struct config *c, struct binder *b);
+
+#endif
