@@ -508,7 +508,7 @@ bool published_part(struct published *p, enum qtype type, int64_t first, int64_t
             part.shift.data += out * p->scale.row_step * qtype_info[p->shift.type].n_byte;
         break;
     default: /* placed values */
-        if (p->placed.run_step != 0) return false;
+        if (p->placed.run_step != 0 || p->form == FORM_TURNED) return false;
         part.rows += first * p->placed.row_step;
     }
     *p = part;

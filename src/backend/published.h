@@ -132,7 +132,7 @@ bool published_sort(struct published *p, int32_t *order, int64_t k);
 
 /* Change p, a matrix of `type` with k inputs, to its rows [first, first + n). Return false, and
  * leave p unchanged, if the scales of these rows are not those of whole blocks, or if their codes
- * do not begin with a word. */
+ * do not begin with a word, or if p is FORM_TURNED. */
 bool published_part(struct published *p, enum qtype type, int64_t first, int64_t n, int64_t k);
 /* Change p, a matrix [n_out, k] of *type, to its transpose [k, n_out], and set *type to its format.
  * Return false, and leave p unchanged, if the groups of inputs have no order or cross rows. */

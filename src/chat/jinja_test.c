@@ -230,8 +230,12 @@ static double seconds_of(const char *source, size_t n)
  * texts. */
 TEST_ALONE(jinja_repeats_short_texts_as_fast_as_long_ones)
 {
-    const double one = seconds_of("{{ 'a' * 30000000 }}", 30000000),
-                 thousand = seconds_of("{{ 'a' * 1000 * 30000 }}", 30000000);
+    double one = 1e9, thousand = 1e9; /* the best of some runs: other programs use the caches */
+    for (int i = 0; i < 5; i++) {
+        const double a = seconds_of("{{ 'a' * 30000000 }}", 30000000),
+                     b = seconds_of("{{ 'a' * 1000 * 30000 }}", 30000000);
+        one = a < one ? a : one, thousand = b < thousand ? b : thousand;
+    }
     test_note("30 MB of 1 byte: %.0f ms, of 1000: %.0f ms", one * 1e3, thousand * 1e3);
     EXPECT(one < 2 * thousand + 0.02);
 }

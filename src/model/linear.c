@@ -1,6 +1,6 @@
-/* linear.c - the only caller of linear ops. The functions of linear.c receive the batch. linear.c
- * is therefore the place for additions per sequence to a linear layer (adapters), and for parts
- * that other ranks compute.
+/* linear.c - the caller of the linear ops of all layers. The functions of linear.c receive the
+ * batch. linear.c is therefore the place for additions per sequence to a linear layer (adapters),
+ * and for parts that other ranks compute.
  *
  * The rows of a sequence with an addition become y += b(scale * a(x)), or out * l(in * x), after y
  * is complete. The products are linear ops, so the bits of a row depend only on the row and its

@@ -10,7 +10,7 @@
  *   load.c     open and close
  *   arch/      one file per architecture, with its config, binding and wiring
  *   block/     parts of layers and ends: blocks compute, architectures wire them
- *   linear.c   the only caller of linear ops
+ *   linear.c   linear ops of layers, with the additions of adapters
  *   forward.c  one batch: copies, embedding, layers, results
  * One thread at a time calls these functions: first the loading thread, then the engine's
  * thread. */

@@ -284,15 +284,21 @@ int64_t resident_bytes(struct resident *r)
 /* Sums of the units' bytes. */
 struct sums {
     int64_t plain, routed, largest;
+    int64_t op; /* largest sum of plain units that one op may use, such as gate, up and down */
 };
 
 static struct sums sums_of(const struct resident_unit *unit, int n)
 {
     struct sums s = {0};
+    int64_t before[3] = {0}; /* the last plain units */
     for (int i = 0; i < n; i++) {
         const int64_t bytes = (int64_t)unit[i].n_byte;
         *(unit[i].routed ? &s.routed : &s.plain) += bytes;
         if (bytes > s.largest) s.largest = bytes;
+        if (unit[i].routed) continue;
+        before[2] = before[1], before[1] = before[0], before[0] = bytes;
+        const int64_t op = before[0] + before[1] + before[2];
+        if (op > s.op) s.op = op;
     }
     return s;
 }
@@ -305,7 +311,7 @@ static int64_t choose_pinned(struct resident *r, const struct sums *s)
     if (r->window < s->largest) r->window = s->largest;
     if (s->plain <= most) return s->plain;
     /* room for the window, and for the units that were used and not yet dropped */
-    const int64_t n = most - r->window - s->largest;
+    const int64_t n = most - r->window - s->op;
     return n > 0 ? n : 0;
 }
 
@@ -358,7 +364,7 @@ int resident_open(struct resident **out, const struct resident_unit *unit, int n
                   const struct resident_io *io, struct err *e)
 {
     const struct sums s = sums_of(unit, n);
-    const int64_t least = (s.routed > 0 ? 4 : 2) * s.largest;
+    const int64_t least = s.op + s.largest + (s.routed > 0 ? 2 : 0) * s.largest;
     *out = NULL;
     if (n_byte < least)
         return err_set(e, ERR_LIMIT,
@@ -372,7 +378,7 @@ int resident_open(struct resident **out, const struct resident_unit *unit, int n
     r->unit = calloc((size_t)n + 1, sizeof *r->unit);
     int rc = r->unit && ring_open(&r->plain, n) && ring_open(&r->routed, n)
                  ? 0
-                 : err_memory(e, "the resident weights", (size_t)n * sizeof *r);
+                 : err_memory(e, "the resident weights", (size_t)n * sizeof *r->unit);
     if (rc == 0) set_units(r, unit, &s);
     for (int i = 0; i < n && rc == 0; i++)
         if (r->unit[i].pinned)

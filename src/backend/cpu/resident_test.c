@@ -207,7 +207,7 @@ TEST(a_limit_below_the_largest_weights_is_refused)
     const struct resident_unit unit[] = {{f->data, 64 << 20, false}, {f->data + 8, 1 << 20, false}};
     struct resident *r;
     struct err e;
-    EXPECT_INT(resident_open(&r, unit, 2, 127 << 20, &io, &e), ERR_LIMIT);
-    EXPECT(strstr(e.text, "must be at least 131072K") != NULL);
+    EXPECT_INT(resident_open(&r, unit, 2, 128 << 20, &io, &e), ERR_LIMIT);
+    EXPECT(strstr(e.text, "must be at least 132096K") != NULL);
     file_end(f);
 }
