@@ -184,9 +184,10 @@ install: $(BUILD)/quoth
 	    'Version: $(VERSION)' 'Cflags: -I$${prefix}/include' 'Libs: -L$${prefix}/lib -lquoth' \
 	    'Requires.private: $(LIBDEPS)' 'Libs.private: -lm -lpthread' >$(BUILD)/quoth.pc
 	install -D -m 644 $(BUILD)/quoth.pc $(DESTDIR)$(PREFIX)/lib/pkgconfig/quoth.pc
-# Debian packages in build/deb.
-deb: $(BUILD)/quoth lib
-	+scripts/deb $(or $(DEB),$(BUILD)/deb)
+# Debian packages in build/deb, for this machine's release or for RELEASE=trixie, which is built in a
+# root of that release.
+deb: $(if $(RELEASE),,$(BUILD)/quoth lib)
+	+scripts/deb $(or $(DEB),$(BUILD)/deb) $(RELEASE)
 # An image for amd64 and arm64 in build/image (scripts/image), without a container engine.
 image:
 	+scripts/image $(or $(IMAGE),$(BUILD)/image)

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Goal: in a bare root of this machine's release of Debian, the packages can be installed, serve, be
-# upgraded with a changed configuration, and be purged without a rest. Packages of another release
-# depend on other libraries. Method: debootstrap makes the root from the mirror of this machine.
-# QUOTH_LONG=1 runs it, as root. QUOTH_ROOTS is a folder that keeps the root between runs.
+# Goal: in a bare root of Debian 12 and of Debian 13, the packages can be installed, serve, be
+# upgraded with a changed configuration, and be purged without a rest. lintian finds no error.
+# Method: debootstrap makes the roots from the mirror of this machine. The packages of another release
+# than this machine's are built in a second root, because they depend on other libraries. QUOTH_LONG=1
+# runs it, as root. QUOTH_ROOTS is a folder that keeps the roots between runs.
 case $QUOTH in
 *-*/quoth) echo 'skip roots (a build with sanitizers)'; exit ;;
 esac
@@ -14,12 +15,13 @@ done
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 2>/dev/null | grep /debian/ | head -n 1)
 out=$(mktemp -d) || exit 1
 roots=${QUOTH_ROOTS:-$out}
+releases='bookworm trixie'
 own=$(. /etc/os-release && echo "$VERSION_CODENAME")
 server=''
 end()
 {
     [ -z "$server" ] || kill "$server" 2>/dev/null
-    umount "$roots/$own/proc" 2>/dev/null
+    for release in $releases; do umount "$roots/$release/proc" 2>/dev/null; done
     rm -rf "$out"
 }
 trap end EXIT
@@ -55,6 +57,18 @@ serves()
     return $status
 }
 
+# Make the packages of a release in $out/deb.
+packages()
+{
+    if [ "$release" = "$own" ]; then
+        make -s -C "$QUOTH_ROOT" lib deb DEB="$out/deb"
+    else
+        DEB_ROOT=$roots/$release-build DEBIAN_MIRROR=$mirror make -s -C "$QUOTH_ROOT" deb RELEASE="$release" DEB="$out/deb"
+    fi
+}
+
+four() { [ "$(find "$out/deb" -name '*.deb' | wc -l)" = 4 ]; }
+
 # Make packages of a later version.
 later()
 {
@@ -71,15 +85,17 @@ is_gone() { ! find "$root" -xdev -path "$root/proc" -prune -o -name '*quoth*' -p
 
 changed() { in_root grep -q '^# changed' /etc/quoth/serve.conf; }
 
-release=packages
-check 'four packages' make -s -C "$QUOTH_ROOT" lib deb DEB="$out/deb"
-check 'packages of a later version' later
-release=$own
-for root in "$roots/$own"; do
+for release in $releases; do
+    root=$roots/$release
     if [ ! -e "$root/usr/bin/apt-get" ]; then
         debootstrap --variant=minbase "$release" "$root" "$mirror" >"$out/log" 2>&1 ||
             { echo "skip $release (debootstrap: $(tail -n 1 "$out/log"))"; continue; }
     fi
+    rm -rf "$out/deb" "$out/later"
+    check 'the packages are built' packages
+    check 'there are four packages' four
+    if command -v lintian >/dev/null; then check 'lintian finds no error' lintian --allow-root --fail-on error "$out"/deb/*.deb; fi
+    check 'packages of a later version' later
     mount -t proc proc "$root/proc" 2>/dev/null
     in_root apt-get update -qq >/dev/null 2>&1
     rm -rf "$root/tmp/deb" "$root/tmp/later"
