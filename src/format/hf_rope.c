@@ -354,8 +354,9 @@ int hf_replace_rope(struct checkpoint *c, struct err *e)
         return err_set(e, ERR_UNSUPPORTED, "%s: requires a model with metadata, got %s",
                        given ? flag : "--rope-theta", c->path);
     snprintf(key, sizeof key, "%.100s.rope.scaling.type", arch);
-    const bool same =
-        given && ch->rope_adds && same_type(given, meta_text(checkpoint_meta(c, key), NULL));
+    const struct meta *type = checkpoint_meta(c, key);
+    /* a file without a type can have divisors, which any scaling of the caller replaces */
+    const bool same = given && ch->rope_adds && type && same_type(given, meta_text(type, NULL));
     /* the file's scaling has the given type, and the caller gives no parameter */
     if (same && json_count(given) == 1) given = NULL;
     int rc = given ? remove_keys(c, arch, is_scaling_key, &scaling, e) : 0;

@@ -86,6 +86,8 @@ def gguf_keys():
     check(set(tensors) == {t["name"] for t in own["tensors"]})
     check(keys["general.file_type"]["use"] == "ignored" and keys["tokenizer.ggml.tokens"]["by"] == "the tokenizer")
     check(keys["qwen2.attention.head_count"]["by"] == "heads of attention")
+    _, _, tensors = explained(os.path.join(GOLDEN, "llama3", "model.gguf"), "--rope-scaling", "none")
+    check("--rope-scaling" in tensors["rope_freqs.weight"]["by"], str(tensors["rope_freqs.weight"]))
     _, keys, _ = explained(copy("llama3", {"is_causal": True}))
     check(keys["is_causal"]["use"] == "checked" and "must be 1" in keys["is_causal"]["by"])
 
