@@ -464,7 +464,8 @@ def granitemoe(r):
     c = granite(r)
     c.pop("mlp_bias")
     n, used = experts(r)
-    c.update(num_local_experts=n, num_experts_per_tok=used)
+    # scores of large heads that are not divided are so far apart that the reference in f32 is no closer to f64
+    c.update(num_local_experts=n, num_experts_per_tok=used, attention_multiplier=r.choice((0.25, 0.0625, 0.3)))
     return c
 
 

@@ -54,7 +54,7 @@ static void config(struct config *c, struct binder *b)
     if (!(min >= 0)) config_refuse(b, least, ERR_FORMAT, "must be at least 0, got %g", min);
     c->route = (struct route_spec){.normalize = true, .sum_least = (float)min};
     if (config_is_hf(b) && config_bool(b, "config.use_bias", false))
-        c->qkv_bias = c->o_bias = c->ffn_bias = BIAS_NEEDED;
+        c->qkv_bias = c->o_bias = c->ffn_bias = c->head_bias = BIAS_NEEDED;
     config_moe(c, b, 0);
     for (int i = 0; i < c->n_layer && b->rc == 0; i++)
         if ((i + 1) % step != 0 || (last >= 0 && i > last)) config_no_moe(&c->layer[i]);

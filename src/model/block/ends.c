@@ -112,13 +112,25 @@ void decoder_bind_inputs(struct binder *b, struct decoder_ends *e)
     if (bind_row(b, "token_embd_norm")) bind_norm(b, &e->embd_norm, "token_embd_norm", -1);
 }
 
+/* The bias of a head belongs to the head, also if the matrix is the embedding. */
+static void bind_tied_head(struct binder *b, struct decoder_ends *e)
+{
+    const struct config *c = &b->m->config;
+    bind_tied(b, &e->head, &e->embd);
+    if (c->head_bias == BIAS_NONE ||
+        (c->head_bias == BIAS_HELD && !checkpoint_tensor(b->checkpoint, "output.bias")))
+        return;
+    e->head.bias = bind_bias_values(b, "output", -1, 1, c->n_vocab);
+    bind_vector(b, &e->head.bias, c->n_vocab);
+}
+
 void decoder_bind_head(struct binder *b, struct decoder_ends *e)
 {
     struct config *c = &b->m->config;
     if (b->rc == 0 && is_headless(b))
         b->m->headless = true;
     else if (b->rc == 0 && head_is_tied(b))
-        bind_tied(b, &e->head, &e->embd);
+        bind_tied_head(b, e);
     else
         bind_linear(b, &e->head, "output", -1, c->head_bias);
     if (!b->m->headless) e->at_logits = bind_outputs(b, "logits", c->n_vocab);
