@@ -250,10 +250,10 @@ def ask(model, **fields):
 class Stream(threading.Thread):
     """A stream of many tokens. `text` is the whole body after the end."""
 
-    def __init__(self, model, n, to=None):
+    def __init__(self, model, n_token, to=None, **fields):
         super().__init__(daemon=True)
         self.server = to or server
-        self.body = {"model": model, "prompt": "The", "max_tokens": n, "ignore_eos": True, "stream": True, "temperature": 0}
+        self.body = {"model": model, "prompt": "The", "max_tokens": n_token, "ignore_eos": True, "stream": True, "temperature": 0, **fields}
         self.text, self.begun, self.socket = b"", threading.Event(), None
         self.start()
 
@@ -333,27 +333,33 @@ def test_unload():
     check(status_of("extra")["memory"] == 0)
 
 
-def test_leave():
-    """a client that disconnects while its model is not loaded causes no load"""
+def leave():
+    """Return false if the streams ended before the clients left, so that a load was legal."""
     for name in ("plain", "extra", "below/split/d", "hub/org/my-repo/q8"):
         server.ask("POST", "/models/unload", {"model": name})
     check(until(lambda: server.metric("quoth:model_loaded") == 0))
-    streams = [Stream(name, 350) for name in ("plain", "below/split/d")]  # --models-max 2
+    streams = [Stream(name, 500, n=8) for name in ("plain", "below/split/d")]  # --models-max 2
     check(all(s.begun.wait(20) for s in streams))
     n_load = server.metric("quoth:model_loads_total")
     text = json.dumps({"model": "extra", "prompt": "a"}).encode()
     waiting = [server.connect() for _ in range(5)]
     for w in waiting:
         w.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
-    check(until(lambda: status_of("extra")["waiting"] == 5), status_of("extra"))
+    seen = until(lambda: status_of("extra")["waiting"] == 5 or not all(s.is_alive() for s in streams))
     for w in waiting:
         w.close()
-    check(until(lambda: status_of("extra")["waiting"] == 0), status_of("extra"))
-    check(all(s.is_alive() for s in streams), "the streams were too short")
+    check(seen and until(lambda: status_of("extra")["waiting"] == 0), status_of("extra"))
+    long_enough = all(s.is_alive() for s in streams)
     for s in streams:
         s.join(30)
     time.sleep(0.1)
-    check(server.metric("quoth:model_loads_total") == n_load, "a model was loaded for nobody")
+    check(not long_enough or server.metric("quoth:model_loads_total") == n_load, "a model was loaded for nobody")
+    return long_enough
+
+
+def test_leave():
+    """a client that disconnects while its model is not loaded causes no load"""
+    check(any(leave() for _ in range(5)), "the streams were too short")
 
 
 def test_keep_alive():
