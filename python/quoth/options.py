@@ -58,6 +58,7 @@ class Options(TypedDict, total=False):
     dummy_seed: Optional[int]
     pack_cache: Optional[bool]
     pack_cache_size: Optional[float]
+    weights_memory: Union[None, int, str]
     mmap: Optional[bool]
     lora: Optional[str]
     # keywords of vLLM
