@@ -494,12 +494,13 @@ static bool skip_scales(struct published_scales *s, int64_t n)
 bool published_part(struct published *p, enum qtype type, int64_t first, int64_t n, int64_t k)
 {
     struct published part = *p;
-    const int64_t out = first / p->block_out, last = (first + n - 1) / p->block_out;
+    int64_t out, last;
     switch (p->form) {
     case FORM_ROWS:
         part.rows += first * (int64_t)qtype_bytes(type, k);
         break;
     case FORM_CODES:
+        out = first / p->block_out, last = (first + n - 1) / p->block_out;
         if (p->flat || (first % p->block_out != 0 && out != last)) return false;
         if (!skip_outputs(&part.code, first)) return false;
         if (p->zero.data && !skip_outputs(&part.zero, out)) return false;
