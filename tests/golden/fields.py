@@ -66,7 +66,7 @@ BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=
           "qwen2_moe": dict(head_dim=8, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=20),
           "gpt_oss": dict(num_local_experts=5, num_experts_per_tok=2, sliding_window=16),
           "glm4_moe": dict(n_routed_experts=6, n_group=2, topk_group=1, num_experts_per_tok=2, moe_intermediate_size=24),
-          "olmoe": dict(head_dim=ABSENT, num_experts=5, num_experts_per_tok=2),
+          "olmoe": dict(head_dim=ABSENT, hidden_size=64, num_experts=5, num_experts_per_tok=2),
           "granitemoe": dict(num_local_experts=5, attention_multiplier=0.25),
           "granitemoeshared": dict(num_local_experts=5, attention_multiplier=0.25, shared_intermediate_size=20),
           "phimoe": dict(num_local_experts=5),
@@ -77,7 +77,7 @@ BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=
           "bart": dict(max_position_embeddings=96, encoder_ffn_dim=48, decoder_ffn_dim=40, decoder_layers=2, decoder_attention_heads=2)}
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
 SCALES = {"gemma4_text": {"q_norm": 0.3}, "gemma3n_text": {"q_norm": 0.05, "modality_router": 0.01, "_coefs": 0.03, "altup_": 0.3},
-          "t5": {"Attention.q.": 0.15}, "mt5": {"Attention.q.": 0.15}}  # growing residual streams amplify rounding
+          "granitemoe": {"q_proj": 0.3}, "granitemoeshared": {"q_proj": 0.3}, "t5": {"Attention.q.": 0.15}, "mt5": {"Attention.q.": 0.15}}  # growing residual streams amplify rounding
 NESTED = ("gemma3n_text", "gemma4_text")  # classes whose rope_parameters have an object per layer type
 
 CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.MistralForCausalLM,
