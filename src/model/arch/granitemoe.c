@@ -41,6 +41,11 @@ static void config(struct config *c, struct binder *b)
     c->route.score = ROUTE_CHOSEN;
     granite_factors(c, b);
     config_moe(c, b, c->d_ff);
+    if (b->rc == 0 && config_is_hf(b) && c->layer[0].d_shared > 0 &&
+        !bind_has(b, "blk.%d.ffn_down_shexp", 0))
+        config_refuse(b, "expert_shared_feed_forward_length", ERR_FORMAT,
+                      "must be 0 in a model without the block of all rows, got %d",
+                      c->layer[0].d_shared);
 }
 
 const struct arch arch_granitemoe = {
