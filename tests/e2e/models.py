@@ -353,7 +353,7 @@ def leave():
     for s in streams:
         s.join(30)
     time.sleep(0.1)
-    check(not long_enough or server.metric("quoth:model_loads_total") == n_load, "a model was loaded for nobody")
+    check(not long_enough or server.metric("quoth:model_loads_total") == n_load, "a model was loaded, but no request waited")
     return long_enough
 
 
