@@ -13,17 +13,28 @@
 #include <stdio.h>
 #include <string.h>
 
-int json_read_file(struct json **out, const char *path, size_t bytes_max, struct err *e)
+static int read_file(struct json **out, const char *path, size_t bytes_max,
+                     const struct json_limits *limits, struct err *e)
 {
     *out = NULL;
     struct buf b = {0};
     int rc = file_read(&b, path, bytes_max, e);
     if (rc == 0) {
-        rc = json_parse(out, b.data, b.n, NULL, e);
+        rc = json_parse(out, b.data, b.n, limits, e);
         if (rc != 0) err_prefix(e, rc, "%s", path);
     }
     buf_deinit(&b);
     return rc;
+}
+
+int json_read_file(struct json **out, const char *path, size_t bytes_max, struct err *e)
+{
+    return read_file(out, path, bytes_max, NULL, e);
+}
+
+int json_read_python(struct json **out, const char *path, size_t bytes_max, struct err *e)
+{
+    return read_file(out, path, bytes_max, &(struct json_limits){.python = true}, e);
 }
 
 void json_drop(struct json *root)

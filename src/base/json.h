@@ -35,6 +35,9 @@ struct json_limits {
     /* true: a duplicate key is ERR_ARG with the key as field. Set it for input from clients,
      * because a gateway may have checked only the first value */
     bool unique;
+    /* true: also read Infinity, -Infinity and NaN, which Python's json writes, as the object
+     * {"__float__": "Infinity"} that transformers 5 writes for such a number */
+    bool python;
     /* function called for each number that is not an int64, with its text; NULL if none. The text
      * may be more precise than a double. `number` returns false if memory is exhausted. */
     bool (*number)(void *arg, const struct json *j, const char *text, size_t n);
@@ -50,6 +53,8 @@ int json_parse(struct json **out, const char *text, size_t n, const struct json_
  * after an error. An error contains the path. ERR_IO if the file cannot be read, ERR_LIMIT for a
  * larger file. Other errors are those of json_parse. */
 int json_read_file(struct json **out, const char *path, size_t bytes_max, struct err *e);
+/* Like json_read_file, with limits.python. */
+int json_read_python(struct json **out, const char *path, size_t bytes_max, struct err *e);
 /* Validate a text as a JSON object. The function is a form_fn (base/names.h). ERR_ARG for any other
  * text, ERR_MEMORY. */
 int json_object_form(const char *text, struct err *e);

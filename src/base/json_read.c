@@ -379,12 +379,30 @@ static int read_literal(struct json_reader *r, json_t **out)
     return expected(r, "a value");
 }
 
+/* Read Infinity, -Infinity or NaN as an object, if the limits permit these words. Leave *out
+ * unchanged if none of them is next. */
+static int read_python(struct json_reader *r, json_t **out)
+{
+    static const char *const word[] = {"Infinity", "-Infinity", "NaN"};
+    if (!r->limits || !r->limits->python) return 0;
+    for (int i = 0; i < 3; i++) {
+        const size_t n = strlen(word[i]);
+        if (r->n - r->at < n || memcmp(r->text + r->at, word[i], n) != 0) continue;
+        r->at += n;
+        *out = json_pack("{s: s}", "__float__", word[i]);
+        return *out ? 0 : no_memory(r);
+    }
+    return 0;
+}
+
 /* Read a value. On success *out is a new reference. */
 static int read_value(struct json_reader *r, json_t **out)
 {
     if (skip_char(r, '"')) return read_string(r, out);
     if (skip_char(r, '[')) return read_inside(r, out, false);
     if (skip_char(r, '{')) return read_inside(r, out, true);
+    const int rc = read_python(r, out);
+    if (rc != 0 || *out) return rc;
     if (r->at < r->n && (r->text[r->at] == '-' || isdigit((unsigned char)r->text[r->at])))
         return read_number(r, out);
     return read_literal(r, out);

@@ -220,6 +220,25 @@ TEST(json_errors_name_the_place)
     EXPECT_INT(json_read_file(&j, path, 3, &e), ERR_LIMIT);
 }
 
+/* Goal: Python's words for numbers without a finite value are read only from files of Python. */
+TEST(json_words_of_python)
+{
+    static const char text[] = "[Infinity,-Infinity, NaN,{\"a\":NaN}]";
+    struct err e;
+    struct json *j;
+    const char *path = temp_path("python.json");
+    NEED_OK(file_write(path, text, sizeof text - 1, &e), &e);
+    EXPECT_INT(json_read_file(&j, path, 100, &e), ERR_FORMAT);
+    NEED_OK(json_read_python(&j, path, 100, &e), &e);
+    EXPECT_TEXT(json_text(json_field(json_item(j, 0), "__float__"), NULL), "Infinity");
+    EXPECT_TEXT(json_text(json_field(json_item(j, 1), "__float__"), NULL), "-Infinity");
+    EXPECT_TEXT(json_text(json_field(json_item(j, 2), "__float__"), NULL), "NaN");
+    EXPECT_INT(json_kind(json_field(json_item(j, 3), "a")), JK_OBJECT);
+    json_drop(j);
+    NEED_OK(file_write(path, "[-Inf]", 6, &e), &e);
+    EXPECT_INT(json_read_python(&j, path, 100, &e), ERR_FORMAT);
+}
+
 TEST(json_getters_accept_anything)
 {
     struct err e;

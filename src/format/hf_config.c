@@ -19,6 +19,7 @@
 
 #include "base/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,9 +45,22 @@ const struct json *hf_field(const struct config_reader *h, const char *name)
 
 /* ---- JSON values as metadata ---- */
 
+/* Return true for an object that is an infinite number or NaN, and set *x to it. transformers 5
+ * writes {"__float__": "Infinity"}, and json_read_python returns this object for Python's word. */
+static bool float_object(const struct json *v, double *x)
+{
+    const char *text = json_count(v) == 1 ? json_text(json_field(v, "__float__"), NULL) : NULL;
+    if (!text) return false;
+    if (strcmp(text, "NaN") == 0) return *x = NAN, true;
+    *x = *text == '-' ? -INFINITY : INFINITY;
+    return strcmp(text, "Infinity") == 0 || strcmp(text, "-Infinity") == 0;
+}
+
 /* Return the type of a list's item; VT_COUNT for null, lists and objects. */
 static enum value_type type_of(const struct json *item)
 {
+    double x;
+    if (float_object(item, &x)) return VT_F64;
     switch (json_kind(item)) {
     case JK_TEXT:
         return VT_TEXT;
@@ -80,7 +94,8 @@ static bool fill_item(struct checkpoint *c, enum value_type type, void *data, si
                       const struct json *v)
 {
     if (type == VT_I64) ((int64_t *)data)[i] = json_int(v, 0);
-    if (type == VT_F64) ((double *)data)[i] = json_real(v, 0);
+    if (type == VT_F64 && !float_object(v, (double *)data + i))
+        ((double *)data)[i] = json_real(v, 0);
     if (type == VT_BOOL) ((uint8_t *)data)[i] = json_bool(v, false);
     if (type != VT_TEXT) return true;
     struct text_slice *s = (struct text_slice *)data + i;
@@ -118,8 +133,10 @@ static int add_bool(struct config_reader *h, const char *key, bool x)
 int hf_add_json(struct config_reader *h, const char *key, const char *name, const struct json *v)
 {
     size_t n;
+    double x;
     const char *text = json_text(v, &n);
     if (checkpoint_meta(h->c, key)) return 0;
+    if (float_object(v, &x)) return checkpoint_add_real(h->c, key, x, h->e);
     switch (json_kind(v)) {
     case JK_NONE:
     case JK_NULL:
@@ -154,7 +171,9 @@ static int add_any(struct config_reader *h, const char *key, const char *name, c
 {
     bool mixed = json_kind(v) == JK_LIST && common_type(v) == VT_COUNT;
     if (json_kind(v) == JK_NULL) return hf_add_bare(h, key, VT_NULL);
-    if (json_kind(v) == JK_OBJECT || mixed) return hf_add_bare(h, key, VT_OBJECT);
+    double x;
+    if ((json_kind(v) == JK_OBJECT && !float_object(v, &x)) || mixed)
+        return hf_add_bare(h, key, VT_OBJECT);
     return hf_add_json(h, key, name, v);
 }
 
@@ -730,7 +749,7 @@ static int with_file(struct config_reader *h, const char *file, bool optional,
     int rc = hf_path(path, sizeof path, h->dir, file, h->e);
     if (rc != 0) return rc;
     if (!file_exists(path)) return optional ? 0 : missing_file(h, file);
-    rc = json_read_file(&root, path, FILE_BYTES_MAX, h->e);
+    rc = json_read_python(&root, path, FILE_BYTES_MAX, h->e);
     if (rc != 0) return rc;
     h->file = file;
     if (json_kind(root) != JK_OBJECT)

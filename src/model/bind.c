@@ -848,9 +848,7 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
 {
     const char *own = b->m->arch->left_out_why,
                *other = checkpoint_parts(b->checkpoint) ? parts_other(t->name_raw) : NULL;
-    const int il = reusing_layer(b, t->name), n_layer = b->m->config.n_layer;
-    int own_layer = -1;
-    sscanf(t->name, "blk.%9d.", &own_layer); /* check: width */
+    const int il = reusing_layer(b, t->name);
     if (other)
         snprintf(why, WHY_BYTES, "%s", other);
     else if (left_out(t->name))
@@ -863,8 +861,6 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
         snprintf(why, WHY_BYTES, "a layer that predicts further tokens; quoth does not use it");
     else if (form_left_out(b, t->name))
         snprintf(why, WHY_BYTES, "scale of the KV cache; the scale does not change weights");
-    else if (own_layer >= n_layer && own_layer < n_layer + b->m->config.n_draft_layer)
-        snprintf(why, WHY_BYTES, "layer that drafts tokens (MTP); not supported yet");
     else if (il >= 0)
         snprintf(why, WHY_BYTES, "layer %d uses the keys and values of layer %d", il,
                  b->m->config.layer[il].kv_layer);

@@ -388,13 +388,15 @@ static void check_items(struct binder *b, const char *key, const struct meta *m,
 const int *config_layer_ints(struct binder *b, const char *key, int64_t lo, int64_t hi,
                              int64_t fallback)
 {
-    const size_t n = (size_t)b->m->config.n_layer;
+    const struct config *c = &b->m->config;
+    const size_t n = (size_t)c->n_layer;
     const struct meta *m = config_meta(b, key);
     const bool list = meta_kind(m) == META_LIST;
     const int all = list ? 0 : config_int(b, key, lo, hi, fallback);
     int *v = b->rc == 0 ? arena_push(&b->m->arena, n * sizeof *v, sizeof *v) : NULL;
     if (b->rc == 0 && !v) b->rc = err_memory(b->e, key, n * sizeof *v);
-    if (list && b->rc == 0) check_items(b, key, m, n);
+    /* the lists of a GGUF include the layers that predict further tokens */
+    if (list && b->rc == 0) check_items(b, key, m, n + (size_t)(config_is_hf(b) ? 0 : c->n_next));
     for (size_t i = 0; i < n && b->rc == 0; i++) {
         const int64_t x = list ? meta_item_int(m, i, INT64_MIN) : all;
         v[i] = (int)x;
@@ -502,31 +504,48 @@ int config_window(struct binder *b)
     return n == INT_MAX ? 0 : n;
 }
 
-/* Set the windows by the list. Return false if the file has no list. */
-bool config_layer_types(struct binder *b, struct config *c, int window)
+/* Return the index of item i in `names`; -1 if it is another text. */
+static int name_index(const struct meta *list, size_t i, const char *const *names)
+{
+    for (int k = 0; names[k]; k++)
+        if (item_is(list, i, names[k])) return k;
+    return -1;
+}
+
+const int *config_layer_kinds(struct binder *b, const char *const *names)
 {
     static const char key[] = "config.layer_types";
     char value[80];
+    const size_t n = (size_t)b->m->config.n_layer;
     const struct meta *types = config_meta(b, key);
-    if (meta_kind(types) == META_NONE || b->rc != 0) return false;
-    if (meta_item_kind(types) != META_TEXT || meta_count(types) != (size_t)c->n_layer)
-        config_refuse(b, key, ERR_FORMAT, "must be a list of %d names, got %s", c->n_layer,
+    if (meta_kind(types) == META_NONE || b->rc != 0) return NULL;
+    if (meta_item_kind(types) != META_TEXT || meta_count(types) != n)
+        config_refuse(b, key, ERR_FORMAT, "must be a list of %zu names, got %s", n,
                       config_value_text(types, value));
-    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
-        bool full =
-            item_is(types, (size_t)i, "full_attention") || item_is(types, (size_t)i, "attention");
-        size_t n = 0;
-        const char *text = meta_item_text(types, (size_t)i, &n);
-        if (!full && !item_is(types, (size_t)i, "sliding_attention"))
-            config_refuse(b, key, ERR_UNSUPPORTED,
-                          "[%d]: must be full_attention or sliding_attention, got \"%.*s\"", i,
-                          n > 60 ? 60 : (int)n, text);
-        else if (!full && window == 0)
-            config_refuse(b, key, ERR_FORMAT,
-                          "layer %d is sliding_attention, but sliding_window is missing", i);
-        c->layer[i].window = full ? 0 : window;
+    int *kind = bind_memory(b, "the kinds of layers", n * sizeof *kind);
+    for (size_t i = 0; i < n && b->rc == 0; i++) {
+        size_t length = 0;
+        const char *text = meta_item_text(types, i, &length);
+        kind[i] = name_index(types, i, names);
+        if (kind[i] < 0)
+            config_refuse(b, key, ERR_UNSUPPORTED, "[%zu]: must be %s or %s, got \"%.*s\"", i,
+                          names[0], names[1], length > 60 ? 60 : (int)length, text);
     }
-    return true;
+    return b->rc == 0 ? kind : NULL;
+}
+
+/* Set the windows by the list. Return false if the file has no list. */
+bool config_layer_types(struct binder *b, struct config *c, int window)
+{
+    static const char *const name[] = {"full_attention", "sliding_attention", "attention", NULL};
+    const int *kind = config_layer_kinds(b, name);
+    for (int i = 0; kind && i < c->n_layer; i++) {
+        if (kind[i] == 1 && window == 0)
+            config_refuse(b, "config.layer_types", ERR_FORMAT,
+                          "layer %d is sliding_attention, but sliding_window is missing", i);
+        c->layer[i].window = kind[i] == 1 ? window : 0;
+    }
+    return kind || b->rc != 0;
 }
 
 void config_share_kv(struct config *c, struct binder *b, const char *key, int n)

@@ -204,6 +204,32 @@ static int open_changed(const char *model, const char *from, const char *to, str
     return try_open(temp_path("changed"), e);
 }
 
+/* Goal: the number of layers of a GGUF includes those that predict further tokens. So do lists. */
+TEST(further_layers_of_a_gguf_are_left_out)
+{
+    if (!repo_path("tests/golden/qwen3_5/model.gguf")) SKIP("tests/golden is not here");
+    static const bool kind[] = {true, false, true};
+    struct err e;
+    for (int n_next = 0; n_next < 3; n_next++) {
+        struct checkpoint *c = NULL;
+        struct backend *b = NULL;
+        struct model *m = NULL;
+        NEED_OK(checkpoint_open(&c, repo_path("tests/golden/qwen3_5/model.gguf"), &e), &e);
+        const int n_layer = (int)meta_int(checkpoint_meta(c, "qwen35.block_count"), 0);
+        EXPECT_INT(n_layer, 3);
+        NEED_OK(checkpoint_add_u32(c, "qwen35.nextn_predict_layers", (uint32_t)n_next, &e), &e);
+        NEED_OK(checkpoint_add_bools(c, "qwen35.attention.recurrent_layers", kind, 3, &e), &e);
+        NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+        struct model_options o = {
+            .backend = b, .context_max = 64, .batch = {.n_row = 8, .n_seq = 1, .n_out = 8}};
+        NEED_OK(model_open(&m, c, &o, &e), &e);
+        EXPECT_INT(model_info(m)->n_layer, n_layer - n_next);
+        model_close(m);
+        backend_close(b);
+        checkpoint_close(c);
+    }
+}
+
 /* Goal: the error of an unknown architecture lists the names that files of this kind have. */
 TEST(unknown_architectures_have_the_list_of_their_files)
 {
@@ -253,6 +279,33 @@ TEST(tensors_are_bound_left_out_or_refused_by_name)
         {"deepseek_v3", "1.mlp.shared_experts.up_proj", "1.mlp.shared_experts.op_proj",
          "shared_experts.up_proj.weight is missing"},
         {"deepseek_v3", "kv_b_proj", "kv_c_proj", "kv_b_proj.weight is missing"},
+        /* layers after the model, which predict further tokens */
+        {"deepseek_v3", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1", NULL},
+        {"deepseek_v3",
+         "\"num_hidden_layers\": 2,\n  \"num_key_value_heads\": 2,\n  "
+         "\"num_nextn_predict_layers\": 1",
+         "\"num_hidden_layers\": 1,\n  \"num_key_value_heads\": 2,\n  "
+         "\"num_nextn_predict_layers\": 0",
+         "tensor model.layers.1.input_layernorm.weight: belongs to layer 1"},
+        {"glm4_moe", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1",
+         "tensor model.layers.1.input_layernorm.weight: belongs to layer 1"},
+        {"glm4_moe",
+         "\"num_hidden_layers\": 2,\n  \"num_key_value_heads\": 1,\n  "
+         "\"num_nextn_predict_layers\": 0",
+         "\"num_hidden_layers\": 1,\n  \"num_key_value_heads\": 1,\n  "
+         "\"num_nextn_predict_layers\": 1",
+         NULL},
+        /* recurrent layers; Python and transformers 5 write infinity in these forms */
+        {"mamba2", "100.0", "Infinity", NULL},
+        {"mamba2", "100.0", "{\"__float__\": \"Infinity\"}", NULL},
+        {"mamba2", "100.0", "NaN", "time_step_limit: must be [0, MOST]"},
+        {"mamba2", "100.0", "-Infinity", "time_step_limit: must be [0, MOST]"},
+        {"lfm2", "\"intermediate_size\": 60", "\"intermediate_size\": 48, \"block_ff_dim\": 60",
+         NULL},
+        {"lfm2", "\"block_ffn_dim_multiplier\": 1.1", "\"block_ffn_dim_multiplier\": null",
+         "feed_forward.w1.weight: expected [40, "},
+        {"qwen3_5", "\"linear_attention\"", "\"conv\"",
+         "layer_types: [0]: must be full_attention or linear_attention, got \"conv\""},
         {"minicpm3", "self_attn.q_a_proj", "self_attn.q_b_prox",
          "q_a_proj.weight is missing; a similar tensor: model.layers.0.self_attn.q_b_prox.weight"},
         {"minicpm3", "self_attn.q_a_layernorm", "self_attn.q_b_layernorm",

@@ -155,8 +155,6 @@ struct config {
     /* number of encoder layers, which are the first layers; 0: no encoder. All further layers
      * belong to a decoder that attends to the encoder's output */
     int n_encoder;
-    /* number of layers after the last layer in the file, which draft tokens and are not bound */
-    int n_draft_layer;
     int n_start; /* tokens with which the decoder's text begins */
     int32_t start[STARTS_MAX];
     /* width of the embedding and of hidden states; d if the model does not project them */
@@ -734,6 +732,10 @@ int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
  * failure. */
 bool config_layer_types(struct binder *b, struct config *c, int window);
+/* Return for each layer [n_layer] the index of its name of config.layer_types in `names`, which has
+ * at least two names and ends with NULL. Any other name is rejected. NULL if the file has no list,
+ * and after an error. The model owns the result. */
+const int *config_layer_kinds(struct binder *b, const char *const *names);
 /* Set the last n layers to use the keys and values of an earlier layer. This is the last layer of
  * the same type (with or without a window) before these n layers. n is the value of `key`. The
  * sizes and windows of layers are already final. */

@@ -376,7 +376,7 @@ def lfm2(r):
         c.pop(field)
     n = c["num_hidden_layers"]
     c.update(hidden_size=c["num_attention_heads"] * r.choice((12, 16, 20)), norm_eps=r.choice((1e-5, 1e-3)), conv_bias=r.random() < 0.5,
-             conv_L_cache=r.choice((2, 3, 4)), block_multiple_of=r.choice((1, 8, 24)), block_ffn_dim_multiplier=r.choice((1.0, 0.9, 1.3)),
+             conv_L_cache=r.choice((2, 3, 4)), block_multiple_of=r.choice((1, 8, 24)), block_ffn_dim_multiplier=r.choice((1.0, 0.9, 1.3, None)),
              block_auto_adjust_ff_dim=r.random() < 0.7, rope_parameters=scaled_rope(r))
     if r.random() < 0.5:
         c["layer_types"] = [r.choice(("conv", "full_attention")) for _ in range(n - 1)] + ["full_attention"]
@@ -392,7 +392,7 @@ def mamba2(r):
     return dict(vocab_size=c["vocab_size"], hidden_size=n_head * d_head // expand, num_heads=n_head, head_dim=d_head, expand=expand, n_groups=n_group,
                 state_size=r.choice((8, 12, 20)), conv_kernel=r.choice((2, 3, 4)), num_hidden_layers=c["num_hidden_layers"], chunk_size=r.choice((8, 64)),
                 layer_norm_epsilon=r.choice((1e-5, 1e-3)), use_bias=r.random() < 0.5, use_conv_bias=r.random() < 0.5, hidden_act=r.choice(("silu", "gelu")),
-                time_step_limit=r.choice(([0.0, 0.5], [0.0, 100.0])), tie_word_embeddings=c["tie_word_embeddings"], pad_token_id=None, bos_token_id=1, eos_token_id=2)
+                time_step_limit=r.choice(([0.0, 0.5], [0.0, float("inf")])), tie_word_embeddings=c["tie_word_embeddings"], pad_token_id=None, bos_token_id=1, eos_token_id=2)
 
 
 def experts(r, most=12):

@@ -21,8 +21,7 @@ static const struct config_key hf_key[] = {
     KEY("expert_group_count", 8),
     KEY("expert_group_used_count", 4),
     KEY("config.rope_interleave", 1),
-    IDLE("config.num_nextn_predict_layers", "layers after the model, for speculation"),
-    IDLE("config.num_mtp_layers", "layers after the model, for speculation"),
+    KEY("nextn_predict_layers", 1),
     KEYS_END,
 };
 

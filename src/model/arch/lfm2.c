@@ -19,6 +19,7 @@ static const struct config_key hf_key[] = {
     KEY("config.tie_word_embeddings", 1),
     KEY("config.conv_bias", 0),
     KEY("shortconv.l_cache", 3),
+    KEY_UNSET("config.block_ff_dim"),
     KEY("config.block_multiple_of", 256),
     KEY("config.block_ffn_dim_multiplier", 1),
     KEY("config.block_auto_adjust_ff_dim", 1),
@@ -33,14 +34,6 @@ struct lfm2_own {
     int n_tap, biased;
 };
 
-/* Return true if item i of the list is the text. */
-static bool is_text(const struct meta *list, int i, const char *text)
-{
-    size_t n = 0;
-    const char *t = meta_item_text(list, (size_t)i, &n);
-    return t && n == strlen(text) && memcmp(t, text, n) == 0;
-}
-
 static bool has_int(const struct meta *list, int x)
 {
     for (size_t i = 0; i < meta_count(list); i++)
@@ -52,13 +45,12 @@ static bool has_int(const struct meta *list, int x)
  * attention. Without both, all layers have attention. */
 static void set_kinds(struct config *c, struct binder *b)
 {
-    static const char types_key[] = "config.layer_types", full_key[] = "config.full_attn_idxs";
+    static const char full_key[] = "config.full_attn_idxs";
+    static const char *const name[] = {"full_attention", "conv", NULL};
     char text[80];
-    const struct meta *types = config_meta(b, types_key), *full = config_meta(b, full_key);
-    const bool typed = meta_kind(types) != META_NONE, listed = meta_kind(full) != META_NONE;
-    if (typed && (meta_item_kind(types) != META_TEXT || meta_count(types) != (size_t)c->n_layer))
-        config_refuse(b, types_key, ERR_FORMAT, "must be a list of %d names, got %s", c->n_layer,
-                      config_value_text(types, text));
+    const int *kind = config_layer_kinds(b, name);
+    const struct meta *full = config_meta(b, full_key);
+    const bool listed = meta_kind(full) != META_NONE;
     if (listed && (meta_kind(full) != META_LIST ||
                    (meta_count(full) > 0 && meta_item_kind(full) != META_INT)))
         config_refuse(b, full_key, ERR_FORMAT, "must be a list of layers, got %s",
@@ -67,16 +59,12 @@ static void set_kinds(struct config *c, struct binder *b)
         if (meta_item_int(full, i, -1) < 0 || meta_item_int(full, i, -1) >= c->n_layer)
             config_refuse(b, full_key, ERR_FORMAT, "[%zu]: must be in [0, %d], got %lld", i,
                           c->n_layer - 1, (long long)meta_item_int(full, i, -1));
-    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
-        const bool conv = typed ? is_text(types, i, "conv") : listed && !has_int(full, i);
-        if (typed && !conv && !is_text(types, i, "full_attention"))
-            config_refuse(b, types_key, ERR_UNSUPPORTED, "[%d]: must be full_attention or conv", i);
-        c->layer[i].recurrent = conv;
-    }
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++)
+        c->layer[i].recurrent = kind ? kind[i] == 1 : listed && !has_int(full, i);
 }
 
-/* Return the width of the feed-forward block: two thirds of the field, times a factor, rounded up
- * to a multiple. */
+/* Return the width of the feed-forward block: two thirds of the field, which with a factor are
+ * multiplied by it and rounded up to a multiple. */
 static int adjusted(struct binder *b, int d_ff)
 {
     static const char times_key[] = "config.block_ffn_dim_multiplier";
@@ -84,8 +72,8 @@ static int adjusted(struct binder *b, int d_ff)
     const double times = config_real(b, times_key, NAN), third = 2.0 * d_ff / 3;
     const bool adjusts = config_bool(b, "config.block_auto_adjust_ff_dim", true);
     if (!adjusts || b->rc != 0) return d_ff;
-    const double n = isnan(times) ? floor(third) : floor(times * floor(third)),
-                 whole = ceil(n / multiple) * multiple;
+    const double whole =
+        isnan(times) ? floor(third) : ceil(floor(times * floor(third)) / multiple) * multiple;
     if (!(whole >= 1 && whole <= D_FF_MAX))
         config_refuse(b, times_key, ERR_FORMAT, "must give a width in [1, %d], got %g", D_FF_MAX,
                       whole);
@@ -99,7 +87,8 @@ static void config(struct config *c, struct binder *b)
     own->n_tap = config_int(b, "shortconv.l_cache", 2, TAPS_MAX, 0);
     own->biased = config_bool(b, "config.conv_bias", false);
     c->own = own, c->own_bytes = sizeof *own;
-    c->d_ff = adjusted(b, c->d_ff);
+    /* the name of the first files, which the class prefers */
+    c->d_ff = adjusted(b, config_int(b, "config.block_ff_dim", 1, D_FF_MAX, c->d_ff));
     for (int i = 0; i < c->n_layer; i++) c->layer[i].d_ff = c->d_ff;
     set_kinds(c, b);
 }

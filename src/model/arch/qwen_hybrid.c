@@ -12,36 +12,18 @@ const char *const qwen_draft[] = {"mtp.", "model.mtp.", NULL};
 
 /* ---- config ---- */
 
-/* Return true if the item of a list is the text. */
-static bool item_is(const struct meta *m, int i, const char *text)
-{
-    size_t n = 0;
-    const char *t = meta_item_text(m, (size_t)i, &n);
-    return t && n == strlen(text) && memcmp(t, text, n) == 0;
-}
-
 /* Set the layers of each kind by the list of config.json, by the list of a GGUF, or by the
  * interval. */
 static void set_kinds(struct config *c, struct binder *b)
 {
-    static const char types_key[] = "config.layer_types", list_key[] = "attention.recurrent_layers";
-    char text[80];
-    const struct meta *types = config_meta(b, types_key), *list = config_meta(b, list_key);
+    static const char list_key[] = "attention.recurrent_layers";
+    static const char *const name[] = {"full_attention", "linear_attention", NULL};
     const int interval = config_int(b, "full_attention_interval", 1, LAYERS_MAX, 4),
-              *is_recurrent = list ? config_layer_ints(b, list_key, 0, 1, -1) : NULL;
-    const bool typed = meta_kind(types) != META_NONE;
-    if (typed && (meta_item_kind(types) != META_TEXT || meta_count(types) != (size_t)c->n_layer))
-        config_refuse(b, types_key, ERR_FORMAT, "must be a list of %d names, got %s", c->n_layer,
-                      config_value_text(types, text));
-    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
-        const bool full = typed          ? item_is(types, i, "full_attention")
-                          : is_recurrent ? !is_recurrent[i]
-                                         : (i + 1) % interval == 0;
-        if (typed && !full && !item_is(types, i, "linear_attention"))
-            config_refuse(b, types_key, ERR_UNSUPPORTED,
-                          "[%d]: must be full_attention or linear_attention", i);
-        c->layer[i].recurrent = !full;
-    }
+              *kind = config_layer_kinds(b, name),
+              *is_recurrent =
+                  config_meta(b, list_key) ? config_layer_ints(b, list_key, 0, 1, -1) : kind;
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++)
+        c->layer[i].recurrent = is_recurrent ? is_recurrent[i] != 0 : (i + 1) % interval != 0;
 }
 
 /* Return the number of values of a head of v. A GGUF has the sum of all heads. */
@@ -55,18 +37,9 @@ static int head_v(struct binder *b, int n_head)
     return b->rc == 0 ? n / n_head : 1;
 }
 
-/* Omit the last layers of a GGUF, which draft tokens. */
-static void omit_drafts(struct config *c, struct binder *b)
-{
-    static const char key[] = "nextn_predict_layers";
-    if (config_has(b, key)) c->n_draft_layer = config_int(b, key, 0, c->n_layer - 1, 0);
-    c->n_layer -= c->n_draft_layer;
-}
-
 void qwen_hybrid_config(struct config *c, struct binder *b)
 {
     static const char heads_key[] = "ssm.time_step_rank";
-    omit_drafts(c, b);
     struct delta_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
     if (!s) return;
     s->n_head_k = config_int(b, "ssm.group_count", 1, HEADS_MAX, 0);
