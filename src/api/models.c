@@ -12,7 +12,9 @@
  * (4) Only the registry's thread changes a state, except READY to DRAINING (served_unload,
  *     models_remove).
  * (5) A model is never moved or freed before models_close. A removed model has no waiter and no
- *     turn. */
+ *     turn.
+ * (6) A cancelled load (served_refuse) becomes UNLOADED, or DRAINING if it was complete. A request
+ *     that arrives between the cancellation and this state gives the model a new turn. */
 #include "models_impl.h"
 
 #include "base/check.h"
@@ -47,6 +49,19 @@ void served_want(struct served *m)
 {
     if (!m->turn) m->turn = ++m->models->last_turn;
     pthread_cond_signal(&m->models->changed);
+}
+
+bool served_loads(const struct served *m)
+{
+    return m->state == SERVED_LOADING && !m->models->cancel;
+}
+
+void served_refuse(struct served *m, int rc, const struct err *why)
+{
+    served_end_waits(m, rc, why);
+    m->turn = 0;
+    m->wanted = false;
+    if (m->models->busy == m) m->models->cancel = true;
 }
 
 /* ---- opening and closing ---- */
@@ -95,15 +110,11 @@ int models_open(struct models **out, const struct models_options *o, struct err 
 void models_stop(struct models *m)
 {
     struct err e = {0};
-    models_lock(m);
-    const bool first = !m->stops;
-    m->stops = true;
-    pthread_cond_signal(&m->changed);
-    models_unlock(m);
-    if (first && m->started) pthread_join(m->thread, NULL);
     err_set(&e, ERR_UNAVAILABLE, "the server is shutting down");
     models_lock(m);
-    for (int i = 0; i < m->n; i++) served_end_waits(&m->v[i], ERR_UNAVAILABLE, &e);
+    m->stops = true;
+    for (int i = 0; i < m->n; i++) served_refuse(&m->v[i], ERR_UNAVAILABLE, &e);
+    pthread_cond_signal(&m->changed);
     models_unlock(m);
 }
 
@@ -111,6 +122,7 @@ void models_close(struct models *m)
 {
     if (!m) return;
     if (m->locked) models_stop(m);
+    if (m->started) pthread_join(m->thread, NULL);
     for (int i = 0; m->v && i < m->n; i++) {
         CHECK(m->v[i].n_ref + m->v[i].n_peek == 0, "model %d has %d references", i, m->v[i].n_ref);
         if (!m->o.only && served_in_memory(&m->v[i])) m->o.loader.unload(m->o.loader.ctx, i);
@@ -263,7 +275,7 @@ void served_leave(struct served_waiter *w)
     models_lock(m->models);
     if (w->waits) {
         waiter_unlink(w);
-        if (!served_is_urgent(m) && !m->wanted && m->state != SERVED_LOADING) m->turn = 0;
+        if (!served_is_urgent(m) && !m->wanted && !served_loads(m)) m->turn = 0;
         pthread_cond_signal(&m->models->changed);
     }
     if (w->granted) drop(m, w->patient);
@@ -333,7 +345,7 @@ int served_load(struct served *m, struct err *e)
         rc = removed(m, e);
     } else if (m->models->sleeps) {
         rc = err_set(e, ERR_UNAVAILABLE, "the models sleep; POST /wake_up wakes them");
-    } else if (m->state != SERVED_READY && m->state != SERVED_LOADING && !m->models->o.only) {
+    } else if (m->state != SERVED_READY && !served_loads(m) && !m->models->o.only) {
         m->wanted = true;
         served_want(m);
     }
@@ -353,10 +365,13 @@ static int check_many(const struct models *m, struct err *e)
 int served_unload(struct served *m, struct err *e)
 {
     int rc = check_many(m->models, e);
+    struct err why = {0};
     if (rc != 0) return rc;
+    err_set(&why, ERR_UNAVAILABLE, "model \"%.100s\" was unloaded before the end of its load",
+            m->spec->name[0]);
     models_lock(m->models);
     if (m->state == SERVED_READY) m->state = SERVED_DRAINING;
-    if (!served_is_urgent(m) && m->state != SERVED_LOADING) m->turn = 0, m->wanted = false;
+    served_refuse(m, ERR_UNAVAILABLE, &why);
     pthread_cond_signal(&m->models->changed);
     models_unlock(m->models);
     return 0;
@@ -370,9 +385,7 @@ static void sleep_one(struct served *v)
     const bool loads = v->wanted || v->turn;
     err_set(&e, ERR_UNAVAILABLE, "the models sleep; POST /wake_up wakes them");
     v->slept = !v->gone && (loads || v->state == SERVED_READY || v->state == SERVED_LOADING);
-    v->wanted = false;
-    v->turn = 0;
-    served_end_waits(v, ERR_UNAVAILABLE, &e);
+    served_refuse(v, ERR_UNAVAILABLE, &e);
     if (v->state == SERVED_READY) v->state = SERVED_DRAINING;
 }
 
@@ -445,9 +458,8 @@ void models_remove(struct served *m)
     models_lock(m->models);
     if (!m->gone) {
         m->gone = true;
-        served_end_waits(m, removed(m, &e), &e);
-        m->turn = 0;
-        m->wanted = m->slept = false;
+        served_refuse(m, removed(m, &e), &e);
+        m->slept = false;
         if (m->state == SERVED_READY) m->state = SERVED_DRAINING;
         pthread_cond_signal(&m->models->changed);
     }

@@ -11,7 +11,8 @@
  * A request has a reference to its model, so a model with a request in flight is not unloaded. A
  * draining model accepts no further requests. Further requests wait until the model is loaded
  * again. One thread loads and unloads all models, one at a time, in the order of the first request
- * for each. A waiting request uses no memory of an engine. */
+ * for each. A waiting request uses no memory of an engine. A load is cancelled if the model is to
+ * be unloaded or removed, or if the models sleep or the server stops. */
 #ifndef QUOTH_API_MODELS_H
 #define QUOTH_API_MODELS_H
 
@@ -44,7 +45,8 @@ struct served_loader {
      * is no larger size, or an error of the files. */
     int (*measure)(void *ctx, int i, int attempt, int64_t *n_byte, struct err *e);
     /* function that loads the model into a plan of n_byte. *out is complete, except `model`.
-     * ERR_LIMIT: n_byte is too small. */
+     * ERR_LIMIT: n_byte is too small. `measure` and `load` return an error soon after cancelled()
+     * (base/cancel.h) has become true, and then leave nothing open. */
     int (*load)(void *ctx, int i, int64_t n_byte, struct api *out, struct err *e);
     void (*unload)(void *ctx, int i); /* function that frees what `load` has opened */
     /* function that prepares model i, the next number, for models_add. It sets *out to a copy of
@@ -74,9 +76,11 @@ struct models_options {
 /* Open the registry, and start its thread unless o->only. Pinned models begin to load. The caller
  * owns *out, NULL after ERR_MEMORY. */
 int models_open(struct models **out, const struct models_options *o, struct err *e);
-/* End all waits with an error, and load no further model. Returns after the load in progress. */
+/* End all waits with ERR_UNAVAILABLE, cancel the load in progress, and load no further model.
+ * References to loaded models remain valid. Any thread; does not wait for the registry's thread. */
 void models_stop(struct models *m);
-/* Stop, unload all models and free m; NULL is allowed. No reference to a model exists. */
+/* Stop, unload all models and free m; NULL is allowed. No reference to a model exists. Waits for
+ * the registry's thread. */
 void models_close(struct models *m);
 
 /* ---- any thread ---- */
@@ -159,13 +163,13 @@ const char *served_state_name(enum served_state s);   /* return llama.cpp's word
 /* Load the model without a request. No effect if it is loaded. ERR_UNAVAILABLE if the models sleep,
  * ERR_MISSING if the model was removed. */
 int served_load(struct served *m, struct err *e);
-/* Unload the model after its requests in flight. No effect if it is not loaded. ERR_UNSUPPORTED for
- * a registry of one loaded model. */
+/* Unload the model after its requests in flight. If it is not loaded yet, cancel its load, and end
+ * its waits with ERR_UNAVAILABLE. ERR_UNSUPPORTED for a registry of one loaded model. */
 int served_unload(struct served *m, struct err *e);
-/* sleep: unload all models after their requests in flight, and reject further requests with
- * ERR_UNAVAILABLE. Otherwise accept requests again, and load the models that were loaded. No effect
- * if the models are already in the requested state. ERR_UNSUPPORTED for a registry of one loaded
- * model. */
+/* sleep: unload all models after their requests in flight, cancel the load in progress, and reject
+ * further requests with ERR_UNAVAILABLE. Otherwise accept requests again, and load the models that
+ * were loaded. No effect if the models are already in the requested state. ERR_UNSUPPORTED for a
+ * registry of one loaded model. */
 int models_sleep(struct models *m, bool sleep, struct err *e);
 bool models_asleep(struct models *m); /* return true after models_sleep, until the models wake */
 /* Set the idle time of the model; < 0: never unload it for being idle. */
@@ -176,7 +180,8 @@ void served_keep(struct served *m, int64_t idle_us);
  * the loader. One thread at a time calls models_add and models_remove. */
 int models_add(struct models *m, const struct served_spec *spec, struct served **out,
                struct err *e);
-/* Remove a model: end its waits with ERR_MISSING, and unload it after its requests in flight. */
+/* Remove a model: end its waits with ERR_MISSING, cancel its load, and unload it after its requests
+ * in flight. */
 void models_remove(struct served *m);
 
 /* Check the invariants of models.c. Return NULL, or a description of the violation. */

@@ -47,6 +47,10 @@ struct models {
     pthread_cond_t changed; /* condition: the thread has work */
     pthread_t thread;
     bool started, stops, sleeps, locked; /* locked: lock and changed are initialized */
+    struct served *busy;                 /* model that the thread measures or loads; NULL: none */
+    /* true: the measurement or load of `busy` must end. Set under the lock; the thread's
+     * cancel_flag. */
+    atomic_bool cancel;
     uint64_t last_turn, last_use, last_wait;
     struct share *place; /* places of waiting requests, owned; NULL: no request waits */
 };
@@ -61,6 +65,11 @@ void models_unlock(struct models *m);
 bool served_in_memory(const struct served *m);
 /* Give the model a turn if it has no turn. */
 void served_want(struct served *m);
+/* Return true if the model loads, and the load was not cancelled. */
+bool served_loads(const struct served *m);
+/* Remove the reasons for a load of the model: end its waits with the error, and cancel the load in
+ * progress. The thread ends this load within about a second. */
+void served_refuse(struct served *m, int rc, const struct err *why);
 
 /* ---- models_wait.c: waiting requests; under the lock ---- */
 

@@ -7,9 +7,13 @@
  *
  * The exact size of a model's buffers is known only after its files are bound. A load that fails
  * for lack of memory is therefore repeated with a larger plan, until the loader has no larger size.
- * Between two steps of a load the lock is released, so clients can read states during a load. */
+ * Between two steps of a load the lock is released, so clients can read states during a load.
+ *
+ * Another thread cancels a load by m->cancel (served_refuse). The steps of a load check this flag,
+ * the cancel_flag of this thread. A cancelled load is not a failure. */
 #include "models_impl.h"
 
+#include "base/cancel.h"
 #include "base/check.h"
 #include "base/cond.h"
 #include "base/log.h"
@@ -70,21 +74,49 @@ static void fail_load(struct served *v, int rc, struct err *e)
     served_end_waits(v, rc, &v->why);
 }
 
-/* Measure the next attempt of a load. */
+/* Release the lock for a step of a model's load, which served_refuse and models_stop may cancel. */
+static void begin_step(struct served *v)
+{
+    struct models *m = v->models;
+    m->busy = v;
+    m->cancel = m->stops;
+    cancel_flag = &m->cancel;
+    models_unlock(m);
+}
+
+/* End the step. Return true if it was cancelled. m->cancel keeps the result until the next step. */
+static bool end_step(struct models *m)
+{
+    cancel_flag = NULL;
+    models_lock(m);
+    m->busy = NULL;
+    return m->cancel;
+}
+
+/* Measure the next attempt of a load. An error with m->cancel: the measurement was cancelled. */
 static int measure(struct served *v, struct err *e)
 {
     struct models *m = v->models;
     int64_t n_byte = 0;
     if (v->measured) return 0;
-    models_unlock(m);
+    begin_step(v);
     int rc = m->o.loader.measure(m->o.loader.ctx, v->index, v->attempt, &n_byte, e);
-    models_lock(m);
+    if (end_step(m)) return err_cancelled(e);
     if (rc == 0 && n_byte > m->o.bytes_max)
         rc = err_set(e, ERR_LIMIT, "the model needs %lld MiB, more than --memory-limit, %lld MiB",
                      (long long)(n_byte >> 20), (long long)(m->o.bytes_max >> 20));
     v->n_byte = n_byte;
     v->measured = rc == 0;
     return rc;
+}
+
+/* End a load that was cancelled before it was complete. */
+static void end_cancelled(struct served *v)
+{
+    log_info("%s: the load was cancelled", v->spec->name[0]);
+    v->state = SERVED_UNLOADED;
+    v->attempt = 0;
+    v->measured = false;
 }
 
 /* Load a measured model. ERR_LIMIT is not yet a failure: the model keeps its turn, and load_next
@@ -96,12 +128,13 @@ static void load(struct served *v)
     const int64_t start = time_us();
     v->state = SERVED_LOADING;
     v->api = (struct api){0};
-    models_unlock(m);
+    begin_step(v);
     int rc = m->o.loader.load(m->o.loader.ctx, v->index, v->n_byte, &v->api, &e);
-    models_lock(m);
+    const bool cancels = end_step(m);
     v->api.model = v;
     if (rc == 0) {
-        v->state = SERVED_READY;
+        /* a cancelled load may be complete, and a request may have arrived since then */
+        v->state = cancels && !v->turn && !v->first ? SERVED_DRAINING : SERVED_READY;
         v->turn = 0;
         v->wanted = v->measured = false; /* the files may change before the next load */
         v->n_load++;
@@ -111,14 +144,21 @@ static void load(struct served *v)
         v->idle_us = m->o.idle_us;
         log_info("%s: loaded in %.2f s", v->spec->name[0], (double)v->load_us * 1e-6);
         served_end_waits(v, 0, NULL);
-        /* nothing interrupts a load, so a sleep or removal during the load takes effect now */
-        if (m->sleeps || v->gone) v->state = SERVED_DRAINING;
+        return;
+    }
+    if (cancels) {
+        end_cancelled(v);
         return;
     }
     v->state = SERVED_UNLOADED;
     v->measured = false;
     v->attempt++;
-    if (rc != ERR_LIMIT || measure(v, &larger) != 0) fail_load(v, rc, &e);
+    if (rc != ERR_LIMIT)
+        fail_load(v, rc, &e);
+    else if (measure(v, &larger) != 0 && m->cancel)
+        end_cancelled(v);
+    else if (!v->measured)
+        fail_load(v, rc, &e);
 }
 
 /* Return the model to load next: the one with the first turn, else the one whose patient request
@@ -144,7 +184,7 @@ static bool load_next(struct models *m, int64_t *wait_us)
     if (!v || v->state == SERVED_DRAINING) return false;
     if (!v->measured) {
         const int rc = measure(v, &e);
-        if (rc != 0 && (v->turn || v->first)) fail_load(v, rc, &e);
+        if (rc != 0 && !m->cancel && (v->turn || v->first)) fail_load(v, rc, &e);
         return true;
     }
     if (plan_fits(m, v->n_byte)) {

@@ -2,6 +2,7 @@
  * reference. It keeps all plans within the memory, and loses no waiting request. */
 #include "models_impl.h"
 
+#include "base/cancel.h"
 #include "base/check.h"
 #include "base/os.h"
 
@@ -21,18 +22,31 @@ static struct fake {
     struct session session[N_MAX];
     _Atomic bool open[N_MAX];
     _Atomic int n_load, n_unload;
-    int load_us;                        /* duration of a load */
+    int load_us; /* duration of a load */
+    /* true: a measurement or a load takes until it is cancelled, at most 20 s */
+    atomic_bool slow_measure, slow_load;
+    atomic_bool ignores; /* true: a load that takes until it is cancelled succeeds nevertheless */
+    _Atomic int n_begun; /* number of these measurements and loads */
     const struct api *_Atomic measured; /* reference to drop in the next measurement; NULL: none */
 } fake;
 
 static const char *const names[N_MAX] = {"a", "b", "c", "d", "e", "f"};
 static struct served_spec specs[N_MAX];
 
+/* Wait until the work is cancelled. Return false if it is not. */
+static bool wait_cancelled(struct fake *f)
+{
+    f->n_begun++;
+    for (int k = 0; k < 20000 && !cancelled(); k++) usleep(1000);
+    return cancelled();
+}
+
 static int fake_measure(void *ctx, int i, int attempt, int64_t *n_byte, struct err *e)
 {
     struct fake *f = ctx;
     if (f->size[i] < 0) return err_set(e, ERR_FORMAT, "%s is damaged", names[i]);
     served_drop(atomic_exchange(&f->measured, NULL));
+    if (f->slow_measure && wait_cancelled(f)) return err_cancelled(e);
     *n_byte = f->size[i] << attempt;
     return attempt < 3 ? 0 : err_set(e, ERR_LIMIT, "too large");
 }
@@ -41,6 +55,7 @@ static int fake_load(void *ctx, int i, int64_t n_byte, struct api *out, struct e
 {
     struct fake *f = ctx;
     if (f->load_us) usleep((useconds_t)f->load_us);
+    if (f->slow_load && wait_cancelled(f) && !f->ignores) return err_cancelled(e);
     if (n_byte < f->least[i]) return err_set(e, ERR_LIMIT, "too small");
     CHECK(!f->open[i], "model %d is loaded twice", i);
     f->open[i] = true;
@@ -393,6 +408,107 @@ TEST(models_end_waits_when_the_server_stops)
     served_drop(a);
     models_close(m);
     queue_close(v.bell);
+}
+
+/* Begin a wait for model 0, and wait until its slow measurement or load has begun. */
+static void begin_slow(struct visitor *v, struct models *m)
+{
+    const struct api *a = NULL;
+    struct err e = {0};
+    const int before = fake.n_begun;
+    EXPECT_INT(served_take(models_at(m, 0), &v->w, &a, &e), 0);
+    for (int k = 0; k < 5000 && fake.n_begun == before; k++) usleep(1000);
+    EXPECT(!a && fake.n_begun > before);
+}
+
+/* Expect that the wait ended with an error. */
+static void expect_ended(struct visitor *v, int rc)
+{
+    const struct api *a = NULL;
+    struct err e = {0};
+    char byte;
+    EXPECT(queue_pop(v->bell, &byte, 5000000));
+    EXPECT_INT(served_taken(&v->w, &a, &e), rc);
+    EXPECT(!a);
+    served_leave(&v->w);
+}
+
+/* Cancel slow loads of model 0 in all ways, n times each. Model 1 is not affected. */
+static void cancel_loads(struct models *m, struct visitor *v, bool measures)
+{
+    struct err e = {0};
+    _Atomic bool *slow = measures ? &fake.slow_measure : &fake.slow_load;
+    for (int i = 0; i < 3; i++) {
+        *slow = true;
+        begin_slow(v, m);
+        EXPECT_INT(served_unload(models_at(m, 0), &e), 0);
+        expect_ended(v, ERR_UNAVAILABLE);
+        EXPECT(becomes(m, 0, SERVED_UNLOADED));
+        /* a request that arrives before the end of a cancelled load gets the model */
+        begin_slow(v, m);
+        *slow = false;
+        EXPECT_INT(served_unload(models_at(m, 0), &e), 0);
+        expect_ended(v, ERR_UNAVAILABLE);
+        touch(m, 0);
+        EXPECT_INT(served_unload(models_at(m, 0), &e), 0);
+        EXPECT(becomes(m, 0, SERVED_UNLOADED));
+        *slow = true;
+        begin_slow(v, m);
+        EXPECT_INT(models_sleep(m, true, &e), 0);
+        expect_ended(v, ERR_UNAVAILABLE);
+        EXPECT(becomes(m, 0, SERVED_UNLOADED));
+        *slow = false;
+        EXPECT_INT(models_sleep(m, false, &e), 0);
+        EXPECT(becomes(m, 0, SERVED_READY));
+        EXPECT_INT(served_unload(models_at(m, 0), &e), 0);
+        EXPECT(becomes(m, 0, SERVED_UNLOADED));
+        touch(m, 1);
+        EXPECT(models_check(m) == NULL);
+    }
+}
+
+TEST(models_loads_are_cancelled)
+{
+    struct visitor v;
+    reset();
+    struct models *m = open_fake(2, 1000, 0, -1);
+    if (!m) return;
+    visitor_open(&v);
+    cancel_loads(m, &v, true);
+    cancel_loads(m, &v, false);
+    EXPECT_INT(fake.n_load - fake.n_unload, 1);
+    /* a load that ends before the cancellation takes effect is unloaded */
+    fake.ignores = true;
+    cancel_loads(m, &v, false);
+    EXPECT_INT(served_status(models_at(m, 0)).rc, 0);
+    models_close(m);
+    EXPECT_INT(fake.n_load, fake.n_unload);
+    queue_close(v.bell);
+}
+
+TEST(models_stop_cancels_the_load_without_waiting)
+{
+    for (int measures = 0; measures < 2; measures++) {
+        struct visitor v;
+        const struct api *a = NULL, *b = NULL;
+        struct err e = {0};
+        reset();
+        struct models *m = open_fake(2, 1000, 0, -1);
+        if (!m) return;
+        visitor_open(&v);
+        EXPECT_INT(visit(&v, m, 1, &a, &e), 0);
+        *(measures ? &fake.slow_measure : &fake.slow_load) = true;
+        begin_slow(&v, m);
+        const int64_t start = time_us();
+        models_stop(m);
+        expect_ended(&v, ERR_UNAVAILABLE);
+        EXPECT_INT(served_take(models_at(m, 0), &v.w, &b, &e), ERR_UNAVAILABLE);
+        served_drop(a); /* a reference outlives models_stop */
+        models_close(m);
+        EXPECT(time_us() - start < 5000000);
+        EXPECT_INT(fake.n_load, fake.n_unload);
+        queue_close(v.bell);
+    }
 }
 
 TEST(models_sleep_and_load_again_what_was_loaded)

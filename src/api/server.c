@@ -113,6 +113,8 @@ const struct net *server_net(const struct server *s)
 
 void server_drain(struct server *s, int wait_ms)
 {
+    /* a load may take minutes, so requests that wait for a load end now */
+    models_stop(s->models);
     /* batches end before requests of clients, because batches continue after the next start */
     batches_stop(s->batches);
     jobs_stop(s->jobs);

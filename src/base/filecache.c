@@ -14,6 +14,7 @@
  * Therefore a file of an earlier boot is suspect until a reader has validated and settled the file.
  * Flushing gigabytes would delay the first start. */
 #include "filecache.h"
+#include "cancel.h"
 #include "hash.h"
 
 #include <dirent.h>
@@ -30,7 +31,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STALE_S = 60 /* a temporary file of this age without a lock belongs to a dead process */ };
+/* STALE_S: a temporary file of this age without a lock belongs to a dead process. RESERVE_BYTES:
+ * part of a file that is reserved at a time */
+enum { STALE_S = 60, RESERVE_BYTES = 1 << 28 };
 /* default limit of a folder, in bytes; a quarter of the disk if that is less */
 static const uint64_t default_bytes_max = 100ull * 1000 * 1000 * 1000;
 
@@ -239,6 +242,19 @@ static int make_room(int dir, const struct filecache *c, uint64_t n_byte, struct
 
 /* ---- new files ---- */
 
+/* Reserve n_byte in parts, because some file systems clear the space (tmpfs: 0.3 s per GiB). Return
+ * false, with errno, if the space cannot be reserved. Stop early if the work is cancelled. */
+static bool reserve(int fd, uint64_t n_byte)
+{
+    for (uint64_t at = 0, n; at < n_byte && !cancelled(); at += n) {
+        n = least(n_byte - at, RESERVE_BYTES);
+        int rc;
+        while ((rc = fallocate(fd, 0, (off_t)at, (off_t)n)) != 0 && errno == EINTR) continue;
+        if (rc != 0) return false;
+    }
+    return true;
+}
+
 /* Reserve the disk space now if the file system supports it. Without a reservation, filecache_put
  * fails if the disk is full. A size above the process's limit for files is rejected, because the
  * system would send a signal. */
@@ -251,9 +267,7 @@ static int set_size(const struct filecache_file *f, uint64_t n_byte, struct err 
         return err_set(e, ERR_LIMIT,
                        "%s: cannot write %.1f MiB: above the limit of a file's size (ulimit -f)",
                        f->cache->dir, mib(n_byte));
-    int rc;
-    while ((rc = fallocate(f->fd, 0, 0, (off_t)n_byte)) != 0 && errno == EINTR) continue;
-    if (rc == 0) return 0;
+    if (reserve(f->fd, n_byte)) return cancelled() ? err_cancelled(e) : 0;
     if (errno == EOPNOTSUPP && ftruncate(f->fd, (off_t)n_byte) == 0) return 0;
     return err_set(e, ERR_LIMIT, "%s: cannot reserve %.1f MiB: %s", f->cache->dir, mib(n_byte),
                    strerror(errno));

@@ -52,8 +52,8 @@ struct filecache_file {
 };
 
 /* Begin a file of n_byte bytes and reserve its disk space. ERR_LIMIT if the disk or the cache's
- * limit is too small, ERR_IO if the folder cannot be written. Other errors are those of
- * filecache_dir. */
+ * limit is too small, ERR_IO if the folder cannot be written, ERR_BUSY if the calling
+ * thread's work is cancelled. Other errors are those of filecache_dir. */
 int filecache_begin(struct filecache_file *f, const struct filecache *c, const char *name,
                     uint64_t n_byte, struct err *e);
 /* Write n bytes at offset `at`. Return 0 or an errno. Any thread. */

@@ -11,6 +11,7 @@
  * value is the same on every machine. */
 #include "format_impl.h"
 
+#include "base/cancel.h"
 #include "base/cores.h"
 #include "base/os.h"
 #include "base/pool.h"
@@ -196,6 +197,7 @@ static int make_all(struct dummy *d, struct checkpoint *c, struct err *e)
     for (size_t i = 0; i < c->tensor.n; i++) {
         struct tensor_info *t = &c->tensor.v[i];
         if (t->data) continue;
+        if (cancelled()) return err_cancelled(e);
         struct dummy_job j = {d, (int)i, at, t->n_byte};
         pool_run(d->pool, make_piece, &j, (int)((t->n_byte + PIECE_BYTES - 1) / PIECE_BYTES));
         t->data = at;

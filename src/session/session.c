@@ -12,6 +12,7 @@
 #include "session.h"
 
 #include "adapter/adapter.h"
+#include "base/cancel.h"
 #include "base/check.h"
 #include "base/filecache.h"
 #include "base/log.h"
@@ -224,6 +225,14 @@ int session_open_adapters(struct session *s, const struct session_options *o, st
     return adapters_open(&s->additions, o->lora, &o->lora_modules, e);
 }
 
+/* Return ERR_BUSY if the work of the calling thread is cancelled. */
+static int check_cancelled(struct err *e)
+{
+    return cancelled() ? err_cancelled(e) : 0;
+}
+
+/* Steps that take long check for a cancelled load themselves. The other steps take less than a
+ * second each. */
 int session_open_as(struct session *s, const char *path, const struct session_options *o,
                     const struct session_size *size, struct err *e)
 {
@@ -234,8 +243,10 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     if (rc == 0) rc = model_check_arch(s->checkpoint, e);
     if (rc == 0) rc = session_quantization(&s->quantization, o, s->checkpoint, e);
     if (rc == 0) rc = session_tokenizer(&s->tokenizer, s->checkpoint, e);
+    if (rc == 0) rc = check_cancelled(e);
     if (rc == 0) rc = session_open_adapters(s, o, e);
     if (rc == 0) rc = open_model(s, o, size, e);
+    if (rc == 0) rc = check_cancelled(e);
     if (rc == 0) rc = adapters_bind(&s->additions, s->model, s->backend, e);
     if (rc == 0) rc = constraint_vocab_open(&s->vocab, s->tokenizer, s->info->n_vocab, e);
     /* the model has its weights in memory, so the files may change or disappear */

@@ -10,7 +10,7 @@ import subprocess
 import threading
 import time
 
-from server import LONG, MODEL, QUOTH, SLOW, TMP, Server, check, first_server, run
+from server import LONG, MODEL, PATIENCE, QUOTH, SLOW, TMP, Server, check, first_server, run
 
 DRAFT = os.path.join(os.path.dirname(MODEL), "quoth-tiny-draft-q8_0.gguf")
 FOLDER = os.path.join(TMP, "models")
@@ -530,12 +530,15 @@ def waiting_beside(n, s):
 
 
 def test_stop():
-    """a server that stops completes all answers, also of a request that waits for a model"""
+    """a server that stops completes the answers of loaded models, and rejects a request that waits
+    for a model"""
     streams, waits = waiting_beside(300, server)
     server.stop()
-    for s in (*streams, waits):
+    for s in streams:
         s.join(20)
         check(s.text.startswith(b"HTTP/1.1 200") and b"[DONE]" in s.text, s.text[-200:])
+    waits.join(20)
+    check(waits.text.startswith(b"HTTP/1.1 503"), waits.text[:300])
 
 
 def test_stop_early():
@@ -549,6 +552,111 @@ def test_stop_early():
     for x in streams:
         x.join(20)
         check(b"[DONE]" in x.text or b"shutting down" in x.text, x.text[-200:])
+
+
+CHAT = {"messages": [{"role": "user", "content": "a"}]}
+# path of each dialect, a body without the model, and the place of the error's text
+WAITING = [
+    ("/v1/completions", {"prompt": "a"}, lambda r: r["error"]["message"]),
+    ("/v1/chat/completions", CHAT, lambda r: r["error"]["message"]),
+    ("/v1/responses", {"input": "a"}, lambda r: r["error"]["message"]),
+    ("/v1/messages", {**CHAT, "max_tokens": 4}, lambda r: r["error"]["message"]),
+    ("/api/chat", CHAT, lambda r: r["error"]),
+    ("/api/generate", {"prompt": "a"}, lambda r: r["error"]),
+    ("/generate", {"inputs": "a"}, lambda r: r["error"]),
+    ("/completion", {"prompt": "a"}, lambda r: r["error"]["message"]),
+    ("/v1/embeddings", {"input": "a"}, lambda r: r["error"]["message"]),
+    ("/tokenize", {"prompt": "a"}, lambda r: r["error"]["message"]),
+]
+
+
+class Asked(threading.Thread):
+    """A request in the background. `reply` is its answer, `at` the time of the answer."""
+
+    def __init__(self, to, path, body):
+        super().__init__(daemon=True)
+        self.to, self.path, self.body, self.reply, self.at = to, path, body, None, 0
+        self.start()
+
+    def run(self):
+        try:
+            self.reply = self.to.ask("POST", self.path, self.body)
+        except OSError as e:
+            self.reply = (0, {}, str(e))
+        self.at = time.monotonic()
+
+
+def slow_server(*flags):
+    """Start a server whose model "slow" loads for more than ten seconds, because the load encodes
+    its weights. Return the server and the folder of its cache."""
+    file, cache = os.path.join(TMP, "slow.gguf"), os.path.join(TMP, "slow-cache")
+    if not os.path.exists(file):
+        subprocess.run([QUOTH, "bench", "kernels", "--shape", "smollm-135m", "--quant", "F16", "--dummy-seed", "1", "-o", file], check=True,
+                       capture_output=True)
+    slow = {"slow": (file, {"quantization": "IQ1_S"}), "tiny": (MODEL, {})}
+    s = Server("--models-preset", preset("slow.ini", slow, COMMON), *flags, model=None, env={**os.environ, "XDG_CACHE_HOME": cache})
+    return s, os.path.join(cache, "quoth", "packed")
+
+
+def begin_load(s, cache, seconds):
+    """Begin requests of all dialects for the slow model. Return them some seconds after the begin
+    of the cache's file."""
+    asked = [Asked(s, path, {"model": "slow", **body}) for path, body, _ in WAITING]
+    check(until(lambda: s.metric('quoth:model_requests_waiting{model_name="slow"}') == len(WAITING)))
+    check(until(lambda: os.path.isdir(cache) and len(os.listdir(cache)) == 1), "no file of the cache is in progress")
+    check(os.listdir(cache)[0].startswith("."))
+    time.sleep(seconds)
+    return asked
+
+
+CANCEL_S = 2  # maximum time from the cancellation of a load to its end
+
+
+def end_load(asked, cache, begin, words):
+    """Check that all requests ended soon with 503 in the form of their dialect, and that the cache
+    has no file."""
+    for a, (path, _, text) in zip(asked, WAITING):
+        a.join(20)
+        status, headers, reply = a.reply
+        check(status == 503 and words in text(reply), f"{path}: {status} {reply}")
+        check(a.at - begin < CANCEL_S * PATIENCE, f"{path}: {a.at - begin:.1f} s")
+        check(headers["Retry-After"] == "1", path)
+    check(until(lambda: os.listdir(cache) == [], CANCEL_S * PATIENCE), os.listdir(cache))
+
+
+def test_cancel_load():
+    """a load in progress is cancelled by /models/unload, by /sleep and by SIGTERM"""
+    s, cache = slow_server("--enable-sleep-mode")
+
+    def value():
+        models = s.ask("GET", "/models")[2]["data"]
+        return next(m["status"] for m in models if m["id"] == "slow")
+
+    longest = 0
+    try:
+        for path, words in (("/models/unload", "unloaded"), ("/sleep", "sleep"), ("/models/unload", "unloaded")):
+            asked = begin_load(s, cache, 0.3 * random.random())
+            begin = time.monotonic()
+            check(s.ask("POST", path, {"model": "slow"})[0] == 200)
+            check(until(lambda: value()["value"] == "unloaded", CANCEL_S * PATIENCE), value())
+            longest = max(longest, time.monotonic() - begin)
+            end_load(asked, cache, begin, words)
+            check(not value().get("failed"), value())
+            if path == "/sleep":
+                check(s.ask("POST", "/wake_up")[0] == 200)
+                check(until(lambda: value()["value"] == "loading"), value())  # the load begins again
+                check(s.ask("POST", "/models/unload", {"model": "slow"})[0] == 200)
+                check(until(lambda: value()["value"] == "unloaded", CANCEL_S * PATIENCE), value())
+            check(s.ask("POST", "/v1/completions", {"model": "tiny", "prompt": "a", "max_tokens": 1})[0] == 200)
+        asked = begin_load(s, cache, 0.3 * random.random())
+        begin = time.monotonic()
+        s.stop(20)
+        longest = max(longest, time.monotonic() - begin)
+        end_load(asked, cache, begin, "shutting down")
+        check(longest < CANCEL_S * PATIENCE, f"{longest:.2f} s")
+        print(f"     a cancelled load ended after at most {longest:.2f} s")
+    finally:
+        s.terminate()
 
 
 def test_one_model():
@@ -609,6 +717,6 @@ server = first_server("--models-dir", FOLDER, "--models-preset",
                       preset("extra.ini", {"extra": (MODEL, {"load-format": "dummy"})}, COMMON), "--models-max", "2", model=None)
 try:
     run([test_list, test_names, test_failures, test_drain, test_unload, test_leave, test_keep_alive, test_sleep, test_local,
-         test_background, test_keys, test_defaults, test_dialects, test_flags, test_pinned, test_stop, test_stop_early, test_one_model, test_idle_model, test_sleep_mode, test_together, test_swaps, test_large_swaps])
+         test_background, test_keys, test_defaults, test_dialects, test_flags, test_pinned, test_stop, test_stop_early, test_cancel_load, test_one_model, test_idle_model, test_sleep_mode, test_together, test_swaps, test_large_swaps])
 finally:
     server.terminate()

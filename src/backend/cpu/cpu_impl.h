@@ -113,9 +113,10 @@ struct pack_piece layout_piece(const struct layout *l, int i);
 /* Pack the panels of a piece to its place. Workers call this function concurrently for different
  * pieces. */
 void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker);
-/* Run fn for the pieces [0, n_piece) on the pool. Report the progress to o->progress. */
-void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
-                const struct weights_options *o);
+/* Run fn for the pieces [0, n_piece) on the pool. Report the progress to o->progress. Return
+ * ERR_BUSY, with a part of the pieces done, if the calling thread's work is cancelled. */
+int pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
+               const struct weights_options *o, struct err *e);
 
 /* ---- packed.c: panels in a file of o->cache ---- */
 
@@ -124,7 +125,8 @@ void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void
 int packed_open(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
 /* Pack the panels into a new file and map the file. Return the errors of filecache_begin and
- * filecache_keep, ERR_IO if a write fails, or ERR_MEMORY. */
+ * filecache_keep, ERR_IO if a write fails, ERR_BUSY if the work is cancelled, or ERR_MEMORY. No
+ * file of that name remains after an error. */
 int packed_make(struct file_map *m, const uint8_t **region, struct cpu_backend *c,
                 const struct layout *l, const struct weights_options *o, struct err *e);
 /* Repack the weights and compare the file with the result. Fill verdict [n_place]. Return the

@@ -120,8 +120,8 @@ static void look_at_piece(void *ctx, int i, int worker)
 }
 
 /* Verify all pieces of the mapped file. again: repack the pieces and compare them. verdict
- * [n_place] may be NULL. Return the number of tensors that differ or are damaged, or
- * ERR_MEMORY. */
+ * [n_place] may be NULL. Return the number of tensors that differ or are damaged, ERR_BUSY if
+ * the work is cancelled, or ERR_MEMORY. */
 static int verify_pieces(const struct packed *p, const struct file_map *m, bool again,
                          enum weights_verdict *verdict, struct err *e)
 {
@@ -138,7 +138,7 @@ static int verify_pieces(const struct packed *p, const struct file_map *m, bool 
     if (!j.verdict || (again && !j.scratch))
         n_bad = err_memory(e, "looking at packed weights", n_scratch);
     else
-        pieces_run(p->c, p->l, look_at_piece, &j, p->o);
+        n_bad = pieces_run(p->c, p->l, look_at_piece, &j, p->o, e);
     for (int i = 0; i < p->l->n_place && n_bad >= 0; i++) {
         enum weights_verdict v = (enum weights_verdict)j.verdict[i];
         if (verdict) verdict[i] = v;
@@ -247,7 +247,8 @@ static void make_piece(void *ctx, int i, int worker)
 /* Write the file, the head last. A file without a head is never accepted. */
 static int make_all(struct packed *p, struct packed_job *j, struct err *e)
 {
-    pieces_run(p->c, p->l, make_piece, j, p->o);
+    const int rc = pieces_run(p->c, p->l, make_piece, j, p->o, e);
+    if (rc != 0) return rc;
     p->head.check = check_of(&p->head, j->hash);
     int error = j->error;
     if (!error) error = filecache_put(j->file, 0, &p->head, sizeof p->head);

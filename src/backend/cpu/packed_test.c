@@ -5,6 +5,7 @@
 
 #include "cpu_impl.h"
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/rng.h"
 
@@ -315,5 +316,66 @@ TEST(packed_weights_do_without_a_cache_that_cannot_be)
     w.cache = (struct filecache){0};
     expect_load(&w, WEIGHTS_PACKED, want, __LINE__);
     free(want);
+    world_close(&w);
+}
+
+/* Return the number of files in the folder, also of temporary ones. */
+static int n_files(void)
+{
+    int n = 0;
+    DIR *d = opendir(folder());
+    for (struct dirent *f; d && (f = readdir(d));)
+        n += strcmp(f->d_name, ".") != 0 && strcmp(f->d_name, "..") != 0;
+    if (d) closedir(d);
+    return n;
+}
+
+static atomic_bool cancel_now;
+
+/* Cancel the work at its first report. */
+static void cancel_progress(void *ctx, uint64_t done, uint64_t n)
+{
+    (void)ctx, (void)done, (void)n;
+    cancel_now = true;
+}
+
+/* Load the weights of a thread whose work is cancelled, before the load or at its first report.
+ * Expect ERR_BUSY and n files in the cache. */
+static void expect_cancelled(struct world *w, bool at_once, int n)
+{
+    struct err e = {0};
+    unload(w);
+    cancel_now = at_once;
+    cancel_flag = &cancel_now;
+    const int rc = w->b->op->weights(w->b, &w->w, w->list, N_TENSOR + 1, &w->options, &w->info, &e);
+    cancel_flag = NULL;
+    EXPECT_INT(rc, ERR_BUSY);
+    EXPECT_INT(n_files(), n);
+    unload(w);
+}
+
+TEST(packed_weights_of_a_cancelled_load_leave_no_file)
+{
+    struct world w;
+    if (!world_open(&w)) return;
+    w.options.progress = cancel_progress;
+    for (int own = 0; own < 2; own++) {
+        w.options.own = own;
+        w.options.cache = NULL;
+        for (int at_once = 0; at_once < 2; at_once++) expect_cancelled(&w, at_once, 0);
+        w.options.cache = &w.cache;
+        for (int at_once = 0; at_once < 2; at_once++) expect_cancelled(&w, at_once, 0);
+    }
+    /* a cancelled copy from the cache leaves the file */
+    w.options.progress = NULL;
+    w.options.own = false;
+    EXPECT_INT(load(&w), 0);
+    EXPECT_INT(w.info.how, WEIGHTS_KEPT);
+    w.options.own = true;
+    w.options.progress = cancel_progress;
+    for (int at_once = 0; at_once < 2; at_once++) expect_cancelled(&w, at_once, 1);
+    w.options.progress = NULL;
+    EXPECT_INT(load(&w), 0);
+    EXPECT_INT(w.info.how, WEIGHTS_COPIED);
     world_close(&w);
 }

@@ -12,6 +12,7 @@
  * system supports for files. */
 #include "cpu_impl.h"
 
+#include "base/cancel.h"
 #include "base/log.h"
 #include "base/os.h"
 
@@ -182,17 +183,18 @@ static void slice_piece(void *ctx, int i, int worker)
     s->fn(s->job, s->first + i, worker);
 }
 
-void pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
-                const struct weights_options *o)
+int pieces_run(struct cpu_backend *c, const struct layout *l, pool_fn *fn, void *job,
+               const struct weights_options *o, struct err *e)
 {
     const int shared = SHARED_PIECES * pool_n_thread(c->pool);
     const int slice = pool_is_shared(c->pool) && shared < SLICE_PIECES ? shared : SLICE_PIECES;
-    for (int i = 0, n; i < l->n_piece; i += n) {
+    for (int i = 0, n; i < l->n_piece && !cancelled(); i += n) {
         n = l->n_piece - i < slice ? l->n_piece - i : slice;
         pool_run(c->pool, slice_piece, &(struct slice){fn, job, i}, n);
         struct pack_piece last = layout_piece(l, i + n - 1);
         if (o->progress) o->progress(o->ctx, last.at + last.n_byte, l->n_byte);
     }
+    return cancelled() ? err_cancelled(e) : 0;
 }
 
 /* ---- the op ---- */
@@ -215,24 +217,28 @@ static int pack_into_memory(struct weights *w, struct cpu_backend *c, const stru
 {
     uint8_t *region = c->base.op->alloc(&c->base, l->n_byte);
     if (!region) return err_memory(e, "the packed weights", l->n_byte);
-    pieces_run(c, l, pack_piece, &(struct pack_job){l, region}, o);
     w->data = region;
-    return 0;
+    return pieces_run(c, l, pack_piece, &(struct pack_job){l, region}, o, e);
 }
 
-/* Open or make the cache file. Return false, after a log line, if there is no usable cache. */
-static bool use_cache(struct weights *w, enum weights_how *how, struct cpu_backend *c,
-                      const struct layout *l, const struct weights_options *o)
+/* Open or make the cache file. Set *used to false, after a log line, if there is no usable cache.
+ * Return ERR_BUSY if the work is cancelled. */
+static int use_cache(bool *used, struct weights *w, enum weights_how *how, struct cpu_backend *c,
+                     const struct layout *l, const struct weights_options *o, struct err *e)
 {
-    struct err e;
     *how = WEIGHTS_MAPPED;
-    int rc = packed_open(&w->map, &w->data, c, l, o, &e);
-    if (rc == 0) return true;
-    if (rc == ERR_FORMAT) log_warn("%s; the weights are packed again", e.text);
+    int rc = packed_open(&w->map, &w->data, c, l, o, e);
+    *used = rc == 0;
+    if (rc == 0) return 0;
+    if (cancelled()) return err_cancelled(e);
+    if (rc == ERR_FORMAT) log_warn("%s; the weights are packed again", e->text);
     *how = WEIGHTS_KEPT;
-    rc = packed_make(&w->map, &w->data, c, l, o, &e);
-    if (rc != 0) log_warn("the packed weights are not kept for the next start: %s", e.text);
-    return rc == 0;
+    rc = packed_make(&w->map, &w->data, c, l, o, e);
+    *used = rc == 0;
+    if (rc == 0) return 0;
+    if (cancelled()) return err_cancelled(e);
+    log_warn("the packed weights are not kept for the next start: %s", e->text);
+    return 0;
 }
 
 /* Pointers are borrowed for the call. */
@@ -256,11 +262,11 @@ static int copy_into_memory(struct weights *w, enum weights_how *how, struct cpu
 {
     uint8_t *region = c->base.op->alloc(&c->base, l->n_byte);
     if (!region) return err_memory(e, "the packed weights", l->n_byte);
-    pieces_run(c, l, copy_piece, &(struct copy_job){l, w->data, region}, o);
+    const int rc = pieces_run(c, l, copy_piece, &(struct copy_job){l, w->data, region}, o, e);
     file_map_close(&w->map);
     w->data = region;
     if (*how == WEIGHTS_MAPPED) *how = WEIGHTS_COPIED;
-    return 0;
+    return rc;
 }
 
 /* Get the panels from the cache, or pack the weights. Models below n_byte_min are not cached: each
@@ -268,9 +274,13 @@ static int copy_into_memory(struct weights *w, enum weights_how *how, struct cpu
 static int open_weights(struct weights *w, enum weights_how *how, struct cpu_backend *c,
                         const struct layout *l, const struct weights_options *o, struct err *e)
 {
+    bool used = false;
     w->n_byte = l->n_byte;
-    if (o->cache && l->n_byte >= o->cache->n_byte_min && use_cache(w, how, c, l, o))
-        return o->own ? copy_into_memory(w, how, c, l, o, e) : 0;
+    if (o->cache && l->n_byte >= o->cache->n_byte_min) {
+        const int rc = use_cache(&used, w, how, c, l, o, e);
+        if (rc != 0) return rc;
+    }
+    if (used) return o->own ? copy_into_memory(w, how, c, l, o, e) : 0;
     *how = WEIGHTS_PACKED;
     return pack_into_memory(w, c, l, o, e);
 }
