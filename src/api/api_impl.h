@@ -215,6 +215,8 @@ struct api_call {
     bool stream, stream_ended;
     bool background; /* true: the answer is generated after the exchange has ended */
     bool token_ends; /* true: choices have `ends` */
+    /* true: a text follows the prompts (suffix), so marks in the prompts' texts are text */
+    bool has_gap;
     uint64_t unique; /* random number, unique to this call */
     /* fields of conversations: names of the parsers of the text, borrowed from api->chat; NULL:
      * none */
@@ -371,7 +373,10 @@ int api_template(struct template **out, const struct template *known, const stru
 /* Read a part for read_prompts. Errors: those of part_read and of the dialect's own fields. */
 typedef int part_fn(struct api_call *c, struct part *p, const struct json *body, struct err *e);
 /* Return ERR_LIMIT for a text of n bytes that cannot fit into the context. Tokenizing a very long
- * text would take seconds. */
+ * text would take seconds. field: static name for the error. */
+int check_bytes_fit(const struct api_call *c, const char *field, size_t n, struct err *e);
+/* Return ERR_LIMIT for texts of a prompt, n bytes together, that cannot fit into the context.
+ * Return 0 if the body requests that the prompt is truncated. body: NULL if none. */
 int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e);
 /* Read the prompts in the dialect's field: a string, a list of strings, a list of ids, or a list of
  * lists of ids. Make the call's parts. Call `open` for each part, then read its prompt. Errors:

@@ -24,11 +24,23 @@ struct llamacpp_marks {
     bool suffix_first; /* true: the text after the gap is first, and no mark precedes the answer */
 };
 struct llamacpp_marks llamacpp_marks(const struct tokenizer *t); /* return the marks of a model */
-/* Put the prompt's ids of r and the text after the gap [n] between the marks of the model's family.
- * Nothing is left out. keep: arena of the list of stop tokens. ERR_UNSUPPORTED with the field
- * "suffix" if a mark is missing, ERR_MEMORY, ERR_BUSY if the client disconnects. */
-int llamacpp_fill(struct request *r, const struct api *a, const struct llamacpp_marks *marks,
-                  const char *suffix, size_t n, struct arena *keep, struct err *e);
+/* A gap with the text after it, tokenized once for all prompts of a body. */
+struct llamacpp_gap {
+    struct llamacpp_marks marks;
+    struct ids suffix; /* ids of the text after the gap, owned */
+};
+/* Read the text after the gap [n] with the marks of the model's family, before the prompts are
+ * read. The caller closes g, also after an error. Errors have the field "suffix": ERR_UNSUPPORTED
+ * if a mark is missing, ERR_LIMIT if the text does not fit into the context. Also ERR_MEMORY, and
+ * ERR_BUSY if the client disconnects. */
+int llamacpp_gap_open(struct llamacpp_gap *g, const struct api_call *c,
+                      const struct llamacpp_marks *marks, const char *suffix, size_t n,
+                      struct err *e);
+void llamacpp_gap_close(struct llamacpp_gap *g); /* free the ids; a zeroed gap is allowed */
+/* Put the prompt of each part of c before the gap, and let the vocabulary's other marks end the
+ * answers. Nothing is left out. ERR_LIMIT with the field "suffix" if the copies of the text have
+ * too many tokens, ERR_MEMORY. */
+int llamacpp_fill(struct api_call *c, const struct llamacpp_gap *g, struct err *e);
 /* Make the prompt of r from the fields of a body for /infill, and let the vocabulary's other marks
  * end its answer. keep: arena of the list of stop tokens. ERR_UNSUPPORTED if a mark of prefix,
  * suffix or middle is missing. ERR_ARG with the field, ERR_LIMIT, ERR_MEMORY, ERR_BUSY if the

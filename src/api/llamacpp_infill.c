@@ -16,8 +16,9 @@
 
 /* ROWS: tokens of prefix and suffix together, llama.cpp's default of --batch-size. TEXT_MAX:
  * bytes of a text of which at most ROWS tokens are used. EXTRA_MAX: maximum number of files.
- * TOKEN_BYTES: bytes of extra text per token of the context that are tokenized. */
-enum { ROWS = 2048, TEXT_MAX = 1 << 16, EXTRA_MAX = 1024, TOKEN_BYTES = 16 };
+ * TOKEN_BYTES: bytes of extra text per token of the context that are tokenized. COPIED_MAX: maximum
+ * number of tokens of a suffix in all prompts of a body, 64 MiB. */
+enum { ROWS = 2048, TEXT_MAX = 1 << 16, EXTRA_MAX = 1024, TOKEN_BYTES = 16, COPIED_MAX = 1 << 24 };
 
 /* Texts that llama.cpp writes where an editor gives no name. */
 static const char repo_name[] = "myproject\n", file_name[] = "filename\n", other_name[] = "tmp",
@@ -257,22 +258,40 @@ struct llamacpp_marks llamacpp_marks(const struct tokenizer *t)
     return marks;
 }
 
-int llamacpp_fill(struct request *r, const struct api *a, const struct llamacpp_marks *marks,
-                  const char *suffix, size_t n, struct arena *keep, struct err *e)
+int llamacpp_gap_open(struct llamacpp_gap *g, const struct api_call *c,
+                      const struct llamacpp_marks *marks, const char *suffix, size_t n,
+                      struct err *e)
 {
-    struct infill f = {.a = a, .marks = marks, .prefix = r->prompt};
-    const struct tokenizer *t = a->session->tokenizer;
     const char *missing = missing_mark(marks);
-    struct ids to = {0};
+    *g = (struct llamacpp_gap){.marks = *marks};
     if (missing)
         return err_field(e, ERR_UNSUPPORTED, "suffix",
                          ": the model has no token for the %s of a gap", missing);
+    int rc = check_bytes_fit(c, "suffix", n, e);
+    if (rc == 0) rc = tokenizer_encode(c->api->session->tokenizer, suffix, n, 0, &g->suffix, e);
+    const int context = c->api->session->info->context_max;
+    if (rc != 0 || g->suffix.n <= (size_t)context) return rc;
+    rc = err_field(e, ERR_LIMIT, "suffix",
+                   ": This model's maximum context length is %d tokens. However, the request has "
+                   "%zu tokens after the gap, which is too large. Shorten the suffix.",
+                   context, g->suffix.n);
+    return err_figures(e, rc, (long long)g->suffix.n, context);
+}
+
+void llamacpp_gap_close(struct llamacpp_gap *g)
+{
+    vec_deinit(&g->suffix);
+}
+
+/* Put the prompt's ids of r and the text after the gap between the marks. */
+static int fill(struct request *r, const struct api *a, const struct llamacpp_gap *g, struct err *e)
+{
+    const struct infill f = {.a = a, .marks = &g->marks, .prefix = r->prompt, .suffix = g->suffix};
+    const struct tokenizer *t = a->session->tokenizer;
+    struct ids to = {0};
     const bool bos = f.prefix.n > 0 && tokenizer_adds_bos(t) && f.prefix.v[0] == tokenizer_bos(t);
-    int rc = add_text(&f, &f.suffix, suffix, n, e);
-    if (rc == 0 && bos) rc = add_id(&to, f.prefix.v[0], e);
+    int rc = bos ? add_id(&to, f.prefix.v[0], e) : 0;
     if (rc == 0) rc = add_gap(&f, &to, f.prefix.n - bos, f.suffix.n, e);
-    if (rc == 0) rc = add_stops(r, marks, keep, e);
-    vec_deinit(&f.suffix);
     if (rc != 0) {
         vec_deinit(&to);
         return rc;
@@ -280,6 +299,25 @@ int llamacpp_fill(struct request *r, const struct api *a, const struct llamacpp_
     vec_deinit(&r->prompt);
     r->prompt = to;
     return 0;
+}
+
+/* All parts have the stop tokens of the first, so one longer list is enough (part_read). */
+int llamacpp_fill(struct api_call *c, const struct llamacpp_gap *g, struct err *e)
+{
+    const size_t n_copied = g->suffix.n * (size_t)c->n_part; /* both are small numbers */
+    if (n_copied > COPIED_MAX)
+        return err_field(e, ERR_LIMIT, "suffix",
+                         ": must have at most %d tokens in all prompts together, got %zu",
+                         (int)COPIED_MAX, n_copied);
+    const struct sample_params *first = &c->part->request->params;
+    int rc = add_stops(c->part->request, &g->marks, &c->lists, e);
+    for (int i = 0; rc == 0 && i < c->n_part; i++) {
+        struct request *r = c->part[i].request;
+        r->params.stop_id = first->stop_id;
+        r->params.n_stop_id = first->n_stop_id;
+        rc = fill(r, c->api, g, e);
+    }
+    return rc;
 }
 
 int llamacpp_infill(struct request *r, const struct api *a, const struct llamacpp_marks *marks,

@@ -395,18 +395,83 @@ TEST(llamacpp_infill_prompts_with_the_suffix_first)
     EXPECT(vec_push(&want, PRE));
     add(&want, "def f():");
     same_ids(&r->prompt, &want);
-    /* the same prompt around ids, of which nothing is left out */
-    r->prompt.n = 0;
-    if (tokenizer_adds_bos(t)) EXPECT(vec_push(&r->prompt, tokenizer_bos(t)));
-    add(&r->prompt, "def f():");
-    EXPECT_INT(llamacpp_fill(r, &rig.api, &marks, "return x", 8, &a, &e), 0);
-    same_ids(&r->prompt, &want);
-    EXPECT_INT(llamacpp_fill(r, &rig.api, &none, "b", 1, &a, &e), ERR_UNSUPPORTED);
-    EXPECT_TEXT(e.field, "suffix");
-    same_ids(&r->prompt, &want);
     request_close(r);
+    struct llamacpp_gap none_gap;
+    struct api_call c = {.api = &rig.api};
+    EXPECT_INT(llamacpp_gap_open(&none_gap, &c, &none, "b", 1, &e), ERR_UNSUPPORTED);
+    EXPECT_TEXT(e.field, "suffix");
+    llamacpp_gap_close(&none_gap);
     vec_deinit(&want);
     arena_deinit(&a);
+    rig_close(&rig);
+}
+
+TEST(llamacpp_a_gap_is_tokenized_once_for_all_prompts)
+{
+    enum { PRE = 301, SUF, MID, PAD, N = 3 };
+    const struct llamacpp_marks marks = {.id = {PRE, SUF, MID, -1, -1, PAD}};
+    const char *const before[N] = {"def f():", "x", ""};
+    struct part parts[N] = {0};
+    struct ids want = {0};
+    struct err e = {0};
+    struct llamacpp_gap gap;
+    NEED(rig_open_context(&rig, 256));
+    const struct tokenizer *t = rig.session.tokenizer;
+    struct api_call c = {.api = &rig.api, .part = parts, .n_part = N};
+    NEED_OK(llamacpp_gap_open(&gap, &c, &marks, "return x", 8, &e), &e);
+    for (int i = 0; i < N; i++) {
+        NEED((parts[i].request = request_open(&e)) != NULL);
+        if (tokenizer_adds_bos(t)) EXPECT(vec_push(&parts[i].request->prompt, tokenizer_bos(t)));
+        add(&parts[i].request->prompt, before[i]);
+    }
+    NEED_OK(llamacpp_fill(&c, &gap, &e), &e);
+    for (int i = 0; i < N; i++) {
+        const struct request *r = parts[i].request;
+        want.n = 0;
+        if (tokenizer_adds_bos(t)) EXPECT(vec_push(&want, tokenizer_bos(t)));
+        EXPECT(vec_push(&want, PRE));
+        add(&want, before[i]);
+        EXPECT(vec_push(&want, SUF));
+        add(&want, "return x");
+        EXPECT(vec_push(&want, MID));
+        same_ids(&r->prompt, &want);
+        EXPECT_INT(r->params.n_stop_id, 1);
+        EXPECT_INT(r->params.stop_id[0], PAD);
+        EXPECT(r->params.stop_id == parts[0].request->params.stop_id);
+    }
+    llamacpp_gap_close(&gap);
+    /* copies for all prompts are limited, before the first one is made */
+    gap.suffix.n = 8193;
+    c.n_part = 2048;
+    EXPECT_INT(llamacpp_fill(&c, &gap, &e), ERR_LIMIT);
+    EXPECT_TEXT(e.field, "suffix");
+    for (int i = 0; i < N; i++) request_close(parts[i].request);
+    arena_deinit(&c.lists);
+    vec_deinit(&want);
+    rig_close(&rig);
+}
+
+TEST(llamacpp_a_gap_must_fit_into_the_context)
+{
+    const struct llamacpp_marks marks = {.id = {301, 302, 303, -1, -1, -1}};
+    struct llamacpp_gap gap;
+    struct buf b = {0};
+    struct err e = {0};
+    NEED(rig_open_context(&rig, 256));
+    const struct api_call c = {.api = &rig.api};
+    for (int i = 0; i < 1000; i++) buf_addf(&b, "%d ", i);
+    EXPECT_INT(llamacpp_gap_open(&gap, &c, &marks, b.data, b.n, &e), ERR_LIMIT);
+    EXPECT_TEXT(e.field, "suffix");
+    EXPECT(gap.suffix.n > 256);
+    llamacpp_gap_close(&gap);
+    /* a very long text is not tokenized */
+    for (int i = 0; i < 100000; i++) buf_addf(&b, "%d ", i);
+    NEED(!b.failed);
+    EXPECT_INT(llamacpp_gap_open(&gap, &c, &marks, b.data, b.n, &e), ERR_LIMIT);
+    EXPECT_TEXT(e.field, "suffix");
+    EXPECT_INT((int)gap.suffix.n, 0);
+    llamacpp_gap_close(&gap);
+    buf_deinit(&b);
     rig_close(&rig);
 }
 

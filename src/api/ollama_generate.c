@@ -79,15 +79,17 @@ static int check(const struct api_call *c, const struct json *body, bool raw, st
     return 0;
 }
 
-/* Put the prompt before a gap if the body has a text after the gap. */
-static int fill(struct api_call *c, const struct json *body, struct err *e)
+/* Read the text after a gap. Without such a text, g stays zeroed. */
+static int read_suffix(struct llamacpp_gap *g, struct api_call *c, const struct json *body,
+                       struct err *e)
 {
     const char *suffix;
     size_t n;
     int rc = ollama_text(body, "suffix", &suffix, &n, e);
     if (rc != 0 || n == 0) return rc;
     const struct llamacpp_marks marks = llamacpp_marks(c->api->session->tokenizer);
-    return llamacpp_fill(c->part->request, c->api, &marks, suffix, n, &c->lists, e);
+    c->has_gap = true;
+    return llamacpp_gap_open(g, c, &marks, suffix, n, e);
 }
 
 /* Read a prompt that is not empty. */
@@ -95,20 +97,24 @@ static int read_prompt(struct api_call *c, const struct json *body, bool raw, st
 {
     struct ollama *own = c->own;
     const bool templated = c->api->chat && c->api->chat->t;
+    struct llamacpp_gap gap = {0};
     struct json *neutral = NULL;
     own->plain = raw || !templated || has(body, "suffix");
     if (!raw && !templated && has(body, "system"))
         return err_field(e, ERR_UNSUPPORTED, "system",
                          ": chat template not found in the model; give one with --chat-template "
                          "FILE");
-    int rc = ollama_neutral_generate(&neutral, c->api, body, own->plain,
+    int rc = read_suffix(&gap, c, body, e);
+    if (rc == 0)
+        rc = ollama_neutral_generate(&neutral, c->api, body, own->plain,
                                      raw && own->truncate ? ollama_prompt_max(c) : 0, e);
     if (rc == 0 && own->plain) rc = openai_read_plain(c, neutral, open_part, e);
     if (rc == 0 && !own->plain) rc = openai_read_chat(c, neutral, NULL, e);
-    if (rc == 0) rc = fill(c, body, e);
+    if (rc == 0 && c->has_gap) rc = llamacpp_fill(c, &gap, e);
     if (rc == 0) rc = put_context(c, body, e);
     if (rc == 0) rc = ollama_limit(c, e);
     c->ids_back = !raw;
+    llamacpp_gap_close(&gap);
     json_drop(neutral);
     return rc;
 }

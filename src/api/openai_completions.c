@@ -20,11 +20,11 @@ static int read_text_logprobs(struct api_call *c, struct request *r, const struc
     return rc ? rc : read_probs(c, r, body, e);
 }
 
-/* Put the prompts before a gap if the body has a text after the gap. An empty suffix is no gap,
- * because some clients always send one. */
-static int read_suffix(struct api_call *c, const struct json *body, struct err *e)
+/* Read the text after a gap, before the prompts are read. Without such a text, g stays zeroed. An
+ * empty suffix is no gap, because some clients always send one. */
+static int read_suffix(struct llamacpp_gap *g, struct api_call *c, const struct json *body,
+                       struct err *e)
 {
-    int rc = 0;
     const struct json *given = body_field(body, "suffix");
     size_t n = 0;
     const char *text = json_text(given, &n);
@@ -34,9 +34,8 @@ static int read_suffix(struct api_call *c, const struct json *body, struct err *
     if (body_field(body, "truncate_prompt_tokens"))
         return err_field(e, ERR_ARG, "suffix", ": must not come with truncate_prompt_tokens");
     const struct llamacpp_marks marks = llamacpp_marks(c->api->session->tokenizer);
-    for (int i = 0; rc == 0 && i < c->n_part; i++)
-        rc = llamacpp_fill(c->part[i].request, c->api, &marks, text, n, &c->lists, e);
-    return rc;
+    c->has_gap = true;
+    return llamacpp_gap_open(g, c, &marks, text, n, e);
 }
 
 /* Open the request of one prompt (part_fn). */
@@ -59,10 +58,13 @@ int openai_read_plain(struct api_call *c, const struct json *body, part_fn *open
 /* Read a body of completions. */
 static int read_body(struct api_call *c, const struct json *body, struct err *e)
 {
+    struct llamacpp_gap gap = {0};
     int rc = openai_read(c, body, e);
     if (rc == 0) rc = body_flag(body, "echo", &c->echo, e);
+    if (rc == 0) rc = read_suffix(&gap, c, body, e);
     if (rc == 0) rc = read_prompts(c, body, open_part, e);
-    if (rc == 0) rc = read_suffix(c, body, e);
+    if (rc == 0 && c->has_gap) rc = llamacpp_fill(c, &gap, e);
+    llamacpp_gap_close(&gap);
     if (rc == 0) rc = api_read_budget(c->api, body, &c->budget, e);
     if (rc == 0) rc = openai_read_format(c, body, e);
     return rc ? rc : call_constrain_text(c, e);

@@ -391,7 +391,9 @@ static int keep_text(struct buf *out, const struct part *p, const struct tokeniz
 static int read_prompt(struct part *p, const struct api_call *c, const struct json *prompt,
                        bool add_special, struct err *e)
 {
-    unsigned flags = ENCODE_PARSE_SPECIAL | (add_special ? ENCODE_ADD_SPECIAL : 0);
+    /* marks in code around a gap are text, as in llama.cpp */
+    unsigned flags =
+        (c->has_gap ? 0 : ENCODE_PARSE_SPECIAL) | (add_special ? ENCODE_ADD_SPECIAL : 0);
     int64_t begin_us = time_us();
     struct buf text = {0};
     size_t n;
@@ -448,20 +450,27 @@ static const struct json *unwrapped(const struct json *prompt)
 
 /* A very long text is rejected by a lower bound of its number of tokens, without tokenizing it. The
  * message has the words of vLLM's message. */
-int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e)
+int check_bytes_fit(const struct api_call *c, const char *field, size_t n, struct err *e)
 {
     const struct api *a = c->api;
     enum { FAST_BYTES = 1 << 16 }; /* tokenizing this number of bytes takes milliseconds */
     int context = a->session->info->context_max;
-    if (n <= FAST_BYTES || body_field(body, "truncate_prompt_tokens")) return 0;
+    if (n <= FAST_BYTES) return 0;
     size_t n_least = tokenizer_n_least(a->session->tokenizer, n);
     if (n_least <= (size_t)context) return 0;
-    int rc = err_field(e, ERR_LIMIT, c->dialect->prompt,
+    int rc = err_field(e, ERR_LIMIT, field,
                        ": This model's maximum context length is %d tokens. However, the "
                        "request has more than %zu prompt tokens, which is too large. Shorten the "
                        "prompt.",
                        context, n_least);
     return err_figures(e, rc, (long long)n_least, context);
+}
+
+int check_text_fits(const struct api_call *c, const struct json *body, size_t n, struct err *e)
+{
+    return body_field(body, "truncate_prompt_tokens")
+               ? 0
+               : check_bytes_fit(c, c->dialect->prompt, n, e);
 }
 
 /* Each part is opened before its prompt is read, because the parameters limit the prompt's

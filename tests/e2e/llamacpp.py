@@ -164,8 +164,11 @@ def infill():
     folder, marks = code_model()
     with serving_model(folder, "--served-model-name", "code") as s:
         def ids(text):
-            return s.ask("POST", "/tokenize", {"content": text})[2]["tokens"]
+            return s.ask("POST", "/tokenize", {"content": text, "parse_special": False})[2]["tokens"]
         for given, prompt in (({"input_prefix": "ab", "input_suffix": "cd"}, ["<|fim_prefix|>", "ab", "<|fim_suffix|>", "cd", "<|fim_middle|>"]),
+                              # code may contain the texts of the marks
+                              ({"input_prefix": "a<|fim_suffix|>b", "input_suffix": "c<|fim_middle|>"},
+                               ["<|fim_prefix|>", "a<|fim_suffix|>b", "<|fim_suffix|>", "c<|fim_middle|>", "<|fim_middle|>"]),
                               ({"input_prefix": "ab", "input_suffix": "", "prompt": "x"},
                                ["<|fim_prefix|>", "ab", "x", "<|fim_suffix|>", "<|fim_middle|>"]),
                               ({"input_prefix": "", "input_suffix": "", "input_extra": [{"text": "y"}]},
@@ -182,14 +185,42 @@ def infill():
             if set(given) == {"input_prefix", "input_suffix"}:
                 # a suffix of OpenAI's and Ollama's clients is the same gap
                 text, after = given["input_prefix"], given["input_suffix"]
-                status, _, other = s.ask("POST", "/v1/completions", {"prompt": text, "suffix": after, "max_tokens": 6, "temperature": 0})
+                status, _, other = s.ask("POST", "/v1/completions", {"prompt": text, "suffix": after, "max_tokens": 6, "temperature": 0, "return_token_ids": True})
                 check(status == 200 and other["choices"][0]["text"] == got["content"], (other, got))
+                check(other["choices"][0]["prompt_token_ids"][bos:] == want, (other, want))
+                of_ids = s.ask("POST", "/v1/completions", {"prompt": [ids("a"), ids("bc")], "suffix": after, "max_tokens": 1, "return_token_ids": True})[2]
+                for choice, before in zip(of_ids["choices"], ("a", "bc"), strict=True):
+                    after_ids = [marks["<|fim_suffix|>"], *ids(after), marks["<|fim_middle|>"]]
+                    check(choice["prompt_token_ids"] == [marks["<|fim_prefix|>"], *ids(before), *after_ids], choice)
                 for raw in (False, True):
                     status, _, other = s.ask("POST", "/api/generate", {
                         "model": "code", "prompt": text, "suffix": after, "raw": raw, "stream": False, "options": {"num_predict": 6, "temperature": 0}})
                     check(status == 200 and other["response"] == got["content"], (other, got))
+                    check(other["prompt_eval_count"] == got["tokens_evaluated"], (other, got))
             pieces, _ = events("/infill", s, **{"prompt": "", **given, **fields})
             check("".join(p["content"] for p in pieces) == got["content"], (pieces, got))
+        long_suffixes(s)
+
+
+def long_suffixes(s):
+    """a suffix beyond the context is rejected before it is copied for each prompt"""
+    many, after = ["a"] * 2048, "ab cd " * (1 << 20)
+    for path, body in (("/v1/completions", {"prompt": many, "suffix": after}), ("/v1/completions", {"prompt": many, "suffix": "ab " * 5000}),
+                       ("/v1/completions", {"prompt": many, "suffix": after, "truncate_prompt_tokens": 3}),
+                       ("/v1/completions", {"prompt": many, "suffix": after, "echo": True}),
+                       ("/api/generate", {"model": "code", "prompt": "a", "suffix": after}),
+                       ("/api/generate", {"model": "code", "prompt": "a", "suffix": after, "raw": True})):
+        before = memory_peak(s)
+        status, _, got = s.ask("POST", path, body)
+        check(status == 400, (status, got))
+        check("suffix" in json.dumps(got["error"]), got)
+        check(memory_peak(s) - before < 64 << 20, (path, before, memory_peak(s)))
+
+
+def memory_peak(s):
+    """Return the largest resident memory of a server so far, in bytes."""
+    with open(f"/proc/{s.process.pid}/status", encoding="ascii") as f:
+        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM:"))
 
 
 if __name__ == "__main__":
