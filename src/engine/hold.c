@@ -99,13 +99,13 @@ int hold_cached(const struct engine *en, const struct seq *s)
     return n * rows;
 }
 
-/* Note the pages of s after the first n that the cache has. They have no state at their end, so s
- * computes their tokens again. */
+/* Note the pages of s after the first n that the cache has, when s is first admitted. They have no
+ * state at their end, so s computes their tokens again. */
 static void note_branch(struct engine *en, struct seq *s, int n)
 {
     const int max = found_max(en, s);
     int end = n;
-    if (!en->states || en->executor.window > 0) return;
+    if (!en->states || en->executor.window > 0 || s->sched_us != 0) return;
     while (end < max && look_up(en, s, end) >= 0) end++;
     state_branch(s, end > n ? end : 0);
     stats_count(en->stats, STAT_missed_state, (end - n) * pages_rows(en->pages));

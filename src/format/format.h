@@ -316,7 +316,7 @@ enum tensor_size {
     SIZE_N_LABEL,    /* number of a classifier's labels   */
     SIZE_N_EXPERT,   /* number of experts                   */
     SIZE_D_EXPERT,   /* width of one expert                 */
-    SIZE_D_SHARED,   /* width of the block of all rows beside experts */
+    SIZE_D_SHARED,   /* width of the block of all rows next to experts */
     SIZE_D_SHARED_2, /* width of that block's gate and up in one matrix */
     SIZE_D_EXPERT_2, /* width of an expert's gate and up in one matrix */
     SIZE_N_STREAM,   /* number of residual streams          */
@@ -423,7 +423,8 @@ const char *arch_gguf_name(const char *arch);
 bool arch_gguf_window(const char *gguf);
 /* Return true if the matrices of layers are transposed in Hugging Face directories. */
 bool arch_hf_columns(const char *arch);
-/* Return true if tensors of all experts of a layer are transposed in Hugging Face directories. */
+/* Return true if tensors of all experts of a layer are transposed in Hugging Face directories. Then
+ * set *square to true if matrices of equal sizes are transposed, too. */
 bool arch_hf_expert_columns(const char *arch, bool *square);
 
 /* Write the Hugging Face name of a GGUF tensor name to out[n_out]. part: number of a part that is a

@@ -538,8 +538,9 @@ static void formed_part(struct binder *b, struct linear *l, struct published *fr
             .type = published_type(&from[0], part->n, s->k), .name = t->name, .n_expert = 1};
 }
 
-void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il,
-                      const struct row_part *part)
+/* routed: a row uses some of the matrices. */
+static void bind_stack_part(struct binder *b, struct linear *l, const char *stem, int il,
+                      const struct row_part *part, bool routed)
 {
     char name[160];
     const struct expert_sizes s = expert_sizes(b, stem, il);
@@ -558,7 +559,13 @@ void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int 
     l->w.from = from;
     l->w.data = published_data(&from[0]);
     l->w.n_out = part->n, l->w.k = s.k;
-    add_experts(b, l, &s, true);
+    add_experts(b, l, &s, routed);
+}
+
+void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il,
+                      const struct row_part *part)
+{
+    bind_stack_part(b, l, stem, il, part, true);
 }
 
 bool bind_has_stack(const struct binder *b, const char *stem, int il)
@@ -566,7 +573,8 @@ bool bind_has_stack(const struct binder *b, const char *stem, int il)
     return bind_has(b, stem, il) || form_has_experts(b, &(struct site){.stem = stem, .il = il});
 }
 
-void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
+/* routed: a row uses some of the matrices. */
+static void bind_stack(struct binder *b, struct linear *l, const char *stem, int il, bool routed)
 {
     char name[160];
     const struct expert_sizes s = expert_sizes(b, stem, il);
@@ -574,14 +582,24 @@ void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
     bind_name(b, name, stem, il, "weight");
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
     if (t ? is_turned_stack(b, t, &s) : bind_has_stack(b, stem, il)) {
-        bind_expert_part(b, l, stem, il, &(struct row_part){.n = s.n_out});
+        bind_stack_part(b, l, stem, il, &(struct row_part){.n = s.n_out}, routed);
         return;
     }
     if (t)
         stacked(b, &l->w, t, s.n_out, s.k, s.n_expert);
     else
         listed(b, &l->w, stem, il, s.n_out, s.k, s.n_expert);
-    add_experts(b, l, &s, true);
+    add_experts(b, l, &s, routed);
+}
+
+void bind_experts(struct binder *b, struct linear *l, const char *stem, int il)
+{
+    bind_stack(b, l, stem, il, true);
+}
+
+void bind_parts(struct binder *b, struct linear *l, const char *stem, int il)
+{
+    bind_stack(b, l, stem, il, false);
 }
 
 void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,

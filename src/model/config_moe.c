@@ -48,12 +48,14 @@ static void read_groups(struct config *c, struct binder *b, int n_expert, int n_
         r->n_group = n, r->n_group_used = n_group_used;
 }
 
-/* Return the width of the block of all rows: a width, or a number of experts of usual width. */
+/* Return the width of the block of all rows: a width, or a number of experts of usual width if the
+ * width is absent or 0. */
 static int shared_width(struct binder *b, int d_expert)
 {
     static const char key[] = "expert_shared_feed_forward_length", count[] = "expert_shared_count";
     const int n = declared_int(b, count, d_expert > 0 ? D_FF_MAX / d_expert : 1, 0);
-    return declared_int(b, key, D_FF_MAX, n * d_expert);
+    const int width = declared_int(b, key, D_FF_MAX, 0);
+    return width > 0 ? width : n * d_expert;
 }
 
 /* Return the number of experts per row. A class without the key selects two. */

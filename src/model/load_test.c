@@ -54,6 +54,48 @@ static void expect_refusal(const char *from, const char *to, size_t n, int rc, c
     buf_deinit(&b);
 }
 
+/* Add a value to a golden GGUF and open the model. */
+static int open_added(const char *file, const char *key, float x, struct err *e)
+{
+    struct checkpoint *c = NULL;
+    struct backend *b = NULL;
+    struct model *m = NULL;
+    int rc = checkpoint_open(&c, repo_path(file), e);
+    if (rc == 0) rc = checkpoint_add_f32(c, key, x, e);
+    if (rc == 0) rc = backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, e);
+    struct model_options o = {
+        .backend = b, .context_max = 64, .batch = {.n_row = 8, .n_seq = 1, .n_out = 8}};
+    if (rc == 0) rc = model_open(&m, c, &o, e);
+    model_close(m);
+    backend_close(b);
+    checkpoint_close(c);
+    return rc;
+}
+
+/* Goal: keys of a GGUF that others read have their effect, or are refused. */
+TEST(rare_keys_of_a_gguf_have_an_effect)
+{
+    static const char ernie[] = "tests/golden/ernie4_5_moe/model.gguf",
+                      deepseek[] = "tests/golden/deepseek_v3/model.gguf",
+                      factor[] = "deepseek2.rope.scaling.attn_factor";
+    if (!repo_path(ernie)) SKIP("tests/golden is not here");
+    struct err e;
+    struct buf b = {0};
+    EXPECT_INT(open_added(deepseek, factor, 1.0f, &e), 0);
+    EXPECT_INT(open_added(deepseek, factor, 1.2f, &e), ERR_UNSUPPORTED);
+    EXPECT(strstr(e.text, "rope.scaling.attn_factor: must be 1, got 1.2"));
+    /* the block of all rows has the width of its experts if the width is 0 */
+    NEED_OK(file_read(&b, repo_path(ernie), 1 << 24, &e), &e);
+    static const char width[] = "expert_shared_feed_forward_length";
+    char *at = memmem(b.data, b.n, width, sizeof width - 1);
+    NEED(at);
+    memset(at + sizeof width - 1 + 4, 0, 4); /* the value follows the type */
+    const char *path = temp_path("width.gguf");
+    NEED_OK(file_write(path, b.data, b.n, &e), &e);
+    EXPECT_INT(try_open(path, &e), 0);
+    buf_deinit(&b);
+}
+
 TEST(models_that_cannot_be_are_refused_by_name)
 {
     if (!repo_path("tests/golden/llama3/model.gguf")) SKIP("tests/golden is not here");
@@ -302,6 +344,7 @@ TEST(tensors_are_bound_left_out_or_refused_by_name)
         {"mamba2", "100.0", "-Infinity", "time_step_limit: must be [0, MOST]"},
         {"lfm2", "\"intermediate_size\": 60", "\"intermediate_size\": 48, \"block_ff_dim\": 60",
          NULL},
+        {"qwen3_5", "[64,1,4]", "[4,1,64]", "conv1d.weight: expected ["},
         {"lfm2", "\"block_ffn_dim_multiplier\": 1.1", "\"block_ffn_dim_multiplier\": null",
          "feed_forward.w1.weight: expected [40, "},
         {"qwen3_5", "\"linear_attention\"", "\"conv\"",

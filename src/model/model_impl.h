@@ -180,7 +180,7 @@ struct config {
     struct route_spec route;
     /* true: a layer with a mixture also has a feed-forward block, and the architecture binds the
      * mixture */
-    bool ffn_beside;
+    bool ffn_and_moe;
     struct clamped_glu clamped; /* gated unit of the experts; limit 0: `curve` */
     bool own_curve;             /* true: the activation is arch.own_curve */
     bool no_gate; /* true: feed-forward blocks have no gate, although the table has one */
@@ -849,6 +849,8 @@ bool bind_has(const struct binder *b, const char *stem, int il);
 /* Bind one matrix per expert: stem.weight with three dimensions, or stem.E.weight for each expert
  * E. */
 void bind_experts(struct binder *b, struct linear *l, const char *stem, int il);
+/* Bind one matrix per part, such as a head, as bind_experts does. Every row uses all of them. */
+void bind_parts(struct binder *b, struct linear *l, const char *stem, int il);
 /* Bind rows `part` of each expert's matrix, as bind_experts does. The file must have one tensor for
  * all experts, or the tensors of a form (form_has_experts). */
 void bind_expert_part(struct binder *b, struct linear *l, const char *stem, int il,

@@ -43,12 +43,10 @@ float *bind_turned(struct binder *b, const char *stem, int il, int64_t n, int64_
     if (!t) return NULL;
     b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = k > 1 ? BOUND_VALUES : 1;
     if (!has_sizes(t, n, k))
-        b->rc = err_set(b->e, ERR_FORMAT, "%s: tensor %s: expected [%lld, %lld], got [%lld, %lld]",
-                        checkpoint_path(b->checkpoint), t->name, (long long)n, (long long)k,
-                        (long long)(t->dim[1] * t->dim[2] * t->dim[3]), (long long)t->dim[0]);
+        bind_wrong_shape(b, t, t->n_dim > 2 ? n : 1, t->n_dim > 2 ? 1 : n, k);
     else if (!qtype_info[t->type].ops || qtype_is_block(t->type))
-        b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: tensor %s has type %s: not supported yet",
-                        checkpoint_path(b->checkpoint), t->name, qtype_info[t->type].name);
+        bind_refuse(b, t, ERR_UNSUPPORTED, " has type %s: not supported yet",
+                    qtype_info[t->type].name);
     float *v = bind_memory(b, t->name, (size_t)(n * k) * sizeof *v);
     const size_t size = (size_t)qtype_info[t->type].n_byte;
     for (int64_t i = 0; i < n * k && v; i++)

@@ -60,10 +60,12 @@ struct ring {
 struct resident {
     struct resident_io io;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a unit is queued, present, or no longer in use */
+    pthread_cond_t queued;  /* for readers: a unit is queued, or `stop` is set */
+    pthread_cond_t changed; /* for all others: a unit is present, or no longer in memory */
     pthread_t reader[N_READER];
     int n_reader;
     atomic_int n_started; /* readers that have their number */
+    bool all_pinned; /* no plain unit is read ahead */
     bool stop;
     struct unit *unit;         /* owned [n], by ascending address */
     int n, last;               /* last: plain unit of the last use; -1 if none */
@@ -79,7 +81,7 @@ struct resident {
 /* Return true if a may be dropped rather than b: an expert with fewer uses, or a plain unit that
  * was used earlier. Plain units in memory that are not pinned have been used, or are ahead of the
  * cycle and have the op of their request. */
-static bool is_rather(const struct unit *a, const struct unit *b)
+static bool drops_before(const struct unit *a, const struct unit *b)
 {
     if (a->part.routed != b->part.routed) return !a->part.routed;
     if (a->part.routed && a->n != b->n) return a->n < b->n;
@@ -97,7 +99,7 @@ static struct unit *victim(struct resident *r)
         if (u->state != UNIT_PRESENT || u->pinned || u->op == r->op) continue;
         if (!u->part.routed && u->used == 0) {
             if (!ahead || u->op < ahead->op) ahead = u;
-        } else if (!best || is_rather(u, best))
+        } else if (!best || drops_before(u, best))
             best = u;
     }
     return best ? best : ahead;
@@ -117,12 +119,12 @@ static void make_room(struct resident *r, int64_t n_byte)
         }
         const int64_t size = (int64_t)u->part.n_byte;
         u->state = UNIT_DROPPING;
+        u->used = 0; /* a use during the drop sets it again */
         r->n_dropping += size;
         pthread_mutex_unlock(&r->lock);
         r->io.drop(r->io.ctx, u->part.at, u->part.n_byte);
         pthread_mutex_lock(&r->lock);
         u->state = UNIT_ABSENT;
-        u->used = 0;
         r->n_dropping -= size, r->n_byte -= size;
         pthread_cond_broadcast(&r->changed);
     }
@@ -147,7 +149,7 @@ static void *reader_run(void *arg)
     while (!r->stop) {
         struct unit *u = next_unit(r, plain);
         if (!u) {
-            pthread_cond_wait(&r->changed, &r->lock);
+            pthread_cond_wait(&r->queued, &r->lock);
             continue;
         }
         u->state = UNIT_READING;
@@ -175,7 +177,7 @@ static void enqueue(struct resident *r, struct unit *u, bool urgent)
     q->n++;
     u->state = UNIT_QUEUED;
     u->op = r->op;
-    pthread_cond_broadcast(&r->changed);
+    pthread_cond_broadcast(&r->queued); /* a signal may wake a reader that may not take the unit */
 }
 
 /* ---- uses ---- */
@@ -197,6 +199,7 @@ static struct unit *find(struct resident *r, const uint8_t *at)
 static void read_ahead(struct resident *r, const struct unit *u)
 {
     int64_t n_byte = 0;
+    if (r->all_pinned) return;
     for (int i = u->next, n = 0; i >= 0 && n < r->n && &r->unit[i] != u; i = r->unit[i].next, n++) {
         struct unit *next = &r->unit[i];
         if (next->pinned) continue;
@@ -224,7 +227,6 @@ void resident_begin(struct resident *r)
 {
     pthread_mutex_lock(&r->lock);
     r->op++;
-    pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -320,6 +322,7 @@ static int64_t choose_pinned(struct resident *r, const struct sums *s)
 static void pin(struct resident *r, int64_t n_byte, int64_t plain)
 {
     double before = 0, pinned = 0;
+    r->all_pinned = true;
     for (int i = 0; i < r->n; i++) {
         struct unit *u = &r->unit[i];
         if (u->part.routed) continue;
@@ -327,6 +330,7 @@ static void pin(struct resident *r, int64_t n_byte, int64_t plain)
         before += size;
         u->pinned = pinned + size <= before * (double)n_byte / (double)plain + 0.5;
         if (u->pinned) pinned += size;
+        r->all_pinned &= u->pinned;
     }
 }
 
@@ -374,6 +378,7 @@ int resident_open(struct resident **out, const struct resident_unit *unit, int n
     if (!r) return err_memory(e, "the resident weights", sizeof *r);
     *r = (struct resident){.io = *io, .n = n, .last = -1, .limit = n_byte, .op = 1};
     pthread_mutex_init(&r->lock, NULL);
+    cond_init(&r->queued);
     cond_init(&r->changed);
     r->unit = calloc((size_t)n + 1, sizeof *r->unit);
     int rc = r->unit && ring_open(&r->plain, n) && ring_open(&r->routed, n)
@@ -399,10 +404,11 @@ void resident_close(struct resident *r)
     if (!r) return;
     pthread_mutex_lock(&r->lock);
     r->stop = true;
-    pthread_cond_broadcast(&r->changed);
+    pthread_cond_broadcast(&r->queued);
     pthread_mutex_unlock(&r->lock);
     for (int i = 0; i < r->n_reader; i++) pthread_join(r->reader[i], NULL);
     pthread_mutex_destroy(&r->lock);
+    pthread_cond_destroy(&r->queued);
     pthread_cond_destroy(&r->changed);
     free(r->unit);
     free(r->plain.at);

@@ -63,10 +63,14 @@ static const struct config_key gguf_key[] = {
  * mscale_all_dim, so the angles have the magnitude 1. */
 static double score_factor(struct binder *b, struct rope_config *r)
 {
-    static const char key[] = "rope.scaling.yarn_log_multiplier";
+    static const char key[] = "rope.scaling.yarn_log_multiplier",
+                      magnitude[] = "rope.scaling.attn_factor";
     if (config_is_hf(b)) return latent_scores(b, r);
     const double tenth = config_real(b, key, 0);
     if (r->scaling != ROPE_YARN) return 1;
+    if (config_real(b, magnitude, 1) != 1)
+        config_refuse(b, magnitude, ERR_UNSUPPORTED, "must be 1, got %g",
+                      config_real(b, magnitude, 1));
     if (!(tenth > 0)) config_refuse(b, key, ERR_MISSING, "must be above 0, because YaRN needs it");
     r->magnitude = 1;
     return latent_factor(r, tenth / 0.1);

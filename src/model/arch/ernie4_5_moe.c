@@ -37,14 +37,13 @@ static const struct config_key gguf_key[] = {
     KEY_UNSET("expert_used_count"),
     KEY_UNSET("expert_feed_forward_length"),
     KEY("expert_shared_count", 0),
-    KEY("expert_shared_feed_forward_length", 0),
+    KEY_UNSET("expert_shared_feed_forward_length"),
     KEY("leading_dense_block_count", 0),
     KEY("interleave_moe_layer_step", 1),
     KEYS_END,
 };
 
-/* Remove the mixtures of layers after the last index, and between the layers of the interval. The
- * block of all rows of a GGUF has the width of its experts if the key of its width is 0. */
+/* Remove the mixtures of layers after the last index, and between the layers of the interval. */
 static void config(struct config *c, struct binder *b)
 {
     static const char least[] = "config.moe_norm_min";

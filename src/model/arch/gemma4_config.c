@@ -80,7 +80,7 @@ void gemma4_mixture(struct config *c, struct binder *b, bool enabled)
               n_used = optional(b, "expert_used_count", EXPERTS_MAX),
               d = optional(b, "expert_feed_forward_length", D_FF_MAX);
     if (!enabled) return;
-    c->route.normalize = c->ffn_beside = true;
+    c->route.normalize = c->ffn_and_moe = true;
     if (n == 0) config_refuse(b, "expert_count", ERR_FORMAT, "must be at least 1, got 0");
     if (n_used < 1 || n_used > n)
         config_refuse(b, "expert_used_count", ERR_FORMAT, "must be in [1, %d], got %d", n, n_used);

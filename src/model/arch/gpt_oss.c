@@ -42,14 +42,13 @@ static const struct config_key gguf_key[] = {
 };
 
 /* Set the scaling of the class, which a config.json without rope_parameters has. */
-static void default_rope(struct binder *b, struct rope_config *r)
+static void default_rope(struct rope_config *r)
 {
     r->scaling = ROPE_YARN;
     r->factor = 32;
     r->context_original = 4096;
     r->ramp_whole = false;
     r->magnitude = 0.1 * log(r->factor) + 1;
-    (void)b;
 }
 
 /* Set the windows: by layer_types, or in every other layer from the first on. */
@@ -71,7 +70,7 @@ static void config(struct config *c, struct binder *b)
                  limit = config_real(b, "config.swiglu_limit", 7);
     if (!(limit > 0))
         config_refuse(b, "config.swiglu_limit", ERR_FORMAT, "must be above 0, got %g", limit);
-    if (config_lacks_rope(b)) default_rope(b, r);
+    if (config_lacks_rope(b)) default_rope(r);
     if (!config_is_hf(b) && r->scaling == ROPE_YARN) r->ramp_whole = false;
     c->clamped = (struct clamped_glu){.alpha = (float)alpha, .limit = (float)limit};
     c->route.score = ROUTE_CHOSEN;

@@ -46,8 +46,8 @@ static void bind_expansion(struct binder *b, struct latent_block *l, int il, con
     static const char both[] = "blk.%d.attn_kv_b", k_b[] = "blk.%d.attn_k_b";
     const int64_t step = s->d_nope + s->d_v;
     if (bind_has(b, k_b, il)) {
-        bind_experts(b, &l->k_b, k_b, il);
-        bind_experts(b, &l->v_b, "blk.%d.attn_v_b", il);
+        bind_parts(b, &l->k_b, k_b, il);
+        bind_parts(b, &l->v_b, "blk.%d.attn_v_b", il);
         return;
     }
     bind_heads(b, &l->k_b, both, il, &(struct row_part){.n = s->d_nope, .step = step}, true);

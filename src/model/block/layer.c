@@ -43,7 +43,7 @@ void decoder_bind_layer(struct binder *b, void *layer, int il)
     if (l->crosses && sums) bind_norm(b, &l->cross_post, "blk.%d.cross_attn_output_norm", il);
     if (!sums && b->m->config.order != BLOCKS_PARALLEL)
         bind_own(b, &l->ffn_norm, late ? "blk.%d.post_attention_norm" : "blk.%d.ffn_norm", il);
-    if (b->m->config.layer[il].n_expert > 0 && !b->m->config.ffn_beside)
+    if (b->m->config.layer[il].n_expert > 0 && !b->m->config.ffn_and_moe)
         bind_moe(b, &l->moe, il);
     else
         bind_ffn(b, &l->ffn, il);

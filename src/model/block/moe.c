@@ -17,7 +17,7 @@ static const char both_exps[] = "blk.%d.ffn_gate_up_exps", gate_exps[] = "blk.%d
  * up, or alternating rows. */
 static struct row_part half_of(const struct binder *b, int64_t d, bool second)
 {
-    if (b->m->arch->hf_pairs)
+    if (config_is_hf(b) && b->m->arch->hf_pairs)
         return (struct row_part){.first = second, .n = d, .run = 1, .step = 2};
     return (struct row_part){.first = second ? d : 0, .n = d};
 }

@@ -21,9 +21,14 @@
 #include <string.h>
 
 /* Flags. ZEROS: some weights are not symmetric. ORDERED, UNORDERED: some groups of the config have,
- * or lack, an order of inputs by group. Bit SYMMETRIC + n, ASYMMETRIC + n: some groups of integers
- * of n bits are, or are not, symmetric. */
-enum { ZEROS = 1, ORDERED = 2, UNORDERED = 4, SYMMETRIC = 8, ASYMMETRIC = 18 };
+ * or lack, an order of inputs by group. */
+enum { ZEROS = 1, ORDERED = 2, UNORDERED = 4 };
+
+/* Return the flag that some groups of integers of n bits, at most 9, are symmetric or not. */
+static uint32_t symmetry_flag(int n, bool symmetric)
+{
+    return 1u << (n + (symmetric ? 8 : 18));
+}
 
 /* ---- config ---- */
 
@@ -37,7 +42,7 @@ static void add_group_size(struct quantization *q, int n)
 }
 
 /* Return the value of a field of the weights of a group. key: another field of these weights */
-static const struct meta *beside(const struct binder *b, const char *key, const char *field)
+static const struct meta *sibling_field(const struct binder *b, const char *key, const char *field)
 {
     char full[160];
     snprintf(full, sizeof full, "%.*s%s", (int)(strrchr(key, '.') + 1 - key), key, field);
@@ -49,14 +54,14 @@ static const struct meta *beside(const struct binder *b, const char *key, const 
 static void read_group(struct binder *b, const char *key, int n)
 {
     struct quantization *q = &b->m->config.quant;
-    const struct meta *order = beside(b, key, "actorder");
-    const char *type = meta_text(beside(b, key, "type"), NULL), *name = meta_text(order, NULL);
+    const struct meta *order = sibling_field(b, key, "actorder");
+    const char *type = meta_text(sibling_field(b, key, "type"), NULL), *name = meta_text(order, NULL);
     const bool ordered = meta_bool(order, false) ||
                          (name && (strcmp(name, "group") == 0 || strcmp(name, "dynamic") == 0));
-    const bool symmetric = meta_bool(beside(b, key, "symmetric"), true);
+    const bool symmetric = meta_bool(sibling_field(b, key, "symmetric"), true);
     q->bits_set |= 1 << n;
     if (!type || strcmp(type, "int") == 0)
-        q->flags |= 1u << (n + (symmetric ? SYMMETRIC : ASYMMETRIC));
+        q->flags |= symmetry_flag(n, symmetric);
     q->flags |= ordered ? ORDERED : UNORDERED;
 }
 
@@ -110,7 +115,7 @@ static void check_zeros(struct binder *b, const struct tensor_info *t)
 static bool needs_zeros(const struct binder *b, int bits)
 {
     const unsigned flags = b->m->config.quant.flags;
-    return flags >> (ASYMMETRIC + bits) & 1 && !(flags >> (SYMMETRIC + bits) & 1);
+    return flags & symmetry_flag(bits, false) && !(flags & symmetry_flag(bits, true));
 }
 
 /* Bind packed zero points. Zeros are packed along the outputs: [ceil(n_out * bits / 32),
