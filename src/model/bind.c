@@ -540,7 +540,7 @@ static void formed_part(struct binder *b, struct linear *l, struct published *fr
 
 /* routed: a row uses some of the matrices. */
 static void bind_stack_part(struct binder *b, struct linear *l, const char *stem, int il,
-                      const struct row_part *part, bool routed)
+                            const struct row_part *part, bool routed)
 {
     char name[160];
     const struct expert_sizes s = expert_sizes(b, stem, il);

@@ -15,6 +15,7 @@ from server import LONG, MODEL, QUOTH, ROOT, TMP, check, run
 os.environ["XDG_CACHE_HOME"] = os.path.join(TMP, "cache")
 PLAIN = ["--raw", "--temperature", "0", "-q", "--threads", "2"]
 MIXTURE = os.path.join(ROOT, "tests/golden/qwen3moe/model.gguf")
+SLACK = 1 << 19  # pages around faults, and the rows of norms
 GROUP = "/sys/fs/cgroup/memory/quoth-test"
 
 
@@ -45,6 +46,46 @@ def test_same_answers():
         for limit in (n, n + n // 2, 2 * n, 100 * n):
             for start in range(2):
                 check(answer(model, "--weights-memory", f"{limit}K") == want, (model, limit, start))
+
+
+def mapped(pid):
+    """Return the bytes of the packed file that a process has in memory."""
+    total, inside = 0, False
+    try:
+        with open(f"/proc/{pid}/smaps", encoding="utf-8") as f:
+            for line in f:
+                if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+                    inside = "/packed/" in line
+                elif inside and line.startswith("Rss:"):
+                    total += int(line.split()[1]) << 10
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+    return total
+
+
+def most_mapped(model, *more):
+    """Generate a text. Return the most bytes of the packed file in memory at any time meanwhile."""
+    child = subprocess.Popen([QUOTH, "run", model, "Once upon a time", "--max-tokens", "250", "--ignore-eos", *PLAIN, *more],
+                             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    most = n = 0
+    while child.poll() is None:
+        most, n = max(most, mapped(child.pid)), n + 1
+    check(child.returncode == 0 and n >= 10, (child.returncode, n, child.stderr.read()))
+    child.stderr.close()
+    return most
+
+
+def test_memory_within_the_limit():
+    """the process has at most the limit of the packed file in memory, and with a high limit all of it"""
+    least_bytes = least(MODEL) << 10
+    high = ["--weights-memory", f"{least_bytes >> 4}K"]
+    answer(MODEL, *high)  # pack
+    whole = most_mapped(MODEL, *high)
+    check(whole > 1.5 * least_bytes, (whole, least_bytes))
+    for limit in (least_bytes, least_bytes * 5 // 4):
+        most = most_mapped(MODEL, "--weights-memory", f"{limit >> 10}K")
+        print(f"     at most {most >> 10} KiB with a limit of {limit >> 10}, {whole >> 10} with a high one")
+        check(most <= limit + SLACK, (most, limit, whole))
 
 
 def test_many_requests():
@@ -110,4 +151,4 @@ def test_long_half_of_the_memory():
     return None
 
 
-run([test_same_answers, test_many_requests, test_refused, test_long_half_of_the_memory])
+run([test_same_answers, test_memory_within_the_limit, test_many_requests, test_refused, test_long_half_of_the_memory])

@@ -65,7 +65,7 @@ struct resident {
     pthread_t reader[N_READER];
     int n_reader;
     atomic_int n_started; /* readers that have their number */
-    bool all_pinned; /* no plain unit is read ahead */
+    bool all_pinned;      /* no plain unit is read ahead */
     bool stop;
     struct unit *unit;         /* owned [n], by ascending address */
     int n, last;               /* last: plain unit of the last use; -1 if none */
@@ -271,14 +271,6 @@ struct resident_stats resident_stats(struct resident *r)
     const struct resident_stats s = r->stats;
     pthread_mutex_unlock(&r->lock);
     return s;
-}
-
-int64_t resident_bytes(struct resident *r)
-{
-    pthread_mutex_lock(&r->lock);
-    const int64_t n = r->n_byte;
-    pthread_mutex_unlock(&r->lock);
-    return n;
 }
 
 /* ---- open and close ---- */

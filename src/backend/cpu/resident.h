@@ -2,7 +2,8 @@
  * is not in memory only takes longer, because the file is mapped. Therefore this part never changes
  * a result.
  *
- * One thread, the engine's, calls resident_begin and resident_use. Own threads read and drop. */
+ * One thread, the engine's, calls resident_begin, resident_want and resident_use. Own threads read
+ * and drop. */
 #ifndef QUOTH_CPU_RESIDENT_H
 #define QUOTH_CPU_RESIDENT_H
 
@@ -54,7 +55,5 @@ void resident_use(struct resident *r, const uint8_t *at);
 
 /* Return the numbers. Any thread. */
 struct resident_stats resident_stats(struct resident *r);
-/* Return the bytes of units in memory. Any thread. */
-int64_t resident_bytes(struct resident *r);
 
 #endif

@@ -1,7 +1,7 @@
 /* resident_test.c - goal: weights in limited memory are present when an op uses them, the memory
  * stays within the limit, plain matrices are read ahead of their use, and the experts that are used
- * often stay. Method: units of a simulated file record reads and drops; a real file through a model
- * is tested in packed_test.c. */
+ * often stay. Method: units of a simulated file record reads and drops.
+ * tests/e2e/weights_memory.py tests a model with a packed file. */
 #include "../../../tests/unit.h"
 
 #include "base/rng.h"

@@ -55,13 +55,13 @@ static void read_group(struct binder *b, const char *key, int n)
 {
     struct quantization *q = &b->m->config.quant;
     const struct meta *order = sibling_field(b, key, "actorder");
-    const char *type = meta_text(sibling_field(b, key, "type"), NULL), *name = meta_text(order, NULL);
+    const char *type = meta_text(sibling_field(b, key, "type"), NULL),
+               *name = meta_text(order, NULL);
     const bool ordered = meta_bool(order, false) ||
                          (name && (strcmp(name, "group") == 0 || strcmp(name, "dynamic") == 0));
     const bool symmetric = meta_bool(sibling_field(b, key, "symmetric"), true);
     q->bits_set |= 1 << n;
-    if (!type || strcmp(type, "int") == 0)
-        q->flags |= symmetry_flag(n, symmetric);
+    if (!type || strcmp(type, "int") == 0) q->flags |= symmetry_flag(n, symmetric);
     q->flags |= ordered ? ORDERED : UNORDERED;
 }
 
