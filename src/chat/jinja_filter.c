@@ -202,8 +202,9 @@ struct val filter_indent(struct render *r, struct val self, const struct args *a
 struct val filter_center(struct render *r, struct val self, const struct args *a)
 {
     struct val v = val_str(r, self);
-    int64_t width = arg_int(r, a, 0, "width", 80), pad = width - text_count(r, v);
-    if (pad <= 0 || r->rc != 0) return v;
+    const int64_t width = arg_int(r, a, 0, "width", 80), count = text_count(r, v);
+    if (width <= count || r->rc != 0) return v;
+    const int64_t pad = width - count;
     /* like Python, put the odd blank on the left if the width is also odd */
     int64_t left = pad / 2 + (pad & width & 1);
     struct val blank = val_text(" ", 1);
@@ -213,17 +214,22 @@ struct val filter_center(struct render *r, struct val self, const struct args *a
 }
 
 /* A text that exceeds the length by at most `leeway` is not changed. A longer text ends at a blank,
- * or at the length if killwords is true. */
+ * or at the length if killwords is true. Length and leeway may be any 64-bit numbers, so a
+ * comparison precedes each difference. */
 struct val filter_truncate(struct render *r, struct val self, const struct args *a)
 {
     struct val v = self.kind == V_UNDEFINED ? val_text("", 0) : self,
                end = arg_text(r, a, 2, "end", "...");
     int64_t length = arg_int(r, a, 0, "length", 255), leeway = arg_int(r, a, 3, "leeway", 5);
-    int64_t keep = length - text_count(r, end);
-    if (keep < 0) return jinja_fail(r, "truncate: the length is less than that of \"end\"");
-    if (r->rc != 0 || filter_length(r, v, a).i - leeway <= length) return v;
+    const int64_t n_end = text_count(r, end);
+    if (length < n_end) return jinja_fail(r, "truncate: the length is less than that of \"end\"");
+    if (leeway < 0)
+        return jinja_fail(r, "truncate: leeway must be at least 0, got %lld", (long long)leeway);
+    if (r->rc != 0) return v;
+    const int64_t count = filter_length(r, v, a).i;
+    if (count <= length || count - length <= leeway) return v;
     if (v.kind != V_TEXT) return jinja_fail(r, "truncate needs a string, not %s", val_type(v));
-    struct val cut = val_text(v.s, text_offset(r, v, (uint32_t)keep));
+    struct val cut = val_text(v.s, text_offset(r, v, (uint32_t)(length - n_end)));
     const char *space = arg_bool(a, 1, "killwords", false) ? NULL : memrchr(cut.s, ' ', cut.n);
     if (space) cut.n = (uint32_t)(space - cut.s);
     return val_concat(r, cut, end);
