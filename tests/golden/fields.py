@@ -18,6 +18,7 @@ Some configurations amplify rounding, for example 30 layers of random weights. T
 recomputed without float32 in norms, softmax and rope (`exact`) if logits differ. Then quoth may
 differ from it as much as transformers in float32 does.
 
+SHARE=N TURN=I checks the I-th of N shares of the fields of each class (campaign.py).
 fields_encoders.py has the encoders and classifiers, fields_parts.py the models of several parts. keys.py compares the keys of a GGUF.
 QUOTH_LOGITS is another build of build/logits.
 

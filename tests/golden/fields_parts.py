@@ -1,14 +1,11 @@
 """fields_parts.py - fields.py for models of several parts, whose text part quoth reads.
 
     tests/golden/make.py --fields parts:KIND...  KIND: a model_type of wrappers.py, or parts: for all
-    SHARE=N                                      every N-th field, other ones for each KIND
 
 Each field of all classes is omitted and set at two levels of config.json: next to text_config and
 inside of text_config. The texts contain ids of gemma3n's other parts, and the fields for these ids
 change."""
 import dataclasses
-import os
-import zlib
 
 import fields
 import numpy as np
@@ -105,10 +102,7 @@ class PartsCampaign(fields.ConfigCampaign):
             return model(input_ids=ids, use_cache=False, return_dict=True).logits[0].double().numpy()
 
     def level(self, arch, level, names):
-        share = int(os.environ.get("SHARE", "1"))
-        for i, name in enumerate(names):
-            if (i + zlib.crc32(f"{arch} {level}".encode())) % share:
-                continue
+        for name in names:
             setting = dict(self.setting.get(name, {})) if level else {}
             absent = dict(self.setting_absent.get(name, setting)) if level else {}
             if name == "rope_parameters":
