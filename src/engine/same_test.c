@@ -441,13 +441,14 @@ TEST(answers_that_outgrow_the_short_rope_are_the_same)
 }
 
 /* Goal: recurrent states follow a text through every way of serving. Their slots are shared by
- * choices and beams, found at the ends of prefixes, swapped and computed again. mamba2 has no K and
- * V. */
+ * choices and beams, found at the ends of prefixes, swapped and computed again. mamba2 and
+ * falcon_mamba have no K and V. */
 TEST(answers_of_recurrent_layers_are_the_same)
 {
     if (!repo_path("tests/golden/qwen3_5")) SKIP("tests/golden is not here");
     compare_crowded("qwen3_5", 40, WRAP_COUNTING, 6);
     compare_crowded("mamba2", 40, WRAP_COUNTING, 0);
+    compare_crowded("falcon_mamba", 40, WRAP_COUNTING, 0);
 }
 
 /* Method: a backend whose memory the host cannot read. Forks, preemption, swapping and pooling also

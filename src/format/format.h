@@ -344,6 +344,9 @@ enum tensor_size {
     SIZE_N_HEAD_STATE,   /* number of heads */
     SIZE_N_HEAD_STATE_2, /* twice the number of heads */
     SIZE_D_HEAD_STATE,   /* width of the result of one head */
+    SIZE_D_STATE,        /* width of B and of C */
+    SIZE_DT_RANK,        /* width of compressed time steps */
+    SIZE_DT_B_C,         /* width of compressed time steps, B and C in one matrix */
     SIZE_N_BUCKET,       /* number of buckets of distances      */
 };
 

@@ -118,6 +118,9 @@ struct key_writer {
     int rc;                  /* first error */
 };
 
+/* Add an integer, or a boolean. key: after "ARCH.". */
+void gguf_put_int(struct key_writer *w, const char *key, int64_t x);
+void gguf_put_bool(struct key_writer *w, const char *key, bool x);
 /* Add a list with a boolean per layer. key: after "ARCH.". */
 void gguf_put_flags(struct key_writer *w, const char *key, bool (*of)(const struct layer_config *));
 /* Add a copy of a list of n floats to the GGUF. key: the whole name of the key. */

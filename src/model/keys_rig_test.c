@@ -241,6 +241,12 @@ static const struct {
               {&arch_gemma4, {"attention.value_length_swa", 16}},
               {&arch_gemma4, {"embedding_length_per_layer_input", 0}},
               {&arch_gemma4, {"final_logit_softcapping", 30}},
+              {&arch_mamba, {"ssm.conv_kernel", 4}},
+              {&arch_mamba, {"ssm.state_size", 8}},
+              {&arch_mamba, {"ssm.inner_size", 128}},
+              {&arch_mamba, {"ssm.time_step_rank", 4}},
+              {&arch_mamba, {"feed_forward_length", 0}},
+              {&arch_mamba, {"attention.head_count", 0}},
               {&arch_qwen2vl, {"rope.dimension_sections", NAN}},
               {&arch_qwen35, {"rope.dimension_sections", NAN}},
               {&arch_qwen35, {"ssm.conv_kernel", 4}},
@@ -302,6 +308,14 @@ static bool is_among(const struct pair more[2], const char *key)
            (more[1].key && strcmp(more[1].key, key) == 0);
 }
 
+/* Return true if `needed` has another value of a key. */
+static bool is_needed(const struct arch *a, const char *key)
+{
+    for (int i = 0; i < N_NEEDED; i++)
+        if (needed[i].arch == a && strcmp(needed[i].pair.key, key) == 0) return true;
+    return false;
+}
+
 void read_gguf_text(struct read *r, const struct arch *a, const struct pair more[2],
                     const char *text)
 {
@@ -312,7 +326,8 @@ void read_gguf_text(struct read *r, const struct arch *a, const struct pair more
     enum { N_SIZE = sizeof sizes / sizeof sizes[0] };
     struct made g = {0};
     int n_more = (more[0].key != NULL) + (more[1].key != NULL), n_needed = 0, n_size = 0;
-    for (int i = 0; i < N_SIZE; i++) n_size += !is_among(more, sizes[i].key);
+    for (int i = 0; i < N_SIZE; i++)
+        n_size += !is_among(more, sizes[i].key) && !is_needed(a, sizes[i].key);
     for (int i = 0; i < N_NEEDED; i++)
         n_needed += needed[i].arch == a && !is_among(more, needed[i].pair.key);
     *r = (struct read){.m = {.arch = a}};
@@ -324,7 +339,8 @@ void read_gguf_text(struct read *r, const struct arch *a, const struct pair more
     made_key(&g, "someone.note", 5);
     made_uint(&g, 4, 1);
     for (int i = 0; i < N_SIZE; i++)
-        if (!is_among(more, sizes[i].key)) add_key(&g, a, sizes[i].key, sizes[i].value);
+        if (!is_among(more, sizes[i].key) && !is_needed(a, sizes[i].key))
+            add_key(&g, a, sizes[i].key, sizes[i].value);
     if (text) add_text(&g, a, more[0].key, text);
     for (int i = text != NULL; i < n_more; i++) add_key(&g, a, more[i].key, more[i].value);
     for (int i = 0; i < N_NEEDED; i++)

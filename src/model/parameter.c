@@ -41,7 +41,7 @@ float *bind_turned(struct binder *b, const char *stem, int il, int64_t n, int64_
 {
     const struct tensor_info *t = b->rc == 0 ? find_parameter(b, stem, il) : NULL;
     if (!t) return NULL;
-    b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = k > 1 ? BOUND_VALUES : 1;
+    b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = k > 1 || t->n_dim > 1 ? BOUND_VALUES : 1;
     if (!has_sizes(t, n, k))
         bind_wrong_shape(b, t, t->n_dim > 2 ? n : 1, t->n_dim > 2 ? 1 : n, k);
     else if (!qtype_info[t->type].ops || qtype_is_block(t->type))

@@ -71,6 +71,38 @@ void bind_delta(struct binder *b, struct delta_block *d, int il, const struct de
 /* Add the block of `in` to x f32 [n_row, d]. */
 void fwd_delta_add(struct fwd *f, float *x, struct input in, const struct delta_block *d);
 
+/* Sizes of a layer of Mamba: d_inner columns with d_state values each, time steps that are
+ * compressed to rank values, n_tap weights of the convolution. */
+struct mamba_sizes {
+    int d_inner, d_state, rank, n_tap;
+    int biased, conv_biased; /* 1: the first and the last matrix, or the convolution, have biases */
+    int normed;              /* 1: compressed time steps, B and C are normalized */
+    float norm_eps;          /* epsilon of these norms; 0 if there are none */
+};
+/* Return a size of tensors.def. CHECK: the size is one of this block. */
+int64_t mamba_size(const struct mamba_sizes *s, enum tensor_size size);
+
+/* A layer of Mamba (arXiv 2312.00752; block/mamba.c). State: the convolution's, and f32 [d_state,
+ * d_inner]. Row scratch: z, x, convolved x, compressed dt, B, C, dt, result. */
+struct mamba_block {
+    struct mamba_sizes s;
+    /* matrices x and z [d_inner, d], parts of one matrix; o [d, d_inner] */
+    struct linear x, z, o;
+    /* matrices low [rank, d_inner], b and c [d_state, d_inner], parts of one matrix; dt [d_inner,
+     * rank] */
+    struct linear low, b, c, dt;
+    struct norm low_norm, b_norm, c_norm; /* g is NULL if none */
+    struct conv_block conv;
+    const float *a;    /* f32 [d_state, d_inner] -exp(A_log), a vector of the model */
+    const float *skip; /* f32 [d_inner] D, a vector of the model */
+    int64_t at_state;
+    int at_z, at_x, at_v, at_low, at_b, at_c, at_dt, at_y;
+};
+/* Bind the block of layer il. */
+void bind_mamba(struct binder *b, struct mamba_block *m, int il, const struct mamba_sizes *s);
+/* Add the block of `in` to x f32 [n_row, d]. */
+void fwd_mamba_add(struct fwd *f, float *x, struct input in, const struct mamba_block *m);
+
 /* Sizes of a layer of Mamba-2: n_head heads of d_head values, n_group groups of heads with one B
  * and C of d_state values each, n_tap weights of the convolution. n_group divides n_head. */
 struct mamba2_sizes {

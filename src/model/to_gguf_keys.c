@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void put_int(struct key_writer *w, const char *key, int64_t x)
+void gguf_put_int(struct key_writer *w, const char *key, int64_t x)
 {
     char full[160];
     snprintf(full, sizeof full, "%s.%s", w->arch, key);
@@ -31,7 +31,7 @@ static void put_real(struct key_writer *w, const char *key, double x)
     if (w->rc == 0) w->rc = checkpoint_add_f32(w->view, full, (float)x, w->e);
 }
 
-static void put_bool(struct key_writer *w, const char *key, bool x)
+void gguf_put_bool(struct key_writer *w, const char *key, bool x)
 {
     char full[160];
     snprintf(full, sizeof full, "%s.%s", w->arch, key);
@@ -78,12 +78,12 @@ static void put_name(struct key_writer *w, const char *key, const char *text)
 static void put_rope(struct key_writer *w, const struct config *c)
 {
     const struct rope_config *r = &c->rope[ROPE_MAIN];
-    put_int(w, "rope.dimension_count", r->d_rot);
+    gguf_put_int(w, "rope.dimension_count", r->d_rot);
     put_real(w, "rope.freq_base", r->base);
     if (declared(w, "rope.freq_base_swa") && c->n_rope > 1)
         put_real(w, "rope.freq_base_swa", c->rope[ROPE_LOCAL].base);
     if (declared(w, "rope.dimension_count_swa") && c->n_rope > 1)
-        put_int(w, "rope.dimension_count_swa", c->rope[ROPE_LOCAL].d_rot);
+        gguf_put_int(w, "rope.dimension_count_swa", c->rope[ROPE_LOCAL].d_rot);
     if (r->scaling == ROPE_YARN && declared(w, "rope.scaling.yarn_beta_fast")) {
         put_real(w, "rope.scaling.yarn_beta_fast", r->beta_fast);
         put_real(w, "rope.scaling.yarn_beta_slow", r->beta_slow);
@@ -93,7 +93,7 @@ static void put_rope(struct key_writer *w, const struct config *c)
         put_real(w, "rope.scaling.factor", r->factor);
     }
     if (r->scaling == ROPE_YARN || r->scaling == ROPE_LONG)
-        put_int(w, "rope.scaling.original_context_length", r->context_original);
+        gguf_put_int(w, "rope.scaling.original_context_length", r->context_original);
     if (r->scaling == ROPE_LONG) put_real(w, "rope.scaling.attn_factor", r->magnitude);
 }
 
@@ -135,7 +135,7 @@ static void put_own(struct key_writer *w)
         class_value(w->m, own[i].from, &x);
         if (isnan(x)) continue;
         if (own[i].whole)
-            put_int(w, own[i].key, (int64_t)x);
+            gguf_put_int(w, own[i].key, (int64_t)x);
         else
             put_real(w, own[i].key, x);
     }
@@ -162,7 +162,7 @@ static void put_layers(struct key_writer *w, const char *key,
     bool same = true;
     for (int i = 0; i < c->n_layer; i++) same &= of(&c->layer[i]) == first;
     if (same || !w->gguf->gguf_lists) {
-        put_int(w, key, first);
+        gguf_put_int(w, key, first);
         return;
     }
     int32_t *v = arena_push(&w->arena->arena, (size_t)c->n_layer * sizeof *v, 8);
@@ -193,12 +193,12 @@ static int d_head_of(const struct config *c, bool window)
 /* Write the sizes of a key and a value in the pages, and of the heads before their compression. */
 static void put_latent(struct key_writer *w, const struct latent *l)
 {
-    put_int(w, "attention.key_length", l->kv_rank + l->d_rope);
-    put_int(w, "attention.value_length", l->kv_rank);
-    put_int(w, "attention.key_length_mla", l->d_nope + l->d_rope);
-    put_int(w, "attention.value_length_mla", l->d_v);
-    put_int(w, "attention.kv_lora_rank", l->kv_rank);
-    if (l->q_rank > 0) put_int(w, "attention.q_lora_rank", l->q_rank);
+    gguf_put_int(w, "attention.key_length", l->kv_rank + l->d_rope);
+    gguf_put_int(w, "attention.value_length", l->kv_rank);
+    gguf_put_int(w, "attention.key_length_mla", l->d_nope + l->d_rope);
+    gguf_put_int(w, "attention.value_length_mla", l->d_v);
+    gguf_put_int(w, "attention.kv_lora_rank", l->kv_rank);
+    if (l->q_rank > 0) gguf_put_int(w, "attention.q_lora_rank", l->q_rank);
     double all;
     class_value(w->m, "config.rope_parameters.mscale_all_dim", &all);
     if (all > 0) put_real(w, "rope.scaling.yarn_log_multiplier", 0.1 * all);
@@ -215,11 +215,11 @@ static void put_heads(struct key_writer *w)
         put_latent(w, c->latent);
         return;
     }
-    put_int(w, "attention.key_length", d);
-    if (!w->m->arch->heads) put_int(w, "attention.value_length", d);
+    gguf_put_int(w, "attention.key_length", d);
+    if (!w->m->arch->heads) gguf_put_int(w, "attention.value_length", d);
     if (!two) return;
-    put_int(w, "attention.key_length_swa", narrow ? narrow : d);
-    put_int(w, "attention.value_length_swa", narrow ? narrow : d);
+    gguf_put_int(w, "attention.key_length_swa", narrow ? narrow : d);
+    gguf_put_int(w, "attention.value_length_swa", narrow ? narrow : d);
 }
 
 /* Return the interval of layers without a window: the last layer of every interval has no window.
@@ -261,7 +261,7 @@ static void put_pattern(struct key_writer *w)
     const int n = window_interval(c, w->m->arch->encoder && c->layer[0].window == 0);
     if (!k || (n > 0 && k->value == n)) return;
     if (n > 0 && !isnan(k->value)) {
-        put_int(w, key, n);
+        gguf_put_int(w, key, n);
         return;
     }
     gguf_put_flags(w, key, has_window);
@@ -272,7 +272,7 @@ static void put_windows(struct key_writer *w)
 {
     const int window = conversion_window(&w->m->config);
     if (window == 0) return;
-    put_int(w, "attention.sliding_window", w->m->arch->encoder ? 2 * (window - 1) : window);
+    gguf_put_int(w, "attention.sliding_window", w->m->arch->encoder ? 2 * (window - 1) : window);
     put_pattern(w);
     if (!arch_gguf_window(w->arch))
         log_warn("%s: the window of %d tokens is in the file, but llama.cpp ignores it for %s; "
@@ -285,23 +285,31 @@ static void put_sizes(struct key_writer *w)
     const char *own = w->m->arch->layer_norm_eps;
     const struct config *c = &w->m->config;
     const bool cross = c->n_encoder > 0;
-    put_int(w, "block_count", cross ? c->n_encoder : c->n_layer);
-    put_int(w, "context_length", cross ? c->context_train / 2 : c->context_train);
-    put_int(w, "embedding_length", c->d);
+    gguf_put_int(w, "block_count", cross ? c->n_encoder : c->n_layer);
+    gguf_put_int(w, "context_length", cross ? c->context_train / 2 : c->context_train);
+    gguf_put_int(w, "embedding_length", c->d);
+    if (w->m->arch->no_attention) {
+        /* llama.cpp requires both keys */
+        gguf_put_int(w, "feed_forward_length", 0);
+        gguf_put_int(w, "attention.head_count", 0);
+        gguf_put_int(w, "vocab_size", c->n_vocab);
+        put_real(w, "attention.layer_norm_rms_epsilon", (double)c->rms_eps);
+        return;
+    }
     put_layers(w, "feed_forward_length", layer_d_ff);
-    put_int(w, "attention.head_count", c->n_head);
+    gguf_put_int(w, "attention.head_count", c->n_head);
     put_layers(w, "attention.head_count_kv", layer_n_head_kv);
     put_heads(w);
-    put_int(w, "vocab_size", c->n_vocab);
+    gguf_put_int(w, "vocab_size", c->n_vocab);
     put_real(w,
              own && strncmp(own, "config.", 7) == 0 ? "attention.layer_norm_epsilon"
                                                     : "attention.layer_norm_rms_epsilon",
              c->rms_eps);
     put_windows(w);
     if (!cross) return;
-    put_int(w, "decoder_block_count", c->n_layer - c->n_encoder);
-    put_int(w, "decoder_start_token_id", c->start[0]);
-    put_int(w, "attention.relative_buckets_count", c->n_bucket);
+    gguf_put_int(w, "decoder_block_count", c->n_layer - c->n_encoder);
+    gguf_put_int(w, "decoder_start_token_id", c->start[0]);
+    gguf_put_int(w, "attention.relative_buckets_count", c->n_bucket);
 }
 
 /* ---- mechanisms of several architectures ---- */
@@ -319,14 +327,14 @@ static void put_route(struct key_writer *w, const struct route_spec *r)
 {
     enum { GATING_SOFTMAX = 1, GATING_SIGMOID };
     if (declared(w, "expert_gating_func"))
-        put_int(w, "expert_gating_func",
-                r->score == ROUTE_SIGMOID ? GATING_SIGMOID : GATING_SOFTMAX);
-    if (declared(w, "expert_weights_norm")) put_bool(w, "expert_weights_norm", r->normalize);
+        gguf_put_int(w, "expert_gating_func",
+                     r->score == ROUTE_SIGMOID ? GATING_SIGMOID : GATING_SOFTMAX);
+    if (declared(w, "expert_weights_norm")) gguf_put_bool(w, "expert_weights_norm", r->normalize);
     if (declared(w, "expert_weights_scale") && r->factor != 0)
         put_real(w, "expert_weights_scale", (double)r->factor);
     if (r->n_group == 0) return;
-    put_int(w, "expert_group_count", r->n_group);
-    put_int(w, "expert_group_used_count", r->n_group_used);
+    gguf_put_int(w, "expert_group_count", r->n_group);
+    gguf_put_int(w, "expert_group_used_count", r->n_group_used);
 }
 
 /* Write the sizes of the first mixture. GGUF has one set of sizes for all layers. */
@@ -335,17 +343,17 @@ static void put_mixture(struct key_writer *w, const struct config *c)
     static const char dense[] = "leading_dense_block_count";
     int first = 0;
     while (first < c->n_layer && c->layer[first].n_expert == 0) first++;
-    if (declared(w, dense)) put_int(w, dense, first);
+    if (declared(w, dense)) gguf_put_int(w, dense, first);
     if (first == c->n_layer) return;
     const struct layer_config *l = &c->layer[first];
-    put_int(w, "expert_count", l->n_expert);
-    put_int(w, "expert_used_count", l->n_expert_used);
+    gguf_put_int(w, "expert_count", l->n_expert);
+    gguf_put_int(w, "expert_used_count", l->n_expert_used);
     if (declared(w, "expert_feed_forward_length"))
-        put_int(w, "expert_feed_forward_length", l->d_expert);
+        gguf_put_int(w, "expert_feed_forward_length", l->d_expert);
     if (declared(w, "expert_shared_feed_forward_length"))
-        put_int(w, "expert_shared_feed_forward_length", l->d_shared);
+        gguf_put_int(w, "expert_shared_feed_forward_length", l->d_shared);
     if (declared(w, "expert_shared_count"))
-        put_int(w, "expert_shared_count", l->d_shared / l->d_expert);
+        gguf_put_int(w, "expert_shared_count", l->d_shared / l->d_expert);
     put_route(w, &c->route);
 }
 
@@ -361,17 +369,17 @@ static void put_declared(struct key_writer *w)
     if (declared(w, "attention.max_alibi_bias") && c->alibi > 0)
         put_real(w, "attention.max_alibi_bias", c->alibi);
     if (declared(w, "use_parallel_residual"))
-        put_bool(w, "use_parallel_residual",
-                 c->order == BLOCKS_PARALLEL || c->order == BLOCKS_2_NORMS);
+        gguf_put_bool(w, "use_parallel_residual",
+                      c->order == BLOCKS_PARALLEL || c->order == BLOCKS_2_NORMS);
     if (declared(w, "attention.shared_kv_layers"))
-        put_int(w, "attention.shared_kv_layers", count_shared(c));
-    if (declared(w, "attention.causal")) put_bool(w, "attention.causal", false);
+        gguf_put_int(w, "attention.shared_kv_layers", count_shared(c));
+    if (declared(w, "attention.causal")) gguf_put_bool(w, "attention.causal", false);
     if (w->gguf->gguf_curve)
         put_name(w, "hidden_activation",
                  c->curve == CURVE_silu        ? "silu"
                  : c->curve == CURVE_gelu_tanh ? "gelu_pytorch_tanh"
                                                : "gelu");
-    if (c->pooling_type > 0) put_int(w, "pooling_type", c->pooling_type);
+    if (c->pooling_type > 0) gguf_put_int(w, "pooling_type", c->pooling_type);
     if (w->m->arch->encoder && w->rc == 0 && w->m->arch->norm_bias)
         w->rc = checkpoint_add_u32(w->view, "tokenizer.ggml.token_type_count",
                                    (uint32_t)(c->n_segment > 0 ? c->n_segment : 1), w->e);

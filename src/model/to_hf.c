@@ -34,6 +34,21 @@ static const struct hf_class *class_of(const struct checkpoint *c, const char *a
     {{arch, class, model_type, norm_add}, tensor},
 #include "to_hf.def"
     };
+    static const struct {
+        struct hf_class class;
+        const char *key; /* static */
+    } keyed[] = {
+#define TO_HF_KEY(arch, class, model_type, norm_add, key)                                          \
+    {{arch, class, model_type, norm_add}, key},
+#include "to_hf.def"
+    };
+    for (size_t i = 0; i < sizeof keyed / sizeof keyed[0]; i++) {
+        char full[160];
+        snprintf(full, sizeof full, "%s.%s", arch, keyed[i].key);
+        if (strcmp(arch_gguf_name(keyed[i].class.arch), arch) == 0 &&
+            meta_bool(checkpoint_meta(c, full), false))
+            return &keyed[i].class;
+    }
     for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++) {
         const bool has = lacking[i].tensor[0] == '!';
         if (strcmp(arch_gguf_name(lacking[i].class.arch), arch) == 0 &&
@@ -72,7 +87,7 @@ static int name_class(struct hf_class *class, struct model *m, struct err *e)
 static bool is_exact(const struct tensor_info *t, const struct source *s, enum qtype type)
 {
     const bool decays = s->map == MAP_DECAY;
-    for (int64_t i = 0; i < t->dim[0]; i++) {
+    for (int64_t i = 0; i < t->dim[0] * t->dim[1]; i++) {
         uint8_t code[8];
         float x, back;
         qtype_info[t->type].ops->decode(&x, t->data + (size_t)i * qtype_bytes(t->type, 1), 1);
@@ -93,14 +108,25 @@ static enum qtype matrix_type(const struct model_gguf *g, enum qtype from)
     return type == QT_f32 || type == QT_f16 || type == QT_bf16 ? (enum qtype)type : QT_bf16;
 }
 
+/* Return true for a tensor that is F32 in every GGUF: a vector, or a parameter of recurrent
+ * layers. */
+static bool is_vector(const struct model_gguf *g, const struct tensor_info *t)
+{
+    const struct arch_convert *own = g->m->arch->convert;
+    const char *const *end = own ? own->f32 : NULL;
+    while (end && *end && !text_ends_with(t->name, *end)) end++;
+    return t->n_dim == 1 || (t->n_dim == 2 && t->type == QT_f32 && end && *end);
+}
+
 /* Return the type of a tensor in the directory. A float matrix keeps its type. A vector has the
  * type of the matrices if this type can represent its values exactly. */
 static enum qtype type_of(const struct model_gguf *g, const struct tensor_info *t,
                           const struct source *s)
 {
     const struct tensor_info *embd = checkpoint_tensor(g->c, "token_embd.weight");
-    const enum qtype type = matrix_type(g, (t->n_dim > 1 ? t : embd)->type);
-    return t->n_dim > 1 || is_exact(t, s, type) ? type : QT_f32;
+    const bool vector = is_vector(g, t);
+    const enum qtype type = matrix_type(g, (vector ? embd : t)->type);
+    return !vector || is_exact(t, s, type) ? type : QT_f32;
 }
 
 /* Return true for a vector that is a matrix of one row in the directory. */

@@ -41,9 +41,10 @@ static const char *const models[] = {"llama3",     "llama-untied", "mistral",
                                      "mixtral",    "qwen2_moe",    "gpt_oss",
                                      "glm4_moe",   "olmoe",        "granitemoeshared",
                                      "phimoe",     "ernie4_5_moe", "minimax_m2",
-                                     "bitnet",     "helium",       "gptj",
-                                     "opt",        "opt-post",     "falcon-rw",
-                                     "mistral3",   "lfm2",         "mamba2"};
+                                     "mamba",      "falcon_mamba", "bitnet",
+                                     "helium",     "gptj",         "opt",
+                                     "opt-post",   "falcon-rw",    "mistral3",
+                                     "lfm2",       "mamba2"};
 enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 9 };
 
 /* Models of encoder and decoder, of cross.py. The first SOURCE of their tokens are a source. Models
@@ -468,20 +469,24 @@ TEST(golden_folders_converted_to_gguf_and_back)
     static const struct {
         const char *name;
         bool same_bits;
-    } cases[] = {
-        {"llama3", true},       {"llama-untied", true}, {"mistral", true},    {"qwen2", true},
-        {"qwen3", true},        {"qwen3moe", true},     {"smollm3", true},    {"gemma", true},
-        {"gemma2", true},       {"gemma3", true},       {"phi3", true},       {"granite", true},
-        {"olmo2", true},        {"seed_oss", true},     {"ernie4_5", true},   {"exaone4", true},
-        {"glm", true},          {"glm4", true},         {"starcoder2", true}, {"arcee", true},
-        {"stablelm", true},     {"phi", true},          {"nemotron", true},   {"olmo", true},
-        {"olmo3", true},        {"hunyuan", false},     {"internlm3", true},  {"cohere2", true},
-        {"cohere", true},       {"ministral3", false},  {"apertus", true},    {"gpt2", true},
-        {"gpt_neox", true},     {"falcon", true},       {"bloom", true},      {"mpt", true},
-        {"gemma4", true},       {"gemma4-moe", true},   {"gemma3n", true},    {"minicpm3", true},
-        {"qwen3_next", false},  {"cross/t5", true},     {"cross/mt5", true},  {"mixtral", true},
-        {"qwen2_moe", true},    {"glm4_moe", true},     {"olmoe", true},      {"phimoe", true},
-        {"ernie4_5_moe", true}, {"minimax_m2", true}};
+    } cases[] = {{"llama3", true},       {"llama-untied", true}, {"mistral", true},
+                 {"qwen2", true},        {"qwen3", true},        {"qwen3moe", true},
+                 {"smollm3", true},      {"gemma", true},        {"gemma2", true},
+                 {"gemma3", true},       {"phi3", true},         {"granite", true},
+                 {"olmo2", true},        {"seed_oss", true},     {"ernie4_5", true},
+                 {"exaone4", true},      {"glm", true},          {"glm4", true},
+                 {"starcoder2", true},   {"arcee", true},        {"stablelm", true},
+                 {"phi", true},          {"nemotron", true},     {"olmo", true},
+                 {"olmo3", true},        {"hunyuan", false},     {"internlm3", true},
+                 {"cohere2", true},      {"cohere", true},       {"ministral3", false},
+                 {"apertus", true},      {"gpt2", true},         {"gpt_neox", true},
+                 {"falcon", true},       {"bloom", true},        {"mpt", true},
+                 {"gemma4", true},       {"gemma4-moe", true},   {"gemma3n", true},
+                 {"minicpm3", true},     {"qwen3_next", false},  {"cross/t5", true},
+                 {"cross/mt5", true},    {"mixtral", true},      {"qwen2_moe", true},
+                 {"glm4_moe", true},     {"olmoe", true},        {"phimoe", true},
+                 {"ernie4_5_moe", true}, {"minimax_m2", true},   {"mamba", true},
+                 {"falcon_mamba", true}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");

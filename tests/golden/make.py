@@ -81,7 +81,7 @@ GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head
 # swap: q and k rows are reordered in the GGUF file, see permute().
 # keys: further keys of the GGUF file.
 # config_class: the class of the configuration, if the model's class is of another family.
-# eps: field of the epsilon, if the class has LayerNorm; None: the epsilon is a constant of the class.
+# eps: field of the epsilon, if the class has LayerNorm, or another name (rms); None: the epsilon is a constant of the class.
 # attn: attention of the class, if the plain one is wrong.
 # without: fields of COMMON that the class lacks.
 # scales: factors of weights by a part of their names. Scores without a factor, and streams that
@@ -505,6 +505,17 @@ MODELS = {
         cls=transformers.Mamba2ForCausalLM, arch=None, swap=False, seed=3, embed=0.05, eps="layer_norm_epsilon", without=("max_position_embeddings",),
         config=dict(hidden_size=32, num_heads=4, head_dim=16, expand=2, state_size=12, n_groups=2, conv_kernel=4, chunk_size=16,
                     num_hidden_layers=3, layer_norm_epsilon=1e-5, use_bias=True, time_step_limit=[0.0, 100.0], tie_word_embeddings=True)),
+    # recurrent layers only: decays per column, compressed time steps
+    "mamba": dict(
+        cls=transformers.MambaForCausalLM, arch="mamba", swap=False, seed=2, embed=0.05, eps="layer_norm_epsilon", rms=True, without=("max_position_embeddings",),
+        keys={"feed_forward_length": 0, "ssm.conv_kernel": 4, "ssm.inner_size": 48, "ssm.state_size": 12, "ssm.time_step_rank": 2, "ssm.dt_b_c_rms": False},
+        config=dict(hidden_size=24, expand=2, state_size=12, conv_kernel=4, num_hidden_layers=3, layer_norm_epsilon=1e-5, tie_word_embeddings=True)),
+    # the same with norms of time steps, B and C
+    "falcon_mamba": dict(
+        cls=transformers.FalconMambaForCausalLM, arch="mamba", swap=False, seed=1, embed=0.05, eps="layer_norm_epsilon", rms=True, without=("max_position_embeddings",),
+        keys={"feed_forward_length": 0, "ssm.conv_kernel": 3, "ssm.inner_size": 40, "ssm.state_size": 8, "ssm.time_step_rank": 5, "ssm.dt_b_c_rms": True},
+        config=dict(hidden_size=24, expand=16, intermediate_size=40, state_size=8, conv_kernel=3, time_step_rank=5, num_hidden_layers=3,
+                    layer_norm_epsilon=1e-5, mixer_rms_eps=1e-5, tie_word_embeddings=False)),
     # gated convolutions in two of three layers; a width of the feed-forward block that is computed from the field
     "lfm2": dict(
         cls=transformers.Lfm2ForCausalLM, arch=None, swap=False, seed=2, embed=0.05, eps="norm_eps",
@@ -818,6 +829,14 @@ def delta_tensors(spec, c, raw, data):
     yield raw.replace(".dt_bias", ".dt_proj.bias"), data
 
 
+def mamba_tensor(raw, data):
+    """Return the (name, values) in a GGUF of a tensor of a layer of Mamba or Mamba-2."""
+    data = data.squeeze(1) if raw.endswith("conv1d.weight") else data
+    if raw.endswith(".A_log"):
+        data = -np.exp(data.astype(np.float64)).astype(np.float32)
+    return raw.replace(".dt_bias", ".dt_proj.bias"), data
+
+
 def gguf_tensors(spec, model):
     """Return the (name in Hugging Face, values) of a GGUF file. Experts are stacked, gate and up
     separate, norms whole, matrices [outputs, inputs]. All rows of q precede those of k and v."""
@@ -835,6 +854,10 @@ def gguf_tensors(spec, model):
                 yield raw.replace("gate_up", "up") + end, data[:, 1::2]
             else:
                 yield raw + end, data
+            continue
+        if any(part in raw for part in (".mixer.", ".mamba.")):
+            raw, data = mamba_tensor(raw, data)
+            yield raw, data
             continue
         raw = raw.replace("block_sparse_moe.experts", "mlp.experts").replace("block_sparse_moe.router", "block_sparse_moe.router.layer")
         if raw.endswith("shared_mlp.input_linear.weight"):
@@ -877,7 +900,8 @@ def write_gguf(path, spec, model, kind=None):
     c, arch = model.config.get_text_config(), spec["arch"]
     c.allow_global_per_layer_attribute_access = True  # the lists of single layers are among the keys
     kind = kind or gguf.GGMLQuantizationType[{"float32": "F32", "float16": "F16", "bfloat16": "BF16"}[spec.get("dtype", "bfloat16")]]
-    d_head = getattr(c, "head_dim", None) or c.hidden_size // c.num_attention_heads
+    n_head = getattr(c, "num_attention_heads", 0)  # 0: the class has no attention
+    d_head = getattr(c, "head_dim", None) or c.hidden_size // max(1, n_head)
     w = gguf.GGUFWriter(path, arch)
     w.add_type(gguf.GGUFType.MODEL)
     w.add_sampling_temp(model.generation_config.temperature)
@@ -888,7 +912,7 @@ def write_gguf(path, spec, model, kind=None):
     w.add_context_length(getattr(c, "max_position_embeddings", getattr(c, "max_seq_len", 256)))
     w.add_embedding_length(c.hidden_size)
     w.add_feed_forward_length(getattr(c, "intermediate_size", 4 * c.hidden_size))
-    w.add_head_count(c.num_attention_heads)
+    w.add_head_count(n_head)
     if hasattr(c, "num_key_value_heads"):
         w.add_head_count_kv(c.num_key_value_heads)
     ropes = getattr(c, "rope_parameters", {})
@@ -898,7 +922,9 @@ def write_gguf(path, spec, model, kind=None):
         w.add_rope_freq_base(base)
     if "sliding_attention" in ropes:
         w.add_rope_freq_base_swa(ropes["sliding_attention"]["rope_theta"])
-    if "eps" in spec:
+    if spec.get("rms"):
+        w.add_layer_norm_rms_eps(getattr(c, spec["eps"]))
+    elif "eps" in spec:
         w.add_layer_norm_eps(getattr(c, spec["eps"]))
     else:
         w.add_layer_norm_rms_eps(c.rms_norm_eps)
@@ -960,7 +986,7 @@ def write_gguf(path, spec, model, kind=None):
             gguf_name = names.get_name(raw.removeprefix("transformer."), try_suffixes=(".weight", ".bias"))
         if "e_score_correction" in raw:
             gguf_name, data = raw.split(".")[2].join(("blk.", ".exp_probs_b.bias")), data.reshape(-1)
-        stays = data.ndim < 2 or gguf_name.endswith(("_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "_exps.bias", "ssm_conv1d.weight")) or gguf_name == "position_embd.weight"
+        stays = data.ndim < 2 or gguf_name.endswith(("_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "_exps.bias", "ssm_conv1d.weight", "ssm_a")) or gguf_name == "position_embd.weight"
         data = np.ascontiguousarray(data)
         if spec.get("mxfp4") and gguf_name.endswith("_exps.weight"):
             w.add_tensor(gguf_name, mxfp4_blocks(data), raw_dtype=gguf.GGMLQuantizationType.MXFP4)
@@ -1082,6 +1108,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "glm4_moe": dict(topk_group=1), "olmoe": dict(clip_qkv=None), "granitemoeshared": dict(residual_multiplier=1.0),
                "phimoe": dict(router_jitter_noise=0.5), "ernie4_5_moe": dict(moe_norm_min=4.0), "minimax_m2": dict(num_experts_per_tok=1),
                "mistral3": dict(sliding_window=4096),
+               "mamba": dict(hidden_act="gelu"), "falcon_mamba": dict(mixer_rms_eps=10.0),
                "mamba2": dict(time_step_limit=[0.0, 0.3]),
                "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)

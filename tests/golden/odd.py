@@ -510,6 +510,24 @@ def minimax_m2(r):
     return c
 
 
+def mamba(r):
+    c = base(r)
+    d = r.choice((24, 40, 56))
+    fields = dict(vocab_size=c["vocab_size"], hidden_size=d, expand=r.choice((1, 2, 3)), state_size=r.choice((1, 8, 12, 20)), conv_kernel=r.choice((2, 3, 4)),
+                  num_hidden_layers=c["num_hidden_layers"], time_step_rank=r.choice(("auto", 1, 5, 17)), layer_norm_epsilon=r.choice((1e-5, 1e-3)),
+                  use_bias=r.random() < 0.3, use_conv_bias=r.random() < 0.7, hidden_act=r.choice(("silu", "silu", "gelu")),
+                  tie_word_embeddings=c["tie_word_embeddings"], pad_token_id=None, bos_token_id=1, eos_token_id=2)
+    if r.random() < 0.4:
+        fields["intermediate_size"] = r.choice((30, 64, 300))
+    return fields
+
+
+def falcon_mamba(r):
+    c = mamba(r)
+    c["mixer_rms_eps"] = c["layer_norm_epsilon"] if r.random() < 0.5 else r.choice((1e-6, 1e-2))
+    return c
+
+
 def olmo2(r):
     c = base(r)
     c.pop("head_dim")  # the class has hidden size / heads
@@ -705,6 +723,8 @@ MODELS = {
     "smollm3": dict(cls=transformers.SmolLM3ForCausalLM, config=smollm3),
     "olmo2": dict(cls=transformers.Olmo2ForCausalLM, config=olmo2),
     "qwen3moe": dict(cls=transformers.Qwen3MoeForCausalLM, config=qwen3moe),
+    "mamba": dict(cls=transformers.MambaForCausalLM, config=mamba),
+    "falcon_mamba": dict(cls=transformers.FalconMambaForCausalLM, config=falcon_mamba),
     "mamba2": dict(cls=transformers.Mamba2ForCausalLM, config=mamba2),
     "lfm2": dict(cls=transformers.Lfm2ForCausalLM, config=lfm2),
     "qwen3_next": dict(cls=transformers.Qwen3NextForCausalLM, config=qwen3_next, norm_add=1),

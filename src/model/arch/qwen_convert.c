@@ -28,13 +28,6 @@ const struct arch_convert qwen_sections_convert = {.put_keys = put_keys};
 
 /* ---- Qwen3-Next and Qwen3.5 ---- */
 
-static void put_int(struct key_writer *w, const char *key, int64_t x)
-{
-    char full[80];
-    snprintf(full, sizeof full, "%s.%s", w->arch, key);
-    if (w->rc == 0) w->rc = checkpoint_add_u32(w->view, full, (uint32_t)x, w->e);
-}
-
 /* Return the interval of layers with attention; 0 if the layers have no interval. */
 static int attention_interval(const struct config *c)
 {
@@ -57,13 +50,13 @@ static void put_hybrid_keys(struct key_writer *w)
     const struct config *c = &w->m->config;
     const struct delta_sizes *s = c->own;
     const int n = attention_interval(c);
-    put_int(w, "ssm.conv_kernel", s->n_tap);
-    put_int(w, "ssm.state_size", s->d_k);
-    put_int(w, "ssm.group_count", s->n_head_k);
-    put_int(w, "ssm.time_step_rank", s->n_head);
-    put_int(w, "ssm.inner_size", (int64_t)s->n_head * s->d_v);
+    gguf_put_int(w, "ssm.conv_kernel", s->n_tap);
+    gguf_put_int(w, "ssm.state_size", s->d_k);
+    gguf_put_int(w, "ssm.group_count", s->n_head_k);
+    gguf_put_int(w, "ssm.time_step_rank", s->n_head);
+    gguf_put_int(w, "ssm.inner_size", (int64_t)s->n_head * s->d_v);
     if (n > 0) {
-        put_int(w, "full_attention_interval", n);
+        gguf_put_int(w, "full_attention_interval", n);
         return;
     }
     gguf_put_flags(w, "attention.recurrent_layers", is_recurrent);
