@@ -78,8 +78,9 @@ QUOTH_API void quoth_free(void *p); /* free memory of the library; NULL is allow
 QUOTH_API const char *quoth_error_field(void);
 
 /* Return the sampling parameters as a JSON list of objects, owned by the caller, for quoth_free;
- * NULL if memory is exhausted. Each object has name, type (JSON Schema's), default (null: no
- * default) and description. The object of a number may also have range (a text such as "in (0,
+ * NULL if memory is exhausted. Each object has name, type (JSON Schema's, a text or a list of
+ * texts), default (null: no default) and description. The object of a list also has items, the type
+ * of its items. The object of a number may also have range (a text such as "in (0,
  * 1]"), minimum or exclusiveMinimum, and maximum. The member `also` is another legal value,
  * outside the range. */
 QUOTH_API char *quoth_params(void);

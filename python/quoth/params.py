@@ -37,8 +37,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-# kinds of lists: type of an item
-_ITEMS: Dict[str, Tuple[type, str]] = {"array of strings": (str, "texts"), "array of integers": (int, "token ids")}
+# types of a list's items
+_ITEMS: Dict[str, Tuple[type, str]] = {"string": (str, "texts"), "integer": (int, "token ids")}
 
 
 # maximum of a range without an upper bound: the limit of a float or an int32 of C
@@ -267,8 +267,8 @@ class SamplingParams:
         if isinstance(self.stop, str):
             self.stop = [self.stop]
         for name, kind, what in [("stop", str, "texts")] + [
-                (name, *_ITEMS[p["type"]]) for name, p in _LISTED.items() if p["type"] in _ITEMS] + [
-                (name, *_ITEMS["array of integers"]) for name in _IDS]:
+                (name, *_ITEMS[p["items"]]) for name, p in _LISTED.items() if p.get("items") in _ITEMS] + [
+                (name, *_ITEMS["integer"]) for name in _IDS]:
             value = getattr(self, name)
             if value is None:
                 continue

@@ -1,7 +1,9 @@
 /* get_openapi.c - GET /openapi.json: an OpenAPI 3.1 description of the server, made from the tables
  * routes.def, dialects.def, fields.def, field_types.def and sample/params.def.
- *A path has an operation per method. A body is an object with the fields of its endpoint. Ranges
- * and defaults are those of params.def. */
+ *
+ * A path has an operation per method. A body is an object with the fields of its endpoint, and the
+ * required fields of its dialect. Ranges and defaults are those of params.def. */
+#include "dialect.h"
 #include "server_impl.h"
 
 #include <ctype.h>
@@ -23,18 +25,30 @@ enum {
 #undef ENDPOINT
 };
 
-/* Rows of field_types.def. All pointers are static. types NULL: a required field. */
+/* Types of fields. All pointers are static. */
 static const struct field_type {
     unsigned where;
     const char *name, *types;
 } field_types[] = {
 #define ANY                      ~0u
 #define TYPE(where, name, types) {where, #name, types},
-#define REQUIRED(where, name)    {where, #name, NULL},
 #include "field_types.def"
 #undef ANY
 };
 enum { N_TYPE = sizeof field_types / sizeof *field_types };
+
+#define DIALECT(path, id) extern const struct dialect dialect_##id;
+#include "dialects.def"
+
+/* Required fields. All pointers are static. */
+static const struct required_field {
+    const struct dialect *dialect;
+    const char *names; /* alternatives, with blanks between them */
+} required_fields[] = {
+#define REQUIRED(id, names) {&dialect_##id, names},
+#include "field_types.def"
+};
+enum { N_REQUIRED = sizeof required_fields / sizeof *required_fields };
 
 /* Append the types [separated by blanks] and null as a member. */
 static void put_types(struct json_out *o, const char *types)
@@ -54,30 +68,59 @@ static void put_listed_types(struct json_out *o, const char *name, unsigned wher
 {
     for (int i = 0; i < N_TYPE; i++) {
         const struct field_type *t = &field_types[i];
-        if (!t->types || !(t->where & where) || strcmp(t->name, name) != 0) continue;
+        if (!(t->where & where) || strcmp(t->name, name) != 0) continue;
         put_types(o, t->types);
         return;
     }
 }
 
-/* Append the names of the required fields. */
-static void put_required(struct json_out *o, unsigned where)
+/* Append a schema that requires one of the names, separated by blanks. */
+static void put_alternatives(struct json_out *o, const char *names)
 {
-    bool any = false;
-    for (int i = 0; i < N_TYPE; i++) {
-        if (field_types[i].types || !(field_types[i].where & where)) continue;
-        if (!any) out_list(o, "required");
-        any = true;
-        out_word(o, NULL, field_types[i].name);
+    out_object(o, NULL);
+    out_list(o, "anyOf");
+    for (const char *at = names; *at;) {
+        const size_t n = strcspn(at, " ");
+        out_object(o, NULL);
+        out_list(o, "required");
+        out_text(o, NULL, at, n);
+        out_end(o);
+        out_end(o);
+        at += n + (at[n] == ' ');
     }
-    if (any) out_end(o);
+    out_end(o);
+    out_end(o);
+}
+
+/* Append the required fields of a dialect. Fields with alternatives have a schema each. */
+static void put_required(struct json_out *o, const struct dialect *d)
+{
+    for (int several = 0; several < 2; several++) {
+        bool any = false;
+        for (int i = 0; i < N_REQUIRED; i++) {
+            const struct required_field *f = &required_fields[i];
+            if (f->dialect != d || (strchr(f->names, ' ') != NULL) != several) continue;
+            if (!any) out_list(o, several ? "allOf" : "required");
+            any = true;
+            if (several)
+                put_alternatives(o, f->names);
+            else
+                out_word(o, NULL, f->names);
+        }
+        if (any) out_end(o);
+    }
 }
 
 /* Append the type, range and default of a sampling parameter. */
 static void put_param(struct json_out *o, const struct sample_param *p)
 {
     const bool number = p->kind == SAMPLE_REAL || p->kind == SAMPLE_INT;
-    if (p->kind != SAMPLE_OTHER) put_types(o, p->type);
+    put_types(o, p->type);
+    if (p->items) {
+        out_object(o, "items");
+        out_word(o, "type", p->items);
+        out_end(o);
+    }
     if (p->kind == SAMPLE_INT) out_int(o, "default", (int64_t)p->fallback);
     if (p->kind == SAMPLE_REAL) out_double(o, "default", p->fallback);
     /* a range with an additional value is not expressed */
@@ -91,8 +134,10 @@ static void put_field(struct json_out *o, const struct field_row *f, unsigned wh
 {
     struct buf text = {0};
     out_object(o, f->name);
-    if (f->param) put_param(o, f->param);
-    if (f->support == SUPPORTED && !f->why) put_listed_types(o, f->name, where);
+    if (f->param)
+        put_param(o, f->param);
+    else if (f->support == SUPPORTED && !f->why)
+        put_listed_types(o, f->name, where);
     if (f->support != SUPPORTED)
         buf_add_text(&text, "rejected unless it has no effect");
     else if (f->why)
@@ -126,7 +171,6 @@ static void put_schema(struct json_out *o, int endpoint)
     for (size_t i = 0; (f = fields_at(i)); i++)
         if (f->name && (f->where & where) && !is_repeated(f, i, where)) put_field(o, f, where);
     out_end(o);
-    put_required(o, where);
     out_flag(o, "additionalProperties", true);
     out_end(o);
 }
@@ -161,7 +205,8 @@ static void put_parameters(struct json_out *o, const char *path)
     out_end(o);
 }
 
-/* Append the body of a route: a schema of its endpoint, or any object. */
+/* Append the body of a route: a schema of its endpoint with the dialect's required fields, or any
+ * object. */
 static void put_request(struct json_out *o, const struct net_route *r)
 {
     const struct dialect *d = dialect_find(r->path);
@@ -178,6 +223,7 @@ static void put_request(struct json_out *o, const struct net_route *r)
         out_text(o, "$ref", ref.n ? ref.data : "", ref.n);
         o->b->failed |= ref.failed;
         buf_deinit(&ref);
+        put_required(o, d);
     } else {
         out_word(o, "type", "object");
     }

@@ -60,7 +60,8 @@ TEST(lib_lists_sampling_parameters)
     const struct json *p = json_item(list, SAMPLE_top_p),
                       *mirostat = json_item(list, SAMPLE_mirostat),
                       *eos = json_item(list, SAMPLE_ignore_eos),
-                      *seed = json_item(list, SAMPLE_seed);
+                      *seed = json_item(list, SAMPLE_seed),
+                      *words = json_item(list, SAMPLE_bad_words);
     EXPECT_TEXT(json_text(json_field(p, "name"), NULL), "top_p");
     EXPECT_TEXT(json_text(json_field(p, "type"), NULL), "number");
     EXPECT_TEXT(json_text(json_field(p, "range"), NULL), "in (0, 1]");
@@ -71,6 +72,11 @@ TEST(lib_lists_sampling_parameters)
            json_int(json_field(mirostat, "minimum"), 9) == 2);
     EXPECT(json_kind(json_field(eos, "default")) == JK_BOOL && !json_field(eos, "range"));
     EXPECT(json_kind(json_field(seed, "default")) == JK_NULL);
+    EXPECT_TEXT(json_text(json_field(seed, "type"), NULL), "integer");
+    EXPECT(!json_field(seed, "items"));
+    EXPECT_TEXT(json_text(json_item(json_field(words, "type"), 0), NULL), "array");
+    EXPECT_TEXT(json_text(json_item(json_field(words, "type"), 1), NULL), "string");
+    EXPECT_TEXT(json_text(json_field(words, "items"), NULL), "string");
     json_drop(list);
     quoth_free(text);
 }

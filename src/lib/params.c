@@ -20,6 +20,21 @@ static void put_range(struct buf *b, const struct sample_param *p)
     if (r->also != r->high) json_member_real(b, "also", r->also);
 }
 
+/* Append the types, and the type of an array's items. Several types are a list. */
+static void put_types(struct buf *b, const struct sample_param *p)
+{
+    const bool many = strchr(p->type, ' ') != NULL;
+    buf_add_text(b, many ? ",\"type\":[" : ",\"type\":");
+    for (const char *at = p->type; *at;) {
+        const size_t n = strcspn(at, " ");
+        if (at != p->type) buf_add_char(b, ',');
+        json_put_text(b, at, n);
+        at += n + (at[n] == ' ');
+    }
+    if (many) buf_add_char(b, ']');
+    if (p->items) json_member_text(b, "items", p->items);
+}
+
 /* Append the default; null for a parameter that is not a number. */
 static void put_default(struct buf *b, const struct sample_param *p)
 {
@@ -42,7 +57,7 @@ char *quoth_params(void)
         const struct sample_param *p = &sample_param[i];
         buf_add_text(&b, i ? ",{\"name\":" : "[{\"name\":");
         json_put_text(&b, p->name, strlen(p->name));
-        json_member_text(&b, "type", p->type);
+        put_types(&b, p);
         put_default(&b, p);
         if (p->range.text) put_range(&b, p);
         json_member_text(&b, "description", p->help);

@@ -61,7 +61,8 @@ const struct sample_param sample_param[N_SAMPLE_PARAM] = {
      .range = range_, .help = help_},
 #define ONE_FLAG(name_, flag, help_)                                                               \
     {AT(name_), .kind = SAMPLE_FLAG, .type = "boolean", .help = help_},
-#define OTHER(name_, type_, help_) {#name_, .kind = SAMPLE_OTHER, .type = type_, .help = help_},
+#define OTHER(name_, type_, items_, help_)                                                         \
+    {#name_, .kind = SAMPLE_OTHER, .type = type_, .items = items_, .help = help_},
 #include "sample/params.def"
 };
 

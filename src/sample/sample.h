@@ -91,7 +91,8 @@ const char *sample_params_sampler(const struct sample_params *p, int i);
 struct sample_param {
     const char *name;
     enum sample_kind { SAMPLE_REAL, SAMPLE_INT, SAMPLE_FLAG, SAMPLE_OTHER } kind;
-    const char *type;   /* JSON Schema type */
+    const char *type;   /* JSON Schema types, with blanks between them */
+    const char *items;  /* type of an array's items; NULL: no array */
     size_t at;          /* offset in struct sample_params; OTHER: 0 */
     double fallback;    /* default value */
     struct range range; /* legal values; for REAL and INT only */

@@ -3,12 +3,10 @@
 Method: the answers of /completion and /infill are compared with those of OpenAI's completions, whole
 and in events. /infill has a model whose vocabulary has the marks of Qwen's code models."""
 import json
-import os
-import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from server import MODEL, ROOT, TMP, check, first_server, run, serving_model
+from server import MODEL, check, code_model, first_server, run, serving_model
 
 ASK = "Once upon a time"
 main = first_server("--served-model-name", "quoth-tiny", "--max-body-size", "1", "--max-num-batched-tokens", "256")
@@ -138,25 +136,6 @@ def rejections():
     check(got[2]["error"]["n_prompt_tokens"] == 5000 and got[2]["error"]["n_ctx"] > 0, got)
     failed(main.ask("POST", "/completion", b"x" * (2 << 20)), 413, "invalid_request_error", "")
     failed(main.ask("POST", "/infill", {"input_prefix": "a", "input_suffix": "b"}), 400, "invalid_request_error", "Infill is not supported")
-
-
-def code_model():
-    """Make a folder of a model with Qwen's marks, in place of bytes that no text has."""
-    folder = os.path.join(TMP, "code-model")
-    shutil.copytree(os.path.join(ROOT, "tests", "golden", "internlm3"), folder)
-    path = os.path.join(folder, "tokenizer.json")
-    with open(path, encoding="utf-8") as f:
-        t = json.load(f)
-    vocab = t["model"]["vocab"]
-    names = {"\u00f8": "<|fim_prefix|>", "\u00f9": "<|fim_suffix|>", "\u00fa": "<|fim_middle|>"}
-    marks = {}
-    for old, new in names.items():
-        marks[new] = vocab[new] = vocab.pop(old)
-        t["added_tokens"].append({"id": vocab[new], "content": new, "special": True, "single_word": False, "lstrip": False,
-                                  "rstrip": False, "normalized": False})
-    with open(path, "w", encoding="utf-8") as f:
-        json.dump(t, f)
-    return folder, marks
 
 
 def infill():

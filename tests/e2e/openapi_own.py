@@ -7,7 +7,7 @@ import json
 import os
 import re
 
-from server import ROOT, check, first_server, run
+from server import ROOT, check, code_model, first_server, run, serving_model
 
 main = first_server("--served-model-name", "quoth-tiny")
 METHODS = {"get", "put", "post", "delete", "options", "head", "patch", "trace"}
@@ -83,6 +83,7 @@ def fields():
 
 
 CHAT = [{"role": "user", "content": "a"}]
+GOLDEN = os.path.join(ROOT, "tests", "golden", "encoders")
 # a valid body of each schema, by its path
 BODIES = {
     "CHAT": ("/v1/chat/completions", {"messages": CHAT, "max_tokens": 1}),
@@ -92,38 +93,107 @@ BODIES = {
     "OLLAMA_CHAT": ("/api/chat", {"model": "quoth-tiny", "messages": CHAT, "stream": False, "options": {"num_predict": 1}}),
     "OLLAMA_GENERATE": ("/api/generate", {"model": "quoth-tiny", "prompt": "a", "stream": False, "options": {"num_predict": 1}}),
     "LLAMACPP": ("/completion", {"prompt": "a", "n_predict": 1})}
+# valid bodies of schemas of other models, by their paths
+RERANKS = [("SCORE", "/score", {"text_1": "a", "text_2": "b"}), ("SCORE", "/rerank", {"query": "a", "documents": ["b"]})]
+CLASSES = [("POOL", "/pooling", {"input": "a"})]
+EMBEDS = [("EMBED", "/v1/embeddings", {"input": "a"}), ("OLLAMA_EMBED", "/api/embed", {"model": "quoth-tiny", "input": "a"}),
+          ("OLLAMA_EMBED", "/api/embeddings", {"model": "quoth-tiny", "prompt": "a"})]
+FILLS = [("LLAMACPP_INFILL", "/infill", {"input_prefix": "a", "input_suffix": "b", "n_predict": 1})]
+# fields that only the second path of a schema reads
+SECOND = {"/rerank": {"query", "top_n", "return_documents"}, "/api/embeddings": {"prompt"}}
+FIRST = {"/score": "/rerank", "/api/embed": "/api/embeddings"}
+# fields whose values replace another field of the body
+REPLACES = {"queries": "text_1", "data_1": "text_1", "documents": "text_2", "items": "text_2", "data_2": "text_2"}
 VALUES = {"string": ("a", "a string"), "integer": (1, "an integer"), "number": (1.5, "a number"), "boolean": (True, "a boolean"),
           "array": ([1], "an array"), "object": ({"a": 1}, "an object")}
 
 # values of a listed type that the reader accepts, for fields with few values
 VALID = {("function_call", "string"): "none", ("function_call", "object"): {"name": "f"}, ("tool_choice", "string"): "none",
          ("think", "string"): "low", ("keep_alive", "string"): "5m", ("conversation", "object"): {"id": "conv_1"}}
+# valid values of required fields
+REQUIRED = {"messages": CHAT, "documents": ["b"], "max_tokens": 1, "model": "quoth-tiny"}
+
+
+def types_of(s, name, path, body):
+    """Post each field of a schema with a value of each type. Return the number of bodies."""
+    schema, n = document()["components"]["schemas"][name], 0
+    check(s.ask("POST", path, body)[0] == 200, path)
+    for field, listed in schema["properties"].items():
+        if "type" not in listed or field not in SECOND.get(path, {field}) or field in SECOND.get(FIRST.get(path), ()):
+            continue
+        base = {k: v for k, v in body.items() if path != "/score" or k != REPLACES.get(field)}
+        for kind, (value, named) in VALUES.items():
+            right = kind in listed["type"] or (kind == "integer" and "number" in listed["type"])
+            status, _, got = s.ask("POST", path, {**base, field: VALID.get((field, kind), value)})
+            wrong = status == 400 and field in str(got) and re.search(" got |expected|must be|invalid input type", str(got))
+            # a listed type may have wrong values, but no error of its type
+            check(wrong if not right else not re.search(rf"{field}: expected .* got {named}", str(got)), (path, field, kind, status, got))
+            n += 1
+    return n
 
 
 def types():
-    """fields reject values of types that the description does not list, and missing required ones"""
+    """fields reject values of types that the description does not list"""
     d = document()["components"]["schemas"]
     reads = set(re.findall(r"^READ\((\w+),", table("fields.def"), re.M))
-    n = 0
-    for name, (path, body) in BODIES.items():
-        check(main.ask("POST", path, body)[0] == 200, path)
-        for field in d[name].get("required", []):
-            status, _, got = main.ask("POST", path, {k: v for k, v in body.items() if k != field})
-            check(status == 400 and field in str(got), (path, field, got))
-        for field, schema in d[name]["properties"].items():
-            if "type" not in schema:
-                check(field not in reads or schema.get("description") or field in UNTYPED, field)
-                continue
-            for kind, (value, named) in VALUES.items():
-                listed = kind in schema["type"] or (kind == "integer" and "number" in schema["type"])
-                status, _, got = main.ask("POST", path, {**body, field: VALID.get((field, kind), value)})
-                wrong = status == 400 and field in str(got) and re.search(" got |expected|must be", str(got))
-                # a listed type may have wrong values, but no error of its type
-                check(wrong if not listed else not re.search(rf"{field}: expected .* got {named}", str(got)), (path, field, kind, status, got))
-                n += 1
+    for name, schema in d.items():
+        for field, listed in schema["properties"].items():
+            check("type" in listed or field not in reads or listed.get("description") or field in UNTYPED, (name, field))
+    n = sum(types_of(main, name, path, body) for name, (path, body) in BODIES.items())
     check(n > 2000, n)
+    for s, bodies in others():
+        n = sum(types_of(s, *row) for row in bodies)
+        check(n > 50, n)
 
 
+def others():
+    """Serve a model for each kind of bodies that need another model. Yield server and bodies."""
+    with serving_model(os.path.join(GOLDEN, "bert-rerank"), "--served-model-name", "quoth-tiny") as s:
+        yield s, RERANKS
+    with serving_model(os.path.join(GOLDEN, "distilbert-class"), "--served-model-name", "quoth-tiny") as s:
+        yield s, CLASSES
+    with serving_model(os.path.join(GOLDEN, "bert"), "--served-model-name", "quoth-tiny") as s:
+        yield s, EMBEDS
+    with serving_model(code_model()[0], "--served-model-name", "quoth-tiny") as s:
+        yield s, FILLS
+
+
+def required():
+    """a body with the required fields is valid, and without one of them it is not"""
+    d = document()
+    left = {}
+    for path, item in d["paths"].items():
+        schema = item.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+        if "$ref" in schema:
+            left[path] = [[name] for name in schema.get("required", [])] + [
+                [one for a in some["anyOf"] for one in a["required"]] for some in schema.get("allOf", [])]
+    check({p for p in re.findall(r'^DIALECT\("([^"]+)"', table("dialects.def"), re.M)} - set(left) == OWN_LISTS, left)
+    check(left["/v1/messages/count_tokens"] == [["messages"]] and ["max_tokens"] in left["/v1/messages"], left)
+    check(len(left["/score"]) == 2 and all(left.values()), left)
+    for path in [p for p in left if p not in OTHERS]:
+        is_required(main, path, left.pop(path))
+    for s, bodies in others():
+        for path in [p for p in left if OTHERS[p] == bodies[0][1]]:
+            is_required(s, path, left.pop(path))
+    check(not left, left)
+
+
+def is_required(s, path, wanted):
+    """Post each combination of the alternatives that `wanted` lists, and omit each in turn."""
+    for k in range(max(len(names) for names in wanted)):
+        body = {names[k % len(names)]: REQUIRED.get(names[k % len(names)], "a") for names in wanted}
+        status, _, got = s.ask("POST", path, body)
+        check(status == 200, (path, body, status, got))
+        for names in wanted:
+            status, _, got = s.ask("POST", path, {name: v for name, v in body.items() if name not in names})
+            check(status == 400 and names[0] in str(got), (path, names, status, got))
+
+
+# paths of other models, with the first path of their bodies in others()
+OTHERS = {"/score": "/score", "/v1/score": "/score", "/rerank": "/score", "/v1/rerank": "/score", "/v2/rerank": "/score",
+          "/classify": "/pooling", "/pooling": "/pooling", "/infill": "/infill"}
+# paths of dialects that check their fields by their own lists
+OWN_LISTS = {"/", "/generate", "/generate_stream", "/embed", "/predict"}
 # fields with one value, or any type
 UNTYPED = {"truncation", "guided_whitespace_pattern"}
 
@@ -142,6 +212,6 @@ def tested():
 
 if __name__ == "__main__":
     try:
-        run([rules, paths, fields, types, tested])
+        run([rules, paths, fields, types, required, tested])
     finally:
         main.terminate()

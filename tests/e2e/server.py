@@ -167,6 +167,25 @@ def serving_model(model, *options):
         s.stop()
 
 
+def code_model():
+    """Make a folder of a model with Qwen's marks, in place of bytes that no text has."""
+    folder = os.path.join(TMP, "code-model")
+    shutil.copytree(os.path.join(ROOT, "tests", "golden", "internlm3"), folder)
+    path = os.path.join(folder, "tokenizer.json")
+    with open(path, encoding="utf-8") as f:
+        t = json.load(f)
+    vocab = t["model"]["vocab"]
+    names = {"\u00f8": "<|fim_prefix|>", "\u00f9": "<|fim_suffix|>", "\u00fa": "<|fim_middle|>"}
+    marks = {}
+    for old, new in names.items():
+        marks[new] = vocab[new] = vocab.pop(old)
+        t["added_tokens"].append({"id": vocab[new], "content": new, "special": True, "single_word": False, "lstrip": False,
+                                  "rstrip": False, "normalized": False})
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(t, f)
+    return folder, marks
+
+
 class Elsewhere(Server):
     """A server on this machine that another program started, with its standard error in `log`."""
 
