@@ -250,7 +250,7 @@ def sampling_parameters_are_those_of_the_library():
     has = {f.name: f.default for f in dataclasses.fields(SamplingParams)}
     for p in listed:
         check(p["name"] in has and has[p["name"]] == p["default"] and type(has[p["name"]]) is
-              {"number": float, "integer": int, "boolean": bool}.get(p["type"], type(None)) or p["default"] is None, p)
+              {"number": float, "integer": int, "boolean": bool}.get(str(p["type"]), type(None)) or p["default"] is None, p)
         for low in ("minimum", "exclusiveMinimum"):
             if low in p and p[low] - 0.5 != p.get("also"):
                 refused(p["name"], lambda: SamplingParams(**{p["name"]: p[low] - (0.5 if p["type"] == "number" else 1)}))
