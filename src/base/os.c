@@ -120,9 +120,8 @@ static void touch(const volatile uint8_t *p, size_t n_byte)
 }
 
 /* Request a piece before waiting for the piece before it, so that the disk always has a request. */
-void file_map_read(const struct file_map *m, const uint8_t *at, size_t n_byte)
+void file_map_read(const uint8_t *at, size_t n_byte)
 {
-    (void)m;
     enum { PIECE = 64 << 20 };
     const struct pages_of s = pages_of(at, n_byte, true);
     for (size_t i = 0, n, next; i < s.n_byte; i += n) {

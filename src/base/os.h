@@ -28,8 +28,8 @@ void file_map_release_pages(const struct file_map *m);
 
 /* Keep the file open, for file_map_drop. The caller may close fd. Failures are ignored. */
 void file_map_keep(struct file_map *m, int fd);
-/* Read the pages of a section of the map into memory, and wait for them. Any thread. */
-void file_map_read(const struct file_map *m, const uint8_t *at, size_t n_byte);
+/* Read the pages of a section of any map into memory, and wait for them. Any thread. */
+void file_map_read(const uint8_t *at, size_t n_byte);
 /* Remove the pages inside a section of the map from memory, also from the system's cache if the
  * file is kept open. The next access reads them again. Pages that other processes use remain. Any
  * thread. */

@@ -35,8 +35,8 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
-static volatile sig_atomic_t
-    stop; /* true after Ctrl-C: set by the signal handler, read by the writer */
+/* true after Ctrl-C: set by the signal handler, read by the writer */
+static volatile sig_atomic_t stop;
 
 /* Record SIGINT or SIGTERM. The writer then removes its unfinished file. */
 static void on_stop(int signal)

@@ -350,8 +350,8 @@ struct convert_options {
     bool replaces;         /* true: an existing file is replaced */
     progress_fn *progress; /* callback with ctx, called by this thread; NULL if none */
     void *ctx;
-    const volatile sig_atomic_t
-        *stop; /* nonzero: the conversion ends with ERR_BUSY; NULL if none */
+    /* nonzero: the conversion ends with ERR_BUSY; NULL if none */
+    const volatile sig_atomic_t *stop;
 };
 /* Convert the Hugging Face directory `path` to a GGUF, or a GGUF to a directory. The result is read
  * and compared with its source before it gets its name. No part remains after a failure. Return

@@ -305,7 +305,8 @@ static bool is_routed(const struct weight_place *p, struct tensor *const *tensor
 
 static void unit_read(void *ctx, const uint8_t *at, size_t n_byte)
 {
-    file_map_read(ctx, at, n_byte);
+    (void)ctx;
+    file_map_read(at, n_byte);
 }
 
 static void unit_drop(void *ctx, const uint8_t *at, size_t n_byte)
