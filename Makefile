@@ -142,14 +142,15 @@ fuzz: $(BUILD)/fuzz
 bench: $(BUILD)/quoth
 	$(BUILD)/quoth bench tokenize $(MODEL)
 # All stated counts and soaks (an hour of replay). Every test runs in full, and each fuzz target
-# gets 100,000 inputs under the address and undefined sanitizers.
-LONG := $(addprefix e2e/,batch.py batches.py beside.py metrics.py memory.py weights_memory.py abuse.py hostile_grammars.py \
-    structured.py tools_forced.py forced_counts.py flood.py traffic.sh hub.py otlp.py) connectors
+# gets 100,000 inputs under the address and undefined sanitizers. The list is every script that reads
+# QUOTH_LONG, by itself or as LONG of tests/e2e/server.py.
+LONG = $(filter-out tests/e2e/server.py,$(shell grep -lE 'QUOTH_LONG|^from server import.*\<LONG\>' \
+    tests/e2e/*.py tests/e2e/*.sh tests/connectors))
 long: $(BUILD)/quoth $(BUILD)/unit
 	QUOTH_LONG=1 $(BUILD)/unit
 	set -e; for t in $(LONG); do \
-	    echo "tests/$$t"; \
-	    QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) tests/$$t; \
+	    echo "$$t"; \
+	    QUOTH_LONG=1 QUOTH=$(CURDIR)/$(BUILD)/quoth QUOTH_ROOT=$(CURDIR) $$t; \
 	done
 	$(MAKE) SAN=address,undefined build-address-undefined/fuzz
 	scripts/fuzz build-address-undefined -n 100000

@@ -3,6 +3,9 @@
 #   need_packages    installs the missing packages of the lists below with apt-get (Debian, Ubuntu) and
 #                    prints their names. Uses neither network nor package manager if none is missing.
 #                    Continues if only optional ones are not available.
+#   need_archives    installs the further archives of `make static`.
+#   package_names L  prints the packages of a list: scripts/deb and scripts/image install them in a
+#                    root.
 #   need_formatter   installs the clang-format of scripts/format, which `make check` uses. Continues
 #                    without it.
 #   need_browser     installs Chromium for the tests of the web page. Continues without it.
@@ -16,6 +19,14 @@ modules='jansson:libjansson-dev libpcre2-8:libpcre2-dev libutf8proc:libutf8proc-
          libxxhash:libxxhash-dev libssl:libssl-dev sqlite3:libsqlite3-dev'
 # without libcurl, quoth sends no requests to servers; see Makefile
 optional='libcurl:libcurl4-openssl-dev'
+# the archive of sqlite needs this one, so the static program does (make static)
+archives='zlib:zlib1g-dev'
+
+# Print the packages of a list above.
+package_names()
+{
+    for one in $1; do echo "${one##*:}"; done
+}
 
 missing_packages()
 {
@@ -39,6 +50,11 @@ need_packages()
 {
     install_packages "$(missing_packages)" || return 1
     install_packages "$(missing_modules "$optional")" || echo "quoth: continuing without these packages" >&2
+}
+
+need_archives()
+{
+    install_packages "$(missing_modules "$archives")"
 }
 
 need_formatter()

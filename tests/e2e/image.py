@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """Goal: scripts/image makes an image for two processors that tools can read, and whose programs
-serve. Method: check the layout, and run each program alone in a root of its image's files, the
-other processor's under qemu-user. QUOTH_LONG=1 runs it, as root, with the cross compiler."""
+serve. Its configuration is that of deploy/Dockerfile. Method: check the layout, and run each program
+alone in a root of its image's files, the other processor's under qemu-user. QUOTH_LONG=1 makes the
+image, as root, with the cross compiler."""
 import hashlib
+import importlib.machinery
+import importlib.util
 import io
 import json
 import os
@@ -15,8 +18,31 @@ from server import LONG, ROOT, TMP, check, free_port, run
 from urllib import request
 
 FOLDER = os.path.join(TMP, "image")
-QEMU = {"amd64": "qemu-x86_64-static", "arm64": "qemu-aarch64-static"}
-OWN = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine)
+QEMU = {"amd64": "qemu-x86_64-static", "arm64": "qemu-aarch64-static"}  # static, because they run in a root
+
+
+def script():
+    """Return scripts/image as a module."""
+    loader = importlib.machinery.SourceFileLoader("image_script", os.path.join(ROOT, "scripts", "image"))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("image_script", loader))
+    loader.exec_module(module)
+    return module
+
+
+SCRIPT = script()
+OWN = SCRIPT.own_arch()
+
+
+def configuration():
+    """the configuration is that of deploy/Dockerfile, and the packages are those of a build"""
+    check(SCRIPT.config() == {
+        "User": "65532:65532", "ExposedPorts": {"8000/tcp": {}}, "Env": ["XDG_CACHE_HOME=/cache"], "StopSignal": "SIGTERM",
+        "Entrypoint": ["/quoth", "serve", "--host", "0.0.0.0", "--port", "8000"],
+        "Healthcheck": {"Test": ["CMD", "/quoth", "health"], "Interval": 10 * 10**9, "Timeout": 3 * 10**9, "StartPeriod": 1800 * 10**9,
+                        "Retries": 3}}, SCRIPT.config())
+    names = SCRIPT.packages()
+    check(len(names) > 8 and {"libc6-dev", "libjansson-dev", "zlib1g-dev"} <= set(names), names)
+    check(not any(c in name for name in names for c in ":$ "), names)
 
 
 def blob(descriptor):
@@ -79,17 +105,27 @@ def serves():
             check(p.wait(60) == 0, p.stderr.read())
 
 
-def missing():
-    """Return the missing tools."""
-    return [t for t in ("debootstrap", "aarch64-linux-gnu-gcc", "chroot", *(q for a, q in QEMU.items() if a != OWN)) if not shutil.which(t)]
+def reason():
+    """Return the reason for making no image; None if there is none."""
+    if not LONG or os.getuid() != 0:
+        return "QUOTH_LONG=1 makes it, as root"
+    if OWN not in QEMU:
+        return f"no image for {OWN}"
+    tools = ["debootstrap", "chroot"]
+    for arch in QEMU.keys() - {OWN}:
+        tools += [f"{SCRIPT.GNU[arch]}-gcc", SCRIPT.QEMU[arch], QEMU[arch]]
+    missing = [t for t in tools if not shutil.which(t)]
+    return f"no {', '.join(missing)}" if missing else None
+
+
+def made():
+    """scripts/image makes the image"""
+    r = subprocess.run([os.path.join(ROOT, "scripts", "image"), FOLDER], capture_output=True, text=True)
+    check(r.returncode == 0, r.stderr)
 
 
 if __name__ == "__main__":
-    if not LONG or os.getuid() != 0 or OWN != "amd64" or missing():
-        print("skip image", "(QUOTH_LONG=1 runs it, as root)" if not LONG or os.getuid() else f"(no {missing()})")
-    else:
-        r = subprocess.run([os.path.join(ROOT, "scripts", "image"), FOLDER], capture_output=True, text=True)
-        if r.returncode != 0:
-            print(f"FAIL image: {r.stderr}")
-        else:
-            run([layout, serves])
+    why = reason()
+    if why:
+        print(f"skip image ({why})")
+    run([configuration] if why else [configuration, made, layout, serves])
