@@ -141,7 +141,8 @@ static void share_values(struct scene *s)
     }
 }
 
-/* Open scene `number`. The shape and the optional parts of attention (window, cap, slope, sink)
+/* Open scene `number`. The shape and the optional parts of attention (window, chunk, cap, slope,
+ * sink)
  * derive from the number, so that the scenes cover their combinations. */
 static bool scene_open(struct scene *s, int number, uint64_t *rng)
 {
@@ -151,6 +152,7 @@ static bool scene_open(struct scene *s, int number, uint64_t *rng)
     s->latent = w[0] > w[1] ? number % 2 : w[0] == w[1] && number % 11 == 5;
     s->spec.scale = 2 / sqrtf((float)w[0]);
     s->spec.window = flags & 1 ? (number % 3 ? 530 : 37) : 0;
+    s->spec.chunk = !(flags & 1) && number % 3 == 1 ? (number % 2 ? 29 : 300) : 0;
     s->spec.n_later = number % 3 == 2 ? INT_MAX : number % 5 == 4 ? 19 : 0;
     s->spec.softcap = flags & 2 ? 3 : 0;
     s->spec.slope = flags & 4 ? s->slope : NULL;
@@ -282,6 +284,7 @@ static void exact(const struct scene *s, int seq, int pos, int head, int to, con
     const struct attn_spec *a = &s->spec;
     const int source = plan[seq].source;
     int from = a->window && pos >= a->window ? pos - a->window + 1 : 0;
+    if (a->chunk) from = pos / a->chunk * a->chunk;
     if (a->part == ATTN_TARGET && from < source) from = source;
     if (a->part == ATTN_SOURCE) from = 0, to = source;
     int group = head / (a->n_head / a->n_head_kv);
@@ -399,10 +402,10 @@ static void failed(const struct scene *s, const char *what, double error)
 {
     const struct attn_spec *a = &s->spec;
     test_fail(__FILE__, __LINE__,
-              "%s: %s, pages of %d, %d/%d heads of %d and %d, window %d, softcap %g, %s slope, %s "
-              "sink: error %g",
+              "%s: %s, pages of %d, %d/%d heads of %d and %d, window %d, chunk %d, softcap %g, "
+              "%s slope, %s sink: error %g",
               what, kv_type_name(s->kv.type), s->kv.page_rows, a->n_head, a->n_head_kv, a->d_k,
-              a->d_v, a->window, (double)a->softcap, a->slope ? "with" : "no",
+              a->d_v, a->window, a->chunk, (double)a->softcap, a->slope ? "with" : "no",
               a->sink ? "with" : "no", error);
 }
 

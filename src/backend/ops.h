@@ -111,6 +111,9 @@ struct attn_spec {
     float scale;
     /* number of visible positions, including the row's position; 0: all earlier positions */
     int window;
+    /* chunk of positions: a row attends to positions of its own chunk, position / chunk; 0: no
+     * chunks. Not together with a window */
+    int chunk;
     /* number of visible later positions, up to the end of the sequence; 0 if none (causal) */
     int n_later;
     float softcap; /* scores become softcap * tanh(score / softcap); 0: unchanged */
@@ -154,10 +157,18 @@ struct glu {
 
 /* Scores of experts, computed from the logits of a row. SOFTMAX, SIGMOID: a value of each expert.
  * CHOSEN: the experts are selected by their logits, and their scores are the softmax of the
- * selected logits. SPARSEMIXER: the experts are selected by their logits. The score of an expert is
- * its share of the softmax over all experts that are not yet selected and whose logits are near the
- * largest ("GRIN", arXiv 2409.12136). */
-enum route_score { ROUTE_SOFTMAX, ROUTE_SIGMOID, ROUTE_CHOSEN, ROUTE_SPARSEMIXER };
+ * selected logits. CHOSEN_SIGMOID: the experts are selected by their logits, and their scores are
+ * the sigmoid of their logits, because two logits may have equal sigmoids in f32. SPARSEMIXER: the
+ * experts are selected by their logits. The score of an expert is its share of the softmax over all
+ * experts that are not yet selected and whose logits are near the largest ("GRIN", arXiv
+ * 2409.12136). */
+enum route_score {
+    ROUTE_SOFTMAX,
+    ROUTE_SIGMOID,
+    ROUTE_CHOSEN,
+    ROUTE_CHOSEN_SIGMOID,
+    ROUTE_SPARSEMIXER
+};
 
 /* Rule that selects and weighs the experts of a row. Pointers are borrowed from the model.
  *   1. the scores s of all experts

@@ -227,7 +227,7 @@ static void draw_rule(struct rule *t, uint64_t *rng, bool ties)
     const int n_group = 1 + (int)(rng_next(rng) % 4), own = per_group[rng_next(rng) % 5];
     *t = (struct rule){.n_expert = n_group * own};
     const bool grouped = rng_next(rng) % 2;
-    s->score = (enum route_score)(rng_next(rng) % 3);
+    s->score = (enum route_score)(rng_next(rng) % 4);
     s->n_group = grouped ? n_group : 0;
     s->n_group_used = grouped ? 1 + (int)(rng_next(rng) % (unsigned)n_group) : 0;
     s->group_pairs = rng_next(rng) % 2;
@@ -301,7 +301,9 @@ static void expect_rule(struct rule *t)
     }
     for (int i = 0; i < t->n_expert; i++)
         if (t->used[i])
-            sum += t->weight[i] = s->score == ROUTE_CHOSEN ? exp(score[i]) / all : score[i];
+            sum += t->weight[i] = s->score == ROUTE_CHOSEN           ? exp(score[i]) / all
+                                  : s->score == ROUTE_CHOSEN_SIGMOID ? 1 / (1 + exp(-score[i]))
+                                                                     : score[i];
     sum += (double)s->sum_add;
     if (sum < (double)s->sum_least) sum = (double)s->sum_least;
     for (int i = 0; i < t->n_expert; i++) {
@@ -367,6 +369,27 @@ TEST(sparsemixer_weighs_by_the_logits_near_the_largest)
     EXPECT(expert[0] == 0 && expert[1] == 4);
     EXPECT(fabs((double)weight[0] - 1 / (1 + exp(-0.02) + exp(-0.01))) < 1e-6);
     EXPECT(fabs((double)weight[1] - 1 / (1 + exp(-0.01))) < 1e-6);
+    backend_close(b);
+}
+
+/* Goal: CHOSEN_SIGMOID selects by the logits, although their sigmoids are equal in f32. */
+TEST(chosen_sigmoid_selects_by_logits_of_equal_scores)
+{
+    struct err e;
+    struct backend *b;
+    int32_t expert[1], entry[1], row[1], first[4];
+    float weight[1], logit[] = {30, 31, 29};
+    const struct route r = {.n_expert = 3,
+                            .n_used = 1,
+                            .spec = {.score = ROUTE_CHOSEN_SIGMOID},
+                            .expert = expert,
+                            .weight = weight,
+                            .entry = entry,
+                            .row = row,
+                            .first = first};
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    b->op->route(b, &r, logit, 1);
+    EXPECT(expert[0] == 1 && weight[0] == 1);
     backend_close(b);
 }
 

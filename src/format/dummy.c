@@ -278,6 +278,18 @@ static int optional_int(const struct checkpoint *c, const char *key, int hi, int
     return x >= 0 && x <= hi ? (int)x : otherwise;
 }
 
+/* Return the width of the block of all rows if no field has it. */
+static int shared_width(const struct shape *s)
+{
+    static const char *const names[] = {
+#define ARCH_SHARED(gguf) #gguf,
+#include "tensors.def"
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], s->arch) == 0) return s->d_expert;
+    return 0;
+}
+
 /* Read the sizes of mixtures. Without a width of the experts, they have the width of the
  * feed-forward block. */
 static void read_mixture(struct maker *m, const struct checkpoint *config)
@@ -291,6 +303,7 @@ static void read_mixture(struct maker *m, const struct checkpoint *config)
     const int n_shared = optional_int(config, "expert_shared_count", D_FF_MAX / s->d_expert, 0);
     s->d_shared =
         optional_int(config, "expert_shared_feed_forward_length", D_FF_MAX, n_shared * s->d_expert);
+    if (s->d_shared == 0) s->d_shared = shared_width(s);
     s->n_dense = optional_int(config, "leading_dense_block_count", LAYERS_MAX, 0);
     s->step = optional_int(config, "interleave_moe_layer_step", LAYERS_MAX, 1);
     if (s->step == 0) s->step = 1;

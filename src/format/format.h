@@ -397,7 +397,7 @@ struct parts {
     /* source of tie_word_embeddings. FALSE, TRUE: the top level, with the default false or true.
      * EITHER: true if the top level or text_config has true. INNER: text_config if the top level
      * lacks the field. */
-    enum { TIED_FALSE, TIED_TRUE, TIED_EITHER, TIED_INNER } tied;
+    enum { TIED_FALSE, TIED_TRUE, TIED_EITHER, TIED_INNER, TIED_TEXT } tied;
     enum { HEAD_NONE, HEAD_CAP, HEAD_ALL } head; /* fields of the text part that change logits */
 };
 

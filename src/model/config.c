@@ -548,6 +548,25 @@ bool config_layer_types(struct binder *b, struct config *c, int window)
     return kind || b->rc != 0;
 }
 
+void config_no_rope(struct config *c, struct binder *b, bool empty)
+{
+    static const char key[] = "config.no_rope_layers", by[] = "config.no_rope_layer_interval";
+    char text[80];
+    const struct meta *list = config_meta(b, key);
+    const int interval = config_int(b, by, INT_MIN, INT_MAX, 4);
+    const bool none = meta_kind(list) == META_LIST && meta_count(list) == 0,
+               listed = meta_kind(list) != META_NONE && !(empty && none);
+    if (listed && (meta_item_kind(list) != META_INT || meta_count(list) < (size_t)c->n_layer))
+        config_refuse(b, key, ERR_FORMAT, "must be a list of at least %d integers, got %s",
+                      c->n_layer, config_value_text(list, text));
+    if (!listed && interval == 0)
+        config_refuse(b, by, ERR_FORMAT, "must be an integer other than 0, got 0");
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
+        const bool rope = listed ? meta_item_int(list, (size_t)i, 1) != 0 : (i + 1) % interval != 0;
+        c->layer[i].rope = rope ? ROPE_MAIN : ROPE_OFF;
+    }
+}
+
 void config_share_kv(struct config *c, struct binder *b, const char *key, int n)
 {
     const int first = c->n_layer - n;

@@ -80,6 +80,43 @@ TEST(config_windows_are_where_the_architecture_has_them)
 #undef FOUR
 }
 
+/* Goal: layers of llama4 have a rope, chunks and a mixture as the config selects them. The queries
+ * of layers without rope grow. */
+TEST(config_llama4_selects_chunks_ropes_and_mixtures)
+{
+    static const struct {
+        const char *fields;
+        unsigned rope, chunk, moe; /* bit i: layer i */
+        int n_rope;
+    } want[] = {
+        {"'num_hidden_layers':5", 23, 23, 31, 2},
+        {"'num_hidden_layers':5,'interleave_moe_layer_step':2", 23, 23, 10, 2},
+        {"'num_hidden_layers':3,'moe_layers':[0,2],'interleave_moe_layer_step':2", 7, 7, 5, 1},
+        {"'num_hidden_layers':3,'no_rope_layers':[0,1,0],'attn_temperature_tuning':false", 2, 2, 7,
+         1},
+        {"'num_hidden_layers':2,'layer_types':['full_attention','chunked_attention'],"
+         "'no_rope_layer_interval':2",
+         1, 2, 3, 2},
+    };
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        struct read r;
+        unsigned rope = 0, chunk = 0, moe = 0;
+        read_config(&r, &arch_llama4, want[i].fields);
+        NEED_OK(r.rc, &r.e);
+        for (int il = 0; il < r.m.config.n_layer; il++) {
+            const struct layer_config *l = &r.m.config.layer[il];
+            rope |= (unsigned)(l->rope != ROPE_OFF) << il;
+            chunk |= (unsigned)(l->chunk == 8192) << il;
+            moe |= (unsigned)(l->n_expert == 16 && l->d_shared == l->d_expert) << il;
+        }
+        if (rope != want[i].rope || chunk != want[i].chunk || moe != want[i].moe ||
+            r.m.config.n_rope != want[i].n_rope)
+            test_fail(__FILE__, __LINE__, "{%s}: ropes %x, chunks %x, mixtures %x, %d tables",
+                      want[i].fields, rope, chunk, moe, r.m.config.n_rope);
+        read_done(&r);
+    }
+}
+
 /* Goal: sizes have the names of their class, and the defaults that depend on other sizes. */
 TEST(config_sizes_have_the_names_of_their_class)
 {

@@ -281,6 +281,8 @@ static const struct {
               {&arch_gpt_oss, {"expert_used_count", 2}},
               {&arch_granitemoe, {"expert_count", 8}},
               {&arch_granitemoe, {"expert_used_count", 2}},
+              {&arch_llama4, {"interleave_moe_layer_step", 1}},
+              {&arch_llama4, {"expert_feed_forward_length", 8}},
               {&arch_minimax_m2, {"expert_count", 8}},
               {&arch_minimax_m2, {"expert_used_count", 2}},
               {&arch_olmoe, {"expert_count", 8}},

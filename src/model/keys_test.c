@@ -213,6 +213,18 @@ TEST(config_values_that_one_class_does_not_compute_are_refused_by_name)
     expect_config(&arch_smollm3, "'no_rope_layer_interval':0", "no_rope_layer_interval: must be");
     expect_config(&arch_smollm3, "'no_rope_layers':[1]",
                   "no_rope_layers: must be a list of at least 2");
+    expect_config(&arch_llama4, "'no_rope_layers':[],'attn_temperature_tuning':4", NULL);
+    expect_config(&arch_llama4, "'attention_chunk_size':null", NULL);
+    expect_config(&arch_llama4, "'attention_chunk_size':0",
+                  "attention_chunk_size: must be in [1, ");
+    expect_config(
+        &arch_llama4,
+        "'attention_chunk_size':null,'layer_types':['full_attention','chunked_attention']",
+        "attention_chunk_size: must be at least 1");
+    expect_config(&arch_llama4, "'layer_types':['full_attention','sliding_attention']",
+                  "layer_types: [1]: must be full_attention or chunked_attention");
+    expect_config(&arch_llama4, "'floor_scale':0", "floor_scale: must be in [1, ");
+    expect_config(&arch_llama4, "'moe_layers':3", "moe_layers: must be a list");
 }
 
 /* Read the config with values of the caller and compare the result, as expect_config does. */

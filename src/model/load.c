@@ -119,6 +119,13 @@ const char *model_name(const struct checkpoint *c)
     return name && *name ? name : *file ? file : path;
 }
 
+/* Return the number of positions that a row of the layer attends to at most, its own included; 0 if
+ * the number has no limit. */
+static int reach_of(const struct layer_config *l)
+{
+    return l->chunk > 0 ? l->chunk : l->window;
+}
+
 /* Set the other facts of struct model_info. `permuted` is true for GGUF's order of the rows of q
  * and k, which adapters need. window_all is 0 if any layer has no window. */
 static void describe(struct model *m)
@@ -146,10 +153,10 @@ static void describe(struct model *m)
     i->normalize =
         meta_int(checkpoint_meta(m->checkpoint, "sentence_transformers.normalize"), 1) != 0;
     for (int il = 0; il < c->n_layer; il++)
-        if (c->layer[il].window > i->window) i->window = c->layer[il].window;
+        if (reach_of(&c->layer[il]) > i->window) i->window = reach_of(&c->layer[il]);
     i->window_all = i->window;
     for (int il = 0; il < c->n_layer; il++)
-        if (c->layer[il].window == 0) i->window_all = 0;
+        if (reach_of(&c->layer[il]) == 0) i->window_all = 0;
 }
 
 /* ---- open and close ---- */

@@ -70,8 +70,10 @@ struct rope_config {
     /* proportional: share of rotated lanes; the angles of all other lanes are 0 */
     double part;
     double magnitude; /* factor of cos and sin */
-    /* beta of the factor 1 + beta ln(1 + floor(position / context_original)) of cos and sin */
+    /* beta of the factor 1 + beta ln(1 + floor((position + beta_add) / context_original)) of cos
+     * and sin */
     double beta;
+    int beta_add; /* addend of the position in the factor of beta: 0 or 1 */
     /* context length in training, before the scaling; for dynamic scaling, the largest context with
      * the original base */
     int context_original;
@@ -94,6 +96,7 @@ struct layer_config {
     /* width of a feed-forward block that all rows use in addition to their experts; 0 if none */
     int d_shared;
     int window;       /* sliding window in tokens; 0: the layer attends to all earlier positions */
+    int chunk;        /* chunk in tokens, outside of which a row attends to nothing; 0: no chunks */
     int n_later;      /* number of later positions that a row attends to; encoders only */
     int rope;         /* index of the layer's rope; ROPE_OFF if none */
     float attn_scale; /* scale of attention scores       */
@@ -740,6 +743,9 @@ const int *config_layer_kinds(struct binder *b, const char *const *names);
  * the same type (with or without a window) before these n layers. n is the value of `key`. The
  * sizes and windows of layers are already final. */
 void config_share_kv(struct config *c, struct binder *b, const char *key, int n);
+/* Set the rope of each layer by "no_rope_layers" (0: no rope) or "no_rope_layer_interval". empty:
+ * true if an empty list is an absent list. */
+void config_no_rope(struct config *c, struct binder *b, bool empty);
 /* Set ROPE_LOCAL, the rope of layers with a window, to base `base` and no scaling. */
 void config_local_rope(struct config *c, struct binder *b, const char *key, double base);
 /* Return the base of rope_parameters.sliding_attention; `fallback` if none. The type of

@@ -69,13 +69,15 @@ static const struct config_key inner[] = {
     KEYS_END,
 };
 static const struct config_key inner_tied = KEY_UNSET("config.inner.tie_word_embeddings");
+static const struct config_key outer_tied =
+    IDLE("config.tie_word_embeddings", "the class reads the field in text_config");
 static const char cap_key[] = "config.final_logit_softcapping";
 static const struct config_key cap_unset = KEY_UNSET("config.final_logit_softcapping");
 
 /* Return true if the class of several parts also reads tie_word_embeddings in text_config. */
 static bool reads_inner(const struct parts *p)
 {
-    return p->tied == TIED_EITHER || p->tied == TIED_INNER;
+    return p->tied == TIED_EITHER || p->tied == TIED_INNER || p->tied == TIED_TEXT;
 }
 
 const struct config_key *parts_added_row(const struct binder *b, const char *key)
@@ -116,6 +118,7 @@ const struct config_key *parts_row(const struct binder *b, const char *key)
         if (strcmp(own[i].model_type, p->model_type) == 0 && strcmp(own[i].row.key, key) == 0)
             return &own[i].row;
     if (reads_inner(p) && strcmp(key, inner_key) == 0) return &inner_tied;
+    if (p->tied == TIED_TEXT && strcmp(key, outer_tied.key) == 0) return &outer_tied;
     for (const struct config_key *row = inner; row->key; row++)
         if (strcmp(row->key, key) == 0) return row;
     return NULL;
@@ -173,6 +176,7 @@ bool parts_tied(struct binder *b)
                in_text = text ? config_bool(b, inner_key, false) : by_class;
     const bool at_top = meta_kind(top) != META_NONE ? config_bool(b, tied_key, false)
                                                     : !top && p->tied == TIED_TRUE;
+    if (p->tied == TIED_TEXT) return in_text; /* the default of these classes is false */
     if (p->tied == TIED_EITHER) return at_top || in_text;
     return p->tied == TIED_INNER && meta_kind(top) == META_NONE ? in_text : at_top;
 }

@@ -157,7 +157,8 @@ void rope_close(struct model *m)
 static double magnitude(const struct rope_config *r, int pos)
 {
     if (r->beta == 0) return r->magnitude;
-    return r->magnitude * (1 + r->beta * log(1 + floor((double)pos / r->context_original)));
+    const double n = floor(((double)pos + r->beta_add) / r->context_original);
+    return r->magnitude * (1 + r->beta * log1p(n));
 }
 
 /* Compute the rows of positions [pos, pos + n) of rope i. is_long: use the long list. */

@@ -46,15 +46,16 @@ static const struct {
     {"embed_scale", "embedding_multiplier scale_emb embedding_scale"},
     {"residual_scale", "residual_multiplier scale_depth residual_scale"},
     {"logit_scale", "logit_scale logits_scaling dim_model_base"},
-    {"n_rope", "rope_parameters rope_scaling rope.scaling.type"},
+    {"n_rope", "attn_temperature_tuning rope_parameters rope_scaling rope.scaling.type"},
     {"d_rot", "partial_rotary_factor rotary_dim rotary_pct rope.dimension_count"},
     {"an angle of the rope", "rope_parameters rope_scaling rope.scaling.type rope.freq_base"},
     {"an angle of the long rope", "rope_parameters rope_scaling rope.scaling.type"},
     {"two lists of divisors", "rope_parameters rope_scaling rope.scaling.type"},
     {"dynamic scaling", "rope_parameters rope_scaling rope.scaling.type"},
     {"magnitude", "rope_parameters rope_scaling rope.scaling.attn_factor"},
-    {"beta", "rope_parameters rope_scaling rope.scaling.type"},
-    {"context_original", "rope_parameters rope_scaling rope.scaling.original_context_length"},
+    {"beta", "attn_scale rope_parameters rope_scaling rope.scaling.type"},
+    {"context_original",
+     "floor_scale rope_parameters rope_scaling rope.scaling.original_context_length"},
     {"n_head_kv", "attention.head_count_kv"},
     {"d_head", "attention.key_length"},
     {"d_ff", "feed_forward_length decoder_ffn_dim"},
@@ -69,6 +70,7 @@ static const struct {
     {"the factor of the experts' weights", "expert_weights_scale"},
     {"the distance of logits in the router", "router_jitter_noise"},
     {"window", "layer_types attention.sliding_window"},
+    {"chunk", "attention_chunk_size layer_types"},
     {"n_later", "use_bidirectional_attention attention.causal"},
     {"rope", "layer_types no_rope_layers"},
     {"attn_scale", "query_pre_attn_scalar attention_multiplier attention.scale"},
@@ -164,6 +166,7 @@ static void compare_layer(struct comparison *x, int i, const struct layer_config
     SAME_IN(d_expert);
     SAME_IN(d_shared);
     SAME_IN(window);
+    SAME_IN(chunk);
     SAME_IN(n_later);
     SAME_IN(rope);
     SAME_IN(attn_scale);
@@ -208,6 +211,7 @@ static void compare_rope(struct comparison *x, int i, const struct rope_config *
     SAME_IN(d_rot);
     SAME_IN(magnitude);
     SAME_IN(beta);
+    if (a->beta != 0) SAME_IN(beta_add);
     check_value(x, "two lists of divisors", i, a->long_factor != NULL, b->long_factor != NULL);
     check_value(x, "dynamic scaling", i, a->scaling == ROPE_DYNAMIC, b->scaling == ROPE_DYNAMIC);
     if (a->long_factor || a->beta != 0 || a->scaling == ROPE_DYNAMIC) SAME_IN(context_original);

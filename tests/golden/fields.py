@@ -5,7 +5,7 @@ logits as on the reference's logits.
     gemma3_text, gemma3n_text, gemma4_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
     phi, stablelm, nemotron, arcee, bitnet, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
     gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt, minicpm3, t5, mt5, bart, deepseek_v2, deepseek_v3,
-    mixtral, qwen2_moe, gpt_oss, glm4_moe, olmoe, granitemoe, granitemoeshared, phimoe, ernie4_5_moe, minimax_m2
+    mixtral, qwen2_moe, gpt_oss, glm4_moe, olmoe, granitemoe, granitemoeshared, phimoe, ernie4_5_moe, minimax_m2, llama4_text
 
 The fields are those of these config classes of transformers (every class gets the fields of all
 classes), of their base class and of rope_parameters. Each field is omitted, and set to legal
@@ -73,6 +73,8 @@ BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=
           "phimoe": dict(num_local_experts=5),
           "ernie4_5_moe": dict(moe_num_experts=5, moe_k=2, moe_intermediate_size=24, moe_num_shared_experts=1, moe_layer_start_index=1),
           "minimax_m2": dict(num_local_experts=5, num_experts_per_tok=2),
+          "llama4_text": dict(intermediate_size_mlp=40, num_local_experts=5, num_experts_per_tok=2, no_rope_layer_interval=2, interleave_moe_layer_step=2,
+                              attention_chunk_size=16, floor_scale=8),
           "deepseek_v2": DEEPSEEK, "deepseek_v3": dict(DEEPSEEK, topk_group=1),
           "t5": dict(d_ff=48), "mt5": dict(d_ff=48),
           "bart": dict(max_position_embeddings=96, encoder_ffn_dim=48, decoder_ffn_dim=40, decoder_layers=2, decoder_attention_heads=2)}
@@ -104,6 +106,7 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "glm4_moe": transformers.Glm4MoeForCausalLM, "olmoe": transformers.OlmoeForCausalLM, "granitemoe": transformers.GraniteMoeForCausalLM,
            "granitemoeshared": transformers.GraniteMoeSharedForCausalLM, "phimoe": transformers.PhimoeForCausalLM,
            "ernie4_5_moe": transformers.Ernie4_5_MoeForCausalLM, "minimax_m2": transformers.MiniMaxM2ForCausalLM,
+           "llama4_text": transformers.Llama4ForCausalLM,
            "t5": transformers.T5ForConditionalGeneration, "mt5": transformers.MT5ForConditionalGeneration,
            "bart": transformers.BartForConditionalGeneration}
 # classes whose files have other names than their parameters
@@ -132,7 +135,7 @@ VALUES = dict(
     norm_eps=(1e-3, 1e-7), norm_epsilon=(1e-3, 1e-7), pad_token_id=(3, 5, None), bos_token_id=(3, 5, None),
     eos_token_id=(3, [4, 5], None), sep_token_id=(3, 5), decoder_start_token_id=(3, 5),
     attention_dropout=(0.5, 0.1), sliding_window=(16, 40, None), max_window_layers=(0, 2),
-    layer_types=([FULL, SLIDES, SLIDES], [SLIDES, FULL, SLIDES], [FULL] * 3, None), no_rope_layers=([1, 0, 1], [0, 0, 1], None),
+    layer_types=([FULL, SLIDES, SLIDES], [SLIDES, FULL, SLIDES], [FULL] * 3, ["chunked_attention", "chunked_attention", FULL], None), no_rope_layers=([1, 0, 1], [0, 0, 1], None),
     no_rope_layer_interval=(2, 3), rope_theta=(500.0, 1e6), partial_rotary_factor=(0.5, 1.0),
     original_max_position_embeddings=(16, 96), rope_parameters=(ROPE["linear"], YARN, {}, None),
     rope_scaling=(dict(type="linear", factor=4.0), {k: v for k, v in YARN.items() if k != "rope_theta"}, {}, None),
@@ -140,7 +143,7 @@ VALUES = dict(
     torch_dtype=("float32", "bfloat16"), chunk_size_feed_forward=(1, 2), id2label=({"0": "a"}, {"0": "a", "1": "b"}),
     label2id=({"a": 0}, {"a": 0, "b": 1}), problem_type=("regression", "multi_label_classification"), num_labels=(1, 3),
     name_or_path=("a", "b"), _name_or_path=("a", "b"), attn_implementation=("eager", "sdpa"), tokenizer_class=("A", "B"),
-    unsloth_version=("1", "2"), attention_chunk_size=(8, 16), attn_logit_softcapping=(30.0, 50.0), logit_scale=(0.5, 2.0), attention_multiplier=(0.1, 0.5), logits_scaling=(0.5, 8.0),
+    unsloth_version=("1", "2"), attention_chunk_size=(8, 40, None), attn_logit_softcapping=(30.0, 50.0), logit_scale=(0.5, 2.0), attention_multiplier=(0.1, 0.5), logits_scaling=(0.5, 8.0),
     residual_multiplier=(0.5, 2.0), embedding_multiplier=(0.5, 2.0), temperature=(0.5, 2.0), max_length=(10, 20), num_experts=(3, 6),
     num_experts_per_tok=(1, 3), moe_intermediate_size=(16, 40), decoder_sparse_step=(2, 3), mlp_only_layers=([0], [0, 2], None),
     final_logit_softcapping=(0.5, 30.0, None), query_pre_attn_scalar=(8, 64), sliding_window_pattern=(2, 3),
@@ -150,6 +153,7 @@ VALUES = dict(
     n_group=(1, 3), topk_group=(1, 2), first_k_dense_replace=(0, 2, 5), routed_scaling_factor=(0.5, 2.5), n_shared_experts=(1, 2), num_mtp_layers=(0, 2),
     num_nextn_predict_layers=(0, 2), swiglu_alpha=(1.0, 2.0), swiglu_limit=(0.5, 3.0), shared_intermediate_size=(0, 40),
     router_jitter_noise=(0.1, 0.5), input_jitter_noise=(0.1, 0.5), moe_num_experts=(3, 6), moe_k=(1, 3), moe_num_shared_experts=(0, 2),
+    intermediate_size_mlp=(32, 80), moe_layers=([0], [1, 2], [], None), interleave_moe_layer_step=(1, 3), attn_scale=(0.3, 0.5), floor_scale=(16, 5),
     moe_layer_start_index=(0, 2), moe_layer_end_index=(0, 1), moe_layer_interval=(2, 3), moe_norm_min=(0.5, 2.0),
     n_embd=(64, 16), n_inner=(32, 80, None), n_layer=(1, 5), n_head=(8, 2), n_positions=(200, 4096), n_ctx=(64, 4096), ffn_dim=(32, 80),
     rotary_dim=(2, 8, None), rotary_pct=(0.5, 1.0), rotary_emb_base=(500, 10000), word_embed_proj_dim=(16, 64, None),
@@ -245,6 +249,8 @@ def logits_of(model, ids):
     if model.config.model_type in CROSS:
         with torch.no_grad():
             return model(input_ids=ids[:, :N_SOURCE], decoder_input_ids=ids[:, N_SOURCE:], use_cache=False).logits[0].double().numpy()
+    if model.config.model_type == "llama4":  # the class with images fails for a text without images
+        model = model.language_model
     headless = not hasattr(model, "lm_head") or (
         model.config.model_type == "gemma3_text" and getattr(model.config, "use_bidirectional_attention", False))
     with torch.no_grad():

@@ -66,6 +66,9 @@ YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_posit
 SMALL = dict(hidden_size=16, intermediate_size=16, num_attention_heads=2, num_key_value_heads=1, tie_word_embeddings=True, rms_norm_eps=1e-6,
              rope_parameters=dict(rope_type="default", rope_theta=10000.0))
 
+LLAMA4 = dict(num_hidden_layers=4, intermediate_size=12, intermediate_size_mlp=24, head_dim=8, num_local_experts=4, num_experts_per_tok=2,
+              interleave_moe_layer_step=2)
+
 GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head_dim=8, global_head_dim=16, sliding_window=16,
               vocab_size_per_layer_input=N_VOCAB, tie_word_embeddings=True, rms_norm_eps=1e-6,
               rope_parameters=dict(full_attention=dict(rope_type="proportional", rope_theta=10000.0, partial_rotary_factor=0.5),
@@ -460,6 +463,13 @@ MODELS = {
         keys={"rope.dimension_count": 4, "expert_gating_func": 2, "expert_feed_forward_length": 8},
         config=dict(SMALL, intermediate_size=8, head_dim=8, num_local_experts=4, num_experts_per_tok=2,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    # mixtures in every other layer, with factors of the experts' inputs and a block of all rows; norms
+    # of heads after the rope; every fourth layer without rope. The chunks are longer than the text,
+    # as in every GGUF.
+    "llama4_text": dict(
+        cls=transformers.Llama4ForCausalLM, arch="llama4", swap=False, seed=2, embed=0.1,
+        keys={"feed_forward_length": 24, "expert_feed_forward_length": 12, "interleave_moe_layer_step": 2},
+        config={**SMALL, **LLAMA4}),
     # norms before and after each block, stored minus 1 in files; five layers of six have windows
     # and a separate rope base
     "gemma3": dict(
@@ -475,6 +485,10 @@ MODELS = {
         parts="mistral3", text="mistral", arch=None, swap=False, seed=2, outer=dict(tie_word_embeddings=False),
         config=dict(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1, head_dim=24, sliding_window=16,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # llama4_text with short chunks; queries of every other layer grow in steps of 8 tokens
+    "llama4": dict(
+        parts="llama4", text="llama4_text", arch=None, swap=False, seed=2, embed=0.1,
+        config=dict({**SMALL, **LLAMA4}, no_rope_layer_interval=2, attention_chunk_size=16, floor_scale=8, attn_scale=0.5)),
     # qwen2 with a rope of three sections; fields at the top level, as in older files
     "qwen2_5_vl": dict(
         parts="qwen2_5_vl", text="qwen2_5_vl_text", arch="qwen2vl", swap=False, seed=1, flat=True, keys={"rope.dimension_sections": [2, 3, 3, 0]},
@@ -859,6 +873,10 @@ def gguf_tensors(spec, model):
             raw, data = mamba_tensor(raw, data)
             yield raw, data
             continue
+        if ".feed_forward.experts." in raw:  # matrices of all experts, transposed
+            for part, name in zip(np.split(data, 2, axis=2), ("gate", "up")) if raw.endswith("gate_up_proj") else ((data, "down"),):
+                yield f"{raw.rsplit('.', 1)[0]}.{name}_proj.weight", part.swapaxes(1, 2)
+            continue
         raw = raw.replace("block_sparse_moe.experts", "mlp.experts").replace("block_sparse_moe.router", "block_sparse_moe.router.layer")
         if raw.endswith("shared_mlp.input_linear.weight"):
             for part, name in zip(np.split(data, 2), ("gate_proj", "up_proj")):
@@ -1023,9 +1041,14 @@ def exact_slopes():
         torch.Tensor.bfloat16 = old
 
 
+def text_of(model):
+    """Return the model that computes texts. Llama 4's class with images fails for a text without images."""
+    return model.language_model if model.config.model_type == "llama4" else model
+
+
 def logits_of(model, tokens):
     with torch.no_grad():
-        return model(torch.from_numpy(tokens.astype(np.int64))[None]).logits[0].to(torch.float64).numpy()
+        return text_of(model)(torch.from_numpy(tokens.astype(np.int64))[None]).logits[0].to(torch.float64).numpy()
 
 
 def share_embeddings(model):
@@ -1063,7 +1086,7 @@ def distance(a, b):
 
 def greedy_of(model, tokens, cache=True):
     prompt = torch.from_numpy(tokens[:N_PROMPT].astype(np.int64))[None]
-    out = model.generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, temperature=None,
+    out = text_of(model).generate(prompt, attention_mask=torch.ones_like(prompt), do_sample=False, temperature=None,
                          top_k=None, top_p=None, max_new_tokens=N_GREEDY, pad_token_id=EOS, use_cache=cache)
     return out[0, N_PROMPT:].numpy().astype("<i4")
 
@@ -1109,6 +1132,8 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "phimoe": dict(router_jitter_noise=0.5), "ernie4_5_moe": dict(moe_norm_min=4.0), "minimax_m2": dict(num_experts_per_tok=1),
                "mistral3": dict(sliding_window=4096),
                "mamba": dict(hidden_act="gelu"), "falcon_mamba": dict(mixer_rms_eps=10.0),
+            continue
+               "mistral3": dict(sliding_window=4096), "llama4": dict(attention_chunk_size=4096), "llama4_text": dict(use_qk_norm=False),
                "mamba2": dict(time_step_limit=[0.0, 0.3]),
                "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)

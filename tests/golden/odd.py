@@ -528,6 +528,27 @@ def falcon_mamba(r):
     return c
 
 
+def llama4_text(r):
+    c = base(r)
+    n, used = experts(r)
+    c.update(num_local_experts=n, num_experts_per_tok=used, intermediate_size_mlp=r.choice((24, 56, 97)), hidden_act=r.choice(("silu", "silu", "gelu")),
+             rope_parameters=scaled_rope(r), interleave_moe_layer_step=r.choice((1, 1, 2, 3)), num_hidden_layers=r.randrange(1, 7))
+    if r.random() < 0.3:  # constants of llama.cpp
+        return dict(c, attention_chunk_size=8192, floor_scale=8192, attn_scale=0.1, attn_temperature_tuning=True, hidden_act="silu")
+    c.update(use_qk_norm=r.random() < 0.6, attention_chunk_size=r.choice((None, 1, 5, 33, 64, 200)), attn_temperature_tuning=r.random() < 0.7,
+             attn_scale=r.choice((0.1, 0.5)), floor_scale=r.choice((1, 7, 20, 64)), no_rope_layer_interval=r.choice((2, 3, 4)))
+    layers = range(c["num_hidden_layers"])
+    if r.random() < 0.3:
+        c["no_rope_layers"] = [r.randrange(2) for _ in layers]
+    if r.random() < 0.3:
+        c["moe_layers"] = [i for i in layers if r.random() < 0.5]
+    if r.random() < 0.3 and c["attention_chunk_size"]:
+        c["layer_types"] = [r.choice(("chunked_attention", "full_attention")) for _ in layers]
+    if r.random() < 0.3:  # squares are transposed, too
+        c["intermediate_size"] = c["hidden_size"]
+    return c
+
+
 def olmo2(r):
     c = base(r)
     c.pop("head_dim")  # the class has hidden size / heads
@@ -738,6 +759,7 @@ MODELS = {
     "phimoe": dict(cls=transformers.PhimoeForCausalLM, config=phimoe),
     "ernie4_5_moe": dict(cls=transformers.Ernie4_5_MoeForCausalLM, config=ernie4_5_moe),
     "minimax_m2": dict(cls=transformers.MiniMaxM2ForCausalLM, config=minimax_m2),
+    "llama4_text": dict(cls=transformers.Llama4ForCausalLM, config=llama4_text),
     "qwen3moe-fp8": dict(cls=transformers.Qwen3MoeForCausalLM, config=qwen3moe, fp8=True),
     "gemma": dict(cls=transformers.GemmaForCausalLM, config=gemma, norm_add=1),
     "gemma2": dict(cls=transformers.Gemma2ForCausalLM, config=gemma2, norm_add=1),

@@ -30,6 +30,9 @@ def glm_vision(text):
                 patch_size=8)
 
 
+LLAMA4 = dict(model_type="llama4_vision_model", hidden_size=16, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, image_size=16, patch_size=4,
+              vision_output_dim=8, projector_input_dim=8, projector_output_dim=8)
+
 GEMMA3N_VISION, GEMMA3N_AUDIO = 12, 7  # ids of the parts are the last ids of the text's vocabulary; value: first id, counted from the end
 
 
@@ -59,6 +62,7 @@ WRAPPERS = {
                      vision_config=qwen_vision("out_hidden_size", deepstack_visual_indexes=[0], num_position_embeddings=16)),
     "qwen3_vl_moe": spec("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe_text",
                          vision_config=qwen_vision("out_hidden_size", deepstack_visual_indexes=[0], num_position_embeddings=16)),
+    "llama4": spec("Llama4ForConditionalGeneration", "llama4_text", vision_config=LLAMA4, image_token_index=3),
     "llava": spec("LlavaForConditionalGeneration", "llama", "mistral", "qwen2", "gemma", "phi3", "granite", "olmo2", "smollm3", "qwen3_moe", "gemma2",
                   "gemma3_text", **LLAVA),
     "llava_next": spec("LlavaNextForConditionalGeneration", "llama", "mistral", "granite", "qwen2", **LLAVA),

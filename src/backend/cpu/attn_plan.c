@@ -94,6 +94,7 @@ static void add_units(struct attn_plan *p, const struct attn_spec *spec, int s)
         p->row[u] = r;
         p->from[u] = spec->window > 0 && pos >= spec->window ? pos - spec->window + 1 : 0;
         p->to[u] = pos + 1 + (spec->n_later < n_later ? spec->n_later : n_later);
+        if (spec->chunk > 0) p->from[u] = pos / spec->chunk * spec->chunk;
         if (p->from[u] < first) p->from[u] = first;
         if (spec->part == ATTN_SOURCE) p->from[u] = 0, p->to[u] = source_of(b, s);
     }

@@ -153,6 +153,7 @@ static void route_row(void *ctx, int i, int worker)
         largest(expert, r, p);
         for (int k = 0; k < r->n_used; k++) weight[k] = p[expert[k]];
         if (score == ROUTE_CHOSEN) j->kern->softmax(weight, weight, r->n_used);
+        if (score == ROUTE_CHOSEN_SIGMOID) j->kern->curve[CURVE_sigmoid](weight, weight, r->n_used);
     }
     weigh_row(weight, expert, r);
 }

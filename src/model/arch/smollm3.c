@@ -4,8 +4,6 @@
  * is four. */
 #include "model/model_impl.h"
 
-#include <limits.h>
-
 /* defaults of SmolLM3Config of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 128256),
@@ -36,24 +34,11 @@ static const struct config_key hf_key[] = {
  * layer types. */
 static void config(struct config *c, struct binder *b)
 {
-    static const char key[] = "config.no_rope_layers";
-    char text[80];
-    const struct meta *list = config_meta(b, key);
-    int interval = config_int(b, "config.no_rope_layer_interval", INT_MIN, INT_MAX, 4),
-        window = config_window(b);
-    bool listed = meta_kind(list) != META_NONE,
-         slides = config_bool(b, "config.use_sliding_window", false);
-    if (listed && (meta_item_kind(list) != META_INT || meta_count(list) < (size_t)c->n_layer))
-        config_refuse(b, key, ERR_FORMAT, "must be a list of at least %d integers, got %s",
-                      c->n_layer, config_value_text(list, text));
-    if (!listed && interval == 0)
-        config_refuse(b, "config.no_rope_layer_interval", ERR_FORMAT,
-                      "must be an integer other than 0, got 0");
-    for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
-        bool rope = listed ? meta_item_int(list, (size_t)i, 1) != 0 : (i + 1) % interval != 0;
-        c->layer[i].rope = rope ? ROPE_MAIN : ROPE_OFF;
-        c->layer[i].window = slides && !rope ? window : 0;
-    }
+    const int window = config_window(b);
+    const bool slides = config_bool(b, "config.use_sliding_window", false);
+    config_no_rope(c, b, false);
+    for (int i = 0; i < c->n_layer && b->rc == 0; i++)
+        c->layer[i].window = slides && c->layer[i].rope == ROPE_OFF ? window : 0;
     config_layer_types(b, c, window);
 }
 

@@ -114,6 +114,7 @@ void bind_attend(struct binder *b, struct attn_block *a, int il, const struct kv
                                  .scale = l->attn_scale,
                                  .softcap = l->softcap,
                                  .window = l->window,
+                                 .chunk = l->chunk,
                                  .n_later = l->n_later};
     bind_slopes(b, a, l->n_head);
     bind_sinks(b, a, il);
