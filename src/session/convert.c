@@ -520,13 +520,18 @@ static void skip_matrix(void *ctx, const char *tensor, enum qtype type, int64_t 
     (void)ctx, (void)tensor, (void)type, (void)n_value, (void)converted;
 }
 
-/* Append advice to the error of a conversion that is not supported, if quoth runs the source. */
+/* Append advice to the error of a conversion that is not supported, if quoth runs the source: its
+ * architecture and its tokenizer are supported. */
 static int advise(const struct checkpoint *c, const struct convert_options *o, int rc,
                   struct err *e)
 {
     struct err other = {0}, was = *e;
     struct model_sizes sizes = {.matrix = skip_matrix, .kv_type = KV_F16};
-    if (rc != ERR_UNSUPPORTED || model_measure(c, o->backend, NULL, &sizes, &other) != 0) return rc;
+    struct tokenizer *t = NULL;
+    if (rc != ERR_UNSUPPORTED || model_measure(c, o->backend, NULL, &sizes, &other) != 0 ||
+        tokenizer_open(&t, c, &other) != 0)
+        return rc;
+    tokenizer_close(t);
     return err_set(e, rc, "%s; quoth runs the %s itself", was.text,
                    checkpoint_kind(c) == CKPT_HF ? "folder" : "file");
 }

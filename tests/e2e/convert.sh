@@ -95,6 +95,11 @@ sed -i 's/"final_logit_softcapping": [a-z0-9.]*/"final_logit_softcapping": 20.0/
 "$QUOTH" convert capped -o no.gguf 2>err
 check 'the reason names the field of config.json and gives advice' '[ $? = 1 ] && [ ! -e no.gguf ] &&
     grep -q "config.json: final_logit_softcapping: the result cannot express 20, .*; quoth runs the folder itself" err'
+cp -r "$golden/qwen3" words && chmod -R u+w words
+sed -i 's/"pre_tokenizer":{"type":"ByteLevel"/"pre_tokenizer":{"type":"NoSuchWords"/' words/tokenizer.json
+"$QUOTH" convert words -o no.gguf 2>err
+check 'a tokenizer that quoth does not support gets no such advice' '[ $? = 1 ] && [ ! -e no.gguf ] &&
+    grep -q NoSuchWords err && ! grep -q "runs the folder" err'
 "$QUOTH" convert "$golden/encoders/distilbert-class" -o no.gguf 2>err
 check 'an activation of the head is not that of the layers' '[ $? = 1 ] && grep -q "an activation in the head: the result cannot express relu" err'
 
