@@ -1130,9 +1130,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "mixtral": dict(num_experts_per_tok=1), "qwen2_moe": dict(norm_topk_prob=True), "gpt_oss": dict(swiglu_limit=0.5),
                "glm4_moe": dict(topk_group=1), "olmoe": dict(clip_qkv=None), "granitemoeshared": dict(residual_multiplier=1.0),
                "phimoe": dict(router_jitter_noise=0.5), "ernie4_5_moe": dict(moe_norm_min=4.0), "minimax_m2": dict(num_experts_per_tok=1),
-               "mistral3": dict(sliding_window=4096),
                "mamba": dict(hidden_act="gelu"), "falcon_mamba": dict(mixer_rms_eps=10.0),
-            continue
                "mistral3": dict(sliding_window=4096), "llama4": dict(attention_chunk_size=4096), "llama4_text": dict(use_qk_norm=False),
                "mamba2": dict(time_step_limit=[0.0, 0.3]),
                "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
