@@ -3,7 +3,6 @@
 #include "llama4_impl.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* constants of llama.cpp. Models of 128 experts have no norms of heads. */
 enum { GGUF_CHUNK = 8192, GGUF_FLOOR = 8192, GGUF_INTERVAL = 4, GGUF_EXPERTS_PLAIN = 128 };
@@ -55,27 +54,17 @@ const struct config_key llama4_gguf_key[] = {
 /* Set the chunks by layer_types, or in the layers with rope. */
 static void chunks(struct config *c, struct binder *b)
 {
-    static const char size[] = "config.attention_chunk_size", types[] = "config.layer_types";
-    const struct meta *list = config_meta(b, types), *value = config_meta(b, size);
-    const bool none = value && meta_kind(value) == META_NONE, listed = meta_kind(list) != META_NONE;
-    const int chunk = none ? 0 : config_int(b, size, 1, INT_MAX, 8192);
-    char text[80];
-    if (listed && (meta_item_kind(list) != META_TEXT || meta_count(list) != (size_t)c->n_layer))
-        config_refuse(b, types, ERR_FORMAT, "must be a list of %d names, got %s", c->n_layer,
-                      config_value_text(list, text));
+    static const char size[] = "config.attention_chunk_size";
+    static const char *const name[] = {"full_attention", "chunked_attention", NULL};
+    const struct meta *value = config_meta(b, size);
+    const bool none = value && meta_kind(value) == META_NONE;
+    const int chunk = none ? 0 : config_int(b, size, 1, INT_MAX, 8192),
+              *kind = config_layer_kinds(b, name);
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
-        size_t n = 0;
-        const char *name = listed ? meta_item_text(list, (size_t)i, &n) : NULL;
-        const bool chunked = name && n == 17 && memcmp(name, "chunked_attention", n) == 0,
-                   full = name && n == 14 && memcmp(name, "full_attention", n) == 0;
-        if (listed && !chunked && !full)
-            config_refuse(b, types, ERR_UNSUPPORTED,
-                          "[%d]: must be full_attention or chunked_attention, got \"%.*s\"", i,
-                          n > 60 ? 60 : (int)n, name ? name : "");
-        if (chunked && chunk == 0)
+        if (kind && kind[i] == 1 && chunk == 0)
             config_refuse(b, size, ERR_FORMAT, "must be at least 1, because layer %d has chunks",
                           i);
-        c->layer[i].chunk = (listed ? chunked : c->layer[i].rope != ROPE_OFF) ? chunk : 0;
+        c->layer[i].chunk = (kind ? kind[i] == 1 : c->layer[i].rope != ROPE_OFF) ? chunk : 0;
     }
 }
 
