@@ -209,6 +209,7 @@ int served_take(struct served *m, struct served_waiter *w, const struct api **ou
         rc = removed(m, e);
     } else if (m->state == SERVED_READY) {
         m->n_ref++;
+        m->n_patient += w && w->patient;
         *out = &m->api;
     } else if (all->stops) {
         rc = err_set(e, ERR_UNAVAILABLE, "the server is shutting down");
@@ -263,6 +264,7 @@ static void drop(struct served *m, bool patient)
           (int)m->state);
     m->used_us = time_us();
     m->n_used = ++m->models->last_use;
+    m->n_patient -= patient;
     if (!patient) m->client_us = m->used_us;
     if (--m->n_ref == 0) pthread_cond_signal(&m->models->changed);
 }

@@ -20,8 +20,9 @@ struct served {
     int index;
     struct api api;
     enum served_state state;
-    /* n_peek: references that only read figures, and do not count as a use */
-    int n_ref, n_peek, n_waiting;
+    /* n_patient: those of n_ref that are of patient requests. n_peek: references that only read
+     * figures, and do not count as a use */
+    int n_ref, n_patient, n_peek, n_waiting;
     uint64_t n_used; /* place in the order of uses, because two uses may have equal times */
     uint64_t turn;   /* place in the order of loads; 0: no load is pending */
     bool slept;      /* true if models_sleep has unloaded the model */
@@ -92,9 +93,9 @@ void served_end_waits(struct served *m, int rc, const struct err *why);
 bool plan_fits(const struct models *m, int64_t n_byte);
 /* Return the model to unload for the load of another model; NULL if no model may be unloaded. */
 struct served *plan_victim(struct models *m);
-/* Return the model to unload for a load that only patient requests need: one without requests that
- * no client has used for quiet_us. NULL if none; then *wait_us is at most the time until there may
- * be one. */
+/* Return the model to unload for a load that only patient requests need: one without requests of
+ * clients that no client has used for quiet_us, if possible without requests. NULL if none; then
+ * *wait_us is at most the time until there may be one. */
 struct served *plan_quiet_victim(struct models *m, int64_t *wait_us);
 /* Return true if memory will become free without another victim. A second victim could be unloaded
  * in vain, because the first victim may free enough. */

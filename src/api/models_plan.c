@@ -1,8 +1,10 @@
 /* models_plan.c - the memory of all models: which plans fit, which model is unloaded for another
  * one, and the check of the invariants (models.c).
- *The victim of a load is the least recently used model without requests. The least recently used
+ *
+ * The victim of a load is the least recently used model without requests. The least recently used
  * model drains if all models have requests. A load for patient requests only (served_waiter)
- * unloads no model that clients use. */
+ * unloads no model that clients use, but drains a model of other patient requests, so that batches
+ * take turns. */
 #include "models_impl.h"
 
 #include "base/os.h"
@@ -23,14 +25,20 @@ bool plan_fits(const struct models *m, int64_t n_byte)
     return sum <= m->o.bytes_max && (m->o.n_loaded_max == 0 || n <= m->o.n_loaded_max);
 }
 
+/* Return true if a is to be unloaded before b, which may be NULL: a model without requests, then
+ * the least recently used one. */
+static bool goes_before(const struct served *a, const struct served *b)
+{
+    const bool idle = a->n_ref == 0, other = b && b->n_ref == 0;
+    return !b || (idle != other ? idle : a->n_used < b->n_used);
+}
+
 struct served *plan_victim(struct models *m)
 {
     struct served *best = NULL;
     for (int i = 0; i < m->n; i++) {
         struct served *v = &m->v[i];
-        if (v->state != SERVED_READY || v->spec->pinned) continue;
-        const bool idle = v->n_ref == 0, best_idle = best && best->n_ref == 0;
-        if (!best || (idle != best_idle ? idle : v->n_used < best->n_used)) best = v;
+        if (v->state == SERVED_READY && !v->spec->pinned && goes_before(v, best)) best = v;
     }
     return best;
 }
@@ -41,10 +49,10 @@ struct served *plan_quiet_victim(struct models *m, int64_t *wait_us)
     struct served *best = NULL;
     for (int i = 0; i < m->n; i++) {
         struct served *v = &m->v[i];
-        if (v->state != SERVED_READY || v->spec->pinned || v->n_ref > 0) continue;
+        if (v->state != SERVED_READY || v->spec->pinned || v->n_ref > v->n_patient) continue;
         const int64_t left = v->client_us ? v->client_us + m->o.quiet_us - now : 0;
         if (left > 0 && (*wait_us < 0 || left < *wait_us)) *wait_us = left;
-        if (left <= 0 && (!best || v->n_used < best->n_used)) best = v;
+        if (left <= 0 && goes_before(v, best)) best = v;
     }
     return best;
 }
@@ -63,6 +71,7 @@ static const char *check_model(const struct served *m)
     for (const struct served_waiter *w = m->first; w; w = w->next, n++)
         if (w->model != m || !w->waits || w->granted) return "a waiter is in a wrong list";
     if (n != m->n_waiting) return "a model's waiters are miscounted";
+    if (m->n_patient < 0 || m->n_patient > m->n_ref) return "patient references are miscounted";
     if (m->n_ref < 0 || m->n_peek < 0) return "a reference was dropped twice";
     if (m->n_ref + m->n_peek > 0 && !served_in_memory(m)) return "an unloaded model has references";
     if (n > 0 && m->state == SERVED_READY) return "a request waits for a loaded model";

@@ -646,7 +646,9 @@ static void *crowd_run(void *crowd)
         struct err e = {0};
         const int i = (int)((c->seed = c->seed * 1103515245 + 12345) >> 16) % 4;
         const bool leaves = (c->seed >> 8) % 8 == 0;
+        struct api own;
         visitor_open(&v);
+        v.w.patient = (c->seed >> 12) % 3 == 0;
         if (leaves && served_take(models_at(c->m, i), &v.w, &a, &e) == 0) {
             served_leave(&v.w);
             c->n_left++;
@@ -656,7 +658,8 @@ static void *crowd_run(void *crowd)
             if (k % 4 == 0) usleep(200);
             c->n_done += fake.open[i];
         }
-        served_drop(a);
+        if (a) own = *a, own.patient = v.w.patient;
+        served_drop(a ? &own : NULL);
         const char *wrong = models_check(c->m);
         if (wrong) test_fail(__FILE__, __LINE__, "%s", wrong);
         queue_close(v.bell);
@@ -673,7 +676,9 @@ TEST(models_serve_a_crowd_within_the_memory)
     reset();
     fake.load_us = 50;
     fake.size[3] = 140;
+    quiet_us = 2000; /* patient requests need not wait long for clients */
     struct models *m = open_fake(4, 250, 2, 300);
+    quiet_us = 0;
     if (!m) return;
     for (int i = 0; i < N_THREAD; i++) {
         c[i] = (struct crowd){.m = m, .seed = (unsigned)i * 77 + 5, .n = n};
@@ -762,6 +767,46 @@ TEST(models_of_clients_are_not_unloaded_for_patient_requests)
     EXPECT(models_check(m) == NULL);
     models_close(m);
     queue_close(v.bell);
+    EXPECT_INT(fake.n_unload, fake.n_load);
+}
+
+/* Goal: patient requests of one model give way to those of another one, and clients do not. */
+TEST(models_of_patient_requests_take_turns)
+{
+    struct visitor v[2];
+    const struct api *a = NULL, *b = NULL;
+    struct err e = {0};
+    char byte;
+    reset();
+    struct models *m = open_fake(2, 150, 0, -1);
+    if (!m) return;
+    for (int i = 0; i < 2; i++) visitor_open(&v[i]), v[i].w.patient = true;
+    EXPECT_INT(visit(&v[0], m, 0, &a, &e), 0);
+    EXPECT_INT(served_take(models_at(m, 1), &v[1].w, &b, &e), 0);
+    EXPECT(!b && becomes(m, 0, SERVED_DRAINING) && fake.open[0] && models_check(m) == NULL);
+    struct api own = *a;
+    own.patient = true;
+    served_drop(&own);
+    EXPECT(queue_pop(v[1].bell, &byte, 5000000));
+    EXPECT_INT(served_taken(&v[1].w, &b, &e), 0);
+    EXPECT(b && fake.open[1] && !fake.open[0] && models_check(m) == NULL);
+    served_leave(&v[1].w);
+    own = *b;
+    own.patient = true;
+    /* a client uses the model, too */
+    b = NULL;
+    EXPECT_INT(served_take(models_at(m, 1), NULL, &b, &e), 0);
+    v[0].w = (struct served_waiter){.wake = v[0].w.wake, .arg = v[0].w.arg, .patient = true};
+    a = NULL;
+    EXPECT_INT(served_take(models_at(m, 0), &v[0].w, &a, &e), 0);
+    usleep(20000);
+    EXPECT(!a && served_waits(&v[0].w) && state(m, 1) == SERVED_READY);
+    served_leave(&v[0].w);
+    served_drop(&own);
+    served_drop(b);
+    EXPECT(models_check(m) == NULL);
+    models_close(m);
+    for (int i = 0; i < 2; i++) queue_close(v[i].bell);
     EXPECT_INT(fake.n_unload, fake.n_load);
 }
 

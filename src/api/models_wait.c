@@ -50,6 +50,7 @@ void served_end_waits(struct served *m, int rc, const struct err *why)
         if (rc != 0) w->why = *why;
         w->granted = rc == 0;
         m->n_ref += rc == 0;
+        m->n_patient += rc == 0 && w->patient;
         w->wake(w->arg);
     }
 }
