@@ -87,6 +87,13 @@ static void largest(int32_t *expert, const struct route *r, const float *p)
     }
 }
 
+static bool is_taken(const int32_t *expert, int n, int i)
+{
+    for (int k = 0; k < n; k++)
+        if (expert[k] == i) return true;
+    return false;
+}
+
 /* Return the share of expert `best` in the softmax of the logits p near p[best]. Experts before
  * `best` in the order of selection, expert [n], have no share. */
 static float near_share(const struct route *r, const float *p, const int32_t *expert, int n,
@@ -94,10 +101,9 @@ static float near_share(const struct route *r, const float *p, const int32_t *ex
 {
     float sum = 0;
     for (int i = 0; i < r->n_expert; i++) {
-        bool taken = false;
-        for (int k = 0; k < n; k++) taken |= expert[k] == i;
         const float size = fabsf(p[i]) > p[best] ? fabsf(p[i]) : p[best];
-        if (!taken && !((p[best] - p[i]) / size > r->spec.near)) sum += kern_exp(p[i] - p[best]);
+        if (!is_taken(expert, n, i) && !((p[best] - p[i]) / size > r->spec.near))
+            sum += kern_exp(p[i] - p[best]);
     }
     return 1 / sum;
 }
@@ -107,11 +113,8 @@ static void sparsemixer(int32_t *expert, float *weight, const struct route *r, c
 {
     for (int n = 0; n < r->n_used; n++) {
         int best = -1;
-        for (int i = 0; i < r->n_expert; i++) {
-            bool taken = false;
-            for (int k = 0; k < n; k++) taken |= expert[k] == i;
-            if (!taken && (best < 0 || p[i] > p[best])) best = i;
-        }
+        for (int i = 0; i < r->n_expert; i++)
+            if (!is_taken(expert, n, i) && (best < 0 || p[i] > p[best])) best = i;
         weight[n] = near_share(r, p, expert, n, best);
         expert[n] = best;
     }
