@@ -170,7 +170,7 @@ def serving_model(model, *options):
 def code_model():
     """Make a folder of a model with Qwen's marks, in place of bytes that no text has."""
     folder = os.path.join(TMP, "code-model")
-    shutil.copytree(os.path.join(ROOT, "tests", "golden", "internlm3"), folder)
+    shutil.copytree(os.path.join(ROOT, "tests", "golden", "internlm3"), folder, dirs_exist_ok=True)
     path = os.path.join(folder, "tokenizer.json")
     with open(path, encoding="utf-8") as f:
         t = json.load(f)
