@@ -323,7 +323,7 @@ struct served_status served_status(struct served *m)
                               .n_waiting = m->n_waiting,
                               .n_byte = served_in_memory(m) ? m->n_byte : 0,
                               .used_us = m->used_us,
-                              .idle_us = m->spec->pinned ? -1 : m->idle_us,
+                              .idle_us = m->spec->pinned || m->models->o.only ? -1 : m->idle_us,
                               .n_load = m->n_load,
                               .load_us = m->load_us,
                               .rc = m->state == SERVED_FAILED ? m->rc : 0};

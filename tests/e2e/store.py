@@ -353,7 +353,7 @@ def package():
     s = Store()
     try:
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "store_client.py")
-        r = subprocess.run([python, script, f"http://127.0.0.1:{s.port}", at, MODEL], capture_output=True, text=True, timeout=600 if SLOW else 120)
+        r = subprocess.run([python, "-P", script, f"http://127.0.0.1:{s.port}", at, MODEL], capture_output=True, text=True, timeout=600 if SLOW else 120)
         check(r.returncode == 0, r.stderr[-1500:])
     finally:
         s.stop()

@@ -49,7 +49,7 @@ def python_with(name, packages, seconds=200):
 def made(name, packages, seconds):
     home = os.path.join(HOME, name)
     python = os.path.join(home, "bin", "python")
-    ready = [python, "-c", "import " + ", ".join(packages)]
+    ready = [python, "-P", "-c", "import " + ", ".join(packages)]
     if os.path.exists(python) and subprocess.run(ready, capture_output=True).returncode == 0:
         return python, None
     try:
