@@ -59,7 +59,10 @@ struct dialect {
 
     /* fields of answers in pieces, which are not supported if stream_type is NULL */
     const char *stream_type; /* "text/event-stream" */
-    const char *no_memory;   /* whole last piece of a stream after a failed allocation */
+    /* function that returns true if a valid body requests a stream (dialect_streams); NULL: its
+     * `stream` is true. It agrees with `stream` of the call that `read` fills. */
+    bool (*streams)(const struct json *body);
+    const char *no_memory; /* whole last piece of a stream after a failed allocation */
     /* function that writes this piece for a call, for dialects whose pieces have numbers; NULL:
      * no_memory is the piece of all calls */
     void (*write_no_memory)(const struct api_call *c, char out[static NO_MEMORY_BYTES]);
@@ -75,12 +78,18 @@ struct dialect {
     /* function that appends an error in place of the remaining pieces; NULL: the body of `errors`
      * in its frame */
     void (*put_error)(const struct api_call *c, struct buf *b, int rc, const struct err *e);
+    /* function that appends an error of a stream that began before its call was opened (early.c);
+     * NULL: the body of `errors` in its frame */
+    void (*put_early_error)(struct buf *b, int rc, const struct err *e);
 };
 
 /* Return the dialect of a path; NULL if the path has no dialect. */
 const struct dialect *dialect_find(const char *path);
 /* Return the dialect of a body for a path of several dialects. */
 const struct dialect *dialect_of(const char *path, const struct json *body);
+/* Return true if the body requests a stream, before the body is read. An invalid body may give any
+ * result. */
+bool dialect_streams(const struct dialect *d, const struct json *body);
 
 /* Data of a call that are not in its body: those of its connection, or of its batch. */
 struct call_origin {

@@ -36,3 +36,9 @@ const struct dialect *dialect_of(const char *path, const struct json *body)
             return shared[i].dialect;
     return dialect_find(path);
 }
+
+bool dialect_streams(const struct dialect *d, const struct json *body)
+{
+    if (!d->stream_type || d->counts) return false;
+    return d->streams ? d->streams(body) : json_bool(body_field(body, "stream"), false);
+}

@@ -132,6 +132,12 @@ static int read_body(struct api_call *c, const struct json *body, struct err *e)
     return rc;
 }
 
+static bool streams(const struct json *body)
+{
+    return json_bool(body_field(body, "stream"), true) &&
+           json_count(body_field(body, "messages")) > 0;
+}
+
 static const struct ollama_form form = {.task = "chat", .message = "message", .text = "content"};
 
 const struct dialect dialect_ollama_chat = {
@@ -145,6 +151,7 @@ const struct dialect dialect_ollama_chat = {
     .read = read_body,
     .put = ollama_put,
     .stream_type = "application/x-ndjson",
+    .streams = streams,
     .no_memory = ollama_no_memory,
     .put_pieces = ollama_put_pieces,
     .put_end = ollama_put_end,

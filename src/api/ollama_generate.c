@@ -139,6 +139,13 @@ static int read_body(struct api_call *c, const struct json *body, struct err *e)
     return ollama_check_options(body, e);
 }
 
+static bool streams(const struct json *body)
+{
+    size_t n = 0;
+    (void)json_text(body_field(body, "prompt"), &n);
+    return json_bool(body_field(body, "stream"), true) && (n > 0 || has(body, "suffix"));
+}
+
 static const struct ollama_form form = {.task = "generate", .text = "response"};
 
 const struct dialect dialect_ollama_generate = {
@@ -152,6 +159,7 @@ const struct dialect dialect_ollama_generate = {
     .read = read_body,
     .put = ollama_put,
     .stream_type = "application/x-ndjson",
+    .streams = streams,
     .no_memory = ollama_no_memory,
     .put_pieces = ollama_put_pieces,
     .put_end = ollama_put_end,

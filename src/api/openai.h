@@ -44,6 +44,8 @@ struct openai {
 const struct openai *openai_of(const struct api_call *c);
 
 extern const struct error_form openai_errors;
+/* Return OpenAI's code of an error at a field, static; NULL if none. */
+const char *openai_error_code(int rc, const char *field);
 extern const char openai_no_memory[]; /* value of dialect.no_memory */
 
 /* Allocate c->own and read the fields of all three dialects: model, request_id, stream,

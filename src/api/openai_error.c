@@ -15,7 +15,7 @@ static const char *type_of(int rc)
 }
 
 /* Return OpenAI's code for failures that clients distinguish; NULL for other failures. */
-static const char *code_of(int rc, const char *field)
+const char *openai_error_code(int rc, const char *field)
 {
     bool prompt = strcmp(field, "prompt") == 0 || strcmp(field, "input") == 0 ||
                   strcmp(field, "messages") == 0;
@@ -35,7 +35,7 @@ static void put_error(struct json_out *o, const char *key, int rc, const struct 
     out_word(o, "message", e->text);
     out_word(o, "type", type_of(rc));
     out_word(o, "param", *e->field ? e->field : NULL);
-    out_word(o, "code", code_of(rc, e->field));
+    out_word(o, "code", openai_error_code(rc, e->field));
     if (rc == ERR_LIMIT && e->n_max > 0) { /* members as in llama.cpp's server */
         out_int(o, "n_prompt_tokens", e->n_found);
         out_int(o, "n_ctx", e->n_max);

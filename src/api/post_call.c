@@ -26,7 +26,6 @@ enum {
     /* maximum size of a whole answer that the stream thread writes, which takes some
      * milliseconds */
     ANSWER_BYTES_MAX = 4096,
-    BEGIN_US = 10 * 1000 * 1000,
 };
 
 struct posted {
@@ -35,6 +34,7 @@ struct posted {
     struct api_call *call;       /* call of the body, owned */
     struct queue *bell;          /* queue that receives a byte for each event, owned */
     bool cancelled, streaming;
+    bool has_error; /* true if the stream has the error */
     /* code of a failed submission after earlier requests, reported after their end */
     int rc;
     struct err e;
@@ -63,6 +63,18 @@ static void cancel(struct posted *p)
     p->cancelled = true;
 }
 
+/* Send an error in the stream, once. */
+static void put_stream_error(struct posted *p)
+{
+    struct buf b = {0};
+    if (p->has_error) return;
+    call_put_error(p->call, &b, p->rc, &p->e);
+    if (!b.failed) exchange_push(p->x, b.data, b.n);
+    exchange_set_status(p->x, api_status(p->rc));
+    buf_deinit(&b);
+    p->has_error = true;
+}
+
 /* Answer a complete call if the client is still connected. Free the call and its memory. */
 static void finish_call(struct posted *p)
 {
@@ -71,6 +83,7 @@ static void finish_call(struct posted *p)
     const bool gone = exchange_disconnected(x), whole = !p->streaming && !gone;
     if (whole && p->rc == 0) p->rc = api_call_put(p->call, &b, &p->e);
     p->call->status = gone ? CLIENT_CLOSED : p->rc ? api_status(p->rc) : 0;
+    if (p->streaming && p->rc != 0 && !gone) put_stream_error(p);
     if (!whole) {
         exchange_end(x);
     } else {
@@ -104,17 +117,15 @@ static void put_pieces(struct posted *p, bool done)
 }
 
 /* Send the status of a stream together with its first piece, because a queued request may still be
- * rejected. The status is sent alone after BEGIN_US, or after a shorter interval of pings, because
- * proxies and clients time out without a head. */
+ * rejected. The status is sent alone after some seconds (early.c). */
 static void begin_stream(struct posted *p, bool done)
 {
-    const int64_t ping_us = (int64_t)p->call->ping_s * 1000000,
-                  begin_us = ping_us > 0 && ping_us < BEGIN_US ? ping_us : BEGIN_US;
-    bool late = !done && time_us() - exchange_arrival_us(p->x) >= begin_us;
+    const int ping_s = p->call->ping_s;
     if (p->streaming || p->cancelled || !api_call_streams(p->call)) return;
-    if (!late && !api_call_has_output(p->call)) return;
-    orca_put(p->x, p->server);
-    exchange_begin(p->x, 200, p->call->dialect->stream_type);
+    const bool has_output = api_call_has_output(p->call),
+               late = !done && early_is_due(p->server, p->x, ping_s);
+    if (!late && !has_output) return;
+    early_begin(p->server, p->x, p->call->dialect, ping_s, !has_output);
     p->streaming = true;
 }
 
@@ -122,15 +133,10 @@ static void begin_stream(struct posted *p, bool done)
  * has begun. */
 static void end_stopped(struct posted *p)
 {
-    struct buf b = {0};
     p->rc =
         err_set(&p->e, ERR_UNAVAILABLE, "the server is shutting down: the answer is incomplete");
     cancel(p);
-    if (!p->streaming) return;
-    call_put_error(p->call, &b, p->rc, &p->e);
-    if (!b.failed) exchange_push(p->x, b.data, b.n);
-    exchange_set_status(p->x, 503);
-    buf_deinit(&b);
+    if (p->streaming) put_stream_error(p);
 }
 
 /* Continue the call (net_wake). The bell is emptied before the events are read, so the engine
@@ -191,7 +197,10 @@ static int open_call(struct posted *p, const struct server *s, const struct api 
         served_drop(take_api);
     if (rc == 0) set_holder(s, p->call, p->x);
     if (rc == 0) api_call_name(p->call, exchange_id(p->x));
-    if (rc == 0 && p->call->ping_s != 0) exchange_set_ping(p->x, (int64_t)p->call->ping_s * 1000);
+    if (rc == 0 && api_call_streams(p->call)) early_wait(s, p->x, p->call->ping_s);
+    /* a body whose stream began during the load has a call that streams (dialect.streams) */
+    if (rc == 0 && p->streaming && !api_call_streams(p->call))
+        rc = err_field(e, ERR_UNSUPPORTED, "stream", ": must not change the form of the answer");
     return rc;
 }
 
@@ -241,8 +250,10 @@ static int run_in_background(struct posted *p, struct err *e)
 struct span *server_begin_span(const struct server *s, struct exchange *x)
 {
     char text[TRACE_PARENT_BYTES];
-    struct span *span = span_begin(s->o.telemetry, exchange_only_header(x, "traceparent"),
-                                   exchange_only_header(x, "tracestate"), exchange_arrival_us(x));
+    struct span *span = wait_detach_span(x);
+    if (span) return span;
+    span = span_begin(s->o.telemetry, exchange_only_header(x, "traceparent"),
+                      exchange_only_header(x, "tracestate"), exchange_arrival_us(x));
     if (!span) return NULL;
     span_parent_put(span, text);
     exchange_add_header(x, "traceparent", text);
@@ -261,7 +272,7 @@ static int post_body(const struct server *s, struct exchange *x, const struct ap
         json_drop(take_body);
         return err_memory(e, "a request", sizeof *p);
     }
-    *p = (struct posted){.server = s, .x = x};
+    *p = (struct posted){.server = s, .x = x, .streaming = exchange_begun(x)};
     int rc = open_call(p, s, take_api, take_body, e);
     json_drop(take_body); /* it is much larger than the call */
     if (rc != 0) {

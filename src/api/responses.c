@@ -429,6 +429,24 @@ void responses_put_final(struct api_call *c, struct buf *b)
     put_response(c, cancelled ? CANCELLED : rc != 0 ? FAILED : status_of(a), rc, &e, b);
 }
 
+/* Append an error event (dialect.put_early_error), because there is no response yet whose state
+ * could be failed. The member `error` lets the openai package raise its exception. */
+static void put_early_error(struct buf *b, int rc, const struct err *e)
+{
+    struct json_out o = {.b = b};
+    buf_add_text(b, "event: error\ndata: ");
+    out_object(&o, NULL);
+    out_word(&o, "type", "error");
+    out_word(&o, "code", openai_error_code(rc, e->field));
+    out_word(&o, "message", e->text);
+    out_word(&o, "param", *e->field ? e->field : NULL);
+    out_int(&o, "sequence_number", 0);
+    out_key(&o, "error", strlen("error"));
+    api_error_put(b, rc, e);
+    out_end(&o);
+    buf_add_text(b, "\n\n");
+}
+
 /* Write an event into static memory, for a stream whose next event could not be allocated. There
  * may be a gap before its number, because earlier events were not sent. */
 static void write_no_memory(const struct api_call *c, char out[static NO_MEMORY_BYTES])
@@ -455,6 +473,7 @@ const struct dialect dialect_responses = {
     .put_pieces = put_pieces,
     .put_end = put_end,
     .put_error = put_error,
+    .put_early_error = put_early_error,
 };
 
 /* ---- the count of a prompt's tokens ---- */

@@ -80,7 +80,7 @@ static void advance(struct exchange *x, void *reader)
 static void begin(struct reader *r)
 {
     struct exchange *x = r->x;
-    if (r->events) exchange_begin(x, 200, "text/event-stream");
+    if (r->events && !exchange_begun(x)) exchange_begin(x, 200, "text/event-stream");
     exchange_keep(x, advance, r);
     r->listener = (struct job_listener){.changed = wake, .arg = x};
     if (r->job) job_listen(r->job, &r->listener);

@@ -7,14 +7,7 @@
  * server_answer is this path for handlers without the engine. post_call.c has the path of dialects.
  * The routes are static (routes.def), so a new endpoint is one line.
  *
- * A request for a model that is not loaded leaves its handler thread and returns later, so that
- * slow loads do not occupy all handlers:
- *
- *   handler --take_model--> loaded: continue
- *              '-begin_wait--> exchange_defer == wake ==> end_wait --exchange_handle--> handler
- *
- * The second run of the handler parses the body again. The parsed body is not kept during the wait,
- * because it is much larger than its text. */
+ * A request for a model that is not loaded leaves its handler thread and returns later (wait.c). */
 #include "server_impl.h"
 
 #include "batches.h"
@@ -151,6 +144,10 @@ void server_fail(struct exchange *x, int rc, const struct err *e)
 {
     const struct error_form *form = server_form(x);
     struct buf b = {0};
+    if (exchange_begun(x)) {
+        early_fail(x, rc, e);
+        return;
+    }
     form->put(&b, rc, e, exchange_id(x));
     if (rc == ERR_BUSY || api_status(rc) == 503) exchange_add_header(x, "Retry-After", "1");
     if (b.failed)
@@ -242,94 +239,11 @@ int server_model(const struct server *s, const char *name, struct served **out, 
     return rc;
 }
 
-/* A request that waits until its model is loaded. The handler runs again after the wait. */
-struct wait {
-    const struct server *server; /* borrowed */
-    struct served_waiter waiter;
-};
-
-/* Wake the exchange (served_waiter.wake). */
-static void wake(void *x)
-{
-    exchange_wake(x);
-}
-
-/* End the span of a call that ends during its wait. Other requests have no span. */
-static void end_span(const struct wait *w, struct exchange *x, int status)
-{
-    const char *path = exchange_path(x);
-    const struct net_options *o = &w->server->o.net;
-    for (int i = 0; i < o->n_route; i++)
-        if (o->route[i].handle == post_call && strcmp(o->route[i].path, path) == 0) {
-            span_end_status(server_begin_span(w->server, x), status);
-            return;
-        }
-}
-
-/* Continue a request after its wait. End the request if its client disconnects or the server stops.
- * The handler owns the reference to the model after it has acquired the reference. */
-static void end_wait(struct exchange *x, void *wait)
-{
-    struct wait *w = wait;
-    struct err e = {0};
-    if (exchange_disconnected(x)) {
-        end_span(w, x, CLIENT_CLOSED);
-        exchange_end(x);
-    } else if (exchange_cut(x)) {
-        end_span(w, x, api_status(ERR_UNAVAILABLE));
-        server_fail(x, err_set(&e, ERR_UNAVAILABLE, "the server is shutting down"), &e);
-    } else if (served_waits(&w->waiter)) {
-        exchange_defer(x, end_wait, w);
-        return;
-    } else {
-        exchange_handle(x);
-    }
-    served_leave(&w->waiter);
-    free(w);
-}
-
-/* Begin a wait of the exchange for a model that is not loaded. Set *out if the model was loaded in
- * the meantime. */
-static int begin_wait(const struct server *s, struct exchange *x, struct served *m,
-                      const struct api **out, struct err *e)
-{
-    struct wait *w = calloc(1, sizeof *w);
-    if (!w) return err_memory(e, "a request", sizeof *w);
-    w->server = s;
-    w->waiter.wake = wake;
-    w->waiter.arg = x;
-    /* the places of waits are divided by holder and weight, like those of the queue */
-    w->waiter.holder = exchange_holder(x);
-    w->waiter.weight = exchange_holder_weight(x);
-    int rc = served_take(m, &w->waiter, out, e);
-    if (rc == 0 && !*out)
-        exchange_defer(x, end_wait, w);
-    else
-        free(w);
-    return rc;
-}
-
-/* Set *out to the api of a model with a reference. *out is NULL without an error if the model is
- * not loaded; the handler then runs again after the load. */
-static int take_model(const struct server *s, struct exchange *x, const char *name,
-                      const struct api **out, struct err *e)
-{
-    struct served *m;
-    struct wait *waited = exchange_deferred(x);
-    *out = NULL;
-    int rc = server_model(s, name, &m, e);
-    /* models come and go, so the name may select another model after the wait */
-    if (rc == 0 && waited && waited->waiter.model == m) rc = served_taken(&waited->waiter, out, e);
-    if (rc == 0 && !*out) rc = served_take(m, NULL, out, e);
-    if (rc == 0 && !*out) rc = begin_wait(s, x, m, out, e);
-    return rc;
-}
-
 const struct api *server_take(const struct server *s, struct exchange *x, const char *name)
 {
     struct err e = {0};
     const struct api *a;
-    int rc = take_model(s, x, name, &a, &e);
+    int rc = wait_take(s, x, name, NULL, &a, &e);
     if (rc != 0) server_fail(x, rc, &e);
     return a;
 }
@@ -439,7 +353,7 @@ int server_read(const struct server *s, struct exchange *x, struct json **out,
     else if (!api && name)
         rc = server_model(s, name, NULL, e);
     if (rc == 0 && api) {
-        rc = take_model(s, x, name, api, e);
+        rc = wait_take(s, x, name, *out, api, e);
         if (*api && !s->only) count_time(*api, TIMES_parse, begin_us);
     }
     if (rc == 0 && (!api || *api)) return 0;

@@ -42,8 +42,8 @@ struct json *server_body(const struct server *s, struct exchange *x, const struc
 int server_read(const struct server *s, struct exchange *x, struct json **body,
                 const struct api **api, struct err *e);
 /* Begin the span of a request. Its parent is the span in the request's head, if there is one. Add
- * the new span to the head of the answer. Return NULL if traces are disabled. Call once per answer,
- * before the answer begins. The caller ends the span. */
+ * the new span to the head of the answer. Return NULL if traces are disabled. If the answer has
+ * begun early, return the span of its wait. Call once per answer. The caller ends the span. */
 struct span *server_begin_span(const struct server *s, struct exchange *x);
 /* Return the api of the model `name` with a reference; name NULL: the only model. Returns NULL in
  * the cases of server_body. */
@@ -115,9 +115,37 @@ void orca_put(struct exchange *x, const struct server *s);
     void id##_get_models(struct exchange *x, const struct server *s);                              \
     void id##_get_model(struct exchange *x, const struct server *s, const struct listed *l);
 #include "errors.def"
+/* ---- wait.c: requests that wait for a model ---- */
+
+/* Set *out to the api of a model with a reference. *out is NULL without an error if the model is
+ * not loaded; the handler must return now, and runs again after the load. body: parsed body of the
+ * request, borrowed for the call; NULL: the answer is not a stream. Errors: those of server_model
+ * and served_take, ERR_MEMORY. */
+int wait_take(const struct server *s, struct exchange *x, const char *name, const struct json *body,
+              const struct api **out, struct err *e);
+/* Return the span of a stream that began during its wait. The caller owns it; NULL if none. */
+struct span *wait_detach_span(struct exchange *x);
+
+/* ---- early.c: streams that begin before their first piece ---- */
+
+/* Return the interval of pings that a body requests, in seconds, as api_call.ping_s. An invalid
+ * interval may give any valid result. */
+int early_ping_s(const struct json *body);
+/* Let the server wake the exchange of a stream at the time at which it begins early, or set the
+ * interval of pings if it has begun. */
+void early_wait(const struct server *s, struct exchange *x, int ping_s);
+/* Return true if a stream without output must begin now. */
+bool early_is_due(const struct server *s, const struct exchange *x, int ping_s);
+/* Begin the stream, and send the first ping if `ping` is true. */
+void early_begin(const struct server *s, struct exchange *x, const struct dialect *d, int ping_s,
+                 bool ping);
+/* End a stream that has begun without a call by an error (server_fail). */
+void early_fail(struct exchange *x, int rc, const struct err *e);
+
 /* Return the form of failures of the request, static. */
 const struct error_form *server_form(const struct exchange *x);
-/* Send the answer of a failure, which ends the exchange. */
+/* Send the answer of a failure, which ends the exchange. The failure is in the stream if the answer
+ * has begun (early.c). */
 void server_fail(struct exchange *x, int rc, const struct err *e);
 /* Send a JSON answer and free the buf. This ends the exchange. */
 void server_reply(struct exchange *x, struct buf *json);

@@ -452,6 +452,18 @@ static void name_error(const struct api_call *c, struct err *e)
     rename_field(e, 0, "parameters", path);
 }
 
+static bool always(const struct json *body)
+{
+    (void)body;
+    return true;
+}
+
+static bool never(const struct json *body)
+{
+    (void)body;
+    return false;
+}
+
 #define TGI_DIALECT                                                                                \
     .id_prefix = "tgi-", .prompt = "inputs", .errors = &tgi_errors, .name_error = name_error,      \
     .put = put, .stream_type = "text/event-stream", .no_memory = tgi_no_memory,                    \
@@ -459,6 +471,8 @@ static void name_error(const struct api_call *c, struct err *e)
 
 static const struct tgi_form whole = {.stream = NEVER}, stream = {.stream = ALWAYS},
                              root = {.stream = BY_BODY, .list = true};
-const struct dialect dialect_tgi_generate = {TGI_DIALECT, .form = &whole, .read = read_body};
-const struct dialect dialect_tgi_stream = {TGI_DIALECT, .form = &stream, .read = read_body};
+const struct dialect dialect_tgi_generate = {TGI_DIALECT, .form = &whole, .read = read_body,
+                                             .streams = never};
+const struct dialect dialect_tgi_stream = {TGI_DIALECT, .form = &stream, .read = read_body,
+                                           .streams = always};
 const struct dialect dialect_tgi_root = {TGI_DIALECT, .form = &root, .read = read_root};

@@ -32,7 +32,7 @@ static const char *model_flag, *host, *store_dir, *uds, *cert, *cert_key, *key_f
     *access_log = "-", *proxies, *otlp_url, *log_format = "text", *pooling = "auto";
 static int64_t port = -1, n_queue, n_conn, n_handler = 2, body_mib = 32, head_kib = 32,
                drain_s = 30, store_mib = -1, store_key_mib, store_hours = 720, head_s = 15,
-               body_s = 30, idle_s = 75, write_s = 30;
+               body_s = 30, idle_s = 75, write_s = 30, ping_s;
 static bool ollama, no_access_log, separate, any_name, no_peaks, check_only;
 /* values of flags that may be repeated; they borrow the command line */
 static struct text_list keys, origins, hosts, names;
@@ -91,6 +91,8 @@ static const struct option options[] = {
                "(default 30)"),
     INT_OPTION("timeout-write", "S", &write_s, 1, 86400,
                "close a connection whose client does not read for S seconds (default 30)"),
+    INT_OPTION("sse-ping-interval", "S", &ping_s, -1, 86400,
+               "seconds of silence before a ping of a stream; -1: no pings (default 0: 15)"),
     INT_OPTION("shutdown-timeout", "S", &drain_s, 0, 86400,
                "seconds for responses in flight to finish after SIGTERM (default 30)"),
     INT_OPTION(
@@ -228,6 +230,7 @@ static struct net_options net_flags(struct net_keys *k)
         .body_ms = (int)body_s * 1000,
         .idle_ms = (int)idle_s * 1000,
         .write_ms = (int)write_s * 1000,
+        .ping_ms = ping_s < 0 ? -1 : (int)ping_s * 1000,
     };
 }
 

@@ -287,8 +287,16 @@ static void probe(struct conn *c)
  * also wakes the handler of an answer that has not begun. */
 static bool ping_is_due(const struct exchange *x, int64_t now_us)
 {
+    const int64_t own = atomic_load(&x->ping_every_us), ms = x->net->o.ping_ms;
+    const int64_t every = own > 0 ? own : (ms > 0 ? ms : PING_MS) * 1000;
+    return x->idle_us && now_us - x->idle_us >= every;
+}
+
+/* Return true if the stream has pings. */
+static bool has_pings(const struct exchange *x)
+{
     const int64_t own = atomic_load(&x->ping_every_us);
-    return x->idle_us && now_us - x->idle_us >= (own > 0 ? own : (int64_t)x->net->o.ping_ms * 1000);
+    return own > 0 || (own == 0 && x->net->o.ping_ms > 0);
 }
 
 /* Pass a complete request to the handlers. The handler side owns its fields of the exchange after
@@ -610,7 +618,7 @@ void conn_sweep(struct conn *c, int64_t now_us)
         time_out(c, now_us);
     } else if (c->state == CONN_ANSWER && ping_is_due(x, now_us)) {
         x->idle_us = now_us;
-        if (atomic_load(&x->ping_every_us) >= 0) atomic_store(&x->ping, true);
+        if (has_pings(x)) atomic_store(&x->ping, true);
         exchange_wake(x);
     }
 }

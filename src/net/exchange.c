@@ -215,6 +215,7 @@ const char *status_reason(int status)
 /* A control character in the value could begin a new header line, so it is dropped. */
 void exchange_add_header(struct exchange *x, const char *name, const char *value)
 {
+    if (exchange_begun(x)) return;
     buf_addf(&x->header, "%s: ", name);
     for (; *value; value++)
         if ((unsigned char)*value >= ' ' && *value != 127) buf_add_char(&x->header, *value);
@@ -296,12 +297,27 @@ void exchange_no_memory(struct exchange *x)
 
 /* ---- answers in pieces ---- */
 
+bool exchange_begun(const struct exchange *x)
+{
+    return atomic_load(&x->stage) != STAGE_NONE;
+}
+
+/* Return a ping in a stream of a type, static; NULL if it has none. */
+static const char *ping_of(const struct exchange *x, const char *type)
+{
+    const char *own = exchange_errors(x)->ping;
+    if (strcmp(type, "application/x-ndjson") == 0) return " ";
+    if (strcmp(type, "text/event-stream") == 0) return own ? own : ":\n\n";
+    return NULL;
+}
+
 void exchange_begin(struct exchange *x, int status, const char *type)
 {
-    x->sse = strcmp(type, "text/event-stream") == 0;
-    if (x->sse) exchange_add_header(x, "Cache-Control", "no-cache");
+    const bool sse = strcmp(type, "text/event-stream") == 0;
+    x->ping_text = ping_of(x, type);
+    if (sse) exchange_add_header(x, "Cache-Control", "no-cache");
     /* disable the buffering of proxies */
-    if (x->sse) exchange_add_header(x, "X-Accel-Buffering", "no");
+    if (sse) exchange_add_header(x, "X-Accel-Buffering", "no");
     put_head(x, status, type, -1);
     if (x->out.failed || !ring_open(&x->ring)) set_no_memory(x);
     atomic_store(&x->stage, STAGE_BEGUN);
@@ -472,6 +488,20 @@ void *exchange_deferred(const struct exchange *x)
     return x->again_ctx;
 }
 
+void exchange_ping(struct exchange *x)
+{
+    if (x->ping_text && x->spill.n == 0) exchange_push(x, x->ping_text, strlen(x->ping_text));
+}
+
+/* Push the spill, and a ping if its time has come. The ping follows all older bytes. A ping between
+ * two parts of an event would damage the event. */
+static void push_waiting(struct exchange *x)
+{
+    spill_flush(x);
+    if (x->spill.n > 0) atomic_store(&x->starved, true);
+    if (atomic_exchange(&x->ping, false)) exchange_ping(x);
+}
+
 /* Run `again` of a postponed handler. `again` may postpone the handler once more. */
 static void run_again(struct exchange *x)
 {
@@ -480,6 +510,7 @@ static void run_again(struct exchange *x)
     x->wake = NULL;
     x->deferred = false;
     atomic_store(&x->task, TASK_RUN);
+    push_waiting(x);
     again(x, x->again_ctx);
     x->again_ctx = NULL;
 }
@@ -507,22 +538,11 @@ bool exchange_run(struct exchange *x)
     return keeps_body;
 }
 
-static void push_ping(struct exchange *x)
-{
-    const char *own = exchange_errors(x)->ping, *ping = own ? own : ":\n\n";
-    bool due = atomic_exchange(&x->ping, false);
-    if (due && x->sse && x->spill.n == 0) exchange_push(x, ping, strlen(ping));
-}
-
 void exchange_rerun(struct exchange *x)
 {
     atomic_store(&x->task, TASK_RUN);
     if (!x->ended) {
-        /* The ping follows all older bytes. A ping between two parts of an event would damage the
-         * event. */
-        spill_flush(x);
-        if (x->spill.n > 0) atomic_store(&x->starved, true);
-        push_ping(x);
+        push_waiting(x);
         x->wake(x, x->wake_ctx);
     }
     run_ends(x);

@@ -39,7 +39,7 @@ static struct net_options with_defaults(const struct net_options *o)
     if (!d.body_ms) d.body_ms = 30000;
     if (!d.idle_ms) d.idle_ms = 75000;
     if (!d.write_ms) d.write_ms = 30000;
-    if (!d.ping_ms) d.ping_ms = 15000;
+    if (!d.ping_ms) d.ping_ms = PING_MS;
     return d;
 }
 

@@ -156,7 +156,7 @@ struct net_options {
     int body_ms;  /* maximum delay of a body behind a rate of 4 KiB/s, then 408; 0: 30 s */
     int idle_ms;  /* maximum time between requests; 0: 75 s */
     int write_ms; /* maximum time without progress in sending, then a disconnect; 0: 30 s */
-    int ping_ms;  /* idle time of an event stream before a ping; 0: 15 s */
+    int ping_ms;  /* idle time of a stream before a ping; < 0: no pings; 0: 15 s */
 };
 
 /* Open the sockets and start the threads. Sockets from systemd (LISTEN_FDS) replace host, port and
@@ -251,7 +251,8 @@ int64_t exchange_arrival_us(const struct exchange *x);
 /* ---- the answer; for the handler or a callback only ---- */
 
 /* Add a header to the answer, before it begins. Both texts are copied. Control characters in the
- * value are dropped. The answer becomes the answer of exchange_no_memory if memory runs out. */
+ * value are dropped. The answer becomes the answer of exchange_no_memory if memory runs out. No
+ * effect after exchange_begin. */
 void exchange_add_header(struct exchange *x, const char *name, const char *value);
 
 /* Send a complete answer and end the exchange. type (NULL if none) and the body (n bytes) are
@@ -267,11 +268,16 @@ void exchange_error(struct exchange *x, const struct net_error *how, const char 
 void exchange_no_memory(struct exchange *x);
 
 /* Begin an answer in pieces, which exchange_push and exchange_end continue. The server sends pings
- * in a stream of type "text/event-stream". Pushes of any size are copied and buffered completely.
- * The client is disconnected if memory runs out (exchange_disconnected). exchange_room provides
- * backpressure: the producer should stop if exchange_room returns false. `wake` is called after the
- * ring has space again. */
+ * in a stream of type "text/event-stream". In a stream of type "application/x-ndjson" a ping is a
+ * space, because a line of JSON may begin with spaces. The caller pushes whole events or lines.
+ * Pushes of any size are copied and buffered completely. The client is disconnected if memory runs
+ * out (exchange_disconnected). exchange_room provides backpressure: the producer should stop if
+ * exchange_room returns false. `wake` is called after the ring has space again. */
 void exchange_begin(struct exchange *x, int status, const char *type);
+/* Return true after exchange_begin. For the handler or a callback only. */
+bool exchange_begun(const struct exchange *x);
+/* Send a ping now if a stream of this type has pings. Call it after exchange_begin. */
+void exchange_ping(struct exchange *x);
 /* Append n bytes to the answer. The bytes are copied. The client is disconnected if memory runs
  * out. */
 void exchange_push(struct exchange *x, const void *data, size_t n);

@@ -192,12 +192,13 @@ struct exchange {
     /* fields of the handler side */
     /* true if `wake` is `again` of exchange_defer; written before a message, like `moved` */
     bool deferred;
-    void *again_ctx;          /* borrowed: ctx of `again` while `again` runs; NULL otherwise */
-    struct buf header;        /* lines added to the answer's head */
-    net_wake *wake;           /* static; NULL before exchange_keep */
-    void *wake_ctx;           /* borrowed: argument of wake; the handler frees it before the end */
-    bool ended, chunked, sse; /* ended: the handler side has ended the answer */
-    bool pushes_last;         /* true if the bytes pushed now are the answer's last bytes */
+    void *again_ctx;       /* borrowed: ctx of `again` while `again` runs; NULL otherwise */
+    struct buf header;     /* lines added to the answer's head */
+    net_wake *wake;        /* static; NULL before exchange_keep */
+    void *wake_ctx;        /* borrowed: argument of wake; the handler frees it before the end */
+    bool ended, chunked;   /* ended: the handler side has ended the answer */
+    const char *ping_text; /* a ping in this answer, static; NULL: no pings */
+    bool pushes_last;      /* true if the bytes pushed now are the answer's last bytes */
     /* true if the loop sends the chunk that ends the answer; for STAGE_COMPLETE */
     bool sends_last_chunk;
     int status;
@@ -497,6 +498,8 @@ void net_ring(struct net *n); /* wake the loop thread; any thread */
 void *loop_run(void *net);
 /* maximum delay of lines of the access log, so that many answers share one write */
 enum { ACCESS_MS = 100 };
+/* default of net_options.ping_ms */
+enum { PING_MS = 15000 };
 /* Maximum numbers of connections beyond conn_max. REFUSED_MAX: connections of holders below their
  * share. FRESH_MAX: further connections without a received byte. */
 enum { REFUSED_MAX = 128, FRESH_MAX = 1024 };
