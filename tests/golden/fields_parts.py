@@ -99,7 +99,7 @@ class PartsCampaign(fields.ConfigCampaign):
 
     def results_of(self, model, ids):
         with torch.no_grad():
-            return model(input_ids=ids, use_cache=False, return_dict=True).logits[0].double().numpy()
+            return self.make.text_of(model)(input_ids=ids, use_cache=False, return_dict=True).logits[0].double().numpy()
 
     def level(self, arch, level, names):
         for name in names:
