@@ -90,6 +90,7 @@ GEMMA4 = dict(hidden_size=24, num_attention_heads=2, num_key_value_heads=1, head
 # scales: factors of weights by a part of their names. Scores without a factor, and streams that
 # grow, amplify rounding.
 # groups: q, k and v of a head are together in the Hugging Face file, see ungroup().
+# draft: the folder also has a layer that predicts further tokens.
 # mxfp4: the experts' matrices are MXFP4 in both files, see mxfp4_codes().
 MORE_FIELDS = ("max_position_embeddings",)
 MODELS = {
@@ -434,6 +435,11 @@ MODELS = {
         config=dict(SMALL, attention_bias=True, use_qk_norm=True, n_routed_experts=6, n_group=3, topk_group=2, num_experts_per_tok=2,
                     moe_intermediate_size=8, n_shared_experts=1, first_k_dense_replace=1, routed_scaling_factor=2.5, num_mtp_layers=0,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    # glm4_moe with the tensors of a layer that predicts further tokens, as published files have them
+    "glm4_moe-draft": dict(
+        cls=transformers.Glm4MoeForCausalLM, arch=None, swap=False, seed=2, draft=True,
+        config=dict(SMALL, n_routed_experts=4, num_experts_per_tok=2, moe_intermediate_size=8, first_k_dense_replace=1, num_mtp_layers=1,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
     # norms of q and k over all heads, before their limit
     "olmoe": dict(
         cls=transformers.OlmoeForCausalLM, arch="olmoe", swap=False, seed=3, embed=0.1, keys={"attention.clamp_kqv": 1.0},
@@ -621,6 +627,22 @@ def write_mxfp4(out, model):
     save_file(tensors, out / "model.safetensors", metadata=dict(format="pt"))
     config = json.loads((out / "config.json").read_text())
     write_json(out / "config.json", dict(config, quantization_config=dict(quant_method="mxfp4", modules_to_not_convert=["lm_head"])))
+
+
+def write_draft(out, model):
+    """Add the tensors of a layer that predicts further tokens: a copy of the last layer, norms, and
+    a matrix that joins the token and the hidden state. Its values have no effect."""
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+    n, d = model.config.num_hidden_layers, model.config.hidden_size
+    with safe_open(out / "model.safetensors", "pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    begin = f"model.layers.{n}."
+    more = {name.replace(f"model.layers.{n - 1}.", begin): w for name, w in tensors.items() if f"layers.{n - 1}." in name}
+    embedding, norm = tensors["model.embed_tokens.weight"], tensors["model.norm.weight"]
+    more.update({begin + "embed_tokens.weight": embedding, begin + "shared_head.head.weight": embedding, begin + "shared_head.norm.weight": norm,
+                 begin + "enorm.weight": norm, begin + "hnorm.weight": norm, begin + "eh_proj.weight": torch.ones(d, 2 * d, dtype=norm.dtype)})
+    save_file({**tensors, **{name: w.clone() for name, w in more.items()}}, out / "model.safetensors", metadata=dict(format="pt"))
 
 
 def scale_of(scales, name):
@@ -1128,7 +1150,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "gemma4-moe": dict(top_k_experts=1), "gemma3n": dict(activation_sparsity_pattern=[0.0] * 6), "minicpm3": dict(scale_depth=None),
                "deepseek_v3": dict(topk_group=1),
                "mixtral": dict(num_experts_per_tok=1), "qwen2_moe": dict(norm_topk_prob=True), "gpt_oss": dict(swiglu_limit=0.5),
-               "glm4_moe": dict(topk_group=1), "olmoe": dict(clip_qkv=None), "granitemoeshared": dict(residual_multiplier=1.0),
+               "glm4_moe": dict(topk_group=1), "glm4_moe-draft": dict(num_experts_per_tok=1), "olmoe": dict(clip_qkv=None), "granitemoeshared": dict(residual_multiplier=1.0),
                "phimoe": dict(router_jitter_noise=0.5), "ernie4_5_moe": dict(moe_norm_min=4.0), "minimax_m2": dict(num_experts_per_tok=1),
                "mamba": dict(hidden_act="gelu"), "falcon_mamba": dict(mixer_rms_eps=10.0),
                "mistral3": dict(sliding_window=4096), "llama4": dict(attention_chunk_size=4096), "llama4_text": dict(use_qk_norm=False),
@@ -1172,6 +1194,8 @@ def make(name, root):
         file.chmod(0o644)
     if spec.get("mxfp4"):
         write_mxfp4(out, model)
+    if spec.get("draft"):
+        write_draft(out, model)
     if spec.get("old_config"):
         spell_as_version_4(out / "config.json")
     if spec.get("flat"):
