@@ -10,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 static const char *const text[N_SQL] = {
@@ -145,12 +146,29 @@ static int64_t version(struct store *s)
     return n;
 }
 
+/* Lock the folder for this store. SQLite excludes other processes, but not another store of this
+ * process. Closing a descriptor of the database would also release SQLite's locks, so the lock has
+ * its own file. */
+static int lock_dir(struct store *s, const char *dir, struct err *e)
+{
+    char path[PATH_MAX];
+    if (!path_join(path, sizeof path, dir, "quoth.lock"))
+        return err_set(e, ERR_ARG, "%.200s: the path must be shorter", dir);
+    s->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (s->lock_fd < 0) return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    if (flock(s->lock_fd, LOCK_EX | LOCK_NB) == 0) return 0;
+    if (errno == EWOULDBLOCK)
+        return err_set(e, ERR_BUSY, "%s: cannot open: another server uses it", path);
+    return err_set(e, ERR_IO, "%s: cannot lock: %s", path, strerror(errno));
+}
+
 /* Set s->path, and create the file with permissions for this user only. SQLite creates its other
  * files with the permissions of this file. */
 static int make_file(struct store *s, const char *dir, struct err *e)
 {
     char path[PATH_MAX];
     int rc = dir_make(dir, e);
+    if (rc == 0) rc = lock_dir(s, dir, e);
     if (rc != 0) return rc;
     if (!path_join(path, sizeof path, dir, "quoth.db"))
         return err_set(e, ERR_ARG, "%.200s: the path must be shorter", dir);
@@ -161,31 +179,32 @@ static int make_file(struct store *s, const char *dir, struct err *e)
     return s->path ? 0 : err_memory(e, "a path", strlen(path));
 }
 
-/* Changes are in the write-ahead log at their end, so a killed process loses no change. Each
- * checkpoint syncs the log to disk. Only one process can open the file. */
+/* Changes are in the write-ahead log at their end, so a killed process loses no change. A separate
+ * thread copies the log into the file (checkpoint.c). Only one process can open the file. */
 int db_open(struct store *s, const char *dir, struct err *e)
 {
+    s->lock_fd = -1;
     int rc = dir ? make_file(s, dir, e) : 0;
     if (rc != 0) return rc;
-    keep(s,
-         sqlite3_open_v2(s->path ? s->path : ":memory:", &s->db,
-                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL));
-    execute(s, "PRAGMA locking_mode = EXCLUSIVE");
+    keep(s, sqlite3_open_v2(s->path ? s->path : ":memory:", &s->db, DB_OPEN_FLAGS, DB_VFS));
     execute(s, "PRAGMA journal_mode = WAL");
+    execute(s, "PRAGMA wal_autocheckpoint = 0");
     execute(s, "PRAGMA synchronous = NORMAL");
     execute(s, "BEGIN IMMEDIATE");
     const int64_t found = version(s);
     if (found == 0) execute(s, tables);
     execute(s, "COMMIT");
     if (s->rc != SQLITE_OK) return db_error(s, e);
-    if (found <= VERSION) return 0;
+    if (found <= VERSION) return s->path ? checkpoints_open(s, e) : 0;
     return err_set(e, ERR_UNSUPPORTED, "%s: version %lld is not supported yet", s->path,
                    (long long)found);
 }
 
 void db_close(struct store *s)
 {
+    checkpoints_close(s);
     for (int i = 0; i < N_SQL; i++) sqlite3_finalize(s->stmt[i]);
     sqlite3_close(s->db);
+    if (s->lock_fd >= 0) close(s->lock_fd);
     free(s->path);
 }

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -262,9 +263,9 @@ static bool make_folder(char path[static 64])
 static void remove_folder(const char *dir)
 {
     static const char *const name[] = {"quoth.db", "quoth.db-wal", "quoth.db-shm",
-                                       "quoth.db-journal"};
+                                       "quoth.db-journal", "quoth.lock"};
     char path[100];
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         snprintf(path, sizeof path, "%s/%s", dir, name[i]);
         (void)unlink(path);
     }
@@ -314,6 +315,57 @@ static void put_until_killed(const char *dir, int fd, int from)
         if (store_add_chunk(s, 1, "batch", 0, i, &b, &e) != 0) _exit(1);
         if (write(fd, &i, sizeof i) != sizeof i) _exit(1);
     }
+}
+
+/* Return the size of a file of the store in `dir`; 0 if there is none. */
+static int64_t file_bytes(const char *dir, const char *name)
+{
+    char path[700];
+    struct stat st;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+}
+
+/* Goal: the log is copied into the file while the store is open, steady changes do not let the log
+ * grow without a limit, and no change is lost. */
+TEST(store_copies_its_log_in_a_thread)
+{
+    enum { N = 300, BODY_BYTES = 1 << 20, LOG_BYTES_MAX = 72 << 20 };
+    char dir[64], id[16];
+    struct store *s;
+    char *body = malloc(BODY_BYTES);
+    int64_t log_max = 0;
+    NEED(body);
+    NEED(make_folder(dir));
+    s = open_in(dir, 1ll << 30);
+    NEED(s);
+    memset(body, 'b', BODY_BYTES - 1);
+    body[BODY_BYTES - 1] = 0;
+    for (int i = 0; i < N; i++) {
+        snprintf(id, sizeof id, "r%d", i);
+        memcpy(body, id, strlen(id));
+        EXPECT_INT(put(s, id, body, NULL), 0);
+        const int64_t n = file_bytes(dir, "quoth.db-wal");
+        if (n > log_max) log_max = n;
+    }
+    EXPECT(log_max > 0 && log_max <= LOG_BYTES_MAX);
+    for (int k = 0; k < 2000 && file_bytes(dir, "quoth.db") < (N - 80) * BODY_BYTES; k++)
+        usleep(10000);
+    EXPECT(file_bytes(dir, "quoth.db") >= (int64_t)(N - 80) * BODY_BYTES);
+    store_close(s);
+    EXPECT_INT(file_bytes(dir, "quoth.db-wal"), 0);
+    s = open_in(dir, 1ll << 30);
+    NEED(s);
+    for (int i = 0; i < N; i++) {
+        snprintf(id, sizeof id, "r%d", i);
+        memset(body, 'b', 8);
+        memcpy(body, id, strlen(id));
+        if (i % 37 == 0) expect(s, id, body);
+    }
+    EXPECT_INT(store_stats(s).n_record, N);
+    store_close(s);
+    remove_folder(dir);
+    free(body);
 }
 
 /* Goal: records that were acknowledged before a kill exist after the kill, and the store is

@@ -7,6 +7,11 @@
 #include <pthread.h>
 #include <sqlite3.h>
 
+/* Open flags of both connections of a store. One thread at a time uses a connection. */
+enum { DB_OPEN_FLAGS = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX };
+/* file system of SQLite that lets only one process open a file, with any number of connections */
+#define DB_VFS "unix-excl"
+
 /* Sizes of a record and of a chunk without their texts, as counted for the limits. */
 enum { RECORD_BYTES = 200, CHUNK_BYTES = 40 };
 
@@ -27,20 +32,31 @@ struct store_holder {
 struct store {
     struct store_options o;
     char *path;           /* file, owned; NULL: the store is in memory */
+    int lock_fd;          /* locked file of the folder, owned; -1: the store is in memory */
     pthread_mutex_t lock; /* protects all fields below */
     sqlite3 *db;
-    sqlite3_stmt *stmt[N_SQL];    /* owned; NULL until the first use */
-    int rc;                       /* SQLite code of the first failure; SQLITE_OK: none */
-    bool undoes;                  /* true: changes must be undone before further changes */
-    int depth;                    /* number of calls of store_begin without store_end */
-    int64_t n_byte, n_record;     /* sums over the holders; n_byte includes reserved bytes */
-    int64_t n_use, n_version;     /* numbers of uses and of changes so far */
-    struct store_holder *holders; /* owned list */
+    struct checkpoints *checkpoints; /* owned; NULL: the store is in memory */
+    sqlite3_stmt *stmt[N_SQL];       /* owned; NULL until the first use */
+    int rc;                          /* SQLite code of the first failure; SQLITE_OK: none */
+    bool undoes;                     /* true: changes must be undone before further changes */
+    int depth;                       /* number of calls of store_begin without store_end */
+    int64_t n_byte, n_record;        /* sums over the holders; n_byte includes reserved bytes */
+    int64_t n_use, n_version;        /* numbers of uses and of changes so far */
+    struct store_holder *holders;    /* owned list */
 };
 
 /* Open the database and create its tables. Errors are those of store_open. */
 int db_open(struct store *s, const char *dir, struct err *e);
 void db_close(struct store *s); /* close the database; a half-open store is allowed */
+
+/* ---- checkpoint.c ---- */
+
+/* Start the thread that copies the write-ahead log of s->db into the file s->path. ERR_MEMORY, or
+ * an error of db_error. checkpoints_close must follow, also after an error. */
+int checkpoints_open(struct store *s, struct err *e);
+/* End the thread after its checkpoint in progress. No effect if s->checkpoints is NULL. Call it
+ * before the database is closed. */
+void checkpoints_close(struct store *s);
 
 /* Return the statement with its arguments bound; NULL after a failure, which s->rc keeps. `types`
  * has a letter for the type of each argument: i int64_t, n int64_t (0 is bound as NULL), t const
