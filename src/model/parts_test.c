@@ -340,6 +340,7 @@ TEST(parts_check_the_sections_of_a_rope)
         expect_config(&arch_qwen2vl, fields, cases[i].word);
     }
     expect_config(&arch_qwen3vl, "'rope_parameters':{'mrope_section':[24,20,20]}", NULL);
+    expect_config(&arch_qwen3vl, "'head_dim':16", NULL); /* without a list */
     expect_config(&arch_qwen3vl, "'rope_parameters':{'mrope_section':[24,20,90]}",
                   "at most the 64");
     expect_config(&arch_glm4v,

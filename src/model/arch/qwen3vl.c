@@ -44,7 +44,7 @@ void qwen_thirds(const struct config *c, struct binder *b, const int64_t n[4])
 
 void qwen3vl_config(struct config *c, struct binder *b)
 {
-    int64_t n[4] = {24, 20, 20, 0};
+    int64_t n[4] = {0}; /* without a list, the sections of a text need no check */
     qwen_sections(c, b, n);
     qwen_thirds(c, b, n);
 }
