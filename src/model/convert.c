@@ -151,7 +151,8 @@ static const uint8_t *make(void *ctx, int i, int *rc, struct err *e)
     uint8_t *to = g->made;
     for (int p = 0; p < s->n_part && *rc == 0; p++)
         for (int64_t r = 0; r < n_row; r++, to += qtype_bytes(t->type, k))
-            make_row(g, s, p, t, k, s->first + row_from(s, r, n_row), to);
+            make_row(g, s, p, t, k,
+                     s->first + (s->paired ? p / 2 * n_row : 0) + row_from(s, r, n_row), to);
     return *rc == 0 ? g->made : NULL;
 }
 

@@ -27,6 +27,9 @@ struct source {
     int *tensor; /* positions of the parts in the checkpoint, owned [n_part] */
     int n_part;
     int64_t first; /* first row of each part */
+    /* true: parts p and p + 1 of even p are rows of two tensors. Each pair of parts continues after
+     * the rows of the previous pair. */
+    bool paired;
     enum row_order order;
     int n_head;         /* number of heads (LANES) or of KV heads (GROUPS) */
     int64_t d_head;     /* GROUPS: rows of a head */

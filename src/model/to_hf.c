@@ -198,12 +198,48 @@ bool conversion_raw_name(char *out, size_t n_out, const struct model_gguf *g,
     return true;
 }
 
+/* Return the end of the name of a half, such as "_exps.weight", if a GGUF has gate and up in two
+ * tensors and the directory in one. NULL for all other tensors. half: ".ffn_gate" or ".ffn_up". */
+static const char *halved(const struct hf_class *class, const char *name, const char *half)
+{
+    static const char *const ends[] = {"_exps.weight", "_shexp.weight"};
+    const char *at = model_arch_find(class->arch)->gguf_halves ? strstr(name, half) : NULL;
+    for (int i = 0; i < 2 && at; i++)
+        if (strcmp(at + strlen(half), ends[i]) == 0) return at + strlen(half);
+    return NULL;
+}
+
+/* Add gate and up as one tensor: for each expert the rows of gate, then the rows of up. t: gate.
+ * end: end of its name. */
+static int put_pair(struct model_gguf *g, const struct hf_class *class, const struct tensor_info *t,
+                    const char *end, struct err *e)
+{
+    char up[NAME_BYTES], both[NAME_BYTES], raw[NAME_BYTES];
+    const int n = (int)(end - t->name - (int)strlen("gate")), n_part = (int)(2 * t->dim[2]);
+    const int64_t dim[4] = {t->dim[0], 2 * t->dim[1], t->dim[2], 1};
+    snprintf(up, sizeof up, "%.*sup%s", n, t->name, end);
+    snprintf(both, sizeof both, "%.*sgate_up%s", n, t->name, end);
+    const struct tensor_info *other = checkpoint_tensor(g->c, up);
+    struct source s = {.n_part = n_part, .paired = true, .back = true};
+    CHECK(other, "tensor %s was bound", up);
+    if (!conversion_raw_name(raw, sizeof raw, g, class, both, -1))
+        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s: not supported yet",
+                       checkpoint_path(g->c), t->name);
+    s.tensor = malloc((size_t)n_part * sizeof *s.tensor);
+    if (!s.tensor) return err_memory(e, raw, (size_t)n_part * sizeof *s.tensor);
+    const struct tensor_info *first = checkpoint_tensor_at(g->c, 0);
+    for (int p = 0; p < n_part; p++) s.tensor[p] = (int)((p % 2 ? other : t) - first);
+    return conversion_add(g, raw, type_of(g, t, &s), t->n_dim, dim, &s, e);
+}
+
 /* Add tensor i, as one tensor or as its parts. Only a tensor of parts has no name of its own. */
 static int put_tensor(struct model_gguf *g, const struct hf_class *class, int i, struct err *e)
 {
     char raw[200];
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
-    if (is_elsewhere(t->name)) return 0;
+    const char *end = halved(class, t->name, ".ffn_gate");
+    if (is_elsewhere(t->name) || halved(class, t->name, ".ffn_up")) return 0;
+    if (end) return put_pair(g, class, t, end, e);
     if (conversion_raw_name(raw, sizeof raw, g, class, t->name, -1))
         return put_part(g, class, t, raw, 0, 1, e);
     int rc = 0, n = (int)t->dim[t->n_dim - 1];

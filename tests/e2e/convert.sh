@@ -15,7 +15,7 @@ cd "$dir" || exit 1
 # if a folder that is not listed is rejected, or a listed folder is converted.
 refused='bitnet cross/bart encoders/bert-dense encoders/distilbert-class falcon-rw gptj helium lfm2 llama4 mamba2
     opt opt-post'
-one_way='deepseek_v3 gpt_oss granitemoeshared llama4_text qwen2_5_vl qwen3_vl'
+one_way='deepseek_v3 gpt_oss llama4_text qwen2_5_vl qwen3_vl'
 
 listed() { case " $(echo $2) " in *" $1 "*) return 0 ;; esac; return 1; } # folder, list
 answer() { "$QUOTH" run "$1" 'hello' $flags 2>err; }                      # model
