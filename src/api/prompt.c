@@ -292,6 +292,7 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
         rc = join_messages(&joined, chat->first, c.messages, e);
         c.messages = joined;
     }
+    c.checks_parts = own != NULL;
     if (rc == 0) rc = template_render(own ? own : chat->t, &c, prompt, turn, e);
     template_close(own);
     json_drop(joined);

@@ -85,6 +85,9 @@ struct conversation {
     enum chat_continue continue_final;
     /* true: template_render sets n_answer of struct chat_turn, and may leave n_turn 0 */
     bool answer_only;
+    /* true: template_render rejects a conversation with a part without effect on the prompt. For
+     * templates of requests: the check renders the conversation at least twice per message */
+    bool checks_parts;
     int64_t now; /* time of strftime_now, seconds since 1970; 0: time of the call */
     struct template_limits limits;
 };

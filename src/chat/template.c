@@ -330,6 +330,7 @@ int template_render(const struct template *t, const struct conversation *c, stru
     else
         rc = render_continued(t, c, out, turn, e);
     if (rc == 0) rc = check_roles(t, c, e);
+    if (rc == 0 && c->checks_parts) rc = check_effects(t, c, e);
     if (rc != 0 && out->data) out->data[out->n = before] = 0;
     return rc;
 }

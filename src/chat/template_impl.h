@@ -64,6 +64,11 @@ int render_conversation(const struct template *t, const struct conversation *c, 
  * on the prompt. The caller has rendered the conversation without an error. ERR_MEMORY. */
 int check_roles(const struct template *t, const struct conversation *c, struct err *e);
 
+/* Return ERR_ARG if the content of a message, a message or a part of its calls has no effect on the
+ * prompt. ERR_LIMIT if the conversation is too long for this check. ERR_BUSY if the client
+ * disconnects, ERR_MEMORY. The caller has rendered the conversation without an error. */
+int check_effects(const struct template *t, const struct conversation *c, struct err *e);
+
 /* Set r->globals to the variables of a conversation, with its messages adapted. */
 int shape_conversation(struct render *r, const struct template *t, const struct conversation *c);
 bool shape_names_date(const char *source); /* return true if the template uses a date variable */
