@@ -397,8 +397,8 @@ struct backend_ops {
     void (*mul)(struct backend *b, float *y, const float *x, int64_t n);
     /* Multiply x f32 [n] by a factor. */
     void (*scale)(struct backend *b, float *x, int64_t n, float by);
-    /* Clamp x f32 [n] to [-limit, limit]. A NaN stays. */
-    void (*clamp)(struct backend *b, float *x, int64_t n, float limit);
+    /* Clamp x f32 [n] to [least, most]. A NaN stays. */
+    void (*clamp)(struct backend *b, float *x, int64_t n, float least, float most);
     /* Replace x f32 [n] by cap * tanh(x / cap). */
     void (*softcap)(struct backend *b, float *x, int64_t n, float cap);
 

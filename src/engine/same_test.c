@@ -449,6 +449,10 @@ TEST(answers_of_recurrent_layers_are_the_same)
     compare_crowded("qwen3_5", 40, WRAP_COUNTING, 6);
     compare_crowded("mamba2", 40, WRAP_COUNTING, 0);
     compare_crowded("falcon_mamba", 40, WRAP_COUNTING, 0);
+    static const char *const hybrid[] = {"bamba", "falcon_h1", "granitemoehybrid", "jamba",
+                                         "nemotron_h"};
+    for (size_t i = 0; i < sizeof hybrid / sizeof hybrid[0]; i++)
+        compare_crowded(hybrid[i], 40, WRAP_NONE, 3);
 }
 
 /* Method: a backend whose memory the host cannot read. Forks, preemption, swapping and pooling also

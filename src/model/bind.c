@@ -244,6 +244,14 @@ void *bind_memory(struct binder *b, const char *what, size_t n_byte)
     return own;
 }
 
+void bind_divide_bias(struct binder *b, struct linear *l, float by)
+{
+    float *own = l->bias ? bind_memory(b, "a bias", (size_t)l->w.n_out * sizeof *own) : NULL;
+    for (int64_t i = 0; i < l->w.n_out && own; i++)
+        own[i] = (float)((double)l->bias[i] / (double)by);
+    if (own) l->bias = own;
+}
+
 void bind_scaled(struct binder *b, const float **at, const char *name, int il, int64_t n, float by)
 {
     char full[160];

@@ -798,11 +798,33 @@ static void config_next(struct binder *b, struct config *c)
     c->n_layer -= c->n_next;
 }
 
+/* Return the number of layers: that of a list with an item per layer, or the number in the file. */
+static int layer_count(struct binder *b)
+{
+    static const char count_key[] = "block_count";
+    const char *const *key = config_is_hf(b) ? b->m->arch->hf_layers : NULL;
+    for (; key && *key; key++) {
+        const struct meta *m = config_meta(b, *key);
+        size_t n = 0;
+        if (meta_kind(m) == META_NONE) continue;
+        if (meta_kind(m) == META_LIST)
+            n = meta_count(m);
+        else
+            meta_text(m, &n);
+        if (n < 1 || n > LAYERS_MAX)
+            config_refuse(b, *key, ERR_FORMAT, "must have 1 to %d layers, got %zu", LAYERS_MAX, n);
+        return b->rc == 0 ? (int)n : 1;
+    }
+    if (config_is_hf(b) && b->m->arch->hf_layers)
+        config_refuse(b, b->m->arch->hf_layers[0], ERR_MISSING, "is missing");
+    return config_int(b, count_key, 1, LAYERS_MAX, 0);
+}
+
 /* Read the sizes. n_vocab is optional, because most GGUF files give it only by the rows of the
  * embedding (bind_vocab). */
 static void config_sizes(struct binder *b, struct config *c)
 {
-    c->n_layer = config_int(b, "block_count", 1, LAYERS_MAX, 0);
+    c->n_layer = layer_count(b);
     config_next(b, c);
     c->d = c->d_embd = config_int(b, "embedding_length", 1, WIDTH_MAX, 0);
     if (b->m->arch->no_attention) {

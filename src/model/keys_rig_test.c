@@ -85,10 +85,13 @@ void read_config(struct read *r, const struct arch *a, const char *fields)
     bool chooses = a == &arch_deepseek2 && !strstr(fields, "num_experts_per_tok");
     /* the heads of the class's default have an odd number of rotated lanes */
     bool even = a == &arch_glm4moe && !strstr(fields, "head_dim");
-    snprintf(json, sizeof json, "{'model_type':'%s'%s%s%s%s%s%s}", type_of(a),
-             layers ? "" : ",'num_hidden_layers':2", shares ? ",'num_kv_shared_layers':0" : "",
-             chooses ? ",'num_experts_per_tok':2" : "", even ? ",'head_dim':128" : "",
-             *fields ? "," : "", fields);
+    /* the class has no default that quoth can compute */
+    bool kinds = a == &arch_nemotron_h && !strstr(fields, "'hybrid_override_pattern") &&
+                 !strstr(fields, "'layers_block_type");
+    snprintf(json, sizeof json, "{'model_type':'%s'%s%s%s%s%s%s%s}", type_of(a),
+             kinds ? ",'hybrid_override_pattern':'M*'" : "", layers ? "" : ",'num_hidden_layers':2",
+             shares ? ",'num_kv_shared_layers':0" : "", chooses ? ",'num_experts_per_tok':2" : "",
+             even ? ",'head_dim':128" : "", *fields ? "," : "", fields);
     read_json(r, a, json);
 }
 

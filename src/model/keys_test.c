@@ -15,6 +15,7 @@ TEST(config_keys_that_are_declared_are_read)
             const char *name = field_of(all_arches[i], k->key);
             const bool base = strcmp(name, "rope.freq_base") == 0;
             bool list = (strstr(name, "layers") && strcmp(name, "num_hidden_layers") != 0) ||
+                        strcmp(name, "time_step_limit") == 0 || strstr(name, "_multipliers") ||
                         (all_arches[i]->hf_lists && !strstr(name, "rope_parameters."));
             if (base) name = "rope_theta";
             snprintf(fields, sizeof fields, base ? "'rope_parameters':{'%s':%s}" : "'%s':%s", name,

@@ -340,8 +340,8 @@ TEST(tensors_are_bound_left_out_or_refused_by_name)
         /* recurrent layers; Python and transformers 5 write infinity in these forms */
         {"mamba2", "100.0", "Infinity", NULL},
         {"mamba2", "100.0", "{\"__float__\": \"Infinity\"}", NULL},
-        {"mamba2", "100.0", "NaN", "time_step_limit: must be [0, MOST]"},
-        {"mamba2", "100.0", "-Infinity", "time_step_limit: must be [0, MOST]"},
+        {"mamba2", "100.0", "NaN", "time_step_limit: must be [LEAST, MOST]"},
+        {"mamba2", "100.0", "-Infinity", "time_step_limit: must be [LEAST, MOST]"},
         {"lfm2", "\"intermediate_size\": 60", "\"intermediate_size\": 48, \"block_ff_dim\": 60",
          NULL},
         {"qwen3_5", "[64,1,4]", "[4,1,64]", "conv1d.weight: expected ["},

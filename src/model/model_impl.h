@@ -275,6 +275,8 @@ struct ffn_block {
     const void *act_param;
     struct linear gate, up, down; /* matrices gate and up [d_ff, d], and down [d, d_ff] */
     enum curve curve;
+    /* factor of the gate's results before the activation, in fwd_ffn_inner only; 0: none */
+    float gate_scale;
     int at_gate, at_up;
 };
 
@@ -568,6 +570,9 @@ struct arch {
     /* true: the widths of feed-forward blocks and the numbers of KV heads may be lists with a value
      * per layer */
     bool gguf_lists, hf_lists;
+    /* keys of a config.json whose list, or text, has an item or a character per layer. The first of
+     * them in the file gives the number of layers. NULL ends the list. hf_layers NULL: no list */
+    const char *const *hf_layers;
     /* true: all layers are recurrent. The config has neither heads of attention nor feed-forward
      * blocks */
     bool no_attention;
@@ -834,6 +839,9 @@ void bind_name(const struct binder *b, char out[160], const char *stem, int il, 
  * one %d for the layer number. The layer's config defines the sizes. il: layer number; -1 outside
  * layers. */
 void bind_linear(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias);
+/* Divide the bias of l, if it has one, by the factor of its input or of its result. The caller
+ * multiplies the results of l by this factor. */
+void bind_divide_bias(struct binder *b, struct linear *l, float by);
 /* Bind a part of a matrix, as bind_linear does. */
 void bind_part(struct binder *b, struct linear *l, const char *stem, int il, enum bias bias,
                const struct row_part *part);

@@ -107,8 +107,15 @@ void fwd_mamba_add(struct fwd *f, float *x, struct input in, const struct mamba_
  * and C of d_state values each, n_tap weights of the convolution. n_group divides n_head. */
 struct mamba2_sizes {
     int n_head, d_head, n_group, d_state, n_tap;
-    int biased, conv_biased; /* 1: the matrices, or the convolution, have biases */
-    float step_max;          /* limit of the time steps; 0: no limit */
+    int biased, o_biased; /* 1: the first, or the last matrix has a bias */
+    int conv_biased;      /* 1: the convolution has biases */
+    int no_norm;          /* 1: the result has no norm */
+    int norm_first;       /* 1: the norm precedes the product with z */
+    float step_least;     /* least time step */
+    float step_max;       /* largest time step; 0: no limit */
+    int scaled;           /* 1: the class has the following factors */
+    float in_scale;       /* factor of the block's input, not 0 */
+    float part_scale[5];  /* factors of z, x, B, C and dt; the last is not 0 */
 };
 /* Return a size of tensors.def. CHECK: the size is one of this block. */
 int64_t mamba2_size(const struct mamba2_sizes *s, enum tensor_size size);
@@ -122,9 +129,11 @@ struct mamba2_block {
      * parts of one matrix; o [d, n_head d_head] */
     struct linear z, xbc, dt, o;
     struct conv_block conv;
-    const float *a, *skip; /* f32 [n_head] -exp(A_log) and D, vectors of the model */
-    struct norm group;     /* norm of each group without weights, over n_head d_head / n_group */
-    const float *norm;     /* f32 [n_head d_head] weights after the norm, a vector of the model */
+    const float *a, *skip;   /* f32 [n_head] -exp(A_log) and D, vectors of the model */
+    float z_scale, dt_scale; /* factors of z and dt if s.scaled */
+    const float *xbc_scale;  /* f32 [columns of xbc] factors, a vector of the model; NULL if none */
+    struct norm group;       /* norm of each group without weights, over n_head d_head / n_group */
+    const float *norm;       /* f32 [n_head d_head] weights after the norm, a vector of the model */
     int64_t at_state;
     int at_z, at_xbc, at_x, at_b, at_c, at_dt, at_decay, at_y;
 };
@@ -132,6 +141,8 @@ struct mamba2_block {
 void bind_mamba2(struct binder *b, struct mamba2_block *m, int il, const struct mamba2_sizes *s);
 /* Add the block of `in` to x f32 [n_row, d]. */
 void fwd_mamba2_add(struct fwd *f, float *x, struct input in, const struct mamba2_block *m);
+/* Compute y f32 [n_row, d] = the block of `in`. */
+void fwd_mamba2(struct fwd *f, float *y, struct input in, const struct mamba2_block *m);
 
 /* Attention with a gate per value of its result (block/gated.c). Row scratch: gate [n_head *
  * d_head]. */

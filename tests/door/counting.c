@@ -245,7 +245,8 @@ OP(clamped_glu,
    (c->cpu, gate, up, n, p))
 OP(scale_rows, (struct backend * b, float *y, const float *by, int n_row, int64_t n),
    (c->cpu, y, by, n_row, n))
-OP(clamp, (struct backend * b, float *x, int64_t n, float limit), (c->cpu, x, n, limit))
+OP(clamp, (struct backend * b, float *x, int64_t n, float least, float most),
+   (c->cpu, x, n, least, most))
 OP(softcap, (struct backend * b, float *x, int64_t n, float cap), (c->cpu, x, n, cap))
 OP(route, (struct backend * b, const struct route *r, float *logits, int n_row),
    (c->cpu, r, logits, n_row))

@@ -536,6 +536,38 @@ MODELS = {
         keys={"feed_forward_length": 0, "ssm.conv_kernel": 3, "ssm.inner_size": 40, "ssm.state_size": 8, "ssm.time_step_rank": 5, "ssm.dt_b_c_rms": True},
         config=dict(hidden_size=24, expand=16, intermediate_size=40, state_size=8, conv_kernel=3, time_step_rank=5, num_hidden_layers=3,
                     layer_norm_epsilon=1e-5, mixer_rms_eps=1e-5, tie_word_embeddings=False)),
+    # Mamba-2 in two of three layers, attention with a rope of half of each head in the other
+    "bamba": dict(
+        cls=transformers.BambaForCausalLM, arch=None, swap=False, seed=1,
+        config=dict(hidden_size=24, intermediate_size=32, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, attn_layer_indices=[1],
+                    mamba_n_heads=4, mamba_d_head="auto", mamba_n_groups=2, mamba_d_state=8, mamba_d_conv=4, mamba_expand=2, mamba_chunk_size=16)),
+    # the same with a mixture of experts and a block of all rows, factors, and no rope
+    "granitemoehybrid": dict(
+        cls=transformers.GraniteMoeHybridForCausalLM, arch=None, swap=False, seed=2, scales={"q_proj": 0.5},
+        config=dict(hidden_size=24, intermediate_size=16, shared_intermediate_size=20, num_local_experts=4, num_experts_per_tok=2, num_hidden_layers=3,
+                    num_attention_heads=2, num_key_value_heads=1, layer_types=["mamba", "attention", "mamba"], mamba_n_heads=3, mamba_n_groups=1,
+                    mamba_d_state=8, mamba_d_conv=3, mamba_expand=2, mamba_chunk_size=16, tie_word_embeddings=True,
+                    embedding_multiplier=2.0, attention_multiplier=0.2, residual_multiplier=0.5, logits_scaling=0.5)),
+    # Mamba-2 and attention in each layer; all factors
+    "falcon_h1": dict(
+        cls=transformers.FalconH1ForCausalLM, arch=None, swap=False, seed=1,
+        config=dict(hidden_size=24, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=10, mamba_d_ssm=32,
+                    mamba_n_heads=4, mamba_n_groups=2, mamba_d_state=8, mamba_d_conv=4, mamba_chunk_size=16, mamba_rms_norm=True,
+                    mamba_norm_before_gate=False, mamba_proj_bias=True, projectors_bias=True, attention_bias=True, mlp_bias=True,
+                    embedding_multiplier=2.0, lm_head_multiplier=0.5, attention_in_multiplier=0.8, attention_out_multiplier=0.7, key_multiplier=0.6,
+                    ssm_in_multiplier=1.25, ssm_out_multiplier=0.9, ssm_multipliers=[0.5, 1.5, 0.7, 1.2, 0.9], mlp_multipliers=[0.8, 0.6])),
+    # one block per layer: Mamba-2, attention without a rope, or a block without a gate. The class ignores the least time step with a cache
+    "nemotron_h": dict(
+        cls=transformers.NemotronHForCausalLM, arch=None, swap=False, seed=1, embed=0.05, cache=False, eps="layer_norm_epsilon", without=("num_hidden_layers",),
+        config=dict(hidden_size=24, intermediate_size=40, layers_block_type=["mamba", "mlp", "attention", "mamba", "mlp"], num_attention_heads=2,
+                    num_key_value_heads=1, head_dim=12, mamba_num_heads=4, mamba_head_dim=10, n_groups=2, ssm_state_size=8, conv_kernel=4, chunk_size=16,
+                    time_step_min=0.5, layer_norm_epsilon=1e-5)),
+    # Mamba with norms in two of three layers, attention without a rope and a mixture of experts in the other
+    "jamba": dict(
+        cls=transformers.JambaForCausalLM, arch=None, swap=False, seed=1,
+        config=dict(hidden_size=24, intermediate_size=16, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, num_experts=3,
+                    num_experts_per_tok=2, attn_layer_period=3, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1,
+                    mamba_d_state=8, mamba_d_conv=4, mamba_expand=2, mamba_dt_rank="auto", tie_word_embeddings=False)),
     # gated convolutions in two of three layers; a width of the feed-forward block that is computed from the field
     "lfm2": dict(
         cls=transformers.Lfm2ForCausalLM, arch=None, swap=False, seed=2, embed=0.05, eps="norm_eps",
@@ -1154,6 +1186,8 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "phimoe": dict(router_jitter_noise=0.5), "ernie4_5_moe": dict(moe_norm_min=4.0), "minimax_m2": dict(num_experts_per_tok=1),
                "mamba": dict(hidden_act="gelu"), "falcon_mamba": dict(mixer_rms_eps=10.0),
                "mistral3": dict(sliding_window=4096), "llama4": dict(attention_chunk_size=4096), "llama4_text": dict(use_qk_norm=False),
+               "bamba": dict(attn_layer_indices=[1], mamba_n_groups=2, time_step_limit=[0.0, 0.3]), "granitemoehybrid": dict(residual_multiplier=1.0),
+               "nemotron_h": dict(time_step_min=0.001), "falcon_h1": dict(key_multiplier=2.0), "jamba": dict(num_experts_per_tok=1),
                "mamba2": dict(time_step_limit=[0.0, 0.3]),
                "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)

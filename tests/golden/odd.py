@@ -551,6 +551,79 @@ def llama4_text(r):
     return c
 
 
+def with_mamba2(r, c):
+    """Add the fields of layers of Mamba-2 in models with attention."""
+    n_group, d_head = r.choice((1, 2, 3)), r.choice((8, 12, 16))
+    n_head = n_group * r.choice((1, 2, 3)) * 2
+    n_head_q = r.choice([n for n in (1, 2, 3, 4, 6) if n_head * d_head // 2 % (2 * n) == 0])
+    c.pop("head_dim")  # the class has hidden size / heads
+    c.update(hidden_size=n_head * d_head // 2, num_attention_heads=n_head_q, num_key_value_heads=r.choice([n for n in (1, 2, 3) if n_head_q % n == 0]),
+             mamba_n_heads=n_head, mamba_d_head=r.choice(("auto", d_head)), mamba_n_groups=n_group, mamba_d_state=r.choice((8, 12, 20)),
+             mamba_d_conv=r.choice((2, 3, 4)), mamba_chunk_size=r.choice((8, 64)), mamba_conv_bias=r.random() < 0.7, mamba_proj_bias=r.random() < 0.3,
+             time_step_limit=r.choice(([0.0, 0.5], [0.0, 100.0])), hidden_act=r.choice(("silu", "silu", "gelu")))
+
+
+def bamba(r):
+    c = base(r)
+    with_mamba2(r, c)
+    c.update(mlp_bias=r.random() < 0.3, rope_parameters=dict(scaled_rope(r), partial_rotary_factor=r.choice((0.5, 1.0))),
+             attn_layer_indices=[i for i in range(c["num_hidden_layers"]) if r.random() < 0.5] or [0])  # the class needs attention in one layer
+    if c["hidden_size"] // c["num_attention_heads"] % 4:
+        c["rope_parameters"]["partial_rotary_factor"] = 1.0
+    return c
+
+
+def granitemoehybrid(r):
+    c = base(r)
+    with_mamba2(r, c)
+    e = r.choice((0, 1, 4, 6))
+    c.update(rope_parameters=scaled_rope(r), position_embedding_type=r.choice(("rope", "rope", "nope", None)),
+             layer_types=[r.choice(("mamba", "attention")) for _ in range(c["num_hidden_layers"] - 1)] + ["attention"], num_local_experts=e,
+             num_experts_per_tok=r.randrange(1, e + 1) if e else 2, shared_intermediate_size=r.choice((12, 40)),
+             embedding_multiplier=r.choice((1, 12.0, 0.5)), attention_multiplier=r.choice((1, 0.0625, 0.3)),
+             residual_multiplier=r.choice((1, 0.22)), logits_scaling=r.choice((1, 8.0, 0.5)))
+    return c
+
+
+def falcon_h1(r):
+    c = base(r)
+    with_mamba2(r, c)
+    n_head, d_head = c["mamba_n_heads"], c["hidden_size"] * 2 // c["mamba_n_heads"]
+    wide = r.random() < 0.5
+    factor = lambda: r.choice((1.0, 0.5, 1.5))  # noqa: E731
+    c.update(mamba_d_ssm=n_head * 8 if wide else None, mamba_d_head="auto" if wide else d_head, head_dim=r.choice((8, 14, 20)), mlp_bias=r.random() < 0.3,
+             rope_parameters=scaled_rope(r), projectors_bias=r.random() < 0.3, mamba_rms_norm=r.random() < 0.6, mamba_norm_before_gate=r.random() < 0.5,
+             **{f"{name}_multiplier": factor() for name in ("embedding", "lm_head", "attention_in", "attention_out", "key", "ssm_in", "ssm_out")},
+             ssm_multipliers=r.choice((None, [0.5, 1.5, 0.7, 1.2, 0.9])), mlp_multipliers=r.choice((None, [0.8, 0.6])))
+    return c
+
+
+def nemotron_h(r):
+    c = base(r)
+    n_group = r.choice((1, 2, 3))
+    kinds = [r.choice(("mamba", "attention", "mlp")) for _ in range(r.randrange(1, 6))] + ["attention"]  # the class needs attention in one layer
+    for field in ("num_hidden_layers", "rms_norm_eps"):
+        c.pop(field)
+    c.update(layers_block_type=kinds, layer_norm_epsilon=r.choice((1e-5, 1e-3)), mlp_bias=r.random() < 0.3, use_bias=r.random() < 0.3,
+             use_conv_bias=r.random() < 0.7, mlp_hidden_act=r.choice(("relu2", "relu2", "silu")), mamba_hidden_act=r.choice(("silu", "gelu")),
+             mamba_num_heads=n_group * r.choice((1, 2, 3)), mamba_head_dim=r.choice((8, 12, 16)), n_groups=n_group, ssm_state_size=r.choice((8, 12, 20)),
+             conv_kernel=r.choice((2, 3, 4)), chunk_size=r.choice((8, 64)), time_step_min=r.choice((0.001, 0.05, 0.5)))
+    return c
+
+
+def jamba(r):
+    c = base(r)
+    n, period, e = c["num_hidden_layers"], r.choice((1, 2, 3)), r.choice((1, 3, 6))
+    every = r.choice((1, 2))
+    for field in ("head_dim", "attention_bias"):
+        c.pop(field)
+    c.update(hidden_size=c["num_attention_heads"] * r.choice((12, 16, 20)), hidden_act=r.choice(("silu", "silu", "gelu")),
+             attn_layer_period=min(period, n), attn_layer_offset=r.randrange(min(period, n)), expert_layer_period=every, expert_layer_offset=r.randrange(every),
+             num_experts=e, num_experts_per_tok=r.randrange(1, e + 1), mamba_d_state=r.choice((1, 8, 12)), mamba_d_conv=r.choice((2, 3, 4)),
+             mamba_expand=r.choice((1, 2)), mamba_dt_rank=r.choice(("auto", 5, 17)), mamba_conv_bias=r.random() < 0.7, mamba_proj_bias=r.random() < 0.3)
+    return c
+
+
 def olmo2(r):
     c = base(r)
     c.pop("head_dim")  # the class has hidden size / heads
@@ -746,6 +819,11 @@ MODELS = {
     "smollm3": dict(cls=transformers.SmolLM3ForCausalLM, config=smollm3),
     "olmo2": dict(cls=transformers.Olmo2ForCausalLM, config=olmo2),
     "qwen3moe": dict(cls=transformers.Qwen3MoeForCausalLM, config=qwen3moe),
+    "bamba": dict(cls=transformers.BambaForCausalLM, config=bamba),
+    "granitemoehybrid": dict(cls=transformers.GraniteMoeHybridForCausalLM, config=granitemoehybrid, scales={"q_proj": 0.3}),
+    "falcon_h1": dict(cls=transformers.FalconH1ForCausalLM, config=falcon_h1),
+    "nemotron_h": dict(cls=transformers.NemotronHForCausalLM, config=nemotron_h),
+    "jamba": dict(cls=transformers.JambaForCausalLM, config=jamba, scales={"router": 0.3}),
     "mamba": dict(cls=transformers.MambaForCausalLM, config=mamba),
     "falcon_mamba": dict(cls=transformers.FalconMambaForCausalLM, config=falcon_mamba),
     "mamba2": dict(cls=transformers.Mamba2ForCausalLM, config=mamba2),

@@ -205,6 +205,7 @@ struct piece_job {
     int64_t n;
     enum curve curve;
     float by;
+    float least; /* clamp: least value; the largest is `by` */
 };
 
 /* Return the number of values of piece i. Only the last piece is shorter. */
@@ -342,7 +343,7 @@ static void add_piece(void *ctx, int i, int worker)
 static void cpu_curve_mul(struct backend *b, float *y, const float *gate, const float *up,
                           int64_t n, enum curve curve)
 {
-    struct piece_job j = {&cpu_of(b)->kern, y, gate, up, n, curve, 0};
+    struct piece_job j = {&cpu_of(b)->kern, y, gate, up, n, curve, 0, 0};
     pool_run(cpu_of(b)->pool, curve_mul_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 
@@ -381,7 +382,7 @@ static void clamp_piece(void *ctx, int i, int worker)
     struct piece_job *j = ctx;
     float *x = j->y + (int64_t)i * PIECE;
     for (int k = 0, n = piece_len(j, i); k < n; k++)
-        x[k] = x[k] < -j->by ? -j->by : x[k] > j->by ? j->by : x[k];
+        x[k] = x[k] < j->least ? j->least : x[k] > j->by ? j->by : x[k];
 }
 
 /* Compute cap * tanh(x / cap), as in Gemma 2, in three passes over 32 KiB, which stay in the
@@ -403,9 +404,9 @@ static void cpu_scale(struct backend *b, float *x, int64_t n, float by)
     pool_run(cpu_of(b)->pool, scale_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 
-static void cpu_clamp(struct backend *b, float *x, int64_t n, float limit)
+static void cpu_clamp(struct backend *b, float *x, int64_t n, float least, float most)
 {
-    struct piece_job j = {.kern = &cpu_of(b)->kern, .y = x, .n = n, .by = limit};
+    struct piece_job j = {.kern = &cpu_of(b)->kern, .y = x, .n = n, .least = least, .by = most};
     pool_run(cpu_of(b)->pool, clamp_piece, &j, (int)((n + PIECE - 1) / PIECE));
 }
 

@@ -33,14 +33,16 @@ static int rank_of(struct binder *b, int d)
 /* Return the width of the scan: a number, or a multiple of the width of the model. */
 static int inner_of(struct binder *b, int d)
 {
-    static const char key[] = "ssm.inner_size", expand_key[] = "config.expand";
+    static const char key[] = "ssm.inner_size", expand[] = "config.expand",
+                      hybrid[] = "config.mamba_expand";
+    const char *expand_key = config_has(b, hybrid) ? hybrid : expand;
     if (!config_is_hf(b)) return config_int(b, key, 1, WIDTH_MAX, 0);
-    const int64_t expand = config_int(b, expand_key, 1, WIDTH_MAX, 0);
+    const int64_t times = config_int(b, expand_key, 1, WIDTH_MAX, 0);
     if (config_meta(b, key)) return config_int(b, key, 1, WIDTH_MAX, 0);
-    if (b->rc == 0 && expand * d > WIDTH_MAX)
+    if (b->rc == 0 && times * d > WIDTH_MAX)
         config_refuse(b, expand_key, ERR_LIMIT, "must give a width of at most %d, got %lld",
-                      WIDTH_MAX, (long long)(expand * d));
-    return b->rc == 0 ? (int)(expand * d) : 1;
+                      WIDTH_MAX, (long long)(times * d));
+    return b->rc == 0 ? (int)(times * d) : 1;
 }
 
 void mamba_read_sizes(struct mamba_sizes *s, struct config *c, struct binder *b)

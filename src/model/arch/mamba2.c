@@ -1,6 +1,6 @@
 /* mamba2.c - Mamba-2 ("Transformers are SSMs", arXiv 2405.21060): only recurrent layers. A layer
  * adds its block to the residual stream, after a norm. */
-#include "model/recurrent_impl.h"
+#include "mamba2_impl.h"
 
 /* defaults of Mamba2Config of transformers 5. The class has no context length. */
 static const struct config_key hf_key[] = {
@@ -30,20 +30,6 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Return the largest time step of the list [least, most]; 0 if there is no limit. */
-static float step_max(struct binder *b)
-{
-    static const char key[] = "config.time_step_limit";
-    char text[80];
-    const struct meta *list = config_meta(b, key);
-    if (meta_kind(list) == META_NONE) return 0;
-    const double least = meta_item_real(list, 0, NAN), most = meta_item_real(list, 1, NAN);
-    if (meta_count(list) != 2 || !(least == 0 && most > 0))
-        config_refuse(b, key, ERR_UNSUPPORTED, "must be [0, MOST] with MOST above 0, got %s",
-                      config_value_text(list, text));
-    return isinf(most) ? 0 : (float)most;
-}
-
 static void config(struct config *c, struct binder *b)
 {
     static const char heads_key[] = "ssm.time_step_rank";
@@ -54,9 +40,9 @@ static void config(struct config *c, struct binder *b)
     s->n_group = config_int(b, "ssm.group_count", 1, HEADS_MAX, 0);
     s->d_state = config_int(b, "ssm.state_size", 1, D_HEAD_MAX, 0);
     s->n_tap = config_int(b, "ssm.conv_kernel", 2, TAPS_MAX, 0);
-    s->biased = config_bool(b, "config.use_bias", false);
+    s->biased = s->o_biased = config_bool(b, "config.use_bias", false);
     s->conv_biased = config_bool(b, "config.use_conv_bias", true);
-    s->step_max = step_max(b);
+    mamba2_read_limit(s, b);
     const int expand = config_int(b, "config.expand", 1, 1 << 10, 0);
     if (b->rc == 0 && s->n_head % s->n_group)
         config_refuse(b, heads_key, ERR_FORMAT, "must be a multiple of %d, got %d", s->n_group,

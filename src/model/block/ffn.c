@@ -105,6 +105,7 @@ float *fwd_ffn_inner(struct fwd *f, struct input in, const struct ffn_block *g)
     float *gate = fwd_at(f, g->at_gate), *up = fwd_at(f, g->at_up);
     const struct output out[] = {{&g->gate, gate}, {&g->up, up}};
     fwd_linears(f, out, 2, &in);
+    if (g->gate_scale != 0) b->op->scale(b, gate, f->n_row * g->gate.w.n_out, g->gate_scale);
     b->op->curve_mul(b, gate, gate, up, f->n_row * g->gate.w.n_out, g->curve);
     return gate;
 }

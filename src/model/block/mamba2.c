@@ -38,6 +38,39 @@ int64_t mamba2_size(const struct mamba2_sizes *s, enum tensor_size size)
 
 /* ---- binding ---- */
 
+/* Return the bias of the matrix of dt: the bias of the time steps, `own` f32 [n_head], plus that of
+ * the first matrix. Factors are applied to the result of the matrix, so the bias is divided by
+ * them. */
+static const float *dt_bias(struct binder *b, const struct mamba2_block *m, float *own)
+{
+    const struct mamba2_sizes *s = &m->s;
+    for (int64_t i = 0; i < s->n_head && own && b->rc == 0; i++) {
+        const double first = m->dt.bias ? (double)m->dt.bias[i] : 0;
+        if (s->scaled)
+            own[i] =
+                (float)((first + (double)own[i] / (double)s->part_scale[4]) / (double)s->in_scale);
+        else if (m->dt.bias)
+            own[i] += m->dt.bias[i];
+    }
+    return own;
+}
+
+/* Set the factors of the results of the first matrix. */
+static void bind_scales(struct binder *b, struct mamba2_block *m)
+{
+    const struct mamba2_sizes *s = &m->s;
+    const int64_t d = d_inner(s), n = d_conv(s), n_bc = (n - d) / 2;
+    float *own = bind_memory(b, "factors of columns", (size_t)n * sizeof *own);
+    for (int64_t i = 0; i < n && own; i++)
+        own[i] = s->in_scale * s->part_scale[i < d ? 1 : i < d + n_bc ? 2 : 3];
+    m->xbc_scale = own;
+    bind_vector(b, &m->xbc_scale, n);
+    m->z_scale = s->in_scale * s->part_scale[0];
+    m->dt_scale = s->in_scale * s->part_scale[4];
+    bind_divide_bias(b, &m->z, s->in_scale);
+    bind_divide_bias(b, &m->xbc, s->in_scale);
+}
+
 /* Bind the parts of the first matrix. The bias of dt is added to the bias of its matrix. */
 static void bind_inputs_of(struct binder *b, struct mamba2_block *m, int il)
 {
@@ -47,11 +80,10 @@ static void bind_inputs_of(struct binder *b, struct mamba2_block *m, int il)
     bind_part(b, &m->z, in, il, bias, &(struct row_part){.n = d});
     bind_part(b, &m->xbc, in, il, bias, &(struct row_part){.first = d, .n = n});
     bind_part(b, &m->dt, in, il, bias, &(struct row_part){.first = d + n, .n = n_head});
-    float *own = bind_turned(b, "blk.%d.ssm_dt", il, n_head, 1);
-    for (int64_t i = 0; i < n_head && own && m->dt.bias; i++) own[i] += m->dt.bias[i];
     const bool listed = m->dt.bias != NULL;
-    m->dt.bias = own;
+    m->dt.bias = dt_bias(b, m, bind_turned(b, "blk.%d.ssm_dt", il, n_head, 1));
     if (!listed) bind_vector(b, &m->dt.bias, n_head);
+    if (m->s.scaled) bind_scales(b, m);
 }
 
 /* Bind the parameters of heads, and the norm. */
@@ -64,6 +96,7 @@ static void bind_vectors(struct binder *b, struct mamba2_block *m, int il)
     bind_vector(b, &m->a, n_head);
     m->skip = bind_turned(b, "blk.%d.ssm_d", il, n_head, 1);
     bind_vector(b, &m->skip, n_head);
+    if (m->s.no_norm) return;
     bind_ones(b, &m->group, (int)(d_inner(&m->s) / m->s.n_group), 0);
     m->norm = bind_turned(b, "blk.%d.ssm_norm", il, d_inner(&m->s), 1);
     bind_vector(b, &m->norm, d_inner(&m->s));
@@ -77,7 +110,7 @@ void bind_mamba2(struct binder *b, struct mamba2_block *m, int il, const struct 
     bind_conv(b, &m->conv, "blk.%d.ssm_conv1d", il, d_conv(s), s->n_tap, s->conv_biased);
     m->conv.curved = true, m->conv.curve = b->m->config.curve;
     bind_vectors(b, m, il);
-    bind_linear(b, &m->o, "blk.%d.ssm_out", il, s->biased ? BIAS_NEEDED : BIAS_NONE);
+    bind_linear(b, &m->o, "blk.%d.ssm_out", il, s->o_biased ? BIAS_NEEDED : BIAS_NONE);
     m->at_state = bind_state(b, s->d_state * d_inner(s));
     m->at_z = bind_rows(b, "scan z", d_inner(s));
     m->at_xbc = bind_rows(b, "scan in", d_conv(s));
@@ -99,6 +132,12 @@ static void project(struct fwd *f, struct input in, const struct mamba2_block *m
     const struct output out[] = {
         {&m->z, fwd_at(f, m->at_z)}, {&m->xbc, xbc}, {&m->dt, fwd_at(f, m->at_dt)}};
     fwd_linears(f, out, 3, &in);
+    if (m->s.scaled) {
+        struct backend *b = f->m->backend;
+        b->op->scale(b, out[0].y, f->n_row * d, m->z_scale);
+        b->op->scale_columns(b, xbc, xbc, m->xbc_scale, f->n_row, n);
+        b->op->scale(b, out[2].y, f->n_row * (int64_t)m->s.n_head, m->dt_scale);
+    }
     fwd_conv(f, fwd_at(f, m->at_x), xbc, n, 0, d, &m->conv);
     fwd_conv(f, fwd_at(f, m->at_b), xbc + d, n, d, n_bc, &m->conv);
     fwd_conv(f, fwd_at(f, m->at_c), xbc + d + n_bc, n, d + n_bc, n_bc, &m->conv);
@@ -111,12 +150,31 @@ static void steps(struct fwd *f, const struct mamba2_block *m)
     const int64_t n = m->s.n_head;
     float *dt = fwd_at(f, m->at_dt), *decay = fwd_at(f, m->at_decay);
     b->op->curve(b, dt, f->n_row * n, CURVE_softplus);
-    if (m->s.step_max > 0) b->op->clamp(b, dt, f->n_row * n, m->s.step_max);
+    if (m->s.step_least > 0 || m->s.step_max > 0)
+        b->op->clamp(b, dt, f->n_row * n, m->s.step_least,
+                     m->s.step_max > 0 ? m->s.step_max : INFINITY);
     b->op->scale_columns(b, decay, dt, m->a, f->n_row, n);
     b->op->curve(b, decay, f->n_row * n, CURVE_exp);
 }
 
-void fwd_mamba2_add(struct fwd *f, float *x, struct input in, const struct mamba2_block *m)
+/* Multiply y by silu(z), and normalize the groups before or after it. Return the result, f32
+ * [n_row, n_head * d_head]. */
+static float *gate(struct fwd *f, float *z, float *y, const struct mamba2_block *m)
+{
+    struct backend *b = f->m->backend;
+    const int64_t d = d_inner(&m->s);
+    float *own = m->s.norm_first ? y : z;
+    if (!m->s.norm_first) b->op->curve_mul(b, z, z, y, f->n_row * d, CURVE_silu);
+    if (!m->s.no_norm) {
+        fwd_head_norm(f, own, m->s.n_group, &m->group);
+        b->op->scale_columns(b, own, own, m->norm, f->n_row, d);
+    }
+    if (m->s.norm_first) b->op->curve_mul(b, z, z, y, f->n_row * d, CURVE_silu);
+    return z;
+}
+
+/* Compute the block of `in` before its last matrix. */
+static float *inner(struct fwd *f, struct input in, const struct mamba2_block *m)
 {
     struct backend *b = f->m->backend;
     const struct mamba2_sizes *s = &m->s;
@@ -138,8 +196,15 @@ void fwd_mamba2_add(struct fwd *f, float *x, struct input in, const struct mamba
                               .state = fwd_state(f, m->at_state)};
     b->op->scan(b, y, &scan, f->on_device);
     trace(f, "scan", y, d);
-    b->op->curve_mul(b, z, z, y, f->n_row * d, CURVE_silu);
-    fwd_head_norm(f, z, s->n_group, &m->group);
-    b->op->scale_columns(b, z, z, m->norm, f->n_row, d);
-    fwd_linear_add(f, x, &m->o, z);
+    return gate(f, z, y, m);
+}
+
+void fwd_mamba2_add(struct fwd *f, float *x, struct input in, const struct mamba2_block *m)
+{
+    fwd_linear_add(f, x, &m->o, inner(f, in, m));
+}
+
+void fwd_mamba2(struct fwd *f, float *y, struct input in, const struct mamba2_block *m)
+{
+    fwd_linear(f, y, &m->o, inner(f, in, m), f->n_row);
 }

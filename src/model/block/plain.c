@@ -35,7 +35,7 @@ void fwd_scale(struct fwd *f, float *x, float by)
 void fwd_clamp(struct fwd *f, float *x, int64_t n, float limit)
 {
     struct backend *b = f->m->backend;
-    b->op->clamp(b, x, f->n_row * n, limit);
+    b->op->clamp(b, x, f->n_row * n, -limit, limit);
 }
 
 /* Cap the logits. Call no op if the model has no cap, or if no row of the batch needs logits. */

@@ -1,0 +1,69 @@
+/* bamba.c - Bamba (IBM, "Bamba-9B"): layers of Mamba-2, attention with a rope of half of each head
+ * in the listed layers, and a feed-forward block in all layers. */
+#include "mamba2_impl.h"
+
+/* defaults of BambaConfig of transformers 5 */
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 128000),
+    KEY("embedding_length", 4096),
+    KEY("feed_forward_length", 14336),
+    KEY("block_count", 32),
+    KEY("attention.head_count", 32),
+    KEY("attention.head_count_kv", 8),
+    KEY_UNSET("attention.key_length"),
+    KEY("context_length", 262144),
+    KEY("attention.layer_norm_rms_epsilon", 1e-5),
+    KEY("rope.freq_base", 10000),
+    KEY("config.rope_parameters.partial_rotary_factor", 0.5),
+    KEY_UNSET("config.hidden_act"),
+    KEY("config.tie_word_embeddings", 0),
+    KEY("config.attention_bias", 0),
+    KEY("config.mlp_bias", 0),
+    KEY_UNSET("config.attn_layer_indices"),
+    MAMBA2_HYBRID_KEYS,
+    IDLE("config.z_loss_coefficient", "training"),
+    IDLE("config.attn_rotary_emb", "field of the original code, which the class only stores"),
+    KEYS_END,
+};
+
+/* Set the layers with attention by the list of their numbers. */
+static void config(struct config *c, struct binder *b)
+{
+    static const char key[] = "config.attn_layer_indices";
+    char text[80];
+    const struct meta *list = config_meta(b, key);
+    const size_t n = meta_kind(list) == META_NONE ? 0 : meta_count(list);
+    mamba2_hybrid_sizes(c, b, 0);
+    if (meta_kind(list) != META_NONE &&
+        (meta_kind(list) != META_LIST || (n > 0 && meta_item_kind(list) != META_INT)))
+        config_refuse(b, key, ERR_FORMAT, "must be a list of layers, got %s",
+                      config_value_text(list, text));
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true;
+    for (size_t i = 0; i < n && b->rc == 0; i++) {
+        const int64_t il = meta_item_int(list, i, -1);
+        if (il < 0 || il >= c->n_layer)
+            config_refuse(b, key, ERR_FORMAT, "[%zu]: must be in [0, %d], got %lld", i,
+                          c->n_layer - 1, (long long)il);
+        else
+            c->layer[il].recurrent = false;
+    }
+}
+
+static void bind(struct binder *b, void *layer, int il)
+{
+    struct mamba2_hybrid_layer *l = layer;
+    mamba2_hybrid_bind(b, l, il);
+    bind_ffn(b, &l->ffn, il);
+}
+
+const struct arch arch_bamba = {
+    .name = "bamba",
+    .hf_key = hf_key,
+    .gguf_why = "not supported yet",
+    .partial_rope = true,
+    .layer_bytes = sizeof(struct mamba2_hybrid_layer),
+    .size = mamba2_hybrid_size,
+    .config = config,
+    .bind = bind,
+    .layer = mamba2_hybrid_layer,
+};

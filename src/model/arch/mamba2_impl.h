@@ -1,0 +1,42 @@
+/* mamba2_impl.h - declarations that the classes with layers of Mamba-2 next to attention share. One
+ * thread at a time calls these functions: first the loading thread, then the engine's thread. */
+#ifndef QUOTH_ARCH_MAMBA2_IMPL_H
+#define QUOTH_ARCH_MAMBA2_IMPL_H
+
+#include "model/recurrent_impl.h"
+
+/* Keys of the layers of Mamba-2 in the classes bamba, falcon_h1 and granitemoehybrid of
+ * transformers 5, with their defaults. */
+#define MAMBA2_HYBRID_KEYS                                                                         \
+    KEY("ssm.time_step_rank", 128), KEY_UNSET("ssm.head_dim"), KEY("ssm.group_count", 1),          \
+        KEY("ssm.state_size", 256), KEY("ssm.conv_kernel", 4), KEY("config.mamba_expand", 2),      \
+        KEY("config.mamba_conv_bias", 1), KEY("config.mamba_proj_bias", 0),                        \
+        KEY_UNSET("config.time_step_limit"),                                                       \
+        IDLE("config.mamba_chunk_size", "size of the reference's blocks"),                         \
+        IDLE("config.num_logits_to_keep", "number of rows for which transformers computes logits")
+
+/* Read the limits of time steps from the list config.time_step_limit, [least, most]
+ * (mamba2_hybrid.c). */
+void mamba2_read_limit(struct mamba2_sizes *s, struct binder *b);
+/* Set c->own to the sizes of MAMBA2_HYBRID_KEYS, and return them. d_inner: width of all heads; 0:
+ * mamba_expand times the width of the model. NULL after a failure. */
+struct mamba2_sizes *mamba2_hybrid_sizes(struct config *c, struct binder *b, int d_inner);
+/* Return a size of tensors.def. The function is a struct arch.size. */
+int64_t mamba2_hybrid_size(const struct config *c, enum tensor_size size);
+
+/* A layer: attention or Mamba-2, then a feed-forward block or a mixture of experts, which all rows
+ * may supplement by a block of their own. */
+struct mamba2_hybrid_layer {
+    struct norm attn_norm, ffn_norm;
+    bool recurrent; /* true: the layer has `mamba` in place of `attn` */
+    struct attn_block attn;
+    struct mamba2_block mamba;
+    struct moe_block moe; /* n_expert is 0 if the layer has none */
+    struct ffn_block ffn;
+};
+/* Bind attention or Mamba-2, and both norms. */
+void mamba2_hybrid_bind(struct binder *b, struct mamba2_hybrid_layer *l, int il);
+/* Compute a layer. The function is a struct arch.layer. */
+void mamba2_hybrid_layer(struct fwd *f, const void *layer);
+
+#endif
