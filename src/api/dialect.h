@@ -45,6 +45,9 @@ struct dialect {
      * have OpenAI's names */
     void (*name_error)(const struct api_call *c, struct err *e);
 
+    /* function that returns true if a body does nothing but unload its model, and appends the
+     * answer. A model that is not loaded is then not loaded first. NULL: no such bodies */
+    bool (*unloads)(const struct json *body, struct buf *b);
     /* function that fills the call's parts. A call without parts ends without the engine. The
      * function borrows nothing from the body. The function returns ERR_ARG, ERR_LIMIT, ERR_FORMAT
      * or ERR_UNSUPPORTED, with the field, if the body is invalid. Further errors are ERR_BUSY and

@@ -108,6 +108,9 @@ void ollama_put_pieces(const struct api_call *c, struct part *p, struct choice *
 void ollama_put_end(const struct api_call *c, struct buf *b);
 /* Append the time us (microseconds since 1970) in the form of RFC 3339, with nanoseconds. */
 void ollama_put_time(struct json_out *o, const char *key, int64_t us);
+/* Return true if a body has only a model and keep_alive 0, and no content of the member `input`
+ * ("prompt", "messages"), and append the answer (dialect.unloads). */
+bool ollama_unloads(const struct json *body, const char *input, struct buf *b);
 /* Append total_duration and load_duration in nanoseconds. load_us: time before the computation. */
 void ollama_put_durations(const struct api_call *c, struct json_out *o, int64_t load_us);
 

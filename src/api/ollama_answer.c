@@ -220,6 +220,39 @@ static void put_without(const struct api_call *c, struct json_out *o)
     out_end(o);
 }
 
+/* Other members must be checked, which needs the model. */
+bool ollama_unloads(const struct json *body, const char *input, struct buf *b)
+{
+    const struct json *content = body_field(body, input);
+    const char *model = json_text(body_field(body, "model"), NULL);
+    struct json_out o = {.b = b};
+    struct err e = {0};
+    double keep_s = NAN;
+    size_t n = 0, n_known = 0;
+    static const char *const known[] = {"model", "keep_alive", "stream"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        n_known += json_field(body, known[i]) != NULL;
+    n_known += json_field(body, input) != NULL;
+    if (json_text(content, &n) ? n > 0 : json_count(content) > 0) return false;
+    if (!model || json_count(body) != n_known) return false;
+    if (ollama_keep_alive(body, &keep_s, &e) != 0 || keep_s != 0) return false;
+    out_object(&o, NULL);
+    out_word(&o, "model", model);
+    ollama_put_time(&o, "created_at", time_wall_us());
+    if (strcmp(input, "messages") == 0) {
+        out_object(&o, "message");
+        out_word(&o, "role", "assistant");
+        out_word(&o, "content", "");
+        out_end(&o);
+    } else {
+        out_word(&o, "response", "");
+    }
+    out_flag(&o, "done", true);
+    out_word(&o, "done_reason", "unload");
+    out_end(&o);
+    return true;
+}
+
 /* Append the members of the parsed text. */
 static void put_message(const struct api_call *c, struct json_out *o, const struct chat_message *m)
 {

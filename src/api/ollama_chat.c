@@ -138,6 +138,11 @@ static bool streams(const struct json *body)
            json_count(body_field(body, "messages")) > 0;
 }
 
+static bool unloads(const struct json *body, struct buf *b)
+{
+    return ollama_unloads(body, "messages", b);
+}
+
 static const struct ollama_form form = {.task = "chat", .message = "message", .text = "content"};
 
 const struct dialect dialect_ollama_chat = {
@@ -152,6 +157,7 @@ const struct dialect dialect_ollama_chat = {
     .put = ollama_put,
     .stream_type = "application/x-ndjson",
     .streams = streams,
+    .unloads = unloads,
     .no_memory = ollama_no_memory,
     .put_pieces = ollama_put_pieces,
     .put_end = ollama_put_end,

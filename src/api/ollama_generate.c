@@ -146,6 +146,11 @@ static bool streams(const struct json *body)
     return json_bool(body_field(body, "stream"), true) && (n > 0 || has(body, "suffix"));
 }
 
+static bool unloads(const struct json *body, struct buf *b)
+{
+    return ollama_unloads(body, "prompt", b);
+}
+
 static const struct ollama_form form = {.task = "generate", .text = "response"};
 
 const struct dialect dialect_ollama_generate = {
@@ -160,6 +165,7 @@ const struct dialect dialect_ollama_generate = {
     .put = ollama_put,
     .stream_type = "application/x-ndjson",
     .streams = streams,
+    .unloads = unloads,
     .no_memory = ollama_no_memory,
     .put_pieces = ollama_put_pieces,
     .put_end = ollama_put_end,

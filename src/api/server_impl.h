@@ -118,7 +118,8 @@ void orca_put(struct exchange *x, const struct server *s);
 /* ---- wait.c: requests that wait for a model ---- */
 
 /* Set *out to the api of a model with a reference. *out is NULL without an error if the model is
- * not loaded; the handler must return now, and runs again after the load. body: parsed body of the
+ * not loaded; the handler must return now, and runs again after the load, or the body was answered
+ * (dialect.unloads). body: parsed body of the
  * request, borrowed for the call; NULL: the answer is not a stream. Errors: those of server_model
  * and served_take, ERR_MEMORY. */
 int wait_take(const struct server *s, struct exchange *x, const char *name, const struct json *body,

@@ -116,6 +116,27 @@ static int begin_wait(const struct server *s, struct exchange *x, struct served 
     return 0;
 }
 
+/* Answer a body that does nothing but unload its model, which is not loaded. Cancel a load in
+ * progress. Return false for other bodies and clients. */
+static bool unload(const struct server *s, struct exchange *x, struct served *m,
+                   const struct json *body)
+{
+    const struct dialect *d = body ? dialect_of(exchange_path(x), body) : NULL;
+    const struct net_key *key = exchange_key(x);
+    struct buf b = {0};
+    struct err e = {0};
+    const bool does = d && d->unloads && (!key || key->admin) && d->unloads(body, &b) &&
+                      served_unload(m, &e) == 0;
+    if (does) {
+        struct span *span = server_begin_span(s, x);
+        orca_put(x, s);
+        server_reply(x, &b);
+        span_end_status(span, 200);
+    }
+    buf_deinit(&b);
+    return does;
+}
+
 int wait_take(const struct server *s, struct exchange *x, const char *name, const struct json *body,
               const struct api **out, struct err *e)
 {
@@ -126,6 +147,7 @@ int wait_take(const struct server *s, struct exchange *x, const char *name, cons
     /* models come and go, so the name may select another model after the wait */
     if (rc == 0 && waited && waited->waiter.model == m) rc = served_taken(&waited->waiter, out, e);
     if (rc == 0 && !*out) rc = served_take(m, NULL, out, e);
+    if (rc == 0 && !*out && unload(s, x, m, body)) return 0;
     if (rc == 0 && !*out) rc = begin_wait(s, x, m, body, out, e);
     return rc;
 }

@@ -625,7 +625,8 @@ def end_load(asked, cache, begin, words):
 
 
 def test_cancel_load():
-    """a load in progress is cancelled by /models/unload, by /sleep and by SIGTERM"""
+    """a load in progress is cancelled by /models/unload, /sleep, keep_alive 0 and SIGTERM; keep_alive
+    0 does not load a model"""
     s, cache = slow_server("--enable-sleep-mode")
 
     def value():
@@ -634,10 +635,12 @@ def test_cancel_load():
 
     longest = 0
     try:
-        for path, words in (("/models/unload", "unloaded"), ("/sleep", "sleep"), ("/models/unload", "unloaded")):
+        for path, words in (("/models/unload", "unloaded"), ("/sleep", "sleep"), ("/api/generate", "unloaded"), ("/api/chat", "unloaded")):
             asked = begin_load(s, cache, 0.3 * random.random())
             begin = time.monotonic()
-            check(s.ask("POST", path, {"model": "slow"})[0] == 200)
+            keep = {"keep_alive": 0} if path.startswith("/api/") else {}  # "ollama stop slow"
+            status, _, reply = s.ask("POST", path, {"model": "slow", **keep})
+            check(status == 200 and (not keep or reply["done_reason"] == "unload"), reply)
             check(until(lambda: value()["value"] == "unloaded", CANCEL_S * PATIENCE), value())
             longest = max(longest, time.monotonic() - begin)
             end_load(asked, cache, begin, words)
@@ -648,6 +651,9 @@ def test_cancel_load():
                 check(s.ask("POST", "/models/unload", {"model": "slow"})[0] == 200)
                 check(until(lambda: value()["value"] == "unloaded", CANCEL_S * PATIENCE), value())
             check(s.ask("POST", "/v1/completions", {"model": "tiny", "prompt": "a", "max_tokens": 1})[0] == 200)
+        n_load = s.metric("quoth:model_loads_total")
+        check(s.ask("POST", "/api/generate", {"model": "slow", "keep_alive": "0s", "prompt": ""})[2]["done_reason"] == "unload")
+        check(s.metric("quoth:model_loads_total") == n_load and value()["value"] == "unloaded")
         asked = begin_load(s, cache, 0.3 * random.random())
         begin = time.monotonic()
         s.stop(20)
