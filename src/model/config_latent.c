@@ -108,5 +108,9 @@ double latent_scores(struct binder *b, const struct rope_config *r)
     if (isnan(by))
         config_refuse(b, "rope.scaling.factor", ERR_MISSING,
                       "is missing, and mscale_all_dim needs it");
-    return latent_factor(r, all);
+    const double scores = latent_factor(r, all);
+    if (!isfinite((float)scores))
+        config_refuse(b, "config.rope_parameters.mscale_all_dim", ERR_FORMAT,
+                      "must give a finite factor of the scores, got %g", all);
+    return scores;
 }

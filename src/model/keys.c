@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 
+#include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -255,7 +256,9 @@ int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_
     return 0;
 }
 
-/* Return the value of a real key. Reject infinite values and NaN. */
+/* Return the value of a real key. Reject infinite values and NaN, and values beyond the normal
+ * numbers of float32: the model computes in float32, where they or their reciprocals are infinite
+ * and give NaN. */
 double config_real(struct binder *b, const char *key, double fallback)
 {
     char text[80];
@@ -264,9 +267,12 @@ double config_real(struct binder *b, const char *key, double fallback)
         double declared = absent(b, key, m);
         return isnan(declared) ? fallback : declared;
     }
-    double v = meta_real(m, NAN);
-    if (isfinite(v)) return v;
-    config_refuse(b, key, ERR_FORMAT, "must be a number, got %s", config_value_text(m, text));
+    double v = meta_real(m, NAN), size = fabs(v);
+    if (v == 0 || (size >= FLT_MIN && size <= FLT_MAX)) return v;
+    config_refuse(b, key, ERR_FORMAT,
+                  isfinite(v) ? "must be 0 or a normal number of float32, got %s"
+                              : "must be a number, got %s",
+                  config_value_text(m, text));
     return 0;
 }
 

@@ -116,7 +116,7 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_config(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':1,'alpha':50}",
                   NULL);
     expect_config(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':1,'alpha':1e300}",
-                  "alpha: must give a finite base");
+                  "alpha: must be 0 or a normal number");
     for (int i = 0; i < N_ARCH; i++)
         if (all_arches[i] != &arch_hunyuan_dense && has_type(all_arches[i], ROPE_LINEAR) &&
             !lacks_flat_rope(all_arches[i]))
@@ -124,6 +124,36 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
                           "rope_parameters.alpha");
     expect_config(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':2,'alpha':0}",
                   NULL);
+}
+
+TEST(config_numbers_beyond_float32_are_refused_by_name)
+{ /* goal: no finite number of a config.json is infinite in the model, nor is its reciprocal */
+    static const struct {
+        const struct arch *arch;
+        const char *field;
+    } row[] = {
+        {&arch_gemma2, "final_logit_softcapping"}, {&arch_gemma2, "attn_logit_softcapping"},
+        {&arch_granite, "attention_multiplier"},   {&arch_granite, "embedding_multiplier"},
+        {&arch_granite, "residual_multiplier"},    {&arch_granite, "logits_scaling"},
+        {&arch_command_r, "logit_scale"},          {&arch_minicpm3, "scale_emb"},
+        {&arch_minicpm3, "scale_depth"},           {&arch_deepseek2, "routed_scaling_factor"},
+        {&arch_gemma3, "query_pre_attn_scalar"}};
+    static const char *const number[] = {"1e39", "1e-46", "1e-40", "1e300", "1e-300"};
+    char fields[200], want[200];
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++)
+        for (size_t k = 0; k < sizeof number / sizeof number[0]; k++) {
+            snprintf(fields, sizeof fields, "'%s':%s", row[i].field, number[k]);
+            snprintf(want, sizeof want, "%s: must be 0 or a normal number", row[i].field);
+            expect_config(row[i].arch, fields, want);
+        }
+    expect_config(&arch_granite, "'logits_scaling':-1e-300", "logits_scaling: must be 0 or");
+    expect_config(&arch_granite, "'logits_scaling':-2e-38", NULL);
+    expect_config(&arch_deepseek2,
+                  "'rope_scaling':{'type':'yarn','factor':4,'mscale_all_dim':1e39}",
+                  "mscale_all_dim: must be 0 or a normal number");
+    expect_config(&arch_deepseek2,
+                  "'rope_scaling':{'type':'yarn','factor':4,'mscale_all_dim':1e30}",
+                  "mscale_all_dim: must give a finite factor");
 }
 
 TEST(config_values_that_one_class_does_not_compute_are_refused_by_name)
