@@ -10,6 +10,8 @@
 #include "base/pool.h"
 #include "kern/kern.h"
 
+#include <stdatomic.h>
+
 /* Memory of a struct act with up to row_max rows of k_max values of any type. Owned. */
 struct cpu_acts {
     void *x;       /* values of any type (struct act), [n_byte] bytes */
@@ -87,6 +89,9 @@ struct weight_place {
 /* All panels are in one region, tensor after tensor. A tensor that shares data with an earlier
  * tensor has no separate place. */
 struct layout {
+    /* cancel_flag of the thread that opened the layout, borrowed; NULL if none. Workers pack no
+     * further panel after it is set, because some formats take a second per piece. */
+    const atomic_bool *cancel;
     struct weight_place *place; /* [n_place] places of the tensors, owned */
     int n_place, n_piece;
     size_t n_byte, piece_bytes_max;

@@ -97,7 +97,7 @@ static int make_room(struct layout *l, int n_thread, struct err *e)
 
 int layout_open(struct layout *l, struct tensor *const *tensor, int n, int n_thread, struct err *e)
 {
-    *l = (struct layout){.place = calloc((size_t)n + 1, sizeof *l->place)};
+    *l = (struct layout){.cancel = cancel_flag, .place = calloc((size_t)n + 1, sizeof *l->place)};
     if (!l->place) return err_memory(e, "the tensor list", (size_t)n * sizeof *l->place);
     for (int i = 0; i < n; i++)
         if (!layout_place(l, tensor[i]->data)) add_place(l, tensor[i]);
@@ -135,6 +135,12 @@ struct pack_piece layout_piece(const struct layout *l, int i)
                                .n_byte = (size_t)n * (size_t)p->to.stride};
 }
 
+/* Return true if the panels are no longer needed. Any worker. */
+static bool is_cancelled(const struct layout *l)
+{
+    return l->cancel && atomic_load_explicit(l->cancel, memory_order_relaxed);
+}
+
 /* Pack panels [first, first + n) of one matrix. */
 static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight_place *place,
                         int matrix, int first, int n, int worker)
@@ -150,7 +156,7 @@ static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight
         return;
     }
     uint8_t *made = l->made + (size_t)worker * l->made_bytes;
-    for (int i = first; i < first + n; i++, to += w.stride) {
+    for (int i = first; i < first + n && !is_cancelled(l); i++, to += w.stride) {
         const int rest = place->to.n_out - i * PANEL, n_row = rest < PANEL ? rest : PANEL;
         published_rows(made, p, w.type, (int64_t)i * PANEL, n_row, w.k);
         w.n_out = n_row;
@@ -163,7 +169,7 @@ static void pack_matrix(uint8_t *to, const struct layout *l, const struct weight
 void piece_pack(uint8_t *to, const struct layout *l, const struct pack_piece *p, int worker)
 {
     const int per = panel_count(p->place->to.n_out);
-    for (int done = 0, n; done < p->n; done += n) {
+    for (int done = 0, n; done < p->n && !is_cancelled(l); done += n) {
         const int matrix = (p->first + done) / per, first = (p->first + done) % per;
         n = per - first < p->n - done ? per - first : p->n - done;
         pack_matrix(to + done * p->place->to.stride, l, p->place, matrix, first, n, worker);
