@@ -16,6 +16,7 @@ TEST(config_keys_that_are_declared_are_read)
             const bool base = strcmp(name, "rope.freq_base") == 0;
             bool list = (strstr(name, "layers") && strcmp(name, "num_hidden_layers") != 0) ||
                         strcmp(name, "time_step_limit") == 0 || strstr(name, "_multipliers") ||
+                        strstr(name, "_indices") ||
                         (all_arches[i]->hf_lists && !strstr(name, "rope_parameters."));
             if (base) name = "rope_theta";
             snprintf(fields, sizeof fields, base ? "'rope_parameters':{'%s':%s}" : "'%s':%s", name,
@@ -310,20 +311,25 @@ TEST(scalings_of_the_caller_are_used_or_refused)
                                  "'original_max_position_embeddings':64}";
     for (int i = 0; i < N_ARCH; i++) {
         const struct arch *a = all_arches[i];
+        /* the default of the class has no rope */
+        const char *own =
+            a == &arch_granitehybrid
+                ? "'position_embedding_type':'rope','layer_types':['attention','mamba']"
+                : "";
         const char *none = a->no_rope ? "--rope-scaling: the model has no rope" : NULL,
                    *flat = none                 ? none
                            : lacks_flat_rope(a) ? "--rope-scaling: full_attention: is missing"
                                                 : NULL;
-        expect_rope(a, "", "{'rope_type':'default'}", flat);
+        expect_rope(a, own, "{'rope_type':'default'}", flat);
         if (!has_type(a, ROPE_LINEAR)) continue;
-        expect_rope(a, "", "{'rope_type':'linear','factor':2}", flat);
-        expect_rope(a, "", "{'rope_type':'yarn'}",
+        expect_rope(a, own, "{'rope_type':'linear','factor':2}", flat);
+        expect_rope(a, own, "{'rope_type':'yarn'}",
                     none ? none : "--rope-scaling: factor: is missing");
-        expect_rope(a, "", "{'rope_type':'ntk'}",
+        expect_rope(a, own, "{'rope_type':'ntk'}",
                     none ? none : "--rope-scaling: rope_type: must be");
-        expect_rope(a, "", "{'rope_type':'yarn','factor':4,'spread':1}",
+        expect_rope(a, own, "{'rope_type':'yarn','factor':4,'spread':1}",
                     flat ? flat : "--rope-scaling: spread");
-        expect_changed(a, "", &(struct checkpoint_changes){.rope_theta = 5000},
+        expect_changed(a, own, &(struct checkpoint_changes){.rope_theta = 5000},
                        a->no_rope ? "--rope-theta: the model has no rope"
                        : lacks_flat_rope(a) && a != &arch_gemma3n
                            ? "rope_theta: must not come with another base"

@@ -5,7 +5,8 @@ logits as on the reference's logits.
     gemma3_text, gemma3n_text, gemma4_text, gemma, gemma2, granite, phi3, glm, glm4, seed_oss, ernie4_5, exaone4, cohere, cohere2, starcoder2,
     phi, stablelm, nemotron, arcee, bitnet, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
     gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt, minicpm3, t5, mt5, bart, deepseek_v2, deepseek_v3,
-    mixtral, qwen2_moe, gpt_oss, glm4_moe, olmoe, granitemoe, granitemoeshared, phimoe, ernie4_5_moe, minimax_m2, llama4_text
+    mixtral, qwen2_moe, gpt_oss, glm4_moe, olmoe, granitemoe, granitemoeshared, phimoe, ernie4_5_moe, minimax_m2, llama4_text,
+    mamba, falcon_mamba, mamba2, bamba, falcon_h1, granitemoehybrid, jamba, nemotron_h, lfm2
 
 The fields are those of these config classes of transformers (every class gets the fields of all
 classes), of their base class and of rope_parameters. Each field is omitted, and set to legal
@@ -57,6 +58,7 @@ MIXTURE = dict(enable_moe_block=True, num_experts=5, top_k_experts=2, moe_interm
 DEEPSEEK = dict(num_key_value_heads=4, head_dim=ABSENT, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=16,
                 n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, n_shared_experts=1, n_group=2, topk_group=2,
                 first_k_dense_replace=1)
+HYBRID = dict(mamba_n_heads=4, mamba_d_state=8, mamba_chunk_size=16, head_dim=ABSENT)
 BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
           "opt": dict(TABLE, ffn_dim=64), "gemma4_text": GEMMA4, "gemma3n_text": GEMMA3N,
@@ -76,6 +78,15 @@ BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=
           "llama4_text": dict(intermediate_size_mlp=40, num_local_experts=5, num_experts_per_tok=2, no_rope_layer_interval=2, interleave_moe_layer_step=2,
                               attention_chunk_size=16, floor_scale=8),
           "deepseek_v2": DEEPSEEK, "deepseek_v3": dict(DEEPSEEK, topk_group=1),
+          "mamba": dict(state_size=8), "falcon_mamba": dict(state_size=8),
+          "mamba2": dict(num_heads=8, head_dim=8, state_size=8, n_groups=2, chunk_size=16),
+          "bamba": dict(HYBRID, mamba_n_groups=2, attn_layer_indices=[1]), "falcon_h1": dict(HYBRID, mamba_d_ssm=64, mamba_n_groups=2),
+          "granitemoehybrid": dict(HYBRID, layer_types=["mamba", "attention", "mamba"], num_local_experts=3, shared_intermediate_size=20,
+                                   attention_multiplier=0.25),
+          "jamba": dict(head_dim=ABSENT, attn_layer_period=2, attn_layer_offset=1, num_experts=3, mamba_d_state=8),
+          "nemotron_h": dict(num_hidden_layers=ABSENT, layers_block_type=["mamba", "attention", "mlp"], mamba_num_heads=4, mamba_head_dim=8, n_groups=2,
+                             ssm_state_size=8, chunk_size=16),
+          "lfm2": dict(layer_types=["conv", "full_attention", "conv"], block_multiple_of=8, head_dim=ABSENT),
           "t5": dict(d_ff=48), "mt5": dict(d_ff=48),
           "bart": dict(max_position_embeddings=96, encoder_ffn_dim=48, decoder_ffn_dim=40, decoder_layers=2, decoder_attention_heads=2)}
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
@@ -107,10 +118,14 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "granitemoeshared": transformers.GraniteMoeSharedForCausalLM, "phimoe": transformers.PhimoeForCausalLM,
            "ernie4_5_moe": transformers.Ernie4_5_MoeForCausalLM, "minimax_m2": transformers.MiniMaxM2ForCausalLM,
            "llama4_text": transformers.Llama4ForCausalLM,
+           "mamba": transformers.MambaForCausalLM, "falcon_mamba": transformers.FalconMambaForCausalLM, "mamba2": transformers.Mamba2ForCausalLM,
+           "bamba": transformers.BambaForCausalLM, "falcon_h1": transformers.FalconH1ForCausalLM,
+           "granitemoehybrid": transformers.GraniteMoeHybridForCausalLM, "jamba": transformers.JambaForCausalLM,
+           "nemotron_h": transformers.NemotronHForCausalLM, "lfm2": transformers.Lfm2ForCausalLM,
            "t5": transformers.T5ForConditionalGeneration, "mt5": transformers.MT5ForConditionalGeneration,
            "bart": transformers.BartForConditionalGeneration}
 # classes whose files have other names than their parameters
-RENAMED = ("mixtral", "gpt_oss", "granitemoe", "granitemoeshared", "phimoe", "ernie4_5_moe", "minimax_m2")
+RENAMED = ("jamba", "nemotron_h", "granitemoehybrid", "mixtral", "gpt_oss", "granitemoe", "granitemoeshared", "phimoe", "ernie4_5_moe", "minimax_m2")
 # classes of configurations, if the model's class is of another family
 CONFIGS = {"internlm3": transformers.InternLM3Config}
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,

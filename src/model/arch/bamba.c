@@ -40,12 +40,9 @@ static void config(struct config *c, struct binder *b)
                       config_value_text(list, text));
     for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true;
     for (size_t i = 0; i < n && b->rc == 0; i++) {
+        /* the class ignores numbers without a layer */
         const int64_t il = meta_item_int(list, i, -1);
-        if (il < 0 || il >= c->n_layer)
-            config_refuse(b, key, ERR_FORMAT, "[%zu]: must be in [0, %d], got %lld", i,
-                          c->n_layer - 1, (long long)il);
-        else
-            c->layer[il].recurrent = false;
+        if (il >= 0 && il < c->n_layer) c->layer[il].recurrent = false;
     }
 }
 

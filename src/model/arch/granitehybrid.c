@@ -63,6 +63,9 @@ static void config(struct config *c, struct binder *b)
     set_kinds(c, b);
     if (config_int(b, "expert_count", 0, EXPERTS_MAX, 0) > 0) {
         config_moe(c, b, c->d_ff);
+        if (b->rc == 0 && c->layer[0].d_shared == 0)
+            config_refuse(b, "expert_shared_feed_forward_length", ERR_UNSUPPORTED,
+                          "must not be 0: not supported yet");
         return;
     }
     const int d = config_int(b, "expert_shared_feed_forward_length", 1, D_FF_MAX, 0);
