@@ -44,7 +44,9 @@ static int open_source(struct adapters *a, struct adapter_source *s, const char 
                        "adapter_model.safetensors, got %s",
                        folder, file_exists(folder) ? "a file" : "nothing");
     int rc = peft_open(&s->peft, config, e);
-    if (rc == 0 && !file_exists(tensors) && file_exists(pickle))
+    bool found = false;
+    if (rc == 0) rc = file_find(&found, tensors, e);
+    if (rc == 0 && !found && file_exists(pickle))
         rc = err_set(e, ERR_UNSUPPORTED,
                      "%s: not supported, because it could run code; PEFT saves "
                      "adapter_model.safetensors with safe_serialization=True",

@@ -228,6 +228,34 @@ int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
     return rc;
 }
 
+/* type: S_IFREG or S_IFDIR. Only lstat shows that a path does not exist, because stat has the same
+ * error for a link to nothing. A cache of Hugging Face consists of links. */
+static int find_of_type(bool *found, const char *path, mode_t type, struct err *e)
+{
+    struct stat st;
+    const char *kind = type == S_IFDIR ? "a folder" : "a regular file";
+    *found = false;
+    if (lstat(path, &st) != 0 && (errno == ENOENT || errno == ENOTDIR)) return 0;
+    if (stat(path, &st) != 0)
+        return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    if ((st.st_mode & S_IFMT) != type)
+        return err_set(e, ERR_IO, "%s: cannot open: not %s", path, kind);
+    if (access(path, type == S_IFDIR ? R_OK | X_OK : R_OK) != 0)
+        return err_set(e, ERR_IO, "%s: cannot open: %s", path, strerror(errno));
+    *found = true;
+    return 0;
+}
+
+int file_find(bool *found, const char *path, struct err *e)
+{
+    return find_of_type(found, path, S_IFREG, e);
+}
+
+int dir_find(bool *found, const char *path, struct err *e)
+{
+    return find_of_type(found, path, S_IFDIR, e);
+}
+
 bool file_exists(const char *path)
 {
     struct stat st;

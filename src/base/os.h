@@ -51,7 +51,15 @@ int file_numbers(const char *path, long long *a, long long *b);
  * ERR_IO with the path and the reason, ERR_ARG if the path is too long. */
 int file_write(const char *path, const void *data, size_t n_byte, struct err *e);
 
-/* Return true if the path is a regular file. */
+/* Set *found to true if the path is a readable regular file, and to false if nothing has the path.
+ * Follow symbolic links. ERR_IO with the path and the reason for all other paths: a link to nothing
+ * or to itself, a folder, a FIFO, a file or folder without permission. Use this function for a file
+ * that may be absent. Any thread. */
+int file_find(bool *found, const char *path, struct err *e);
+/* Do the same for a folder. */
+int dir_find(bool *found, const char *path, struct err *e);
+
+/* Return true if the path is a regular file. A file that may be absent needs file_find instead. */
 bool file_exists(const char *path);
 /* Return true if the path is a directory. */
 bool dir_exists(const char *path);

@@ -55,6 +55,33 @@ TEST(os_file_refusals)
     unlink(fifo);
 }
 
+TEST(os_find_separates_absent_from_unusable)
+{
+    /* Goal: only a path that does not exist counts as absent. A link without a file, a loop of
+     * links, a folder and a FIFO are errors with the path and the reason. */
+    struct err e = {0};
+    char dir[300], path[300];
+    bool found = true;
+    snprintf(dir, sizeof dir, "%s", temp_path(""));
+    snprintf(path, sizeof path, "%s", temp_path("found"));
+    EXPECT(file_find(&found, path, &e) == 0 && !found);
+    EXPECT(dir_find(&found, path, &e) == 0 && !found);
+    EXPECT(symlink("nowhere", path) == 0 && file_find(&found, path, &e) == ERR_IO);
+    EXPECT(!found && strstr(e.text, "found: cannot open: No such file"));
+    EXPECT(dir_find(&found, path, &e) == ERR_IO && unlink(path) == 0);
+    EXPECT(symlink("found", path) == 0 && file_find(&found, path, &e) == ERR_IO);
+    EXPECT(strstr(e.text, "found: cannot open: Too many levels") && unlink(path) == 0);
+    EXPECT(mkfifo(path, 0600) == 0 && file_find(&found, path, &e) == ERR_IO);
+    EXPECT(strstr(e.text, "not a regular file") && unlink(path) == 0);
+    EXPECT(file_find(&found, dir, &e) == ERR_IO && strstr(e.text, "not a regular file"));
+    EXPECT(dir_find(&found, dir, &e) == 0 && found);
+    NEED_OK(file_write(temp_path("target"), "x", 1, &e), &e);
+    EXPECT(symlink("target", path) == 0 && file_find(&found, path, &e) == 0 && found);
+    EXPECT(dir_find(&found, path, &e) == ERR_IO && strstr(e.text, "not a folder"));
+    EXPECT(chmod(path, 0) == 0 && (geteuid() == 0 || file_find(&found, path, &e) == ERR_IO));
+    unlink(path);
+}
+
 TEST(os_dir_list_and_join)
 {
     struct err e = {0};

@@ -145,10 +145,11 @@ static bool names_folder(const char *path)
     return strncmp(name, "model-", 6) == 0 && text_ends_with(name, ".safetensors");
 }
 
-static bool has_config(const char *dir)
+static int has_config(bool *found, const char *dir, struct err *e)
 {
     char path[4096];
-    return path_join(path, sizeof path, dir, "config.json") && file_exists(path);
+    const int rc = hf_path(path, sizeof path, dir, "config.json", e);
+    return rc == 0 ? file_find(found, path, e) : rc;
 }
 
 /* Return true for the beginning of a safetensors file: the header's length in 8 bytes, then '{'.
@@ -235,9 +236,11 @@ static int check_path(const char *path, struct err *e)
  * because one shard is not a whole model. */
 static int load(struct checkpoint *c, struct err *e)
 {
+    bool folder = dir_exists(c->path);
     int rc = check_path(c->path, e);
+    if (rc == 0 && !folder && names_folder(c->path)) rc = has_config(&folder, c->dir, e);
     if (rc != 0) return rc;
-    if (dir_exists(c->path) || (names_folder(c->path) && has_config(c->dir))) {
+    if (folder) {
         c->kind = CKPT_HF;
         return hf_load(c, c->dir, e);
     }

@@ -108,11 +108,14 @@ static int load_weights(struct checkpoint *c, const char *dir, struct err *e)
 {
     char path[4096];
     int rc = hf_path(path, sizeof path, dir, "model.safetensors.index.json", e);
+    bool found = false;
+    if (rc == 0) rc = file_find(&found, path, e);
     if (rc != 0) return rc;
-    if (file_exists(path)) return load_index(c, dir, path, e);
+    if (found) return load_index(c, dir, path, e);
     rc = hf_path(path, sizeof path, dir, "model.safetensors", e);
+    if (rc == 0) rc = file_find(&found, path, e);
     if (rc != 0) return rc;
-    return file_exists(path) ? safetensors_load(c, path, e) : load_only_file(c, dir, e);
+    return found ? safetensors_load(c, path, e) : load_only_file(c, dir, e);
 }
 
 /* Load the weights. An unknown architecture is reported before missing weights, because weights

@@ -664,8 +664,11 @@ static int add_template_file(struct config_reader *h, const char *dir, const cha
 {
     char path[4096];
     struct buf text = {0};
-    if (!path_join(path, sizeof path, dir, file) || !file_exists(path)) return 0;
-    int rc = file_read(&text, path, FILE_BYTES_MAX, h->e);
+    bool found = false;
+    int rc = hf_path(path, sizeof path, dir, file, h->e);
+    if (rc == 0) rc = file_find(&found, path, h->e);
+    if (rc != 0 || !found) return rc;
+    rc = file_read(&text, path, FILE_BYTES_MAX, h->e);
     if (rc == 0) rc = add_template(h, name, text.data, text.n);
     buf_deinit(&text);
     return rc;
@@ -676,9 +679,11 @@ static int add_template_folder(struct config_reader *h)
 {
     char dir[4096];
     struct buf list = {0};
-    if (!path_join(dir, sizeof dir, h->dir, "additional_chat_templates") || !dir_exists(dir))
-        return 0;
-    int rc = dir_list(&list, dir, h->e);
+    bool found = false;
+    int rc = hf_path(dir, sizeof dir, h->dir, "additional_chat_templates", h->e);
+    if (rc == 0) rc = dir_find(&found, dir, h->e);
+    if (rc != 0 || !found) return rc;
+    rc = dir_list(&list, dir, h->e);
     for (char *rest = list.data, *file; rc == 0 && (file = strsep(&rest, "\n")) && *file;) {
         char name[KEY_BYTES_MAX];
         size_t n = strlen(file);
@@ -747,8 +752,10 @@ static int with_file(struct config_reader *h, const char *file, bool optional,
     char path[4096];
     struct json *root;
     int rc = hf_path(path, sizeof path, h->dir, file, h->e);
+    bool found = false;
+    if (rc == 0) rc = file_find(&found, path, h->e);
     if (rc != 0) return rc;
-    if (!file_exists(path)) return optional ? 0 : missing_file(h, file);
+    if (!found) return optional ? 0 : missing_file(h, file);
     rc = json_read_python(&root, path, FILE_BYTES_MAX, h->e);
     if (rc != 0) return rc;
     h->file = file;

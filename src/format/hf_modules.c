@@ -35,7 +35,9 @@ static int read_file(const struct modules *m, const char *file, enum json_kind k
     char path[4096];
     *out = NULL;
     int rc = hf_path(path, sizeof path, m->dir, file, m->e);
-    if (rc != 0 || !file_exists(path)) return rc;
+    bool found = false;
+    if (rc == 0) rc = file_find(&found, path, m->e);
+    if (rc != 0 || !found) return rc;
     rc = json_read_file(out, path, FILE_BYTES_MAX, m->e);
     if (rc == 0 && json_kind(*out) != kind)
         rc = err_set(m->e, ERR_FORMAT, "%s: expected %s, got %s", path,

@@ -4,6 +4,8 @@
 #include "../../tests/safetensors_make.h"
 #include "../../tests/unit.h"
 
+#include <unistd.h>
+
 /* Return the path of a file in the directory of these tests. */
 static const char *path_of(const char *name)
 {
@@ -94,4 +96,34 @@ TEST(hf_modules_that_are_not_computed_are_refused)
     expect_refused("3_Normalize/config.json: module_input_name");
     put_modules(mean, "'in_features':2,'out_features':0", "");
     expect_refused("out_features");
+}
+
+TEST(hf_files_that_cannot_be_read_are_not_absent)
+{ /* goal: a link to a lost file is an error with its path, because other results would be wrong */
+    static const char *const name[] = {"modules.json",
+                                       "sentence_bert_config.json",
+                                       "config_sentence_transformers.json",
+                                       "3_Normalize/config.json",
+                                       "generation_config.json",
+                                       "quanto_qmap.json",
+                                       "tokenizer_config.json",
+                                       "chat_template.jinja",
+                                       "chat_template.json",
+                                       "additional_chat_templates",
+                                       "model.safetensors.index.json",
+                                       "model.safetensors",
+                                       "config.json"};
+    struct err e = {0};
+    struct checkpoint *c = NULL;
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+        char want[100];
+        put_modules("'pooling_mode':'mean'", DENSE_CONFIG, "");
+        NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+        checkpoint_close(c);
+        unlink(path_of(name[i]));
+        EXPECT_INT(symlink("../blobs/lost", path_of(name[i])), 0);
+        snprintf(want, sizeof want, "%s: cannot open: No such file", name[i]);
+        expect_refused(want);
+        unlink(path_of(name[i]));
+    }
 }

@@ -127,8 +127,11 @@ int hf_token(struct buf *out, struct err *e)
     struct buf text = {0};
     if (!value) value = variable("HUGGING_FACE_HUB_TOKEN");
     if (value) return put_token(out, value, strlen(value), e);
-    if (first_of(path, pair, sizeof pair / sizeof *pair, NULL) != 0 || !file_exists(path)) return 0;
-    int rc = file_read(&text, path, TOKEN_MAX, e);
+    bool found = false;
+    if (first_of(path, pair, sizeof pair / sizeof *pair, NULL) != 0) return 0;
+    int rc = file_find(&found, path, e);
+    if (rc != 0 || !found) return rc;
+    rc = file_read(&text, path, TOKEN_MAX, e);
     if (rc == 0) rc = put_token(out, text.data ? text.data : "", text.n, e);
     buf_deinit(&text);
     return rc;

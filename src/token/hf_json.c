@@ -392,8 +392,10 @@ static void guess_ends(struct tokenizer *t)
 static int read_sibling(struct json **out, const char *dir, const char *name, struct err *e)
 {
     char path[4096];
+    bool found = false;
     *out = NULL;
-    if (!path_join(path, sizeof path, dir, name) || !file_exists(path)) return 0;
+    int rc = token_file(path, &found, dir, name, e);
+    if (rc != 0 || !found) return rc;
     return json_read_file(out, path, CONFIG_BYTES_MAX, e);
 }
 

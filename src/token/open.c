@@ -74,6 +74,14 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
                    path);
 }
 
+int token_file(char path[static 4096], bool *found, const char *dir, const char *name,
+               struct err *e)
+{
+    if (!path_join(path, 4096, dir, name))
+        return err_set(e, ERR_ARG, "%s: cannot open: the path is too long", dir);
+    return file_find(found, path, e);
+}
+
 /* Find the first *.tiktoken in a folder. Return false if the folder has no *.tiktoken. */
 static bool find_rank_file(const char *dir, char *path, size_t n)
 {
@@ -98,10 +106,12 @@ static int read_dir(struct tokenizer *t, const char *dir, const char *hint, stru
                                        "vocab.json",     "encoder.json",    "vocab.txt",
                                        "tokenizer.bin"};
     char path[4096];
-    int rc = -1;
-    for (size_t i = 0; i < sizeof name / sizeof name[0] && rc < 0; i++)
-        if (path_join(path, sizeof path, dir, name[i]) && file_exists(path)) rc = 0;
-    if (rc < 0 && !find_rank_file(dir, path, sizeof path))
+    bool found = false;
+    int rc = 0;
+    for (size_t i = 0; i < sizeof name / sizeof name[0] && !found && rc == 0; i++)
+        rc = token_file(path, &found, dir, name[i], e);
+    if (rc != 0) return rc;
+    if (!found && !find_rank_file(dir, path, sizeof path))
         return err_set(
             e, ERR_MISSING,
             "%s: tokenizer.json, tokenizer.model, vocab.json, vocab.txt or *.tiktoken not found",
@@ -114,9 +124,12 @@ static int read_llama2c(struct tokenizer *t, const struct checkpoint *c, struct 
 {
     static const char *const name[] = {"tokenizer.bin", "tok512.bin"};
     char path[4096];
-    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
-        if (path_join(path, sizeof path, checkpoint_dir(c), name[i]) && file_exists(path))
-            return llama2c_read(t, path, e);
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+        bool found = false;
+        const int rc = token_file(path, &found, checkpoint_dir(c), name[i], e);
+        if (rc != 0) return rc;
+        if (found) return llama2c_read(t, path, e);
+    }
     return err_set(e, ERR_MISSING, "%s: tokenizer.bin or tok512.bin not found in its folder",
                    checkpoint_path(c));
 }

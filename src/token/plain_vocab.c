@@ -39,22 +39,23 @@ static int read_vocab(struct tokenizer *t, const char *path, struct err *e)
     return rc;
 }
 
-/* Return the family of a tokenizer class of transformers. */
-static const char *family_of_class(const char *dir)
+/* Set *family to the family of a tokenizer class of transformers. */
+static int family_of_class(const char **family, const char *dir, struct err *e)
 {
     static const char *const table[][2] = {{"Qwen2Tokenizer", "qwen2"},
                                            {"Qwen2TokenizerFast", "qwen2"}};
     char path[4096];
     struct json *j = NULL;
-    const char *family = "gpt-2";
-    if (!path_join(path, sizeof path, dir, "tokenizer_config.json") || !file_exists(path))
-        return family;
-    if (json_read_file(&j, path, FILE_BYTES_MAX, NULL) != 0) return family;
+    bool found = false;
+    *family = "gpt-2";
+    int rc = token_file(path, &found, dir, "tokenizer_config.json", e);
+    if (rc == 0 && found) rc = json_read_file(&j, path, FILE_BYTES_MAX, e);
+    if (rc != 0) return rc;
     const char *name = json_text(json_field(j, "tokenizer_class"), NULL);
     for (size_t i = 0; name && i < sizeof table / sizeof table[0]; i++)
-        if (strcmp(table[i][0], name) == 0) family = table[i][1];
+        if (strcmp(table[i][0], name) == 0) *family = table[i][1];
     json_drop(j);
-    return family;
+    return 0;
 }
 
 /* Mark a piece as special, because these lists have no field for special pieces. Return the id of
@@ -74,9 +75,12 @@ static int read_gpt2(struct tokenizer *t, const char *path, const char *dir, con
                      struct err *e)
 {
     char merges[4096];
-    if (!path_join(merges, sizeof merges, dir, "merges.txt") || !file_exists(merges))
-        return err_set(e, ERR_MISSING, "%s: merges.txt not found in its folder", path);
-    int rc = tokenizer_add_family(t, hint ? hint : family_of_class(dir), e);
+    bool found = false;
+    int rc = token_file(merges, &found, dir, "merges.txt", e);
+    if (rc == 0 && !found)
+        rc = err_set(e, ERR_MISSING, "%s: merges.txt not found in its folder", path);
+    if (rc == 0 && !hint) rc = family_of_class(&hint, dir, e);
+    if (rc == 0) rc = tokenizer_add_family(t, hint, e);
     if (rc == 0) rc = read_vocab(t, path, e);
     if (rc == 0) rc = lines_read(t, merges, merge_line, e);
     t->kind = &token_kind_bpe;

@@ -458,6 +458,10 @@ int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e);
 int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e);
 /* Read the steps of a decoder of tokenizer.json. */
 void hf_steps_decoder(struct tokenizer *t, const struct json *j);
+/* Write the path of a file in `dir`. Set *found to true if it is a readable file, and to false if
+ * nothing has the path. ERR_IO as file_find, ERR_ARG if the path is too long. */
+int token_file(char path[static 4096], bool *found, const char *dir, const char *name,
+               struct err *e);
 /* Read tokenizer_config.json and generation_config.json in `dir`, if they exist. Errors are those
  * of json_read_file and tokenizer_put. */
 int hf_config_read(struct tokenizer *t, const char *dir, struct err *e);
