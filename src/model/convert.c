@@ -58,7 +58,8 @@ static int64_t row_from(const struct source *s, int64_t r, int64_t n_row)
     return r;
 }
 
-/* Decode row `row` of a part, k values. In a transposed part, the row is a column. */
+/* Decode row `row` of a part, k values. In a transposed part, the row is a column. A row that is
+ * not whole blocks, such as one value of a vector, is decoded value by value. */
 static void decode_row(float *to, const struct source *s, int part, const struct tensor_info *from,
                        int64_t row, int64_t k)
 {
@@ -69,10 +70,11 @@ static void decode_row(float *to, const struct source *s, int part, const struct
         published_rows((uint8_t *)own, p, QT_f32, row, 1, k);
         for (int64_t i = 0; i < k && p->order; i++) to[p->order[i]] = own[i];
     } else if (s->order == ORDER_TURNED) {
-        const size_t step = qtype_bytes(from->type, from->dim[0]),
-                     size = qtype_bytes(from->type, 1);
+        const size_t step = qtype_bytes(from->type, from->dim[0]);
         for (int64_t i = 0; i < k; i++)
-            ops->decode(to + i, from->data + (size_t)i * step + (size_t)row * size, 1);
+            to[i] = qtype_value(from->type, from->data + (size_t)i * step, row);
+    } else if (k % qtype_info[from->type].block != 0) {
+        for (int64_t i = 0; i < k; i++) to[i] = qtype_value(from->type, from->data, row * k + i);
     } else {
         ops->decode(to, from->data + (size_t)row * qtype_bytes(from->type, k), k);
     }

@@ -254,8 +254,7 @@ static bool is_of_codes(const struct model_gguf *g, const struct tensor_info *t)
         if (strncmp(t->name, w->name, n) != 0 || t->name[n] != '.') continue;
         if (strcmp(t->name + n, ".bias") != 0) return true;
         float x = 0;
-        for (int64_t k = 0; k < t->dim[0] && x == 0; k++)
-            qtype_info[t->type].ops->decode(&x, t->data + (size_t)k * qtype_bytes(t->type, 1), 1);
+        for (int64_t k = 0; k < t->dim[0] && x == 0; k++) x = qtype_value(t->type, t->data, k);
         return x == 0;
     }
     return false;
@@ -430,10 +429,7 @@ static int put_bias(struct model_gguf *g, const struct tensor_info *t, bool seco
     float *v = arena_push(&g->m->arena, (size_t)(n * n_expert) * sizeof *v, 64);
     if (!v) return err_memory(e, t->name, (size_t)(n * n_expert) * sizeof *v);
     for (int64_t i = 0; i < n * n_expert; i++)
-        qtype_info[t->type].ops->decode(
-            &v[i],
-            t->data + (size_t)(i / n * t->dim[0] + first + i % n * step) * qtype_bytes(t->type, 1),
-            1);
+        v[i] = qtype_value(t->type, t->data, i / n * t->dim[0] + first + i % n * step);
     half_name(name, t->name, second);
     return conversion_add(g, name, QT_f32, 2, dim, &(struct source){.value = v}, e);
 }

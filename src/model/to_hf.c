@@ -89,9 +89,8 @@ static bool is_exact(const struct tensor_info *t, const struct source *s, enum q
     const bool decays = s->map == MAP_DECAY;
     for (int64_t i = 0; i < t->dim[0] * t->dim[1]; i++) {
         uint8_t code[8];
-        float x, back;
-        qtype_info[t->type].ops->decode(&x, t->data + (size_t)i * qtype_bytes(t->type, 1), 1);
-        x += s->add;
+        float back;
+        const float x = qtype_value(t->type, t->data, i) + s->add;
         const float made = decays ? (float)log(-(double)x) : x;
         qtype_info[type].ops->encode(code, &made, 1, NULL);
         qtype_info[type].ops->decode(&back, code, 1);

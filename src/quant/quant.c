@@ -27,3 +27,12 @@ int qtype_of_name(const char *name)
         if (strcasecmp(qtype_info[t].name, name) == 0) return t;
     return -1;
 }
+
+float qtype_value(enum qtype t, const void *x, int64_t i)
+{
+    const struct qtype_info *q = &qtype_info[t];
+    const int64_t n = q->block;
+    float v[BLOCK_MAX];
+    q->ops->decode(v, (const uint8_t *)x + (size_t)(i / n) * (size_t)q->n_byte, n);
+    return v[i % n];
+}

@@ -81,6 +81,10 @@ static inline size_t qtype_bytes(enum qtype t, int64_t n)
     return (size_t)(n / qtype_info[t].block) * (size_t)qtype_info[t].n_byte;
 }
 
+/* Return value i of the row x, which has more than i values. A block format is decoded by the
+ * block. The type must have arithmetic. */
+float qtype_value(enum qtype t, const void *x, int64_t i);
+
 /* Return true for block formats of integers, whose linear layers use int8 activations by
  * default. */
 static inline bool qtype_is_block(enum qtype t)

@@ -234,6 +234,24 @@ TEST(encoding_spends_its_bits_where_importance_is)
     }
 }
 
+/* Goal: qtype_value equals the value of the decoded row, in every type. */
+TEST(one_value_is_that_of_the_row)
+{
+    static float x[512], y[512];
+    static uint8_t bytes[4096];
+    for (int i = 0; i < 512; i++) x[i] = sinf((float)i) * (float)(1 + i / 32);
+    for (int t = 0; t < QT_COUNT; t++) {
+        if (!qtype_info[t].ops || !qtype_info[t].ops->encode) continue;
+        qtype_info[t].ops->encode(bytes, x, 512, NULL);
+        qtype_info[t].ops->decode(y, bytes, 512);
+        for (int i = 0; i < 512; i++) {
+            const float v = qtype_value((enum qtype)t, bytes, i);
+            if (memcmp(&v, &y[i], sizeof v) != 0)
+                test_fail(__FILE__, __LINE__, "%s: value %d", qtype_info[t].name, i);
+        }
+    }
+}
+
 TEST(quant_does_not_allocate)
 {
     static float x[256], y[256];

@@ -555,6 +555,111 @@ TEST(golden_folders_converted_to_gguf_and_back)
     backend_close(b);
 }
 
+/* Convert a GGUF to a folder of F32 tensors. */
+static bool convert_to_f32(const char *file, const char *folder, struct backend *b)
+{
+    struct err e;
+    const struct convert_options o = {.backend = b, .out = folder, .type = "f32", .replaces = true};
+    const int rc = session_convert(file, &o, &e);
+    if (rc != 0) test_fail(__FILE__, __LINE__, "%s: %s", file, e.text);
+    return rc == 0;
+}
+
+/* Write a copy of a GGUF in which a vector has the values of its Q8_0 codes: as these codes, or as
+ * F32. */
+static void put_with_codes(const char *model, const char *tensor, bool codes, const char *path)
+{
+    enum { N_MAX = 1024 };
+    float v[N_MAX];
+    uint8_t q[2 * N_MAX];
+    struct checkpoint *c;
+    struct err e;
+    struct buf file = slurp(golden(model, "model.gguf"));
+    NEED_OK(checkpoint_open(&c, golden(model, "model.gguf"), &e), &e);
+    const struct tensor_info *t = checkpoint_tensor(c, tensor);
+    NEED(t && t->type == QT_f32 && t->n_dim == 1 && t->dim[0] <= N_MAX && t->dim[0] % 32 == 0);
+    const size_t n_name = strlen(tensor);
+    char *data = memmem(file.data, file.n, t->data, t->n_byte),
+         *name = memmem(file.data, file.n, tensor, n_name);
+    NEED(data && name);
+    memcpy(v, t->data, t->n_byte);
+    qtype_info[QT_q8_0].ops->encode(q, v, t->dim[0], NULL);
+    qtype_info[QT_q8_0].ops->decode(v, q, t->dim[0]);
+    memcpy(data, v, t->n_byte);
+    if (codes) memcpy(data, q, qtype_bytes(QT_q8_0, t->dim[0]));
+    if (codes) name[n_name + 12] = 8; /* after n_dim, u32, and dim, u64: GGUF's number of Q8_0 */
+    NEED_OK(file_write(path, file.data, file.n, &e), &e);
+    checkpoint_close(c);
+    buf_deinit(&file);
+}
+
+/* Goal: a vector in a block format becomes its values, also if its order changes. Method: compare
+ * with a file whose vector has the same values as F32. */
+TEST(golden_vectors_of_blocks_converted_to_a_folder)
+{
+    static const struct {
+        const char *model, *tensor;
+    } cases[] = {{"phi3", "output_norm.weight"},
+                 {"gemma2", "blk.0.attn_norm.weight"},
+                 {"gpt_neox", "blk.0.attn_qkv.bias"}};
+    struct backend *b;
+    struct err e;
+    if (!repo_path("tests/golden/phi3")) SKIP("tests/golden is not here");
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char file[2][256], folder[2][272];
+        for (int codes = 0; codes < 2; codes++) {
+            snprintf(file[codes], sizeof file[0], "%s-%d.gguf", temp_path(cases[i].model), codes);
+            snprintf(folder[codes], sizeof folder[0], "%s-folder", file[codes]);
+            put_with_codes(cases[i].model, cases[i].tensor, codes, file[codes]);
+        }
+        if (convert_to_f32(file[0], folder[0], b) && convert_to_f32(file[1], folder[1], b))
+            compare_tensors(cases[i].model, folder[1], folder[0], true);
+    }
+    backend_close(b);
+}
+
+/* Goal: the matrices of a class with columns, in a block format, become their values in a folder.
+ * Method: compare each value with the decoded file. */
+TEST(golden_columns_of_blocks_converted_to_a_folder)
+{
+    char file[256], folder[256];
+    struct backend *b;
+    struct checkpoint *from, *to;
+    struct err e;
+    int n_turned = 0;
+    if (!repo_path("tests/golden/gpt2")) SKIP("tests/golden is not here");
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    snprintf(file, sizeof file, "%s", temp_path("columns.gguf"));
+    snprintf(folder, sizeof folder, "%s", temp_path("columns"));
+    const struct convert_options o = {.backend = b, .out = file, .type = "q8_0"};
+    NEED_OK(session_convert(golden("gpt2", ""), &o, &e), &e);
+    NEED(convert_to_f32(file, folder, b));
+    NEED_OK(checkpoint_open(&from, file, &e), &e);
+    NEED_OK(checkpoint_open(&to, folder, &e), &e);
+    for (int i = 0; i < checkpoint_n_tensor(from); i++) {
+        const struct tensor_info *t = checkpoint_tensor_at(from, i),
+                                 *got = checkpoint_tensor(to, t->name);
+        NEED(got && got->type == QT_f32);
+        if (t->n_dim != 2 || strncmp(t->name, "blk.", 4) != 0) continue;
+        const int64_t k = t->dim[0], n = t->dim[1];
+        float *v = malloc((size_t)(k * n) * sizeof *v);
+        NEED(v && t->type == QT_q8_0 && got->dim[0] == n && got->dim[1] == k);
+        qtype_info[t->type].ops->decode(v, t->data, k * n);
+        int64_t n_wrong = 0;
+        for (int64_t j = 0; j < k * n; j++)
+            n_wrong += memcmp(got->data + (j % k * n + j / k) * 4, &v[j], 4) != 0;
+        if (n_wrong > 0)
+            test_fail(__FILE__, __LINE__, "%s: %lld values differ", t->name, (long long)n_wrong);
+        free(v);
+        n_turned++;
+    }
+    EXPECT(n_turned >= 4);
+    checkpoint_close(from);
+    checkpoint_close(to);
+    backend_close(b);
+}
+
 /* Fill the folder `to` with links to the files of a golden folder, and to a tokenizer, because
  * forms have none. */
 static void link_form(const char *form, const char *to)
