@@ -609,11 +609,40 @@ static int add_eos(struct config_reader *h, const struct json *v)
     return checkpoint_add_meta(h->c, key, &(struct meta){VT_LIST, VT_I64, id, 1}, h->e);
 }
 
+/* Reject an id of a token that is neither an integer nor null. -1 means no token in the files of
+ * older classes. */
+static int check_id(const struct config_reader *h, const char *field, const struct json *v)
+{
+    const int64_t id = json_int(v, INT64_MIN);
+    const bool absent = json_kind(v) == JK_NONE || json_kind(v) == JK_NULL;
+    if (absent || (json_kind(v) == JK_INT && id >= -1 && id <= INT32_MAX)) return 0;
+    char got[40];
+    const double real = json_real(v, NAN);
+    if (isnan(real))
+        snprintf(got, sizeof got, "%s", json_kind_name(json_kind(v)));
+    else
+        snprintf(got, sizeof got, "%.17g", real);
+    return err_set(h->e, ERR_FORMAT, "%s/%s: %s: must be an integer in [-1, %d], got %s", h->dir,
+                   h->file, field, INT32_MAX, got);
+}
+
+static int check_ids(const struct config_reader *h, const struct json *root)
+{
+    const struct json *eos = json_field(root, "eos_token_id");
+    const bool is_list = json_kind(eos) == JK_LIST;
+    int rc = is_list ? 0 : check_id(h, "eos_token_id", eos);
+    for (size_t i = 0; is_list && i < json_count(eos) && rc == 0; i++)
+        rc = check_id(h, "eos_token_id", json_item(eos, i));
+    if (rc == 0) rc = check_id(h, "bos_token_id", json_field(root, "bos_token_id"));
+    return rc ? rc : check_id(h, "pad_token_id", json_field(root, "pad_token_id"));
+}
+
 /* Read the ids of special tokens. Both generation_config.json and config.json may have these
  * ids. */
 static int read_token_ids(struct config_reader *h, const struct json *root)
 {
-    int rc = add_eos(h, json_field(root, "eos_token_id"));
+    int rc = check_ids(h, root);
+    if (rc == 0) rc = add_eos(h, json_field(root, "eos_token_id"));
     if (rc == 0)
         rc = hf_add_json(h, "tokenizer.ggml.bos_token_id", "bos_token_id",
                          json_field(root, "bos_token_id"));

@@ -408,6 +408,36 @@ TEST(hf_config_leaves_no_field_out)
     checkpoint_close(c);
 }
 
+TEST(hf_token_ids_are_integers)
+{ /* Goal: an id of a token with a wrong type is not taken for an absent one. */
+    static const char *const field[] = {"eos_token_id", "bos_token_id", "pad_token_id"},
+                             *const bad[] = {"1.5",  "4294967296", "-1e308", "-2",
+                                             "true", "'5'",        "{}"},
+                             *const good[] = {"null", "-1", "0", "2147483647"};
+    char text[100];
+    struct err e = {0};
+    for (size_t i = 0; i < sizeof field / sizeof field[0]; i++) {
+        for (size_t k = 0; k < sizeof bad / sizeof bad[0]; k++) {
+            snprintf(text, sizeof text, "{'model_type':'llama','%s':%s}", field[i], bad[k]);
+            begin(text);
+            expect_refused(field[i]);
+            begin("{'model_type':'llama'}");
+            snprintf(text, sizeof text, "{'%s':%s}", field[i], bad[k]);
+            put_json("generation_config.json", text);
+            expect_refused(field[i]);
+        }
+        for (size_t k = 0; k < sizeof good / sizeof good[0]; k++) {
+            snprintf(text, sizeof text, "{'model_type':'llama','%s':%s}", field[i], good[k]);
+            begin(text);
+            struct checkpoint *c = open_dir(&e);
+            NEED_OK(c ? 0 : -1, &e);
+            checkpoint_close(c);
+        }
+    }
+    begin("{'model_type':'llama','eos_token_id':[1,2.5]}");
+    expect_refused("eos_token_id: must be an integer");
+}
+
 TEST(hf_generation_config)
 {
     /* Goal: sampling defaults are used unless do_sample is false. Token ids override the ids of

@@ -9,6 +9,9 @@
  *   t5       unigram    "▁" for spaces, precompiled charsmap */
 #include "token_impl.h"
 
+#include "base/log.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +21,7 @@ struct vocab_file {
     const struct checkpoint *c;
     const char *pre;                  /* tokenizer.ggml.pre; NULL if absent */
     bool add_bos, add_eos, add_space; /* defaults of the kind */
+    int rc;                           /* of the first id that is rejected; 0 if none */
     struct err *e;
 };
 
@@ -28,11 +32,37 @@ static const struct meta *field(const struct vocab_file *f, const char *name)
     return checkpoint_meta(f->c, key);
 }
 
-/* Return the id of a field, or `fallback` if the field is absent. -1 if the id has no piece. */
-static int32_t id_field(const struct vocab_file *f, const char *name, int64_t fallback)
+/* Keep the error for an id that is not a token of the vocabulary. */
+static void refuse_id(struct vocab_file *f, const char *name, const struct meta *m)
 {
-    int64_t id = meta_int(field(f, name), fallback);
-    return id >= 0 && (uint64_t)id < f->t->n_piece ? (int32_t)id : -1;
+    char got[80];
+    const char *text = meta_text(m, NULL);
+    const double v = meta_real(m, NAN);
+    if (text)
+        snprintf(got, sizeof got, "\"%.60s\"", text);
+    else
+        snprintf(got, sizeof got, isnan(v) ? "a value of another type" : "%.17g", v);
+    if (f->rc == 0)
+        f->rc = err_set(f->e, ERR_FORMAT,
+                        "%s: tokenizer.ggml.%s: must be an integer in [0, %zu], got %s",
+                        checkpoint_path(f->c), name, f->t->n_piece - 1, got);
+}
+
+/* Return the id of a field, or `fallback` if the field is absent. -1 if the id has no piece. Keep
+ * an error for other ids of the file. Published files have 2^32 - 1, llama.cpp's -1, for no
+ * token. */
+static int32_t id_field(struct vocab_file *f, const char *name, int64_t fallback)
+{
+    const struct meta *m = field(f, name);
+    const int64_t id = m ? meta_int(m, INT64_MIN) : fallback;
+    const bool is_int = meta_kind(m) == META_INT || meta_kind(m) == META_UINT;
+    if ((!m || is_int) && id >= 0 && (uint64_t)id < f->t->n_piece) return (int32_t)id;
+    if (m && !(is_int && (id == -1 || id == UINT32_MAX)))
+        refuse_id(f, name, m);
+    else if (m && strcmp(name, "padding_token_id") != 0) /* quoth does not use this token */
+        log_warn("%s: tokenizer.ggml.%s: %lld is no token; the model has no such token",
+                 checkpoint_path(f->c), name, (long long)id);
+    return -1;
 }
 
 /* ---- tables ---- */
@@ -90,8 +120,16 @@ static void read_ids(struct vocab_file *f, int bos, int eos, int unk)
     t->unk = id_field(f, "unknown_token_id", unk);
     tokenizer_mark_eog(t, id_field(f, "eot_token_id", -1));
     tokenizer_mark_eog(t, id_field(f, "eom_token_id", -1));
+    id_field(f, "padding_token_id", -1);
     const struct meta *list = field(f, "eos_token_ids");
-    for (size_t i = 0; i < meta_count(list); i++) tokenizer_mark_eog(t, meta_item_int(list, i, -1));
+    if (list && meta_kind(list) != META_LIST) refuse_id(f, "eos_token_ids", list);
+    for (size_t i = 0; i < meta_count(list); i++) {
+        const int64_t id = meta_item_int(list, i, -1);
+        const enum meta_kind kind = meta_item_kind(list);
+        if ((kind != META_INT && kind != META_UINT) || id < 0 || (uint64_t)id >= t->n_piece)
+            refuse_id(f, "eos_token_ids", list);
+        tokenizer_mark_eog(t, id);
+    }
 }
 
 /* Set the ids before and after each text. The keys override the defaults of the kind. */
@@ -266,7 +304,7 @@ int gguf_vocab_read(struct tokenizer *t, const struct checkpoint *c, struct err 
         int rc = read_pieces(&f);
         if (rc == 0) rc = models[i].read(&f);
         if (rc == 0) read_affixes(&f);
-        return rc;
+        return rc ? rc : f.rc;
     }
     return err_set(e, model ? ERR_UNSUPPORTED : ERR_MISSING,
                    "%s: tokenizer.ggml.model not found%s%.60s", checkpoint_path(c),

@@ -6,6 +6,7 @@
  *   llama2.c .bin           tokenizer.bin or tok512.bin in its folder */
 #include "token_impl.h"
 
+#include "base/log.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -147,8 +148,14 @@ int tokenizer_read(struct tokenizer *t, const struct checkpoint *c, struct err *
     }
     int rc = read_dir(t, checkpoint_dir(c), NULL, e);
     const struct meta *eos = checkpoint_meta(c, "tokenizer.ggml.eos_token_ids");
-    for (size_t i = 0; rc == 0 && i < meta_count(eos); i++)
-        tokenizer_mark_eog(t, meta_item_int(eos, i, -1));
+    for (size_t i = 0; rc == 0 && i < meta_count(eos); i++) {
+        const int64_t id = meta_item_int(eos, i, -1);
+        if (id >= 0 && (uint64_t)id >= t->n_piece) /* small models of tests have such ids */
+            log_warn("%s: eos_token_id: %lld is not in the vocabulary of %zu tokens, and ends no "
+                     "text",
+                     checkpoint_path(c), (long long)id, t->n_piece);
+        tokenizer_mark_eog(t, id);
+    }
     return rc;
 }
 

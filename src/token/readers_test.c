@@ -116,6 +116,40 @@ TEST(separators_of_gguf_files_are_those_of_their_family)
     }
 }
 
+/* Goal: an id of a GGUF that is not a token is rejected by its key. 2^32 - 1 means no token. */
+TEST(token_ids_of_gguf_files_are_tokens)
+{
+    static const char *const name[] = {"bos_token_id", "eos_token_id", "unknown_token_id",
+                                       "eot_token_id", "eom_token_id", "padding_token_id"};
+    static const struct {
+        int type, n_byte;
+        uint64_t v;
+        bool good;
+    } cases[] = {
+        {4, 4, 2, true},           {4, 4, UINT32_MAX, true},      {5, 4, UINT32_MAX, true},
+        {4, 4, 3, false},          {4, 4, UINT32_MAX - 1, false}, {7, 1, 1, false},
+        {6, 4, 0x3f800000, false}, {10, 8, UINT64_MAX, false},    {5, 4, UINT32_MAX - 1, false}};
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++)
+        for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+            struct made g = made_begin(3, 0, 4);
+            struct tokenizer *t = NULL;
+            struct err e = {0};
+            char key[80];
+            snprintf(key, sizeof key, "tokenizer.ggml.%s", name[i]);
+            made_key(&g, "tokenizer.ggml.model", 8), made_text(&g, "gpt2", 4);
+            made_list(&g, "tokenizer.ggml.tokens", 8, 3);
+            made_text(&g, "a", 1), made_text(&g, "b", 1), made_text(&g, "c", 1);
+            made_list(&g, "tokenizer.ggml.merges", 8, 1), made_text(&g, "x y", 3);
+            made_key(&g, key, cases[k].type), made_uint(&g, cases[k].n_byte, cases[k].v);
+            EXPECT_INT(file_write(temp_path("id.gguf"), g.head.data, g.head.n, &e), 0);
+            buf_deinit(&g.head);
+            const int rc = tokenizer_open_file(&t, temp_path("id.gguf"), NULL, &e);
+            if ((rc == 0) != cases[k].good || (rc != 0 && !strstr(e.text, name[i])))
+                test_fail(__FILE__, __LINE__, "%s, case %zu: %s", name[i], k, e.text);
+            tokenizer_close(t);
+        }
+}
+
 static void write_temp(const char *name, const char *text)
 {
     struct err e;
