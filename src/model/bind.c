@@ -320,16 +320,20 @@ static void bind_zero_bias(struct binder *b, const char *name, int64_t n)
         }
 }
 
-/* Change p, whose values are w, to some of its rows. A matrix with scales cannot be divided.
- * Contiguous rows of a number format are a pointer into the whole matrix. */
+/* Change p, whose values are w, to some of its rows. Contiguous rows are pointers into the whole
+ * matrix. Groups of rows of codes with scales are not supported. */
 static void take_part(struct binder *b, struct tensor *w, struct published *p,
                       const struct row_part *part)
 {
     const int64_t row = (int64_t)qtype_bytes(w->type, w->k);
     if (w->n_out == part->n) return;
     if (p->form == FORM_CODES) {
-        bind_refuse(b, checkpoint_tensor(b->checkpoint, w->name), ERR_UNSUPPORTED,
-                    ": scales of a matrix of several parts: not supported yet");
+        if (part->run > 0 || !published_part(p, w->type, part->first, part->n, w->k))
+            bind_refuse(b, checkpoint_tensor(b->checkpoint, w->name), ERR_UNSUPPORTED,
+                        ": scales or codes that several parts of the matrix share: not supported "
+                        "yet");
+        w->n_out = part->n;
+        w->data = published_data(p);
         return;
     }
     p->rows += part->first * (p->form == FORM_PLACED ? p->placed.row_step : row);

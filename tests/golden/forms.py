@@ -27,6 +27,9 @@ import transformers  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 N_TOKEN = 24
+PHI3 = dict(cls=transformers.Phi3ForCausalLM, seed=18, dtype="float32",
+            config=dict(hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2, num_hidden_layers=2,
+                        tie_word_embeddings=True, pad_token_id=0, rope_parameters=dict(rope_type="default", rope_theta=10000.0)))
 SPEC = dict(cls=transformers.LlamaForCausalLM, seed=17, dtype="float32",
             config=dict(hidden_size=64, intermediate_size=96, num_attention_heads=4, num_key_value_heads=2, head_dim=16,
                         num_hidden_layers=2, tie_word_embeddings=True,
@@ -93,6 +96,16 @@ def make_gptq(rng, version):
                   meta=dict(quantizer=["gptqmodel:1.0"]),
                   dynamic={"+:.*o_proj": dict(bits=8), "-:.*1.*o_proj": {}})
     return convert, config
+
+
+def make_fused(rng, version):
+    """q, k and v in one matrix, and gate and up in one (phi3)."""
+    kinds = dict(qkv_proj=dict(act=True), o_proj=dict(), gate_up_proj=dict(sym=False), down_proj=dict())
+
+    def convert(raw, w):
+        return gptq(rng, raw, w, version=version, **kinds[raw.split(".")[-1]])
+
+    return convert, dict(quant_method="gptq", bits=4, group_size=32, desc_act=True, sym=False, checkpoint_format="gptq")
 
 
 def make_awq(rng, version):
@@ -353,7 +366,7 @@ def make_bitnet(rng, kind):
 
 FORMS = {"gptq": (make_gptq, 1), "gptq-v2": (make_gptq, 2), "awq": (make_awq, "gemm"), "awq-gemv": (make_awq, "gemv"),
          "compressed": (make_compressed, None), "fp8": (make_fp8, None), "bnb-4bit": (make_bnb4, None), "bnb-8bit": (make_bnb8, None),
-         "auto-round": (make_auto_round, None), "hqq": (make_hqq, None), "quanto": (make_quanto, None),
+         "gptq-fused": (make_fused, 1), "auto-round": (make_auto_round, None), "hqq": (make_hqq, None), "quanto": (make_quanto, None),
          "bitnet": (make_bitnet, "bitlinear"), "bitnet-auto": (make_bitnet, "autobitlinear")}
 
 
@@ -370,7 +383,7 @@ def make_form(name, root):
     convert, quantization = maker(rng, kind)
     out = root / name
     out.mkdir(parents=True, exist_ok=True)
-    model = make.make_model(SPEC)
+    model = make.make_model(PHI3 if maker is make_fused else SPEC)
     tensors, lines = {}, []
     with torch.no_grad():
         for raw, p in make.published(model):

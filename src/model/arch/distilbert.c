@@ -23,8 +23,10 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-static const char *const left_out[] = {"vocab_transform.", "vocab_layer_norm.", "vocab_projector.",
-                                       NULL};
+static const char *const left_out[] = {
+    "vocab_transform.",        "vocab_layer_norm.",
+    "vocab_projector.",        "distilbert.embeddings.position_ids",
+    "embeddings.position_ids", NULL};
 
 /* Set the layers of BERT: norms after each block, learned positions, and biases everywhere. */
 static void config(struct config *c, struct binder *b)
@@ -51,7 +53,7 @@ const struct arch arch_distilbert = {
     .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
-    .left_out_why = "the head of pretraining",
+    .left_out_why = "the head of pretraining, or numbers of positions",
     .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bind_ends,

@@ -60,7 +60,7 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-static const char *const left_out[] = {"decoder.", NULL};
+static const char *const left_out[] = {"decoder.", "head.", NULL}; /* of masked tokens */
 
 /* Set the windows: `half` positions on each side, except in every n-th layer, beginning with the
  * first layer. A list of layers in config.json has priority. */
