@@ -123,7 +123,7 @@ def make_awq(rng, version):
         if version == "gemm":
             return {raw + ".qweight": bits_along(interleave(code), 4).T.contiguous(), raw + ".scales": torch.from_numpy(scale),
                     raw + ".qzeros": bits_along(interleave(zero.T), 4).T.contiguous()}, values
-        n_word = 2  # padding: more words than groups need
+        n_word = 4  # AutoAWQ's calculate_zeros_width for 2 or 3 groups of 32
         padded = np.zeros((n_word * 8, w.shape[0]), np.int64)
         padded[:zero.shape[0]] = zero
         scales = np.zeros((n_word * 8, w.shape[0]), np.float16)
