@@ -11,9 +11,13 @@
 
 #include "base/hash.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "cli.h"
+#include "sample/sample.h"
 #include "session/session.h"
+#include "token/token.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -284,6 +288,22 @@ static void put_json(struct buf *b, const struct explanation *x, int rc, const s
     buf_addf(b, "%s,\"bytes\":%lld}\n", x->json.n ? "]" : "\"keys\":[]", (long long)x->n_byte);
 }
 
+/* Open the tokenizer and check the sampling values of the file, as a session and its first request
+ * do. */
+static int check_session(const struct checkpoint *c, struct err *e)
+{
+    struct tokenizer *t = NULL;
+    const struct sample_params p = session_sample_defaults(c, 1);
+    int rc = session_tokenizer(&t, c, e);
+    if (rc == ERR_MISSING) { /* a folder of weights only: its keys and tensors are complete */
+        log_warn("%s; quoth run needs a tokenizer", e->text);
+        rc = 0;
+    }
+    if (rc == 0) rc = sample_params_check(&p, t ? tokenizer_n_vocab(t) : INT_MAX, e);
+    tokenizer_close(t);
+    return rc;
+}
+
 int explain_print(const struct checkpoint *c, const struct explain_options *o, struct err *e)
 {
     struct explanation x = {.c = c, .o = *o};
@@ -299,6 +319,7 @@ int explain_print(const struct checkpoint *c, const struct explain_options *o, s
     rc = model_explain(c, b, quantization,
                        &(struct explain){.key = take_key, .tensor = take_tensor, .ctx = &x}, e);
     backend_close(b);
+    if (rc == 0) rc = check_session(c, e);
     (o->as_json ? put_json : put_text)(&out, &x, rc, e);
     out.failed |= x.failed | x.json.failed;
     const int printed = print_out(&out, &own);

@@ -105,6 +105,27 @@ def refused_keys():
     check("quantization_config.quant_method" in ran.stdout and "does not load" in ran.stdout, ran.stdout)
 
 
+def refused_tokenizers():
+    """a tokenizer or a sampling value that quoth run rejects has its reason, and the exit status is 1"""
+    for name, word, content in (("tokenizer.json", "tokenizer.json", "{"), ("generation_config.json", "top_p", '{"top_p": 9}'),
+                                ("generation_config.json", "temperature", '{"temperature": -1}')):
+        folder = copy("llama3")
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(content)
+        answer, _, _ = explained(folder, status=1)
+        check(not answer["loads"] and word in answer["error"], str(answer)[:300])
+    with open(os.path.join(GOLDEN, "llama3", "model.gguf"), "rb") as f:
+        data = f.read()
+    for was, now in ((b"gpt2", b"gpt3"), (b"gpt-2", b"gpt-z")):
+        at = data.find(was, data.find(b"tokenizer.ggml."))
+        check(at > 0, str(was))
+        path = os.path.join(TMP, "changed.gguf")
+        with open(path, "wb") as f:
+            f.write(data[:at] + now + data[at + len(now):])
+        answer, _, _ = explained(path, status=1)
+        check(not answer["loads"] and now.decode() in answer["error"], str(answer)[:300])
+
+
 def tensors_of_a_folder():
     """each tensor is listed once with its form, and the bytes are those of the values"""
     folder = os.path.join(GOLDEN, "llama3")
@@ -214,4 +235,4 @@ def text():
     check(sum("self_attn.q_proj.weight" in line for line in explain(folder, "--all").stdout.splitlines()) == 3)
 
 
-run([fields, gguf_keys, refused_keys, tensors_of_a_folder, kv_bytes_per_token, tensors_quantized_at_load, tensors_of_quantized_folders, tensors_left_out, random_weights, text])
+run([fields, gguf_keys, refused_keys, refused_tokenizers, tensors_of_a_folder, kv_bytes_per_token, tensors_quantized_at_load, tensors_of_quantized_folders, tensors_left_out, random_weights, text])
