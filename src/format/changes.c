@@ -60,6 +60,15 @@ static int check(const struct changes *ch, struct err *e)
         if (has_base(json_field(ch->config, object[i])) ||
             has_base(json_field(json_field(ch->config, "text_config"), object[i])))
             return contradiction(e, "--rope-theta", "rope_theta", "--hf-overrides");
+    if (ch->rope && json_count(ch->rope) == 0)
+        return err_field(e, ERR_FORMAT, "--rope-scaling", ": rope_type is missing");
+    for (size_t i = 0; i < 4; i++) {
+        const struct json *at = i < 2 ? ch->config : json_field(ch->config, "text_config"),
+                          *v = json_field(at, object[i % 2]);
+        if (v && json_kind(v) != JK_OBJECT && json_kind(v) != JK_NULL)
+            return err_set(e, ERR_FORMAT, "--hf-overrides: %s: must be an object or null, got %s",
+                           object[i % 2], json_kind_name(json_kind(v)));
+    }
     if (overrides(ch, object[0]) && overrides(ch, object[1]))
         return err_field(e, ERR_ARG, "--hf-overrides",
                          ": rope_scaling must not come with rope_parameters");

@@ -56,10 +56,35 @@ static const struct json *type_field(const struct json *p)
     return type ? type : json_field(p, "type");
 }
 
-/* Add the type of the rope scaling. The type "default" means no scaling, so no key is added. */
+/* Return the first field of p that belongs to a scaling; NULL if none. */
+static const char *scaling_field(const struct json *p)
+{
+    static const char *const scaling[] = {"factor", "low_freq_factor", "short_factor",
+                                          "long_factor"};
+    for (size_t i = 0; i < sizeof scaling / sizeof scaling[0]; i++) {
+        const struct json *v = json_field(p, scaling[i]);
+        if (v && json_kind(v) != JK_NULL) return scaling[i];
+    }
+    return NULL;
+}
+
+/* Set an error at a field of the parameters. h->file is a file, or the flag that gave them. */
+static int refuse_rope(struct config_reader *h, const char *field, const char *why,
+                       const char *what)
+{
+    const char *flag = h->c->giving;
+    return err_set(h->e, ERR_FORMAT, "%s%s%s: %s: %s%s", flag ? "" : h->dir, flag ? "" : "/",
+                   flag ? flag : h->file, field, why, what);
+}
+
+/* Add the type of the rope scaling. The type "default" means no scaling, so no key is added. A
+ * scaling without a type is an error: transformers ignores its parameters. */
 static int read_rope_type(struct config_reader *h, const struct json *p)
 {
     const struct json *type = type_field(p);
+    const char *scaling = scaling_field(p);
+    if ((!type || json_kind(type) == JK_NULL) && scaling)
+        return refuse_rope(h, "rope_type", "is missing next to ", scaling);
     const char *name = json_text(type, NULL);
     bool plain = name && strcmp(name, "default") == 0;
     return plain ? 0 : hf_add_arch(h, "rope.scaling.type", "rope_type", type);
@@ -247,10 +272,26 @@ static int read_given(struct config_reader *h, const struct json *given, const c
     return rc;
 }
 
+/* Check that the parameters of the file are objects, or null. */
+static int check_objects(struct config_reader *h)
+{
+    static const char *const name[] = {"rope_scaling", "rope_parameters"};
+    int rc = 0;
+    for (size_t i = 0; i < 2 && rc == 0; i++) {
+        const struct json *v = hf_field(h, name[i]);
+        if (v && json_kind(v) != JK_OBJECT && json_kind(v) != JK_NULL)
+            rc = refuse_rope(h, name[i], "must be an object or null, got ",
+                             json_kind_name(json_kind(v)));
+    }
+    return rc;
+}
+
 /* A context at the top level overrides the context in the object. In transformers, the context at
  * the top level has no effect on objects per layer type. */
 int hf_read_rope(struct config_reader *h)
 {
+    const int wrong = check_objects(h);
+    if (wrong != 0) return wrong;
     const struct changes *ch = h->c->changes;
     const char *flag, *type;
     const struct json *p = rope_object(h),

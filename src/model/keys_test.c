@@ -76,6 +76,11 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     expect_scaled("'rope_parameters':{'rope_type':'yarn'}", "rope_parameters.factor: is missing");
     expect_scaled("'rope_scaling':{'type':'llama3','factor':8}", "low_freq_factor: is missing");
     expect_all("'rope_scaling':{'type':'ntk','factor':8}", "rope.scaling.type: must be");
+    expect_all("'rope_scaling':{'factor':8}", "config.json: rope_type: is missing next to factor");
+    expect_all("'rope_scaling':{'type':null,'factor':8}", "rope_type: is missing next to factor");
+    expect_all("'rope_scaling':1000", "rope_scaling: must be an object or null");
+    expect_all("'rope_scaling':[]", "rope_scaling: must be an object or null");
+    expect_all("'rope_parameters':'llama3'", "rope_parameters: must be an object or null");
     expect_scaled("'rope_scaling':{'type':'dynamic','factor':8}", NULL);
     expect_scaled("'rope_scaling':{'type':'dynamic'}", "rope_parameters.factor: is missing");
     expect_scaled("'rope_scaling':{'type':'mrope','mrope_section':[16,24,24]}", NULL);
@@ -300,6 +305,13 @@ TEST(overrides_are_used_idle_or_refused)
     expect_overrides(&arch_mpt, "'attn_config':{'qk_ln':true}", "{'attn_config':null}", NULL);
     expect_overrides(&arch_qwen3, "", "{'rope_scaling':{'type':'yarn','factor':2,'spread':1}}",
                      "--hf-overrides: rope_parameters.spread");
+    expect_overrides(&arch_llama, "", "{'rope_scaling':1000}",
+                     "--hf-overrides: rope_scaling: must be an object or null");
+    expect_overrides(&arch_llama, "", "{'rope_parameters':[]}",
+                     "--hf-overrides: rope_parameters: must be an object or null");
+    expect_overrides(&arch_llama, "", "{'rope_scaling':{'factor':4}}",
+                     "--hf-overrides: rope_type: is missing next to factor");
+    expect_overrides(&arch_llama, "", "{'rope_scaling':null}", NULL);
     expect_overrides(&arch_gpt2, "'n_embd':64", "{'hidden_size':96}", "must equal the field");
 }
 
@@ -335,6 +347,8 @@ TEST(scalings_of_the_caller_are_used_or_refused)
                            ? "rope_theta: must not come with another base"
                            : NULL);
     }
+    expect_rope(&arch_llama, "", "{}", "--rope-scaling: rope_type is missing");
+    expect_rope(&arch_llama, "", "{'factor':4}", "--rope-scaling: rope_type: is missing");
     expect_rope(&arch_llama, llama3, "{'rope_type':'llama3','factor':2}",
                 "--rope-scaling: low_freq_factor: is missing");
     expect_rope(&arch_falcon, "'alibi':true", "{'rope_type':'linear','factor':2}",
