@@ -349,6 +349,11 @@ void form_groups(struct binder *b, const struct site *s, struct published *p, co
                    (long long)n_group);
         return;
     }
+    /* GPTQ writes the groups whenever it orders the inputs */
+    if (unset && n_group > 1 && b->m->config.quant.flags & FORM_OWN_GROUPS &&
+        strcmp(suffix, "g_idx") == 0)
+        form_fault(b, t, "[0] is -1, expected a group in [0, %lld), because desc_act is true",
+                   (long long)n_group);
     if (plain || unset) return;
     int32_t *group = arena_push(&b->m->arena, (size_t)s->k * sizeof *group, 64);
     if (!group) b->rc = err_memory(b->e, t->name, (unsigned long long)s->k * sizeof *group);

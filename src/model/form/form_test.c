@@ -417,6 +417,9 @@ TEST(groups_of_inputs_outside_the_scales_are_refused)
         expect_refusal("gptq", "model.safetensors", (const char *)t->data, t->n_byte, changed,
                        t->n_byte, "expected a group in [0, 2)");
     }
+    memset(changed, 0xff, t->n_byte); /* no group is set */
+    expect_refusal("gptq", "model.safetensors", (const char *)t->data, t->n_byte, changed,
+                   t->n_byte, "expected a group in [0, 2), because desc_act is true");
     free(changed);
     checkpoint_close(c);
 }
