@@ -63,6 +63,22 @@ static int refuse(const struct modules *m, const char *folder, const char *field
     return err_set(m->e, ERR_UNSUPPORTED, "%s/%s/config.json: %s: %s", m->dir, folder, field, why);
 }
 
+/* Reject a field of `file` that has another type than `kind`. null and an absent field have the
+ * default value. */
+static int check_kind(const struct modules *m, const char *file, const struct json *config,
+                      const char *field, enum json_kind kind)
+{
+    static const char *const name[] = {[JK_BOOL] = "true or false",
+                                       [JK_INT] = "an integer",
+                                       [JK_TEXT] = "a string",
+                                       [JK_OBJECT] = "an object"};
+    char value[80];
+    const struct json *v = json_field(config, field);
+    if (json_kind(v) == JK_NONE || json_kind(v) == JK_NULL || json_kind(v) == kind) return 0;
+    return err_set(m->e, ERR_FORMAT, "%s/%s: %s: must be %s, got %s", m->dir, file, field,
+                   name[kind], json_value_text(v, value));
+}
+
 /* ---- modules ---- */
 
 /* Set *type to the number of a pooling mode in GGUF. Older files have a flag per mode. Newer files
@@ -81,9 +97,14 @@ static int pooling_type(const struct modules *m, const char *folder, const struc
         {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", -1},
         {"pooling_mode_weightedmean_tokens", "weightedmean", -1},
     };
-    char why[160];
+    char why[160], file[300];
     const char *name = json_text(json_field(config, "pooling_mode"), NULL);
-    int n = 0;
+    snprintf(file, sizeof file, "%s/config.json", folder);
+    int n = 0, rc = check_kind(m, file, config, "pooling_mode", JK_TEXT);
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0] && rc == 0; i++)
+        rc = check_kind(m, file, config, modes[i].flag, JK_BOOL);
+    if (rc == 0) rc = check_kind(m, file, config, "include_prompt", JK_BOOL);
+    if (rc != 0) return rc;
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         const bool on = name ? strcmp(name, modes[i].name) == 0
                              : json_bool(json_field(config, modes[i].flag), false);
@@ -99,12 +120,28 @@ static int pooling_type(const struct modules *m, const char *folder, const struc
     return refuse(m, folder, "pooling_mode", why);
 }
 
+/* Reject a pooling of vectors with another width than the model's. */
+static int check_width(const struct modules *m, const char *folder, const struct json *config)
+{
+    static const char field[] = "word_embedding_dimension";
+    char key[96], file[300], value[80];
+    snprintf(key, sizeof key, "%s.embedding_length", checkpoint_arch(m->c));
+    snprintf(file, sizeof file, "%s/config.json", folder);
+    const struct json *v = json_field(config, field);
+    const int64_t d = meta_int(checkpoint_meta(m->c, key), -1);
+    const int rc = check_kind(m, file, config, field, JK_INT);
+    if (rc != 0 || json_kind(v) != JK_INT || d < 0 || json_int(v, d) == d) return rc;
+    return err_set(m->e, ERR_FORMAT, "%s/%s: %s: must be %lld, the width of the model, got %s",
+                   m->dir, file, field, (long long)d, json_value_text(v, value));
+}
+
 static int add_pooling(struct modules *m, const char *folder)
 {
     struct json *config;
     char key[96];
     int type = 0, rc = read_module_file(m, folder, &config);
     if (rc == 0) rc = pooling_type(m, folder, config, &type);
+    if (rc == 0) rc = check_width(m, folder, config);
     snprintf(key, sizeof key, "%s.pooling_type", checkpoint_arch(m->c));
     if (rc == 0) rc = checkpoint_add_u32(m->c, key, (uint32_t)type, m->e);
     if (rc == 0 && !json_bool(json_field(config, "include_prompt"), true))
@@ -163,6 +200,9 @@ static int add_dense(struct modules *m, const char *folder)
     int rc = read_module_file(m, folder, &config);
     if (rc == 0) rc = add_activation(m, config);
     if (rc == 0) rc = check_places(m, folder, config);
+    snprintf(file, sizeof file, "%s/config.json", folder);
+    if (rc == 0) rc = check_kind(m, file, config, "use_residual", JK_BOOL);
+    if (rc == 0) rc = check_kind(m, file, config, "activation_function", JK_TEXT);
     if (rc == 0 && json_bool(json_field(config, "use_residual"), false))
         rc = refuse(m, folder, "use_residual", "must be false, got true");
     const int64_t n_out = json_int(json_field(config, "out_features"), 0),
@@ -230,9 +270,16 @@ static int add_modules(struct modules *m, const struct json *list)
 
 static int add_length(struct modules *m)
 {
+    static const char file[] = "sentence_bert_config.json";
     struct json *config;
-    int rc = read_file(m, "sentence_bert_config.json", JK_OBJECT, &config);
-    const int64_t n = json_int(json_field(config, "max_seq_length"), 0);
+    int rc = read_file(m, file, JK_OBJECT, &config);
+    const struct json *length = json_field(config, "max_seq_length");
+    const int64_t n = json_int(length, 0);
+    if (rc == 0) rc = check_kind(m, file, config, "max_seq_length", JK_INT);
+    if (rc == 0 && json_kind(length) == JK_INT && n < 1)
+        rc = err_set(m->e, ERR_FORMAT, "%s/%s: max_seq_length: must be at least 1, got %lld",
+                     m->dir, file, (long long)n);
+    if (rc == 0) rc = check_kind(m, file, config, "do_lower_case", JK_BOOL);
     if (rc == 0 && json_bool(json_field(config, "do_lower_case"), false))
         rc =
             err_set(m->e, ERR_UNSUPPORTED,
@@ -245,8 +292,11 @@ static int add_length(struct modules *m)
 
 static int add_prompts(struct modules *m)
 {
+    static const char file[] = "config_sentence_transformers.json";
     struct json *config;
-    int rc = read_file(m, "config_sentence_transformers.json", JK_OBJECT, &config);
+    int rc = read_file(m, file, JK_OBJECT, &config);
+    if (rc == 0) rc = check_kind(m, file, config, "prompts", JK_OBJECT);
+    if (rc == 0) rc = check_kind(m, file, config, "default_prompt_name", JK_TEXT);
     const struct json *prompts = json_field(config, "prompts");
     for (void *it = json_first(prompts); it && rc == 0; it = json_next(prompts, it)) {
         char key[160];
@@ -262,6 +312,10 @@ static int add_prompts(struct modules *m)
     }
     size_t n;
     const char *name = json_text(json_field(config, "default_prompt_name"), &n);
+    if (rc == 0 && name && !json_field(prompts, name))
+        rc = err_set(m->e, ERR_FORMAT,
+                     "%s/%s: default_prompt_name: must be a name in prompts, got \"%.80s\"", m->dir,
+                     file, name);
     if (rc == 0 && name)
         rc = checkpoint_add_text(m->c, "sentence_transformers.default_prompt", name, n, m->e);
     json_drop(config);

@@ -98,6 +98,55 @@ TEST(hf_modules_that_are_not_computed_are_refused)
     expect_refused("out_features");
 }
 
+TEST(hf_modules_with_values_of_other_types_are_refused)
+{ /* goal: a value of a wrong type is not taken for an absent one */
+    static const char mean[] = "'pooling_mode':'mean'";
+    static const struct {
+        const char *fields, *want;
+    } pooling[] =
+        {{"'pooling_mode_mean_tokens':1", "pooling_mode_mean_tokens: must be true or false"},
+         {"'pooling_mode_mean_tokens':true,'pooling_mode_cls_token':'true'",
+          "pooling_mode_cls_token: must be true or false"},
+         {"'pooling_mode':5,'pooling_mode_mean_tokens':true", "pooling_mode: must be a string"},
+         {"'pooling_mode':'mean','include_prompt':0", "include_prompt: must be true or false"},
+         {"'pooling_mode':'mean','word_embedding_dimension':'4'", "dimension: must be an integer"},
+         {"'pooling_mode':'mean','word_embedding_dimension':5", "dimension: must be 4, the width"}},
+      length[] = {{"'max_seq_length':'x'", "max_seq_length: must be an integer"},
+                  {"'max_seq_length':-1", "max_seq_length: must be at least 1"},
+                  {"'do_lower_case':1", "do_lower_case: must be true or false"}},
+      prompt[] = {{"'prompts':129", "prompts: must be an object"},
+                  {"'default_prompt_name':5", "default_prompt_name: must be a string"},
+                  {"'default_prompt_name':'q'", "default_prompt_name: must be a name in prompts"},
+                  {"'prompts':{'p':'x'},'default_prompt_name':'q'", "must be a name in prompts"}};
+    struct err e = {0};
+    struct checkpoint *c = NULL;
+    char text[200];
+    for (size_t i = 0; i < sizeof pooling / sizeof pooling[0]; i++) {
+        put_modules(pooling[i].fields, DENSE_CONFIG, "");
+        put("config.json", "{'model_type':'bert','hidden_size':4}");
+        expect_refused(pooling[i].want);
+    }
+    put_modules(mean, DENSE_CONFIG ",'use_residual':1", "");
+    expect_refused("use_residual: must be true or false");
+    put_modules(mean, DENSE_CONFIG, "");
+    for (size_t i = 0; i < sizeof length / sizeof length[0]; i++) {
+        snprintf(text, sizeof text, "{%s}", length[i].fields);
+        put("sentence_bert_config.json", text);
+        expect_refused(length[i].want);
+    }
+    put("sentence_bert_config.json", "{'max_seq_length':null}");
+    for (size_t i = 0; i < sizeof prompt / sizeof prompt[0]; i++) {
+        snprintf(text, sizeof text, "{%s}", prompt[i].fields);
+        put("config_sentence_transformers.json", text);
+        expect_refused(prompt[i].want);
+    }
+    put("config_sentence_transformers.json", "{'prompts':{'q':'x'},'default_prompt_name':'q'}");
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    checkpoint_close(c);
+    unlink(path_of("sentence_bert_config.json"));
+    unlink(path_of("config_sentence_transformers.json"));
+}
+
 TEST(hf_files_that_cannot_be_read_are_not_absent)
 { /* goal: a link to a lost file is an error with its path, because other results would be wrong */
     static const char *const name[] = {"modules.json",
