@@ -41,7 +41,9 @@ struct window_tally {
     int n, first, n_vocab;
     double sum, sum2; /* sums of -log p and of its square */
     long n_scored;
-    FILE *logits; /* owned; NULL if --logits is absent */
+    long n_wrong;    /* positions whose token has no finite -log p */
+    int first_wrong; /* first such position in its window */
+    FILE *logits;    /* owned; NULL if --logits is absent */
     bool write_failed;
 };
 
@@ -61,6 +63,7 @@ static void score(void *ctx, int pos, const float *logits)
     struct window_tally *t = ctx;
     if (pos < t->first || pos + 1 >= t->n) return;
     double x = nll(logits, t->n_vocab, t->ids[pos + 1]);
+    if (!isfinite(x) && t->n_wrong++ == 0) t->first_wrong = pos;
     t->sum += x;
     t->sum2 += x * x;
     t->n_scored++;
@@ -143,6 +146,11 @@ static int measure(struct session *s, const char *path, struct err *e)
     if (rc == 0) rc = score_windows(s, &ids, window, &t, e);
     if (t.logits && (fclose(t.logits) != 0 || t.write_failed) && rc == 0)
         rc = err_set(e, ERR_IO, "%s: cannot write", logits_path);
+    if (rc == 0 && t.n_wrong > 0)
+        rc = err_set(e, ERR_FORMAT,
+                     "the logits give no finite probability at %ld of %ld positions, first at "
+                     "position %d of a window: the weights may be damaged",
+                     t.n_wrong, t.n_scored, t.first_wrong);
     if (rc == 0) print(&t, window);
     buf_deinit(&text);
     vec_deinit(&ids);

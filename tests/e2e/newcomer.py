@@ -162,6 +162,20 @@ def test_an_empty_file_for_perplexity():
     says(["perplexity", MODEL, path], 1, "empty.txt: must not be empty")
 
 
+def test_perplexity_of_weights_that_are_no_numbers():
+    folder = os.path.join(TMP, "no-numbers")
+    shutil.copytree(FOLDER, folder)
+    path = os.path.join(folder, "model.safetensors")
+    with open(path, "r+b") as f:
+        n = int.from_bytes(f.read(8), "little")
+        begin, end = json.loads(f.read(n))["model.norm.weight"]["data_offsets"]
+        f.seek(8 + n + begin)
+        f.write(b"\xff" * (end - begin))
+    for more in [[], ["--json"]]:
+        says(["perplexity", folder, os.path.join(ROOT, "README.md"), "--max-model-len", "64", "--windows", "2", *more], 1,
+             "no finite probability at 62 of 62 positions, first at position 32 of a window")
+
+
 def test_a_batch_of_which_every_line_failed():
     def run(name, *lines):
         paths = [os.path.join(TMP, name + end) for end in (".in", ".out")]
