@@ -400,6 +400,30 @@ TEST(other_layouts_of_hqq_are_refused)
     checkpoint_close(c);
 }
 
+/* Goal: scales of gemv that contradict the group size are rejected, if the width agrees. A larger
+ * size leaves values in the padding, and a smaller one has groups without a scale. */
+TEST(scales_of_another_group_size_are_refused)
+{
+    struct checkpoint *c;
+    struct err e;
+    if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
+    NEED_OK(checkpoint_open(&c, repo_path("tests/golden/forms/awq-gemv"), &e), &e);
+    const struct tensor_info *t = checkpoint_tensor(c, "blk.0.attn_q.scales");
+    NEED(t && t->type == QT_f16 && t->dim[0] == 32);
+    char *changed = malloc(t->n_byte);
+    NEED(changed != NULL);
+    memcpy(changed, t->data, t->n_byte);
+    memcpy(changed + t->n_byte - 2, changed, 2);
+    expect_refusal("awq-gemv", "model.safetensors", (const char *)t->data, t->n_byte, changed,
+                   t->n_byte, "scales is not of 2 groups of 32 inputs");
+    memcpy(changed, t->data, t->n_byte);
+    for (int64_t r = 0; r < t->dim[1]; r++) memset(changed + r * 64 + 2, 0, 2);
+    expect_refusal("awq-gemv", "model.safetensors", (const char *)t->data, t->n_byte, changed,
+                   t->n_byte, "scales is not of 2 groups of 32 inputs");
+    free(changed);
+    checkpoint_close(c);
+}
+
 /* Goal: a group outside the scales is rejected before it is used. */
 TEST(groups_of_inputs_outside_the_scales_are_refused)
 {
