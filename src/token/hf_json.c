@@ -54,9 +54,23 @@ static int read_vocab_list(struct tokenizer *t, const struct json *vocab, struct
     return 0;
 }
 
+/* Return true for a line of two pieces: at least one space, at most two words. The pieces of
+ * Llama 2 may consist of spaces. */
+static bool is_merge(const char *line, size_t n)
+{
+    int n_word = 0;
+    for (size_t i = 0; i < n; i++) n_word += line[i] != ' ' && (i == 0 || line[i - 1] == ' ');
+    return memchr(line, ' ', n) && n_word <= 2;
+}
+
 /* Read a list of "left right" or ["left", "right"]. */
 static int read_merges(struct tokenizer *t, const struct json *list, struct err *e)
 {
+    char kind[80];
+    const bool empty = json_kind(list) == JK_OBJECT && json_count(list) == 0; /* of one converter */
+    if (json_kind(list) != JK_LIST && !empty)
+        return err_set(e, ERR_FORMAT, "model.merges: expected a list, got %s",
+                       json_value_text(list, kind));
     for (size_t i = 0; i < json_count(list); i++) {
         char value[80];
         const struct json *j = json_item(list, i);
@@ -68,6 +82,9 @@ static int read_merges(struct tokenizer *t, const struct json *list, struct err 
             return err_set(e, ERR_FORMAT, "model.merges[%zu]: expected a pair of pieces, got %s", i,
                            json_value_text(j, value));
         if (line) json_text(j, &n);
+        if (line && !is_merge(line, n))
+            return err_set(e, ERR_FORMAT, "model.merges[%zu]: expected two pieces, got %s", i,
+                           json_value_text(j, value));
         if (!(line ? tokenizer_put_merge_line(t, line, n)
                    : tokenizer_put_merge(t, left, n, right, n_right)))
             return err_memory(e, "merges", json_count(list));
@@ -132,6 +149,11 @@ static int read_wordpiece(struct tokenizer *t, const struct json *m, struct err 
 static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
 {
     const char *type = hf_type(m);
+    char value[80];
+    const struct json *named = json_field(m, "type");
+    if (!hf_step_absent(named) && json_kind(named) != JK_TEXT)
+        return err_set(e, ERR_FORMAT, "model.type: expected a string, got %s",
+                       json_value_text(named, value));
     if (strcmp(type, "BPE") == 0 || (!*type && json_field(m, "merges"))) return read_bpe(t, m, e);
     if (strcmp(type, "Unigram") == 0 || (!*type && json_field(m, "unk_id")))
         return read_unigram(t, m, e);
@@ -191,6 +213,10 @@ static int check_id(const struct tokenizer *t, int64_t id, const struct json *j,
 static int read_added(struct tokenizer *t, const struct json *list, struct err *e)
 {
     int rc = 0;
+    char value[80];
+    if (!hf_step_absent(list) && json_kind(list) != JK_LIST)
+        return err_field(e, ERR_FORMAT, "added_tokens", ": expected a list, got %s",
+                         json_value_text(list, value));
     for (size_t i = 0; i < json_count(list) && rc == 0; i++) {
         const struct json *j = json_item(list, i);
         const int64_t id = json_int(json_field(j, "id"), -1);
@@ -252,12 +278,16 @@ static void read_template(struct tokenizer *t, const struct json *j)
 
 /* Read the ids that the post-processor adds. Each type of post-processor has different fields. The
  * type Sequence contains several post-processors. */
-static void read_post(struct tokenizer *t, const struct json *j)
+static int read_post(struct tokenizer *t, const struct json *j, struct err *e)
 {
     const char *type = hf_type(j);
+    if (hf_step_absent(j)) return 0;
+    int rc = hf_step_check(j, "post_processor", e);
+    if (rc != 0) return rc;
     if (strcmp(type, "Sequence") == 0) {
         const struct json *list = json_field(j, "processors");
-        for (size_t i = 0; i < json_count(list); i++) read_post(t, json_item(list, i));
+        for (size_t i = 0; i < json_count(list) && rc == 0; i++)
+            rc = read_post(t, json_item(list, i), e);
     } else if (strcmp(type, "TemplateProcessing") == 0) {
         read_template(t, j);
     } else if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
@@ -266,7 +296,10 @@ static void read_post(struct tokenizer *t, const struct json *j)
         add_affix(t, false, sep);
         t->pair_segments = *type == 'B';
         for (int i = 0; i < (*type == 'B' ? 1 : 2); i++) add_between(t, sep);
+    } else if (strcmp(type, "ByteLevel") != 0) { /* ByteLevel changes offsets only */
+        rc = err_set(e, ERR_UNSUPPORTED, "post_processor \"%.60s\": not supported yet", type);
     }
+    return rc;
 }
 
 /* ---- the configuration files ---- */
@@ -430,8 +463,8 @@ int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
 static int read_decoder(struct tokenizer *t, const struct json *j, struct err *e)
 {
     const bool mapped = t->opt.byte_level;
-    hf_steps_decoder(t, j);
-    if (mapped || !t->opt.byte_level) return 0;
+    const int rc = hf_steps_decoder(t, j, e);
+    if (rc != 0 || mapped || !t->opt.byte_level) return rc;
     return err_set(e, ERR_UNSUPPORTED,
                    "decoder \"ByteLevel\": not supported without \"ByteLevel\" in pre_tokenizer or "
                    "normalizer");
@@ -449,7 +482,7 @@ int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
     if (rc == 0) rc = read_decoder(t, json_field(j, "decoder"), e);
     if (rc == 0) rc = read_model(t, json_field(j, "model"), e);
     if (rc == 0) rc = read_added(t, json_field(j, "added_tokens"), e);
-    if (rc == 0) read_post(t, json_field(j, "post_processor"));
+    if (rc == 0) rc = read_post(t, json_field(j, "post_processor"), e);
     if (rc == 0 && t->kind == &token_kind_spm) t->opt.byte_level = false;
     /* Spaces join the pieces if there is no decoder, as in Hugging Face's tokenizers, unless the
      * pieces spell spaces or mark their boundaries. */

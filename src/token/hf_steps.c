@@ -8,7 +8,8 @@
  *                                                            ids --options of the decoder--> bytes
  *
  * An unknown normalizer or pre-tokenizer is an error, because it would change ids. An unknown
- * decoder is ignored. Defaults of absent fields are those of Hugging Face's tokenizers library. */
+ * decoder is an error, because it would change texts. Defaults of absent fields are those of
+ * Hugging Face's tokenizers library. */
 #include "token_impl.h"
 
 #include "base/base64.h"
@@ -23,6 +24,19 @@ const char *hf_type(const struct json *j)
 {
     const char *type = json_text(json_field(j, "type"), NULL);
     return type ? type : "";
+}
+
+bool hf_step_absent(const struct json *j)
+{
+    return json_kind(j) == JK_NONE || json_kind(j) == JK_NULL;
+}
+
+int hf_step_check(const struct json *j, const char *name, struct err *e)
+{
+    char value[80];
+    if (json_kind(j) == JK_OBJECT) return 0;
+    return err_set(e, ERR_FORMAT, "%s: expected an object, got %s", name,
+                   json_value_text(j, value));
 }
 
 /* Return a bool of j; `fallback` if it is absent. */
@@ -142,10 +156,11 @@ static int norm_parameters(struct tokenizer *t, struct norm_step *s, const struc
 int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
 {
     const char *type = hf_type(j);
-    if (json_kind(j) != JK_OBJECT) return 0;
+    if (hf_step_absent(j)) return 0;
+    int rc = hf_step_check(j, "normalizer", e);
+    if (rc != 0) return rc;
     if (strcmp(type, "Sequence") == 0) {
         const struct json *list = json_field(j, "normalizers");
-        int rc = 0;
         for (size_t i = 0; i < json_count(list) && rc == 0; i++)
             rc = hf_steps_norm(t, json_item(list, i), e);
         return rc;
@@ -317,7 +332,9 @@ int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
         {"BertPreTokenizer", pretok_bert},   {"Digits", pretok_digits},
         {"Punctuation", pretok_punctuation},
     };
-    if (json_kind(j) != JK_OBJECT) return 0;
+    if (hf_step_absent(j)) return 0;
+    const int bad = hf_step_check(j, "pre_tokenizer", e);
+    if (bad != 0) return bad;
     if (t->pretok.n >= PRETOK_STEPS_MAX)
         return err_set(e, ERR_LIMIT, "the pre-tokenizer has more than %d steps", PRETOK_STEPS_MAX);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -333,14 +350,17 @@ int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e)
 
 /* ---- decoder ---- */
 
-/* Ignore steps that do not change the bytes of a token, such as Fuse. */
-void hf_steps_decoder(struct tokenizer *t, const struct json *j)
+int hf_steps_decoder(struct tokenizer *t, const struct json *j, struct err *e)
 {
     const char *type = hf_type(j);
     struct token_options *o = &t->opt;
+    if (hf_step_absent(j)) return 0;
+    int rc = hf_step_check(j, "decoder", e);
+    if (rc != 0) return rc;
     if (strcmp(type, "Sequence") == 0) {
         const struct json *list = json_field(j, "decoders");
-        for (size_t i = 0; i < json_count(list); i++) hf_steps_decoder(t, json_item(list, i));
+        for (size_t i = 0; i < json_count(list) && rc == 0; i++)
+            rc = hf_steps_decoder(t, json_item(list, i), e);
     } else if (strcmp(type, "ByteLevel") == 0) {
         o->byte_level = true;
     } else if (strcmp(type, "ByteFallback") == 0) {
@@ -361,5 +381,8 @@ void hf_steps_decoder(struct tokenizer *t, const struct json *j)
             o->drop_lead_space = json_int(json_field(j, "start"), 0) > 0;
     } else if (strcmp(type, "WordPiece") == 0) {
         o->word_cleanup = flag(j, "cleanup", true);
+    } else if (strcmp(type, "Fuse") != 0) { /* Fuse does not change the bytes of a token */
+        rc = err_set(e, ERR_UNSUPPORTED, "decoder \"%.60s\": not supported yet", type);
     }
+    return rc;
 }

@@ -456,8 +456,12 @@ const char *hf_type(const struct json *j);
 int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e);
 /* Append the steps of a pre-tokenizer of tokenizer.json. */
 int hf_steps_pretok(struct tokenizer *t, const struct json *j, struct err *e);
-/* Read the steps of a decoder of tokenizer.json. */
-void hf_steps_decoder(struct tokenizer *t, const struct json *j);
+/* Read the steps of a decoder of tokenizer.json. ERR_FORMAT, ERR_UNSUPPORTED. */
+int hf_steps_decoder(struct tokenizer *t, const struct json *j, struct err *e);
+/* Return true if the file has no such step: no field, or null. */
+bool hf_step_absent(const struct json *j);
+/* Reject a step that is not an object. ERR_FORMAT with the step's name. */
+int hf_step_check(const struct json *j, const char *name, struct err *e);
 /* Write the path of a file in `dir`. Set *found to true if it is a readable file, and to false if
  * nothing has the path. ERR_IO as file_find, ERR_ARG if the path is too long. */
 int token_file(char path[static 4096], bool *found, const char *dir, const char *name,
