@@ -249,6 +249,8 @@ const char *checkpoint_rope_given(const struct checkpoint *c);
 
 /* Return the kind of a value; META_NONE if m is NULL. */
 enum meta_kind meta_kind(const struct meta *m);
+/* Return true for an OBJECT without fields. */
+bool meta_is_empty(const struct meta *m);
 /* Return the value of a BOOL; `fallback` if m is NULL or of another kind. */
 bool meta_bool(const struct meta *m, bool fallback);
 /* Return the value of a BOOL, an INT, a UINT up to INT64_MAX or a whole REAL. Return `fallback` for

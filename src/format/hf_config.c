@@ -172,8 +172,9 @@ static int add_any(struct config_reader *h, const char *key, const char *name, c
     bool mixed = json_kind(v) == JK_LIST && common_type(v) == VT_COUNT;
     if (json_kind(v) == JK_NULL) return hf_add_bare(h, key, VT_NULL);
     double x;
+    const struct meta object = {.type = VT_OBJECT, .data = "", .n = json_count(v)};
     if ((json_kind(v) == JK_OBJECT && !float_object(v, &x)) || mixed)
-        return hf_add_bare(h, key, VT_OBJECT);
+        return checkpoint_meta(h->c, key) ? 0 : checkpoint_add_meta(h->c, key, &object, h->e);
     return hf_add_json(h, key, name, v);
 }
 
@@ -435,7 +436,7 @@ static int read_outer(struct config_reader *h)
 }
 
 /* Add the fields of an object under `parent`. The inner fields of the objects in `deep` are also
- * added, because these objects determine the form of weights. Empty objects are omitted. */
+ * added, because these objects determine the form of weights. */
 static int add_fields(struct config_reader *h, const char *parent, const struct json *object,
                       int depth)
 {
@@ -448,7 +449,7 @@ static int add_fields(struct config_reader *h, const char *parent, const struct 
         bool enter = json_kind(v) == JK_OBJECT && depth > 0;
         for (size_t i = 0; i < 3 && !enter && json_kind(v) == JK_OBJECT; i++)
             enter = strcmp(name, deep[i]) == 0;
-        if (json_kind(v) != JK_OBJECT || json_count(v) > 0) rc = hf_add_other(h, parent, name, v);
+        rc = hf_add_other(h, parent, name, v);
         snprintf(path, sizeof path, "%s.%.100s", parent, name);
         if (enter && depth < 4 && rc == 0) rc = add_fields(h, path, v, depth + 1);
     }

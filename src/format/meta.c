@@ -131,6 +131,11 @@ const char *meta_text(const struct meta *m, size_t *n)
     return is_text ? m->data : NULL;
 }
 
+bool meta_is_empty(const struct meta *m)
+{
+    return meta_kind(m) == META_OBJECT && m->n == 0;
+}
+
 size_t meta_count(const struct meta *m)
 {
     return meta_kind(m) == META_LIST ? m->n : 0;

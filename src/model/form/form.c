@@ -91,8 +91,8 @@ static bool among(const char *text, const char *list)
     return false;
 }
 
-/* Reject fields that are unknown for the method, or have a value outside `only`. null means
- * absent. */
+/* Reject fields that are unknown for the method, or have a value outside `only`. null means absent,
+ * and so does an empty object in place of a group of fields. */
 static void check_fields(struct binder *b, const char *method)
 {
     for (int i = 0; i < checkpoint_n_meta(b->checkpoint) && b->rc == 0; i++) {
@@ -103,6 +103,7 @@ static void check_fields(struct binder *b, const char *method)
         key += sizeof prefix - 1;
         const struct field *f = field_of(method, key);
         const char *value = config_value_text(m, text);
+        if (meta_is_empty(m) && !(f && f->only)) continue; /* an unused group of fields */
         if (!f)
             form_refuse(b, key, "not supported yet in quant_method \"%s\", got %s", method, value);
         else if (f->only && !among(value, f->only))

@@ -280,7 +280,8 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
         {"awq-gemv", "config.json", "\"group_size\": 32", "\"group_size\": -1", "qzeros is ["},
         {"awq-gemv", "config.json", "\"group_size\": 32", "\"group_size\": null", "groups of 128"},
         {"awq-gemv", "config.json", "\"group_size\": 32,", "", "groups of 128"},
-        {"awq-gemv", "config.json", "\"group_size\": 32", "\"group_size\": {}", "groups of 128"},
+        {"awq-gemv", "config.json", "\"group_size\": 32", "\"group_size\": {}",
+         "must be an integer in"},
         {"fp8", "model.safetensors", "0.self_attn.q_proj.weight_scale",
          "0.self_attn.q_proj.weight_scalx",
          "q_proj.weight_scale is missing; a similar tensor: "
@@ -348,6 +349,8 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
         {"quanto", "config.json", "\"vocab_size\"",
          "\"quantization_config\": {\"group_size\": 4}, \"vocab_size\"",
          "group_size: not supported"},
+        {"bitnet", "config.json", "\"linear_class\": \"bitlinear\"", "\"linear_class\": {}",
+         "linear_class: must be"},
         {"bitnet", "config.json", "offline", "online", "quantization_mode: must be"},
         {"bitnet", "config.json", "\"linear_class\"", "\"use_rms_norm\": true, \"linear_class\"",
          "use_rms_norm: must be false"},
