@@ -290,6 +290,16 @@ static int exact_type(const struct tensor *w, enum qtype *type, struct err *e)
     return 0;
 }
 
+/* Return true if w is rows of a stored matrix, of which another matrix has other rows. */
+static bool has_other_rows(const struct model_gguf *g, const struct tensor *w)
+{
+    for (size_t i = 0; i < g->m->tensor.n; i++) {
+        const struct tensor *other = g->m->tensor.v[i];
+        if (other != w && strcmp(other->name, w->name) == 0) return true;
+    }
+    return false;
+}
+
 /* Add the values of a matrix of codes. */
 static int put_codes(struct model_gguf *g, const struct mixture *mix, const struct tensor *w,
                      struct err *e)
@@ -303,6 +313,11 @@ static int put_codes(struct model_gguf *g, const struct mixture *mix, const stru
                            "%s: tensor %s: a mixture with plain and quantized experts: conversion "
                            "to GGUF is not supported yet",
                            checkpoint_path(g->c), w->name);
+    if (has_other_rows(g, w))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: tensor %s: quantized weights of several matrices in one: conversion to "
+                       "GGUF is not supported yet",
+                       checkpoint_path(g->c), w->name);
     snprintf(name, sizeof name, "%.*s.weight", (int)stem_length(w->name), w->name);
     const int part = part_of(g, name, joined, sizeof joined);
     const int rc = exact_type(w, &t.type, e);
