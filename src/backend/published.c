@@ -18,6 +18,26 @@
 /* number of values of one conversion: the smallest block of the target formats */
 enum { CHUNK = 32 };
 
+/* ---- 2:4 sparsity ---- */
+
+/* Return the number of stored values of the row before input c; -1 if the value of c is not
+ * stored. */
+static int64_t stored_at(const struct sparse *s, int64_t row, int64_t c)
+{
+    static const uint8_t n_bit[8] = {0, 1, 1, 2, 1, 2, 2, 3};
+    const int mask = s->mask[row * s->row_step + c / 8] >> (c & 4);
+    if (!(mask >> (c & 3) & 1)) return -1;
+    return c / 4 * 2 + n_bit[mask & ((1 << (c & 3)) - 1)];
+}
+
+bool published_is_sparse(const uint8_t *mask, int64_t k)
+{
+    static const uint8_t two[16] = {[3] = 1, [5] = 1, [6] = 1, [9] = 1, [10] = 1, [12] = 1};
+    bool all = k % 4 == 0;
+    for (int64_t c = 0; c < k / 4; c++) all = all && two[mask[c / 2] >> (c % 2 * 4) & 15];
+    return all && (k % 8 == 0 || mask[k / 8] >> 4 == 0);
+}
+
 /* ---- codes ---- */
 
 /* Return the word at any alignment. GPTQ stores zero - 1; the addition of `plus` restores all zeros
@@ -45,9 +65,11 @@ static int code_in_plane(const struct codes *c, int64_t i)
 static int code_at(const struct codes *c, int64_t row, int64_t col)
 {
     static const int8_t awq[8] = {0, 4, 1, 5, 2, 6, 3, 7};
-    int64_t i = c->along_out ? row : col;
+    const int64_t stored = c->sparse.mask ? stored_at(&c->sparse, row, col) : col;
+    int64_t i = c->along_out ? row : stored;
     const int64_t j = c->along_out ? col : row;
     const uint32_t mask = (1u << c->bits) - 1;
+    if (stored < 0) return c->sign ? 128 : 0;
     if (c->order == ORDER_FLAT || c->order == ORDER_FLAT_LOW)
         return code_in_plane(c, row * c->other + col);
     if (c->order == ORDER_PLANES)
@@ -360,6 +382,22 @@ static void put_floats(uint8_t *to, const struct published *p, int64_t row, int6
     }
 }
 
+/* Write row `row` of values with 2:4 sparsity. */
+static void put_sparse(uint8_t *to, const struct published *p, enum qtype type, int64_t row,
+                       int64_t k)
+{
+    const struct placed *at = &p->placed;
+    const size_t size = (size_t)qtype_info[type].n_byte;
+    const uint8_t *first = p->rows + row / at->run * at->run_step + row % at->run * at->row_step;
+    for (int64_t c = 0; c < k; c++, to += size) {
+        const int64_t i = stored_at(&at->sparse, row, c);
+        if (i < 0)
+            memset(to, 0, size);
+        else
+            memcpy(to, first + i * (int64_t)size, size);
+    }
+}
+
 /* Write rows [row, row + n) of values in other places. The rows of a transposed matrix are copied
  * together, input by input, because the outputs of an input follow each other in the file. */
 static void put_placed(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
@@ -369,7 +407,9 @@ static void put_placed(uint8_t *to, const struct published *p, enum qtype type, 
     const size_t row_bytes = qtype_bytes(type, k);
     const int64_t n_piece = at->step ? k : 1; /* piece of values, or the whole row */
     const size_t size = row_bytes / (size_t)n_piece;
-    for (int64_t c = 0; c < n_piece; c++)
+    for (int i = 0; i < n && at->sparse.mask; i++)
+        put_sparse(to + (size_t)i * row_bytes, p, type, row + i, k);
+    for (int64_t c = 0; c < n_piece && !at->sparse.mask; c++)
         for (int i = 0; i < n; i++) {
             const int64_t r = row + i;
             memcpy(to + (size_t)i * row_bytes + (size_t)c * size,
@@ -386,6 +426,12 @@ static const uint8_t *take_values(uint8_t *copy, const struct published *p, int6
     const struct placed *at = &p->placed;
     const int64_t size = qtype_info[p->source].n_byte;
     const uint8_t *first = p->rows + row / at->run * at->run_step + row % at->run * at->row_step;
+    for (int i = 0; i < n && at->sparse.mask; i++) {
+        const int64_t stored = stored_at(&at->sparse, row, c + i);
+        memset(copy + i * size, 0, (size_t)size);
+        if (stored >= 0) memcpy(copy + i * size, first + stored * size, (size_t)size);
+    }
+    if (at->sparse.mask) return copy;
     if (at->step == 0) return first + c * size;
     for (int i = 0; i < n; i++) memcpy(copy + i * size, first + (c + i) * at->step, (size_t)size);
     return copy;
@@ -479,6 +525,7 @@ static bool skip_outputs(struct codes *c, int64_t n)
     if (c->order == ORDER_FLAT || c->order == ORDER_FLAT_LOW) return false;
     if (c->along_out && (c->order == ORDER_PLANES || bits % word != 0)) return false;
     c->data += c->along_out ? bits / word * c->step : n * c->other;
+    if (c->sparse.mask) c->sparse.mask += n * c->sparse.row_step;
     return true;
 }
 
@@ -511,6 +558,7 @@ bool published_part(struct published *p, enum qtype type, int64_t first, int64_t
     default: /* placed values */
         if (p->placed.run_step != 0 || p->form == FORM_TURNED) return false;
         part.rows += first * p->placed.row_step;
+        if (p->placed.sparse.mask) part.placed.sparse.mask += first * p->placed.sparse.row_step;
     }
     *p = part;
     return true;
@@ -533,7 +581,7 @@ bool published_turn(struct published *p, enum qtype *type, int64_t n_out, int64_
     }
     const enum code_order order = p->code.order;
     if (p->form != FORM_CODES || p->flat || p->group || p->order || order == ORDER_FLAT ||
-        order == ORDER_FLAT_LOW)
+        order == ORDER_FLAT_LOW || p->code.sparse.mask)
         return false;
     p->code.along_out = !p->code.along_out, p->zero.along_out = !p->zero.along_out;
     p->block_out = was.block_k, p->block_k = was.block_out;
@@ -548,7 +596,7 @@ static uint64_t codes_hash(const struct codes *c, uint64_t seed)
 {
     const int64_t n[] = {c->data != NULL, c->bits, c->word,    c->order, c->along_out, c->sign,
                          c->plus,         c->add,  c->n_plane, c->step,  c->other};
-    return hash_bytes(n, sizeof n, seed);
+    return hash_bytes(n, sizeof n, c->sparse.mask ? ~seed : seed);
 }
 
 /* Hash the description of the matrix, not its bytes. The cache of packed weights uses the hash as a
@@ -562,6 +610,7 @@ uint64_t published_hash(const struct published *p, uint64_t seed)
                          s->inverse,  p->shift.data != NULL, p->shift.type,    p->shift.scaled};
     const struct placed *at = &p->placed;
     const int64_t place[] = {at->run, at->run_step, at->row_step, at->step};
+    if (at->sparse.mask) seed += 2;
     if (p->form == FORM_PLACED) return hash_bytes(place, sizeof place, seed);
     if (p->form == FORM_ENCODED || p->form == FORM_TURNED) {
         const char *source = qtype_info[p->source].name;

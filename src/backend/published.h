@@ -36,6 +36,15 @@ enum code_order {
     ORDER_FLAT_LOW
 };
 
+/* Places of the stored values of a matrix [n_out, k] with 2:4 sparsity: two of each four values of
+ * a row are stored, and the others are 0. Bit c % 8 of byte c / 8 of a row is 1 if the value of
+ * input c is stored. The stored values of a row follow each other. */
+struct sparse {
+    const uint8_t
+        *mask;        /* u8 [n_out, row_step], at any alignment, borrowed; NULL: all are stored */
+    int64_t row_step; /* bytes of a row of the mask */
+};
+
 /* Packed codes of a matrix [n_out, n], at any alignment, borrowed. */
 struct codes {
     const uint8_t *data; /* NULL: no codes */
@@ -51,6 +60,7 @@ struct codes {
     /* bytes from an item of the other axis to the next item; ORDER_FLAT, ORDER_FLAT_LOW: codes of a
      * row */
     int64_t other;
+    struct sparse sparse; /* for ORDER_PLAIN along the inputs, with 8 bits; code 0 is not stored */
 };
 
 /* Scales of a matrix: the item of output r in group g is r * row_step + g * group_step. All
@@ -81,7 +91,8 @@ enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_TURNED, FORM_CO
 struct placed {
     int64_t run; /* outputs that have the distance row_step */
     int64_t run_step, row_step;
-    int64_t step; /* distance of the inputs of a row; 0: they follow each other */
+    int64_t step;         /* distance of the inputs of a row; 0: they follow each other */
+    struct sparse sparse; /* for step 0, and a format without blocks */
 };
 
 /* A matrix [n_out, k] as published. All pointers are borrowed from the model's files or its
@@ -124,6 +135,10 @@ enum qtype published_wider(enum qtype a, enum qtype b);
  * for n rows. A FORM_PLACED matrix in a format of blocks has placed.step 0. */
 void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
                     int64_t k);
+
+/* Return true if the mask u8 [ceil(k / 8)] has two of each four of k bits, and no bit after them
+ * (struct sparse). */
+bool published_is_sparse(const uint8_t *mask, int64_t k);
 
 /* Sort the inputs by their groups, if every group but the last has block_k inputs. Write the
  * inputs to order i32 [k], which p borrows; p then has consecutive groups. Otherwise return false

@@ -336,6 +336,13 @@ static void take_part(struct binder *b, struct tensor *w, struct published *p,
         w->data = published_data(p);
         return;
     }
+    if (p->placed.sparse.mask) {
+        if (part->run > 0)
+            bind_refuse(b, checkpoint_tensor(b->checkpoint, w->name), ERR_UNSUPPORTED,
+                        ": groups of rows of a sparse matrix: not supported yet");
+        p->placed.sparse.mask += part->first * p->placed.sparse.row_step;
+    }
+    if (b->rc != 0) return;
     p->rows += part->first * (p->form == FORM_PLACED ? p->placed.row_step : row);
     if (part->run > 0) {
         CHECK(p->form == FORM_ROWS, "groups of rows of %s, which is transposed", w->name);

@@ -252,6 +252,21 @@ TEST(config_values_that_one_class_does_not_compute_are_refused_by_name)
                   "no_rope_layers: must be a list of at least 2");
     expect_config(&arch_llama4, "'no_rope_layers':[],'attn_temperature_tuning':4", NULL);
     expect_config(&arch_llama4, "'attention_chunk_size':null", NULL);
+    /* hybrids with recurrent layers */
+    expect_config(&arch_falcon_h1, "'mlp_multipliers':[0.0,1.0]", "mlp_multipliers: [0]: must not");
+    expect_config(&arch_falcon_h1, "'mlp_multipliers':[1.0,0.0]", NULL);
+    expect_config(&arch_falcon_h1, "'ssm_multipliers':[1,1,1,1,1e-40]", "must be a list of 5");
+    expect_config(&arch_falcon_h1, "'ssm_multipliers':[1,1,1,1e39,1]", "must be a list of 5");
+    expect_config(&arch_falcon_h1, "'ssm_multipliers':[1,1,1,1,1e-20],'ssm_in_multiplier':1e-20",
+                  "must give a normal number");
+    expect_config(&arch_mamba2, "'time_step_limit':[0,1e-46]", "must be [");
+    expect_config(&arch_nemotron_h, "'mamba_dt_min':0.05", "mamba_dt_min: older name of");
+    expect_config(&arch_nemotron_h, "'mamba_num_heads':65536,'mamba_head_dim':65536",
+                  "must give a width of at most");
+    expect_config(&arch_jamba, "'num_experts':1", NULL);
+    expect_config(&arch_jamba, "'num_experts':0", NULL);
+    expect_config(&arch_jamba, "'num_experts':2,'num_experts_per_tok':3", "must be in [1, 2]");
+    expect_config(&arch_jamba, "'attn_layer_period':4,'attn_layer_offset':4", "below the interval");
     expect_config(&arch_llama4, "'attention_chunk_size':0",
                   "attention_chunk_size: must be in [1, ");
     expect_config(
@@ -568,7 +583,7 @@ TEST(config_quantized_weights_are_refused_by_their_method)
                "{'config_groups':{'a':{'type':'hadamard'}}}}",
                "transform_config.config_groups");
     expect_all("'compression_config':{'quant_method':'compressed-tensors',"
-               "'sparsity_config':{'format':'sparse-24-bitmask'}}",
+               "'sparsity_config':{'format':'marlin-24'}}",
                "sparsity_config.format: must");
     expect_all("'quantization_config':{}", "quant_method: must be a known method, got none");
     expect_all("'quantization_config':null", NULL);

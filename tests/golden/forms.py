@@ -309,6 +309,39 @@ def make_compressed(rng, _):
                          sparsity_config={}, transform_config={}, config_groups=groups)
 
 
+def make_sparse(rng, _):
+    """2:4 sparsity: floats of each type, and E4M3 and I8 with scales. The package has no compressor
+    of this format since 0.11; SPARSE_PACKAGE is a folder with compressed-tensors 0.9.4."""
+    sys.path.insert(0, os.environ["SPARSE_PACKAGE"])
+    from compressed_tensors.compressors.sparse_compressors.sparse_24_bitmask import Sparse24BitMaskTensor
+
+    def stored(raw, dense):
+        return {k: v.contiguous() for k, v in Sparse24BitMaskTensor.from_dense(dense, "2:4").dict(raw + ".weight").items()}
+
+    def convert(raw, w):
+        kind = raw.split(".")[-1]
+        w = torch.from_numpy(w)
+        w[~torch.zeros_like(w, dtype=torch.bool).scatter_(1, w.view(-1, 4).abs().topk(2).indices.add(
+            (torch.arange(w.numel() // 4) % (w.shape[1] // 4) * 4)[:, None]).view(w.shape[0], -1), True)] = 0
+        if kind in ("q_proj", "gate_proj", "o_proj", "k_proj"):
+            dense = w.to({"q_proj": torch.bfloat16, "gate_proj": torch.float16}.get(kind, torch.float32 if kind == "o_proj" else torch.bfloat16))
+            return stored(raw, dense), dense.float().numpy()
+        top = 448.0 if kind != "down_proj" else 127.0
+        scale = (w.abs().amax(1, keepdim=True) / top).clamp_min(1e-6).to(torch.bfloat16)
+        code = w / scale.float()
+        code = code.round().clamp(-127, 127).to(torch.int8) if kind == "down_proj" else code.clamp(-448, 448).to(torch.float8_e4m3fn)
+        return dict(stored(raw, code), **{raw + ".weight_scale": scale}), (code.float() * scale.float()).numpy()
+
+    def group(targets, kind, bits):
+        return dict(targets=targets, weights=dict(num_bits=bits, type=kind, symmetric=True, strategy="channel", dynamic=False))
+
+    config = dict(quant_method="compressed-tensors", format="float-quantized", quantization_status="compressed",
+                  config_groups=dict(group_0=group(["re:.*v_proj", "re:.*up_proj"], "float", 8), group_1=group(["re:.*down_proj"], "int", 8)),
+                  sparsity_config=dict(format="sparse-24-bitmask", sparsity_structure="2:4", targets=["Linear"], ignore=["lm_head"],
+                                       global_sparsity=0.5))
+    return convert, config
+
+
 def make_fp8(rng, _):
     def convert(raw, w):
         w = torch.from_numpy(w)
@@ -366,7 +399,7 @@ def make_bitnet(rng, kind):
 
 FORMS = {"gptq": (make_gptq, 1), "gptq-v2": (make_gptq, 2), "awq": (make_awq, "gemm"), "awq-gemv": (make_awq, "gemv"),
          "compressed": (make_compressed, None), "fp8": (make_fp8, None), "bnb-4bit": (make_bnb4, None), "bnb-8bit": (make_bnb8, None),
-         "gptq-fused": (make_fused, 1), "auto-round": (make_auto_round, None), "hqq": (make_hqq, None), "quanto": (make_quanto, None),
+         "gptq-fused": (make_fused, 1), "sparse": (make_sparse, None), "auto-round": (make_auto_round, None), "hqq": (make_hqq, None), "quanto": (make_quanto, None),
          "bitnet": (make_bitnet, "bitlinear"), "bitnet-auto": (make_bitnet, "autobitlinear")}
 
 

@@ -322,9 +322,10 @@ TEST(golden_logits_of_8_bit_floats_with_scales)
 /* Goal: quantized weights as other libraries publish them equal the reference on their values. */
 TEST(golden_logits_of_published_forms)
 {
-    static const char *const forms[] = {
-        "gptq",       "gptq-v2", "awq",         "awq-gemv",   "fp8", "bnb-4bit", "bnb-8bit",
-        "compressed", "bitnet",  "bitnet-auto", "auto-round", "hqq", "quanto",   "gptq-fused"};
+    static const char *const forms[] = {"gptq",   "gptq-v2",     "awq",        "awq-gemv",
+                                        "fp8",    "bnb-4bit",    "bnb-8bit",   "compressed",
+                                        "bitnet", "bitnet-auto", "auto-round", "hqq",
+                                        "quanto", "gptq-fused",  "sparse"};
     if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         char folder[64];
@@ -717,7 +718,7 @@ static void compare_form_values(const char *form, const char *path)
         if (!t || hash_of(t) != want)
             test_fail(__FILE__, __LINE__, "%s: %s has other values", form, name);
     }
-    EXPECT(n >= 8);
+    EXPECT(n >= 12);
     checkpoint_close(c);
     buf_deinit(&lines);
 }

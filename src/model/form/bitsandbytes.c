@@ -117,7 +117,7 @@ static const struct tensor_info *bind_4bit(struct binder *b, const struct site *
         p->level = floats(b, s, "weight.quant_map", 16);
         p->scale.data = absmax->data, p->scale.type = absmax->type;
         p->scale.group_step = 1;
-        p->block_k = block, p->flat = block == 0 || s->k % block != 0;
+        p->block_k = block, p->flat = s->k % block != 0;
         if (!p->flat) p->scale.row_step = s->k / block;
         if (absmax->type == QT_u8) bind_nested(b, s, p, absmax, state, n_block);
     }

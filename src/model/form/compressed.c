@@ -10,6 +10,10 @@
  *   nvfp4-pack-quantized   the same with weight_scale F8_E4M3 [n_out, k / 16] and
  *                          weight_global_scale F32 [1], which divides the scales
  *
+ *   sparse-24-bitmask      compressed [n_out, k / 2], the stored values of a matrix with 2:4 sparsity:
+ *                          floats, or F8_E4M3 or I8 with weight_scale; bitmask U8 [n_out, ceil(k /
+ *                          8)], bit c % 8 of byte c / 8 for input c; shape I64 [2, 1]
+ *
  * weight_scale is [1], [n_out], [n_out, n_group] or one item per block. value = (code - zero) *
  * scale. Scales of activations are not used, because quoth does not round activations. The groups
  * of the config (config_groups) give the possible numbers of bits, group sizes and blocks. */
@@ -173,15 +177,16 @@ static const struct tensor_info *bind_fp4(struct binder *b, const struct site *s
     return t;
 }
 
-/* Bind codes of 8 bits. I8 codes are integers with a zero; F8 codes are indices of a table of 256
- * levels. */
+/* Bind codes of 8 bits, the tensor `name` [n_out, n]. I8 codes are integers with a zero; F8 codes
+ * are indices of a table of 256 levels. */
 static const struct tensor_info *bind_bytes(struct binder *b, const struct site *s,
-                                            struct published *p, const struct tensor_info *t)
+                                            struct published *p, const struct tensor_info *t,
+                                            const char *name, int64_t n)
 {
     const bool whole = t->type == QT_i8;
-    t = form_need(b, s, "weight", TYPE(i8) | TYPE(f8_e4m3), s->n_out, s->k);
+    t = form_need(b, s, name, TYPE(i8) | TYPE(f8_e4m3), s->n_out, n);
     if (!t) return NULL;
-    p->code = form_bytes(t, s->k);
+    p->code = form_bytes(t, n);
     p->code.sign = whole, p->zero_point = 128;
     if (!whole) p->level = form_e4m3(b);
     bind_scale(b, s, p, FLOAT_TYPES);
@@ -205,12 +210,12 @@ static const struct tensor_info *bind_bytes(struct binder *b, const struct site 
     return t;
 }
 
-/* Check weight_shape, which repeats the size of the matrix. */
-static void check_shape(struct binder *b, const struct site *s)
+/* Check a tensor with the size of the matrix: weight_shape [2], or shape [2, 1]. */
+static void check_shape(struct binder *b, const struct site *s, const char *name, int n_row)
 {
-    const struct tensor_info *t = form_find(b, s, "weight_shape");
+    const struct tensor_info *t = form_find(b, s, name);
     if (!t || b->rc != 0) return;
-    t = form_need(b, s, "weight_shape", TYPE(i64) | TYPE(i32), 1, 2);
+    t = form_need(b, s, name, TYPE(i64) | TYPE(i32), n_row, 2 / n_row);
     int64_t size[2] = {0};
     for (int i = 0; i < 2 && t; i++) {
         int32_t narrow;
@@ -226,20 +231,54 @@ static void check_shape(struct binder *b, const struct site *s)
                    (long long)s->k, (long long)size[0], (long long)size[1]);
 }
 
+/* Bind a matrix with 2:4 sparsity. */
+static const struct tensor_info *bind_sparse(struct binder *b, const struct site *s,
+                                             struct published *p, const struct tensor_info *t)
+{
+    static const char name[] = "compressed";
+    const int64_t row_step = (s->k + 7) / 8;
+    const bool codes = t->type == QT_i8 || t->type == QT_f8_e4m3;
+    if (s->k % 4) form_fault(b, t, "has %lld inputs, not a multiple of 4", (long long)s->k);
+    const struct tensor_info *mask = form_need(b, s, "bitmask", TYPE(u8), s->n_out, row_step);
+    if (b->rc == 0 && mask && !mask->data) form_fault(b, mask, "has no data");
+    for (int64_t i = 0; b->rc == 0 && i < s->n_out; i++)
+        if (!published_is_sparse(mask->data + i * row_step, s->k))
+            form_fault(b, mask, "must have two of each four bits, but row %lld has not",
+                       (long long)i);
+    if (b->rc != 0) return NULL;
+    const struct sparse sparse = {.mask = mask->data, .row_step = row_step};
+    if (codes) {
+        t = bind_bytes(b, s, p, t, name, s->k / 2);
+        p->code.sparse = sparse;
+        return t;
+    }
+    t = form_need(b, s, name, FLOAT_TYPES, s->n_out, s->k / 2);
+    if (!t) return NULL;
+    p->form = FORM_PLACED;
+    p->rows = t->data;
+    p->placed = (struct placed){
+        .run = s->n_out, .row_step = s->k / 2 * qtype_info[t->type].n_byte, .sparse = sparse};
+    return t;
+}
+
 /* Return NULL if the matrix is plain. The caller then binds the plain matrix. */
 static const struct tensor_info *bind(struct binder *b, const struct site *s, struct published *p)
 {
     static const char *const unused[] = {"input_scale",  "input_zero_point",  "input_global_scale",
                                          "output_scale", "output_zero_point", NULL};
-    const struct tensor_info *packed = form_find(b, s, "weight_packed"), *t;
-    if (packed)
+    const struct tensor_info *packed = form_find(b, s, "weight_packed"),
+                             *sparse = form_find(b, s, "compressed"), *t;
+    if (sparse)
+        t = bind_sparse(b, s, p, sparse);
+    else if (packed)
         t = packed->type == QT_u8 ? bind_fp4(b, s, p) : bind_packed(b, s, p);
     else {
         t = form_find(b, s, "weight");
         if (!t || (t->type != QT_i8 && t->type != QT_f8_e4m3)) return NULL;
-        t = bind_bytes(b, s, p, t);
+        t = bind_bytes(b, s, p, t, "weight", s->k);
     }
-    check_shape(b, s);
+    check_shape(b, s, "weight_shape", 1);
+    check_shape(b, s, "shape", 2);
     form_skip(b, s, unused);
     return t;
 }

@@ -137,8 +137,9 @@ void form_read(struct binder *b)
     if (b->rc == 0 && b->m->config.quant.form->read) b->m->config.quant.form->read(b);
 }
 
-/* Set *p to plain rows. The form's bind changes *p to codes if the matrix has the form's tensors.
- * Set *type to the smallest format that can represent all values. */
+/* Set *p to plain rows. The form's bind changes *p to codes, or to values in other places (then
+ * it sets p->form), if the matrix has the form's tensors. Set *type to the smallest format that can
+ * represent all values. */
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
                                     const struct site *s)
 {
@@ -147,8 +148,10 @@ const struct tensor_info *form_bind(struct binder *b, struct published *p, enum 
     p->scale.divisor = 1;
     const struct tensor_info *t = form && b->rc == 0 ? form->bind(b, s, p) : NULL;
     if (!t || b->rc != 0) return NULL;
-    p->form = FORM_CODES;
     b->any_codes = true;
+    *type = t->type;
+    if (p->form != FORM_ROWS) return t;
+    p->form = FORM_CODES;
     *type = published_type(p, s->n_out, s->k);
     return t;
 }

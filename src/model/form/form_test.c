@@ -11,7 +11,7 @@
 
 static const char *const names[] = {
     "gptq",       "gptq-v2", "awq",         "awq-gemv",   "fp8", "bnb-4bit", "bnb-8bit",
-    "compressed", "bitnet",  "bitnet-auto", "auto-round", "hqq", "quanto"};
+    "compressed", "bitnet",  "bitnet-auto", "auto-round", "hqq", "quanto",   "sparse"};
 enum { N_FORM = sizeof names / sizeof names[0] };
 
 struct opened {
