@@ -18,6 +18,11 @@ static const struct addition *bind_ia3(struct bind_state *b, const struct tensor
     if (b->rc == 0) b->rc = peft_is_target(&b->s->peft, module, b->target, b->e);
     if (b->rc == 0)
         b->rc = peft_has_module(&b->s->peft, "feedforward_modules", module, &inputs, b->e);
+    if (b->rc == 0 && !inputs && t->joined)
+        b->rc = err_set(b->e, ERR_UNSUPPORTED,
+                        "%s: target_modules: \"%.60s\": factors of these outputs are not supported "
+                        "yet, because a parameter is added to them",
+                        b->path, module);
     adapter_check(b, l, inputs ? 1 : n_out, inputs ? t->k : 1);
     float *v = b->rc == 0 ? adapter_values(b, l) : NULL;
     if (!inputs) adapter_sort(b, t, v, n_out, 1);

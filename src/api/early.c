@@ -48,7 +48,8 @@ void early_begin(const struct server *s, struct exchange *x, const struct dialec
     orca_put(x, s);
     exchange_begin(x, 200, d->stream_type);
     exchange_set_ping(x, (int64_t)ping_s * 1000);
-    if (ping && ping_s >= 0) exchange_ping(x);
+    /* 0: the server's interval, which may be none */
+    if (ping && (ping_s > 0 || (ping_s == 0 && s->o.net.ping_ms >= 0))) exchange_ping(x);
 }
 
 void early_fail(struct exchange *x, int rc, const struct err *e)

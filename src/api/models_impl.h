@@ -35,6 +35,7 @@ struct served {
      * durations */
     int64_t n_byte, used_us, idle_us, failed_us, n_load, load_us;
     int64_t client_us; /* time (time_us) of the last end of a client's request; 0: none */
+    int64_t loaded_us; /* time (time_us) of the end of the last load */
     int rc;            /* error of the last load */
     struct err why;
     struct served_waiter *first, *last; /* waiters, borrowed */

@@ -140,6 +140,7 @@ static void load(struct served *v)
         v->n_load++;
         v->used_us = time_us();
         v->n_used = ++m->last_use;
+        v->loaded_us = v->used_us;
         v->load_us = v->used_us - start;
         v->idle_us = m->o.idle_us;
         log_info("%s: loaded in %.2f s", v->spec->name[0], (double)v->load_us * 1e-6);

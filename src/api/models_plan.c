@@ -43,14 +43,25 @@ struct served *plan_victim(struct models *m)
     return best;
 }
 
+/* Return the time in us until a model may be unloaded for a patient request: quiet_us after the
+ * last client, and if patient requests use the model, the end of their turn. A turn is six times
+ * quiet_us, or ten times the time of the load. */
+static int64_t time_left(const struct served *v)
+{
+    const int64_t now = time_us(), quiet_us = v->models->o.quiet_us;
+    const int64_t turn = 6 * quiet_us > 10 * v->load_us ? 6 * quiet_us : 10 * v->load_us,
+                  left = v->client_us ? v->client_us + quiet_us - now : 0,
+                  rest = v->n_patient > 0 ? v->loaded_us + turn - now : 0;
+    return left > rest ? left : rest;
+}
+
 struct served *plan_quiet_victim(struct models *m, int64_t *wait_us)
 {
-    const int64_t now = time_us();
     struct served *best = NULL;
     for (int i = 0; i < m->n; i++) {
         struct served *v = &m->v[i];
         if (v->state != SERVED_READY || v->spec->pinned || v->n_ref > v->n_patient) continue;
-        const int64_t left = v->client_us ? v->client_us + m->o.quiet_us - now : 0;
+        const int64_t left = time_left(v);
         if (left > 0 && (*wait_us < 0 || left < *wait_us)) *wait_us = left;
         if (left <= 0 && goes_before(v, best)) best = v;
     }

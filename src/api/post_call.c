@@ -230,15 +230,18 @@ static int run_in_background(struct posted *p, struct err *e)
     struct api_call *call = p->call;
     struct exchange *x = p->x;
     const bool streams = api_call_streams(call);
+    const struct dialect *dialect = call->dialect;
+    const int ping_s = call->ping_s;
     struct job *job;
     p->call = NULL;
     int rc = jobs_start(p->server->jobs, call, &job, e);
     if (rc != 0) return rc;
-    orca_put(x, p->server);
     if (streams) {
+        if (!exchange_begun(x)) early_begin(p->server, x, dialect, ping_s, false);
         server_read_job(x, job, true, -1);
     } else {
         struct buf b = {0};
+        orca_put(x, p->server);
         (void)job_response(job, &b);
         job_drop(job);
         server_reply(x, &b);

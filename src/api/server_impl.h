@@ -115,13 +115,13 @@ void orca_put(struct exchange *x, const struct server *s);
     void id##_get_models(struct exchange *x, const struct server *s);                              \
     void id##_get_model(struct exchange *x, const struct server *s, const struct listed *l);
 #include "errors.def"
+
 /* ---- wait.c: requests that wait for a model ---- */
 
 /* Set *out to the api of a model with a reference. *out is NULL without an error if the model is
- * not loaded; the handler must return now, and runs again after the load, or the body was answered
- * (dialect.unloads). body: parsed body of the
- * request, borrowed for the call; NULL: the answer is not a stream. Errors: those of server_model
- * and served_take, ERR_MEMORY. */
+ * not loaded; the handler must return now. It runs again after the load, or the body was answered
+ * (dialect.unloads). body: parsed body of the request, borrowed for the call; NULL: the answer is
+ * not a stream. Errors: those of server_model and served_take, ERR_MEMORY. */
 int wait_take(const struct server *s, struct exchange *x, const char *name, const struct json *body,
               const struct api **out, struct err *e);
 /* Return the span of a stream that began during its wait. The caller owns it; NULL if none. */

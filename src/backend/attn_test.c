@@ -142,8 +142,7 @@ static void share_values(struct scene *s)
 }
 
 /* Open scene `number`. The shape and the optional parts of attention (window, chunk, cap, slope,
- * sink)
- * derive from the number, so that the scenes cover their combinations. */
+ * sink) derive from the number, so that the scenes cover their combinations. */
 static bool scene_open(struct scene *s, int number, uint64_t *rng)
 {
     const int *w = widths[number % N_WIDTH], *g = groups[(number / 8 + number) % 8];

@@ -37,6 +37,7 @@ struct tensor {
     int number;       /* number of the matrix in its model; only the model uses it */
     bool is_table;    /* true: rows are looked up, not multiplied */
     bool routed;      /* true: a mixture's matrices, of which a row uses some */
+    bool joined;      /* true: the op's bias contains a parameter that the layer adds later */
 };
 
 struct weights; /* memory of a model's tensors on a device; opaque */

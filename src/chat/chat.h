@@ -90,6 +90,9 @@ struct conversation {
     bool checks_parts;
     int64_t now; /* time of strftime_now, seconds since 1970; 0: time of the call */
     struct template_limits limits;
+    /* evaluation steps that several renderings share in place of limits.step_max; each rendering
+     * subtracts its steps. NULL if none */
+    uint64_t *steps_left;
 };
 
 /* Sizes of parts at the end of a prompt, in bytes. */

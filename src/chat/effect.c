@@ -16,8 +16,9 @@
 
 #include <string.h>
 
-/* limit of the bytes of all renderings of a check: a few seconds */
-enum { WORK_BYTES_MAX = 64 << 20 };
+/* limits of all renderings of a check, together a few seconds: bytes of prompts and of messages,
+ * and evaluation steps */
+enum { WORK_BYTES_MAX = 64 << 20, STEPS_MAX = 20 * 1000 * 1000 };
 
 enum change { OTHER_CONTENT, NO_MESSAGE, NO_CALL, OTHER_ARGUMENTS };
 
@@ -27,6 +28,8 @@ struct check {
     const struct conversation *c;
     const struct buf *own; /* the prompt */
     size_t n_work;         /* bytes of all renderings so far */
+    uint64_t steps_left;
+    const char *marker; /* changed contents and arguments contain this text */
 };
 
 static const struct json *calls_of(const struct json *message)
@@ -35,12 +38,14 @@ static const struct json *calls_of(const struct json *message)
 }
 
 /* Append a call with other arguments, of the same kind. */
-static void put_call(struct buf *b, const struct json *call)
+static void put_call(struct buf *b, const struct json *call, const char *marker)
 {
     const struct json *f = json_field(call, "function");
     const bool text = json_kind(json_field(f, "arguments")) == JK_TEXT;
-    buf_addf(b, "{\"function\":{\"arguments\":%s",
-             text ? "\"{\\\"qOther\\\":1}\"" : "{\"qOther\":1}");
+    buf_addf(b,
+             text ? "{\"function\":{\"arguments\":\"{\\\"%s\\\":1}\""
+                  : "{\"function\":{\"arguments\":{\"%s\":1}",
+             marker);
     json_put_members(b, f, "arguments");
     buf_add_char(b, '}');
     json_put_members(b, call, "function");
@@ -48,11 +53,12 @@ static void put_call(struct buf *b, const struct json *call)
 }
 
 /* Append the message with a change. */
-static void put_changed(struct buf *b, const struct json *message, enum change how, size_t call)
+static void put_changed(struct buf *b, const struct json *message, enum change how, size_t call,
+                        const char *marker)
 {
     const struct json *calls = calls_of(message);
     if (how == OTHER_CONTENT) {
-        buf_add_text(b, "{\"content\":\"qOther\"");
+        buf_addf(b, "{\"content\":\"%s\"", marker);
         json_put_members(b, message, "content");
         buf_add_char(b, '}');
         return;
@@ -62,7 +68,7 @@ static void put_changed(struct buf *b, const struct json *message, enum change h
         if (how == NO_CALL && k == call) continue;
         if (n++) buf_add_char(b, ',');
         if (k == call)
-            put_call(b, json_item(calls, k));
+            put_call(b, json_item(calls, k), marker);
         else
             json_put(b, json_item(calls, k));
     }
@@ -72,7 +78,7 @@ static void put_changed(struct buf *b, const struct json *message, enum change h
 }
 
 /* Parse the conversation's messages with a change of message i. */
-static int change_messages(struct json **out, const struct check *k, size_t i, enum change how,
+static int change_messages(struct json **out, struct check *k, size_t i, enum change how,
                            size_t call, struct err *e)
 {
     struct buf b = {0};
@@ -81,11 +87,12 @@ static int change_messages(struct json **out, const struct check *k, size_t i, e
         if (m == i && how == NO_MESSAGE) continue;
         if (n++) buf_add_char(&b, ',');
         if (m == i)
-            put_changed(&b, json_item(k->c->messages, m), how, call);
+            put_changed(&b, json_item(k->c->messages, m), how, call, k->marker);
         else
             json_put(&b, json_item(k->c->messages, m));
     }
     buf_add_char(&b, ']');
+    if (b.n > k->own->n) k->n_work += b.n - k->own->n;
     const int rc =
         b.failed ? err_memory(e, "messages", b.n) : json_parse(out, b.data, b.n, NULL, e);
     buf_deinit(&b);
@@ -102,7 +109,7 @@ static int compare(bool *ignored, struct check *k, size_t i, enum change how, si
     *ignored = false;
     k->n_work += k->own->n + 1024;
     if (cancelled()) return err_cancelled(e);
-    if (k->n_work > WORK_BYTES_MAX)
+    if (k->n_work > WORK_BYTES_MAX || k->steps_left == 0)
         return err_field(
             e, ERR_LIMIT, "chat_template",
             ": a conversation with a template of its own must be shorter, because each "
@@ -110,12 +117,14 @@ static int compare(bool *ignored, struct check *k, size_t i, enum change how, si
     struct err why = {0};
     int rc = change_messages(&messages, k, i, how, call, &why);
     changed.messages = messages;
+    changed.steps_left = &k->steps_left;
     if (rc == 0) rc = render_conversation(k->t, &changed, &other, &why);
     if (rc == 0 && other.failed) rc = err_memory(&why, "a rendered prompt", other.n);
     if (rc == 0)
         *ignored = other.n == k->own->n && (!other.n || !memcmp(other.data, k->own->data, other.n));
     json_drop(messages);
     buf_deinit(&other);
+    if (rc == ERR_LIMIT && k->steps_left == 0) return compare(ignored, k, i, how, call, e);
     if (rc != ERR_MEMORY) return 0; /* the template rejects the change */
     *e = why;
     return rc;
@@ -171,7 +180,13 @@ int check_effects(const struct template *t, const struct conversation *c, struct
     if (n && c->continue_final != CHAT_CONTINUE_NO) n--;
     int rc = render_conversation(t, &fixed, &own, e);
     if (rc == 0 && own.failed) rc = err_memory(e, "a rendered prompt", own.n);
-    struct check k = {.t = t, .c = &fixed, .own = &own};
+    /* the marker is no part of the conversation, because its prompt does not contain it */
+    static const char *const marker[] = {"qOther", "qAnother", "qFurther"};
+    struct check k = {.t = t, .c = &fixed, .own = &own, .steps_left = STEPS_MAX};
+    for (size_t i = 0; i < sizeof marker / sizeof marker[0] && rc == 0; i++) {
+        k.marker = marker[i];
+        if (!own.n || !memmem(own.data, own.n, marker[i], strlen(marker[i]))) break;
+    }
     for (size_t i = 0; i < n && rc == 0; i++) rc = check_message(&k, i, e);
     buf_deinit(&own);
     return rc;

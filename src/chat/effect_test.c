@@ -70,6 +70,7 @@ TEST(parts_that_a_template_of_a_request_ignores)
         {alternate, "[" USER("b") ",{\"role\":\"assistant\",\"content\":\"a\"}," USER("c") "]", ""},
         {own_system, "[" SYSTEM("be good") "," USER("c") "]", ""},
         {own_system, "[" USER("c") "]", ""},
+        {whole, "[" USER("qOther") "," CALLS(CALL("{\"qOther\":1}")) "]", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct err e;
@@ -96,5 +97,22 @@ TEST(the_check_of_parts_is_bounded)
     NEED(!b.failed);
     EXPECT_TEXT(render(whole, b.data, false, &e), "");
     EXPECT(strncmp(render(whole, b.data, true, &e), "chat_template: ", 15) == 0);
+    buf_deinit(&b);
+}
+
+/* Goal: all renderings together have the steps of one, so a template with loops ends soon. */
+TEST(the_check_of_parts_shares_the_steps)
+{
+    static const char slow[] =
+        PRINTS("{% if messages|length > 30 %}{% for i in range(3000) %}{% endfor %}{% endif %}");
+    struct buf b = {0};
+    struct err e;
+    buf_add_char(&b, '[');
+    for (int i = 0; i < 60; i++)
+        buf_addf(&b, "%s{\"role\":\"user\",\"content\":\"%d\"}", i ? "," : "", i);
+    buf_add_char(&b, ']');
+    NEED(!b.failed);
+    EXPECT_TEXT(render(slow, b.data, false, &e), "");
+    EXPECT(strncmp(render(slow, b.data, true, &e), "chat_template: ", 15) == 0);
     buf_deinit(&b);
 }

@@ -149,11 +149,14 @@ static int render_with(const struct template *t, const struct conversation *c, b
                        struct buf *out, struct err *e)
 {
     struct render r;
-    render_begin(&r, t, &c->limits, c->now, e);
+    struct template_limits limits = c->limits;
+    if (c->steps_left) limits.step_max = *c->steps_left > 0 ? *c->steps_left : 1;
+    render_begin(&r, t, &limits, c->now, e);
     if (with_dates) shape_dates(&r);
     shape_conversation(&r, t, c);
     int rc = render_run(&r, t);
     if (rc == 0) rc = append(out, &r.out, e);
+    if (c->steps_left) *c->steps_left -= r.n_step < *c->steps_left ? r.n_step : *c->steps_left;
     render_end(&r);
     return rc;
 }

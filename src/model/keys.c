@@ -256,6 +256,11 @@ int config_int(struct binder *b, const char *key, int64_t lo, int64_t hi, int64_
     return 0;
 }
 
+bool config_fits(double v)
+{
+    return v == 0 || (fabs(v) >= (double)FLT_MIN && fabs(v) <= (double)FLT_MAX);
+}
+
 /* Return the value of a real key. Reject infinite values and NaN, and values beyond the normal
  * numbers of float32: the model computes in float32, where they or their reciprocals are infinite
  * and give NaN. */
@@ -267,8 +272,8 @@ double config_real(struct binder *b, const char *key, double fallback)
         double declared = absent(b, key, m);
         return isnan(declared) ? fallback : declared;
     }
-    double v = meta_real(m, NAN), size = fabs(v);
-    if (v == 0 || (size >= FLT_MIN && size <= FLT_MAX)) return v;
+    double v = meta_real(m, NAN);
+    if (config_fits(v)) return v;
     config_refuse(b, key, ERR_FORMAT,
                   isfinite(v) ? "must be 0 or a normal number of float32, got %s"
                               : "must be a number, got %s",

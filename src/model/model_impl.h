@@ -740,6 +740,8 @@ int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a
  * failure. */
 bool config_layer_types(struct binder *b, struct config *c, int window);
+/* Return true for 0 and normal numbers of float32, which config_real accepts. */
+bool config_fits(double v);
 /* Return for each layer [n_layer] the index of its name of config.layer_types in `names`, which has
  * at least two names and ends with NULL. Any other name is rejected. NULL if the file has no list,
  * and after an error. The model owns the result. */

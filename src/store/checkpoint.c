@@ -6,7 +6,9 @@
  *
  * Syncs take long on slow disks, and streams must not wait for them. The thread has a connection of
  * its own, so it needs no lock of the store. SQLite's own locks let changes append to the log
- * during a checkpoint. The log begins again only after a checkpoint of all its pages. Steady
+ * during a checkpoint. A checkpoint of a log that is copied completely is never begun, because a
+ * change may begin the log again meanwhile; until version 3.51.3, SQLite may then count later pages
+ * as copied. The log begins again only after a checkpoint of all its pages. Steady
  * changes could therefore let it grow without MAX_PAGES. A failed checkpoint loses nothing: the log
  * keeps the changes, and the next commit requests another checkpoint. */
 #include "store_impl.h"
@@ -26,6 +28,7 @@ struct checkpoints {
     pthread_t thread;
     bool started;
     bool due, runs, stops; /* runs: a checkpoint of the thread is in progress */
+    int n_page;            /* pages of the log after the last commit that requested a checkpoint */
 };
 
 static void *run(void *checkpoints)
@@ -40,9 +43,11 @@ static void *run(void *checkpoints)
         c->due = false;
         c->runs = true;
         pthread_mutex_unlock(&c->lock);
-        (void)sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+        int n_log = -1, n_copied = -1;
+        (void)sqlite3_wal_checkpoint_v2(c->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &n_log, &n_copied);
         pthread_mutex_lock(&c->lock);
         c->runs = false;
+        if (n_copied >= 0 && n_log == n_copied && c->n_page <= n_copied) c->due = false;
         pthread_cond_broadcast(&c->changed);
     }
     pthread_mutex_unlock(&c->lock);
@@ -57,6 +62,7 @@ static int commit_hook(void *checkpoints, sqlite3 *db, const char *name, int n_p
     if (n_page < DUE_PAGES) return SQLITE_OK;
     pthread_mutex_lock(&c->lock);
     c->due = true;
+    c->n_page = n_page;
     pthread_cond_broadcast(&c->changed);
     if (n_page >= MAX_PAGES) {
         while (c->runs) cond_wait(&c->changed, &c->lock, INT64_MAX);

@@ -58,7 +58,7 @@ static void factors(struct binder *b, const char *key, float *v, size_t n)
     bool good = meta_kind(list) == META_LIST && meta_count(list) == n;
     for (size_t i = 0; i < n && good; i++) {
         v[i] = (float)meta_item_real(list, i, NAN);
-        good = isfinite(v[i]);
+        good = config_fits(meta_item_real(list, i, NAN));
     }
     if (!good)
         config_refuse(b, key, ERR_FORMAT, "must be a list of %zu numbers, got %s", n,
@@ -89,8 +89,12 @@ static void read_mamba(struct config *c, struct binder *b, struct falcon_h1_own 
     s->scaled = 1;
     s->in_scale = input_factor(b, "config.ssm_in_multiplier");
     factors(b, parts, s->part_scale, 5);
-    if (b->rc == 0 && s->part_scale[4] == 0)
-        config_refuse(b, parts, ERR_UNSUPPORTED, "[4]: must not be 0: not supported yet");
+    /* the biases of time steps are divided by this product */
+    const double steps = (double)s->in_scale * (double)s->part_scale[4];
+    if (b->rc == 0 && (steps == 0 || !config_fits(steps)))
+        config_refuse(b, parts, ERR_UNSUPPORTED,
+                      "[4]: must give a normal number of float32 with ssm_in_multiplier, got %g",
+                      steps);
     own->mamba = *s;
 }
 
@@ -102,6 +106,9 @@ static void config(struct config *c, struct binder *b)
     read_mamba(c, b, own);
     config_bool(b, "config.mamba_norm_before_gate", true);
     factors(b, "config.mlp_multipliers", ffn, 2);
+    if (b->rc == 0 && ffn[0] == 0)
+        config_refuse(b, "config.mlp_multipliers", ERR_UNSUPPORTED,
+                      "[0]: must not be 0: not supported yet");
     own->gate = ffn[0], own->down = ffn[1];
     own->attn_in = input_factor(b, "config.attention_in_multiplier");
     own->attn_out = (float)config_real(b, "config.attention_out_multiplier", 1);

@@ -63,7 +63,11 @@ static void config(struct config *c, struct binder *b)
     s->conv_biased = config_bool(b, "config.mamba_conv_bias", true);
     s->normed = 1, s->norm_eps = c->rms_eps;
     c->own = s, c->own_bytes = sizeof *s;
-    config_moe(c, b, c->d_ff);
+    /* a model with one expert is dense, and its class does not read the number per row */
+    if (config_int(b, "expert_count", 0, EXPERTS_MAX, 0) > 1)
+        config_moe(c, b, c->d_ff);
+    else
+        (void)config_meta(b, "expert_used_count");
     const struct interval full =
         interval_of(b, "config.attn_layer_period", "config.attn_layer_offset");
     const struct interval mixed =

@@ -13,7 +13,8 @@ void mamba2_read_limit(struct mamba2_sizes *s, struct binder *b)
     const struct meta *list = config_meta(b, key);
     if (meta_kind(list) == META_NONE) return;
     const double least = meta_item_real(list, 0, NAN), most = meta_item_real(list, 1, NAN);
-    if (meta_count(list) != 2 || !(least >= 0 && isfinite(least) && most > 0 && most >= least))
+    const bool fits = config_fits(least) && (config_fits(most) || isinf(most));
+    if (meta_count(list) != 2 || !fits || !(least >= 0 && most > 0 && most >= least))
         config_refuse(b, key, ERR_UNSUPPORTED,
                       "must be [LEAST, MOST] with LEAST in [0, MOST], and MOST above 0, got %s",
                       config_value_text(list, text));

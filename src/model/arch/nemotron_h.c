@@ -32,6 +32,8 @@ static const struct config_key hf_key[] = {
     KEY("config.time_step_min", 0.001),
     KEY("config.use_bias", 0),
     KEY("config.use_conv_bias", 1),
+    KEY_UNSET("config.mamba_dt_min"),
+    KEY_UNSET("config.mamba_conv_bias"),
     NEMOTRON_H_IDLE_KEYS,
     KEYS_END,
 };
@@ -101,6 +103,13 @@ static void set_kinds(struct config *c, struct binder *b)
     }
 }
 
+/* Reject the older name of a field, which the class prefers. */
+static void refuse_older(struct binder *b, const char *key, const char *name)
+{
+    if (config_meta(b, key))
+        config_refuse(b, key, ERR_UNSUPPORTED, "older name of %s: not supported yet", name);
+}
+
 static void config(struct config *c, struct binder *b)
 {
     static const char heads_key[] = "ssm.time_step_rank", least_key[] = "config.time_step_min";
@@ -114,7 +123,12 @@ static void config(struct config *c, struct binder *b)
     s->n_tap = config_int(b, "ssm.conv_kernel", 2, TAPS_MAX, 0);
     s->biased = s->o_biased = config_bool(b, "config.use_bias", false);
     s->conv_biased = config_bool(b, "config.use_conv_bias", true);
+    refuse_older(b, "config.mamba_dt_min", "time_step_min");
+    refuse_older(b, "config.mamba_conv_bias", "use_conv_bias");
     s->step_least = (float)config_real(b, least_key, 0);
+    if (b->rc == 0 && (int64_t)s->n_head * s->d_head > WIDTH_MAX)
+        config_refuse(b, heads_key, ERR_LIMIT, "must give a width of at most %d, got %lld",
+                      WIDTH_MAX, (long long)s->n_head * s->d_head);
     if (b->rc == 0 && s->n_head % s->n_group)
         config_refuse(b, heads_key, ERR_FORMAT, "must be a multiple of %d, got %d", s->n_group,
                       s->n_head);

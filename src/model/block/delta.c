@@ -77,6 +77,7 @@ static void bind_gates(struct binder *b, struct delta_block *d, int il)
     }
     d->decay.bias = bind_turned(b, "blk.%d.ssm_dt", il, n, 1);
     bind_vector(b, &d->decay.bias, n);
+    d->decay.w.joined = true;
     float *a = bind_turned(b, "blk.%d.ssm_a", il, n, 1);
     for (int i = 0; i < n && a && config_is_hf(b); i++) a[i] = (float)-exp((double)a[i]);
     d->a = a;

@@ -82,6 +82,7 @@ static void bind_inputs_of(struct binder *b, struct mamba2_block *m, int il)
     bind_part(b, &m->dt, in, il, bias, &(struct row_part){.first = d + n, .n = n_head});
     const bool listed = m->dt.bias != NULL;
     m->dt.bias = dt_bias(b, m, bind_turned(b, "blk.%d.ssm_dt", il, n_head, 1));
+    m->dt.w.joined = true;
     if (!listed) bind_vector(b, &m->dt.bias, n_head);
     if (m->s.scaled) bind_scales(b, m);
 }

@@ -10,9 +10,10 @@
  *   nvfp4-pack-quantized   the same with weight_scale F8_E4M3 [n_out, k / 16] and
  *                          weight_global_scale F32 [1], which divides the scales
  *
- *   sparse-24-bitmask      compressed [n_out, k / 2], the stored values of a matrix with 2:4 sparsity:
- *                          floats, or F8_E4M3 or I8 with weight_scale; bitmask U8 [n_out, ceil(k /
- *                          8)], bit c % 8 of byte c / 8 for input c; shape I64 [2, 1]
+ *   sparse-24-bitmask      compressed [n_out, k / 2], the stored values of a matrix with 2:4
+ *                          sparsity: floats, or F8_E4M3 or I8 with weight_scale; bitmask U8
+ *                          [n_out, ceil(k / 8)], bit c % 8 of byte c / 8 for input c; shape I64
+ *                          [2, 1]
  *
  * weight_scale is [1], [n_out], [n_out, n_group] or one item per block. value = (code - zero) *
  * scale. Scales of activations are not used, because quoth does not round activations. The groups
