@@ -313,34 +313,45 @@ static void expect_rule(struct rule *t)
     }
 }
 
+/* Experts and weights of one row. */
+struct picked {
+    int32_t expert[MANY], entry[MANY], row[MANY], first[MANY + 1];
+    float weight[MANY];
+};
+
+/* Select the experts of one row of logits, with this backend. */
+static void route_row(struct picked *p, struct backend *b, const struct route_spec *spec,
+                      float *logit, int n_expert, int n_used)
+{
+    const struct route r = {.n_expert = n_expert,
+                            .n_used = n_used,
+                            .spec = *spec,
+                            .expert = p->expert,
+                            .weight = p->weight,
+                            .entry = p->entry,
+                            .row = p->row,
+                            .first = p->first};
+    b->op->route(b, &r, logit, 1);
+}
+
 /* Goal: for random rules, the selected experts and their weights equal those of a plain
  * implementation in f64. The lower expert and the lower group are selected from equal values. */
 TEST(rules_select_the_documented_experts_and_weights)
 {
     struct err e;
     struct backend *b;
-    struct route r;
     uint64_t rng = 21;
     double worst = 0;
     NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
     for (int i = 0; i < TRIALS; i++) {
         struct rule t;
-        int32_t expert[MANY], entry[MANY], row[MANY], first[MANY + 1];
-        float weight[MANY];
+        struct picked p;
         draw_rule(&t, &rng, i % 3 == 0);
         expect_rule(&t);
-        r = (struct route){.n_expert = t.n_expert,
-                           .n_used = t.n_used,
-                           .spec = t.spec,
-                           .expert = expert,
-                           .weight = weight,
-                           .entry = entry,
-                           .row = row,
-                           .first = first};
-        b->op->route(b, &r, t.logit, 1);
+        route_row(&p, b, &t.spec, t.logit, t.n_expert, t.n_used);
         for (int k = 0; k < t.n_used; k++) {
-            const double d = fabs((double)weight[k] - t.weight[expert[k]]);
-            EXPECT(t.used[expert[k]] && (k == 0 || expert[k] > expert[k - 1]));
+            const double d = fabs((double)p.weight[k] - t.weight[p.expert[k]]);
+            EXPECT(t.used[p.expert[k]] && (k == 0 || p.expert[k] > p.expert[k - 1]));
             if (!(d <= worst)) worst = d;
         }
     }
@@ -349,48 +360,35 @@ TEST(rules_select_the_documented_experts_and_weights)
     backend_close(b);
 }
 
-/* Goal: the weights of SPARSEMIXER are the documented shares, by hand. */
-TEST(sparsemixer_weighs_by_the_logits_near_the_largest)
+/* Select the experts of one row of logits. */
+static void pick(struct picked *p, const struct route_spec *spec, float *logit, int n_expert,
+                 int n_used)
 {
     struct err e;
     struct backend *b;
-    int32_t expert[2], entry[2], row[2], first[6];
-    float weight[2], logit[] = {2, 1.98f, -1, 1.9f, 1.99f};
-    const struct route r = {.n_expert = 5,
-                            .n_used = 2,
-                            .spec = {.score = ROUTE_SPARSEMIXER, .near = 0.02f},
-                            .expert = expert,
-                            .weight = weight,
-                            .entry = entry,
-                            .row = row,
-                            .first = first};
     NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
-    b->op->route(b, &r, logit, 1);
-    EXPECT(expert[0] == 0 && expert[1] == 4);
-    EXPECT(fabs((double)weight[0] - 1 / (1 + exp(-0.02) + exp(-0.01))) < 1e-6);
-    EXPECT(fabs((double)weight[1] - 1 / (1 + exp(-0.01))) < 1e-6);
+    route_row(p, b, spec, logit, n_expert, n_used);
     backend_close(b);
+}
+
+/* Goal: the weights of SPARSEMIXER are the documented shares, by hand. */
+TEST(sparsemixer_weighs_by_the_logits_near_the_largest)
+{
+    float logit[] = {2, 1.98f, -1, 1.9f, 1.99f};
+    struct picked p;
+    pick(&p, &(struct route_spec){.score = ROUTE_SPARSEMIXER, .near = 0.02f}, logit, 5, 2);
+    EXPECT(p.expert[0] == 0 && p.expert[1] == 4);
+    EXPECT(fabs((double)p.weight[0] - 1 / (1 + exp(-0.02) + exp(-0.01))) < 1e-6);
+    EXPECT(fabs((double)p.weight[1] - 1 / (1 + exp(-0.01))) < 1e-6);
 }
 
 /* Goal: CHOSEN_SIGMOID selects by the logits, although their sigmoids are equal in f32. */
 TEST(chosen_sigmoid_selects_by_logits_of_equal_scores)
 {
-    struct err e;
-    struct backend *b;
-    int32_t expert[1], entry[1], row[1], first[4];
-    float weight[1], logit[] = {30, 31, 29};
-    const struct route r = {.n_expert = 3,
-                            .n_used = 1,
-                            .spec = {.score = ROUTE_CHOSEN_SIGMOID},
-                            .expert = expert,
-                            .weight = weight,
-                            .entry = entry,
-                            .row = row,
-                            .first = first};
-    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
-    b->op->route(b, &r, logit, 1);
-    EXPECT(expert[0] == 1 && weight[0] == 1);
-    backend_close(b);
+    float logit[] = {30, 31, 29};
+    struct picked p;
+    pick(&p, &(struct route_spec){.score = ROUTE_CHOSEN_SIGMOID}, logit, 3, 1);
+    EXPECT(p.expert[0] == 1 && p.weight[0] == 1);
 }
 
 /* Goal: weigh multiplies each entry by its weight. With weighs_input, combine adds without

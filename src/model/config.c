@@ -16,16 +16,15 @@ bool config_is_hf(const struct binder *b)
     return checkpoint_kind(b->checkpoint) == CKPT_HF;
 }
 
-/* Return true if the value equals the text. Lengths are compared, because texts of files may
- * contain NULs. */
-static bool text_is(const struct meta *m, const char *text)
+/* Lengths are compared, because texts of files may contain NULs. */
+bool config_is_text(const struct meta *m, const char *text)
 {
     size_t n;
     const char *t = meta_text(m, &n);
     return t && n == strlen(text) && memcmp(t, text, n) == 0;
 }
 
-static bool item_is(const struct meta *m, size_t i, const char *text)
+bool config_item_is(const struct meta *m, size_t i, const char *text)
 {
     size_t n = 0;
     const char *t = meta_item_text(m, i, &n);
@@ -106,7 +105,7 @@ static enum rope_scaling rope_kind(struct binder *b)
     const struct meta *type = config_meta(b, "rope.scaling.type");
     if (meta_kind(type) == META_NONE) return hf ? ROPE_NONE : ROPE_LINEAR;
     for (const struct rope_type *t = all; t->name; t++)
-        if (text_is(type, t->name) && (!t->with || config_real(b, t->with, 0) > 0))
+        if (config_is_text(type, t->name) && (!t->with || config_real(b, t->with, 0) > 0))
             return t->scaling;
     refuse_type(b, all, meta_text(type, NULL));
     return ROPE_NONE;
@@ -362,7 +361,7 @@ double config_sliding_base(struct binder *b, double fallback)
     const double base =
         config_real(b, "config.rope_parameters.sliding_attention.rope_theta", fallback);
     const struct meta *type = config_meta(b, key);
-    if (meta_kind(type) != META_NONE && !text_is(type, "default"))
+    if (meta_kind(type) != META_NONE && !config_is_text(type, "default"))
         config_refuse(b, key, ERR_UNSUPPORTED, "must be default, got %.40s",
                       meta_text(type, NULL) ? meta_text(type, NULL) : "another kind of value");
     return base;
@@ -508,7 +507,7 @@ int config_window(struct binder *b)
 static int name_index(const struct meta *list, size_t i, const char *const *names)
 {
     for (int k = 0; names[k]; k++)
-        if (item_is(list, i, names[k])) return k;
+        if (config_item_is(list, i, names[k])) return k;
     return -1;
 }
 
@@ -646,7 +645,7 @@ static void config_activation(struct binder *b, struct config *c)
     const struct meta *m = config_meta(b, key);
     c->curve = b->m->arch->curve;
     const char *own_curve = b->m->arch->own_curve;
-    c->own_curve = own_curve && (meta_kind(m) == META_NONE || text_is(m, own_curve));
+    c->own_curve = own_curve && (meta_kind(m) == META_NONE || config_is_text(m, own_curve));
     if (meta_kind(m) == META_NONE || c->own_curve) return;
     const bool curved = counts || !own_curve;
     size_t n = 0, own = 0;
@@ -720,10 +719,10 @@ static void config_results(struct binder *b, struct config *c)
     c->class_pooling = b->m->arch->encoder ? 2 : 3; /* the first row, and the last row */
     c->class_act = CLASS_AUTO;
     for (size_t i = 0; i < 3; i++)
-        if (text_is(problem, problems[i].name)) c->class_act = problems[i].act;
+        if (config_is_text(problem, problems[i].name)) c->class_act = problems[i].act;
     bool known = !own;
     for (size_t i = 0; i < 3; i++)
-        if (text_is(own, acts[i].name)) c->class_act = acts[i].act, known = true;
+        if (config_is_text(own, acts[i].name)) c->class_act = acts[i].act, known = true;
     if (!known && b->rc == 0)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
                         "%s: config.json: activation_fn: must be Sigmoid, Identity or Softmax, "

@@ -299,6 +299,13 @@ struct moe_block {
     int at_expert, at_weight, at_entry, at_row, at_first;
 };
 
+/* The second block of a layer: a mixture of experts, or a feed-forward block if moe.n_expert is
+ * 0. */
+struct feed_block {
+    struct moe_block moe;
+    struct ffn_block ffn;
+};
+
 /* Attention of a decoder's rows to the source ("Attention Is All You Need", arXiv 1706.03762). k
  * and v of the source are computed once, from the encoder's output. They are stored in the pages of
  * the source's positions, which contain no other K and V of this layer. Row scratch: the scratch of
@@ -318,8 +325,7 @@ struct decoder_layer {
     bool crosses; /* true: the layer also attends to a source, after self-attention */
     struct norm cross_norm, cross_post;
     struct cross_block cross;
-    struct moe_block moe; /* mixture in place of ffn; n_expert is 0 if the layer has none */
-    struct ffn_block ffn;
+    struct feed_block feed;
 };
 
 /* The ends of a decoder: embeddings of tokens and positions, their norm, output norm and head. g of
@@ -698,6 +704,10 @@ void parts_ids(struct binder *b, struct config *c);
 void parts_head(struct binder *b, struct config *c);
 /* Return true if the config of a model of several parts permits a tied head. */
 bool parts_tied(struct binder *b);
+/* Return true if the value is this text. */
+bool config_is_text(const struct meta *m, const char *text);
+/* Return true if item i of the list is this text. */
+bool config_item_is(const struct meta *m, size_t i, const char *text);
 /* Return a value as text, for an error. `out` is used for some kinds. */
 const char *config_value_text(const struct meta *m, char out[80]);
 /* Return the value of a declared key, or the declared default if the key is absent. Return
@@ -1101,6 +1111,13 @@ void bind_moe(struct binder *b, struct moe_block *m, int il);
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m);
 /* Add the mixture of `in` to x f32 [n_row, d]. */
 void fwd_moe_add(struct fwd *f, float *x, struct input in, const struct moe_block *m);
+/* Bind the second block of layer il (block/feed.c): a mixture if the config of the layer has
+ * experts, otherwise a feed-forward block. */
+void bind_feed(struct binder *b, struct feed_block *l, int il);
+/* Compute y f32 [n_row, d] = the block of `in`. */
+void fwd_feed(struct fwd *f, float *y, struct input in, const struct feed_block *l);
+/* Add the block of `in` to x f32 [n_row, d]. */
+void fwd_feed_add(struct fwd *f, float *x, struct input in, const struct feed_block *l);
 /* Compute a mixture in two parts, because its router and its experts have different inputs.
  * fwd_route assigns the rows to experts by x f32 [n_row, d]. fwd_mix sets y f32 [n_row, d] to the
  * mixture of the experts' results for x f32 [n_row, d]. add: add the mixture to y. */

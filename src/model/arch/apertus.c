@@ -87,8 +87,8 @@ static void bind(struct binder *b, void *layer, int il)
     if (b->rc != 0 || !b->m->config.own_curve) return;
     struct xielu *p = bind_memory(b, "the parameters of xIELU", sizeof *p);
     if (p) bind_xielu(b, p, il);
-    l->ffn.act = fwd_xielu;
-    l->ffn.act_param = p;
+    l->feed.ffn.act = fwd_xielu;
+    l->feed.ffn.act_param = p;
 }
 
 /* ---- conversion ---- */

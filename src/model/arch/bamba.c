@@ -50,7 +50,7 @@ static void bind(struct binder *b, void *layer, int il)
 {
     struct mamba2_hybrid_layer *l = layer;
     mamba2_hybrid_bind(b, l, il);
-    bind_ffn(b, &l->ffn, il);
+    bind_feed(b, &l->feed, il);
 }
 
 const struct arch arch_bamba = {

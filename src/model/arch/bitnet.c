@@ -61,9 +61,9 @@ static void layer(struct fwd *f, const void *layer)
     fwd_attend(f, &d->attn);
     fwd_norm(f, attn, attn, &l->attn_sub);
     fwd_attn_out_add(f, f->x, &d->attn);
-    float *inner = fwd_ffn_inner(f, fwd_normed(f, f->x, &d->ffn_norm), &d->ffn);
+    float *inner = fwd_ffn_inner(f, fwd_normed(f, f->x, &d->ffn_norm), &d->feed.ffn);
     fwd_norm(f, inner, inner, &l->ffn_sub);
-    fwd_ffn_out_add(f, f->x, &d->ffn);
+    fwd_ffn_out_add(f, f->x, &d->feed.ffn);
 }
 
 const struct arch arch_bitnet = {

@@ -10,7 +10,6 @@
 #include "deepseek_impl.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* defaults of DeepseekV2Config of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -79,11 +78,9 @@ static double score_factor(struct binder *b, struct rope_config *r)
 void deepseek_need_text(struct binder *b, const char *key, const char *want, bool null)
 {
     char text[80];
-    size_t n = 0;
     const struct meta *m = config_meta(b, key);
-    const char *value = meta_text(m, &n);
     if (null && meta_kind(m) == META_NONE) return;
-    if (!value || n != strlen(want) || memcmp(value, want, n) != 0)
+    if (!config_is_text(m, want))
         config_refuse(b, key, ERR_UNSUPPORTED, "must be %s, got %s", want,
                       config_value_text(m, text));
 }
@@ -122,11 +119,8 @@ static void config(struct config *c, struct binder *b)
         gguf_config(c, b);
         return;
     }
-    size_t n = 0;
     const struct meta *m = config_meta(b, method);
-    const char *name = meta_text(m, &n);
-    const bool greedy =
-        meta_kind(m) == META_NONE || (name && n == 6 && memcmp(name, "greedy", n) == 0);
+    const bool greedy = meta_kind(m) == META_NONE || config_is_text(m, "greedy");
     if (!greedy) deepseek_need_text(b, method, "group_limited_greedy", false);
     deepseek_need_text(b, "config.scoring_func", "softmax", true);
     deepseek_config(c, b);
@@ -138,14 +132,10 @@ static void config(struct config *c, struct binder *b)
 void deepseek_bind(struct binder *b, void *layer, int il)
 {
     struct deepseek_layer *l = layer;
-    const struct config *c = &b->m->config;
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
-    bind_latent(b, &l->attn, il, c->latent);
+    bind_latent(b, &l->attn, il, b->m->config.latent);
     bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
-    if (c->layer[il].n_expert > 0)
-        bind_moe(b, &l->moe, il);
-    else
-        bind_ffn(b, &l->ffn, il);
+    bind_feed(b, &l->feed, il);
 }
 
 /* Compute x += attn(norm x); x += ffn(norm x), or moe(norm x). */
@@ -153,10 +143,7 @@ void deepseek_layer(struct fwd *f, const void *layer)
 {
     const struct deepseek_layer *l = layer;
     fwd_latent_add(f, f->x, fwd_normed(f, f->x, &l->attn_norm), &l->attn);
-    if (l->moe.n_expert > 0)
-        fwd_moe_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->moe);
-    else
-        fwd_ffn_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
+    fwd_feed_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->feed);
 }
 
 const struct arch arch_deepseek2 = {

@@ -25,8 +25,7 @@
 struct deepseek_layer {
     struct norm attn_norm, ffn_norm;
     struct latent_block attn;
-    struct moe_block moe; /* n_expert is 0 if the layer has `ffn` instead */
-    struct ffn_block ffn;
+    struct feed_block feed;
 };
 
 /* Reject a text field with another value than `want`, or an absent one if `null` is false. */

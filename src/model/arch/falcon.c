@@ -99,7 +99,7 @@ static void bind(struct binder *b, void *layer, int il)
     bind_attn(b, &l->attn, il);
     if (order != BLOCKS_PARALLEL)
         bind_norm(b, &l->ffn_norm, two ? "blk.%d.attn_norm" : "blk.%d.ffn_norm", il);
-    bind_ffn(b, &l->ffn, il);
+    bind_ffn(b, &l->feed.ffn, il);
 }
 
 /* ---- conversion ---- */

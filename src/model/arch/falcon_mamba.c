@@ -18,12 +18,6 @@ const struct arch arch_falcon_mamba = {
     .name = "falcon_mamba",
     .hf_key = hf_key,
     .gguf_why = "its GGUF files have the architecture mamba",
-    .no_rope = true,
-    .no_attention = true,
-    .layer_bytes = sizeof(struct mamba_layer),
-    .size = mamba_arch_size,
     .config = config,
-    .bind = mamba_bind,
-    .layer = mamba_layer,
-    .convert = &mamba_convert,
+    MAMBA_ARCH,
 };

@@ -117,9 +117,9 @@ static void layer(struct fwd *f, const void *layer)
     fwd_predict(f, &l->altup);
     attend(f, l, fwd_prediction(f, &l->altup, l->altup.active));
     if (l->cuts_gates)
-        fwd_ffn_cut(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->ffn, l->gate_cut);
+        fwd_ffn_cut(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->feed.ffn, l->gate_cut);
     else
-        fwd_ffn(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->ffn);
+        fwd_ffn(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->feed.ffn);
     fwd_norm(f, f->y, f->y, &d->ffn_post);
     fwd_add(f, f->x, f->y);
     fwd_correct(f, f->x, &l->altup);

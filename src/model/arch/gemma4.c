@@ -91,7 +91,7 @@ static void mixed(struct fwd *f, const struct decoder_layer *d, const struct gem
     fwd_attn(f, f->y, fwd_normed(f, f->x, &d->attn_norm), &d->attn);
     fwd_norm(f, f->y, f->y, &d->attn_post);
     fwd_add(f, f->x, f->y);
-    fwd_ffn(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->ffn);
+    fwd_ffn(f, f->y, fwd_normed(f, f->x, &d->ffn_norm), &d->feed.ffn);
     fwd_norm(f, sum, f->y, &x->dense_post);
     fwd_norm(f, f->h, f->x, &x->router_norm);
     fwd_route(f, f->h, &x->moe);

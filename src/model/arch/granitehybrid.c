@@ -4,8 +4,6 @@
 #include "granite_impl.h"
 #include "mamba2_impl.h"
 
-#include <string.h>
-
 /* defaults of GraniteMoeHybridConfig of transformers 5 */
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 32000),
@@ -42,13 +40,11 @@ static void set_kinds(struct config *c, struct binder *b)
     const int *kind = config_layer_kinds(b, name);
     const struct meta *m = config_meta(b, "config.position_embedding_type");
     static const char other[] = "config.layers_block_type";
-    size_t n = 0;
-    const char *text = meta_text(m, &n);
     if (meta_kind(config_meta(b, other)) != META_NONE)
         config_refuse(b, other, ERR_UNSUPPORTED, "must have the name layer_types");
-    if (meta_kind(m) != META_NONE && !text)
+    if (meta_kind(m) != META_NONE && !meta_text(m, NULL))
         config_refuse(b, "config.position_embedding_type", ERR_FORMAT, "must be a name or null");
-    const bool turns = text && n == 4 && memcmp(text, "rope", 4) == 0;
+    const bool turns = config_is_text(m, "rope");
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
         c->layer[i].recurrent = !kind || kind[i] % 2 == 0;
         if (!turns) c->layer[i].rope = ROPE_OFF;
@@ -81,9 +77,9 @@ static void bind(struct binder *b, void *layer, int il)
     const struct layer_config *c = &b->m->config.layer[il];
     mamba2_hybrid_bind(b, l, il);
     if (c->n_expert > 0)
-        bind_moe(b, &l->moe, il);
+        bind_moe(b, &l->feed.moe, il);
     else
-        bind_glu(b, &l->ffn, &share, il, c->d_shared);
+        bind_glu(b, &l->feed.ffn, &share, il, c->d_shared);
 }
 
 const struct arch arch_granitehybrid = {

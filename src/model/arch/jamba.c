@@ -84,25 +84,20 @@ struct jamba_layer {
     bool recurrent; /* true: the layer has `mamba` in place of `attn` */
     struct attn_block attn;
     struct mamba_block mamba;
-    struct moe_block moe; /* n_expert is 0 if the layer has `ffn` */
-    struct ffn_block ffn;
+    struct feed_block feed;
 };
 
 static void bind(struct binder *b, void *layer, int il)
 {
     struct jamba_layer *l = layer;
-    const struct layer_config *c = &b->m->config.layer[il];
-    l->recurrent = c->recurrent;
+    l->recurrent = b->m->config.layer[il].recurrent;
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
     if (l->recurrent)
         bind_mamba(b, &l->mamba, il, b->m->config.own);
     else
         bind_attn(b, &l->attn, il);
     bind_norm(b, &l->ffn_norm, "blk.%d.ffn_norm", il);
-    if (c->n_expert > 0)
-        bind_moe(b, &l->moe, il);
-    else
-        bind_ffn(b, &l->ffn, il);
+    bind_feed(b, &l->feed, il);
 }
 
 static void layer(struct fwd *f, const void *layer)
@@ -113,11 +108,7 @@ static void layer(struct fwd *f, const void *layer)
         fwd_mamba_add(f, f->x, in, &l->mamba);
     else
         fwd_attn_add(f, f->x, in, &l->attn);
-    const struct input second = fwd_normed(f, f->x, &l->ffn_norm);
-    if (l->moe.n_expert > 0)
-        fwd_moe_add(f, f->x, second, &l->moe);
-    else
-        fwd_ffn_add(f, f->x, second, &l->ffn);
+    fwd_feed_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->feed);
 }
 
 const struct arch arch_jamba = {

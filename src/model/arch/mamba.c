@@ -3,8 +3,6 @@
  * Falcon-Mamba also have this architecture, with a key for the norms of dt, B and C. */
 #include "mamba_impl.h"
 
-#include <string.h>
-
 static const struct config_key hf_key[] = {MAMBA_HF_KEYS, KEYS_END};
 
 static const struct config_key gguf_key[] = {
@@ -23,10 +21,7 @@ static int rank_of(struct binder *b, int d)
 {
     static const char key[] = "ssm.time_step_rank";
     const struct meta *m = config_meta(b, key);
-    size_t n = 0;
-    const char *text = meta_text(m, &n);
-    const bool automatic = text && n == 4 && memcmp(text, "auto", 4) == 0;
-    if (config_is_hf(b) && (!m || automatic)) return (d + 15) / 16;
+    if (config_is_hf(b) && (!m || config_is_text(m, "auto"))) return (d + 15) / 16;
     return config_int(b, key, 1, WIDTH_MAX, 0);
 }
 
@@ -99,12 +94,6 @@ const struct arch arch_mamba = {
     .name = "mamba",
     .hf_key = hf_key,
     .gguf_key = gguf_key,
-    .no_rope = true,
-    .no_attention = true,
-    .layer_bytes = sizeof(struct mamba_layer),
-    .size = mamba_arch_size,
     .config = config,
-    .bind = mamba_bind,
-    .layer = mamba_layer,
-    .convert = &mamba_convert,
+    MAMBA_ARCH,
 };

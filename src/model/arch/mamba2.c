@@ -30,27 +30,69 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-static void config(struct config *c, struct binder *b)
+void mamba2_read_limit(struct mamba2_sizes *s, struct binder *b)
+{
+    static const char key[] = "config.time_step_limit";
+    char text[80];
+    const struct meta *list = config_meta(b, key);
+    if (meta_kind(list) == META_NONE) return;
+    const double least = meta_item_real(list, 0, NAN), most = meta_item_real(list, 1, NAN);
+    const bool fits = config_fits(least) && (config_fits(most) || isinf(most));
+    if (meta_count(list) != 2 || !fits || !(least >= 0 && most > 0 && most >= least))
+        config_refuse(b, key, ERR_UNSUPPORTED,
+                      "must be [LEAST, MOST] with LEAST in [0, MOST], and MOST above 0, got %s",
+                      config_value_text(list, text));
+    s->step_least = (float)least;
+    s->step_max = isinf(most) ? 0 : (float)most;
+}
+
+/* Return the width of a head: a number, or "auto". All heads must have the width d_inner. */
+static int head_of(struct binder *b, int64_t d_inner, int n_head)
+{
+    static const char key[] = "ssm.head_dim", heads_key[] = "ssm.time_step_rank";
+    const struct meta *m = config_meta(b, key);
+    if (b->rc != 0) return 1;
+    if (d_inner % n_head)
+        config_refuse(b, heads_key, ERR_FORMAT, "must be a divisor of the width %lld, got %d",
+                      (long long)d_inner, n_head);
+    if ((!m && isnan(config_default(b, key))) || config_is_text(m, "auto")) {
+        if (d_inner / n_head > D_HEAD_MAX)
+            config_refuse(b, heads_key, ERR_LIMIT, "must give heads of at most %d, got %lld",
+                          D_HEAD_MAX, (long long)(d_inner / n_head));
+        return b->rc == 0 ? (int)(d_inner / n_head) : 1;
+    }
+    const int d = config_int(b, key, 1, D_HEAD_MAX, 0);
+    if (b->rc == 0 && (int64_t)d * n_head != d_inner)
+        config_refuse(b, key, ERR_FORMAT, "must give the width %lld with %d heads, got %d",
+                      (long long)d_inner, n_head, d);
+    return d;
+}
+
+void mamba2_read_sizes(struct mamba2_sizes *s, struct binder *b, int64_t d_inner)
 {
     static const char heads_key[] = "ssm.time_step_rank";
-    struct mamba2_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
-    if (!s) return;
     s->n_head = config_int(b, heads_key, 1, HEADS_MAX, 0);
-    s->d_head = config_int(b, "ssm.head_dim", 1, D_HEAD_MAX, 0);
+    s->d_head = d_inner > 0 ? head_of(b, d_inner, s->n_head)
+                            : config_int(b, "ssm.head_dim", 1, D_HEAD_MAX, 0);
     s->n_group = config_int(b, "ssm.group_count", 1, HEADS_MAX, 0);
     s->d_state = config_int(b, "ssm.state_size", 1, D_HEAD_MAX, 0);
     s->n_tap = config_int(b, "ssm.conv_kernel", 2, TAPS_MAX, 0);
-    s->biased = s->o_biased = config_bool(b, "config.use_bias", false);
-    s->conv_biased = config_bool(b, "config.use_conv_bias", true);
-    mamba2_read_limit(s, b);
-    const int expand = config_int(b, "config.expand", 1, 1 << 10, 0);
+    if (b->rc == 0 && (int64_t)s->n_head * s->d_head > WIDTH_MAX)
+        config_refuse(b, heads_key, ERR_LIMIT, "must give a width of at most %d, got %lld",
+                      WIDTH_MAX, (long long)s->n_head * s->d_head);
     if (b->rc == 0 && s->n_head % s->n_group)
         config_refuse(b, heads_key, ERR_FORMAT, "must be a multiple of %d, got %d", s->n_group,
                       s->n_head);
-    if (b->rc == 0 && (int64_t)s->n_head * s->d_head != (int64_t)expand * c->d)
-        config_refuse(b, "config.expand", ERR_FORMAT,
-                      "must give the width of %d heads of %d, got %d", s->n_head, s->d_head,
-                      expand);
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    struct mamba2_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
+    if (!s) return;
+    mamba2_read_sizes(s, b, (int64_t)config_int(b, "config.expand", 1, 1 << 10, 0) * c->d);
+    s->biased = s->o_biased = config_bool(b, "config.use_bias", false);
+    s->conv_biased = config_bool(b, "config.use_conv_bias", true);
+    mamba2_read_limit(s, b);
     c->own = s, c->own_bytes = sizeof *s;
     for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true;
 }

@@ -4,43 +4,6 @@
  *   x += r * mamba2(norm x), or x += r * attn(norm x);  x += r * ffn(norm x) */
 #include "mamba2_impl.h"
 
-#include <string.h>
-
-void mamba2_read_limit(struct mamba2_sizes *s, struct binder *b)
-{
-    static const char key[] = "config.time_step_limit";
-    char text[80];
-    const struct meta *list = config_meta(b, key);
-    if (meta_kind(list) == META_NONE) return;
-    const double least = meta_item_real(list, 0, NAN), most = meta_item_real(list, 1, NAN);
-    const bool fits = config_fits(least) && (config_fits(most) || isinf(most));
-    if (meta_count(list) != 2 || !fits || !(least >= 0 && most > 0 && most >= least))
-        config_refuse(b, key, ERR_UNSUPPORTED,
-                      "must be [LEAST, MOST] with LEAST in [0, MOST], and MOST above 0, got %s",
-                      config_value_text(list, text));
-    s->step_least = (float)least;
-    s->step_max = isinf(most) ? 0 : (float)most;
-}
-
-/* Return the width of a head: a number, or "auto". */
-static int head_of(struct binder *b, int d_inner, int n_head)
-{
-    static const char key[] = "ssm.head_dim", heads_key[] = "ssm.time_step_rank";
-    const struct meta *m = config_meta(b, key);
-    size_t n = 0;
-    const char *text = meta_text(m, &n);
-    if (b->rc != 0) return 1;
-    if (d_inner % n_head)
-        config_refuse(b, heads_key, ERR_FORMAT, "must be a divisor of the width %d, got %d",
-                      d_inner, n_head);
-    if (!m || (text && n == 4 && memcmp(text, "auto", 4) == 0)) return d_inner / n_head;
-    const int d = config_int(b, key, 1, D_HEAD_MAX, 0);
-    if (b->rc == 0 && (int64_t)d * n_head != d_inner)
-        config_refuse(b, key, ERR_FORMAT, "must give the width %d with %d heads, got %d", d_inner,
-                      n_head, d);
-    return d;
-}
-
 struct mamba2_sizes *mamba2_hybrid_sizes(struct config *c, struct binder *b, int d_inner)
 {
     static const char expand_key[] = "config.mamba_expand";
@@ -50,20 +13,10 @@ struct mamba2_sizes *mamba2_hybrid_sizes(struct config *c, struct binder *b, int
     if (d_inner == 0 && expand * c->d > WIDTH_MAX)
         config_refuse(b, expand_key, ERR_LIMIT, "must give a width of at most %d, got %lld",
                       WIDTH_MAX, (long long)(expand * c->d));
-    s->n_head = config_int(b, "ssm.time_step_rank", 1, HEADS_MAX, 0);
-    s->d_head = head_of(b, d_inner > 0 ? d_inner : (int)(expand * c->d), s->n_head);
-    s->n_group = config_int(b, "ssm.group_count", 1, HEADS_MAX, 0);
-    s->d_state = config_int(b, "ssm.state_size", 1, D_HEAD_MAX, 0);
-    s->n_tap = config_int(b, "ssm.conv_kernel", 2, TAPS_MAX, 0);
+    mamba2_read_sizes(s, b, d_inner > 0 ? d_inner : expand * c->d);
     s->biased = s->o_biased = config_bool(b, "config.mamba_proj_bias", false);
     s->conv_biased = config_bool(b, "config.mamba_conv_bias", true);
     mamba2_read_limit(s, b);
-    if (b->rc == 0 && s->d_head > D_HEAD_MAX)
-        config_refuse(b, "ssm.time_step_rank", ERR_LIMIT, "must give heads of at most %d, got %d",
-                      D_HEAD_MAX, s->d_head);
-    if (b->rc == 0 && s->n_head % s->n_group)
-        config_refuse(b, "ssm.time_step_rank", ERR_FORMAT, "must be a multiple of %d, got %d",
-                      s->n_group, s->n_head);
     c->own = s, c->own_bytes = sizeof *s;
     return b->rc == 0 ? s : NULL;
 }
@@ -101,10 +54,6 @@ void mamba2_hybrid_layer(struct fwd *f, const void *layer)
     else
         fwd_attn(f, f->y, in, &l->attn);
     add_result(f);
-    const struct input second = fwd_normed(f, f->x, &l->ffn_norm);
-    if (l->moe.n_expert > 0)
-        fwd_moe(f, f->y, second, &l->moe);
-    else
-        fwd_ffn(f, f->y, second, &l->ffn);
+    fwd_feed(f, f->y, fwd_normed(f, f->x, &l->ffn_norm), &l->feed);
     add_result(f);
 }

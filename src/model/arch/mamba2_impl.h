@@ -15,8 +15,12 @@
         IDLE("config.mamba_chunk_size", "size of the reference's blocks"),                         \
         IDLE("config.num_logits_to_keep", "number of rows for which transformers computes logits")
 
+/* Read the sizes of Mamba-2 into s (mamba2.c): numbers of heads, groups, states and weights of the
+ * convolution. d_inner: width of all heads; 0: the product of heads and their size. The caller sets
+ * the other members. */
+void mamba2_read_sizes(struct mamba2_sizes *s, struct binder *b, int64_t d_inner);
 /* Read the limits of time steps from the list config.time_step_limit, [least, most]
- * (mamba2_hybrid.c). */
+ * (mamba2.c). */
 void mamba2_read_limit(struct mamba2_sizes *s, struct binder *b);
 /* Set c->own to the sizes of MAMBA2_HYBRID_KEYS, and return them. d_inner: width of all heads; 0:
  * mamba_expand times the width of the model. NULL after a failure. */
@@ -31,8 +35,7 @@ struct mamba2_hybrid_layer {
     bool recurrent; /* true: the layer has `mamba` in place of `attn` */
     struct attn_block attn;
     struct mamba2_block mamba;
-    struct moe_block moe; /* n_expert is 0 if the layer has none */
-    struct ffn_block ffn;
+    struct feed_block feed;
 };
 /* Bind attention or Mamba-2, and both norms. */
 void mamba2_hybrid_bind(struct binder *b, struct mamba2_hybrid_layer *l, int il);

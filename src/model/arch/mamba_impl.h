@@ -54,4 +54,9 @@ void mamba_layer(struct fwd *f, const void *layer);
 /* Conversion of a model with only such layers (mamba_convert.c). */
 extern const struct arch_convert mamba_convert;
 
+/* members of struct arch of a model with only such layers */
+#define MAMBA_ARCH                                                                                 \
+    .no_rope = true, .no_attention = true, .layer_bytes = sizeof(struct mamba_layer),              \
+    .size = mamba_arch_size, .bind = mamba_bind, .layer = mamba_layer, .convert = &mamba_convert
+
 #endif

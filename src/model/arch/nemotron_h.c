@@ -61,25 +61,26 @@ static void read_curve(struct binder *b, const char *key, enum curve *curve)
                       config_value_text(m, text));
 }
 
-static bool is_text(const char *text, size_t n, const char *name)
-{
-    return text && strlen(name) == n && memcmp(text, name, n) == 0;
-}
-
 /* Return the letter of layer i: M for Mamba-2, * for attention, - for the feed-forward block, and
  * another letter for all other kinds. */
 static char kind_of(const struct meta *types, const struct meta *pattern, int i)
 {
-    size_t n = 0;
+    static const struct {
+        const char *name;
+        char kind;
+    } list[] = {{"linear_attention", 'M'},
+                {"mamba", 'M'},
+                {"full_attention", '*'},
+                {"attention", '*'},
+                {"mlp", '-'}};
     if (meta_kind(types) == META_NONE) {
+        size_t n = 0;
         const char *text = meta_text(pattern, &n);
         return text && (size_t)i < n ? text[i] : '?';
     }
-    const char *text = meta_item_text(types, (size_t)i, &n);
-    return is_text(text, n, "linear_attention") || is_text(text, n, "mamba")     ? 'M'
-           : is_text(text, n, "full_attention") || is_text(text, n, "attention") ? '*'
-           : is_text(text, n, "mlp")                                             ? '-'
-                                                                                 : '?';
+    for (size_t k = 0; k < sizeof list / sizeof list[0]; k++)
+        if (config_item_is(types, (size_t)i, list[k].name)) return list[k].kind;
+    return '?';
 }
 
 /* Set the kinds of layers. A layer with only a feed-forward block is the only kind with a width of
@@ -112,26 +113,16 @@ static void refuse_older(struct binder *b, const char *key, const char *name)
 
 static void config(struct config *c, struct binder *b)
 {
-    static const char heads_key[] = "ssm.time_step_rank", least_key[] = "config.time_step_min";
+    static const char least_key[] = "config.time_step_min";
     struct nemotron_h_own *own = bind_memory(b, "the sizes of recurrent layers", sizeof *own);
     if (!own) return;
     struct mamba2_sizes *s = &own->mamba;
-    s->n_head = config_int(b, heads_key, 1, HEADS_MAX, 0);
-    s->d_head = config_int(b, "ssm.head_dim", 1, D_HEAD_MAX, 0);
-    s->n_group = config_int(b, "ssm.group_count", 1, HEADS_MAX, 0);
-    s->d_state = config_int(b, "ssm.state_size", 1, D_HEAD_MAX, 0);
-    s->n_tap = config_int(b, "ssm.conv_kernel", 2, TAPS_MAX, 0);
+    mamba2_read_sizes(s, b, 0);
     s->biased = s->o_biased = config_bool(b, "config.use_bias", false);
     s->conv_biased = config_bool(b, "config.use_conv_bias", true);
     refuse_older(b, "config.mamba_dt_min", "time_step_min");
     refuse_older(b, "config.mamba_conv_bias", "use_conv_bias");
     s->step_least = (float)config_real(b, least_key, 0);
-    if (b->rc == 0 && (int64_t)s->n_head * s->d_head > WIDTH_MAX)
-        config_refuse(b, heads_key, ERR_LIMIT, "must give a width of at most %d, got %lld",
-                      WIDTH_MAX, (long long)s->n_head * s->d_head);
-    if (b->rc == 0 && s->n_head % s->n_group)
-        config_refuse(b, heads_key, ERR_FORMAT, "must be a multiple of %d, got %d", s->n_group,
-                      s->n_head);
     if (b->rc == 0 && !(s->step_least >= 0))
         config_refuse(b, least_key, ERR_FORMAT, "must be at least 0, got %g",
                       (double)s->step_least);

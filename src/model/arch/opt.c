@@ -101,7 +101,7 @@ static void bind(struct binder *b, void *layer, int il)
     }
     bind_attn(b, &l->attn, il);
     bind_norm(b, &l->attn_post, "blk.%d.attn_norm", il);
-    bind_ffn(b, &l->ffn, il);
+    bind_ffn(b, &l->feed.ffn, il);
     bind_norm(b, &l->ffn_post, "blk.%d.ffn_norm", il);
 }
 

@@ -73,10 +73,7 @@ void qwen_hybrid_bind(struct binder *b, void *layer, int il)
     else
         bind_gated_attn(b, &l->attn, il);
     bind_norm(b, &l->ffn_norm, "blk.%d.post_attention_norm", il);
-    if (c->layer[il].n_expert)
-        bind_moe(b, &l->moe, il);
-    else
-        bind_ffn(b, &l->ffn, il);
+    bind_feed(b, &l->feed, il);
 }
 
 /* ---- the forward pass ---- */
@@ -89,8 +86,5 @@ void qwen_hybrid_layer(struct fwd *f, const void *layer)
         fwd_delta_add(f, f->x, in, &l->delta);
     else
         fwd_gated_attn_add(f, f->x, in, &l->attn);
-    if (l->moe.n_expert)
-        fwd_moe_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->moe);
-    else
-        fwd_ffn_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->ffn);
+    fwd_feed_add(f, f->x, fwd_normed(f, f->x, &l->ffn_norm), &l->feed);
 }

@@ -32,8 +32,7 @@ struct qwen_hybrid_layer {
     bool recurrent; /* true: the layer has `delta` in place of `attn` */
     struct gated_attn attn;
     struct delta_block delta;
-    struct moe_block moe; /* mixture of experts; n_expert is 0 if the layer has `ffn` instead */
-    struct ffn_block ffn;
+    struct feed_block feed;
 };
 /* Keys of config.json and of a GGUF that qwen_hybrid_config reads. */
 #define QWEN_HYBRID_KEYS                                                                           \

@@ -39,7 +39,7 @@ static void bind(struct binder *b, void *layer, int il)
     bind_norm(b, &l->attn_norm, "blk.%d.attn_norm", il);
     bind_attn(b, &l->attn, il);
     bind_norm(b, &l->ffn_norm, "blk.%d.post_attention_norm", il);
-    bind_ffn(b, &l->ffn, il);
+    bind_ffn(b, &l->feed.ffn, il);
 }
 
 const struct arch arch_seed_oss = {

@@ -43,10 +43,10 @@ void decoder_bind_layer(struct binder *b, void *layer, int il)
     if (l->crosses && sums) bind_norm(b, &l->cross_post, "blk.%d.cross_attn_output_norm", il);
     if (!sums && b->m->config.order != BLOCKS_PARALLEL)
         bind_own(b, &l->ffn_norm, late ? "blk.%d.post_attention_norm" : "blk.%d.ffn_norm", il);
-    if (b->m->config.layer[il].n_expert > 0 && !b->m->config.ffn_and_moe)
-        bind_moe(b, &l->moe, il);
+    if (b->m->config.ffn_and_moe)
+        bind_ffn(b, &l->feed.ffn, il);
     else
-        bind_ffn(b, &l->ffn, il);
+        bind_feed(b, &l->feed, il);
     if (sums)
         bind_norm(b, &l->ffn_post, "blk.%d.layer_output_norm", il);
     else if (post)
@@ -75,24 +75,6 @@ static void add_result(struct fwd *f, float *y, const struct norm *post)
     fwd_add(f, f->x, y);
 }
 
-/* Compute the feed-forward block or the mixture of a layer. */
-static void feed(struct fwd *f, float *y, struct input in, const struct decoder_layer *l)
-{
-    if (l->moe.n_expert > 0)
-        fwd_moe(f, y, in, &l->moe);
-    else
-        fwd_ffn(f, y, in, &l->ffn);
-}
-
-/* Add the feed-forward block or the mixture of a layer to x. */
-static void feed_add(struct fwd *f, float *x, struct input in, const struct decoder_layer *l)
-{
-    if (l->moe.n_expert > 0)
-        fwd_moe_add(f, x, in, &l->moe);
-    else
-        fwd_ffn_add(f, x, in, &l->ffn);
-}
-
 static void serial(struct fwd *f, const struct decoder_layer *l)
 {
     if (adds_plainly(f, &l->attn_post))
@@ -106,9 +88,9 @@ static void serial(struct fwd *f, const struct decoder_layer *l)
         add_result(f, f->y, &l->cross_post);
     }
     if (adds_plainly(f, &l->ffn_post))
-        feed_add(f, f->x, pre(f, &l->ffn_norm), l);
+        fwd_feed_add(f, f->x, pre(f, &l->ffn_norm), &l->feed);
     else {
-        feed(f, f->y, pre(f, &l->ffn_norm), l);
+        fwd_feed(f, f->y, pre(f, &l->ffn_norm), &l->feed);
         add_result(f, f->y, &l->ffn_post);
     }
 }
@@ -122,7 +104,7 @@ static void parallel(struct fwd *f, const struct decoder_layer *l)
     if (l->ffn_norm.g) fwd_norm(f, f->h, f->x, &l->ffn_norm);
     fwd_attend(f, &l->attn);
     fwd_attn_out_add(f, f->x, &l->attn);
-    feed_add(f, f->x, fwd_plain(f->h), l);
+    fwd_feed_add(f, f->x, fwd_plain(f->h), &l->feed);
 }
 
 static void post(struct fwd *f, const struct decoder_layer *l)
@@ -133,7 +115,7 @@ static void post(struct fwd *f, const struct decoder_layer *l)
         fwd_cross_add(f, f->x, fwd_plain(f->x), &l->cross);
         fwd_norm(f, f->x, f->x, &l->cross_post);
     }
-    feed_add(f, f->x, fwd_plain(f->x), l);
+    fwd_feed_add(f, f->x, fwd_plain(f->x), &l->feed);
     fwd_norm(f, f->x, f->x, &l->ffn_post);
 }
 

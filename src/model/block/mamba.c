@@ -34,13 +34,14 @@ int64_t mamba_size(const struct mamba_sizes *s, enum tensor_size size)
 /* ---- binding ---- */
 
 /* Bind a norm of n values. Without a row in the table, the norm has no weights. */
-static void bind_part_norm_of(struct binder *b, struct norm *norm, const char *stem, int il, int n)
+static void bind_part_norm_of(struct binder *b, struct norm *norm, const char *stem, int il, int n,
+                              float eps)
 {
     if (bind_row(b, stem))
         bind_norm(b, norm, stem, il);
     else
         bind_ones(b, norm, n, 0);
-    norm->eps = ((const struct mamba_sizes *)b->m->config.own)->norm_eps;
+    norm->eps = eps;
 }
 
 /* Bind the matrices of the convolved rows, and their norms. */
@@ -53,9 +54,10 @@ static void bind_selection(struct binder *b, struct mamba_block *m, int il)
     bind_part(b, &m->c, x, il, BIAS_NONE, &(struct row_part){.first = rank + d, .n = d});
     bind_linear(b, &m->dt, "blk.%d.ssm_dt", il, BIAS_NEEDED);
     if (!m->s.normed) return;
-    bind_part_norm_of(b, &m->low_norm, "blk.%d.ssm_dt_norm", il, m->s.rank);
-    bind_part_norm_of(b, &m->b_norm, "blk.%d.ssm_b_norm", il, m->s.d_state);
-    bind_part_norm_of(b, &m->c_norm, "blk.%d.ssm_c_norm", il, m->s.d_state);
+    const float eps = m->s.norm_eps;
+    bind_part_norm_of(b, &m->low_norm, "blk.%d.ssm_dt_norm", il, m->s.rank, eps);
+    bind_part_norm_of(b, &m->b_norm, "blk.%d.ssm_b_norm", il, m->s.d_state, eps);
+    bind_part_norm_of(b, &m->c_norm, "blk.%d.ssm_c_norm", il, m->s.d_state, eps);
 }
 
 /* Bind the decays and the factors D. */
