@@ -336,6 +336,7 @@ enum tensor_size {
     SIZE_D_V,      /* width of the values of all heads */
     SIZE_D_V_HEAD, /* width of the values of one head */
     SIZE_D_NOPE,   /* width of the keys of one head without rotated lanes */
+    SIZE_D_LATENT, /* width of the experts' inputs and results */
     SIZE_N_HEAD,   /* number of query heads               */
     SIZE_D_Q_2,    /* width of all query heads with a gate each */
     /* recurrent layers */

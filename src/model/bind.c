@@ -133,6 +133,8 @@ int64_t bind_size(const struct binder *b, enum tensor_size size, int il)
         return 2 * (int64_t)l->d_shared;
     case SIZE_D_EXPERT_2:
         return 2 * (int64_t)l->d_expert;
+    case SIZE_D_LATENT:
+        return l->d_latent > 0 ? l->d_latent : c->d;
     case SIZE_N_HEAD:
         return l->n_head;
     default: /* a size that only some architectures have */

@@ -68,7 +68,7 @@ static int read_used(struct binder *b, int n_expert)
 
 void config_no_moe(struct layer_config *l)
 {
-    l->n_expert = l->n_expert_used = l->d_expert = l->d_shared = 0;
+    l->n_expert = l->n_expert_used = l->d_expert = l->d_latent = l->d_shared = 0;
 }
 
 void config_moe(struct config *c, struct binder *b, int d_expert)

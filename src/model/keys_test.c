@@ -260,7 +260,15 @@ TEST(config_values_that_one_class_does_not_compute_are_refused_by_name)
     expect_config(&arch_falcon_h1, "'ssm_multipliers':[1,1,1,1,1e-20],'ssm_in_multiplier':1e-20",
                   "must give a normal number");
     expect_config(&arch_mamba2, "'time_step_limit':[0,1e-46]", "must be [");
-    expect_config(&arch_nemotron_h, "'mamba_dt_min':0.05", "mamba_dt_min: older name of");
+    expect_config(&arch_nemotron_h, "'mamba_dt_min':-0.05,'time_step_min':0.1",
+                  "mamba_dt_min: must be at least 0");
+    expect_config(&arch_nemotron_h, "'mamba_dt_min':null", "mamba_dt_min: must be at least 0");
+    expect_config(&arch_nemotron_h, "'mamba_conv_bias':false,'use_conv_bias':true", NULL);
+    expect_config(&arch_nemotron_h, "'hybrid_override_pattern':'ME*-'", NULL);
+    expect_config(&arch_nemotron_h, "'hybrid_override_pattern':'MX'", "[1]: must be");
+    expect_config(&arch_nemotron_h, "'moe_latent_size':0", "moe_latent_size: must be in [1, ");
+    expect_config(&arch_nemotron_h, "'n_group':3", "n_group: must be a divisor of 8 experts");
+    expect_config(&arch_nemotron_h, "'num_experts_per_tok':9", "must be in [1, 8], got 9");
     expect_config(&arch_nemotron_h, "'mamba_num_heads':65536,'mamba_head_dim':65536",
                   "must give a width of at most");
     expect_config(&arch_jamba, "'num_experts':1", NULL);

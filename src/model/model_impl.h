@@ -93,6 +93,7 @@ struct layer_config {
     int n_head, n_head_kv, d_head, d_ff;
     /* sizes of a mixture of experts; 0 if the layer has none */
     int n_expert, n_expert_used, d_expert;
+    int d_latent; /* width of the experts' inputs and results; 0: the width of the model */
     /* width of a feed-forward block that all rows use in addition to their experts; 0 if none */
     int d_shared;
     int window;       /* sliding window in tokens; 0: the layer attends to all earlier positions */
@@ -280,14 +281,20 @@ struct ffn_block {
     int at_gate, at_up;
 };
 
-/* A mixture of experts. Each expert is a gated feed-forward block. A row uses n_used experts, which
- * the router's logits select by the rule `route`. A block `shared` of all rows may be added to the
- * result, with the factor sigmoid(shared_gate x). Row scratch: logits [n_expert], gate, up [n_used
- * * d_expert], out [n_used * d], share [1], part [d], and the arrays of struct route. */
+/* A mixture of experts. Each expert is a feed-forward block, with a gate or without one. A row uses
+ * n_used experts, which the router's logits select by the rule `route`. The experts may have
+ * narrower inputs and results of d_in values, which are projections of the rows. A block `shared`
+ * of all rows may be added to the result, with the factor sigmoid(shared_gate x). Row scratch:
+ * logits [n_expert], gate, up [n_used * d_expert], out [n_used * d_in], narrow, mixed [d_in], share
+ * [1], part [d], and the arrays of struct route. */
 struct moe_block {
     struct linear router; /* matrix [n_expert, d] */
-    /* matrices of each expert: gate and up [d_expert, d], down [d, d_expert] */
+    bool gated;           /* true: the experts have a gate */
+    /* matrices of each expert: gate and up [d_expert, d_in], down [d_in, d_expert] */
     struct linear gate, up, down;
+    bool narrows; /* true: the experts' inputs and results are projections */
+    /* matrices narrow [d_in, d] of inputs and widen [d, d_in] of results */
+    struct linear narrow, widen;
     enum curve curve;
     struct clamped_glu clamped; /* limit 0: the gated unit is curve(gate) * up */
     int n_expert, n_used;
@@ -295,7 +302,7 @@ struct moe_block {
     bool shares;             /* true: the mixture has a shared block */
     struct ffn_block shared;
     struct linear shared_gate; /* matrix [1, d]; n_out is 0 if there is no gate */
-    int at_logits, at_gate, at_up, at_out, at_share, at_part;
+    int at_logits, at_gate, at_up, at_out, at_narrow, at_mixed, at_share, at_part;
     int at_expert, at_weight, at_entry, at_row, at_first;
 };
 
@@ -1059,7 +1066,7 @@ void bind_ffn(struct binder *b, struct ffn_block *g, int il);
 struct glu_names {
     const char *gate, *up, *down, *both;
 };
-/* Bind a gated block of width d with these matrices. */
+/* Bind a block of width d with these matrices. The block has a gate if the table has one. */
 void bind_glu(struct binder *b, struct ffn_block *g, const struct glu_names *name, int il, int d);
 /* Compute y f32 [n_row, d] = the feed-forward block of `in`. */
 void fwd_ffn(struct fwd *f, float *y, struct input in, const struct ffn_block *g);

@@ -62,6 +62,7 @@ static const struct {
     {"n_expert", "expert_count"},
     {"n_expert_used", "expert_used_count"},
     {"d_expert", "expert_feed_forward_length"},
+    {"d_latent", "moe_latent_size"},
     {"d_shared", "expert_shared_feed_forward_length expert_shared_count"},
     {"the function of the experts' scores", "scoring_func expert_gating_func"},
     {"the number of groups of experts", "expert_group_count"},
@@ -164,6 +165,7 @@ static void compare_layer(struct comparison *x, int i, const struct layer_config
     SAME_IN(n_expert);
     SAME_IN(n_expert_used);
     SAME_IN(d_expert);
+    SAME_IN(d_latent);
     SAME_IN(d_shared);
     SAME_IN(window);
     SAME_IN(chunk);

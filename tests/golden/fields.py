@@ -84,8 +84,9 @@ BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=
           "granitemoehybrid": dict(HYBRID, layer_types=["mamba", "attention", "mamba"], num_local_experts=3, shared_intermediate_size=20,
                                    attention_multiplier=0.25),
           "jamba": dict(head_dim=ABSENT, attn_layer_period=2, attn_layer_offset=1, num_experts=3, mamba_d_state=8),
-          "nemotron_h": dict(num_hidden_layers=ABSENT, layers_block_type=["mamba", "attention", "mlp"], mamba_num_heads=4, mamba_head_dim=8, n_groups=2,
-                             ssm_state_size=8, chunk_size=16),
+          "nemotron_h": dict(num_hidden_layers=ABSENT, layers_block_type=["mamba", "attention", "mlp", "moe"], mamba_num_heads=4, mamba_head_dim=8, n_groups=2,
+                             ssm_state_size=8, chunk_size=16, n_routed_experts=6, n_group=2, topk_group=1, num_experts_per_tok=2,
+                             moe_intermediate_size=24, moe_shared_expert_intermediate_size=20),
           "lfm2": dict(layer_types=["conv", "full_attention", "conv"], block_multiple_of=8, head_dim=ABSENT),
           "t5": dict(d_ff=48), "mt5": dict(d_ff=48),
           "bart": dict(max_position_embeddings=96, encoder_ffn_dim=48, decoder_ffn_dim=40, decoder_layers=2, decoder_attention_heads=2)}

@@ -95,8 +95,9 @@ static const char *const models[] = {"llama3",
                                      "falcon_h1",
                                      "granitemoehybrid",
                                      "jamba",
-                                     "nemotron_h"};
-enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 16 };
+                                     "nemotron_h",
+                                     "nemotron_h-moe"};
+enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 17 };
 
 /* Models of encoder and decoder, of cross.py. The first SOURCE of their tokens are a source. Models
  * [N_CROSS_GGUF, end) have no GGUF file. */

@@ -562,6 +562,13 @@ MODELS = {
         config=dict(hidden_size=24, intermediate_size=40, layers_block_type=["mamba", "mlp", "attention", "mamba", "mlp"], num_attention_heads=2,
                     num_key_value_heads=1, head_dim=12, mamba_num_heads=4, mamba_head_dim=10, n_groups=2, ssm_state_size=8, conv_kernel=4, chunk_size=16,
                     time_step_min=0.5, layer_norm_epsilon=1e-5)),
+    # the same with mixtures of blocks without a gate, whose inputs and results are projections, and a block of all rows
+    "nemotron_h-moe": dict(
+        cls=transformers.NemotronHForCausalLM, arch=None, swap=False, seed=2, embed=0.05, cache=False, eps="layer_norm_epsilon", without=("num_hidden_layers",),
+        config=dict(hidden_size=24, intermediate_size=40, layers_block_type=["mamba", "moe", "attention", "mlp", "moe"], num_attention_heads=2,
+                    num_key_value_heads=1, head_dim=12, mamba_num_heads=4, mamba_head_dim=10, n_groups=2, ssm_state_size=8, conv_kernel=4, chunk_size=16,
+                    time_step_min=0.5, layer_norm_epsilon=1e-5, n_routed_experts=6, n_group=2, topk_group=1, num_experts_per_tok=2, moe_intermediate_size=20,
+                    moe_shared_expert_intermediate_size=28, moe_latent_size=16, routed_scaling_factor=2.5)),
     # Mamba with norms in two of three layers, attention without a rope and a mixture of experts in the other
     "jamba": dict(
         cls=transformers.JambaForCausalLM, arch=None, swap=False, seed=1,
@@ -1187,7 +1194,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "mamba": dict(hidden_act="gelu"), "falcon_mamba": dict(mixer_rms_eps=10.0),
                "mistral3": dict(sliding_window=4096), "llama4": dict(attention_chunk_size=4096), "llama4_text": dict(use_qk_norm=False),
                "bamba": dict(attn_layer_indices=[1], mamba_n_groups=2, time_step_limit=[0.0, 0.3]), "granitemoehybrid": dict(residual_multiplier=1.0),
-               "nemotron_h": dict(time_step_min=0.001), "falcon_h1": dict(key_multiplier=2.0), "jamba": dict(num_experts_per_tok=1),
+               "nemotron_h": dict(time_step_min=0.001), "nemotron_h-moe": dict(topk_group=2), "falcon_h1": dict(key_multiplier=2.0), "jamba": dict(num_experts_per_tok=1),
                "mamba2": dict(time_step_limit=[0.0, 0.3]),
                "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)

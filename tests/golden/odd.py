@@ -601,13 +601,20 @@ def falcon_h1(r):
 def nemotron_h(r):
     c = base(r)
     n_group = r.choice((1, 2, 3))
-    kinds = [r.choice(("mamba", "attention", "mlp")) for _ in range(r.randrange(1, 6))] + ["attention"]  # the class needs attention in one layer
+    kinds = [r.choice(("mamba", "attention", "mlp", "moe")) for _ in range(r.randrange(1, 6))] + ["attention"]  # the class needs attention in one layer
     for field in ("num_hidden_layers", "rms_norm_eps"):
         c.pop(field)
     c.update(layers_block_type=kinds, layer_norm_epsilon=r.choice((1e-5, 1e-3)), mlp_bias=r.random() < 0.3, use_bias=r.random() < 0.3,
              use_conv_bias=r.random() < 0.7, mlp_hidden_act=r.choice(("relu2", "relu2", "silu")), mamba_hidden_act=r.choice(("silu", "gelu")),
              mamba_num_heads=n_group * r.choice((1, 2, 3)), mamba_head_dim=r.choice((8, 12, 16)), n_groups=n_group, ssm_state_size=r.choice((8, 12, 20)),
              conv_kernel=r.choice((2, 3, 4)), chunk_size=r.choice((8, 64)), time_step_min=r.choice((0.001, 0.05, 0.5)))
+    group, e = r.choice((1, 1, 2, 3)), r.choice((2, 3, 4))
+    used = r.randrange(1, group + 1)
+    c.update(n_routed_experts=group * e, n_group=group, topk_group=used, num_experts_per_tok=r.randrange(1, used * e + 1),
+             moe_intermediate_size=r.choice((12, 20, 33)), moe_shared_expert_intermediate_size=r.choice((16, 28)),
+             moe_latent_size=r.choice((None, None, 12, 50)), norm_topk_prob=r.random() < 0.7, routed_scaling_factor=r.choice((1.0, 2.5)))
+    if r.random() < 0.3:  # older names, which the class prefers
+        c.update(mamba_dt_min=c.pop("time_step_min"), mamba_conv_bias=c.pop("use_conv_bias"), mamba_d_conv=c.pop("conv_kernel"))
     return c
 
 

@@ -1,8 +1,23 @@
-/* nemotron_h_impl.h - keys of Nemotron-H without an effect on results. Private to nemotron_h.c. */
+/* nemotron_h_impl.h - declarations of nemotron_h.c and nemotron_h_config.c: the config, and keys
+ * without an effect on results. One thread at a time calls these functions: first the loading
+ * thread, then the engine's thread. */
 #ifndef QUOTH_ARCH_NEMOTRON_H_IMPL_H
 #define QUOTH_ARCH_NEMOTRON_H_IMPL_H
 
-#define NEMOTRON_H_MIXTURE "value of layers with a mixture, which are rejected"
+#include "mamba2_impl.h"
+
+/* Values that only this class has. mamba2_hybrid_size reads the first member. */
+struct nemotron_h_own {
+    struct mamba2_sizes mamba;
+    enum curve curve; /* activation of the convolutions */
+};
+
+/* Keys of config.json, and those with the list of layers. */
+extern const struct config_key nemotron_h_hf_key[];
+extern const char *const nemotron_h_layer_keys[];
+/* Set c->own and the kinds of layers (struct arch). */
+void nemotron_h_config(struct config *c, struct binder *b);
+
 #define NEMOTRON_H_INITIAL "initial values of training"
 #define NEMOTRON_H_IDLE_KEYS                                                                       \
     IDLE("config.attention_bias", "the attention of the class has no biases"),                     \
@@ -23,16 +38,13 @@
         IDLE("config.mtp_layers_block_type", "layers that draft tokens; not supported yet"),       \
         IDLE("config.mtp_hybrid_override_pattern", "layers that draft tokens; not supported yet"), \
         IDLE("config.num_nextn_predict_layers", "layers that draft tokens; not supported yet"),    \
-        IDLE("expert_count", NEMOTRON_H_MIXTURE), IDLE("expert_used_count", NEMOTRON_H_MIXTURE),   \
-        IDLE("expert_shared_count", NEMOTRON_H_MIXTURE),                                           \
-        IDLE("expert_feed_forward_length", NEMOTRON_H_MIXTURE),                                    \
-        IDLE("expert_weights_norm", NEMOTRON_H_MIXTURE),                                           \
-        IDLE("expert_weights_scale", NEMOTRON_H_MIXTURE),                                          \
-        IDLE("expert_group_count", NEMOTRON_H_MIXTURE),                                            \
-        IDLE("expert_group_used_count", NEMOTRON_H_MIXTURE),                                       \
-        IDLE("config.moe_shared_expert_intermediate_size", NEMOTRON_H_MIXTURE),                    \
-        IDLE("config.moe_shared_expert_overlap", NEMOTRON_H_MIXTURE),                              \
-        IDLE("config.moe_latent_size", NEMOTRON_H_MIXTURE),                                        \
-        IDLE("config.output_router_logits", NEMOTRON_H_MIXTURE)
+        IDLE("expert_shared_count", "the class has one block of all rows"),                        \
+        IDLE("config.moe_shared_expert_overlap", "implementation of the reference"),               \
+        IDLE("config.mamba_dt_max", NEMOTRON_H_INITIAL),                                           \
+        IDLE("config.mamba_dt_limit", "the class limits time steps by time_step_min only"),        \
+        IDLE("config.mamba_dt_init_floor", NEMOTRON_H_INITIAL),                                    \
+        IDLE("config.mamba_expand", "the class has the product of heads and their size"),          \
+        IDLE("config.mamba_chunk_size", "size of the reference's blocks"),                         \
+        IDLE("config.output_router_logits", "training")
 
 #endif

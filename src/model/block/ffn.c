@@ -41,11 +41,11 @@ void bind_ffn(struct binder *b, struct ffn_block *g, int il)
 void bind_glu(struct binder *b, struct ffn_block *g, const struct glu_names *name, int il, int d)
 {
     const enum bias bias = b->m->config.ffn_bias;
-    g->gated = true;
+    g->gated = bind_row(b, name->gate) || bind_row(b, name->both);
     if (bind_row(b, name->both) && bind_has(b, name->both, il)) {
         bind_halves(b, g, name->both, il, d);
     } else {
-        bind_linear(b, &g->gate, name->gate, il, bias);
+        if (g->gated) bind_linear(b, &g->gate, name->gate, il, bias);
         bind_linear(b, &g->up, name->up, il, bias);
     }
     bind_linear(b, &g->down, name->down, il, bias);

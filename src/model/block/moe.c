@@ -22,17 +22,19 @@ static struct row_part half_of(const struct binder *b, int64_t d, bool second)
     return (struct row_part){.first = second ? d : 0, .n = d};
 }
 
-/* Bind gate and up of the experts. Some files have both in one tensor. */
+/* Bind gate and up of the experts. Some files have both in one tensor, and some classes have no
+ * gate. */
 static void bind_gate_and_up(struct binder *b, struct moe_block *m, int il)
 {
     const int64_t d = b->m->config.layer[il].d_expert;
+    m->gated = bind_row(b, gate_exps) || bind_row(b, both_exps);
     if (bind_row(b, both_exps) && bind_has_stack(b, both_exps, il)) {
         const struct row_part first = half_of(b, d, false), second = half_of(b, d, true);
         bind_expert_part(b, &m->gate, both_exps, il, &first);
         bind_expert_part(b, &m->up, both_exps, il, &second);
         return;
     }
-    bind_experts(b, &m->gate, gate_exps, il);
+    if (m->gated) bind_experts(b, &m->gate, gate_exps, il);
     bind_experts(b, &m->up, up_exps, il);
 }
 
@@ -54,6 +56,18 @@ static void bind_biases(struct binder *b, struct linear *l, const char *stem, in
         own[i] = v[i / d * 2 * d + part.first + i % d * (part.run > 0 ? part.step : 1)];
     l->bias = halved ? own : v;
     bind_vector(b, &l->bias, n_expert * d);
+}
+
+/* Bind the projections of the experts' inputs and results, and reserve their scratch. */
+static void bind_narrow(struct binder *b, struct moe_block *m, int il)
+{
+    const struct config *c = &b->m->config;
+    m->narrows = c->layer[il].d_latent > 0;
+    if (!m->narrows) return;
+    bind_linear(b, &m->narrow, "blk.%d.ffn_latent_down", il, c->ffn_bias);
+    bind_linear(b, &m->widen, "blk.%d.ffn_latent_up", il, c->ffn_bias);
+    m->at_narrow = bind_rows(b, "moe narrow", c->layer[il].d_latent);
+    m->at_mixed = bind_rows(b, "moe mixed", c->layer[il].d_latent);
 }
 
 /* Bind the vectors of the rule of selection: addends of the scores for the choice. */
@@ -90,9 +104,9 @@ static void reserve(struct binder *b, struct moe_block *m, const struct layer_co
 {
     const int64_t n = l->n_expert_used;
     m->at_logits = bind_rows(b, "moe logits", l->n_expert);
-    m->at_gate = bind_rows(b, "moe gate", n * l->d_expert);
+    if (m->gated) m->at_gate = bind_rows(b, "moe gate", n * l->d_expert);
     m->at_up = bind_rows(b, "moe up", n * l->d_expert);
-    m->at_out = bind_rows(b, "moe out", n * b->m->config.d);
+    m->at_out = bind_rows(b, "moe out", n * (m->narrows ? l->d_latent : b->m->config.d));
     m->at_expert = bind_rows(b, "moe expert", n);
     m->at_weight = bind_rows(b, "moe weight", n);
     m->at_entry = bind_rows(b, "moe entry", n);
@@ -118,9 +132,10 @@ void bind_moe(struct binder *b, struct moe_block *m, int il)
     bind_rule(b, m, il);
     bind_gate_and_up(b, m, il);
     bind_experts(b, &m->down, down_exps, il);
-    bind_biases(b, &m->gate, gate_exps, il, false);
+    if (m->gated) bind_biases(b, &m->gate, gate_exps, il, false);
     bind_biases(b, &m->up, up_exps, il, true);
     bind_biases(b, &m->down, down_exps, il, false);
+    bind_narrow(b, m, il);
     bind_shared(b, m, il);
     reserve(b, m, l);
 }
@@ -154,17 +169,20 @@ void fwd_route(struct fwd *f, const float *x, const struct moe_block *m)
     b->op->route(b, &r, logits, f->n_row);
 }
 
-/* Compute the gated unit of all entries, in place in `gate`. */
+/* Compute the gated unit of all entries, in place in `gate`. Without a gate, apply the activation
+ * to `up`. */
 static void unit(struct fwd *f, float *gate, float *up, const struct route *r,
                  const struct moe_block *m)
 {
     struct backend *b = f->m->backend;
-    const int64_t n = m->gate.w.n_out, n_value = (int64_t)f->n_row * m->n_used * n;
+    const int64_t n = m->up.w.n_out, n_value = (int64_t)f->n_row * m->n_used * n;
     if (m->route.weighs_input) {
-        b->op->weigh(b, gate, r, f->n_row, n);
+        if (m->gated) b->op->weigh(b, gate, r, f->n_row, n);
         b->op->weigh(b, up, r, f->n_row, n);
     }
-    if (m->clamped.limit > 0)
+    if (!m->gated)
+        b->op->curve(b, up, n_value, m->curve);
+    else if (m->clamped.limit > 0)
         b->op->clamped_glu(b, gate, up, n_value, &m->clamped);
     else
         b->op->curve_mul(b, gate, gate, up, n_value, m->curve);
@@ -174,8 +192,10 @@ void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m,
 {
     struct backend *b = f->m->backend;
     const struct route r = route_of(f, m);
-    float *gate = fwd_at(f, m->at_gate), *up = fwd_at(f, m->at_up), *out = fwd_at(f, m->at_out);
-    fwd_experts(f, (struct output[]){{&m->gate, gate}, {&m->up, up}}, 2, x, &r, false);
+    float *up = fwd_at(f, m->at_up), *gate = m->gated ? fwd_at(f, m->at_gate) : up,
+          *out = fwd_at(f, m->at_out);
+    const struct output in[] = {{&m->gate, gate}, {&m->up, up}};
+    fwd_experts(f, m->gated ? in : &in[1], m->gated ? 2 : 1, x, &r, false);
     unit(f, gate, up, &r, m);
     fwd_experts(f, &(struct output){&m->down, out}, 1, gate, &r, true);
     b->op->combine(b, y, out, &r, f->n_row, m->down.w.n_out, add);
@@ -195,8 +215,20 @@ static void add_shared(struct fwd *f, float *y, const float *x, const struct moe
     if (gated) fwd_linear(f, share, &m->shared_gate, x, f->n_row);
     if (gated) b->op->curve(b, share, f->n_row, CURVE_sigmoid);
     fwd_ffn(f, part, fwd_plain(x), &m->shared);
-    if (gated) b->op->scale_rows(b, part, share, f->n_row, m->down.w.n_out);
-    b->op->add(b, y, part, f->n_row * m->down.w.n_out);
+    if (gated) b->op->scale_rows(b, part, share, f->n_row, m->shared.down.w.n_out);
+    b->op->add(b, y, part, f->n_row * m->shared.down.w.n_out);
+}
+
+/* Compute the mixture of projected rows x [n_row, d], as fwd_mix does. */
+static void mix_narrow(struct fwd *f, float *y, const float *x, const struct moe_block *m, bool add)
+{
+    float *narrow = fwd_at(f, m->at_narrow), *mixed = fwd_at(f, m->at_mixed);
+    fwd_linear(f, narrow, &m->narrow, x, f->n_row);
+    fwd_mix(f, mixed, narrow, m, false);
+    if (add)
+        fwd_linear_add(f, y, &m->widen, mixed);
+    else
+        fwd_linear(f, y, &m->widen, mixed, f->n_row);
 }
 
 /* Compute the mixture of all rows, and set y [n_row, d] to the result. add: add the result to y. */
@@ -204,14 +236,17 @@ static void mixture(struct fwd *f, float *y, struct input in, const struct moe_b
 {
     const float *x = fwd_made(f, in, m->router.w.k);
     fwd_route(f, x, m);
-    fwd_mix(f, y, x, m, add);
+    if (m->narrows)
+        mix_narrow(f, y, x, m, add);
+    else
+        fwd_mix(f, y, x, m, add);
     if (m->shares) add_shared(f, y, x, m);
 }
 
 void fwd_moe(struct fwd *f, float *y, struct input in, const struct moe_block *m)
 {
     mixture(f, y, in, m, false);
-    trace(f, "moe_out", y, m->down.w.n_out);
+    trace(f, "moe_out", y, m->router.w.k);
 }
 
 void fwd_moe_add(struct fwd *f, float *x, struct input in, const struct moe_block *m)
