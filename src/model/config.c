@@ -423,29 +423,40 @@ void config_single_ints(struct binder *b, const char *key, int64_t lo, int64_t h
     }
 }
 
+static const char kv_key[] = "attention.head_count_kv";
+
 /* Return true if a size may be a list with a value per layer. */
 static bool has_lists(const struct binder *b)
 {
     return config_is_hf(b) ? b->m->arch->hf_lists : b->m->arch->gguf_lists;
 }
 
-/* Return the first layer's value of a size that may differ by layer. layer_sizes reads the values
+/* Return the least value of a size in the list of a GGUF: 0 if it may mark a kind of layer. */
+static int least_size(const struct binder *b, const char *key)
+{
+    return b->m->arch->gguf_kinds && !config_is_hf(b) && strcmp(key, kv_key) == 0 ? 0 : 1;
+}
+
+/* Return the first value above 0 of a size that may differ by layer. layer_sizes reads the values
  * of all layers. */
 static int first_size(struct binder *b, const char *key, int64_t hi, int64_t fallback)
 {
     if (!has_lists(b)) return config_int(b, key, 1, hi, fallback);
-    const int *v = config_layer_ints(b, key, 1, hi, fallback);
-    return v ? v[0] : 0;
+    const int *v = config_layer_ints(b, key, least_size(b, key), hi, fallback);
+    int i = 0;
+    while (v && i + 1 < b->m->config.n_layer && v[i] == 0) i++;
+    return !v ? 0 : v[i] > 0 ? v[i] : 1;
 }
 
 /* Set the sizes that differ by layer. */
 static void layer_sizes(struct binder *b, struct config *c)
 {
     const int *d_ff = config_layer_ints(b, "feed_forward_length", 1, D_FF_MAX, c->d_ff),
-              *n_kv = config_layer_ints(b, "attention.head_count_kv", 1, HEADS_MAX, c->n_head_kv);
+              *n_kv = config_layer_ints(b, kv_key, least_size(b, kv_key), HEADS_MAX, c->n_head_kv);
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
         c->layer[i].d_ff = d_ff[i];
-        c->layer[i].n_head_kv = n_kv[i];
+        c->layer[i].recurrent = n_kv[i] == 0;
+        if (n_kv[i] > 0) c->layer[i].n_head_kv = n_kv[i];
     }
 }
 

@@ -36,6 +36,7 @@ struct source {
     struct tiles tiles; /* TILED, or `columns` */
     bool columns;       /* true: the columns of each row are tiled */
     bool squeezed;      /* true: the directory has a dimension of size 1 before the last */
+    int64_t row;        /* a GGUF has a vector as rows of this length; 0: as one row */
     enum value_map map;
     bool back; /* true: GGUF's order and values become those of a directory */
     float add; /* number that is added to each value */
@@ -99,6 +100,9 @@ void hf_put_real(struct config_writer *w, const char *name, double x);
 void hf_put_bool(struct config_writer *w, const char *name, bool x);
 /* Append a member with a text. */
 void hf_put_text(struct config_writer *w, const char *name, const char *text);
+/* Append a list with the name of each layer's kind. */
+void hf_put_kinds(struct config_writer *w, const char *name, const char *recurrent,
+                  const char *other);
 /* Append a limit of values; null if the limit is 0. */
 void hf_put_limit(struct config_writer *w, const char *name, double limit);
 /* Append an integer of the GGUF; nothing if the GGUF lacks the key. */

@@ -583,6 +583,10 @@ struct arch {
     /* true: the widths of feed-forward blocks and the numbers of KV heads may be lists with a value
      * per layer */
     bool gguf_lists, hf_lists;
+    /* true: in GGUF files, layers with 0 KV heads are recurrent. Their list needs gguf_lists */
+    bool gguf_kinds;
+    /* name of the output norm in tensors.def; NULL: output_norm */
+    const char *output_norm;
     /* keys of a config.json whose list, or text, has an item or a character per layer. The first of
      * them in the file gives the number of layers. NULL ends the list. hf_layers NULL: no list */
     const char *const *hf_layers;

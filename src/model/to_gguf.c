@@ -85,6 +85,7 @@ static int add(struct model_gguf *g, const struct mixture *mix, const char *name
     conversion_order(s, g->m, g->m->arch, name);
     if (s->order == ORDER_TURNED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s->squeezed && n_dim == 3) dim[1] = dim[2], dim[--n_dim] = 1;
+    if (s->row > 0 && n_dim == 1) dim[1] = dim[0] / s->row, dim[0] = s->row, n_dim = 2;
     if (s->n_part > 1) dim[n_dim++] = s->n_part;
     if (n_dim == 2 && dim[1] == 1 && text_ends_with(name, ".bias")) n_dim = 1;
     if (strcmp(name, "position_embd.weight") == 0) { /* rows before position0 are not used */

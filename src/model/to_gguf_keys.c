@@ -181,6 +181,12 @@ static int layer_n_head_kv(const struct layer_config *l)
     return l->n_head_kv;
 }
 
+/* Return the number of KV heads in a GGUF that has 0 for recurrent layers. */
+static int layer_n_head_kv_or_0(const struct layer_config *l)
+{
+    return l->recurrent ? 0 : l->n_head_kv;
+}
+
 /* Return the size of a head in the layers with a window, or in the layers without one; 0 if there
  * are no such layers. */
 static int d_head_of(const struct config *c, bool window)
@@ -298,7 +304,8 @@ static void put_sizes(struct key_writer *w)
     }
     put_layers(w, "feed_forward_length", layer_d_ff);
     gguf_put_int(w, "attention.head_count", c->n_head);
-    put_layers(w, "attention.head_count_kv", layer_n_head_kv);
+    put_layers(w, "attention.head_count_kv",
+               w->gguf->gguf_kinds ? layer_n_head_kv_or_0 : layer_n_head_kv);
     put_heads(w);
     gguf_put_int(w, "vocab_size", c->n_vocab);
     put_real(w,

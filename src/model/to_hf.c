@@ -156,6 +156,7 @@ static int put_part(struct model_gguf *g, const struct hf_class *class, const st
     conversion_order(&s, g->m, model_arch_find(class->arch), t->name);
     if (s.order == ORDER_TURNED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s.squeezed && n_dim == 2) dim[2] = dim[1], dim[1] = 1, n_dim = 3;
+    if (s.row > 0 && n_dim == 2) dim[0] *= dim[1], dim[1] = 1, n_dim = 1;
     if (n > 1) dim[--n_dim] = 1;
     s.first = part * (n_dim > 1 ? dim[1] : 1);
     return conversion_add(g, raw, type_of(g, t, &s), n_dim, dim, &s, e);

@@ -422,6 +422,15 @@ static void class_bias(struct config_writer *w, const char *name)
     hf_put_bool(w, name, hf_has(w, "cls.bias"));
 }
 
+void hf_put_kinds(struct config_writer *w, const char *name, const char *recurrent,
+                  const char *other)
+{
+    hf_put_name(w, name);
+    for (int i = 0; i < w->c->n_layer; i++)
+        buf_addf(w->b, "%c\"%s\"", i ? ',' : '[', w->c->layer[i].recurrent ? recurrent : other);
+    buf_add_char(w->b, ']');
+}
+
 /* Append an integer that the GGUF has. */
 void hf_put_own_int(struct config_writer *w, const char *name, const char *key)
 {

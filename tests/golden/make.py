@@ -520,11 +520,13 @@ MODELS = {
                     full_attention_interval=2, linear_conv_kernel_dim=3, linear_key_head_dim=8, linear_value_head_dim=6,
                     linear_num_key_heads=2, linear_num_value_heads=4, rms_norm_eps=1e-6, tie_word_embeddings=False,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
-    # recurrent layers only; two groups of heads. The limit of the time steps has no effect, because the class ignores it with a cache
+    # recurrent layers only; two groups of heads
     "mamba2": dict(
-        cls=transformers.Mamba2ForCausalLM, arch=None, swap=False, seed=3, embed=0.05, eps="layer_norm_epsilon", without=("max_position_embeddings",),
+        cls=transformers.Mamba2ForCausalLM, arch="mamba2", swap=False, seed=3, embed=0.05, eps="layer_norm_epsilon", rms=True, without=("max_position_embeddings",),
+        keys={"feed_forward_length": 0, "attention.head_count": 0, "ssm.conv_kernel": 4, "ssm.inner_size": 64, "ssm.state_size": 12, "ssm.time_step_rank": 4,
+              "ssm.group_count": 2},
         config=dict(hidden_size=32, num_heads=4, head_dim=16, expand=2, state_size=12, n_groups=2, conv_kernel=4, chunk_size=16,
-                    num_hidden_layers=3, layer_norm_epsilon=1e-5, use_bias=True, time_step_limit=[0.0, 100.0], tie_word_embeddings=True)),
+                    num_hidden_layers=3, layer_norm_epsilon=1e-5, use_bias=True, tie_word_embeddings=True)),
     # recurrent layers only: decays per column, compressed time steps
     "mamba": dict(
         cls=transformers.MambaForCausalLM, arch="mamba", swap=False, seed=2, embed=0.05, eps="layer_norm_epsilon", rms=True, without=("max_position_embeddings",),
@@ -577,7 +579,8 @@ MODELS = {
                     mamba_d_state=8, mamba_d_conv=4, mamba_expand=2, mamba_dt_rank="auto", tie_word_embeddings=False)),
     # gated convolutions in two of three layers; a width of the feed-forward block that is computed from the field
     "lfm2": dict(
-        cls=transformers.Lfm2ForCausalLM, arch=None, swap=False, seed=2, embed=0.05, eps="norm_eps",
+        cls=transformers.Lfm2ForCausalLM, arch="lfm2", swap=False, seed=2, embed=0.05, eps="norm_eps", rms=True,
+        keys={"feed_forward_length": 48, "attention.head_count_kv": [0, 1, 0], "shortconv.l_cache": 3, "vocab_size": N_VOCAB},
         config=dict(hidden_size=32, intermediate_size=60, block_multiple_of=8, block_ffn_dim_multiplier=1.1, num_hidden_layers=3,
                     num_attention_heads=2, num_key_value_heads=1, norm_eps=1e-5, layer_types=["conv", "full_attention", "conv"],
                     conv_L_cache=3, conv_bias=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
@@ -904,11 +907,15 @@ def delta_tensors(spec, c, raw, data):
     yield raw.replace(".dt_bias", ".dt_proj.bias"), data
 
 
-def mamba_tensor(raw, data):
-    """Return the (name, values) in a GGUF of a tensor of a layer of Mamba or Mamba-2."""
+def mamba_tensor(raw, data, n_group):
+    """Return the (name, values) in a GGUF of a tensor of a layer of Mamba or Mamba-2. Mamba-2 has n_group groups of heads."""
     data = data.squeeze(1) if raw.endswith("conv1d.weight") else data
     if raw.endswith(".A_log"):
         data = -np.exp(data.astype(np.float64)).astype(np.float32)
+    if n_group and raw.endswith((".A_log", ".D")):
+        data = data.reshape(-1, 1)
+    if n_group and raw.endswith((".mixer.norm.weight", ".mamba.norm.weight")):
+        data = data.reshape(n_group, -1)
     return raw.replace(".dt_bias", ".dt_proj.bias"), data
 
 
@@ -931,13 +938,15 @@ def gguf_tensors(spec, model):
                 yield raw + end, data
             continue
         if any(part in raw for part in (".mixer.", ".mamba.")):
-            raw, data = mamba_tensor(raw, data)
+            raw, data = mamba_tensor(raw, data, getattr(model.config, "n_groups", None) or getattr(model.config, "mamba_n_groups", None))
             yield raw, data
             continue
         if ".feed_forward.experts." in raw:  # matrices of all experts, transposed
             for part, name in zip(np.split(data, 2, axis=2), ("gate", "up")) if raw.endswith("gate_up_proj") else ((data, "down"),):
                 yield f"{raw.rsplit('.', 1)[0]}.{name}_proj.weight", part.swapaxes(1, 2)
             continue
+        if raw.endswith("conv.conv.weight"):
+            data = data.squeeze(1)
         raw = raw.replace("block_sparse_moe.experts", "mlp.experts").replace("block_sparse_moe.router", "block_sparse_moe.router.layer")
         if raw.endswith("shared_mlp.input_linear.weight"):
             for part, name in zip(np.split(data, 2), ("gate_proj", "up_proj")):
@@ -1007,7 +1016,7 @@ def write_gguf(path, spec, model, kind=None):
         w.add_layer_norm_eps(getattr(c, spec["eps"]))
     else:
         w.add_layer_norm_rms_eps(c.rms_norm_eps)
-    if "head_dim" in spec["config"] or arch == "llama":
+    if n_head and "head_dim" in spec["config"] or arch == "llama":
         w.add_key_length(d_head)
         w.add_value_length(d_head)
     w.add_file_type(gguf.LlamaFileType[f"{'ALL' if kind == gguf.GGMLQuantizationType.F32 else 'MOSTLY'}_{kind.name}"])
@@ -1065,7 +1074,7 @@ def write_gguf(path, spec, model, kind=None):
             gguf_name = names.get_name(raw.removeprefix("transformer."), try_suffixes=(".weight", ".bias"))
         if "e_score_correction" in raw:
             gguf_name, data = raw.split(".")[2].join(("blk.", ".exp_probs_b.bias")), data.reshape(-1)
-        stays = data.ndim < 2 or gguf_name.endswith(("_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "_exps.bias", "ssm_conv1d.weight", "ssm_a")) or gguf_name == "position_embd.weight"
+        stays = data.ndim < 2 or gguf_name.endswith(("_norm.weight", "ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "_exps.bias", "ssm_conv1d.weight", "ssm_a", "ssm_d", ".shortconv.conv.weight")) or gguf_name == "position_embd.weight"
         data = np.ascontiguousarray(data)
         if spec.get("mxfp4") and gguf_name.endswith("_exps.weight"):
             w.add_tensor(gguf_name, mxfp4_blocks(data), raw_dtype=gguf.GGMLQuantizationType.MXFP4)

@@ -379,7 +379,7 @@ def lfm2(r):
         c.pop(field)
     n = c["num_hidden_layers"]
     c.update(hidden_size=c["num_attention_heads"] * r.choice((12, 16, 20)), norm_eps=r.choice((1e-5, 1e-3)), conv_bias=r.random() < 0.5,
-             conv_L_cache=r.choice((2, 3, 4)), block_multiple_of=r.choice((1, 8, 24)), block_ffn_dim_multiplier=r.choice((1.0, 0.9, 1.3, None)),
+             conv_L_cache=r.choice((2, 3, 4)), block_multiple_of=r.choice((1, 8, 24)), block_ffn_dim_multiplier=r.choice((1.0, 0.9, 1.3)),
              block_auto_adjust_ff_dim=r.random() < 0.7, rope_parameters=scaled_rope(r))
     if r.random() < 0.5:
         c["layer_types"] = [r.choice(("conv", "full_attention")) for _ in range(n - 1)] + ["full_attention"]
@@ -560,7 +560,7 @@ def with_mamba2(r, c):
     c.update(hidden_size=n_head * d_head // 2, num_attention_heads=n_head_q, num_key_value_heads=r.choice([n for n in (1, 2, 3) if n_head_q % n == 0]),
              mamba_n_heads=n_head, mamba_d_head=r.choice(("auto", d_head)), mamba_n_groups=n_group, mamba_d_state=r.choice((8, 12, 20)),
              mamba_d_conv=r.choice((2, 3, 4)), mamba_chunk_size=r.choice((8, 64)), mamba_conv_bias=r.random() < 0.7, mamba_proj_bias=r.random() < 0.3,
-             time_step_limit=r.choice(([0.0, 0.5], [0.0, 100.0])), hidden_act=r.choice(("silu", "silu", "gelu")))
+             time_step_limit=r.choice(([0.0, 0.5], [0.0, 100.0], (0.0, float("inf")))), hidden_act=r.choice(("silu", "silu", "gelu")))
 
 
 def bamba(r):

@@ -1,8 +1,6 @@
 /* lfm2.c - LFM2 ("LFM2 Technical Report", arXiv 2511.23404): gated convolutions in most layers,
  * attention with normalized heads in the others, then a feed-forward block. */
-#include "model/recurrent_impl.h"
-
-#include <string.h>
+#include "lfm2_impl.h"
 
 /* defaults of Lfm2Config of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -29,10 +27,7 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Sizes of the convolutions. */
-struct lfm2_own {
-    int n_tap, biased;
-};
+static const struct config_key gguf_key[] = {KEY_UNSET("shortconv.l_cache"), KEYS_END};
 
 static bool has_int(const struct meta *list, int x)
 {
@@ -80,17 +75,34 @@ static int adjusted(struct binder *b, int d_ff)
     return b->rc == 0 ? (int)whole : 1;
 }
 
+/* Return true if the first convolution of a GGUF has a bias. */
+static bool holds_biases(const struct binder *b, const struct config *c)
+{
+    int il = 0;
+    char name[160];
+    while (il + 1 < c->n_layer && !c->layer[il].recurrent) il++;
+    bind_name(b, name, "blk.%d.shortconv.conv", il, "bias");
+    return checkpoint_tensor(b->checkpoint, name) != NULL;
+}
+
 static void config(struct config *c, struct binder *b)
 {
     struct lfm2_own *own = bind_memory(b, "the sizes of convolutions", sizeof *own);
     if (!own) return;
     own->n_tap = config_int(b, "shortconv.l_cache", 2, TAPS_MAX, 0);
-    own->biased = config_bool(b, "config.conv_bias", false);
     c->own = own, c->own_bytes = sizeof *own;
+    if (!config_is_hf(b)) {
+        own->biased = holds_biases(b, c);
+        return;
+    }
+    own->biased = config_bool(b, "config.conv_bias", false);
     /* the name of the first files, which the class prefers */
     c->d_ff = adjusted(b, config_int(b, "config.block_ff_dim", 1, D_FF_MAX, c->d_ff));
     for (int i = 0; i < c->n_layer; i++) c->layer[i].d_ff = c->d_ff;
     set_kinds(c, b);
+    bool any = false;
+    for (int i = 0; i < c->n_layer; i++) any |= c->layer[i].recurrent;
+    own->biased = own->biased && any;
 }
 
 /* Return a size of tensors.def. */
@@ -137,7 +149,12 @@ static void layer(struct fwd *f, const void *layer)
 const struct arch arch_lfm2 = {
     .name = "lfm2",
     .hf_key = hf_key,
-    .gguf_why = "lists with layers without KV heads are not supported yet",
+    .gguf_key = gguf_key,
+    .gguf_neox = true,
+    .gguf_lists = true,
+    .gguf_kinds = true,
+    .output_norm = "token_embd_norm",
+    .convert = &lfm2_convert,
     .layer_bytes = sizeof(struct lfm2_layer),
     .size = size,
     .config = config,

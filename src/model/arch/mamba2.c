@@ -46,6 +46,13 @@ void mamba2_read_limit(struct mamba2_sizes *s, struct binder *b)
     s->step_max = isinf(most) ? 0 : (float)most;
 }
 
+static const struct config_key gguf_key[] = {
+    MAMBA2_GGUF_KEYS,
+    ONLY("feed_forward_length", 0, "the layers have no feed-forward block"),
+    ONLY("attention.head_count", 0, "the layers have no attention"),
+    KEYS_END,
+};
+
 /* Return the width of a head: a number, or "auto". All heads must have the width d_inner. */
 static int head_of(struct binder *b, int64_t d_inner, int n_head)
 {
@@ -85,14 +92,39 @@ void mamba2_read_sizes(struct mamba2_sizes *s, struct binder *b, int64_t d_inner
                       s->n_head);
 }
 
+void mamba2_read_held(struct mamba2_sizes *s, const struct binder *b)
+{
+    static const struct {
+        const char *stem, *suffix; /* static */
+    } list[] = {{"blk.%d.ssm_in", "bias"},
+                {"blk.%d.ssm_out", "bias"},
+                {"blk.%d.ssm_conv1d", "bias"},
+                {"blk.%d.ssm_norm", "weight"}};
+    const struct config *c = &b->m->config;
+    bool held[4];
+    int il = 0;
+    while (!b->m->arch->no_attention && il + 1 < c->n_layer && !c->layer[il].recurrent) il++;
+    for (size_t i = 0; i < 4; i++) {
+        char name[160];
+        bind_name(b, name, list[i].stem, il, list[i].suffix);
+        held[i] = checkpoint_tensor(b->checkpoint, name) != NULL;
+    }
+    s->biased = held[0], s->o_biased = held[1], s->conv_biased = held[2], s->no_norm = !held[3];
+}
+
 static void config(struct config *c, struct binder *b)
 {
     struct mamba2_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
     if (!s) return;
-    mamba2_read_sizes(s, b, (int64_t)config_int(b, "config.expand", 1, 1 << 10, 0) * c->d);
-    s->biased = s->o_biased = config_bool(b, "config.use_bias", false);
-    s->conv_biased = config_bool(b, "config.use_conv_bias", true);
-    mamba2_read_limit(s, b);
+    if (config_is_hf(b)) {
+        mamba2_read_sizes(s, b, (int64_t)config_int(b, "config.expand", 1, 1 << 10, 0) * c->d);
+        s->biased = s->o_biased = config_bool(b, "config.use_bias", false);
+        s->conv_biased = config_bool(b, "config.use_conv_bias", true);
+        mamba2_read_limit(s, b);
+    } else {
+        mamba2_read_sizes(s, b, config_int(b, "ssm.inner_size", 1, WIDTH_MAX, 0));
+        mamba2_read_held(s, b);
+    }
     c->own = s, c->own_bytes = sizeof *s;
     for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true;
 }
@@ -123,7 +155,8 @@ static void layer(struct fwd *f, const void *layer)
 const struct arch arch_mamba2 = {
     .name = "mamba2",
     .hf_key = hf_key,
-    .gguf_why = "not supported yet",
+    .gguf_key = gguf_key,
+    .convert = &mamba2_convert,
     .no_rope = true,
     .no_attention = true,
     .layer_bytes = sizeof(struct mamba2_layer),

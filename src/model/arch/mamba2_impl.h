@@ -19,6 +19,21 @@
  * convolution. d_inner: width of all heads; 0: the product of heads and their size. The caller sets
  * the other members. */
 void mamba2_read_sizes(struct mamba2_sizes *s, struct binder *b, int64_t d_inner);
+/* Set the biases, and whether the result has a norm, by the tensors of a GGUF. */
+void mamba2_read_held(struct mamba2_sizes *s, const struct binder *b);
+/* Keys of the layers of Mamba-2 in a GGUF. */
+#define MAMBA2_GGUF_KEYS                                                                           \
+    KEY_UNSET("ssm.conv_kernel"), KEY_UNSET("ssm.inner_size"), KEY_UNSET("ssm.state_size"),        \
+        KEY_UNSET("ssm.time_step_rank"), KEY_UNSET("ssm.group_count")
+/* Conversion of a model with only such layers (mamba2_convert.c). */
+extern const struct arch_convert mamba2_convert;
+struct key_writer;
+struct source;
+/* Write the sizes of these layers to a GGUF, and set the form of a tensor (struct arch_convert). */
+void mamba2_put_keys(struct key_writer *w);
+void mamba2_place(struct source *s, const struct model *m, const char *name);
+extern const struct name_pair mamba2_names[];
+extern const char *const mamba2_f32[];
 /* Read the limits of time steps from the list config.time_step_limit, [least, most]
  * (mamba2.c). */
 void mamba2_read_limit(struct mamba2_sizes *s, struct binder *b);

@@ -126,11 +126,7 @@ static void d_v(struct config_writer *w, const char *name)
 
 static void kinds(struct config_writer *w, const char *name)
 {
-    hf_put_name(w, name);
-    for (int i = 0; i < w->c->n_layer; i++)
-        buf_addf(w->b, "%c\"%s\"", i ? ',' : '[',
-                 w->c->layer[i].recurrent ? "linear_attention" : "full_attention");
-    buf_add_char(w->b, ']');
+    hf_put_kinds(w, name, "linear_attention", "full_attention");
 }
 
 static const struct hf_field hybrid_field[] = {{"ssm.conv_kernel", n_tap},

@@ -109,7 +109,8 @@ void decoder_bind_inputs(struct binder *b, struct decoder_ends *e)
     if (b->rc != 0) return;
     bind_table(b, &e->embd, "token_embd", 0);
     if (c->n_position > 0) bind_table(b, &e->position, "position_embd", c->position0);
-    if (bind_row(b, "token_embd_norm")) bind_norm(b, &e->embd_norm, "token_embd_norm", -1);
+    if (bind_row(b, "token_embd_norm") && !b->m->arch->output_norm)
+        bind_norm(b, &e->embd_norm, "token_embd_norm", -1);
 }
 
 /* The bias of a head belongs to the head, also if the matrix is the embedding. */
@@ -142,8 +143,9 @@ void decoder_bind_head(struct binder *b, struct decoder_ends *e)
 void decoder_bind(struct binder *b, void *ends)
 {
     struct decoder_ends *e = ends;
+    const char *norm = b->m->arch->output_norm;
     decoder_bind_inputs(b, e);
-    bind_norm(b, &e->norm, "output_norm", -1);
+    bind_norm(b, &e->norm, norm ? norm : "output_norm", -1);
     decoder_bind_head(b, e);
 }
 
