@@ -6,7 +6,8 @@ logits as on the reference's logits.
     phi, stablelm, nemotron, arcee, bitnet, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
     gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt, minicpm3, t5, mt5, bart, deepseek_v2, deepseek_v3,
     mixtral, qwen2_moe, gpt_oss, glm4_moe, olmoe, granitemoe, granitemoeshared, phimoe, ernie4_5_moe, minimax_m2, llama4_text,
-    mamba, falcon_mamba, mamba2, bamba, falcon_h1, granitemoehybrid, jamba, nemotron_h, lfm2
+    mamba, falcon_mamba, mamba2, bamba, falcon_h1, granitemoehybrid, jamba, nemotron_h, lfm2, qwen3_next,
+    qwen3_5_text, qwen3_5_moe_text
 
 The fields are those of these config classes of transformers (every class gets the fields of all
 classes), of their base class and of rope_parameters. Each field is omitted, and set to legal
@@ -44,7 +45,7 @@ from campaign import ABSENT, N_TOKEN, Campaign, distance, quoth_logits, report
 LONG = 4200  # beyond the default windows of 4096
 CROSS = ("t5", "mt5", "bart")  # models of encoder and decoder: the first N_SOURCE tokens are a source
 N_SOURCE = 90
-NORM_LESS_1 = ("gemma", "gemma2", "gemma3_text", "nemotron")  # files contain g - 1
+NORM_LESS_1 = ("gemma", "gemma2", "gemma3_text", "nemotron", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")  # files contain g - 1
 # Fields of a class in addition to BASE. The defaults of granite's scores and of many layers amplify
 # rounding: transformers in float32 differs from float64 by 1e-3.
 # The heads of stablelm and gpt_neox have hidden size / heads lanes. The table of learned positions, or
@@ -58,6 +59,9 @@ MIXTURE = dict(enable_moe_block=True, num_experts=5, top_k_experts=2, moe_interm
 DEEPSEEK = dict(num_key_value_heads=4, head_dim=ABSENT, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=16,
                 n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=24, n_shared_experts=1, n_group=2, topk_group=2,
                 first_k_dense_replace=1)
+DELTA = dict(layer_types=["linear_attention", "full_attention", "linear_attention"], linear_key_head_dim=8, linear_value_head_dim=8,
+             linear_num_key_heads=2, linear_num_value_heads=4)
+DELTA_MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=20)
 HYBRID = dict(mamba_n_heads=4, mamba_d_state=8, mamba_chunk_size=16, head_dim=ABSENT)
 BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
@@ -87,6 +91,7 @@ BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=
           "nemotron_h": dict(num_hidden_layers=ABSENT, layers_block_type=["mamba", "attention", "mlp", "moe"], mamba_num_heads=4, mamba_head_dim=8, n_groups=2,
                              ssm_state_size=8, chunk_size=16, n_routed_experts=6, n_group=2, topk_group=1, num_experts_per_tok=2,
                              moe_intermediate_size=24, moe_shared_expert_intermediate_size=20),
+          "qwen3_5_text": DELTA, "qwen3_5_moe_text": dict(DELTA, **DELTA_MOE), "qwen3_next": dict(DELTA, **DELTA_MOE),
           "lfm2": dict(layer_types=["conv", "full_attention", "conv"], block_multiple_of=8, head_dim=ABSENT),
           "t5": dict(d_ff=48), "mt5": dict(d_ff=48),
           "bart": dict(max_position_embeddings=96, encoder_ffn_dim=48, decoder_ffn_dim=40, decoder_layers=2, decoder_attention_heads=2)}
@@ -123,10 +128,12 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "bamba": transformers.BambaForCausalLM, "falcon_h1": transformers.FalconH1ForCausalLM,
            "granitemoehybrid": transformers.GraniteMoeHybridForCausalLM, "jamba": transformers.JambaForCausalLM,
            "nemotron_h": transformers.NemotronHForCausalLM, "lfm2": transformers.Lfm2ForCausalLM,
+           "qwen3_next": transformers.Qwen3NextForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM,
+           "qwen3_5_moe_text": transformers.Qwen3_5MoeForCausalLM,
            "t5": transformers.T5ForConditionalGeneration, "mt5": transformers.MT5ForConditionalGeneration,
            "bart": transformers.BartForConditionalGeneration}
 # classes whose files have other names than their parameters
-RENAMED = ("jamba", "nemotron_h", "granitemoehybrid", "mixtral", "gpt_oss", "granitemoe", "granitemoeshared", "phimoe", "ernie4_5_moe", "minimax_m2")
+RENAMED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "jamba", "nemotron_h", "granitemoehybrid", "mixtral", "gpt_oss", "granitemoe", "granitemoeshared", "phimoe", "ernie4_5_moe", "minimax_m2")
 # classes of configurations, if the model's class is of another family
 CONFIGS = {"internlm3": transformers.InternLM3Config}
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,

@@ -510,6 +510,16 @@ MODELS = {
                     full_attention_interval=2, linear_conv_kernel_dim=4, linear_key_head_dim=8, linear_value_head_dim=8,
                     linear_num_key_heads=2, linear_num_value_heads=4, rms_norm_eps=1e-6,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5, mrope_section=[2, 1, 1]))),
+    # the same with two experts of five, and a block that all rows use, with a gate; a head of its own
+    "qwen3_5_moe": dict(
+        parts="qwen3_5_moe", text="qwen3_5_moe_text", arch="qwen35moe", swap=False, seed=2, norm_add=1, embed=0.05, tiled=True,
+        keys={"rope.dimension_sections": [2, 1, 1, 0], "rope.dimension_count": 8, "full_attention_interval": 2, "ssm.conv_kernel": 3,
+              "ssm.state_size": 8, "ssm.group_count": 2, "ssm.time_step_rank": 4, "ssm.inner_size": 32, "expert_shared_feed_forward_length": 12},
+        config=dict(hidden_size=32, moe_intermediate_size=8, num_experts=5, num_experts_per_tok=2, shared_expert_intermediate_size=12,
+                    num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+                    full_attention_interval=2, linear_conv_kernel_dim=3, linear_key_head_dim=8, linear_value_head_dim=8,
+                    linear_num_key_heads=2, linear_num_value_heads=4, rms_norm_eps=1e-6,
+                    rope_parameters=dict(rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5, mrope_section=[2, 1, 1]))),
     # two experts of five, and a block that all rows use, with a gate; one matrix of q, k, v and z in groups of k heads
     "qwen3_next": dict(
         cls=transformers.Qwen3NextForCausalLM, arch="qwen3next", swap=False, seed=2, norm_add=1, embed=0.05,
@@ -1205,7 +1215,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "bamba": dict(attn_layer_indices=[1], mamba_n_groups=2, time_step_limit=[0.0, 0.3]), "granitemoehybrid": dict(residual_multiplier=1.0),
                "nemotron_h": dict(time_step_min=0.001), "nemotron_h-moe": dict(topk_group=2), "falcon_h1": dict(key_multiplier=2.0), "jamba": dict(num_experts_per_tok=1),
                "mamba2": dict(time_step_limit=[0.0, 0.3]),
-               "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1),
+               "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1), "qwen3_5_moe": dict(num_experts_per_tok=1),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)
     if without:
         d = distance(logits_of(make_model(spec, **without).double(), tokens), logits)
