@@ -32,6 +32,18 @@ bool hf_is_rope_field(const struct config_reader *h, const char *name)
     return false;
 }
 
+/* Return true if the class gives rope_scaling to every type of layer. */
+static bool is_for_each(const struct config_reader *h)
+{
+    static const char *const arch[] = {
+#define HF_ROPE_EACH(arch) arch,
+#include "hf_keys.def"
+    };
+    for (size_t i = 0; i < sizeof arch / sizeof arch[0]; i++)
+        if (strcmp(arch[i], h->arch) == 0) return true;
+    return false;
+}
+
 /* ---- objects of parameters ---- */
 
 /* Return the rope parameters of config.json. A non-empty rope_scaling overrides rope_parameters. */
@@ -132,6 +144,37 @@ static bool is_mixed(const struct json *p)
     for (void *it = json_first(p); it; it = json_next(p, it))
         mixed |= json_kind(json_it_value(it)) != JK_OBJECT;
     return mixed && main_object(p) != p;
+}
+
+/* Add the parameters of rope_scaling in a class that gives them to every type of layer. The class
+ * ignores a type with the name of older files, and objects per layer type. scales: the model has
+ * the scaling of p, not only its base. */
+static int read_each(struct config_reader *h, const struct json *p, bool scales)
+{
+    const struct json *base = json_field(p, "rope_theta");
+    if (json_field(p, "type") && !json_field(p, "rope_type"))
+        return refuse_rope(h, "rope_type", "is missing next to ", "type");
+    for (void *it = json_first(p); it; it = json_next(p, it))
+        if (json_kind(json_it_value(it)) == JK_OBJECT)
+            return refuse_rope(h, "rope_scaling", "must not have the object ",
+                               json_it_key(it, NULL));
+    int rc = scales ? hf_add_bare(h, "config.rope_parameters.each", VT_OBJECT) : 0;
+    return rc == 0 && base
+               ? hf_add_other(h, "rope_parameters.sliding_attention", "rope_theta", base)
+               : rc;
+}
+
+/* Check the parameters of a file of such a class. scales: the file has a rope_scaling. */
+static int check_each(struct config_reader *h, bool scales)
+{
+    const struct json *p = hf_field(h, "rope_parameters");
+    if (scales && json_kind(p) == JK_OBJECT)
+        return refuse_rope(h, "rope_scaling", "must not come with ", "rope_parameters");
+    for (void *it = json_first(p); it; it = json_next(p, it))
+        if (json_kind(json_it_value(it)) != JK_OBJECT)
+            return refuse_rope(h, "rope_parameters", "must have an object per layer type, got ",
+                               json_it_key(it, NULL));
+    return 0;
 }
 
 /* Add all parameters of an object. With one object per layer type, the fields of full_attention are
@@ -265,8 +308,11 @@ static int read_given_top(struct config_reader *h, const struct json *over)
 static int read_given(struct config_reader *h, const struct json *given, const char *flag)
 {
     const char *file = h->file;
+    const bool each = is_for_each(h) && !json_field(given, "full_attention") &&
+                      !json_field(given, "sliding_attention");
     h->file = h->c->giving = h->c->rope_given = flag;
-    int rc = read_object(h, given);
+    int rc = each ? read_each(h, given, true) : 0;
+    if (rc == 0) rc = read_object(h, given);
     h->c->giving = NULL;
     h->file = file;
     return rc;
@@ -290,7 +336,10 @@ static int check_objects(struct config_reader *h)
  * the top level has no effect on objects per layer type. */
 int hf_read_rope(struct config_reader *h)
 {
-    const int wrong = check_objects(h);
+    const bool each = is_for_each(h),
+               scales = each && rope_object(h) && rope_object(h) == hf_field(h, "rope_scaling");
+    int wrong = check_objects(h);
+    if (wrong == 0 && each) wrong = check_each(h, scales);
     if (wrong != 0) return wrong;
     const struct changes *ch = h->c->changes;
     const char *flag, *type;
@@ -305,10 +354,11 @@ int hf_read_rope(struct config_reader *h)
     if (rc == 0 && ch) rc = read_given_top(h, ch->config);
     if (rc == 0 && given) rc = read_given(h, given, flag);
     if (rc == 0 && (p || given)) rc = hf_add_bare(h, "config.rope_parameters", VT_OBJECT);
-    if (rc == 0 && context && main_object(p) == p)
+    if (rc == 0 && context && main_object(p) == p && !each)
         rc = hf_add_arch(h, context_key, "original_max_position_embeddings", context);
     else if (rc == 0 && context)
         rc = hf_add_bare(h, "config.original_max_position_embeddings", VT_OBJECT);
+    if (rc == 0 && scales) rc = read_each(h, p, !given || same);
     if (rc == 0 && given && !same)
         rc = read_kept(h, p, given);
     else if (rc == 0)

@@ -180,6 +180,7 @@ TEST(config_magnitudes_of_yarn)
         for (int a = 0; a < N_ARCH; a++) {
             struct read r;
             if (!has_type(all_arches[a], ROPE_YARN) || lacks_flat_rope(all_arches[a])) continue;
+            if (all_arches[a] == &arch_modernbert) continue; /* config_ropes_of_modern_bert */
             if (declares(all_arches[a]->hf_key, "config.rope_parameters.truncate")) continue;
             read_config(&r, all_arches[a], cases[i].fields);
             NEED_OK(r.rc, &r.e);
@@ -394,6 +395,64 @@ TEST(config_windows_of_modern_bert)
     }
     expect_config(&arch_modernbert, "'sliding_window':0", "sliding_window: must be");
     expect_config(&arch_modernbert, "'local_attention':1", "local_attention: must be");
+}
+
+/* Goal: as in transformers, rope_scaling scales all layers of ModernBERT, and an object per type of
+ * layer the layers of its type. Spellings that the class ignores are refused by name. */
+TEST(config_ropes_of_modern_bert)
+{
+#define YARN "'rope_type':'yarn','factor':4.0,'original_max_position_embeddings':64"
+    static const struct {
+        const char *fields;
+        enum rope_scaling scaling[2]; /* of the layers with all positions, and with a window */
+        double base[2];
+    } cases[] = {
+        {"'rope_scaling':{" YARN "}", {ROPE_YARN, ROPE_YARN}, {160000, 10000}},
+        {"'rope_scaling':{'rope_type':'linear','type':'yarn','factor':4,'rope_theta':77}",
+         {ROPE_LINEAR, ROPE_LINEAR},
+         {77, 77}},
+        {"'rope_scaling':{'rope_type':'linear','factor':4},'global_rope_theta':5,"
+         "'local_rope_theta':6",
+         {ROPE_LINEAR, ROPE_LINEAR},
+         {5, 6}},
+        {"'rope_scaling':{'rope_type':'default','rope_theta':77}",
+         {ROPE_NONE, ROPE_NONE},
+         {77, 77}},
+        {"'rope_scaling':{},'rope_parameters':{}", {ROPE_NONE, ROPE_NONE}, {160000, 10000}},
+        {"'rope_scaling':null,'rope_parameters':{'full_attention':{'type':'yarn','factor':4.0,"
+         "'rope_theta':5},'sliding_attention':{'rope_type':'default','rope_theta':6}}",
+         {ROPE_YARN, ROPE_NONE},
+         {5, 6}}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct read r;
+        read_config(&r, &arch_modernbert, cases[i].fields);
+        NEED_OK(r.rc, &r.e);
+        const struct config *c = &r.m.config;
+        for (int k = 0; k < 2; k++) {
+            EXPECT_INT(c->rope[k].scaling, cases[i].scaling[k]);
+            EXPECT(c->rope[k].base == cases[i].base[k]);
+            EXPECT_INT(c->layer[k].rope, k);
+        }
+        EXPECT(i > 0 || (fabs(c->rope[1].magnitude - 1.1386294361119891) < 1e-9 &&
+                         c->rope[1].context_original == 64 && c->rope[1].factor == 4));
+        read_done(&r);
+    }
+    expect_config(&arch_modernbert, "'rope_scaling':{'type':'yarn','factor':4.0}",
+                  "rope_type: is missing next to type");
+    expect_config(&arch_modernbert, "'rope_scaling':{'factor':4.0}", "rope_type: is missing");
+    expect_config(&arch_modernbert, "'rope_scaling':{'full_attention':{" YARN "}}",
+                  "rope_scaling: must not have the object full_attention");
+    expect_config(&arch_modernbert, "'rope_scaling':{" YARN "},'rope_parameters':{}",
+                  "rope_scaling: must not come with rope_parameters");
+    expect_config(&arch_modernbert, "'rope_parameters':{" YARN "}",
+                  "rope_parameters: must have an object per layer type, got rope_type");
+    expect_config(&arch_modernbert, "'rope_parameters':{'rope_theta':5.0}",
+                  "rope_parameters: must have an object per layer type");
+    expect_config(&arch_modernbert,
+                  "'rope_scaling':{'rope_type':'longrope','factor':2,'short_factor':[1],"
+                  "'long_factor':[1]}",
+                  "must not be longrope");
+#undef YARN
 }
 
 /* Goal: the published files of Nomic's model have the fields and defaults of another class than

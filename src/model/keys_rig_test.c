@@ -118,10 +118,11 @@ bool lacks_flat_rope(const struct arch *a)
     return a->no_rope || declares(a->hf_key, "config.rope_parameters.full_attention");
 }
 
-/* Return true for the fields of a flat rope, because the architecture has none. */
+/* Return true for the fields of a flat rope, because the architecture has none, or other spellings
+ * (config_ropes_of_modern_bert). */
 static bool is_of_rope(const struct arch *a, const char *fields)
 {
-    return lacks_flat_rope(a) && strstr(fields, "'rope_");
+    return (lacks_flat_rope(a) || a == &arch_modernbert) && strstr(fields, "'rope_");
 }
 
 void expect_all(const char *fields, const char *word)

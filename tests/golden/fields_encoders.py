@@ -6,8 +6,7 @@
 
 The fields are those of the config classes of these encoders, of their base class, and of
 rope_parameters. Hidden states, or the logits of a classifier, must equal transformers', as in
-fields.py. Texts contain no padding, because transformers gives padding tokens within a text other
-positions.
+fields.py. Texts contain no padding (encoder_test.c has padding tokens within a text).
 
 Published checkpoints of nomic_bert have the fields of their own program. `published` compares each
 of these fields with an equivalent model of transformers' class. quoth must reject fields that this
@@ -156,6 +155,17 @@ class EncoderCampaign(ConfigCampaign):
         def place(part, p):
             p = {"full_attention": plain_part, "sliding_attention": plain_part, part: p} if part else p
             return dict(rope_parameters=p)
+        for kind, base in ROPE.items() if arch in BY_LAYER_TYPE else ():  # of every type of layer, unless the type is spelled `type`
+            plain = {k: v for k, v in base.items() if k != "rope_theta"}
+            old = dict({k: v for k, v in plain.items() if k != "rope_type"}, type=kind)
+            variants = [(label, dict(rope_scaling=p, **beside), {}) for label, p, beside in (
+                ("1", base, {}), ("2", plain, {}), ("both", dict(plain, type="default"), {}),
+                ("context", plain, dict(original_max_position_embeddings=16)), ("bases", plain, dict(global_rope_theta=500.0, local_rope_theta=300.0)))]
+            self.field(arch, f"rope_scaling.{kind}", variants, 1e-4, self.compare)
+            self.field(arch, f"rope_scaling.{kind}.rope_type", [("absent", dict(rope_scaling=old), {})], 1e-4, self.compare)
+            self.field(arch, f"rope_scaling.{kind}.rope_scaling", [("objects", dict(rope_scaling=dict(full_attention=base, sliding_attention=base)), {})],
+                       1e-4, self.compare)
+            self.field(arch, f"rope_parameters.{kind}", [("flat", dict(rope_parameters=base), {})], 1e-4, self.compare)
         for part in parts:
             for kind, base in ROPE.items():
                 for name, values in ROPE_VALUES.items():

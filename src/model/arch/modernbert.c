@@ -97,6 +97,19 @@ static void gguf_config(struct config *c, struct binder *b)
     c->class_pooling = 1;
 }
 
+/* Scale both ropes by a rope_scaling of config.json, as the class does. Parameters of one type of
+ * layer scale only its rope. */
+static void scale_each(struct config *c, struct binder *b)
+{
+    if (!config_meta(b, "config.rope_parameters.each")) return;
+    const double base = c->rope[ROPE_LOCAL].base;
+    if (c->rope[ROPE_MAIN].scaling == ROPE_LONG)
+        config_refuse(b, "rope.scaling.type", ERR_UNSUPPORTED,
+                      "must not be longrope for layers with a window");
+    c->rope[ROPE_LOCAL] = c->rope[ROPE_MAIN];
+    c->rope[ROPE_LOCAL].base = base;
+}
+
 static void hf_config(struct config *c, struct binder *b)
 {
     const char *pooling = meta_text(config_meta(b, "config.classifier_pooling"), NULL);
@@ -105,6 +118,7 @@ static void hf_config(struct config *c, struct binder *b)
               every = config_int(b, "config.global_attn_every_n_layers", 1, INT_MAX, 3);
     windows(c, b, half, every);
     config_local_rope(c, b, "config.local_rope_theta", config_sliding_base(b, older));
+    scale_each(c, b);
     if (pooling && strcmp(pooling, "mean") == 0)
         c->class_pooling = 1;
     else
