@@ -166,8 +166,9 @@ struct config {
     /* number of rows of the tables of positions and of segments, first position, and number of
      * labels */
     int n_position, n_segment, position0, n_label;
-    int pooling_type;          /* pooling of embeddings, as GGUF's number; 0 if none */
-    int class_pooling;         /* pooling of a classifier, as GGUF's number */
+    bool pads_apart;   /* true: tokens `pad` have the position before the first, and do not count */
+    int pooling_type;  /* pooling of embeddings, as GGUF's number; 0 if none */
+    int class_pooling; /* pooling of a classifier, as GGUF's number */
     int64_t length_max;        /* maximum length of a text, in tokens */
     const struct meta *labels; /* names of the labels, borrowed; NULL if none */
     enum class_act class_act;  /* function of a classifier's logits */
@@ -399,7 +400,8 @@ struct altup_block {
 /* The ends of an encoder: embeddings of tokens, positions and segments, and norms. */
 struct encoder_ends {
     struct tensor token, position,
-        segment; /* tables [n_vocab, d], [n_position, d], [n_segment, d] */
+        segment;  /* tables [n_vocab, d], [n_position, d], [n_segment, d] */
+    int at_place; /* scratch: row of the table of positions, of each row; only with pads_apart */
     /* norms of the embedded rows, and after the layers; g is NULL if none */
     struct norm embd_norm, norm;
 };

@@ -130,11 +130,13 @@ static float *hidden_of(const struct loaded *l, const int32_t *ids, int n, int o
     return hidden;
 }
 
-/* Compare the hidden states of the model at `path` with the encoder's. file: name for messages. */
-static void compare_path(const char *encoder, const char *file, const char *path)
+/* Compare the hidden states of the model at `path` with the encoder's. file: name for messages.
+ * text, states: files with the tokens and the hidden states. */
+static void compare_text(const char *encoder, const char *file, const char *path, const char *text,
+                         const char *states)
 {
     struct loaded l;
-    struct buf tokens = slurp(encoder, "tokens.i32"), want = slurp(encoder, "hidden.f32");
+    struct buf tokens = slurp(encoder, text), want = slurp(encoder, states);
     const int n = (int)(tokens.n / 4);
     if (load(&l, path, "ref", 1, 16)) {
         const size_t d = (size_t)model_info(l.m)->d_model;
@@ -158,6 +160,11 @@ static void compare_path(const char *encoder, const char *file, const char *path
     buf_deinit(&want);
 }
 
+static void compare_path(const char *encoder, const char *file, const char *path)
+{
+    compare_text(encoder, file, path, "tokens.i32", "hidden.f32");
+}
+
 static void compare(const char *encoder, const char *file)
 {
     compare_path(encoder, file, path_of(encoder, file));
@@ -169,6 +176,15 @@ TEST(golden_hidden_states_of_encoders)
         compare(encoders[i].name, "");
         if (encoders[i].gguf) compare(encoders[i].name, "model.gguf");
     }
+}
+
+/* Goal: padding tokens within a text of RoBERTa have the padding position, and later tokens the
+ * positions that they have without them, as in transformers. */
+TEST(padding_tokens_of_roberta_are_not_counted)
+{
+    static const char *const name[] = {"roberta", "xlm-roberta-rerank"};
+    for (int i = 0; i < 2; i++)
+        compare_text(name[i], "padded.i32", path_of(name[i], ""), "padded.i32", "padded.f32");
 }
 
 /* Goal: the config.json of Nomic's published files describes the same model as that of the class of

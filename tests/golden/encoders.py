@@ -11,6 +11,8 @@ Each folder has:
 - published.json (nomic-bert): the model's config.json in the spelling of the published files; -
 tokens.i32 [40], hidden.f32 [40, d]: random ids, and the final hidden states of transformers. If the
 model has several segments, the second segment begins at token 25;
+- padded.i32 [40], padded.f32 [40, d] (RoBERTa): as tokens.i32 and hidden.f32, with padding tokens
+  within the text, which have a position of their own;
 - expected.json: texts with the vectors of sentence-transformers, or pairs of texts with the scores
   of its CrossEncoder.
 
@@ -441,6 +443,10 @@ def make(name):
     ids = np.random.RandomState(spec["seed"] + 100).randint(5, n_vocab, N_TOKEN).astype("<i4")
     ids.tofile(out / "tokens.i32")
     hidden_of(model.double(), spec, ids).astype("<f4").tofile(out / "hidden.f32")
+    if "Roberta" in spec["cls"].__name__:
+        ids[[3, 4, 17, 39]] = config.pad_token_id
+        ids.tofile(out / "padded.i32")
+        hidden_of(model, spec, ids).astype("<f4").tofile(out / "padded.f32")
     model = model.float()
     if "yes_no" in spec:
         expected = expected_yes_no(model.double(), out)

@@ -33,8 +33,9 @@ static const char *const left_out[] = {"lm_head.",
                                        "embeddings.position_ids",
                                        NULL};
 
-/* Set BERT's layers with positions from the padding id + 1 on. The rows of earlier positions are
- * never used, so they reduce the context. */
+/* Set BERT's layers with positions from the padding id + 1 on. Padding tokens have the position of
+ * their id and are not counted. The rows of earlier positions are never used, so they reduce the
+ * context. */
 static void config(struct config *c, struct binder *b)
 {
     static const char key[] = "tokenizer.ggml.padding_token_id";
@@ -49,6 +50,7 @@ static void config(struct config *c, struct binder *b)
     }
     c->position0 = (int)pad + 1;
     c->context_train -= c->position0;
+    c->pads_apart = true, c->pad = (int)pad;
     c->n_segment = encoder_segments(b);
     c->qkv_bias = c->o_bias = c->ffn_bias = BIAS_NEEDED;
 }
