@@ -387,7 +387,7 @@ const char *arch_base(const char *arch);
  * no row. */
 const char *arch_of_model_type(const char *model_type);
 /* Return model_type i of the folders of an architecture, static; NULL after the last one. An
- * architecture that a field selects has none of its own. */
+ * architecture that a field or a folder's kind selects has none of its own. */
 const char *arch_model_type(const char *arch, int i);
 /* A class of models of several parts. quoth reads only the text part (parts.def). All texts are
  * static. */
@@ -422,6 +422,12 @@ struct arch_field {
 /* Return row i of the list of architectures that a field selects, static. NULL after the last
  * row. */
 const struct arch_field *arch_field_at(size_t i);
+/* Return row i of the list of architectures that a class selects, which `field` names, static. NULL
+ * after the last row. */
+const struct arch_field *arch_class_at(size_t i);
+/* Return the architecture of a folder of sentence-transformers with a model_type, static; NULL if
+ * the folder's kind has no effect. */
+const char *arch_of_modules(const char *model_type);
 /* Return the name that an architecture has in GGUF files, static; `arch` itself if the table has no
  * row. */
 const char *arch_gguf_name(const char *arch);

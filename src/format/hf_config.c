@@ -19,6 +19,8 @@
 
 #include "base/text.h"
 
+#include "base/os.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -198,10 +200,35 @@ int hf_add_other(struct config_reader *h, const char *parent, const char *name,
 
 /* ---- config.json ---- */
 
-/* Return the architecture of a model_type. A field that is true may select another architecture. */
+/* Return true if the field `architectures` has a class. */
+static bool has_class(const struct config_reader *h, const char *name)
+{
+    const struct json *list = json_field(h->root, "architectures");
+    for (size_t i = 0; json_kind(list) == JK_LIST && i < json_count(list); i++) {
+        const char *item = json_text(json_item(list, i), NULL);
+        if (item && strcmp(item, name) == 0) return true;
+    }
+    return false;
+}
+
+/* Return true if the folder has the modules of sentence-transformers. */
+static bool has_modules(const struct config_reader *h)
+{
+    char path[4096];
+    const int n = snprintf(path, sizeof path, "%s/modules.json", h->dir);
+    return n > 0 && (size_t)n < sizeof path && file_exists(path);
+}
+
+/* Return the architecture of a model_type. The modules of sentence-transformers, a class or a field
+ * that is true may select another architecture. sentence-transformers ignores the class. */
 static const char *arch_of(const struct config_reader *h, const char *model_type)
 {
     const struct arch_field *f;
+    const bool modules = has_modules(h);
+    const char *arch = modules ? arch_of_modules(model_type) : NULL;
+    if (arch) return arch;
+    for (size_t i = 0; !modules && (f = arch_class_at(i)); i++)
+        if (strcmp(f->model_type, model_type) == 0 && has_class(h, f->field)) return f->arch;
     for (size_t i = 0; (f = arch_field_at(i)); i++)
         if (strcmp(f->model_type, model_type) == 0 && json_bool(hf_field(h, f->field), false))
             return f->arch;

@@ -350,7 +350,8 @@ TEST(hf_overrides_are_merged)
     checkpoint_close(c);
 }
 
-/* Goal: a field that is true may select another architecture than model_type alone. */
+/* Goal: a class, a field that is true, or the modules of sentence-transformers may select another
+ * architecture than model_type alone. */
 TEST(hf_architecture_of_a_field)
 {
     static const struct {
@@ -360,15 +361,45 @@ TEST(hf_architecture_of_a_field)
         {"{'model_type':'gemma3_text','use_bidirectional_attention':null}", "gemma3"},
         {"{'model_type':'gemma3_text','use_bidirectional_attention':false}", "gemma3"},
         {"{'model_type':'gemma3_text','use_bidirectional_attention':true}", "gemma-embedding"},
-        {"{'model_type':'llama','use_bidirectional_attention':true}", "llama"}};
+        {"{'model_type':'llama','use_bidirectional_attention':true}", "llama"},
+        /* the class computes logits, which an encoder does not have */
+        {"{'model_type':'gemma3_text','use_bidirectional_attention':true,'architectures':"
+         "['Gemma3ForCausalLM']}",
+         "gemma3"},
+        {"{'model_type':'gemma3_text','use_bidirectional_attention':true,'architectures':"
+         "['Gemma3TextModel']}",
+         "gemma-embedding"},
+        {"{'model_type':'t5','architectures':['T5ForConditionalGeneration']}", "t5"},
+        {"{'model_type':'t5','architectures':'T5EncoderModel'}", "t5"},
+        {"{'model_type':'t5','architectures':[1,'T5EncoderModel']}", "t5encoder"},
+        {"{'model_type':'mt5','architectures':['MT5EncoderModel']}", "mt5encoder"},
+        {"{'model_type':'mt5','architectures':['T5EncoderModel']}", "mt5"},
+        /* sentence-transformers ignores the class */
+        {"{'model_type':'t5','architectures':['T5ForConditionalGeneration']}m", "t5encoder"},
+        {"{'model_type':'mt5'}m", "mt5encoder"},
+        {"{'model_type':'gemma3_text','use_bidirectional_attention':true,'architectures':"
+         "['Gemma3ForCausalLM']}m",
+         "gemma-embedding"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct err e = {0};
-        begin(cases[i].config);
+        char config[200];
+        snprintf(config, sizeof config, "%s", cases[i].config);
+        char *modules = strchr(config, '}') + 1; /* "m": with the modules */
+        const bool with = *modules == 'm';
+        *modules = 0;
+        begin(config);
+        unlink(temp_path("modules.json"));
+        if (with)
+            put_json("modules.json",
+                     "[{'type':'sentence_transformers.models.Transformer','path':''}]");
         struct checkpoint *c = open_dir(&e);
         NEED_OK(c ? 0 : -1, &e);
         EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), cases[i].arch);
         checkpoint_close(c);
     }
+    unlink(temp_path("modules.json"));
+    expect_name_of("t5encoder", "encoder.block.3.layer.0.SelfAttention.q.weight",
+                   "enc.blk.3.attn_q.weight");
     expect_name_of("gemma-embedding", "layers.3.self_attn.q_norm.weight",
                    "blk.3.attn_q_norm.weight");
     expect_name_of("gemma-embedding", "norm.weight", "output_norm.weight");

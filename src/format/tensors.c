@@ -56,6 +56,16 @@ static const struct arch_field fields[] = {
 #define ARCH_FIELD(arch, model_type, field) {#arch, model_type, field},
 #include "tensors.def"
 };
+static const struct arch_field classes[] = {
+#define ARCH_CLASS(arch, model_type, cls) {#arch, model_type, cls},
+#include "tensors.def"
+};
+static const struct {
+    const char *arch, *model_type; /* static */
+} modules[] = {
+#define ARCH_MODULES(arch, model_type) {#arch, model_type},
+#include "tensors.def"
+};
 /* prefix of the Hugging Face names of architectures without ARCH_BASE */
 #define BASE_USUAL "model."
 static const struct {
@@ -108,12 +118,26 @@ const char *arch_model_type(const char *arch, int i)
         if (strcmp(model_types[k].arch, arch) == 0 && n++ == i) return model_types[k].other;
     for (size_t k = 0; k < sizeof fields / sizeof fields[0]; k++)
         if (strcmp(fields[k].arch, arch) == 0) return NULL;
+    for (size_t k = 0; k < sizeof modules / sizeof modules[0]; k++)
+        if (strcmp(modules[k].arch, arch) == 0) return NULL;
     return n == 0 && i == 0 ? arch : NULL;
 }
 
 const struct arch_field *arch_field_at(size_t i)
 {
     return i < sizeof fields / sizeof fields[0] ? &fields[i] : NULL;
+}
+
+const struct arch_field *arch_class_at(size_t i)
+{
+    return i < sizeof classes / sizeof classes[0] ? &classes[i] : NULL;
+}
+
+const char *arch_of_modules(const char *model_type)
+{
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
+        if (strcmp(modules[i].model_type, model_type) == 0) return modules[i].arch;
+    return NULL;
 }
 
 const char *arch_gguf_name(const char *arch)

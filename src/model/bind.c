@@ -948,7 +948,7 @@ static void bind_layers(struct binder *b)
     const struct arch *arch = m->arch;
     for (int il = 0; il < m->config.n_layer && b->rc == 0; il++) {
         const bool decoder = il >= m->config.n_encoder;
-        b->part = !arch->crosses ? "" : decoder ? "dec." : "enc.";
+        b->part = arch->part ? arch->part : !arch->crosses ? "" : decoder ? "dec." : "enc.";
         b->layer0 = decoder ? m->config.n_encoder : 0;
         (arch->bind ? arch->bind
                     : decoder_bind_layer)(b, (char *)m->layer + (size_t)il * m->layer_bytes, il);

@@ -616,6 +616,9 @@ TEST(windows_of_gemma_embedding_have_two_sides)
         read_done(&r);
     }
     expect_config(&arch_gemma3, "'use_bidirectional_attention':1", "must be 0, got 1");
+    expect_config(&arch_gemma3,
+                  "'use_bidirectional_attention':true,'architectures':['Gemma3ForCausalLM']",
+                  "use_bidirectional_attention: must be 0, got true");
 }
 
 /* Goal: T5's two sides, factors, gates and first tokens are those of its classes. */

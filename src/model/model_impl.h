@@ -603,6 +603,8 @@ struct arch {
     /* true: the first layers belong to an encoder, and all further layers to a decoder that attends
      * to its output. The ends are struct cross_ends, the layers struct decoder_layer */
     bool crosses;
+    /* beginning of the names of the layers of an encoder without its decoder; NULL: no beginning */
+    const char *part;
     bool partial_rope; /* true: rope may rotate only the first lanes of a head */
     /* types of rope_parameters of the class; NULL: ROPE_TYPES */
     const struct rope_type *rope_type;
@@ -1098,6 +1100,8 @@ void decoder_bind_layer(struct binder *b, void *layer, int il);
 /* Add the blocks of a layer to the residual stream, f32 [n_row, d]. */
 void decoder_layer(struct fwd *f, const void *layer);
 
+/* Check that copies of the embedding under other names (ALIAS) equal the embedding. */
+void bind_check_copies(struct binder *b);
 /* Bind the ends, or the attention to the source, of a model of encoder and decoder
  * (block/cross.c). */
 void cross_bind_ends(struct binder *b, void *ends);

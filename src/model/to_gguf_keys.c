@@ -313,10 +313,10 @@ static void put_sizes(struct key_writer *w)
                                                     : "attention.layer_norm_rms_epsilon",
              c->rms_eps);
     put_windows(w);
+    if (c->n_bucket > 0) gguf_put_int(w, "attention.relative_buckets_count", c->n_bucket);
     if (!cross) return;
     gguf_put_int(w, "decoder_block_count", c->n_layer - c->n_encoder);
     gguf_put_int(w, "decoder_start_token_id", c->start[0]);
-    gguf_put_int(w, "attention.relative_buckets_count", c->n_bucket);
 }
 
 /* ---- mechanisms of several architectures ---- */

@@ -48,8 +48,8 @@ def vectors(s, texts, **more):
 
 def embeddings():
     """vectors equal those of sentence-transformers"""
-    for name in ("bert", "bert-dense", "roberta", "distilbert", "modernbert", "nomic-bert", "qwen3-embedding", "qwen3-untied", "gemma-embedding",
-                 "bert/model.gguf", "modernbert/model.gguf", "nomic-bert/model.gguf", "gemma-embedding/model.gguf"):
+    for name in ("bert", "bert-dense", "roberta", "distilbert", "modernbert", "nomic-bert", "sentence-t5", "mt5-encoder",
+                 "qwen3-embedding", "qwen3-untied", "gemma-embedding", "bert/model.gguf", "modernbert/model.gguf", "nomic-bert/model.gguf", "gemma-embedding/model.gguf"):
         want = golden(name.split("/")[0])
         with serving(name) as s:
             near(vectors(s, want["texts"]), want["vectors"], name)

@@ -33,6 +33,8 @@ static const struct {
                 {"qwen2-rerank", false},
                 {"llama-class", false},
                 {"gemma-embedding", true},
+                {"sentence-t5", true},
+                {"mt5-encoder", true},
                 {"gemma-class", false}};
 enum { N_ENCODER = sizeof encoders / sizeof encoders[0], SEGMENT1 = 25 };
 

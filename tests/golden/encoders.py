@@ -103,6 +103,25 @@ def unigram_tokenizer(out, cls=None):
     return len(pieces)
 
 
+def t5_pieces():
+    """Return the pieces and their scores."""
+    pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581", -3.0)]
+    pieces += [("\u2581" + w, -4.0 - i / 10) for i, w in enumerate(WORDS)]
+    return pieces + [(c, -6.0 - i / 100) for i, c in enumerate("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,!?:")]
+
+
+def t5_tokenizer(out, cls=None):
+    """Write a Unigram tokenizer with T5's template."""
+    pieces = t5_pieces()
+    t = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=2, byte_fallback=False))
+    t.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    t.decoder = tokenizers.decoders.Metaspace()
+    t.post_processor = tokenizers.processors.TemplateProcessing(single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)])
+    transformers.PreTrainedTokenizerFast(tokenizer_object=t, eos_token="</s>", unk_token="<unk>", pad_token="<pad>",
+                                         model_max_length=60).save_pretrained(out)
+    return len(pieces)
+
+
 def reranker_tokenizer(out, cls=None):
     """Write a byte-level BPE tokenizer with Qwen3's special tokens, and "yes" and "no"."""
     alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
@@ -136,6 +155,8 @@ GEMMA = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=7, num_atte
              max_position_embeddings=64, query_pre_attn_scalar=8, sliding_window=13, use_bidirectional_attention=True, pad_token_id=1,
              bos_token_id=0, eos_token_id=2, rope_parameters=dict(full_attention=dict(rope_type="default", rope_theta=100000.0),
                                                                   sliding_attention=dict(rope_type="default", rope_theta=1000.0)))
+T5 = dict(d_model=24, d_kv=8, d_ff=32, num_layers=3, num_heads=2, relative_attention_num_buckets=8, relative_attention_max_distance=128, n_positions=64,
+          pad_token_id=0, eos_token_id=1)
 MODELS = {
     "bert": dict(cls=transformers.BertModel, seed=1, dtype="float32", tokenizer=bert_tokenizer, arch="bert", pooling="mean", normalize=True,
                  prompts={"query": "what is ", "passage": ""}, config=BERT),
@@ -170,6 +191,11 @@ MODELS = {
     "gemma-embedding": dict(cls=transformers.Gemma3TextModel, seed=17, tokenizer=byte_level_tokenizer, arch="gemma-embedding", pooling="mean",
                             normalize=True, norm_add=1, dense=[(48, "linear.Identity", False), (32, "linear.Identity", False)],
                             prompts={"query": "task: search result | query: ", "document": "title: none | text: "}, config=GEMMA),
+    # version 1.0 and Dense, like Sentence-T5 and GTR
+    "sentence-t5": dict(cls=transformers.T5EncoderModel, seed=19, tokenizer=t5_tokenizer, arch="t5encoder", pooling="mean", normalize=True,
+                        dense=[(20, "linear.Identity", False)], config=dict(T5, feed_forward_proj="relu")),
+    # GeGLU, like version 1.1 of T5
+    "mt5-encoder": dict(cls=transformers.MT5EncoderModel, seed=20, tokenizer=t5_tokenizer, arch="t5encoder", pooling="mean", config=dict(T5, feed_forward_proj="gated-gelu")),
     "gemma-class": dict(cls=transformers.Gemma3TextForSequenceClassification, seed=18, tokenizer=byte_level_tokenizer, score=True, norm_add=1,
                         config=dict(GEMMA, id2label={0: "no", 1: "maybe", 2: "yes"}, label2id={"no": 0, "maybe": 1, "yes": 2})),
 }
@@ -355,6 +381,27 @@ def gguf_modern(w, spec, c):
     w.add_add_sep_token(True)
 
 
+def gguf_t5(w, spec, c):
+    w.add_key_length(c.d_kv)
+    w.add_value_length(c.d_kv)
+    w.add_layer_norm_eps(c.layer_norm_epsilon)
+    w.add_layer_norm_rms_eps(c.layer_norm_epsilon)
+    w.add_relative_attn_buckets_count(c.relative_attention_num_buckets)
+    for i, (m, _) in enumerate(dense_layers(spec, c.hidden_size)):
+        w.add_tensor(f"dense_{i + 2}.weight", m)
+    w.add_tokenizer_model("t5")
+    w.add_tokenizer_pre("default")
+    w.add_token_list([p.encode() for p, _ in t5_pieces()])
+    w.add_token_scores([s for _, s in t5_pieces()])
+    w.add_token_types([gguf.TokenType.CONTROL] * 2 + [gguf.TokenType.UNKNOWN] + [gguf.TokenType.NORMAL] * (c.vocab_size - 3))
+    w.add_add_space_prefix(True)
+    w.add_eos_token_id(1)
+    w.add_unk_token_id(2)
+    w.add_pad_token_id(0)
+    w.add_add_bos_token(False)
+    w.add_add_eos_token(True)
+
+
 def gguf_gemma(w, spec, c):
     w.add_layer_norm_rms_eps(c.rms_norm_eps)
     w.add_head_count_kv(c.num_key_value_heads)
@@ -385,15 +432,15 @@ def write_gguf(path, spec, model):
     w.add_type(gguf.GGUFType.MODEL)
     w.add_name("golden")
     w.add_block_count(c.num_hidden_layers)
-    w.add_context_length(c.max_position_embeddings)
+    w.add_context_length(getattr(c, "n_positions", None) or c.max_position_embeddings)
     w.add_embedding_length(c.hidden_size)
-    w.add_feed_forward_length(c.intermediate_size)
+    w.add_feed_forward_length(getattr(c, "d_ff", None) or c.intermediate_size)
     w.add_head_count(c.num_attention_heads)
     f32 = dtype_of(spec) == torch.float32
     w.add_file_type(gguf.LlamaFileType.ALL_F32 if f32 else gguf.LlamaFileType.MOSTLY_BF16)
     if "pooling" in spec:
         w.add_pooling_type({"mean": gguf.PoolingType.MEAN, "cls": gguf.PoolingType.CLS}[spec["pooling"]])
-    {"bert": gguf_bert, "nomic-bert": gguf_nomic, "modern-bert": gguf_modern, "gemma-embedding": gguf_gemma}[arch](w, spec, c)
+    {"bert": gguf_bert, "nomic-bert": gguf_nomic, "modern-bert": gguf_modern, "gemma-embedding": gguf_gemma, "t5encoder": gguf_t5}[arch](w, spec, c)
     names = gguf.get_tensor_name_map(next(k for k, v in gguf.MODEL_ARCH_NAMES.items() if v == arch), c.num_hidden_layers)
     for raw, data in stored(path.parent):
         data = np.ascontiguousarray(data + np.float32(spec.get("norm_add", 0) * (data.ndim == 1)))

@@ -34,7 +34,9 @@ static const struct config_key hf_key[] = {
     IDLE("config._sliding_window_pattern", "the class reads layer_types in place of this field"),
     IDLE("config.cache_implementation", "implementation of the reference"),
     ONLY("config.attn_logit_softcapping", 0, "transformers ignores other values"),
-    ONLY("config.use_bidirectional_attention", 0, "true selects gemma-embedding"),
+    ONLY("config.use_bidirectional_attention", 0,
+         "the class computes logits of rows that attend to later rows; true without it selects "
+         "gemma-embedding"),
     KEYS_END,
 };
 

@@ -14,6 +14,7 @@ static const struct config_key hf_key[] = {
     IDLE("config.tie_word_embeddings",
          "the class uses the embedding as the head if the file has no head"),
     T5_KEYS,
+    T5_DECODER_KEYS,
     KEYS_END,
 };
 

@@ -19,6 +19,7 @@ static const struct config_key hf_key[] = {
     KEY("config.tie_word_embeddings", 1),
     KEY_UNSET("config.scale_decoder_outputs"),
     T5_KEYS,
+    T5_DECODER_KEYS,
     KEYS_END,
 };
 
@@ -142,7 +143,7 @@ static void bind_bias(struct binder *b, struct attn_spec *s, int il)
         const int bucket = bucket_of(distance < -reach  ? -reach
                                      : distance > reach ? reach
                                                         : distance,
-                                     il < c->n_encoder, c->n_bucket, reach);
+                                     b->m->arch->encoder || il < c->n_encoder, c->n_bucket, reach);
         for (int h = 0; h < s->n_head; h++) v[h * n + i] = of[bucket * s->n_head + h];
     }
     s->bias = v;

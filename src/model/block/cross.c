@@ -16,8 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Check that copies of the embedding under other names equal the embedding. */
-static void check_copies(struct binder *b)
+void bind_check_copies(struct binder *b)
 {
     static const char name[] = "token_embd";
     const struct tensor_info *own = checkpoint_tensor(b->checkpoint, "token_embd.weight");
@@ -32,7 +31,7 @@ static void check_copies(struct binder *b)
                           memcmp(t->data, own->data, t->n_byte) == 0;
         if (!same && b->rc == 0)
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                            "%s: tensor %s: must equal %s: separate embeddings of encoder and "
+                            "%s: tensor %s: must equal %s: other embeddings of an encoder or a "
                             "decoder are not supported yet",
                             checkpoint_path(b->checkpoint), raw, own->name_raw);
     }
@@ -58,7 +57,7 @@ void cross_bind_ends(struct binder *b, void *ends)
     if (b->rc == 0) decoder_bind_inputs(b, &e->decoder);
     if (b->rc == 0 && bind_row(b, "output_norm")) bind_norm(b, &e->decoder.norm, "output_norm", -1);
     if (b->rc == 0) decoder_bind_head(b, &e->decoder);
-    if (b->rc == 0) check_copies(b);
+    if (b->rc == 0) bind_check_copies(b);
     if (b->rc == 0) check_starts(b);
 }
 
