@@ -95,6 +95,8 @@ TEST(hf_names_of_older_norms)
     /* Goal: only a LayerNorm has gamma and beta as names of its weight and bias. */
     expect_name_of("bert", "bert.embeddings.LayerNorm.gamma", "token_embd_norm.weight");
     expect_name_of("bert", "bert.embeddings.LayerNorm.beta", "token_embd_norm.bias");
+    expect_name_of("nomic-bert", "nomic_bert.emb_ln.bias", "token_embd_norm.bias");
+    expect_name_of("nomic-bert", "emb_ln.bias", "token_embd_norm.bias");
     expect_name_of("apertus", "model.layers.2.mlp.act_fn.beta", "blk.2.xielu.beta");
 }
 

@@ -205,6 +205,36 @@ TEST(published_config_of_nomic_bert)
     compare_path("nomic-bert", "published.json", temp_path("published"));
 }
 
+/* Goal: the tensors of NomicBERT may have the names of NomicBertForMaskedLM, which begin with
+ * "nomic_bert.". */
+TEST(names_of_nomic_bert_may_have_a_beginning)
+{
+    struct err e = {0};
+    struct buf file = slurp("nomic-bert", "model.safetensors"),
+               config = slurp("nomic-bert", "config.json"), changed = {0};
+    uint64_t n = 0;
+    memcpy(&n, file.data, sizeof n);
+    buf_add(&changed, file.data, sizeof n);
+    for (size_t i = sizeof n; i < sizeof n + n; i++) {
+        const char *at = file.data + i;
+        const bool name = strncmp(at, "\"emb", 4) == 0 || strncmp(at, "\"encoder.", 9) == 0;
+        buf_add(&changed, at, 1);
+        if (name) buf_addf(&changed, "nomic_bert.");
+    }
+    while (changed.n % 8) buf_addf(&changed, " ");
+    const uint64_t n_changed = changed.n - sizeof n;
+    buf_add(&changed, file.data + sizeof n + n, file.n - sizeof n - n);
+    memcpy(changed.data, &n_changed, sizeof n_changed);
+    EXPECT(n_changed > n);
+    temp_put("begun/model.safetensors", "");
+    NEED_OK(file_write(temp_path("begun/model.safetensors"), changed.data, changed.n, &e), &e);
+    NEED_OK(file_write(temp_path("begun/config.json"), config.data, config.n, &e), &e);
+    compare_path("nomic-bert", "nomic_bert.", temp_path("begun"));
+    buf_deinit(&changed);
+    buf_deinit(&config);
+    buf_deinit(&file);
+}
+
 /* Compare the tensors of a GGUF made of a folder with those of the golden file. */
 static void compare_tensors(const char *encoder, const char *path)
 {
