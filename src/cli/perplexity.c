@@ -7,7 +7,6 @@
 #include "cli.h"
 
 #include "base/json.h"
-#include "base/log.h"
 #include "base/os.h"
 #include "session/session.h"
 
@@ -131,12 +130,6 @@ static int measure(struct session *s, const char *path, struct err *e)
     if (rc == 0 && text.n == 0) rc = err_set(e, ERR_ARG, "%s: must not be empty", path);
     if (rc == 0)
         rc = tokenizer_encode(s->tokenizer, text.data, text.n, ENCODE_ADD_SPECIAL, &ids, e);
-    const int context = model_info(s->model)->context_train;
-    /* session_open warns for a given --max-model-len */
-    if (rc == 0 && window > context && !session_flags.max_model_len)
-        log_warn("windows of %d tokens: the model was trained on %d tokens; --max-model-len %d "
-                 "makes shorter ones",
-                 window, context, context);
     if (rc == 0 && ids.n < (size_t)window)
         rc = err_set(e, ERR_ARG,
                      "%s: must have a window of %d tokens, got %zu; give a smaller --max-model-len",
@@ -173,7 +166,8 @@ const struct command command_perplexity = {
     .name = "perplexity",
     .summary = "perplexity of a text: mean and standard error",
     .usage = "MODEL FILE [OPTIONS]",
-    .detail = "Score the text in windows of --max-model-len tokens (512), the second half of each.",
+    .detail = "Score the text in windows of --max-model-len tokens (512, or the model's context if "
+              "that is shorter), the second half of each.",
     .options = options,
     .arg_max = 2,
     .run = run,

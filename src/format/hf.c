@@ -88,11 +88,18 @@ static int load_only_file(struct checkpoint *c, const char *dir, struct err *e)
 {
     struct buf list = {0};
     char path[4096];
-    const char *found = NULL;
+    const char *found = NULL, *pickled = NULL;
     int n_found = 0, rc = dir_list(&list, dir, e);
     for (char *rest = list.data, *name; rc == 0 && (name = strsep(&rest, "\n")) && *name;) {
         if (text_ends_with(name, ".safetensors")) found = name, n_found++;
+        if (strncmp(name, "pytorch_model", 13) == 0 && text_ends_with(name, ".bin")) pickled = name;
     }
+    if (rc == 0 && n_found == 0 && pickled)
+        rc =
+            err_set(e, ERR_UNSUPPORTED,
+                    "%s/%s: not supported: the file may contain code, and quoth reads safetensors; "
+                    "transformers' save_pretrained() writes them, after from_pretrained(\"%s\")",
+                    dir, pickled, dir);
     if (rc == 0 && n_found != 1)
         rc = err_set(e, ERR_MISSING,
                      "%s: model.safetensors and model.safetensors.index.json not found; available: "

@@ -549,6 +549,9 @@ TEST(hf_config_refusals)
     begin(MINIMAL);
     unlink(temp_path("model.safetensors"));
     expect_refused("model.safetensors.index.json not found; available: 0 other");
+    EXPECT_INT(file_write(temp_path("pytorch_model.bin"), "x", 1, &(struct err){0}), 0);
+    expect_refused("/pytorch_model.bin: not supported: ");
+    unlink(temp_path("pytorch_model.bin"));
     put_weights("adapter.safetensors", EMPTY_WEIGHTS, 1);
     struct err e;
     struct checkpoint *c = open_dir(&e);

@@ -198,11 +198,30 @@ static const struct tensor_info *undeclared_codes(const struct binder *b)
     return NULL;
 }
 
+/* Return the number of layers of which the file has tensors. */
+static int n_layer_of(const struct binder *b)
+{
+    int n = 0, il;
+    for (int i = 0; i < checkpoint_n_tensor(b->checkpoint); i++)
+        if (sscanf(checkpoint_tensor_at(b->checkpoint, i)->name, "blk.%9d.", &il) == 1 && il >= n)
+            n = il + 1; /* check: width */
+    return n;
+}
+
 void bind_add_cause(struct binder *b)
 {
+    static const char key[] = "block_count";
     const struct tensor_info *t = b->rc != 0 ? undeclared_codes(b) : NULL;
     struct err was = *b->e;
-    if (t)
+    const bool by_default = b->rc != 0 && config_is_hf(b) && !b->m->arch->hf_layers &&
+                            meta_kind(config_meta(b, key)) == META_NONE;
+    const int n = by_default ? n_layer_of(b) : 0;
+    if (n > 0 && n != b->m->config.n_layer)
+        err_set(b->e, b->rc,
+                "%s; config.json has no %s, so the number of layers is %d, the default of the "
+                "class, but the tensors have %d",
+                was.text, hf_field_name(b->m->arch->name, key), b->m->config.n_layer, n);
+    else if (t)
         err_set(b->e, b->rc,
                 "%s; tensor %s is of quantized weights, but config.json has no quantization_config",
                 was.text, t->name_raw);

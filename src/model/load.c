@@ -9,6 +9,7 @@
  * KV. */
 #include "model_impl.h"
 
+#include "base/nearest.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -199,14 +200,20 @@ static bool has_unknown_parts(const struct checkpoint *c)
     return !checkpoint_parts(c) && meta_kind(checkpoint_meta(c, "config.text_config")) != META_NONE;
 }
 
-/* Append the names that an architecture has in files: model_types of a folder, or the name in a
- * GGUF. */
-static void put_arch(char list[LIST_BYTES], const struct arch *arch, bool folder)
+/* Append the names that an architecture has in files, and compare them with the unknown name:
+ * model_types of a folder, or the name in a GGUF. */
+static void put_arch(char list[LIST_BYTES], struct nearest *near, const struct arch *arch,
+                     bool folder)
 {
     const char *type;
-    for (int i = 0; folder && (type = arch_model_type(arch->name, i)); i++) put_name(list, type);
+    for (int i = 0; folder && (type = arch_model_type(arch->name, i)); i++) {
+        put_name(list, type);
+        nearest_compare(near, type);
+    }
     const bool own = strcmp(arch_gguf_name(arch->name), arch->name) == 0;
-    if (!folder && !arch->gguf_why && own) put_name(list, arch->name);
+    if (folder || arch->gguf_why || !own) return;
+    put_name(list, arch->name);
+    nearest_compare(near, arch->name);
 }
 
 /* Set *arch. The error lists all architectures, or all models of several parts. */
@@ -217,18 +224,20 @@ static int choose_arch(const struct arch **arch, const struct checkpoint *c, str
     if (!name) return err_set(e, ERR_MISSING, "%s: metadata general.architecture is missing", path);
     *arch = model_arch_find(name);
     if (*arch) return 0;
-    char list[LIST_BYTES] = "";
-    if (has_unknown_parts(c)) {
-        for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) put_name(list, parts[i]);
-        return err_set(
-            e, ERR_UNSUPPORTED,
-            "%s: model of several parts of model_type \"%.60s\" not found; available: %s", path,
-            name, list);
+    char list[LIST_BYTES] = "", known[100] = "";
+    const bool folder = checkpoint_kind(c) == CKPT_HF, several = has_unknown_parts(c);
+    struct nearest near = nearest_begin(name);
+    for (size_t i = 0; i < n_arch && !several; i++) put_arch(list, &near, arches[i], folder);
+    for (size_t i = 0; folder && i < sizeof parts / sizeof parts[0]; i++) {
+        if (several) put_name(list, parts[i]);
+        nearest_compare(&near, parts[i]);
     }
-    const bool folder = checkpoint_kind(c) == CKPT_HF;
-    for (size_t i = 0; i < n_arch; i++) put_arch(list, arches[i], folder);
-    return err_set(e, ERR_UNSUPPORTED, "%s: %s \"%.60s\" not found; available: %s", path,
-                   folder ? "model_type" : "architecture", name, list);
+    if (near.best) snprintf(known, sizeof known, "did you mean \"%.60s\"? ", near.best);
+    return err_set(e, ERR_UNSUPPORTED, "%s: %s \"%.60s\" not found; %savailable: %s", path,
+                   several  ? "model of several parts of model_type"
+                   : folder ? "model_type"
+                            : "architecture",
+                   name, known, list);
 }
 
 int model_check_arch(const struct checkpoint *c, struct err *e)

@@ -283,7 +283,15 @@ TEST(unknown_architectures_have_the_list_of_their_files)
     EXPECT(strstr(e.text, ", gpt_neox, ") && strstr(e.text, ", glm, ") &&
            strstr(e.text, ", roberta, "));
     EXPECT(!strstr(e.text, "gptneox") && !strstr(e.text, "chatglm"));
+    EXPECT(!strstr(e.text, "did you mean"));
     expect_refusal("llama", "lxama", 5, ERR_UNSUPPORTED, ", gptneox, ");
+    expect_refusal("llama", "lxama", 5, ERR_UNSUPPORTED, "; did you mean \"llama\"?");
+    EXPECT(open_changed("llama3", "\"model_type\": \"llama\"", "\"model_type\": \"gpt_naox\"",
+                        &e) == ERR_UNSUPPORTED);
+    EXPECT(strstr(e.text, "\"gpt_naox\" not found; did you mean \"gpt_neox\"?"));
+    EXPECT(open_changed("llama3", "\"model_type\": \"llama\"", "\"model_type\": \"qwen3-vl\"",
+                        &e) == ERR_UNSUPPORTED);
+    EXPECT(strstr(e.text, "did you mean \"qwen3_vl\"?")); /* a model of several parts */
 }
 
 TEST(tensors_are_bound_left_out_or_refused_by_name)
@@ -302,6 +310,8 @@ TEST(tensors_are_bound_left_out_or_refused_by_name)
         {"qwen3", "\"attention_bias\": false", "\"attention_bias\": true", "bias is missing"},
         {"llama-untied", "lm_head.weight", "lm_heax.weight",
          "lm_head.weight is missing; a similar tensor: lm_heax.weight"},
+        {"llama3", "\"num_hidden_layers\"", "\"num_hidden_layerz\"",
+         "config.json has no num_hidden_layers, so the number of layers is 32"},
         {"llama-untied", "\"vocab_size\": 260", "\"vocab_size\": 261",
          "vocab_size: must be the 260 rows"},
         /* experts as one matrix each */

@@ -67,6 +67,7 @@ struct model_options {
     int64_t swap_bytes; /* host memory for pages of preempted sequences; 0 if none */
     /* maximum length of a sequence; 0: the model's context length, reduced to fit memory */
     int context_max;
+    bool context_trained; /* true: context_max is reduced to the model's context length */
     /* number format or mixture (mixture.def) for matrices that have F32, F16 or BF16 in the files,
      * borrowed; NULL: the files' formats */
     const char *quantization;

@@ -21,10 +21,12 @@ enum { ENCODER_ROWS_MAX = 1 << 16 }; /* limit of a step's rows: --max-num-batche
 /* Return the maximum length of a sequence: the requested length, or the model's context length. The
  * model's length is halved if no length is requested, until its KV fits into half of the free
  * memory. */
-static int choose_context(const struct model *m, int n_requested, int64_t token_bytes)
+static int choose_context(const struct model *m, const struct model_options *o, int64_t token_bytes)
 {
+    const int n_requested = o->context_max;
     int n = n_requested > 0 ? n_requested : m->config.context_train;
     if (n_requested <= 0 && n > m->config.length_max) n = (int)m->config.length_max;
+    if (o->context_trained && n > m->config.context_train) n = m->config.context_train;
     uint64_t room = os_memory_free() / 2;
     while (n_requested <= 0 && n > 512 && (uint64_t)n * (uint64_t)token_bytes > room) n /= 2;
     return n;
@@ -270,7 +272,7 @@ int plan_open(struct model *m, const struct model_options *o, struct err *e)
     int page_rows = o->page_rows ? o->page_rows : PAGE_ROWS;
     m->info.page_bytes = kv_store_bytes_per_page(m->kv_geometry, c->n_layer, o->kv_type, page_rows);
     m->info.kv_token_bytes = m->info.page_bytes / page_rows;
-    m->info.context_max = choose_context(m, o->context_max, m->info.kv_token_bytes);
+    m->info.context_max = choose_context(m, o, m->info.kv_token_bytes);
     if (o->context_max <= 0 && m->info.context_max < c->context_train &&
         m->info.context_max < c->length_max)
         log_warn("the context is %d tokens, not the model's %d, to fit into memory; "

@@ -100,7 +100,8 @@ const char *session_act_name(void)
 int session_open(struct session *s, const char *path, int n_seq, int n_out, int context,
                  struct err *e)
 {
-    struct session_size size = {.n_seq = n_seq, .n_out = n_out, .context = context};
+    struct session_size size = {
+        .n_seq = n_seq, .n_out = n_out, .context = context, .trained = true};
     return session_open_sized(s, path, &size, e);
 }
 

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/names.h"
+#include "base/nearest.h"
 #include "base/range.h"
 
 #include <quoth.h>
@@ -138,9 +139,6 @@ const char *option_name(const struct option *table, int i);
 
 /* Print the options as a config file for --config: "name: value", and "# name:" if not set. */
 void options_print(const struct option *table, FILE *out);
-
-/* Return the name of `names` that is nearest to a mistyped one; NULL if no name is near. */
-const char *nearest_name(const char *typed, const char *const *names, size_t n);
 
 /* ---- help.c: tables as text, to standard output ---- */
 

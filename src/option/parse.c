@@ -54,49 +54,6 @@ static const struct option *find_letter(const struct option *o, char letter)
     return NULL;
 }
 
-/* Return the edit distance (insert, delete, replace) of two short names. */
-static int edit_distance(const char *a, const char *b)
-{
-    enum { LENGTH_MAX = 48 };
-    int row[LENGTH_MAX + 1], n = (int)strlen(b);
-    if (strlen(a) > LENGTH_MAX || n > LENGTH_MAX) return LENGTH_MAX;
-    for (int j = 0; j <= n; j++) row[j] = j;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int j = 1; j <= n; j++) {
-            char ca = a[i - 1] == '_' ? '-' : a[i - 1];
-            int best = diagonal + (ca != b[j - 1]);
-            if (row[j] + 1 < best) best = row[j] + 1;
-            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[n];
-}
-
-/* Search for the name that is nearest to a mistyped one. All pointers are borrowed. */
-struct nearest {
-    const char *typed, *best; /* best: NULL if no name is near */
-    int least;                /* number of edits of `best`, or the maximum number of edits */
-};
-
-/* Begin a search. A near name has at most a third of the typed length in edits, rounded up. */
-static struct nearest nearest_begin(const char *typed)
-{
-    return (struct nearest){.typed = typed, .least = ((int)strlen(typed) + 2) / 3};
-}
-
-/* Compare one more name. The first of several names with the fewest edits is selected. */
-static void nearest_compare(struct nearest *s, const char *name)
-{
-    int d = edit_distance(s->typed, name);
-    /* the name is a completion of the typed name */
-    if (strncmp(name, s->typed, strlen(s->typed)) == 0 && d > 1) d = 1;
-    if (d <= s->least && (!s->best || d < s->least)) s->best = name, s->least = d;
-}
-
 /* Compare the names of a table and its groups. */
 static void nearest_compare_options(struct nearest *s, const struct option *o)
 {
@@ -106,14 +63,6 @@ static void nearest_compare_options(struct nearest *s, const struct option *o)
         else
             nearest_compare(s, o->name);
     }
-}
-
-/* Return the nearest of n names; NULL if no name is near. */
-const char *nearest_name(const char *typed, const char *const *names, size_t n)
-{
-    struct nearest s = nearest_begin(typed);
-    for (size_t i = 0; i < n; i++) nearest_compare(&s, names[i]);
-    return s.best;
 }
 
 /* Return the name of option *n_skip of a table and its groups. Return NULL for a table with fewer

@@ -123,6 +123,7 @@ struct session {
 struct session_size {
     int n_seq, n_out; /* maximum sequences and outputs of a step                          */
     int context;      /* upper limit of the context, in tokens; 0: no limit */
+    bool trained;     /* true: `context` is also limited by the model's context length */
     int n_row_min;    /* minimum rows of a step; overrides a smaller max_num_batched_tokens */
     int n_page;       /* number of KV pages; 0: enough for n_longest of the longest sequences, */
     int n_longest;    /* limited to half of the free memory; 0: 1                         */
