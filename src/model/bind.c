@@ -137,6 +137,9 @@ int64_t bind_size(const struct binder *b, enum tensor_size size, int il)
         return l->d_latent > 0 ? l->d_latent : c->d;
     case SIZE_N_HEAD:
         return l->n_head;
+    case SIZE_D_V: /* layers may have attention with latent values, or recurrent state */
+        if (l->recurrent) return (int64_t)l->n_head * l->d_head;
+        return b->m->arch->size(c, size);
     default: /* a size that only some architectures have */
         CHECK(b->m->arch->size, "size %d of %s", (int)size, b->m->arch->name);
         return b->m->arch->size(c, size);

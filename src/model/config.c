@@ -522,9 +522,8 @@ static int name_index(const struct meta *list, size_t i, const char *const *name
     return -1;
 }
 
-const int *config_layer_kinds(struct binder *b, const char *const *names)
+const int *config_layer_names(struct binder *b, const char *key, const char *const *names)
 {
-    static const char key[] = "config.layer_types";
     char value[80];
     const size_t n = (size_t)b->m->config.n_layer;
     const struct meta *types = config_meta(b, key);
@@ -542,6 +541,41 @@ const int *config_layer_kinds(struct binder *b, const char *const *names)
                           names[0], names[1], length > 60 ? 60 : (int)length, text);
     }
     return b->rc == 0 ? kind : NULL;
+}
+
+const int *config_layer_kinds(struct binder *b, const char *const *names)
+{
+    return config_layer_names(b, "config.layer_types", names);
+}
+
+bool config_object(struct binder *b, const char *key)
+{
+    char text[80];
+    const struct meta *m = config_meta(b, key);
+    if (meta_kind(m) != META_NONE && meta_kind(m) != META_OBJECT)
+        config_refuse(b, key, ERR_FORMAT, "expected an object, got %s", config_value_text(m, text));
+    return meta_kind(m) == META_OBJECT;
+}
+
+const bool *config_listed_layers(struct binder *b, const char *key, int first, bool strict)
+{
+    char text[80];
+    const int end = first + b->m->config.n_layer;
+    const struct meta *m = config_meta(b, key);
+    if (meta_kind(m) == META_NONE || b->rc != 0) return NULL;
+    if (meta_kind(m) != META_LIST || (meta_count(m) > 0 && meta_item_kind(m) != META_INT))
+        config_refuse(b, key, ERR_FORMAT, "must be a list of layers, got %s",
+                      config_value_text(m, text));
+    bool *in = bind_memory(b, "a list of layers", (size_t)(end - first) * sizeof *in);
+    for (size_t i = 0; i < meta_count(m) && b->rc == 0; i++) {
+        const int64_t il = meta_item_int(m, i, -1);
+        if (il >= first && il < end)
+            in[il - first] = true;
+        else if (strict)
+            config_refuse(b, key, ERR_FORMAT, "[%zu]: must be in [%d, %d], got %lld", i, first,
+                          end - 1, (long long)il);
+    }
+    return b->rc == 0 ? in : NULL;
 }
 
 /* Set the windows by the list. Return false if the file has no list. */

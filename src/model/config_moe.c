@@ -66,6 +66,15 @@ static int read_used(struct binder *b, int n_expert)
     return config_int(b, key, n_expert > 0, b->rc == 0 ? n_expert : 1, 0);
 }
 
+/* Return for each layer 0 if it has no mixture, by the list of classes that have one. NULL if there
+ * is no list. With a list, the number of leading layers without a mixture has no effect. */
+static const int *listed_mixtures(struct binder *b)
+{
+    static const char key[] = "config.mlp_layer_types";
+    static const char *const name[] = {"dense", "sparse", NULL};
+    return config_has(b, key) ? config_layer_names(b, key, name) : NULL;
+}
+
 void config_no_moe(struct layer_config *l)
 {
     l->n_expert = l->n_expert_used = l->d_expert = l->d_latent = l->d_shared = 0;
@@ -82,6 +91,7 @@ void config_moe(struct config *c, struct binder *b, int d_expert)
               d = config_has(b, width) ? config_int(b, width, 1, D_FF_MAX, own) : own,
               d_shared = shared_width(b, d),
               n_dense = declared_int(b, "leading_dense_block_count", INT_MAX, 0);
+    const int *listed = listed_mixtures(b);
     read_weights(c, b);
     read_groups(c, b, n_expert, n_used);
     /* n_used may be the default of the class, although the file has fewer experts */
@@ -94,6 +104,6 @@ void config_moe(struct config *c, struct binder *b, int d_expert)
         l->n_expert_used = n_used;
         l->d_expert = d;
         l->d_shared = d_shared;
-        if (i < n_dense) config_no_moe(l);
+        if (listed ? listed[i] == 0 : i < n_dense) config_no_moe(l);
     }
 }

@@ -271,6 +271,17 @@ TEST(config_values_that_one_class_does_not_compute_are_refused_by_name)
     expect_config(&arch_nemotron_h, "'num_experts_per_tok':9", "must be in [1, 8], got 9");
     expect_config(&arch_nemotron_h, "'mamba_num_heads':65536,'mamba_head_dim':65536",
                   "must give a width of at most");
+    expect_config(&arch_kimi_linear,
+                  "'linear_attn_config':{'full_attn_layers':[2],'kda_layers':[1]}", NULL);
+    expect_config(&arch_kimi_linear,
+                  "'linear_attn_config':{'full_attn_layers':[2],'kda_layers':[2]}",
+                  "layer 1 must be in one of");
+    expect_config(&arch_kimi_linear,
+                  "'linear_attn_config':{'full_attn_layers':[0],'kda_layers':[1]}",
+                  "must be in [1, 2]");
+    expect_config(&arch_kimi_linear, "'moe_router_activation_func':'softmax'", "must be sigmoid");
+    expect_config(&arch_kimi_linear, "'mlp_layer_types':['dense','both']",
+                  "must be dense or sparse");
     expect_config(&arch_jamba, "'num_experts':1", NULL);
     expect_config(&arch_jamba, "'num_experts':0", NULL);
     expect_config(&arch_jamba, "'num_experts':2,'num_experts_per_tok':3", "must be in [1, 2]");

@@ -185,7 +185,7 @@ static const char *const parts[] = {
 #define PARTS(model_type, text, which, tied, head) model_type,
 #include "format/parts.def"
 };
-enum { LIST_BYTES = 800 };
+enum { LIST_BYTES = 880 };
 
 /* Append a name to the list of an error, which is truncated at LIST_BYTES. */
 static void put_name(char list[LIST_BYTES], const char *name)

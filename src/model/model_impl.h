@@ -265,6 +265,7 @@ struct latent_block {
     struct linear k_b, v_b;
     /* q is q_b [n_head * (d_nope + d_rope), q_rank], or [.., d]; o [d, n_head * d_v] */
     struct attn_block attn;
+    int rope; /* index of the rope of the last d_rope values of a head; ROPE_OFF if none */
     int at_q_a, at_kv_a, at_latent, at_k_rope, at_head, at_value;
 };
 
@@ -737,6 +738,8 @@ const int *config_layer_ints(struct binder *b, const char *key, int64_t lo, int6
 /* Replace values of v int [n_layer] by values of single layers, "config.per_layer_config.FIELD".
  * The key must be declared. */
 void config_single_ints(struct binder *b, const char *key, int64_t lo, int64_t hi, int *v);
+/* Return true if the value of a declared key is an object. Reject any other value. */
+bool config_object(struct binder *b, const char *key);
 /* Return a finite real, with the defaults and errors of config_int. */
 double config_real(struct binder *b, const char *key, double fallback);
 /* Return a boolean, with the defaults and errors of config_int. */
@@ -771,6 +774,12 @@ bool config_fits(double v);
  * at least two names and ends with NULL. Any other name is rejected. NULL if the file has no list,
  * and after an error. The model owns the result. */
 const int *config_layer_kinds(struct binder *b, const char *const *names);
+/* Return the same for the list of another key. */
+const int *config_layer_names(struct binder *b, const char *key, const char *const *names);
+/* Return for each layer [n_layer] true if the list of layers contains its number. first: number of
+ * the first layer. A number without a layer is rejected if `strict` is true, otherwise ignored.
+ * NULL if the file has no list, and after an error. The model owns the result. */
+const bool *config_listed_layers(struct binder *b, const char *key, int first, bool strict);
 /* Set the last n layers to use the keys and values of an earlier layer. This is the last layer of
  * the same type (with or without a window) before these n layers. n is the value of `key`. The
  * sizes and windows of layers are already final. */

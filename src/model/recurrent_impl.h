@@ -71,6 +71,32 @@ void bind_delta(struct binder *b, struct delta_block *d, int il, const struct de
 /* Add the block of `in` to x f32 [n_row, d]. */
 void fwd_delta_add(struct fwd *f, float *x, struct input in, const struct delta_block *d);
 
+/* Kimi delta attention ("Kimi Linear", arXiv 2510.26692; block/kda.c): the gated delta rule with a
+ * decay per value of a key. Heads of q, k and v have equal sizes, those of the layer's config.
+ * State: those of the convolutions, and f32 [n_head, d_head, d_head]. Row scratch: projected q, k
+ * and v, convolved q, k and v, compressed decay and gate, decay, gate, beta, result. */
+struct kda_block {
+    int n_head, d_head;
+    struct linear q, k, v, o; /* matrices [n_head d_head, d]; o [d, n_head d_head] */
+    struct conv_block q_conv, k_conv, v_conv;
+    /* matrices decay_a and gate_a [d_head, d], decay_b and gate_b [n_head d_head, d_head], beta
+     * [n_head, d] */
+    struct linear decay_a, decay_b, gate_a, gate_b, beta;
+    const float *a; /* f32 [n_head, d_head] -exp(A_log) of each head, a vector of the model */
+    struct norm q_norm, k_norm; /* norms to the length of q and k, over d_head */
+    struct norm norm;           /* norm of the result, over d_head */
+    int64_t at_state;
+    int at_in, at_q, at_k, at_v, at_decay_a, at_gate_a, at_decay, at_gate, at_beta, at_y;
+};
+/* Bind the block of layer il. n_tap: weights of the convolutions. */
+void bind_kda(struct binder *b, struct kda_block *a, int il, int n_tap);
+/* Add the block of `in` to x f32 [n_row, d]. */
+void fwd_kda_add(struct fwd *f, float *x, struct input in, const struct kda_block *a);
+
+/* Set n to the norm that scales a row of `size` values to the length `length`. The epsilon of the
+ * squared length is 1e-6, a constant of the classes with the gated delta rule. */
+void bind_length(struct binder *b, struct norm *n, int size, double length);
+
 /* Sizes of a layer of Mamba: d_inner columns with d_state values each, time steps that are
  * compressed to rank values, n_tap weights of the convolution. */
 struct mamba_sizes {

@@ -7,7 +7,7 @@ logits as on the reference's logits.
     gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt, minicpm3, t5, mt5, bart, deepseek_v2, deepseek_v3,
     mixtral, qwen2_moe, gpt_oss, glm4_moe, olmoe, granitemoe, granitemoeshared, phimoe, ernie4_5_moe, minimax_m2, llama4_text,
     mamba, falcon_mamba, mamba2, bamba, falcon_h1, granitemoehybrid, jamba, nemotron_h, lfm2, qwen3_next,
-    qwen3_5_text, qwen3_5_moe_text
+    qwen3_5_text, qwen3_5_moe_text, kimi_linear
 
 The fields are those of these config classes of transformers (every class gets the fields of all
 classes), of their base class and of rope_parameters. Each field is omitted, and set to legal
@@ -92,6 +92,9 @@ BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=
                              ssm_state_size=8, chunk_size=16, n_routed_experts=6, n_group=2, topk_group=1, num_experts_per_tok=2,
                              moe_intermediate_size=24, moe_shared_expert_intermediate_size=20),
           "qwen3_5_text": DELTA, "qwen3_5_moe_text": dict(DELTA, **DELTA_MOE), "qwen3_next": dict(DELTA, **DELTA_MOE),
+          "kimi_linear": dict(num_key_value_heads=4, head_dim=ABSENT, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=8, v_head_dim=12,
+                              num_experts=6, num_expert_group=2, topk_group=1, num_experts_per_token=2, moe_intermediate_size=24, linear_head_dim=8,
+                              linear_num_heads=3, layer_types=["linear_attention", "full_attention", "linear_attention"]),
           "lfm2": dict(layer_types=["conv", "full_attention", "conv"], block_multiple_of=8, head_dim=ABSENT),
           "t5": dict(d_ff=48), "mt5": dict(d_ff=48),
           "bart": dict(max_position_embeddings=96, encoder_ffn_dim=48, decoder_ffn_dim=40, decoder_layers=2, decoder_attention_heads=2)}
@@ -129,11 +132,11 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "granitemoehybrid": transformers.GraniteMoeHybridForCausalLM, "jamba": transformers.JambaForCausalLM,
            "nemotron_h": transformers.NemotronHForCausalLM, "lfm2": transformers.Lfm2ForCausalLM,
            "qwen3_next": transformers.Qwen3NextForCausalLM, "qwen3_5_text": transformers.Qwen3_5ForCausalLM,
-           "qwen3_5_moe_text": transformers.Qwen3_5MoeForCausalLM,
+           "qwen3_5_moe_text": transformers.Qwen3_5MoeForCausalLM, "kimi_linear": transformers.KimiLinearForCausalLM,
            "t5": transformers.T5ForConditionalGeneration, "mt5": transformers.MT5ForConditionalGeneration,
            "bart": transformers.BartForConditionalGeneration}
 # classes whose files have other names than their parameters
-RENAMED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "jamba", "nemotron_h", "granitemoehybrid", "mixtral", "gpt_oss", "granitemoe", "granitemoeshared", "phimoe", "ernie4_5_moe", "minimax_m2")
+RENAMED = ("kimi_linear", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "jamba", "nemotron_h", "granitemoehybrid", "mixtral", "gpt_oss", "granitemoe", "granitemoeshared", "phimoe", "ernie4_5_moe", "minimax_m2")
 # classes of configurations, if the model's class is of another family
 CONFIGS = {"internlm3": transformers.InternLM3Config}
 BASE = dict(vocab_size=96, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4,

@@ -24,26 +24,26 @@
 /* Models [N_GGUF, end) have no GGUF file. llama.cpp has no such architecture, or another name of a
  * text part. */
 static const char *const models[] = {
-    "llama3",         "llama-untied", "mistral",       "qwen2",
-    "qwen3",          "smollm3",      "gemma3",        "qwen3moe",
-    "olmo2",          "gemma",        "gemma2",        "granite",
-    "phi3",           "glm",          "glm4",          "seed_oss",
-    "ernie4_5",       "exaone4",      "cohere",        "cohere2",
-    "starcoder2",     "phi",          "stablelm",      "nemotron",
-    "arcee",          "olmo",         "olmo3",         "ministral3",
-    "hunyuan",        "internlm3",    "apertus",       "gpt2",
-    "gpt_neox",       "falcon",       "bloom",         "mpt",
-    "gemma4",         "gemma4-moe",   "gemma3n",       "minicpm3",
-    "deepseek_v3",    "qwen2_5_vl",   "qwen3_vl",      "qwen3_5",
-    "qwen3_5_moe",    "qwen3_next",   "mixtral",       "qwen2_moe",
-    "gpt_oss",        "glm4_moe",     "olmoe",         "granitemoeshared",
-    "phimoe",         "ernie4_5_moe", "minimax_m2",    "mamba",
-    "falcon_mamba",   "llama4_text",  "lfm2",          "mamba2",
-    "bitnet",         "helium",       "gptj",          "opt",
-    "opt-post",       "falcon-rw",    "mistral3",      "llama4",
-    "glm4_moe-draft", "bamba",        "falcon_h1",     "granitemoehybrid",
-    "jamba",          "nemotron_h",   "nemotron_h-moe"};
-enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 15 };
+    "llama3",         "llama-untied", "mistral",        "qwen2",
+    "qwen3",          "smollm3",      "gemma3",         "qwen3moe",
+    "olmo2",          "gemma",        "gemma2",         "granite",
+    "phi3",           "glm",          "glm4",           "seed_oss",
+    "ernie4_5",       "exaone4",      "cohere",         "cohere2",
+    "starcoder2",     "phi",          "stablelm",       "nemotron",
+    "arcee",          "olmo",         "olmo3",          "ministral3",
+    "hunyuan",        "internlm3",    "apertus",        "gpt2",
+    "gpt_neox",       "falcon",       "bloom",          "mpt",
+    "gemma4",         "gemma4-moe",   "gemma3n",        "minicpm3",
+    "deepseek_v3",    "qwen2_5_vl",   "qwen3_vl",       "qwen3_5",
+    "qwen3_5_moe",    "qwen3_next",   "mixtral",        "qwen2_moe",
+    "gpt_oss",        "glm4_moe",     "olmoe",          "granitemoeshared",
+    "phimoe",         "ernie4_5_moe", "minimax_m2",     "mamba",
+    "falcon_mamba",   "llama4_text",  "lfm2",           "mamba2",
+    "bitnet",         "helium",       "gptj",           "opt",
+    "opt-post",       "falcon-rw",    "mistral3",       "llama4",
+    "glm4_moe-draft", "bamba",        "falcon_h1",      "granitemoehybrid",
+    "jamba",          "nemotron_h",   "nemotron_h-moe", "kimi_linear"};
+enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 16 };
 
 /* Models of encoder and decoder, of cross.py. The first SOURCE of their tokens are a source. Models
  * [N_CROSS_GGUF, end) have no GGUF file. */

@@ -594,6 +594,14 @@ MODELS = {
         config=dict(hidden_size=32, intermediate_size=60, block_multiple_of=8, block_ffn_dim_multiplier=1.1, num_hidden_layers=3,
                     num_attention_heads=2, num_key_value_heads=1, norm_eps=1e-5, layer_types=["conv", "full_attention", "conv"],
                     conv_L_cache=3, conv_bias=True, rope_parameters=dict(rope_type="default", rope_theta=10000.0))),
+    # decays per value of a key in two of three layers, latent attention without a rope in the other; the mixtures of deepseek_v3
+    "kimi_linear": dict(
+        cls=transformers.KimiLinearForCausalLM, arch=None, swap=False, seed=1, embed=0.05,
+        config=dict(hidden_size=24, intermediate_size=32, num_attention_heads=2, num_key_value_heads=2, kv_lora_rank=12, qk_nope_head_dim=8,
+                    qk_rope_head_dim=4, v_head_dim=12, num_experts=4, num_expert_group=2, topk_group=1, num_experts_per_token=2,
+                    moe_intermediate_size=12, num_shared_experts=1, first_k_dense_replace=1, num_hidden_layers=3,
+                    layer_types=["linear_attention", "full_attention", "linear_attention"], linear_head_dim=10, linear_num_heads=3,
+                    linear_conv_kernel_dim=3, rms_norm_eps=1e-5, tie_word_embeddings=False)),
     # qwen3 with interleaved sections and a tied head
     "qwen3_vl": dict(
         parts="qwen3_vl", text="qwen3_vl_text", arch="qwen3vl", swap=False, seed=10, outer=dict(tie_word_embeddings=True),
@@ -1213,7 +1221,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "mamba": dict(hidden_act="gelu"), "falcon_mamba": dict(mixer_rms_eps=10.0),
                "mistral3": dict(sliding_window=4096), "llama4": dict(attention_chunk_size=4096), "llama4_text": dict(use_qk_norm=False),
                "bamba": dict(attn_layer_indices=[1], mamba_n_groups=2, time_step_limit=[0.0, 0.3]), "granitemoehybrid": dict(residual_multiplier=1.0),
-               "nemotron_h": dict(time_step_min=0.001), "nemotron_h-moe": dict(topk_group=2), "falcon_h1": dict(key_multiplier=2.0), "jamba": dict(num_experts_per_tok=1),
+               "nemotron_h": dict(time_step_min=0.001), "nemotron_h-moe": dict(topk_group=2), "falcon_h1": dict(key_multiplier=2.0), "jamba": dict(num_experts_per_tok=1), "kimi_linear": dict(topk_group=2),
                "mamba2": dict(time_step_limit=[0.0, 0.3]),
                "lfm2": dict(rope_parameters=dict(rope_type="default", rope_theta=10.0)), "qwen3_5": dict(full_attention_interval=1), "qwen3_next": dict(num_experts_per_tok=1), "qwen3_5_moe": dict(num_experts_per_tok=1),
                **{n: dict(rope_parameters=dict(MODELS[n]["config"]["rope_parameters"], rope_theta=50.0)) for n in ("qwen2_5_vl", "qwen3_vl")}}.get(name)

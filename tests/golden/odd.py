@@ -288,6 +288,27 @@ def deepseek_v3(r):
     return dict(deepseek(r), norm_topk_prob=r.random() < 0.7, rope_interleave=r.random() < 0.8)
 
 
+def kimi_linear(r):
+    c = deepseek(r)
+    for field in ("rope_parameters", "n_routed_experts", "num_experts_per_tok", "n_group", "n_shared_experts", "routed_scaling_factor"):
+        c.pop(field, None)
+    n_group, n = r.choice((1, 1, 2, 3)), c["num_hidden_layers"]
+    n_expert, n_used_group = n_group * r.choice((2, 3, 4)), r.randrange(1, n_group + 1)
+    c.update(num_experts=n_expert, num_expert_group=n_group, topk_group=n_used_group, num_shared_experts=r.randrange(1, 3),
+             num_experts_per_token=r.randrange(1, min(3, n_expert // n_group * n_used_group) + 1), moe_renormalize=r.random() < 0.7,
+             routed_scaling_factor=r.choice((1.0, 2.446)), first_k_dense_replace=r.randrange(0, 3),
+             linear_attn_config=dict(head_dim=r.choice((8, 10, 16, 32)), num_heads=r.randrange(1, 6), short_conv_kernel_size=r.choice((2, 3, 4))))
+    # the class needs a layer with attention, and its pattern has the first one in layer 4
+    full = sorted(r.sample(range(n), r.randrange(1, n + 1)))
+    if r.random() < 0.5:
+        c["linear_attn_config"].update(full_attn_layers=[i + 1 for i in full], kda_layers=[i + 1 for i in range(n) if i not in full])
+    elif n < 5 or r.random() < 0.5:
+        c["layer_types"] = ["full_attention" if i in full else "linear_attention" for i in range(n)]
+    if r.random() < 0.4:
+        c["mlp_layer_types"] = [r.choice(("dense", "sparse")) for _ in range(n)]
+    return c
+
+
 def glm(r):
     c = base(r)
     c.update(head_dim=r.choice((8, 16, 20, 32)), hidden_act=r.choice(("silu", "gelu")),
@@ -836,6 +857,7 @@ MODELS = {
     "mamba2": dict(cls=transformers.Mamba2ForCausalLM, config=mamba2),
     "lfm2": dict(cls=transformers.Lfm2ForCausalLM, config=lfm2),
     "qwen3_next": dict(cls=transformers.Qwen3NextForCausalLM, config=qwen3_next, norm_add=1),
+    "kimi_linear": dict(cls=transformers.KimiLinearForCausalLM, config=kimi_linear),
     "mixtral": dict(cls=transformers.MixtralForCausalLM, config=mixtral),
     "qwen2_moe": dict(cls=transformers.Qwen2MoeForCausalLM, config=qwen2_moe),
     "gpt_oss": dict(cls=transformers.GptOssForCausalLM, config=gpt_oss),

@@ -29,21 +29,10 @@ static const struct config_key hf_key[] = {
 /* Set the layers with attention by the list of their numbers. */
 static void config(struct config *c, struct binder *b)
 {
-    static const char key[] = "config.attn_layer_indices";
-    char text[80];
-    const struct meta *list = config_meta(b, key);
-    const size_t n = meta_kind(list) == META_NONE ? 0 : meta_count(list);
+    /* the class ignores numbers without a layer */
+    const bool *attends = config_listed_layers(b, "config.attn_layer_indices", 0, false);
     mamba2_hybrid_sizes(c, b, 0);
-    if (meta_kind(list) != META_NONE &&
-        (meta_kind(list) != META_LIST || (n > 0 && meta_item_kind(list) != META_INT)))
-        config_refuse(b, key, ERR_FORMAT, "must be a list of layers, got %s",
-                      config_value_text(list, text));
-    for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true;
-    for (size_t i = 0; i < n && b->rc == 0; i++) {
-        /* the class ignores numbers without a layer */
-        const int64_t il = meta_item_int(list, i, -1);
-        if (il >= 0 && il < c->n_layer) c->layer[il].recurrent = false;
-    }
+    for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = !attends || !attends[i];
 }
 
 static void bind(struct binder *b, void *layer, int il)

@@ -83,7 +83,7 @@ static void finish(struct config *c, struct gemma_own *own, struct binder *b, co
 static void check_rope(struct binder *b)
 {
     static const char full[] = "config.rope_parameters.full_attention";
-    const bool has_full = gemma_has_rope(b, full);
+    const bool has_full = config_object(b, full);
     if (!config_lacks_rope(b) && !has_full)
         config_refuse(b, full, ERR_MISSING, "is missing; a rope_scaling is not supported yet");
 }

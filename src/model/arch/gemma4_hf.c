@@ -55,16 +55,13 @@ static void single_heads(struct config *c, struct binder *b, int *d, int *n_kv)
 static void hf_heads(struct config *c, struct binder *b)
 {
     static const char own[] = "config.per_layer_config";
-    char text[80];
-    const struct meta *single = config_meta(b, own);
+    const bool single = config_meta(b, own) != NULL; /* the value null counts, too */
+    config_object(b, own);
     const int n = c->n_layer, d_full = config_int(b, "config.global_head_dim", 1, D_HEAD_MAX, 0),
               n_full =
                   config_int(b, "config.num_global_key_value_heads", 1, HEADS_MAX, c->n_head_kv);
     const bool equal = config_bool(b, "config.attention_k_eq_v", false);
     int d[LAYERS_MAX], n_kv[LAYERS_MAX];
-    if (b->rc == 0 && meta_kind(single) != META_NONE && meta_kind(single) != META_OBJECT)
-        config_refuse(b, own, ERR_FORMAT, "must be an object, got %s",
-                      config_value_text(single, text));
     if (b->rc != 0) return;
     for (int i = 0; i < n; i++) {
         const bool full = c->layer[i].window == 0;
@@ -82,15 +79,6 @@ static bool slides(const struct config *c)
     for (int i = 0; i < c->n_layer; i++)
         if (c->layer[i].window > 0) return true;
     return false;
-}
-
-bool gemma_has_rope(struct binder *b, const char *key)
-{
-    char text[80];
-    const struct meta *m = config_meta(b, key);
-    if (meta_kind(m) != META_NONE && meta_kind(m) != META_OBJECT)
-        config_refuse(b, key, ERR_FORMAT, "must be an object, got %s", config_value_text(m, text));
-    return meta_kind(m) == META_OBJECT;
 }
 
 /* Return the share of rotated lanes in layers with full attention. */
@@ -114,7 +102,7 @@ static double hf_ropes(struct config *c, struct binder *b)
                       sliding[] = "config.rope_parameters.sliding_attention";
     struct rope_config *r = &c->rope[ROPE_MAIN];
     const double base = config_sliding_base(b, NAN);
-    const bool has_full = gemma_has_rope(b, full), has_sliding = gemma_has_rope(b, sliding);
+    const bool has_full = config_object(b, full), has_sliding = config_object(b, sliding);
     const double part = rotating_part(b, r);
     if (config_lacks_rope(b)) {
         *r = (struct rope_config){.base = 1000000,

@@ -55,8 +55,5 @@ void gemma4_mixture(struct config *c, struct binder *b, bool enabled);
 /* Set the fields that config.json and GGUF have in common. The sizes and windows of the layers are
  * already set. local_base is the base of the sliding layers' rope, and local_key its key. */
 void gemma4_finish(struct config *c, struct binder *b, double local_base, const char *local_key);
-/* Return true if rope_parameters has the object of the layer type with this key. Reject a value
- * that is not an object. */
-bool gemma_has_rope(struct binder *b, const char *key);
 
 #endif

@@ -29,33 +29,15 @@ static const struct config_key hf_key[] = {
 
 static const struct config_key gguf_key[] = {KEY_UNSET("shortconv.l_cache"), KEYS_END};
 
-static bool has_int(const struct meta *list, int x)
-{
-    for (size_t i = 0; i < meta_count(list); i++)
-        if (meta_item_int(list, i, -1) == x) return true;
-    return false;
-}
-
 /* Set the layers with convolutions by the names of layers, or by the numbers of layers with
  * attention. Without both, all layers have attention. */
 static void set_kinds(struct config *c, struct binder *b)
 {
-    static const char full_key[] = "config.full_attn_idxs";
     static const char *const name[] = {"full_attention", "conv", NULL};
-    char text[80];
     const int *kind = config_layer_kinds(b, name);
-    const struct meta *full = config_meta(b, full_key);
-    const bool listed = meta_kind(full) != META_NONE;
-    if (listed && (meta_kind(full) != META_LIST ||
-                   (meta_count(full) > 0 && meta_item_kind(full) != META_INT)))
-        config_refuse(b, full_key, ERR_FORMAT, "must be a list of layers, got %s",
-                      config_value_text(full, text));
-    for (size_t i = 0; i < meta_count(full) && listed && b->rc == 0; i++)
-        if (meta_item_int(full, i, -1) < 0 || meta_item_int(full, i, -1) >= c->n_layer)
-            config_refuse(b, full_key, ERR_FORMAT, "[%zu]: must be in [0, %d], got %lld", i,
-                          c->n_layer - 1, (long long)meta_item_int(full, i, -1));
+    const bool *full = config_listed_layers(b, "config.full_attn_idxs", 0, true);
     for (int i = 0; i < c->n_layer && b->rc == 0; i++)
-        c->layer[i].recurrent = kind ? kind[i] == 1 : listed && !has_int(full, i);
+        c->layer[i].recurrent = kind ? kind[i] == 1 : full && !full[i];
 }
 
 /* Return the width of the feed-forward block: two thirds of the field, which with a factor are

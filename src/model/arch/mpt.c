@@ -71,13 +71,11 @@ static void scale(struct config *c, struct binder *b)
  * class. */
 static void check(struct binder *b)
 {
-    static const char attn[] = "config.attn_config", norm[] = "config.norm_type";
+    static const char norm[] = "config.norm_type";
     char text[80];
-    const struct meta *object = config_meta(b, attn), *type = config_meta(b, norm);
+    const struct meta *type = config_meta(b, norm);
     const char *name = meta_text(type, NULL);
-    if (meta_kind(object) != META_NONE && meta_kind(object) != META_OBJECT)
-        config_refuse(b, attn, ERR_FORMAT, "expected an object, got %s",
-                      config_value_text(object, text));
+    config_object(b, "config.attn_config");
     if (meta_kind(type) != META_NONE && !(name && text_ends_with(name, "layernorm")))
         config_refuse(b, norm, ERR_UNSUPPORTED, "must be low_precision_layernorm, got %s",
                       config_value_text(type, text));

@@ -41,32 +41,12 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Return true if the config lists layer il as dense. */
-static bool is_listed(const struct meta *list, int il)
-{
-    for (size_t i = 0; i < meta_count(list); i++)
-        if (meta_item_int(list, i, -1) == il) return true;
-    return false;
-}
-
-/* Check that mlp_only_layers is absent, or a list of integers. */
-static void check_list(struct binder *b, const struct meta *list)
-{
-    char text[80];
-    const bool absent = meta_kind(list) == META_NONE;
-    if (!absent && (meta_kind(list) != META_LIST ||
-                    (meta_count(list) > 0 && meta_item_kind(list) != META_INT)))
-        config_refuse(b, "config.mlp_only_layers", ERR_FORMAT, "must be a list of layers, got %s",
-                      config_value_text(list, text));
-}
-
 void qwen_sparse_layers(struct config *c, struct binder *b)
 {
     const int step = config_int(b, "config.decoder_sparse_step", 1, INT_MAX, 1);
-    const struct meta *dense = config_meta(b, "config.mlp_only_layers");
-    check_list(b, dense);
+    const bool *dense = config_listed_layers(b, "config.mlp_only_layers", 0, false);
     for (int i = 0; i < c->n_layer && b->rc == 0; i++)
-        if ((i + 1) % step != 0 || is_listed(dense, i)) config_no_moe(&c->layer[i]);
+        if ((i + 1) % step != 0 || (dense && dense[i])) config_no_moe(&c->layer[i]);
 }
 
 /* Set the windows and the mixtures. The weights of a row's experts have the sum 1 in GGUF files, as

@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-#define LENGTH_EPSILON 1e-6 /* epsilon of the norms of q and k, a constant of the classes */
+#define LENGTH_EPSILON 1e-6
 
 int64_t delta_size(const struct delta_sizes *s, enum tensor_size size)
 {
@@ -84,8 +84,7 @@ static void bind_gates(struct binder *b, struct delta_block *d, int il)
     bind_vector(b, &d->a, n);
 }
 
-/* Set n to the norm that scales a row of `size` values to the length `length`. */
-static void bind_length(struct binder *b, struct norm *n, int size, double length)
+void bind_length(struct binder *b, struct norm *n, int size, double length)
 {
     float *g = bind_memory(b, "a norm", (size_t)size * sizeof *g);
     for (int i = 0; i < size && g; i++) g[i] = (float)(length / sqrt(size));

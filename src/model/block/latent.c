@@ -23,6 +23,7 @@ void bind_latent_rows(struct binder *b, struct latent_block *l, int il, const st
 {
     const struct config *c = &b->m->config;
     l->size = s;
+    l->rope = c->layer[il].rope;
     if (s->q_rank > 0) {
         bind_linear(b, &l->q_a, "blk.%d.attn_q_a", il, c->qkv_bias);
         bind_norm(b, &l->q_norm, "blk.%d.attn_q_a_norm", il);
@@ -90,8 +91,9 @@ void fwd_latent_rows(struct fwd *f, float *q, struct input in, const struct late
         f, k_rope, kv_a + s->kv_rank,
         &(struct columns){.n_part = 1, .n = s->d_rope, .y_row = s->d_rope, .x_row = d_kv_a});
     fwd_norm(f, latent, latent, &l->kv_norm);
-    fwd_rope(f, q + s->d_nope, l->attn.spec.n_head, s->d_nope + s->d_rope, ROPE_MAIN);
-    fwd_rope(f, k_rope, 1, s->d_rope, ROPE_MAIN);
+    if (l->rope == ROPE_OFF) return;
+    fwd_rope(f, q + s->d_nope, l->attn.spec.n_head, s->d_nope + s->d_rope, l->rope);
+    fwd_rope(f, k_rope, 1, s->d_rope, l->rope);
 }
 
 /* Set the key of all heads, and the queries of the heads. */
