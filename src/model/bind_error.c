@@ -202,9 +202,10 @@ static const struct tensor_info *undeclared_codes(const struct binder *b)
 static int n_layer_of(const struct binder *b)
 {
     int n = 0, il;
-    for (int i = 0; i < checkpoint_n_tensor(b->checkpoint); i++)
-        if (sscanf(checkpoint_tensor_at(b->checkpoint, i)->name, "blk.%9d.", &il) == 1 && il >= n)
-            n = il + 1; /* check: width */
+    for (int i = 0; i < checkpoint_n_tensor(b->checkpoint); i++) {
+        const char *name = checkpoint_tensor_at(b->checkpoint, i)->name;
+        if (sscanf(name, "blk.%9d.", &il) == 1 && il >= n) n = il + 1; /* check: width */
+    }
     return n;
 }
 

@@ -1,5 +1,5 @@
-/* mt5_encoder.c - the encoder of mT5 alone, for embeddings: MT5EncoderModel. Its GGUF files have the
- * architecture t5encoder. */
+/* mt5_encoder.c - the encoder of mT5 alone, for embeddings: MT5EncoderModel. Its GGUF files have
+ * the architecture t5encoder. */
 #include "t5_impl.h"
 
 /* defaults of MT5Config in transformers 5 */
