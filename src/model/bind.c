@@ -720,6 +720,13 @@ void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
     bind_vector(b, &n->b, size);
 }
 
+bool bind_has_bias(const struct binder *b, const char *stem, int il)
+{
+    char name[160];
+    bind_name(b, name, stem, il, "bias");
+    return checkpoint_tensor(b->checkpoint, name) != NULL;
+}
+
 bool bind_has(const struct binder *b, const char *stem, int il)
 {
     char name[160];

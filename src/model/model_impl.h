@@ -894,6 +894,8 @@ void bind_ones(struct binder *b, struct norm *n, int size, int n_part);
 /* Bind the LayerNorm of n_part parts of a row, such as heads, without a bias. The weights
  * stem.weight are [n_part, n], or stem.P.weight are [n] for each part P. */
 void bind_part_norm(struct binder *b, struct norm *n, const char *stem, int il, int n_part);
+/* Return true if the file has the tensor stem.bias. */
+bool bind_has_bias(const struct binder *b, const char *stem, int il);
 /* Return true if the file has the tensor stem.weight. */
 bool bind_has(const struct binder *b, const char *stem, int il);
 /* Bind one matrix per expert: stem.weight with three dimensions, or stem.E.weight for each expert

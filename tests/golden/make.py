@@ -583,7 +583,8 @@ MODELS = {
                     moe_shared_expert_intermediate_size=28, moe_latent_size=16, routed_scaling_factor=2.5)),
     # Mamba with norms in two of three layers, attention without a rope and a mixture of experts in the other
     "jamba": dict(
-        cls=transformers.JambaForCausalLM, arch=None, swap=False, seed=1,
+        cls=transformers.JambaForCausalLM, arch="jamba", swap=False, seed=1,
+        keys={"attention.head_count_kv": [0, 1, 0], "ssm.conv_kernel": 4, "ssm.inner_size": 48, "ssm.state_size": 8, "ssm.time_step_rank": 2},
         config=dict(hidden_size=24, intermediate_size=16, num_hidden_layers=3, num_attention_heads=2, num_key_value_heads=1, num_experts=3,
                     num_experts_per_tok=2, attn_layer_period=3, attn_layer_offset=1, expert_layer_period=2, expert_layer_offset=1,
                     mamba_d_state=8, mamba_d_conv=4, mamba_expand=2, mamba_dt_rank="auto", tie_word_embeddings=False)),
@@ -959,6 +960,8 @@ def gguf_tensors(spec, model):
             raw, data = mamba_tensor(raw, data, getattr(model.config, "n_groups", None) or getattr(model.config, "mamba_n_groups", None))
             yield raw, data
             continue
+        if spec["arch"] == "jamba":
+            raw = raw.replace("feed_forward.experts", "mlp.experts")
         if ".feed_forward.experts." in raw:  # matrices of all experts, transposed
             for part, name in zip(np.split(data, 2, axis=2), ("gate", "up")) if raw.endswith("gate_up_proj") else ((data, "down"),):
                 yield f"{raw.rsplit('.', 1)[0]}.{name}_proj.weight", part.swapaxes(1, 2)

@@ -39,6 +39,16 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("ssm.conv_kernel"),
+    KEY_UNSET("ssm.state_size"),
+    KEY_UNSET("ssm.inner_size"),
+    KEY_UNSET("ssm.time_step_rank"),
+    KEY("expert_count", 0),
+    KEY("expert_used_count", 0),
+    KEYS_END,
+};
+
 /* Layers first, first + step, ... of a kind. */
 struct interval {
     int step, first;
@@ -54,15 +64,31 @@ static struct interval interval_of(struct binder *b, const char *step_key, const
     return b->rc == 0 ? v : (struct interval){1, 0};
 }
 
+/* Set the biases by the tensors of a GGUF, and remove the mixtures of layers without a router. */
+static void read_held(struct config *c, struct binder *b, struct mamba_sizes *s)
+{
+    int il = 0;
+    while (il + 1 < c->n_layer && !c->layer[il].recurrent) il++;
+    s->biased = bind_has_bias(b, "blk.%d.ssm_in", il);
+    s->conv_biased = bind_has_bias(b, "blk.%d.ssm_conv1d", il);
+    for (int i = 0; i < c->n_layer; i++)
+        if (!bind_has(b, "blk.%d.ffn_gate_inp", i)) config_no_moe(&c->layer[i]);
+}
+
 static void config(struct config *c, struct binder *b)
 {
     struct mamba_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
     if (!s) return;
     mamba_read_sizes(s, c, b);
-    s->biased = config_bool(b, "config.mamba_proj_bias", false);
-    s->conv_biased = config_bool(b, "config.mamba_conv_bias", true);
     s->normed = 1, s->norm_eps = c->rms_eps;
     c->own = s, c->own_bytes = sizeof *s;
+    if (!config_is_hf(b)) {
+        config_moe(c, b, c->d_ff);
+        read_held(c, b, s);
+        return;
+    }
+    s->biased = config_bool(b, "config.mamba_proj_bias", false);
+    s->conv_biased = config_bool(b, "config.mamba_conv_bias", true);
     /* a model with one expert is dense, and its class does not read the number per row */
     if (config_int(b, "expert_count", 0, EXPERTS_MAX, 0) > 1)
         config_moe(c, b, c->d_ff);
@@ -114,7 +140,10 @@ static void layer(struct fwd *f, const void *layer)
 const struct arch arch_jamba = {
     .name = "jamba",
     .hf_key = hf_key,
-    .gguf_why = "not supported yet",
+    .gguf_key = gguf_key,
+    .gguf_lists = true,
+    .gguf_kinds = true,
+    .convert = &jamba_convert,
     .no_rope = true,
     .layer_bytes = sizeof(struct jamba_layer),
     .size = mamba_arch_size,

@@ -61,10 +61,8 @@ static int adjusted(struct binder *b, int d_ff)
 static bool holds_biases(const struct binder *b, const struct config *c)
 {
     int il = 0;
-    char name[160];
     while (il + 1 < c->n_layer && !c->layer[il].recurrent) il++;
-    bind_name(b, name, "blk.%d.shortconv.conv", il, "bias");
-    return checkpoint_tensor(b->checkpoint, name) != NULL;
+    return bind_has_bias(b, "blk.%d.shortconv.conv", il);
 }
 
 static void config(struct config *c, struct binder *b)

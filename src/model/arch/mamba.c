@@ -54,10 +54,10 @@ void mamba_config(struct config *c, struct binder *b, const char *eps_key)
     struct mamba_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
     if (!s) return;
     mamba_read_sizes(s, c, b);
-    s->biased = hf ? config_bool(b, "config.use_bias", false)
-                   : checkpoint_tensor(b->checkpoint, "blk.0.ssm_in.bias") != NULL;
+    s->biased =
+        hf ? config_bool(b, "config.use_bias", false) : bind_has_bias(b, "blk.%d.ssm_in", 0);
     s->conv_biased = hf ? config_bool(b, "config.use_conv_bias", true)
-                        : checkpoint_tensor(b->checkpoint, "blk.0.ssm_conv1d.bias") != NULL;
+                        : bind_has_bias(b, "blk.%d.ssm_conv1d", 0);
     s->normed = hf ? eps_key != NULL : config_bool(b, "ssm.dt_b_c_rms", false);
     if (s->normed) s->norm_eps = eps_key ? (float)config_real(b, eps_key, NAN) : c->rms_eps;
     if (b->rc == 0 && s->normed && !(s->norm_eps >= 0))

@@ -94,22 +94,13 @@ void mamba2_read_sizes(struct mamba2_sizes *s, struct binder *b, int64_t d_inner
 
 void mamba2_read_held(struct mamba2_sizes *s, const struct binder *b)
 {
-    static const struct {
-        const char *stem, *suffix; /* static */
-    } list[] = {{"blk.%d.ssm_in", "bias"},
-                {"blk.%d.ssm_out", "bias"},
-                {"blk.%d.ssm_conv1d", "bias"},
-                {"blk.%d.ssm_norm", "weight"}};
     const struct config *c = &b->m->config;
-    bool held[4];
     int il = 0;
     while (!b->m->arch->no_attention && il + 1 < c->n_layer && !c->layer[il].recurrent) il++;
-    for (size_t i = 0; i < 4; i++) {
-        char name[160];
-        bind_name(b, name, list[i].stem, il, list[i].suffix);
-        held[i] = checkpoint_tensor(b->checkpoint, name) != NULL;
-    }
-    s->biased = held[0], s->o_biased = held[1], s->conv_biased = held[2], s->no_norm = !held[3];
+    s->biased = bind_has_bias(b, "blk.%d.ssm_in", il);
+    s->o_biased = bind_has_bias(b, "blk.%d.ssm_out", il);
+    s->conv_biased = bind_has_bias(b, "blk.%d.ssm_conv1d", il);
+    s->no_norm = !bind_has(b, "blk.%d.ssm_norm", il);
 }
 
 static void config(struct config *c, struct binder *b)

@@ -53,6 +53,8 @@ void mamba_layer(struct fwd *f, const void *layer);
 
 /* Conversion of a model with only such layers (mamba_convert.c). */
 extern const struct arch_convert mamba_convert;
+/* Conversion of a model with some such layers. */
+extern const struct arch_convert jamba_convert;
 
 /* members of struct arch of a model with only such layers */
 #define MAMBA_ARCH                                                                                 \
