@@ -285,15 +285,18 @@ struct scan {
     enum scan_kind kind;
     int n_head, n_head_k, d_k, d_v;
     bool tiled;
-    const float *q, *k; /* f32 [n_row, n_head_k, d_k] */
+    const float *q, *k; /* f32 [n_row, n_head_k, d_k]; WKV: k is f32 [n_row, d_v], q is NULL */
     const float *v;     /* f32 [n_row, n_head, d_v] */
-    /* DELTA and HEADS: f32 [n_row, n_head], or [n_row, n_head, d_k] if by_channel */
+    /* all kinds except COLUMNS: f32 [n_row, n_head], or [n_row, n_head, d_k] if by_channel. WKV:
+     * f32 [d_v]. If same_decay, all rows have the decay of row 0 */
     const float *decay;
-    bool by_channel;
-    const float *beta;        /* f32 [n_row, n_head]; COLUMNS: f32 [n_row, d_v] */
-    const float *a;           /* COLUMNS: f32 [d_k, d_v] */
-    const float *skip;        /* f32 [n_head]; COLUMNS: f32 [d_v]; NULL if none */
-    struct state_layer state; /* f32 [n_head, d_k, d_v]; COLUMNS has one head */
+    bool by_channel, same_decay;
+    const float *beta; /* f32 [n_row, n_head]; COLUMNS: f32 [n_row, d_v]; NULL for the kinds of WKV */
+    const float *a;    /* COLUMNS: f32 [d_k, d_v]; WKV_DELTA: f32 [n_row, n_head_k, d_k] */
+    const float *b;    /* WKV_DELTA: f32 [n_row, n_head_k, d_k] */
+    /* f32 [n_head]; COLUMNS: f32 [d_v]; NULL if none. WKV: f32 [d_v]; WKV_HEADS: f32 [n_head, d_k] */
+    const float *skip;
+    struct state_layer state; /* f32 [n_head, d_k, d_v]; COLUMNS and WKV have one head, WKV d_k 3 */
 };
 
 /* ---- ops ---- */

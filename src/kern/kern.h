@@ -203,17 +203,33 @@ struct attn_rows {
  *            per i: s[i] = fma(k[i], u, s[i] * decay[i]), y = fma(s[i], q[i], y)
  *            then y = fma(skip, v, y)
  *   COLUMNS  as HEADS with the column's own beta, and exp(beta * a[i]) for decay[i]
+ *   WKV      s[0], s[1] are the sums of weighted values and of weights, in units of exp(s[2]).
+ *            s[1] is 0 before the first row, otherwise at least 1. With k, decay and skip of the
+ *            column:
+ *            t = s[1] > 0 ? s[2] : -1e38;  m = larger of t and k + skip
+ *            y = fma(exp(t - m), s[0], exp(k + skip - m) * v)
+ *                / fma(exp(t - m), s[1], exp(k + skip - m))
+ *            m = larger of t + decay and k;  a = exp(t + decay - m), b = exp(k - m)
+ *            s[0] = fma(a, s[0], b * v), s[1] = fma(a, s[1], b), s[2] = m
+ *   WKV_HEADS  y = 0;  per i: u = k[i] * v, y = fma(fma(skip[i], u, s[i]), q[i], y),
+ *            s[i] = fma(s[i], decay[i], u)
+ *   WKV_DELTA  m = 0; per i: m = fma(s[i], a[i], m)
+ *            y = 0; per i: s[i] = fma(k[i], v, fma(b[i], m, s[i] * decay[i])),
+ *            y = fma(s[i], q[i], y)
  *
  * All pointers are borrowed for the call. No two arrays overlap. */
 struct scan_row {
     float *y;           /* f32 [d_v] */
     float *s;           /* f32 [d_k, s_row], of which d_v columns are used; overwritten */
-    const float *q, *k; /* f32 [d_k] */
+    const float *q, *k; /* f32 [d_k]; WKV: k is f32 [d_v], q is not read */
     const float *v;     /* f32 [d_v] */
-    const float *decay; /* f32 [d_k], or [1] if decay_step is 0; not read by COLUMNS */
-    const float *beta;  /* f32 [1]; COLUMNS: f32 [d_v] */
-    const float *a;     /* COLUMNS: f32 [d_k, s_row] */
-    const float *skip;  /* f32 [1]; COLUMNS: f32 [d_v]; NULL: no skip */
+    /* f32 [d_k], or [1] if decay_step is 0; not read by COLUMNS; WKV: f32 [d_v] */
+    const float *decay;
+    const float *beta; /* f32 [1]; COLUMNS: f32 [d_v]; not read by WKV, WKV_HEADS, WKV_DELTA */
+    const float *a;    /* COLUMNS: f32 [d_k, s_row]; WKV_DELTA: f32 [d_k] */
+    const float *b;    /* WKV_DELTA: f32 [d_k] */
+    /* f32 [1]; COLUMNS: f32 [d_v]; NULL: no skip. WKV: f32 [d_v]; WKV_HEADS: f32 [d_k] */
+    const float *skip;
     int decay_step;     /* 1: decay has a value per row of the state; 0: one value */
     int d_k, d_v;
     int64_t s_row; /* distance of the rows of s and a, in values */

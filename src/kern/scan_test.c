@@ -11,8 +11,8 @@ enum { D_K_MAX = 9, D_V_MAX = 261, TAPS_MAX = 5 };
 /* Arguments of one comparison. The arrays that a kernel writes have a second copy. */
 struct scan_bench {
     const struct kern *ref, *isa;
-    struct edge s, v, beta, a, skip, y;
-    float q[D_K_MAX], k[D_K_MAX], decay[D_K_MAX], want[D_V_MAX], want_s[D_K_MAX * D_V_MAX];
+    struct edge s, v, k_wide, decay_wide, beta, a, skip, y;
+    float q[D_K_MAX], k[D_K_MAX], decay[D_K_MAX], b[D_K_MAX], want[D_V_MAX], want_s[D_K_MAX * D_V_MAX];
     uint64_t rng;
 };
 
@@ -31,11 +31,12 @@ static void expect_same(const struct scan_bench *t, const char *what, int n, boo
 /* Return random arguments of a row with n columns. */
 static struct scan_row random_row(struct scan_bench *t, enum scan_kind kind, int n)
 {
-    const int d_k = 1 + (int)rng_below(&t->rng, D_K_MAX), s_row = n + (int)rng_below(&t->rng, 3),
+    const bool wkv = kind == SCAN_WKV, wide = kind == SCAN_COLUMNS || wkv;
+    const int d_k = wkv ? 3 : 1 + (int)rng_below(&t->rng, D_K_MAX), s_row = n + (int)rng_below(&t->rng, 3),
               n_s = (d_k - 1) * s_row + n;
     for (int i = 0; i < d_k; i++) {
         t->q[i] = 2 * rng_float(&t->rng) - 1, t->k[i] = 2 * rng_float(&t->rng) - 1;
-        t->decay[i] = rng_float(&t->rng);
+        t->decay[i] = rng_float(&t->rng), t->b[i] = 2 * rng_float(&t->rng) - 1;
     }
     struct scan_row r = {.s = random_at(t, &t->s, n_s, -2, 2),
                          .q = t->q,
@@ -46,10 +47,22 @@ static struct scan_row random_row(struct scan_bench *t, enum scan_kind kind, int
                          .d_k = d_k,
                          .d_v = n,
                          .s_row = s_row};
-    const bool wide = kind == SCAN_COLUMNS;
+    const bool needed = wkv || kind == SCAN_WKV_HEADS;
+    const int n_skip = wide ? n : kind == SCAN_WKV_HEADS ? d_k : 1;
     r.beta = random_at(t, &t->beta, wide ? n : 1, 0, 1);
-    r.a = random_at(t, &t->a, n_s, -8, 0);
-    r.skip = rng_below(&t->rng, 2) ? random_at(t, &t->skip, wide ? n : 1, -1, 1) : NULL;
+    r.a = kind == SCAN_WKV_DELTA ? random_at(t, &t->a, d_k, -1, 1)
+                                 : random_at(t, &t->a, n_s, -8, 0);
+    r.b = t->b;
+    r.skip = needed || rng_below(&t->rng, 2) ? random_at(t, &t->skip, n_skip, -1, 1) : NULL;
+    if (!wkv) return r;
+    r.k = random_at(t, &t->k_wide, n, -30, 30), r.q = NULL;
+    r.decay = random_at(t, &t->decay_wide, n, -3, 0);
+    /* the sum of weights is 0 before the first row, then at least 1 */
+    for (int c = 0; c < n; c++)
+        if (rng_below(&t->rng, 4))
+            r.s[s_row + c] = 1 + r.s[s_row + c] * r.s[s_row + c];
+        else
+            r.s[c] = r.s[s_row + c] = r.s[2 * s_row + c] = 0;
     return r;
 }
 
@@ -90,8 +103,8 @@ TEST(scan_every_level_equals_reference)
     struct err e;
     NEED_OK(kern_open(&ref, "ref", &e), &e);
     t.ref = &ref, t.isa = &isa, t.rng = 1;
-    struct edge *const edges[] = {&t.s, &t.v, &t.beta, &t.a, &t.skip, &t.y};
-    for (int i = 0; i < 6; i++) edge_open(edges[i], sizeof t.want_s);
+    struct edge *const edges[] = {&t.s, &t.v, &t.k_wide, &t.decay_wide, &t.beta, &t.a, &t.skip, &t.y};
+    for (int i = 0; i < 8; i++) edge_open(edges[i], sizeof t.want_s);
     for (const char *const *level = kern_levels(); *level; level++) {
         NEED_OK(kern_open(&isa, *level, &e), &e);
         for (int i = 0; i < 75 * (test_long() ? 100 : 5); i++) {
@@ -100,11 +113,11 @@ TEST(scan_every_level_equals_reference)
             compare_conv(&t, n);
         }
     }
-    for (int i = 0; i < 6; i++) edge_close(edges[i]);
+    for (int i = 0; i < 8; i++) edge_close(edges[i]);
 }
 
-/* Return column c of the result of a row in double, and the column's state in s. */
-static double exact(const struct scan_row *r, enum scan_kind kind, int c, double s[D_K_MAX])
+/* Return exact of DELTA, HEADS and COLUMNS. */
+static double exact_own(const struct scan_row *r, enum scan_kind kind, int c, double s[D_K_MAX])
 {
     double y = 0, m = 0, beta = r->beta[kind == SCAN_COLUMNS ? c : 0], u = r->v[c] * beta;
     for (int i = 0; i < r->d_k; i++) {
@@ -123,6 +136,41 @@ static double exact(const struct scan_row *r, enum scan_kind kind, int c, double
     return y;
 }
 
+/* Return exact of WKV. */
+static double exact_wkv(const struct scan_row *r, int c, double s[D_K_MAX])
+{
+    const double v = r->v[c], k = r->k[c], sum = r->s[c], weight = r->s[r->s_row + c],
+                 top = weight > 0 ? (double)r->s[2 * r->s_row + c] : 0,
+                 own = exp(k + (double)r->skip[c]), kept = exp(top),
+                 y = (kept * sum + own * v) / (kept * weight + own), old = top + (double)r->decay[c];
+    s[2] = weight > 0 && old > k ? old : k;
+    s[0] = exp(old - s[2]) * sum + exp(k - s[2]) * v;
+    s[1] = exp(old - s[2]) * weight + exp(k - s[2]);
+    return y;
+}
+
+/* Return exact of WKV_HEADS and WKV_DELTA. */
+static double exact_wkv_heads(const struct scan_row *r, bool delta, int c, double s[D_K_MAX])
+{
+    double y = 0, m = 0;
+    for (int i = 0; i < r->d_k && delta; i++) m += (double)r->s[i * r->s_row + c] * (double)r->a[i];
+    for (int i = 0; i < r->d_k; i++) {
+        const double was = r->s[i * r->s_row + c], u = (double)r->k[i] * (double)r->v[c];
+        s[i] = was * (double)r->decay[i * r->decay_step] + u + m * (double)r->b[i];
+        y += (double)r->q[i] * (delta ? s[i] : was + (double)r->skip[i] * u);
+    }
+    return y;
+}
+
+/* Return column c of the result of a row in double, and the column's state in s. */
+static double exact(const struct scan_row *r, enum scan_kind kind, int c, double s[D_K_MAX])
+{
+    if (kind == SCAN_WKV) return exact_wkv(r, c, s);
+    if (kind == SCAN_WKV_HEADS || kind == SCAN_WKV_DELTA)
+        return exact_wkv_heads(r, kind == SCAN_WKV_DELTA, c, s);
+    return exact_own(r, kind, c, s);
+}
+
 TEST(scan_reference_is_within_its_bound_of_double)
 {
     static struct scan_bench t;
@@ -130,9 +178,9 @@ TEST(scan_reference_is_within_its_bound_of_double)
     struct err e;
     NEED_OK(kern_open(&ref, "ref", &e), &e);
     t.rng = 2;
-    struct edge *const edges[] = {&t.s, &t.v, &t.beta, &t.a, &t.skip, &t.y};
-    for (int i = 0; i < 6; i++) edge_open(edges[i], sizeof t.want_s);
-    for (int i = 0; i < 60; i++) {
+    struct edge *const edges[] = {&t.s, &t.v, &t.k_wide, &t.decay_wide, &t.beta, &t.a, &t.skip, &t.y};
+    for (int i = 0; i < 8; i++) edge_open(edges[i], sizeof t.want_s);
+    for (int i = 0; i < 120; i++) {
         const enum scan_kind kind = i % SCAN_COUNT;
         struct scan_row r = random_row(&t, kind, 20);
         double want[20], s[20][D_K_MAX];
@@ -145,5 +193,5 @@ TEST(scan_reference_is_within_its_bound_of_double)
                 EXPECT(fabs((double)r.s[k * r.s_row + c] - s[c][k]) <= 4e-6);
         }
     }
-    for (int i = 0; i < 6; i++) edge_close(edges[i]);
+    for (int i = 0; i < 8; i++) edge_close(edges[i]);
 }

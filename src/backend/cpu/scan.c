@@ -124,9 +124,15 @@ struct part {
     int head, column, n;
 };
 
+/* Return true for the kinds with one head, whose columns are independent. */
+static bool has_columns(const struct scan *s)
+{
+    return s->kind == SCAN_COLUMNS || s->kind == SCAN_WKV;
+}
+
 static struct part part_of(const struct scan *s, int piece)
 {
-    if (s->kind != SCAN_COLUMNS)
+    if (!has_columns(s))
         return (struct part){(int64_t)piece * s->d_k * s->d_v, piece, 0, s->d_v};
     const int column = piece * COLUMNS;
     return (struct part){column, 0, column, piece_len(s->d_v, column)};
@@ -145,12 +151,30 @@ static void set_part(const struct scan *s, const struct part *p, float *to, cons
     }
 }
 
+/* Return the decays of a head, or of a part's columns. */
+static const float *decay_of(const struct scan *s, const struct part *p, int row)
+{
+    const int64_t at = (int64_t)(s->same_decay ? 0 : row) * s->n_head + p->head;
+    if (s->kind == SCAN_COLUMNS) return NULL;
+    if (s->kind == SCAN_WKV) return s->decay + p->column;
+    return s->decay + (s->by_channel ? at * s->d_k : at);
+}
+
+/* Return the factors for the values of a row, which COLUMNS and WKV have per column, and WKV_HEADS
+ * per row of the state. */
+static const float *skip_of(const struct scan *s, const struct part *p)
+{
+    if (!s->skip) return NULL;
+    if (s->kind == SCAN_WKV_HEADS) return s->skip + (int64_t)p->head * s->d_k;
+    return s->skip + (has_columns(s) ? p->column : p->head);
+}
+
 /* Return the arguments of the kernel for a row. */
 static struct scan_row row_args(const struct scan_job *j, const struct part *p, float *state,
                                 int row)
 {
     const struct scan *s = j->s;
-    const bool columns = s->kind == SCAN_COLUMNS;
+    const bool columns = has_columns(s), delta = s->kind == SCAN_WKV_DELTA;
     const int share = s->n_head / s->n_head_k, h = p->head,
               head_k = s->tiled ? h % s->n_head_k : h / share;
     const int64_t at_k = ((int64_t)row * s->n_head_k + head_k) * s->d_k,
@@ -158,14 +182,15 @@ static struct scan_row row_args(const struct scan_job *j, const struct part *p, 
     return (struct scan_row){
         .y = j->y + at_v,
         .s = state + p->at,
-        .q = s->q + at_k,
-        .k = s->k + at_k,
+        .q = s->q ? s->q + at_k : NULL,
+        .k = s->k + (s->kind == SCAN_WKV ? at_v : at_k),
         .v = s->v + at_v,
-        .decay = columns ? NULL : s->decay + (s->by_channel ? at_h * s->d_k : at_h),
+        .decay = decay_of(s, p, row),
         .decay_step = s->by_channel,
-        .beta = s->beta + (columns ? at_v : at_h),
-        .a = columns ? s->a + p->column : NULL,
-        .skip = s->skip ? s->skip + (columns ? p->column : h) : NULL,
+        .beta = s->beta ? s->beta + (columns ? at_v : at_h) : NULL,
+        .a = s->a ? s->a + (delta ? at_k : p->column) : NULL,
+        .b = s->b ? s->b + at_k : NULL,
+        .skip = skip_of(s, p),
         .d_k = s->d_k,
         .d_v = p->n,
         .s_row = s->d_v,
@@ -193,7 +218,7 @@ static void scan_piece(void *ctx, int i, int worker)
 
 void cpu_scan(struct backend *b, float *y, const struct scan *s, const struct batch *batch)
 {
-    const int n_piece = s->kind == SCAN_COLUMNS ? piece_count(s->d_v) : s->n_head;
+    const int n_piece = has_columns(s) ? piece_count(s->d_v) : s->n_head;
     struct scan_job j = {&cpu_of(b)->kern, y, s, batch, n_piece};
     pool_run(cpu_of(b)->pool, scan_piece, &j, batch->n_seq * n_piece);
 }

@@ -109,6 +109,71 @@ static inline void columns_strip(const struct scan_row *r, int c, int n_vec, int
     }
 }
 
+static inline vf larger(vf a, vf b)
+{
+    return vf_select(vf_gt(a, b), a, b);
+}
+
+/* The columns are independent, and four exponentials of a vector are enough work, so a strip needs
+ * no further chains. */
+static inline void wkv_strip(const struct scan_row *r, int c, int n_vec, int n)
+{
+    for (int j = 0; j < n_vec; j++, c += VL) {
+        float *sum = r->s + c, *weight = sum + r->s_row, *top = weight + r->s_row;
+        const vf v = load_upto(r->v + c, n), k = load_upto(r->k + c, n), x = load_upto(sum, n),
+                 w = load_upto(weight, n), first = vf_add(k, load_upto(r->skip + c, n)),
+                 t = vf_select(vf_gt(w, vf_zero()), load_upto(top, n), vf_set1(-1e38f)),
+                 m = larger(t, first), a = vf_exp(vf_sub(t, m)), b = vf_exp(vf_sub(first, m));
+        store_upto(r->y + c, vf_div(vf_fma(a, x, vf_mul(b, v)), vf_fma(a, w, b)), n);
+        const vf old = vf_add(t, load_upto(r->decay + c, n)), next = larger(old, k),
+                 decay = vf_exp(vf_sub(old, next)), own = vf_exp(vf_sub(k, next));
+        store_upto(sum, vf_fma(decay, x, vf_mul(own, v)), n);
+        store_upto(weight, vf_fma(decay, w, own), n);
+        store_upto(top, next, n);
+    }
+}
+
+static inline void wkv_heads_strip(const struct scan_row *r, int c, int n_vec, int n)
+{
+    vf y[SCAN_VECS], v[SCAN_VECS];
+    for (int j = 0; j < n_vec; j++) v[j] = load_upto(r->v + c + j * VL, n), y[j] = vf_zero();
+    for (int i = 0; i < r->d_k; i++) {
+        float *s = r->s + i * r->s_row + c;
+        const vf decay = vf_set1(r->decay[i * r->decay_step]), k = vf_set1(r->k[i]),
+                 q = vf_set1(r->q[i]), skip = vf_set1(r->skip[i]);
+        for (int j = 0; j < n_vec; j++) {
+            const vf u = vf_mul(k, v[j]), a = load_upto(s + j * VL, n);
+            y[j] = vf_fma(vf_fma(skip, u, a), q, y[j]);
+            store_upto(s + j * VL, vf_fma(a, decay, u), n);
+        }
+    }
+    for (int j = 0; j < n_vec; j++) store_upto(r->y + c + j * VL, y[j], n);
+}
+
+static inline void wkv_delta_strip(const struct scan_row *r, int c, int n_vec, int n)
+{
+    vf y[SCAN_VECS], m[SCAN_VECS], v[SCAN_VECS];
+    for (int j = 0; j < n_vec; j++)
+        v[j] = load_upto(r->v + c + j * VL, n), m[j] = y[j] = vf_zero();
+    for (int i = 0; i < r->d_k; i++) {
+        const float *s = r->s + i * r->s_row + c;
+        const vf a = vf_set1(r->a[i]);
+        for (int j = 0; j < n_vec; j++) m[j] = vf_fma(load_upto(s + j * VL, n), a, m[j]);
+    }
+    for (int i = 0; i < r->d_k; i++) {
+        float *s = r->s + i * r->s_row + c;
+        const vf decay = vf_set1(r->decay[i * r->decay_step]), k = vf_set1(r->k[i]),
+                 q = vf_set1(r->q[i]), b = vf_set1(r->b[i]);
+        for (int j = 0; j < n_vec; j++) {
+            const vf kept = vf_fma(b, m[j], vf_mul(load_upto(s + j * VL, n), decay)),
+                     a = vf_fma(k, v[j], kept);
+            store_upto(s + j * VL, a, n);
+            y[j] = vf_fma(a, q, y[j]);
+        }
+    }
+    for (int j = 0; j < n_vec; j++) store_upto(r->y + c + j * VL, y[j], n);
+}
+
 #define SCAN(name)                                                                                 \
     static void name##_row(const struct scan_row *r)                                               \
     {                                                                                              \
@@ -120,6 +185,9 @@ static inline void columns_strip(const struct scan_row *r, int c, int n_vec, int
 SCAN(delta)
 SCAN(heads)
 SCAN(columns)
+SCAN(wkv)
+SCAN(wkv_heads)
+SCAN(wkv_delta)
 #undef SCAN
 
 /* Set the slots of recurrent layers. */
@@ -129,6 +197,9 @@ static void scan_fill(struct kern *k)
     k->scan_row[SCAN_DELTA] = delta_row;
     k->scan_row[SCAN_HEADS] = heads_row;
     k->scan_row[SCAN_COLUMNS] = columns_row;
+    k->scan_row[SCAN_WKV] = wkv_row;
+    k->scan_row[SCAN_WKV_HEADS] = wkv_heads_row;
+    k->scan_row[SCAN_WKV_DELTA] = wkv_delta_row;
 }
 
 #endif
