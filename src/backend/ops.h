@@ -291,12 +291,12 @@ struct scan {
      * f32 [d_v]. If same_decay, all rows have the decay of row 0 */
     const float *decay;
     bool by_channel, same_decay;
-    const float *beta; /* f32 [n_row, n_head]; COLUMNS: f32 [n_row, d_v]; NULL for the kinds of WKV */
+    const float *beta; /* f32 [n_row, n_head]; COLUMNS: f32 [n_row, d_v]; kinds of WKV: NULL */
     const float *a;    /* COLUMNS: f32 [d_k, d_v]; WKV_DELTA: f32 [n_row, n_head_k, d_k] */
     const float *b;    /* WKV_DELTA: f32 [n_row, n_head_k, d_k] */
-    /* f32 [n_head]; COLUMNS: f32 [d_v]; NULL if none. WKV: f32 [d_v]; WKV_HEADS: f32 [n_head, d_k] */
+    /* f32 [n_head]; COLUMNS and WKV: f32 [d_v]; WKV_HEADS: f32 [n_head, d_k]; NULL if none */
     const float *skip;
-    struct state_layer state; /* f32 [n_head, d_k, d_v]; COLUMNS and WKV have one head, WKV d_k 3 */
+    struct state_layer state; /* f32 [n_head, d_k, d_v]; COLUMNS, WKV: one head; WKV: d_k 3 */
 };
 
 /* ---- ops ---- */

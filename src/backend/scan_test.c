@@ -15,7 +15,7 @@
 enum { N_SEQ = 3, LEN = 23, N_SLOT = 40, N_TAP = 4, N_COLUMN = 300, N_HEAD = 4, N_HEAD_K = 2 };
 enum { D_K = 6, D_V = 20, N_V = N_HEAD * D_V, N_K = N_HEAD_K * D_K };
 enum { WIDE = 300, SLOT = N_HEAD * D_K * D_V + D_K * WIDE + (N_TAP - 1) * N_COLUMN };
-enum { ROWS = N_SEQ * LEN, N_OP = 7 };
+enum { ROWS = N_SEQ * LEN, N_OP = 11 };
 
 /* Inputs of a row, by the ops that read them, and their number of values. */
 enum row_input { CONV, Q, K, V, BETA, DECAY, CHANNELS, Q_WIDE, K_WIDE, V_WIDE, BETA_WIDE, N_INPUT };
@@ -70,7 +70,9 @@ static struct state_layer layer_of(struct steps *t, int op)
 static int compute(struct steps *t, int op)
 {
     static const enum scan_kind kind[N_OP] = {
-        [2] = SCAN_DELTA, [3] = SCAN_DELTA, [4] = SCAN_HEADS, [5] = SCAN_HEADS, [6] = SCAN_COLUMNS};
+        [2] = SCAN_DELTA,     [3] = SCAN_DELTA,     [4] = SCAN_HEADS,
+        [5] = SCAN_HEADS,     [6] = SCAN_COLUMNS,   [7] = SCAN_WKV,
+        [8] = SCAN_WKV_HEADS, [9] = SCAN_WKV_HEADS, [10] = SCAN_WKV_DELTA};
     if (op < 2) {
         const struct conv c = {.x = t->in.in[CONV] + 7 * op,
                                .x_row = N_COLUMN,
@@ -86,21 +88,27 @@ static int compute(struct steps *t, int op)
         t->b->op->conv(t->b, t->y, &c, &t->batch);
         return (int)c.n;
     }
-    const bool wide = op == 6;
+    const bool wide = op == 6 || op == 7, channels = op == 3 || op == 4 || op >= 9;
     const struct scan s = {.kind = kind[op],
                            .n_head = wide ? 1 : N_HEAD,
                            .n_head_k = wide ? 1 : N_HEAD_K,
-                           .d_k = D_K,
+                           .d_k = op == 7 ? 3 : D_K,
                            .d_v = wide ? WIDE : D_V,
                            .tiled = op == 3,
                            .q = t->in.in[wide ? Q_WIDE : Q],
-                           .k = t->in.in[wide ? K_WIDE : K],
+                           .k = t->in.in[op == 7 ? BETA_WIDE
+                                         : wide  ? K_WIDE
+                                                 : K],
                            .v = t->in.in[wide ? V_WIDE : V],
-                           .decay = t->in.in[op == 3 || op == 4 ? CHANNELS : DECAY],
-                           .by_channel = op == 3 || op == 4,
-                           .beta = t->in.in[wide ? BETA_WIDE : BETA],
-                           .a = t->in.a,
-                           .skip = op == 5 || op == 6 ? t->in.skip : NULL,
+                           .decay = op == 7              ? t->in.a
+                                    : op == 8 || op == 9 ? t->in.bias
+                                                         : t->in.in[channels ? CHANNELS : DECAY],
+                           .by_channel = channels,
+                           .same_decay = op == 8 || op == 9,
+                           .beta = op > 6 ? NULL : t->in.in[wide ? BETA_WIDE : BETA],
+                           .a = op == 10 ? t->in.in[K] : t->in.a,
+                           .b = op == 10 ? t->in.in[Q] : NULL,
+                           .skip = op >= 5 && op <= 9 ? t->in.skip : NULL,
                            .state = layer_of(t, op)};
     t->b->op->scan(t->b, t->y, &s, &t->batch);
     return wide ? WIDE : N_V;

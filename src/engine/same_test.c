@@ -441,14 +441,16 @@ TEST(answers_that_outgrow_the_short_rope_are_the_same)
 }
 
 /* Goal: recurrent states follow a text through every way of serving. Their slots are shared by
- * choices and beams, found at the ends of prefixes, swapped and computed again. mamba2 and
- * falcon_mamba have no K and V. */
+ * choices and beams, found at the ends of prefixes, swapped and computed again. mamba2,
+ * falcon_mamba, rwkv and rwkv6 have no K and V. */
 TEST(answers_of_recurrent_layers_are_the_same)
 {
     if (!repo_path("tests/golden/qwen3_5")) SKIP("tests/golden is not here");
     compare_crowded("qwen3_5", 40, WRAP_COUNTING, 6);
     compare_crowded("mamba2", 40, WRAP_COUNTING, 0);
     compare_crowded("falcon_mamba", 40, WRAP_COUNTING, 0);
+    compare_crowded("rwkv", 40, WRAP_COUNTING, 0);
+    compare_crowded("rwkv6", 40, WRAP_COUNTING, 0);
     static const char *const hybrid[] = {"bamba", "falcon_h1", "granitemoehybrid", "jamba",
                                          "nemotron_h"};
     for (size_t i = 0; i < sizeof hybrid / sizeof hybrid[0]; i++)

@@ -494,6 +494,7 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
         [SIZE_D_V] = (int64_t)s->n_head * s->latent.d_v,
         [SIZE_N_HEAD] = s->n_head,
         [SIZE_N_BUCKET] = s->n_bucket,
+        [SIZE_RANK_GATE] = 0, /* models of random weights have no RWKV */
     };
     return n[size];
 }

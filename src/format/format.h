@@ -351,6 +351,14 @@ enum tensor_size {
     SIZE_DT_RANK,        /* width of compressed time steps */
     SIZE_DT_B_C,         /* width of compressed time steps, B and C in one matrix */
     SIZE_N_BUCKET,       /* number of buckets of distances      */
+    /* RWKV: number of mixed inputs, and widths of compressed vectors */
+    SIZE_N_MIX,
+    SIZE_RANK_MIX,   /* compressed factors of one mixed input */
+    SIZE_RANK_MIXES, /* compressed factors of all mixed inputs */
+    SIZE_RANK_DECAY, /* compressed decays */
+    SIZE_RANK_A,     /* compressed rates of learning in context */
+    SIZE_RANK_V,     /* compressed shares of the first layer's values */
+    SIZE_RANK_GATE,  /* compressed gates */
 };
 
 /* Limits of a model's sizes. A larger size is an error. With these limits, products of two sizes

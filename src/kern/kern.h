@@ -230,7 +230,7 @@ struct scan_row {
     const float *b;    /* WKV_DELTA: f32 [d_k] */
     /* f32 [1]; COLUMNS: f32 [d_v]; NULL: no skip. WKV: f32 [d_v]; WKV_HEADS: f32 [d_k] */
     const float *skip;
-    int decay_step;     /* 1: decay has a value per row of the state; 0: one value */
+    int decay_step; /* 1: decay has a value per row of the state; 0: one value */
     int d_k, d_v;
     int64_t s_row; /* distance of the rows of s and a, in values */
 };

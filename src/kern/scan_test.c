@@ -12,7 +12,8 @@ enum { D_K_MAX = 9, D_V_MAX = 261, TAPS_MAX = 5 };
 struct scan_bench {
     const struct kern *ref, *isa;
     struct edge s, v, k_wide, decay_wide, beta, a, skip, y;
-    float q[D_K_MAX], k[D_K_MAX], decay[D_K_MAX], b[D_K_MAX], want[D_V_MAX], want_s[D_K_MAX * D_V_MAX];
+    float q[D_K_MAX], k[D_K_MAX], decay[D_K_MAX], b[D_K_MAX], want[D_V_MAX],
+        want_s[D_K_MAX * D_V_MAX];
     uint64_t rng;
 };
 
@@ -32,8 +33,8 @@ static void expect_same(const struct scan_bench *t, const char *what, int n, boo
 static struct scan_row random_row(struct scan_bench *t, enum scan_kind kind, int n)
 {
     const bool wkv = kind == SCAN_WKV, wide = kind == SCAN_COLUMNS || wkv;
-    const int d_k = wkv ? 3 : 1 + (int)rng_below(&t->rng, D_K_MAX), s_row = n + (int)rng_below(&t->rng, 3),
-              n_s = (d_k - 1) * s_row + n;
+    const int d_k = wkv ? 3 : 1 + (int)rng_below(&t->rng, D_K_MAX),
+              s_row = n + (int)rng_below(&t->rng, 3), n_s = (d_k - 1) * s_row + n;
     for (int i = 0; i < d_k; i++) {
         t->q[i] = 2 * rng_float(&t->rng) - 1, t->k[i] = 2 * rng_float(&t->rng) - 1;
         t->decay[i] = rng_float(&t->rng), t->b[i] = 2 * rng_float(&t->rng) - 1;
@@ -50,8 +51,8 @@ static struct scan_row random_row(struct scan_bench *t, enum scan_kind kind, int
     const bool needed = wkv || kind == SCAN_WKV_HEADS;
     const int n_skip = wide ? n : kind == SCAN_WKV_HEADS ? d_k : 1;
     r.beta = random_at(t, &t->beta, wide ? n : 1, 0, 1);
-    r.a = kind == SCAN_WKV_DELTA ? random_at(t, &t->a, d_k, -1, 1)
-                                 : random_at(t, &t->a, n_s, -8, 0);
+    r.a =
+        kind == SCAN_WKV_DELTA ? random_at(t, &t->a, d_k, -1, 1) : random_at(t, &t->a, n_s, -8, 0);
     r.b = t->b;
     r.skip = needed || rng_below(&t->rng, 2) ? random_at(t, &t->skip, n_skip, -1, 1) : NULL;
     if (!wkv) return r;
@@ -103,7 +104,8 @@ TEST(scan_every_level_equals_reference)
     struct err e;
     NEED_OK(kern_open(&ref, "ref", &e), &e);
     t.ref = &ref, t.isa = &isa, t.rng = 1;
-    struct edge *const edges[] = {&t.s, &t.v, &t.k_wide, &t.decay_wide, &t.beta, &t.a, &t.skip, &t.y};
+    struct edge *const edges[] = {&t.s,    &t.v, &t.k_wide, &t.decay_wide,
+                                  &t.beta, &t.a, &t.skip,   &t.y};
     for (int i = 0; i < 8; i++) edge_open(edges[i], sizeof t.want_s);
     for (const char *const *level = kern_levels(); *level; level++) {
         NEED_OK(kern_open(&isa, *level, &e), &e);
@@ -142,7 +144,8 @@ static double exact_wkv(const struct scan_row *r, int c, double s[D_K_MAX])
     const double v = r->v[c], k = r->k[c], sum = r->s[c], weight = r->s[r->s_row + c],
                  top = weight > 0 ? (double)r->s[2 * r->s_row + c] : 0,
                  own = exp(k + (double)r->skip[c]), kept = exp(top),
-                 y = (kept * sum + own * v) / (kept * weight + own), old = top + (double)r->decay[c];
+                 y = (kept * sum + own * v) / (kept * weight + own),
+                 old = top + (double)r->decay[c];
     s[2] = weight > 0 && old > k ? old : k;
     s[0] = exp(old - s[2]) * sum + exp(k - s[2]) * v;
     s[1] = exp(old - s[2]) * weight + exp(k - s[2]);
@@ -178,7 +181,8 @@ TEST(scan_reference_is_within_its_bound_of_double)
     struct err e;
     NEED_OK(kern_open(&ref, "ref", &e), &e);
     t.rng = 2;
-    struct edge *const edges[] = {&t.s, &t.v, &t.k_wide, &t.decay_wide, &t.beta, &t.a, &t.skip, &t.y};
+    struct edge *const edges[] = {&t.s,    &t.v, &t.k_wide, &t.decay_wide,
+                                  &t.beta, &t.a, &t.skip,   &t.y};
     for (int i = 0; i < 8; i++) edge_open(edges[i], sizeof t.want_s);
     for (int i = 0; i < 120; i++) {
         const enum scan_kind kind = i % SCAN_COUNT;

@@ -6,7 +6,7 @@ logits as on the reference's logits.
     phi, stablelm, nemotron, arcee, bitnet, olmo, olmo3, ministral3, hunyuan_v1_dense, internlm3, apertus, helium,
     gemma-embedding, gpt2, gpt_neox, gptj, opt, falcon, bloom, mpt, minicpm3, t5, mt5, bart, deepseek_v2, deepseek_v3,
     mixtral, qwen2_moe, gpt_oss, glm4_moe, olmoe, granitemoe, granitemoeshared, phimoe, ernie4_5_moe, minimax_m2, llama4_text,
-    mamba, falcon_mamba, mamba2, bamba, falcon_h1, granitemoehybrid, jamba, nemotron_h, lfm2, qwen3_next,
+    rwkv, mamba, falcon_mamba, mamba2, bamba, falcon_h1, granitemoehybrid, jamba, nemotron_h, lfm2, qwen3_next,
     qwen3_5_text, qwen3_5_moe_text, kimi_linear
 
 The fields are those of these config classes of transformers (every class gets the fields of all
@@ -127,7 +127,7 @@ CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.Mistr
            "granitemoeshared": transformers.GraniteMoeSharedForCausalLM, "phimoe": transformers.PhimoeForCausalLM,
            "ernie4_5_moe": transformers.Ernie4_5_MoeForCausalLM, "minimax_m2": transformers.MiniMaxM2ForCausalLM,
            "llama4_text": transformers.Llama4ForCausalLM,
-           "mamba": transformers.MambaForCausalLM, "falcon_mamba": transformers.FalconMambaForCausalLM, "mamba2": transformers.Mamba2ForCausalLM,
+           "rwkv": transformers.RwkvForCausalLM, "mamba": transformers.MambaForCausalLM, "falcon_mamba": transformers.FalconMambaForCausalLM, "mamba2": transformers.Mamba2ForCausalLM,
            "bamba": transformers.BambaForCausalLM, "falcon_h1": transformers.FalconH1ForCausalLM,
            "granitemoehybrid": transformers.GraniteMoeHybridForCausalLM, "jamba": transformers.JambaForCausalLM,
            "nemotron_h": transformers.NemotronHForCausalLM, "lfm2": transformers.Lfm2ForCausalLM,

@@ -98,8 +98,11 @@ static const char *const models[] = {"llama3",
                                      "granitemoehybrid",
                                      "nemotron_h",
                                      "nemotron_h-moe",
-                                     "kimi_linear"};
-enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 15 };
+                                     "kimi_linear",
+                                     "rwkv",
+                                     "rwkv5",
+                                     "rwkv6"};
+enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 18 };
 
 /* Models of encoder and decoder, of cross.py. The first SOURCE of their tokens are a source. Models
  * [N_CROSS_GGUF, end) have no GGUF file. */

@@ -542,6 +542,10 @@ MODELS = {
         cls=transformers.MambaForCausalLM, arch="mamba", swap=False, seed=2, embed=0.05, eps="layer_norm_epsilon", rms=True, without=("max_position_embeddings",),
         keys={"feed_forward_length": 0, "ssm.conv_kernel": 4, "ssm.inner_size": 48, "ssm.state_size": 12, "ssm.time_step_rank": 2, "ssm.dt_b_c_rms": False},
         config=dict(hidden_size=24, expand=2, state_size=12, conv_kernel=4, num_hidden_layers=3, layer_norm_epsilon=1e-5, tie_word_embeddings=True)),
+    # RWKV-4: recurrent layers only, with a weighted mean of earlier values per column. The class halves the residual stream after every two layers
+    "rwkv": dict(
+        cls=transformers.RwkvForCausalLM, arch=None, swap=False, seed=2, embed=0.05, eps="layer_norm_epsilon", without=("max_position_embeddings",),
+        config=dict(hidden_size=24, intermediate_size=56, num_hidden_layers=3, layer_norm_epsilon=1e-5, rescale_every=2, context_length=256)),
     # the same with norms of time steps, B and C
     "falcon_mamba": dict(
         cls=transformers.FalconMambaForCausalLM, arch="mamba", swap=False, seed=1, embed=0.05, eps="layer_norm_epsilon", rms=True, without=("max_position_embeddings",),
@@ -612,11 +616,12 @@ MODELS = {
 }
 
 
-NORMS = ("norm.weight", "layernorm_embedding.weight", *(f"{name}.weight" for name in ("ln_1", "ln_2", "ln_f", "ln_attn", "ln_mlp", "norm_1", "norm_2", "norm_f")))
+NORMS = ("norm.weight", "layernorm_embedding.weight", *(f"{name}.weight" for name in ("ln_1", "ln_2", "ln_f", "ln_attn", "ln_mlp", "norm_1", "norm_2", "norm_f",
+                                                                                        "pre_ln", "ln1", "ln2", "ln_x", "ln_out")))
 FACTORS = ("final_logits_bias", "layer_scalar", "correct_output_scale", "router.scale", "per_expert_scale", "layernorm_1.weight", "layernorm_2.weight",
            "e_score_correction_bias")
 POSITIONS = ("embed_positions", ".wpe.")
-EMBEDDINGS = ("embed_tokens", "backbone.embeddings", "embed_in", ".wte.", "word_embeddings.", *POSITIONS)
+EMBEDDINGS = ("embed_tokens", "backbone.embeddings", "rwkv.embeddings", "embed_in", ".wte.", "word_embeddings.", *POSITIONS)
 
 
 def is_turned(name):
@@ -637,6 +642,10 @@ def random_weight(rng, name, shape, norm_add=0, embed=0.4):
         w = rng.normal(0, 0.5, shape)
     elif any(part in name for part in EMBEDDINGS):
         w = rng.normal(0, 0.4 if any(part in name for part in POSITIONS) else embed, shape)
+    elif name.endswith(("time_decay", "time_first", "time_faaaa")):
+        w = rng.uniform(-3, 1, shape)
+    elif "time_mix_" in name:
+        w = rng.uniform(0, 1, shape)
     elif "modality_router" in name:  # the class divides its input by the width
         w = rng.normal(0, 1.2 * np.sqrt(shape[-1]), shape)
     else:
@@ -1221,7 +1230,7 @@ def verify(name, spec, out, model, tokens, logits, greedy):
                "mixtral": dict(num_experts_per_tok=1), "qwen2_moe": dict(norm_topk_prob=True), "gpt_oss": dict(swiglu_limit=0.5),
                "glm4_moe": dict(topk_group=1), "glm4_moe-draft": dict(num_experts_per_tok=1), "olmoe": dict(clip_qkv=None), "granitemoeshared": dict(residual_multiplier=1.0),
                "phimoe": dict(router_jitter_noise=0.5), "ernie4_5_moe": dict(moe_norm_min=4.0), "minimax_m2": dict(num_experts_per_tok=1),
-               "mamba": dict(hidden_act="gelu"), "falcon_mamba": dict(mixer_rms_eps=10.0),
+               "rwkv": dict(layer_norm_epsilon=0.1), "mamba": dict(hidden_act="gelu"), "falcon_mamba": dict(mixer_rms_eps=10.0),
                "mistral3": dict(sliding_window=4096), "llama4": dict(attention_chunk_size=4096), "llama4_text": dict(use_qk_norm=False),
                "bamba": dict(attn_layer_indices=[1], mamba_n_groups=2, time_step_limit=[0.0, 0.3]), "granitemoehybrid": dict(residual_multiplier=1.0),
                "nemotron_h": dict(time_step_min=0.001), "nemotron_h-moe": dict(topk_group=2), "falcon_h1": dict(key_multiplier=2.0), "jamba": dict(num_experts_per_tok=1), "kimi_linear": dict(topk_group=2),

@@ -545,6 +545,13 @@ def mamba(r):
     return fields
 
 
+def rwkv(r):
+    c = base(r)
+    return dict(vocab_size=c["vocab_size"], hidden_size=r.choice((24, 40, 56)), intermediate_size=r.choice((None, 24, 97)), num_hidden_layers=r.randrange(2, 6),  # the class fails with one layer
+                context_length=r.choice((32, 1024)), layer_norm_epsilon=r.choice((1e-5, 1e-3)), rescale_every=r.choice((0, -1, 1, 2, 6)),
+                tie_word_embeddings=c["tie_word_embeddings"], pad_token_id=None, bos_token_id=1, eos_token_id=2)
+
+
 def falcon_mamba(r):
     c = mamba(r)
     c["mixer_rms_eps"] = c["layer_norm_epsilon"] if r.random() < 0.5 else r.choice((1e-6, 1e-2))
@@ -854,6 +861,7 @@ MODELS = {
     "jamba": dict(cls=transformers.JambaForCausalLM, config=jamba, scales={"router": 0.3}),
     "mamba": dict(cls=transformers.MambaForCausalLM, config=mamba),
     "falcon_mamba": dict(cls=transformers.FalconMambaForCausalLM, config=falcon_mamba),
+    "rwkv": dict(cls=transformers.RwkvForCausalLM, config=rwkv),
     "mamba2": dict(cls=transformers.Mamba2ForCausalLM, config=mamba2),
     "lfm2": dict(cls=transformers.Lfm2ForCausalLM, config=lfm2),
     "qwen3_next": dict(cls=transformers.Qwen3NextForCausalLM, config=qwen3_next, norm_add=1),

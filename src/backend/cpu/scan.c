@@ -132,8 +132,7 @@ static bool has_columns(const struct scan *s)
 
 static struct part part_of(const struct scan *s, int piece)
 {
-    if (!has_columns(s))
-        return (struct part){(int64_t)piece * s->d_k * s->d_v, piece, 0, s->d_v};
+    if (!has_columns(s)) return (struct part){(int64_t)piece * s->d_k * s->d_v, piece, 0, s->d_v};
     const int column = piece * COLUMNS;
     return (struct part){column, 0, column, piece_len(s->d_v, column)};
 }

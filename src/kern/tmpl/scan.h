@@ -153,8 +153,7 @@ static inline void wkv_heads_strip(const struct scan_row *r, int c, int n_vec, i
 static inline void wkv_delta_strip(const struct scan_row *r, int c, int n_vec, int n)
 {
     vf y[SCAN_VECS], m[SCAN_VECS], v[SCAN_VECS];
-    for (int j = 0; j < n_vec; j++)
-        v[j] = load_upto(r->v + c + j * VL, n), m[j] = y[j] = vf_zero();
+    for (int j = 0; j < n_vec; j++) v[j] = load_upto(r->v + c + j * VL, n), m[j] = y[j] = vf_zero();
     for (int i = 0; i < r->d_k; i++) {
         const float *s = r->s + i * r->s_row + c;
         const vf a = vf_set1(r->a[i]);

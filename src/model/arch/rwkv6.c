@@ -1,0 +1,49 @@
+/* rwkv6.c - RWKV-6 ("Eagle and Finch: RWKV with Matrix-Valued States and Dynamic Recurrence", arXiv
+ * 2404.05892): RWKV-5 with factors and decays that depend on the row. The class belongs to
+ * published directories (model_type rwkv6), not to transformers. The ranks of the compressed
+ * factors and decays are sizes of tensors, because no field has them. */
+#include "rwkv_impl.h"
+
+static const struct config_key hf_key[] = {
+    KEY("vocab_size", 65536),
+    KEY("embedding_length", 768),
+    KEY("block_count", 24),
+    RWKV_HF_KEYS,
+    KEY("config.head_size", 64),
+    KEY("config.head_size_divisor", 8),
+    IDLE("config.num_attention_heads", "the class divides the width by head_size"),
+    KEYS_END,
+};
+
+/* Return dimension i of a tensor of the first layer, in [1, WIDTH_MAX]. A missing tensor, or one of
+ * another size, is an error of binding. */
+static int rank_of(const struct binder *b, const char *name, int i)
+{
+    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
+    return t && t->dim[i] >= 1 && t->dim[i] <= WIDTH_MAX ? (int)t->dim[i] : 1;
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    struct rwkv_sizes *s = rwkv_read_sizes(c, b, (int64_t)c->d * 7 / 64 * 32);
+    if (!s) return;
+    rwkv_read_heads(c, b, s);
+    s->rank_mix = rank_of(b, "blk.0.time_mix_w2.weight", 1);
+    s->rank_decay = rank_of(b, "blk.0.time_mix_decay_w1.weight", 0);
+}
+
+const struct arch arch_rwkv6 = {
+    .name = "rwkv6",
+    .hf_key = hf_key,
+    .gguf_why = "not supported yet",
+    .no_rope = true,
+    .no_attention = true,
+    .layer_norm_eps = "config.layer_norm_epsilon",
+    .norm_bias = true,
+    .layer_bytes = sizeof(struct rwkv_layer),
+    .size = rwkv_arch_size,
+    .config = config,
+    .bind_ends = rwkv_bind_ends,
+    .bind = rwkv_bind,
+    .layer = rwkv_layer,
+};
