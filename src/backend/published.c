@@ -10,6 +10,7 @@
  * become f32. */
 #include "published.h"
 
+#include "base/check.h"
 #include "base/hash.h"
 
 #include <math.h>
@@ -113,36 +114,60 @@ static float scale_item(const struct published_scales *s, int64_t i)
     return x / s->divisor;
 }
 
-/* Return the code of column `at` of a row. */
+/* Return the stored row of row i of the part. */
+static int64_t stored_row(const struct published *p, int64_t i)
+{
+    const struct row_part *part = &p->part;
+    return part->first + (part->run > 0 ? i / part->run * part->step + i % part->run : i);
+}
+
+/* Return the code of column `at` of a row. row: stored output, or stored input of a transpose. */
 static int code_of(const struct published *p, int64_t row, int64_t at)
 {
+    if (p->turned) return code_at(&p->code, p->part.first + at, row);
     return code_at(&p->code, row, p->order ? p->order[at] : at);
 }
 
 /* A run of columns of one row with the same scale and zero. */
 struct scale_run {
-    int64_t end; /* first input after the run */
-    float scale; /* factor of the codes */
-    float shift; /* shift of the run, for a matrix with shifts */
-    int zero;    /* code of the value 0 */
+    int64_t end;  /* first column after the run */
+    int64_t item; /* item of the scales */
+    float scale;  /* factor of the codes */
+    float shift;  /* shift of the run, for a matrix with shifts */
+    int zero;     /* code of the value 0 */
 };
 
-/* Return the run that begins at input `at` of the row. With `group` (GPTQ's desc_act) inputs of a
- * group need not follow each other, so a run may be one input long. */
+/* Return the end of the run at column `at` of k columns. out, input: place of the value in the
+ * stored matrix; g: its group. With `group` (GPTQ's desc_act) inputs of a group need not follow
+ * each other, so a run may be one input long. */
+static int64_t run_end(const struct published *p, int64_t out, int64_t input, int64_t g, int64_t at,
+                       int64_t k)
+{
+    int64_t end = at + 1;
+    if (p->turned)
+        end = p->flat ? end : at + p->block_out - out % p->block_out;
+    else if (!p->group)
+        end = at + p->block_k - (p->flat ? out * p->k + input : input) % p->block_k;
+    else
+        while (end < k && p->group[end] == g) end++;
+    return end < k ? end : k;
+}
+
+/* Return the run that begins at column `at` of k columns. row: as for code_of. */
 static struct scale_run run_of(const struct published *p, int64_t row, int64_t at, int64_t k)
 {
-    struct scale_run r = {.end = at + 1, .zero = p->zero_point};
-    const int64_t flat = row * k + at;
-    int64_t g = p->flat ? flat / p->block_k : p->group ? p->group[at] : at / p->block_k;
-    if (!p->group) r.end = at + p->block_k - (p->flat ? flat : at) % p->block_k;
-    while (p->group && r.end < k && p->group[r.end] == g) r.end++;
-    if (r.end > k) r.end = k;
-    const int64_t out = p->flat ? 0 : row / p->block_out;
-    const int64_t item = out * p->scale.row_step + g * p->scale.group_step;
-    r.scale = scale_item(&p->scale, item);
+    struct scale_run r = {.zero = p->zero_point};
+    const int64_t stored = p->turned ? p->part.first + at : row, input = p->turned ? row : at;
+    const int64_t g = p->flat    ? (stored * p->k + input) / p->block_k
+                      : p->group ? p->group[input]
+                                 : input / p->block_k;
+    const int64_t out = p->flat ? 0 : stored / p->block_out;
+    r.end = run_end(p, stored, input, g, at, k);
+    r.item = out * p->scale.row_step + g * p->scale.group_step;
+    r.scale = scale_item(&p->scale, r.item);
     if (p->shift.data) {
         const struct qtype_info *type = &qtype_info[p->shift.type];
-        type->ops->decode(&r.shift, p->shift.data + item * type->n_byte, 1);
+        type->ops->decode(&r.shift, p->shift.data + r.item * type->n_byte, 1);
     }
     if (p->zero.data) r.zero = code_at(&p->zero, out, g);
     return r;
@@ -177,23 +202,35 @@ static bool bf16_is_f16(const uint8_t *at)
     return (x & 0x7FFF) == 0 || (exponent >= 110 && exponent <= 142);
 }
 
-/* Return true if f16 can represent every scale. */
-static bool scales_are_f16(const struct published_scales *s, int64_t n)
+/* Return true if f16 can represent every scale of n_row rows with n_group groups. */
+static bool scales_are_f16(const struct published_scales *s, int64_t n_row, int64_t n_group)
 {
     const bool plain = s->divisor == 1 && !s->inverse;
     if (s->type == QT_f16 && plain) return true;
-    for (int64_t i = 0; i < n; i++) {
-        if (s->type == QT_bf16 && plain && bf16_is_f16(s->data + 2 * i)) continue;
-        const float x = scale_item(s, i);
+    for (int64_t i = 0; i < n_row * n_group; i++) {
+        const int64_t item = i / n_group * s->row_step + i % n_group * s->group_step;
+        if (s->type == QT_bf16 && plain && bf16_is_f16(s->data + 2 * item)) continue;
+        const float x = scale_item(s, item);
         if (f32_of_f16(f16_of_f32(x)) != x) return false;
     }
     return true;
 }
 
+/* Return true if each row of p has whole blocks of n columns, and each block has one scale. */
+static bool has_blocks(const struct published *p, int64_t n)
+{
+    const struct row_part *part = &p->part;
+    if (p->turned)
+        return part->n % n == 0 && !p->flat &&
+               ((part->first % n == 0 && p->block_out % n == 0) ||
+                part->first / p->block_out == (part->first + part->n - 1) / p->block_out);
+    return p->k % n == 0 && !p->group && (p->block_k % n == 0 || (p->block_k >= p->k && !p->flat));
+}
+
 /* Return the type with f32 scales (quant/scaled_impl.h) of blocks that contain levels with scales,
  * or QT_f32 if none. A block of the type must have one scale. With `flat`, scales continue across
  * the ends of rows, which must be ends of blocks. */
-static enum qtype scaled_type(const struct published *p, int64_t k)
+static enum qtype scaled_type(const struct published *p)
 {
     static const struct {
         enum qtype type;
@@ -207,35 +244,31 @@ static enum qtype scaled_type(const struct published *p, int64_t k)
         const float want = f32_of_e4m3((uint8_t)i);
         if (memcmp(&p->level[i], &want, sizeof want) != 0) type = QT_f32;
     }
-    const int run = qtype_info[type].block;
-    const bool whole = p->block_k % run == 0 || (p->block_k >= k && !p->flat);
-    return k % run == 0 && whole && !p->group && p->by == 1 ? type : QT_f32;
+    return has_blocks(p, qtype_info[type].block) && p->by == 1 ? type : QT_f32;
 }
 
 /* Return the format of integer codes. Ternary codes in groups of a multiple of 128 become I2_128,
  * which has f32 scales. Other codes of up to 4 bits in groups of a multiple of 128 become U4_128,
  * which stores the zeros. For all other codes, lo and hi are the range of code - zero. Variable
  * zeros widen the range of codes to [-top, top], which needs one more bit. */
-enum qtype published_type(const struct published *p, int64_t n_out, int64_t k)
+enum qtype published_type(const struct published *p)
 {
-    const int64_t n_group = (k + p->block_k - 1) / p->block_k;
+    const int64_t n_group = (p->k + p->block_k - 1) / p->block_k;
     const int top = (1 << p->code.bits) - 1, middle = (top + 1) / 2;
-    const bool blocks = !p->flat && !p->group && p->by == 1 && k % CHUNK == 0 &&
-                        (p->block_k >= k || p->block_k % CHUNK == 0);
+    const bool blocks = !p->flat && p->by == 1 && has_blocks(p, CHUNK);
     if (p->shift.data) return QT_f32;
     if (p->level && blocks && p->code.bits == 4 && p->scale.type == QT_u8 && !p->scale.level &&
-        p->block_k == CHUNK)
+        p->block_k == CHUNK && !p->turned)
         return QT_mxfp4;
-    if (p->level) return scaled_type(p, k);
+    if (p->level) return scaled_type(p);
     if (!blocks) return QT_f32;
-    const int wide = qtype_info[QT_u4_128].block;
-    const bool whole = k % wide == 0 && (p->block_k >= k || p->block_k % wide == 0);
+    const bool whole = has_blocks(p, qtype_info[QT_u4_128].block);
     if (whole && p->code.bits == 2 && !p->zero.data && p->zero_point == 1) return QT_i2_128;
-    const int64_t n_row = (n_out + p->block_out - 1) / p->block_out;
-    if (!scales_are_f16(&p->scale, n_row * n_group)) return QT_f32;
+    const int64_t n_row = (p->n_out + p->block_out - 1) / p->block_out;
+    if (!scales_are_f16(&p->scale, n_row, n_group)) return QT_f32;
     if (whole && top <= 15 && (p->zero.data || p->zero_point <= 15)) return QT_u4_128;
     int lo = -p->zero_point, hi = top - p->zero_point;
-    if (p->zero.data && zeros_are(&p->zero, middle, n_out, n_group))
+    if (p->zero.data && zeros_are(&p->zero, middle, n_row, n_group))
         lo = -middle, hi = top - middle;
     else if (p->zero.data)
         lo = -top, hi = top;
@@ -338,9 +371,7 @@ static void put_blocks(uint8_t *to, const struct published *p, enum qtype type, 
         int code[CHUNK], exponent = 0;
         if (at >= r.end) r = run_of(p, row, at, k);
         for (int i = 0; i < CHUNK; i++) code[i] = code_of(p, row, at + i);
-        if (type == QT_mxfp4)
-            exponent = p->scale.data[row / p->block_out * p->scale.row_step +
-                                     at / CHUNK * p->scale.group_step];
+        if (type == QT_mxfp4) exponent = p->scale.data[r.item];
         put_block(to, type, code, r.zero, r.scale, exponent);
     }
 }
@@ -382,13 +413,13 @@ static void put_floats(uint8_t *to, const struct published *p, int64_t row, int6
     }
 }
 
-/* Write row `row` of values with 2:4 sparsity. */
+/* Write stored row `row` of values with 2:4 sparsity. */
 static void put_sparse(uint8_t *to, const struct published *p, enum qtype type, int64_t row,
                        int64_t k)
 {
     const struct placed *at = &p->placed;
     const size_t size = (size_t)qtype_info[type].n_byte;
-    const uint8_t *first = p->rows + row / at->run * at->run_step + row % at->run * at->row_step;
+    const uint8_t *first = p->rows + row * at->row_step;
     for (int64_t c = 0; c < k; c++, to += size) {
         const int64_t i = stored_at(&at->sparse, row, c);
         if (i < 0)
@@ -408,24 +439,21 @@ static void put_placed(uint8_t *to, const struct published *p, enum qtype type, 
     const int64_t n_piece = at->step ? k : 1; /* piece of values, or the whole row */
     const size_t size = row_bytes / (size_t)n_piece;
     for (int i = 0; i < n && at->sparse.mask; i++)
-        put_sparse(to + (size_t)i * row_bytes, p, type, row + i, k);
+        put_sparse(to + (size_t)i * row_bytes, p, type, stored_row(p, row + i), k);
     for (int64_t c = 0; c < n_piece && !at->sparse.mask; c++)
-        for (int i = 0; i < n; i++) {
-            const int64_t r = row + i;
+        for (int i = 0; i < n; i++)
             memcpy(to + (size_t)i * row_bytes + (size_t)c * size,
-                   p->rows + r / at->run * at->run_step + r % at->run * at->row_step + c * at->step,
-                   size);
-        }
+                   p->rows + stored_row(p, row + i) * at->row_step + c * at->step, size);
 }
 
-/* Copy n values of a row, beginning with input c, to contiguous bytes. Return the address of the
- * values, which is in the file if the inputs of a row follow each other. */
+/* Copy n values of a stored row, beginning with input c, to contiguous bytes. Return the address of
+ * the values, which is in the file if the inputs of a row follow each other. */
 static const uint8_t *take_values(uint8_t *copy, const struct published *p, int64_t row, int64_t c,
                                   int n)
 {
     const struct placed *at = &p->placed;
     const int64_t size = qtype_info[p->source].n_byte;
-    const uint8_t *first = p->rows + row / at->run * at->run_step + row % at->run * at->row_step;
+    const uint8_t *first = p->rows + row * at->row_step;
     for (int i = 0; i < n && at->sparse.mask; i++) {
         const int64_t stored = stored_at(&at->sparse, row, c + i);
         memset(copy + i * size, 0, (size_t)size);
@@ -437,7 +465,7 @@ static const uint8_t *take_values(uint8_t *copy, const struct published *p, int6
     return copy;
 }
 
-/* Encode one row. Blocks of every format divide a piece. */
+/* Encode one stored row. Blocks of every format divide a piece. */
 static void put_encoded(uint8_t *to, const struct published *p, enum qtype type, int64_t row,
                         int64_t k)
 {
@@ -475,24 +503,26 @@ void published_rows(uint8_t *to, const struct published *p, enum qtype type, int
     }
     if (p->form == FORM_ENCODED) {
         for (int i = 0; i < n; i++, to += qtype_bytes(type, k))
-            put_encoded(to, p, type, row + i, k);
+            put_encoded(to, p, type, stored_row(p, row + i), k);
         return;
     }
     if (p->form == FORM_PLACED) {
         put_placed(to, p, type, row, n, k);
         return;
     }
-    for (int i = 0; i < n; i++, to += qtype_bytes(type, k))
+    for (int i = 0; i < n; i++, to += qtype_bytes(type, k)) {
+        const int64_t r = p->turned ? row + i : stored_row(p, row + i);
         if (type == QT_f32)
-            put_floats(to, p, row + i, k);
+            put_floats(to, p, r, k);
         else if (type == QT_e4m3_128 || type == QT_nf4_64 || type == QT_fp4_64)
-            put_scaled(to, p, type, row + i, k);
+            put_scaled(to, p, type, r, k);
         else if (type == QT_u4_128)
-            put_u4(to, p, row + i, k);
+            put_u4(to, p, r, k);
         else if (type == QT_i2_128)
-            put_i2(to, p, row + i, k);
+            put_i2(to, p, r, k);
         else
-            put_blocks(to, p, type, row + i, k);
+            put_blocks(to, p, type, r, k);
+    }
 }
 
 /* Sort by counting. The last place of a group that is not full has the value -1 - (number of its
@@ -518,56 +548,21 @@ bool published_sort(struct published *p, int32_t *order, int64_t k)
 
 /* ---- parts and transposes ---- */
 
-/* Advance the codes by n items of the outputs. Return false if the items do not end with a word. */
-static bool skip_outputs(struct codes *c, int64_t n)
+void published_part(struct published *p, enum qtype type, const struct row_part *part, int64_t k)
 {
-    const int64_t bits = n * c->bits, word = 8 * c->word;
-    if (c->order == ORDER_FLAT || c->order == ORDER_FLAT_LOW) return false;
-    if (c->along_out && (c->order == ORDER_PLANES || bits % word != 0)) return false;
-    c->data += c->along_out ? bits / word * c->step : n * c->other;
-    if (c->sparse.mask) c->sparse.mask += n * c->sparse.row_step;
-    return true;
-}
-
-/* Advance the scales by n items. Return false if a scale of the scales has some of these items. */
-static bool skip_scales(struct published_scales *s, int64_t n)
-{
-    if (s->level && n % s->n_over != 0) return false;
-    s->data += n * qtype_info[s->type].n_byte;
-    if (s->level) s->over += n / s->n_over * (int64_t)sizeof(float);
-    return true;
-}
-
-bool published_part(struct published *p, enum qtype type, int64_t first, int64_t n, int64_t k)
-{
-    struct published part = *p;
-    int64_t out, last;
-    switch (p->form) {
-    case FORM_ROWS:
-        part.rows += first * (int64_t)qtype_bytes(type, k);
-        break;
-    case FORM_CODES:
-        out = first / p->block_out, last = (first + n - 1) / p->block_out;
-        if (p->flat || (first % p->block_out != 0 && out != last)) return false;
-        if (!skip_outputs(&part.code, first)) return false;
-        if (p->zero.data && !skip_outputs(&part.zero, out)) return false;
-        if (!skip_scales(&part.scale, out * p->scale.row_step)) return false;
-        if (p->shift.data)
-            part.shift.data += out * p->scale.row_step * qtype_info[p->shift.type].n_byte;
-        break;
-    default: /* placed values */
-        if (p->placed.run_step != 0 || p->form == FORM_TURNED) return false;
-        part.rows += first * p->placed.row_step;
-        if (p->placed.sparse.mask) part.placed.sparse.mask += first * p->placed.sparse.row_step;
+    const int64_t row = (int64_t)qtype_bytes(type, k);
+    CHECK(p->form != FORM_TURNED && p->part.first == 0 && p->part.run == 0, "a part of a part");
+    if (p->form == FORM_ROWS && part->run == 0) {
+        p->rows += part->first * row;
+        return;
     }
-    *p = part;
-    return true;
+    if (p->form == FORM_ROWS) p->form = FORM_PLACED, p->placed = (struct placed){.row_step = row};
+    p->part = *part;
 }
 
 bool published_turn(struct published *p, enum qtype *type, int64_t n_out, int64_t k)
 {
     const struct qtype_info *t = &qtype_info[*type];
-    const struct published was = *p;
     if (p->form == FORM_ROWS && t->block > 1) {
         *p = (struct published){.form = FORM_TURNED, .rows = p->rows, .source = *type};
         p->placed.row_step = (int64_t)qtype_bytes(*type, k);
@@ -576,17 +571,14 @@ bool published_turn(struct published *p, enum qtype *type, int64_t n_out, int64_
     }
     if (p->form == FORM_ROWS) {
         p->form = FORM_PLACED;
-        p->placed = (struct placed){.run = k, .row_step = t->n_byte, .step = k * t->n_byte};
+        p->placed = (struct placed){.row_step = t->n_byte, .step = k * t->n_byte};
+        p->part = (struct row_part){.n = k};
         return true;
     }
-    const enum code_order order = p->code.order;
-    if (p->form != FORM_CODES || p->flat || p->group || p->order || order == ORDER_FLAT ||
-        order == ORDER_FLAT_LOW || p->code.sparse.mask)
-        return false;
-    p->code.along_out = !p->code.along_out, p->zero.along_out = !p->zero.along_out;
-    p->block_out = was.block_k, p->block_k = was.block_out;
-    p->scale.row_step = was.scale.group_step, p->scale.group_step = was.scale.row_step;
-    *type = published_type(p, k, n_out);
+    if (p->form != FORM_CODES || p->order || p->part.run > 0) return false;
+    p->turned = true;
+    p->part.n = n_out;
+    *type = published_type(p);
     return true;
 }
 
@@ -609,8 +601,10 @@ uint64_t published_hash(const struct published *p, uint64_t seed)
                          s->row_step, s->group_step,         s->n_over,        s->level != NULL,
                          s->inverse,  p->shift.data != NULL, p->shift.type,    p->shift.scaled};
     const struct placed *at = &p->placed;
-    const int64_t place[] = {at->run, at->run_step, at->row_step, at->step};
+    const int64_t place[] = {at->row_step, at->step};
+    const int64_t part[] = {p->part.first, p->part.run, p->part.step, p->turned};
     if (at->sparse.mask) seed += 2;
+    seed = hash_bytes(part, sizeof part, seed);
     if (p->form == FORM_PLACED) return hash_bytes(place, sizeof place, seed);
     if (p->form == FORM_ENCODED || p->form == FORM_TURNED) {
         const char *source = qtype_info[p->source].name;

@@ -4,9 +4,13 @@
  * FORM_ROWS is rows of a number format. FORM_PLACED has the same values in another order: rows in
  * groups, or transposed. FORM_ENCODED has float values in these places, which packing encodes in
  * another format (model/quantize.c). FORM_TURNED is the transpose of rows of a format with blocks,
- * as f32. FORM_CODES has small codes with scales. Other libraries
- * publish quantized weights in this form (model/form). The value of output r at input c, in group
- * g, is
+ * as f32. FORM_CODES has small codes with scales. Other libraries publish quantized weights in this
+ * form (model/form).
+ *
+ * A matrix may be some rows of a stored matrix, which several layers share (struct row_part).
+ * Codes, scales, zeros, masks and places are those of the stored matrix, because a block of scales
+ * or a word of codes may have rows of several parts. The value of stored output r at input c, in
+ * group g, is
  *
  *     integers    (code - zero) * scale[r, g] * by       rounded after each product
  *     levels      level[code] * scale[r, g] * by
@@ -34,6 +38,13 @@ enum code_order {
     ORDER_PLANES,
     ORDER_FLAT,
     ORDER_FLAT_LOW
+};
+
+/* Rows of a matrix that several layers share. Row i is row first + i / run * step + i % run of the
+ * matrix. The rows are consecutive if run is 0. */
+struct row_part {
+    int64_t first, n; /* n: number of rows */
+    int64_t run, step;
 };
 
 /* Places of the stored values of a matrix [n_out, k] with 2:4 sparsity: two of each four values of
@@ -86,24 +97,26 @@ struct published_shifts {
 
 enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_TURNED, FORM_CODES };
 
-/* Places of the values of FORM_PLACED and FORM_ENCODED, in bytes. Output r begins at r / run *
- * run_step + r % run * row_step from the first value. */
+/* Places of the values of FORM_PLACED and FORM_ENCODED, in bytes. Stored output r begins at r *
+ * row_step from the first value. */
 struct placed {
-    int64_t run; /* outputs that have the distance row_step */
-    int64_t run_step, row_step;
+    int64_t row_step;
     int64_t step;         /* distance of the inputs of a row; 0: they follow each other */
     struct sparse sparse; /* for step 0, and a format without blocks */
 };
 
-/* A matrix [n_out, k] as published. All pointers are borrowed from the model's files or its
- * loader. */
+/* A matrix as published. All pointers are borrowed from the model's files or its loader. */
 struct published {
     enum published_form form;
-    /* FORM_ROWS: the rows, contiguous; FORM_PLACED, _ENCODED: first value; FORM_TURNED: the rows
-     * before transposition, which are placed.row_step bytes apart */
+    /* rows of the stored matrix; FORM_ROWS, _TURNED: no meaning, because `rows` is the first */
+    struct row_part part;
+    /* FORM_ROWS: the rows, contiguous; FORM_PLACED, _ENCODED: first stored value; FORM_TURNED: the
+     * rows before transposition, which are placed.row_step bytes apart */
     const uint8_t *rows;
     struct placed placed;
     enum qtype source; /* FORM_ENCODED: a float format without blocks; FORM_TURNED: any format */
+    int64_t n_out, k;  /* shape of the stored matrix, if several tensors have it */
+    bool turned;       /* FORM_CODES: true: the matrix is the transpose of the rows `part` */
     struct codes code, zero;
     const float *level; /* f32 [2^bits] value of each code; NULL: integers */
     int zero_point;     /* zero of all codes if zero.data is NULL */
@@ -116,16 +129,24 @@ struct published {
     bool flat;                  /* true: groups of block_k values cross the ends of rows */
 };
 
-/* Return the address that identifies the matrix: its first byte. */
+/* Return the address that identifies the matrix: its first byte, or p itself if several matrices
+ * may have the same first byte. */
 static inline const uint8_t *published_data(const struct published *p)
 {
-    return p->form == FORM_CODES ? p->code.data : p->rows;
+    return p->form == FORM_ROWS ? p->rows : (const uint8_t *)p;
 }
 
-/* Return the smallest number format that represents every value of p, a FORM_CODES matrix [n_out,
- * k]. QT_f32 represents every value. The function reads the zeros, and the scales of formats wider
- * than f16. */
-enum qtype published_type(const struct published *p, int64_t n_out, int64_t k);
+/* Return true if a file has the matrix in several tensors: codes and scales, or values and a
+ * mask. */
+static inline bool published_is_split(const struct published *p)
+{
+    return p->form == FORM_CODES || p->placed.sparse.mask != NULL;
+}
+
+/* Return the smallest number format that represents every value of the stored matrix of p, a
+ * FORM_CODES matrix. QT_f32 represents every value. The function reads the zeros, and the scales of
+ * formats wider than f16. */
+enum qtype published_type(const struct published *p);
 /* Return a format that represents the values of a and of b. a and b are results of
  * published_type. */
 enum qtype published_wider(enum qtype a, enum qtype b);
@@ -145,12 +166,10 @@ bool published_is_sparse(const uint8_t *mask, int64_t k);
  * and leave p unchanged. */
 bool published_sort(struct published *p, int32_t *order, int64_t k);
 
-/* Change p, a matrix of `type` with k inputs, to its rows [first, first + n). Return false, and
- * leave p unchanged, if the scales of these rows are not those of whole blocks, or if their codes
- * do not begin with a word, or if p is FORM_TURNED. */
-bool published_part(struct published *p, enum qtype type, int64_t first, int64_t n, int64_t k);
+/* Change p, a whole matrix of `type` with k inputs, to some of its rows. p is not FORM_TURNED. */
+void published_part(struct published *p, enum qtype type, const struct row_part *part, int64_t k);
 /* Change p, a matrix [n_out, k] of *type, to its transpose [k, n_out], and set *type to its format.
- * Return false, and leave p unchanged, if the groups of inputs have no order or cross rows. */
+ * Return false, and leave p unchanged, if p is FORM_PLACED, or codes of rows in groups. */
 bool published_turn(struct published *p, enum qtype *type, int64_t n_out, int64_t k);
 
 /* Return a hash of the description of p, without addresses and values. */

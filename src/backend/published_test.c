@@ -23,7 +23,7 @@ static void expect_values(const char *name, const struct published *p, enum qtyp
 {
     static uint8_t rows[N_OUT * K * sizeof(float)];
     static float plain[N_OUT][K], made[K];
-    const enum qtype got = published_type(p, N_OUT, K);
+    const enum qtype got = published_type(p);
     if (got != type)
         test_fail(__FILE__, __LINE__, "%s: type %s, expected %s", name, qtype_info[got].name,
                   qtype_info[type].name);
@@ -45,6 +45,8 @@ static struct published integers(const uint8_t *data, const uint16_t *scale, int
                                  int64_t block_out, int64_t block_k)
 {
     return (struct published){.form = FORM_CODES,
+                              .n_out = N_OUT,
+                              .k = K,
                               .code = {.data = data,
                                        .bits = bits,
                                        .word = 4,
@@ -98,6 +100,8 @@ TEST(mxfp4_rows_may_share_their_scales)
         for (int i = 0; i < n_row * K / 32; i++) exponent[i] = (uint8_t)(100 + rng_next(&rng) % 50);
         const struct published p = {
             .form = FORM_CODES,
+            .n_out = N_OUT,
+            .k = K,
             .code = {.data = data, .bits = 4, .word = 1, .step = 1, .other = K / 2},
             .level = level,
             .scale = {.data = exponent,
@@ -134,6 +138,7 @@ TEST(groups_of_128_keep_their_codes_and_zeros)
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         const int k = WIDE, n_group = k / cases[i].block_k;
         struct published p = integers(data, scale, cases[i].bits, 1, cases[i].block_k);
+        p.k = k;
         p.code.other = 4 * ((k * cases[i].bits + 31) / 32);
         p.scale.row_step = n_group;
         if (cases[i].bits == 2 && cases[i].zero_bits == 0) p.zero_point = 1, p.scale.divisor = 3;
@@ -141,7 +146,7 @@ TEST(groups_of_128_keep_their_codes_and_zeros)
         if (cases[i].zero_bits)
             p.zero = (struct codes){
                 .data = zero, .bits = cases[i].zero_bits, .word = 4, .step = 4, .other = 4};
-        const enum qtype type = published_type(&p, N_OUT, k);
+        const enum qtype type = published_type(&p);
         EXPECT_INT(type, cases[i].type);
         published_rows(plain, &p, QT_f32, 0, N_OUT, k);
         published_rows(rows, &p, type, 0, N_OUT, k);
@@ -183,6 +188,8 @@ TEST(levels_with_scales_keep_their_codes)
         const int k = cases[i].k, n_group = (k + cases[i].block_k - 1) / cases[i].block_k;
         const struct published p = {
             .form = FORM_CODES,
+            .n_out = N_OUT,
+            .k = k,
             .code = {.data = data,
                      .bits = cases[i].bits,
                      .word = 1,
@@ -199,7 +206,7 @@ TEST(levels_with_scales_keep_their_codes)
             .block_out = cases[i].block_out,
             .block_k = cases[i].block_k,
             .flat = cases[i].flat};
-        const enum qtype type = published_type(&p, N_OUT, k);
+        const enum qtype type = published_type(&p);
         EXPECT_INT(type, cases[i].type);
         published_rows(plain, &p, QT_f32, 0, N_OUT, k);
         published_rows(rows, &p, type, 0, N_OUT, k);
@@ -221,14 +228,13 @@ TEST(rows_in_other_places_are_copied)
     for (int r = 0; r < N_OUT; r++)
         for (int c = 0; c < K; c++) whole[r][c] = turned[c][r] = (float)(r * K + c);
     const int64_t row = K * sizeof(float), column = N_OUT * sizeof(float);
-    const struct published grouped = {
-        .form = FORM_PLACED,
-        .rows = (const uint8_t *)whole[2],
-        .placed = {.run = 3, .run_step = GROUP * row, .row_step = row}};
-    const struct published columns = {
-        .form = FORM_PLACED,
-        .rows = (const uint8_t *)&turned[0][5],
-        .placed = {.run = N_OUT, .row_step = sizeof(float), .step = column}};
+    const struct published grouped = {.form = FORM_PLACED,
+                                      .part = {.first = 2, .n = 9, .run = 3, .step = GROUP},
+                                      .rows = (const uint8_t *)whole,
+                                      .placed = {.row_step = row}};
+    const struct published columns = {.form = FORM_PLACED,
+                                      .rows = (const uint8_t *)&turned[0][5],
+                                      .placed = {.row_step = sizeof(float), .step = column}};
     published_rows(rows, &grouped, QT_f32, 1, 7, K);
     for (int i = 0; i < 7; i++)
         EXPECT(memcmp(rows + i * row, whole[2 + (i + 1) / 3 * GROUP + (i + 1) % 3], (size_t)row) ==
@@ -250,7 +256,8 @@ static void expect_turned(const char *name, const struct published *p, enum qtyp
             qtype_info[type].ops->decode(want + r * k, p->rows + r * (int)qtype_bytes(type, k), k);
     else
         published_rows((uint8_t *)want, p, QT_f32, 0, N_OUT, k);
-    if (!published_part(&part, type, FIRST, PART, k) || !published_turn(&part, &type, PART, k)) {
+    published_part(&part, type, &(struct row_part){.first = FIRST, .n = PART}, k);
+    if (!published_turn(&part, &type, PART, k)) {
         test_fail(__FILE__, __LINE__, "%s: cannot be transposed", name);
         return;
     }
@@ -289,20 +296,115 @@ TEST(parts_and_transposes_keep_the_values)
     }
     static const struct {
         int bits, block_out, block_k;
-    } cases[] = {{4, 1, 32}, {3, 1, 96}, {8, 8, 32}, {8, 24, 96}, {4, 4, 96}};
+    } cases[] = {{4, 1, 32}, {3, 1, 96}, {8, 8, 32}, {8, 24, 96}, {4, 4, 96}, {4, 3, 32}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct published p =
             integers(data, scale, cases[i].bits, cases[i].block_out, cases[i].block_k);
-        expect_turned("codes", &p, published_type(&p, N_OUT, K), K);
+        expect_turned("codes", &p, published_type(&p), K);
         if (cases[i].block_out > 1) continue;
         p.zero =
             (struct codes){.data = zero, .bits = cases[i].bits, .word = 4, .step = 4, .other = 4};
-        expect_turned("codes with zeros", &p, published_type(&p, N_OUT, K), K);
+        expect_turned("codes with zeros", &p, published_type(&p), K);
     }
-    struct published one = integers(data, scale, 4, 3, 32); /* rows 8 and 24 divide blocks of 3 */
-    EXPECT(!published_part(&one, QT_q4_0, FIRST, PART, K));
-    one.block_out = 1, one.flat = true;
-    EXPECT(!published_part(&one, QT_q4_0, FIRST, PART, K));
+    struct published flat = integers(data, scale, 4, 1, 64);
+    flat.flat = true;
+    expect_turned("codes with flat groups", &flat, published_type(&flat), K);
+    free(data), free(zero);
+}
+
+/* Compare rows of a part, in groups that divide blocks of scales and words of codes, with the rows
+ * of the whole matrix. */
+static void expect_part(const char *name, const struct published *p)
+{
+    static uint8_t whole[N_OUT * K * sizeof(float)], rows[N_OUT * K * sizeof(float)];
+    static const struct row_part parts[] = {{.first = 5, .n = 7},
+                                            {.first = 1, .n = 9, .run = 3, .step = 8},
+                                            {.first = 23, .n = 1},
+                                            {.first = 0, .n = 12, .run = 1, .step = 2}};
+    const enum qtype type = p->form == FORM_CODES ? published_type(p) : QT_f32;
+    const size_t n_byte = qtype_bytes(type, K);
+    if (p->form == FORM_ROWS)
+        memcpy(whole, p->rows, sizeof whole);
+    else
+        published_rows(whole, p, type, 0, N_OUT, K);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        const struct row_part *part = &parts[i];
+        struct published own = *p;
+        published_part(&own, type, part, K);
+        const bool plain = own.form == FORM_ROWS;
+        if (!plain) published_rows(rows, &own, type, 0, (int)part->n, K);
+        EXPECT(plain || published_hash(&own, 1) != published_hash(p, 1));
+        EXPECT(published_data(&own) != published_data(p));
+        for (int64_t r = 0; r < part->n; r++) {
+            const int64_t from =
+                part->first + (part->run ? r / part->run * part->step + r % part->run : r);
+            if (memcmp((plain ? own.rows : rows) + r * (int64_t)n_byte,
+                       whole + (size_t)from * n_byte, n_byte) != 0)
+                test_fail(__FILE__, __LINE__, "%s, part %zu: row %d is another than %d", name, i,
+                          (int)r, (int)from);
+        }
+    }
+}
+
+/* Goal: any rows of a matrix have its values, in every form and layout of codes: with words,
+ * scales, zeros or masks that several parts share. */
+TEST(any_rows_are_parts_of_a_matrix)
+{
+    static uint16_t scale[N_OUT * K];
+    static float over[N_OUT * K], level[256];
+    static uint8_t mask[N_OUT * K / 8];
+    uint64_t rng = 7;
+    uint8_t *data = random_bytes(&rng), *zero = random_bytes(&rng);
+    for (int i = 0; i < N_OUT * K; i++) scale[i] = (uint16_t)(0x2000 + rng_next(&rng) % 0x1000);
+    for (int i = 0; i < N_OUT * K; i++) over[i] = rng_float(&rng) + 0.1f;
+    for (int i = 0; i < 256; i++) level[i] = rng_float(&rng);
+    for (int i = 0; i < N_OUT * K / 8; i++) mask[i] = 0x5A;
+    static const struct {
+        const char *name;
+        int bits, word, block_out, block_k;
+        enum code_order order;
+        bool along_out, flat, zeros, nested;
+    } cases[] = {{"words along the inputs", 4, 4, 1, 32, ORDER_PLAIN, false, false, true, false},
+                 {"words along the outputs", 4, 4, 1, 32, ORDER_PLAIN, true, false, true, false},
+                 {"3 bits along the outputs", 3, 4, 1, 32, ORDER_PLAIN, true, false, true, false},
+                 {"AWQ", 4, 4, 1, 32, ORDER_AWQ, true, false, true, false},
+                 {"blocks of 5 outputs", 8, 1, 5, 32, ORDER_PLAIN, false, false, false, false},
+                 {"one scale", 8, 1, N_OUT, K, ORDER_PLAIN, false, false, false, false},
+                 {"planes of outputs", 2, 1, N_OUT, K, ORDER_PLANES, true, false, false, false},
+                 {"flat groups", 4, 1, 1, 40, ORDER_HIGH_FIRST, false, true, false, false},
+                 {"flat groups with scales of scales", 4, 1, 1, 40, ORDER_HIGH_FIRST, false, true,
+                  false, true},
+                 {"flat planes", 4, 1, 1, 64, ORDER_FLAT, false, true, false, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int bits = cases[i].bits, word = cases[i].word;
+        struct published p = integers(data, scale, bits, cases[i].block_out, cases[i].block_k);
+        const int64_t n_word =
+            ((cases[i].along_out ? N_OUT : K) * bits + 8 * word - 1) / (8 * word);
+        p.scale.row_step = cases[i].flat ? 0 : (K + cases[i].block_k - 1) / cases[i].block_k;
+        p.flat = cases[i].flat;
+        p.code.word = word, p.code.order = cases[i].order, p.code.along_out = cases[i].along_out;
+        p.code.step = cases[i].along_out ? (int64_t)K * word : word;
+        p.code.other = cases[i].along_out ? word : n_word * word;
+        p.code.n_plane = cases[i].order == ORDER_FLAT ? N_OUT * K / 2 : N_OUT / 4;
+        if (cases[i].order == ORDER_FLAT) p.code.other = K, p.code.step = 1;
+        if (cases[i].zeros) p.zero = p.code, p.zero.data = zero, p.zero.order = ORDER_PLAIN;
+        if (cases[i].nested) {
+            p.scale.type = QT_u8, p.scale.level = level;
+            p.scale.over = (const uint8_t *)over, p.scale.n_over = 7;
+        }
+        expect_part(cases[i].name, &p);
+    }
+    struct published bytes = integers(data, scale, 8, 1, K);
+    bytes.code.word = bytes.code.step = 1, bytes.code.other = K / 2;
+    bytes.code.sparse = (struct sparse){.mask = mask, .row_step = K / 8};
+    expect_part("codes with 2:4 sparsity", &bytes);
+    const struct published sparse = {
+        .form = FORM_PLACED,
+        .rows = (const uint8_t *)over,
+        .placed = {.row_step = K / 2 * (int64_t)sizeof(float), .sparse = bytes.code.sparse}};
+    expect_part("floats with 2:4 sparsity", &sparse);
+    const struct published rows = {.form = FORM_ROWS, .rows = (const uint8_t *)over};
+    expect_part("rows", &rows);
     free(data), free(zero);
 }
 
@@ -315,15 +417,14 @@ TEST(rows_are_encoded_in_another_format)
     for (int r = 0; r < N_OUT; r++)
         for (int c = 0; c < K; c++)
             rows[r][c] = turned[c][r] = (float)(int64_t)(rng_next(&rng) % 2001 - 1000) * 1e-3f;
-    const struct published straight = {
-        .form = FORM_ENCODED,
-        .source = QT_f32,
-        .rows = (const uint8_t *)rows,
-        .placed = {.run = N_OUT, .row_step = (int64_t)K * (int64_t)sizeof(float)}};
+    const struct published straight = {.form = FORM_ENCODED,
+                                       .source = QT_f32,
+                                       .rows = (const uint8_t *)rows,
+                                       .placed = {.row_step = (int64_t)K * (int64_t)sizeof(float)}};
     struct published columns = straight;
     columns.rows = (const uint8_t *)turned;
-    columns.placed = (struct placed){
-        .run = N_OUT, .row_step = sizeof(float), .step = (int64_t)N_OUT * (int64_t)sizeof(float)};
+    columns.placed =
+        (struct placed){.row_step = sizeof(float), .step = (int64_t)N_OUT * (int64_t)sizeof(float)};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const size_t n = qtype_bytes(types[i], K);
         uint8_t *want = malloc(N_OUT * n), *got = malloc(2 * N_OUT * n);
@@ -361,7 +462,7 @@ TEST(inputs_are_sorted_by_their_groups)
         published_rows((uint8_t *)plain, &p, QT_f32, 0, N_OUT, K);
         EXPECT(published_sort(&p, order, K) && p.order == order && !p.group);
         published_rows((uint8_t *)sorted, &p, QT_f32, 0, N_OUT, K);
-        EXPECT_INT(published_type(&p, N_OUT, K), block == 32 ? QT_q4_0 : QT_f32);
+        EXPECT_INT(published_type(&p), block == 32 ? QT_q4_0 : QT_f32);
         for (int r = 0; r < N_OUT; r++)
             for (int i = 0; i < K; i++) EXPECT(sorted[r][i] == plain[r][order[i]]);
         group[0] = group[0] ? 0 : 1;

@@ -289,7 +289,7 @@ static void place_columns(struct binder *b, struct published *p, const struct te
         bind_refuse(b, t, ERR_UNSUPPORTED, ": a transposed matrix of type %s: not supported yet",
                     qtype_info[t->type].name);
     p->form = FORM_PLACED;
-    p->placed = (struct placed){.run = t->dim[0], .row_step = size, .step = t->dim[0] * size};
+    p->placed = (struct placed){.row_step = size, .step = t->dim[0] * size};
 }
 
 /* Bind the matrix s, stem.EXPERTweight, or the tensors of its published form. Set p to its stored
@@ -325,36 +325,11 @@ static void bind_zero_bias(struct binder *b, const char *name, int64_t n)
         }
 }
 
-/* Change p, whose values are w, to some of its rows. Contiguous rows are pointers into the whole
- * matrix. Groups of rows of codes with scales are not supported. */
-static void take_part(struct binder *b, struct tensor *w, struct published *p,
-                      const struct row_part *part)
+/* Change p, whose values are w, to some of its rows. */
+static void take_part(struct tensor *w, struct published *p, const struct row_part *part)
 {
-    const int64_t row = (int64_t)qtype_bytes(w->type, w->k);
     if (w->n_out == part->n) return;
-    if (p->form == FORM_CODES) {
-        if (part->run > 0 || !published_part(p, w->type, part->first, part->n, w->k))
-            bind_refuse(b, checkpoint_tensor(b->checkpoint, w->name), ERR_UNSUPPORTED,
-                        ": scales or codes that several parts of the matrix share: not supported "
-                        "yet");
-        w->n_out = part->n;
-        w->data = published_data(p);
-        return;
-    }
-    if (p->placed.sparse.mask) {
-        if (part->run > 0)
-            bind_refuse(b, checkpoint_tensor(b->checkpoint, w->name), ERR_UNSUPPORTED,
-                        ": groups of rows of a sparse matrix: not supported yet");
-        p->placed.sparse.mask += part->first * p->placed.sparse.row_step;
-    }
-    if (b->rc != 0) return;
-    p->rows += part->first * (p->form == FORM_PLACED ? p->placed.row_step : row);
-    if (part->run > 0) {
-        CHECK(p->form == FORM_ROWS, "groups of rows of %s, which is transposed", w->name);
-        p->form = FORM_PLACED;
-        p->placed =
-            (struct placed){.run = part->run, .run_step = part->step * row, .row_step = row};
-    }
+    published_part(p, w->type, part, w->k);
     w->n_out = part->n;
     w->data = p->rows;
 }
@@ -389,7 +364,7 @@ static void bind_order(struct binder *b, struct linear *l, struct published *p)
     if (b->order && b->n_order == k && memcmp(b->order, order, (size_t)k * sizeof *order) == 0)
         p->order = b->order;
     b->order = l->order = p->order, b->n_order = k;
-    l->w.type = published_type(p, l->w.n_out, k);
+    l->w.type = published_type(p);
     if (b->rc == 0 &&
         !vec_push(
             &b->m->vector,
@@ -406,16 +381,15 @@ static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, i
     struct published p;
     if (b->rc != 0) return;
     matrix(b, &l->w, &p, &(struct site){stem, il, "", n_out, k});
-    if (b->rc == 0) take_part(b, &l->w, &p, part);
+    if (b->rc == 0) take_part(&l->w, &p, part);
     bind_order(b, l, &p);
     if (b->rc != 0) return;
     if (p.form != FORM_ROWS) {
-        struct published *from = arena_push0(&b->m->arena, 1, sizeof *from);
-        if (from)
-            *from = p;
-        else
-            b->rc = err_memory(b->e, l->w.name, sizeof *from);
+        struct published *from = bind_memory(b, l->w.name, sizeof *from);
+        if (!from) return;
+        *from = p;
         l->w.from = from;
+        l->w.data = published_data(from);
     }
     add_tensor(b, &l->w);
     if (k > b->m->k_max) b->m->k_max = k;
@@ -524,22 +498,6 @@ static bool is_turned_stack(const struct binder *b, const struct tensor_info *t,
            t->dim[0] == s->n_out && t->dim[1] == s->k && (square || s->n_out != s->k);
 }
 
-/* Set p to rows `part` of a matrix with s->k inputs in the tensor t of all experts. data: the first
- * value of the matrix. */
-static void place_rows(struct binder *b, struct published *p, const struct tensor_info *t,
-                       const uint8_t *data, const struct expert_sizes *s, bool turned,
-                       const struct row_part *part)
-{
-    const int64_t size = turned ? qtype_info[t->type].n_byte : (int64_t)qtype_bytes(t->type, s->k);
-    *p = (struct published){.form = FORM_ROWS, .rows = data + part->first * size};
-    if (turned) place_columns(b, p, t);
-    if (part->run == 0) return;
-    p->form = FORM_PLACED;
-    p->placed.run = part->run;
-    p->placed.run_step = part->step * size;
-    p->placed.row_step = size;
-}
-
 /* Bind rows `part` of each expert's matrix in the tensor t of all experts. */
 static void stacked_part(struct binder *b, struct linear *l, struct published *from,
                          const struct tensor_info *t, const struct expert_sizes *s,
@@ -548,8 +506,11 @@ static void stacked_part(struct binder *b, struct linear *l, struct published *f
     const bool turned = is_turned_stack(b, t, s);
     const size_t expert_bytes = qtype_bytes(t->type, s->n_out * s->k);
     stacked(b, &l->w, t, turned ? s->k : s->n_out, turned ? s->n_out : s->k, s->n_expert);
-    for (int64_t e = 0; e < s->n_expert && b->rc == 0; e++)
-        place_rows(b, &from[e], t, t->data + (size_t)e * expert_bytes, s, turned, part);
+    for (int64_t e = 0; e < s->n_expert && b->rc == 0; e++) {
+        from[e] = (struct published){.form = FORM_ROWS, .rows = t->data + (size_t)e * expert_bytes};
+        if (turned) place_columns(b, &from[e], t);
+        published_part(&from[e], t->type, part, s->k);
+    }
 }
 
 /* Bind rows `part` of each expert's matrix in the tensors of the model's form. */
@@ -557,9 +518,7 @@ static void formed_part(struct binder *b, struct linear *l, struct published *fr
                         const struct site *s, int64_t n_expert, const struct row_part *part)
 {
     const struct tensor_info *t = form_bind_experts(b, s, from, n_expert, part);
-    if (t)
-        l->w = (struct tensor){
-            .type = published_type(&from[0], part->n, s->k), .name = t->name, .n_expert = 1};
+    if (t) l->w = (struct tensor){.type = published_type(&from[0]), .name = t->name, .n_expert = 1};
 }
 
 /* routed: a row uses some of the matrices. */
@@ -643,10 +602,11 @@ void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
     for (int64_t h = 0; h < n_head && b->rc == 0; h++) {
         enum qtype type = whole.type;
         from[h] = p;
-        if (!published_part(&from[h], type, part->first + h * part->step, part->n, k) ||
-            (turned && !published_turn(&from[h], &type, part->n, k)))
+        published_part(&from[h], type,
+                       &(struct row_part){.first = part->first + h * part->step, .n = part->n}, k);
+        if (turned && !published_turn(&from[h], &type, part->n, k))
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                            "%s: tensor %s: scales that several heads share: not supported yet",
+                            "%s: tensor %s: the transpose of sparse values: not supported yet",
                             checkpoint_path(b->checkpoint), whole.name);
         wide = h == 0 ? type : published_wider(wide, type);
     }

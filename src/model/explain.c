@@ -98,7 +98,7 @@ static int relation(const struct tensor *w, const struct tensor_info *t)
     if (n != stem_length(b) || memcmp(a, b, n) != 0) return -1;
     const char *end = b + body_length(b);
     if (is_of_expert(b) && strcmp(a + body_length(a), end) == 0) return TENSOR_EXPERT;
-    return w->from && w->from->form == FORM_CODES && strcmp(end, ".bias") != 0 ? TENSOR_PART : -1;
+    return w->from && published_is_split(w->from) && strcmp(end, ".bias") != 0 ? TENSOR_PART : -1;
 }
 
 /* Set the form of a bound tensor: a matrix, a part of a matrix, or a vector. Set `stem` to the name

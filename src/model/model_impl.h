@@ -819,12 +819,6 @@ struct site {
  * or after a failure. */
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
                                     const struct site *s);
-/* Rows of a matrix that several layers share. Row i is row first + i / run * step + i % run of the
- * matrix. The rows are consecutive if run is 0. */
-struct row_part {
-    int64_t first, n; /* n: number of rows */
-    int64_t run, step;
-};
 /* Return true if one tensor or several have the matrices s of all experts in the model's form. */
 bool form_has_experts(const struct binder *b, const struct site *s);
 /* Set rows `part` of each matrix, from [n_expert]. Return the first tensor. NULL after a

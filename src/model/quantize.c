@@ -53,8 +53,8 @@ static void encode(struct binder *b, struct tensor *t, enum qtype type)
         from[i] = (struct published){.form = FORM_ENCODED,
                                      .rows = was ? was->rows : t->data + i * t->n_out * row_bytes,
                                      .source = t->type};
-        from[i].placed =
-            placed ? was->placed : (struct placed){.run = t->n_out, .row_step = row_bytes};
+        from[i].placed = placed ? was->placed : (struct placed){.row_step = row_bytes};
+        if (placed) from[i].part = was->part;
     }
     t->from = from;
     t->type = type;

@@ -83,6 +83,7 @@ static int add(struct model_gguf *g, const struct mixture *mix, const char *name
     int n_dim = t->n_dim;
     if (text_ends_with(name, "norm.weight")) s->add = g->m->config.norm_add;
     conversion_order(s, g->m, g->m->arch, name);
+    if (s->form && s->order == ORDER_TURNED) s->order = ORDER_SAME; /* forms are not transposed */
     if (s->order == ORDER_TURNED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s->squeezed && n_dim == 3) dim[1] = dim[2], dim[--n_dim] = 1;
     if (s->row > 0 && n_dim == 1) dim[1] = dim[0] / s->row, dim[0] = s->row, n_dim = 2;
@@ -224,11 +225,18 @@ static bool is_per_head(const struct tensor *w)
     return w->n_expert > 0 && strstr(w->name, kv_b) != NULL;
 }
 
-/* Return true for a matrix of codes and scales. Experts of one mixture may have different forms. */
-static bool has_codes(const struct tensor *w)
+/* Return the number of matrices of w. */
+static int matrix_count(const struct tensor *w)
 {
-    for (int i = 0; w->from && i < (w->n_expert > 0 ? w->n_expert : 1); i++)
-        if (w->from[i].form == FORM_CODES) return true;
+    return w->n_expert > 0 ? w->n_expert : 1;
+}
+
+/* Return true for a matrix of several tensors: codes and scales, or values and a mask. Experts of
+ * one mixture may have different forms. */
+static bool is_split(const struct tensor *w)
+{
+    for (int i = 0; w->from && i < matrix_count(w); i++)
+        if (published_is_split(&w->from[i])) return true;
     return false;
 }
 
@@ -240,14 +248,14 @@ static bool is_halved(const struct model_gguf *g, const char *name)
            (strstr(name, ".ffn_gate_up_") || strstr(name, ".ffn_down_exps"));
 }
 
-/* Return true for a tensor that belongs to a matrix of codes: codes, scales, zeros, or a bias of
- * zeros. Some libraries write such a bias for layers without a bias. */
-static bool is_of_codes(const struct model_gguf *g, const struct tensor_info *t)
+/* Return true for a tensor that belongs to a matrix of several tensors: codes, scales, zeros, or a
+ * bias of zeros. Some libraries write such a bias for layers without a bias. */
+static bool is_of_split(const struct model_gguf *g, const struct tensor_info *t)
 {
     for (size_t i = 0; i < g->m->tensor.n; i++) {
         const struct tensor *w = g->m->tensor.v[i];
         size_t n = stem_length(w->name);
-        if (!has_codes(w) || is_halved(g, w->name)) continue;
+        if (!is_split(w) || is_halved(g, w->name)) continue;
         const bool numbered = w->n_expert > 0 && !is_per_head(w);
         /* skip the number of the expert */
         while (numbered && n > 0 && w->name[n - 1] != '.') n--;
@@ -274,73 +282,63 @@ static bool represents(enum qtype type, const float *v, int64_t n)
     return true;
 }
 
-/* Set *type to the first type of F16, BF16 and F32 that can represent every value of a matrix. */
-static int exact_type(const struct tensor *w, enum qtype *type, struct err *e)
+/* Set *type to the first type of F16, BF16 and F32 that can represent every value of n_part
+ * matrices, whose shape and name are those of t. */
+static int exact_type(const struct published *form, int n_part, const struct tensor_info *t,
+                      enum qtype *type, struct err *e)
 {
-    float *row = malloc((size_t)w->k * sizeof *row);
+    const int64_t k = t->dim[0];
+    float *row = malloc((size_t)k * sizeof *row);
     bool half = true, brain = true;
-    if (!row) return err_memory(e, w->name, (size_t)w->k * sizeof *row);
-    for (int p = 0; p < (w->n_expert > 0 ? w->n_expert : 1); p++)
-        for (int64_t r = 0; r < w->n_out && (half || brain); r++) {
-            published_rows((uint8_t *)row, &w->from[p], QT_f32, r, 1, w->k);
-            half = half && represents(QT_f16, row, w->k);
-            brain = brain && represents(QT_bf16, row, w->k);
+    if (!row) return err_memory(e, t->name, (size_t)k * sizeof *row);
+    for (int p = 0; p < n_part; p++)
+        for (int64_t r = 0; r < t->dim[1] && (half || brain); r++) {
+            published_rows((uint8_t *)row, &form[p], QT_f32, r, 1, k);
+            half = half && represents(QT_f16, row, k);
+            brain = brain && represents(QT_bf16, row, k);
         }
     free(row);
     *type = half ? QT_f16 : brain ? QT_bf16 : QT_f32;
     return 0;
 }
 
-/* Return true if w is rows of a stored matrix, of which another matrix has other rows. */
-static bool has_other_rows(const struct model_gguf *g, const struct tensor *w)
-{
-    for (size_t i = 0; i < g->m->tensor.n; i++) {
-        const struct tensor *other = g->m->tensor.v[i];
-        if (other != w && strcmp(other->name, w->name) == 0) return true;
-    }
-    return false;
-}
-
-/* Add the values of a matrix of codes. */
-static int put_codes(struct model_gguf *g, const struct mixture *mix, const struct tensor *w,
-                     struct err *e)
-{
-    char name[200], joined[200];
-    struct tensor_info t = {.n_dim = 2, .dim = {w->k, w->n_out, 1, 1}};
-    struct source s = {.n_part = w->n_expert > 0 ? w->n_expert : 1, .form = w->from};
-    for (int p = 0; p < s.n_part; p++)
-        if (s.form[p].form != FORM_CODES)
-            return err_set(e, ERR_UNSUPPORTED,
-                           "%s: tensor %s: a mixture with plain and quantized experts: conversion "
-                           "to GGUF is not supported yet",
-                           checkpoint_path(g->c), w->name);
-    if (has_other_rows(g, w))
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: tensor %s: quantized weights of several matrices in one: conversion to "
-                       "GGUF is not supported yet",
-                       checkpoint_path(g->c), w->name);
-    snprintf(name, sizeof name, "%.*s.weight", (int)stem_length(w->name), w->name);
-    const int part = part_of(g, name, joined, sizeof joined);
-    const int rc = exact_type(w, &t.type, e);
-    if (rc != 0 || checkpoint_tensor(g->view, part < 0 ? name : joined)) return rc;
-    return add(g, mix, part < 0 ? name : joined, &t, &s, e);
-}
-
 /* Return the places of the matrices of w, from which any format can be made, in the arena.
  * NULL if memory is exhausted. */
-static const struct published *encoded(struct model_gguf *g, const struct tensor *w)
+static struct published *encoded(struct model_gguf *g, const struct tensor *w)
 {
     const int64_t row = (int64_t)qtype_bytes(w->type, w->k);
-    const size_t n = (size_t)w->n_expert;
+    const size_t n = (size_t)matrix_count(w);
     struct published *p = arena_push(&g->m->arena, n * sizeof *p, 8);
     for (size_t i = 0; i < n && p; i++) {
         p[i] = w->from[i];
         if (p[i].form == FORM_CODES) continue;
-        if (p[i].form == FORM_ROWS) p[i].placed = (struct placed){.run = w->n_out, .row_step = row};
+        if (p[i].form == FORM_ROWS) p[i].placed = (struct placed){.row_step = row};
         p[i].form = FORM_ENCODED;
         p[i].source = w->type;
     }
     return p;
+}
+
+/* Add the values of a matrix of several tensors. The result has all rows, although w may be some
+ * rows of a matrix that several layers share. */
+static int put_split(struct model_gguf *g, const struct mixture *mix, const struct tensor *w,
+                     struct err *e)
+{
+    char name[NAME_BYTES], joined[NAME_BYTES];
+    const int n_part = matrix_count(w);
+    struct tensor_info t = {.n_dim = 2, .dim = {w->k, w->n_out, 1, 1}, .name = w->name};
+    snprintf(name, sizeof name, "%.*s.weight", (int)stem_length(w->name), w->name);
+    if (part_of(g, name, joined, sizeof joined) < 0) gguf_name(joined, g->m->arch, name);
+    if (checkpoint_tensor(g->view, joined)) return 0;
+    struct published *form = encoded(g, w);
+    if (!form) return err_memory(e, w->name, (size_t)n_part * sizeof *form);
+    for (int p = 0; p < n_part; p++) {
+        if (!published_is_split(&w->from[p])) continue; /* rows of an expert */
+        t.dim[1] = form[p].n_out;
+        form[p].part = (struct row_part){.n = form[p].n_out};
+    }
+    const int rc = exact_type(form, n_part, &t, &t.type, e);
+    return rc ? rc : add(g, mix, joined, &t, &(struct source){.n_part = n_part, .form = form}, e);
 }
 
 /* ---- latent attention ---- */
@@ -360,15 +358,16 @@ static int put_divided(struct model_gguf *g, const struct mixture *mix, const st
 {
     char name[NAME_BYTES];
     const int n_head = w->n_expert;
-    struct tensor_info t = {.n_dim = 2, .type = w->type, .dim = {w->k, w->n_out, 1, 1}};
+    struct tensor_info t = {
+        .n_dim = 2, .type = w->type, .dim = {w->k, w->n_out, 1, 1}, .name = w->name};
     const struct published *form = encoded(g, w);
     if (!form) return err_memory(e, w->name, (size_t)n_head * sizeof *form);
     const int n = (int)(strstr(w->name, kv_b) - w->name);
     snprintf(name, sizeof name, "%.*s.attn_k_b.weight", n, w->name);
     if (checkpoint_tensor(g->view, name))
         snprintf(name, sizeof name, "%.*s.attn_v_b.weight", n, w->name);
-    if (has_codes(w)) {
-        const int rc = exact_type(w, &t.type, e);
+    if (is_split(w)) {
+        const int rc = exact_type(form, n_head, &t, &t.type, e);
         if (rc != 0) return rc;
     }
     return add(g, mix, name, &t, &(struct source){.n_part = n_head, .form = form}, e);
@@ -468,7 +467,7 @@ static int put_used(struct model_gguf *g, const struct mixture *mix, int i, stru
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
     if (!g->used[i] || is_divided(g, t->name)) return 0;
     if (is_halved(g, t->name)) return is_bias(t->name) ? put_biases(g, t, e) : 0;
-    return is_of_codes(g, t) ? 0 : put_tensor(g, mix, i, e);
+    return is_of_split(g, t) ? 0 : put_tensor(g, mix, i, e);
 }
 
 static int put_tensors(struct model_gguf *g, struct err *e)
@@ -482,8 +481,8 @@ static int put_tensors(struct model_gguf *g, struct err *e)
         const struct tensor *w = g->m->tensor.v[i];
         if (is_per_head(w))
             rc = put_divided(g, mix, w, e);
-        else if (has_codes(w) && !is_halved(g, w->name))
-            rc = put_codes(g, mix, w, e);
+        else if (is_split(w) && !is_halved(g, w->name))
+            rc = put_split(g, mix, w, e);
     }
     return rc ? rc : put_rope_factors(g, e);
 }

@@ -36,6 +36,18 @@ SPEC = dict(cls=transformers.LlamaForCausalLM, seed=17, dtype="float32",
                         rope_parameters=dict(rope_type="default", rope_theta=10000.0)))
 
 
+# matrices of several parts: q, k and v of a head or group of heads together, or the inputs of a recurrent layer
+def fused(name, **config):
+    spec = make.MODELS[name]
+    return dict(spec, dtype="float32", config=dict(spec["config"], **config))
+
+
+NEOX = fused("gpt_neox", hidden_size=48, intermediate_size=64, num_attention_heads=4)
+FALCON = fused("falcon", hidden_size=64, ffn_hidden_size=96)
+QUANTIZED = ("_proj.weight", ".in_proj_qkvz.weight", ".in_proj_ba.weight", ".query_key_value.weight", ".dense.weight",
+             ".dense_h_to_4h.weight", ".dense_4h_to_h.weight")
+
+
 def bits_along(codes, bits):
     """Pack codes [n, m] into words of 32 bits along the first axis: a stream of bits, lowest first."""
     n, m = codes.shape
@@ -106,6 +118,15 @@ def make_fused(rng, version):
         return gptq(rng, raw, w, version=version, **kinds[raw.split(".")[-1]])
 
     return convert, dict(quant_method="gptq", bits=4, group_size=32, desc_act=True, sym=False, checkpoint_format="gptq")
+
+
+def make_gptq_groups(rng, version):
+    """Heads of 12 rows, whose zeros of 3 bits cross words."""
+    def convert(raw, w):
+        return gptq(rng, raw, w, version=version, size=24, sym=False, bits=3 if "0" in raw else 4, act="query" in raw or ".in_proj" in raw)
+
+    return convert, dict(quant_method="gptq", bits=4, group_size=24, desc_act=True, sym=False, checkpoint_format="gptq",
+                         dynamic={"+:.*0.*": dict(bits=3)})
 
 
 def make_awq(rng, version):
@@ -353,6 +374,22 @@ def make_fp8(rng, _):
     return convert, dict(quant_method="fp8", activation_scheme="static", ignored_layers=["lm_head"], kv_cache_scheme=None)
 
 
+def make_fp8_blocks(rng, block):
+    """Blocks of outputs that cross the ends of q, k and v."""
+    def convert(raw, w):
+        out, k = block
+        n_out, n = w.shape
+        padded = torch.nn.functional.pad(torch.from_numpy(w), (0, -n % k, 0, -n_out % out))
+        parts = padded.reshape(padded.shape[0] // out, out, -1, k)
+        scale = (parts.abs().amax(dim=(1, 3)) / 448).clamp(min=1e-12)
+        code = (parts / scale[:, None, :, None]).to(torch.float8_e4m3fn)
+        values = (code.float() * scale[:, None, :, None]).reshape(padded.shape)[:n_out, :n]
+        code = code.reshape(padded.shape)[:n_out, :n].contiguous()
+        return {raw + ".weight": code, raw + ".weight_scale_inv": scale}, values.numpy()
+
+    return convert, dict(quant_method="fp8", activation_scheme="dynamic", weight_block_size=list(block), modules_to_not_convert=["lm_head"])
+
+
 def make_bnb4(rng, _):
     import bitsandbytes.functional as bnb
 
@@ -400,6 +437,9 @@ def make_bitnet(rng, kind):
 FORMS = {"gptq": (make_gptq, 1), "gptq-v2": (make_gptq, 2), "awq": (make_awq, "gemm"), "awq-gemv": (make_awq, "gemv"),
          "compressed": (make_compressed, None), "fp8": (make_fp8, None), "bnb-4bit": (make_bnb4, None), "bnb-8bit": (make_bnb8, None),
          "gptq-fused": (make_fused, 1), "sparse": (make_sparse, None), "auto-round": (make_auto_round, None), "hqq": (make_hqq, None), "quanto": (make_quanto, None),
+         "gptq-neox": (make_gptq_groups, 1, NEOX), "awq-neox": (make_awq, "gemm", fused("gpt_neox", hidden_size=96, intermediate_size=64, num_attention_heads=8, num_hidden_layers=1, tie_word_embeddings=True)),
+         "fp8-falcon": (make_fp8_blocks, (24, 40), FALCON), "bnb-4bit-bloom": (make_bnb4, None, fused("bloom")),
+         "fp8-qwen3-next": (make_fp8_blocks, (10, 16), fused("qwen3_next")), "gptq-mamba2": (make_gptq_groups, 1, fused("mamba2", hidden_size=48, num_heads=6, time_step_limit=(0.0, float("inf")))),
          "bitnet": (make_bitnet, "bitlinear"), "bitnet-auto": (make_bitnet, "autobitlinear")}
 
 
@@ -411,23 +451,25 @@ def fnv(values):
 
 
 def make_form(name, root):
-    maker, kind = FORMS[name]
+    maker, kind, *spec = FORMS[name]
+    spec = spec[0] if spec else PHI3 if maker is make_fused else SPEC
     rng = np.random.RandomState(5)
     convert, quantization = maker(rng, kind)
     out = root / name
     out.mkdir(parents=True, exist_ok=True)
-    model = make.make_model(PHI3 if maker is make_fused else SPEC)
+    model = make.make_model(spec)
     tensors, lines = {}, []
     with torch.no_grad():
         for raw, p in make.published(model):
-            done = convert(raw.removesuffix(".weight"), p.detach().numpy().copy()) if raw.endswith("_proj.weight") else None
+            done = convert(raw.removesuffix(".weight"), p.detach().numpy().copy()) if raw.endswith(QUANTIZED) else None
             if done:
                 part, values = done
                 values = np.asarray(values, np.float32)
                 p.copy_(torch.from_numpy(values.copy()))
                 tensors.update(part)
-                lines.append(f"{raw.removesuffix('.weight')} {fnv(values)}\n")
-            elif raw != "lm_head.weight":
+                if ".experts." not in raw:  # one tensor in memory
+                    lines.append(f"{raw.removesuffix('.weight')} {fnv(values)}\n")
+            elif not (raw == "lm_head.weight" and model.config.tie_word_embeddings):
                 p.copy_(p.to(torch.bfloat16).float())
                 tensors[raw] = p.detach().to(torch.bfloat16).contiguous()
     save_file({k: t.contiguous().clone() for k, t in tensors.items()}, out / "model.safetensors")

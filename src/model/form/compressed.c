@@ -257,8 +257,8 @@ static const struct tensor_info *bind_sparse(struct binder *b, const struct site
     if (!t) return NULL;
     p->form = FORM_PLACED;
     p->rows = t->data;
-    p->placed = (struct placed){
-        .run = s->n_out, .row_step = s->k / 2 * qtype_info[t->type].n_byte, .sparse = sparse};
+    p->placed =
+        (struct placed){.row_step = s->k / 2 * qtype_info[t->type].n_byte, .sparse = sparse};
     return t;
 }
 

@@ -144,7 +144,13 @@ const struct tensor_info *form_bind(struct binder *b, struct published *p, enum 
                                     const struct site *s)
 {
     const struct form *form = b->m->config.quant.form;
-    *p = (struct published){.form = FORM_ROWS, .by = 1, .block_out = 1, .block_k = s->k};
+    *p = (struct published){.form = FORM_ROWS,
+                            .part = {.n = s->n_out},
+                            .n_out = s->n_out,
+                            .k = s->k,
+                            .by = 1,
+                            .block_out = 1,
+                            .block_k = s->k};
     p->scale.divisor = 1;
     const struct tensor_info *t = form && b->rc == 0 ? form->bind(b, s, p) : NULL;
     if (!t || b->rc != 0) return NULL;
@@ -152,7 +158,7 @@ const struct tensor_info *form_bind(struct binder *b, struct published *p, enum 
     *type = t->type;
     if (p->form != FORM_ROWS) return t;
     p->form = FORM_CODES;
-    *type = published_type(p, s->n_out, s->k);
+    *type = published_type(p);
     return t;
 }
 

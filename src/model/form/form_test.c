@@ -10,8 +10,10 @@
 #include <unistd.h>
 
 static const char *const names[] = {
-    "gptq",       "gptq-v2", "awq",         "awq-gemv",   "fp8", "bnb-4bit", "bnb-8bit",
-    "compressed", "bitnet",  "bitnet-auto", "auto-round", "hqq", "quanto",   "sparse"};
+    "gptq",           "gptq-v2",        "awq",        "awq-gemv",    "fp8",        "bnb-4bit",
+    "bnb-8bit",       "compressed",     "bitnet",     "bitnet-auto", "auto-round", "hqq",
+    "quanto",         "sparse",         "gptq-fused", "gptq-neox",   "awq-neox",   "fp8-falcon",
+    "bnb-4bit-bloom", "fp8-qwen3-next", "gptq-mamba2"};
 enum { N_FORM = sizeof names / sizeof names[0] };
 
 struct opened {
@@ -37,35 +39,62 @@ static void close_model(struct opened *o)
     checkpoint_close(o->c);
 }
 
-/* Return the hash of values.txt: 64-bit FNV-1a of f32, with -0 as 0. */
-static uint64_t hash_of(const struct opened *o, const struct tensor *t)
+/* Return the hash of values.txt: 64-bit FNV-1a of n values of f32, with -0 as 0. */
+static uint64_t hash_of(const float *x, int64_t n)
 {
     uint64_t h = 0xCBF29CE484222325u;
-    const int32_t *order = t->from ? t->from->order : NULL;
-    float *x = malloc((size_t)t->k * sizeof *x), *by_input = malloc((size_t)t->k * sizeof *x);
-    for (int32_t row = 0; row < t->n_out; row++) {
-        o->b->op->embed(o->b, x, t, &row, 1);
-        for (int64_t i = 0; i < t->k; i++) by_input[order ? order[i] : i] = x[i];
-        for (int64_t i = 0; i < t->k; i++) {
-            const float v = by_input[i] + 0.0f;
-            uint8_t byte[4];
-            memcpy(byte, &v, 4);
-            for (int j = 0; j < 4; j++) h = (h ^ byte[j]) * 0x100000001B3u;
-        }
+    for (int64_t i = 0; i < n; i++) {
+        const float v = x[i] + 0.0f;
+        uint8_t byte[4];
+        memcpy(byte, &v, 4);
+        for (int j = 0; j < 4; j++) h = (h ^ byte[j]) * 0x100000001B3u;
     }
-    free(x), free(by_input);
     return h;
 }
 
-/* Find the tensor whose name in the file begins with `module`. */
-static const struct tensor *tensor_of(const struct opened *o, const char *module)
+/* Return true if the tensor's name in the file begins with `module`. */
+static bool is_of_module(const struct opened *o, const struct tensor *t, const char *module)
 {
     const size_t n = strlen(module);
-    for (size_t i = 0; i < o->m->tensor.n; i++) {
-        const char *raw = checkpoint_tensor(o->c, o->m->tensor.v[i]->name)->name_raw;
-        if (strncmp(raw, module, n) == 0 && raw[n] == '.') return o->m->tensor.v[i];
+    const char *raw = checkpoint_tensor(o->c, t->name)->name_raw;
+    return strncmp(raw, module, n) == 0 && raw[n] == '.';
+}
+
+/* Write the rows of a matrix to their places in the stored matrix f32 [.., t->k]. Return the number
+ * of the rows. */
+static int64_t put_rows(const struct opened *o, float *to, const struct tensor *t)
+{
+    const struct published *p = t->from;
+    const int32_t *order = p ? p->order : NULL;
+    float *x = malloc((size_t)t->k * sizeof *x);
+    for (int32_t i = 0; i < t->n_out; i++) {
+        const struct row_part part = p ? p->part : (struct row_part){0};
+        const int64_t row =
+            part.first + (part.run > 0 ? i / part.run * part.step + i % part.run : i);
+        o->b->op->embed(o->b, x, t, &i, 1);
+        for (int64_t c = 0; c < t->k; c++) to[row * t->k + (order ? order[c] : c)] = x[c];
     }
-    return NULL;
+    free(x);
+    return t->n_out;
+}
+
+/* Return the hash of the values of a module, which several matrices may share. Set *t to the first
+ * matrix; NULL if none. */
+static uint64_t module_hash(const struct opened *o, const char *module, const struct tensor **t)
+{
+    int64_t n_row = 0;
+    float *x = malloc(sizeof *x << 16);
+    *t = NULL;
+    for (size_t i = 0; i < o->m->tensor.n; i++) {
+        const struct tensor *own = o->m->tensor.v[i];
+        if (!is_of_module(o, own, module)) continue;
+        CHECK(own->n_out * own->k <= 1 << 16, "%s is large", module);
+        if (!*t) *t = own;
+        n_row += put_rows(o, x, own);
+    }
+    const uint64_t h = *t ? hash_of(x, n_row * (*t)->k) : 0;
+    free(x);
+    return h;
 }
 
 /* Compare the values of the matrices of a published form, opened from `from`, with the recorded
@@ -89,17 +118,17 @@ static void compare_values(const char *name, const char *from)
     }
     for (char *rest = lines.data, *line; (line = strsep(&rest, "\n")) && *line; n++) {
         if (sscanf(line, "%127s %llx", module, &want) != 2) break;
-        const struct tensor *t = tensor_of(&o, module);
+        const struct tensor *t;
+        const uint64_t got = module_hash(&o, module, &t);
         if (!t)
             test_fail(__FILE__, __LINE__, "%s: %s is not bound", name, module);
         else {
             test_note("%-12s %-34s %-6s %5.2f bits", name, module + 13, qtype_info[t->type].name,
                       8.0 * (double)qtype_bytes(t->type, t->k) / (double)t->k);
-            if (hash_of(&o, t) != want)
-                test_fail(__FILE__, __LINE__, "%s: %s has other values", name, module);
+            if (got != want) test_fail(__FILE__, __LINE__, "%s: %s has other values", name, module);
         }
     }
-    EXPECT(n >= 12);
+    EXPECT(n >= 4);
     close_model(&o);
     buf_deinit(&lines);
 }
@@ -349,6 +378,24 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
         {"quanto", "config.json", "\"vocab_size\"",
          "\"quantization_config\": {\"group_size\": 4}, \"vocab_size\"",
          "group_size: not supported"},
+        {"fp8-falcon", "config.json", "\n   24,", "\n   20,", "expected [7, 2]"},
+        {"fp8-falcon", "config.json", "\n   24,", "\n   0,", "weight_block_size: must be a list"},
+        {"fp8-falcon", "config.json", "\"num_kv_heads\": 2", "\"num_kv_heads\": 3",
+         "num_kv_heads: must be a divisor of 4"},
+        {"fp8-falcon", "config.json", "\"num_kv_heads\": 2", "\"num_kv_heads\": 1",
+         "query_key_value.weight is [128, 64], expected [96, 64]"},
+        {"gptq-neox", "config.json", "\"group_size\": 24", "\"group_size\": 0", "group_size: must"},
+        {"gptq-neox", "model.safetensors", "0.attention.query_key_value.qzeros",
+         "0.attention.query_key_value.qzerox", "query_key_value.qzeros is missing"},
+        {"gptq-neox", "config.json", "\"num_attention_heads\": 4", "\"num_attention_heads\": 5",
+         "expected [any, 135]"},
+        {"gptq-fused", "config.json", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 1",
+         "expected [any, 96]"},
+        {"gptq-mamba2", "config.json", "\"n_groups\": 2", "\"n_groups\": 3", "expected [any, 270]"},
+        {"fp8-qwen3-next", "config.json", "\"linear_value_head_dim\": 6",
+         "\"linear_value_head_dim\": 5", "expected [72, 24]"},
+        {"bnb-4bit-bloom", "model.safetensors", "\"shape\": [144, 48]", "\"shape\": [48, 144]",
+         "must have the shape [144, 48]"},
         {"bitnet", "config.json", "\"linear_class\": \"bitlinear\"", "\"linear_class\": {}",
          "linear_class: must be"},
         {"bitnet", "config.json", "offline", "online", "quantization_mode: must be"},

@@ -52,8 +52,7 @@ static const struct tensor_info *bind_part_of(struct binder *b, const struct sit
                                               const struct row_part *part)
 {
     enum { RUN = 32, RUN_BYTES = RUN / 2 };
-    const int64_t n_run = s->k / RUN, row = n_run * RUN_BYTES,
-                  every = part->run > 0 ? part->step : 1;
+    const int64_t n_run = s->k / RUN, row = n_run * RUN_BYTES;
     if (s->k % RUN) {
         b->rc =
             err_set(b->e, ERR_FORMAT, "%s: MXFP4: rows must be multiples of 32 values, got %lld",
@@ -64,18 +63,17 @@ static const struct tensor_info *bind_part_of(struct binder *b, const struct sit
         bytes(b, s, "blocks", n_expert, (int64_t[]){n_run, RUN_BYTES});
     const struct tensor_info *scales = bytes(b, s, "scales", n_expert, (int64_t[]){n_run, 0});
     for (int64_t e = 0; e < n_expert && b->rc == 0; e++) {
-        const int64_t first = e * s->n_out + part->first;
+        const int64_t first = e * s->n_out;
         from[e].form = FORM_CODES;
-        from[e].code = (struct codes){.data = blocks->data + first * row,
-                                      .bits = 4,
-                                      .word = 1,
-                                      .step = 1,
-                                      .other = every * row};
+        from[e].n_out = s->n_out, from[e].k = s->k;
+        from[e].part = *part;
+        from[e].code = (struct codes){
+            .data = blocks->data + first * row, .bits = 4, .word = 1, .step = 1, .other = row};
         from[e].level = form_e2m1;
         from[e].block_out = 1, from[e].block_k = RUN;
         from[e].scale = (struct published_scales){.data = scales->data + first * n_run,
                                                   .type = QT_u8,
-                                                  .row_step = every * n_run,
+                                                  .row_step = n_run,
                                                   .group_step = 1,
                                                   .divisor = 1};
         from[e].by = 1;
