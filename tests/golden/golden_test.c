@@ -703,10 +703,10 @@ static void compare_form_values(const char *form, const char *path)
 TEST(golden_forms_converted_to_gguf)
 {
     static const char *const forms[] = {
-        "gptq",       "gptq-v2",  "awq",        "awq-gemv",       "fp8",
-        "bnb-4bit",   "bnb-8bit", "compressed", "bitnet",         "bitnet-auto",
-        "auto-round", "hqq",      "quanto",     "sparse",         "gptq-fused",
-        "gptq-neox",  "awq-neox", "fp8-falcon", "bnb-4bit-bloom", "fp8-qwen3-next", "gptq-mamba2"};
+        "gptq",           "gptq-v2",        "awq",        "awq-gemv",    "fp8",        "bnb-4bit",
+        "bnb-8bit",       "compressed",     "bitnet",     "bitnet-auto", "auto-round", "hqq",
+        "quanto",         "sparse",         "gptq-fused", "gptq-neox",   "awq-neox",   "fp8-falcon",
+        "bnb-4bit-bloom", "fp8-qwen3-next", "gptq-mamba2"};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/forms")) SKIP("tests/golden is not here");
