@@ -44,6 +44,12 @@ struct shape {
     /* width of a mixture's block of all rows, number of layers before the first mixture, and
      * distance of layers with a mixture */
     int d_shared, n_dense, step;
+    /* sizes of layers with the gated delta rule; n_head 0: none. interval: distance of layers with
+     * attention. kinds: names of all layers, borrowed; NULL: by the interval */
+    struct delta_shape {
+        int n_head_k, n_head, d_k, d_v, n_tap, interval;
+        const struct meta *kinds;
+    } delta;
 };
 
 /* context length for a config.json without that field */
@@ -54,7 +60,7 @@ enum { CONTEXT_DEFAULT = 2048 };
 #define LAYER_NORM_EPSILON_DEFAULT 1e-5
 
 static const struct shape shapes[] = {
-#define SHAPE(...) {__VA_ARGS__, 0, 0, 0, {0}, 0, 0, {0}, 0, 0, 1},
+#define SHAPE(...) {__VA_ARGS__, 0, 0, 0, {0}, 0, 0, {0}, 0, 0, 1, {0}},
 #include "dummy_shape.def"
 #undef SHAPE
 };
@@ -161,8 +167,9 @@ static const char *config_key(const struct maker *m, const char *arch, const cha
     if (!begins(key, arch) || key[n] != '.') return key;
     if (m->shape.rope_factor > 0 && begins(key + n, ".rope.scaling.")) return NULL;
     if (strcmp(key + n, ".attention.sliding_window") == 0 && !m->window) return NULL;
-    /* a key that only folders have */
+    /* keys that only folders have */
     if (strcmp(key + n, ".decoder_block_default") == 0) return NULL;
+    if (strcmp(key + n, ".expert_weights_norm") == 0 && m->shape.delta.n_head > 0) return NULL;
     if (strcmp(key + n, ".attention.key_length") == 0 && m->shape.latent.kv_rank > 0) return NULL;
     snprintf(out, n_out, "%s%s", m->shape.arch, key + n);
     return out;
@@ -309,6 +316,65 @@ static void read_mixture(struct maker *m, const struct checkpoint *config)
     if (s->step == 0) s->step = 1;
 }
 
+enum { FULL = 1, RECURRENT, MIXED };
+
+/* Return the kind of layers that have an OTHER tensor; 0 if models of random weights omit it. */
+static int kind_of(const char *arch, const char *name)
+{
+    static const struct {
+        const char *arch, *name; /* static */
+        int kind;
+    } list[] = {
+#define ARCH_KIND(gguf, kind, name) {#gguf, name, kind},
+#include "tensors.def"
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if (strcmp(list[i].arch, arch) == 0 && strcmp(list[i].name, name) == 0) return list[i].kind;
+    return 0;
+}
+
+/* Return true if layer il has a recurrence in place of attention. */
+static bool is_recurrent(const struct delta_shape *s, int il)
+{
+    static const char name[] = "linear_attention";
+    size_t n = 0;
+    if (!s->kinds) return (il + 1) % s->interval != 0;
+    const char *text = meta_item_text(s->kinds, (size_t)il, &n);
+    return text && n == strlen(name) && memcmp(text, name, n) == 0;
+}
+
+/* Read the sizes of layers with the gated delta rule, with the defaults of Qwen3-Next. A GGUF has
+ * no key for layers without a mixture. */
+static void read_delta(struct maker *m, const struct checkpoint *config)
+{
+    static const char heads[] = "ssm.time_step_rank";
+    struct shape *s = &m->shape;
+    if (!kind_of(s->arch, "blk.%d.ssm_a")) return;
+    const struct meta *kinds = checkpoint_meta(config, "config.layer_types"),
+                      *dense = checkpoint_meta(config, "config.mlp_only_layers");
+    const int d_v = field_int(m, config, "linear_value_head_dim", 1, D_HEAD_MAX);
+    s->delta = (struct delta_shape){
+        .n_head_k = config_int(m, config, "ssm.group_count", HEADS_MAX, 16),
+        .n_head = config_int(m, config, heads, HEADS_MAX, 32),
+        .d_k = config_int(m, config, "ssm.state_size", D_HEAD_MAX, 128),
+        .d_v = d_v > 0 ? d_v : 128,
+        .n_tap = config_int(m, config, "ssm.conv_kernel", WIDTH_MAX, 4),
+        .interval = config_int(m, config, "full_attention_interval", LAYERS_MAX, 4),
+        .kinds = meta_item_kind(kinds) == META_TEXT && meta_count(kinds) == (size_t)s->n_layer
+                     ? kinds
+                     : NULL};
+    if (m->rc == 0 && meta_kind(kinds) != META_NONE && !s->delta.kinds)
+        m->rc =
+            err_set(m->e, ERR_FORMAT, "%s: config.json: layer_types: must be a list of %d names",
+                    s->name, s->n_layer);
+    if (m->rc == 0 &&
+        (meta_count(dense) > 0 || field_int(m, config, "decoder_sparse_step", 0, LAYERS_MAX) > 1))
+        m->rc = err_set(m->e, ERR_UNSUPPORTED,
+                        "%s: config.json: mlp_only_layers and decoder_sparse_step: random weights "
+                        "of layers without a mixture are not supported yet",
+                        s->name);
+}
+
 /* Read the shape from the metadata of a config.json. The architecture's name changes to that of
  * GGUF. */
 static int read_config(struct maker *m, const struct checkpoint *config)
@@ -330,6 +396,7 @@ static int read_config(struct maker *m, const struct checkpoint *config)
     read_mixture(m, config);
     read_latent(m, config);
     read_streams(m, config);
+    read_delta(m, config);
     s->n_decoder = config_int(m, config, "decoder_block_count", LAYERS_MAX, s->n_layer);
     s->n_bucket = config_int(m, config, "attention.relative_buckets_count", 65536, 32);
     s->rope_base = meta_real(arch_meta(config, "rope.freq_base"), 1e4);
@@ -407,6 +474,33 @@ static int add_windows(struct maker *m, const struct checkpoint *config)
     return 0;
 }
 
+/* Add the keys of layers with the gated delta rule that the config lacks: defaults, the width of
+ * all heads, and a list of the layers' kinds. */
+static int add_delta(struct maker *m, const struct checkpoint *config)
+{
+    const struct delta_shape *s = &m->shape.delta;
+    const struct {
+        const char *key; /* static */
+        int value;
+    } sizes[] = {{"ssm.conv_kernel", s->n_tap},
+                 {"ssm.state_size", s->d_k},
+                 {"ssm.group_count", s->n_head_k},
+                 {"ssm.time_step_rank", s->n_head}};
+    char key[160];
+    int rc = s->n_head > 0 ? add_u32(m, "ssm.inner_size", (int64_t)s->n_head * s->d_v) : 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && s->n_head > 0 && rc == 0; i++)
+        if (meta_kind(arch_meta(config, sizes[i].key)) == META_NONE)
+            rc = add_u32(m, sizes[i].key, sizes[i].value);
+    if (rc != 0 || !s->kinds) return rc;
+    uint8_t *flag = arena_push0(&m->c->arena, (size_t)m->shape.n_layer, 1);
+    if (!flag) return err_memory(m->e, "layer_types", (unsigned long long)m->shape.n_layer);
+    for (int i = 0; i < m->shape.n_layer; i++) flag[i] = is_recurrent(s, i);
+    const struct meta own = {
+        .type = VT_LIST, .item = VT_BOOL, .data = flag, .n = (size_t)m->shape.n_layer};
+    snprintf(key, sizeof key, "%s.attention.recurrent_layers", m->shape.arch);
+    return checkpoint_add_meta(m->c, key, &own, m->e);
+}
+
 /* Copy the metadata under the names of GGUF, and add the values that GGUF requires. */
 static int take_config(struct maker *m, struct checkpoint *config)
 {
@@ -424,6 +518,7 @@ static int take_config(struct maker *m, struct checkpoint *config)
         rc = add_u32(m, "context_length", m->shape.context);
     if (rc == 0) rc = add_copies(m, config);
     if (rc == 0) rc = add_windows(m, config);
+    if (rc == 0) rc = add_delta(m, config);
     if (rc == 0 && meta_kind(arch_meta(config, "feed_forward_length")) != META_INT)
         rc = add_u32(m, "feed_forward_length", m->shape.d_ff);
     if (rc == 0 && meta_kind(arch_meta(config, "attention.layer_norm_rms_epsilon")) == META_NONE)
@@ -442,6 +537,8 @@ static struct dummy_fill fill_of(const struct tensor_info *t)
 {
     bool is_norm = text_ends_with(t->name, "norm.weight");
     if (is_norm || begins(t->name, "rope_")) return (struct dummy_fill){.mean = 1};
+    /* decays are negative, so that states stay finite */
+    if (text_ends_with(t->name, ".ssm_a.weight")) return (struct dummy_fill){.mean = -1};
     if (t->n_dim == 1) return (struct dummy_fill){.sd = 0.02f};
     return (struct dummy_fill){.sd = 1 / sqrtf((float)t->dim[0])};
 }
@@ -495,6 +592,14 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
         [SIZE_N_HEAD] = s->n_head,
         [SIZE_N_BUCKET] = s->n_bucket,
         [SIZE_RANK_GATE] = 0, /* models of random weights have no RWKV */
+        [SIZE_D_Q_2] = 2 * (int64_t)s->n_head * s->d_head,
+        [SIZE_D_CONV] =
+            2 * (int64_t)s->delta.n_head_k * s->delta.d_k + (int64_t)s->delta.n_head * s->delta.d_v,
+        [SIZE_N_TAP] = s->delta.n_tap,
+        [SIZE_D_INNER] = (int64_t)s->delta.n_head * s->delta.d_v,
+        [SIZE_D_HEAD_STATE] = s->delta.d_v,
+        [SIZE_N_HEAD_STATE] = s->delta.n_head,
+        [SIZE_N_HEAD_STATE_2] = 2 * (int64_t)s->delta.n_head,
     };
     return n[size];
 }
@@ -576,6 +681,8 @@ static bool of_ffn(const struct tensor_row *row)
  * a feed-forward block. mixes: the table has mixtures. */
 static bool in_layer(const struct shape *s, const struct tensor_row *row, int il, bool mixes)
 {
+    const int kind = row->some ? kind_of(s->arch, row->name) : 0;
+    if (kind != 0) return kind == MIXED || is_recurrent(&s->delta, il) == (kind == RECURRENT);
     const bool mixed = s->n_expert > 0 && il >= s->n_dense && (il + 1) % s->step == 0;
     if (mixes && of_mixture(row))
         return mixed && !row->some && (s->d_shared > 0 || !strstr(row->name, "_shexp"));

@@ -307,6 +307,62 @@ TEST(dummy_of_gemma3n_has_its_own_tensors)
     folder_with(config), expect_refused(&o, "the same for all layers");
 }
 
+/* Goal: layers of Qwen3-Next have the tensors of their kind, and decays are negative. */
+TEST(dummy_of_qwen3_next_has_the_tensors_of_each_kind_of_layer)
+{
+    static const char start[] =
+        "{\"model_type\":\"qwen3_next\",\"hidden_size\":64,\"num_hidden_layers\":3,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":16,\"vocab_size\":300,"
+        "\"num_experts\":4,\"num_experts_per_tok\":2,\"moe_intermediate_size\":32,"
+        "\"shared_expert_intermediate_size\":24,\"linear_num_key_heads\":2,"
+        "\"linear_num_value_heads\":4,\"linear_key_head_dim\":8,\"linear_value_head_dim\":16,"
+        "\"linear_conv_kernel_dim\":4,\"full_attention_interval\":2";
+    static const struct {
+        const char *name; /* static */
+        int64_t dim[3];   /* zeros: the model lacks the tensor */
+    } want[] = {{"blk.0.attn_qkv.weight", {64, 96, 1}},
+                {"blk.0.ssm_conv1d.weight", {4, 96, 1}},
+                {"blk.0.ssm_ba.weight", {64, 8, 1}},
+                {"blk.0.ssm_out.weight", {64, 64, 1}},
+                {"blk.0.attn_q.weight", {0}},
+                {"blk.1.attn_q.weight", {64, 128, 1}},
+                {"blk.1.ssm_a.weight", {0}},
+                {"blk.2.ssm_a.weight", {4, 1, 1}},
+                {"blk.1.ffn_up_exps.weight", {64, 32, 4}},
+                {"blk.2.ffn_down_shexp.weight", {24, 64, 1}},
+                {"blk.2.ffn_up.weight", {0}}};
+    static const char kinds[] = "\"layer_types\":[\"full_attention\",\"linear_attention\"";
+    char config[1200];
+    struct err e;
+    snprintf(config, sizeof config, "%s}", start);
+    struct dummy_options o = {.model = folder_with(config)};
+    struct checkpoint *c = open_dummy(&o, &e);
+    NEED_OK(c ? 0 : -1, &e);
+    for (size_t i = 0; i < sizeof want / sizeof want[0]; i++) {
+        const struct tensor_info *t = checkpoint_tensor(c, want[i].name);
+        const int64_t none[3] = {0}, *dim = t ? t->dim : none;
+        if (memcmp(dim, want[i].dim, sizeof want[i].dim) != 0)
+            test_fail(__FILE__, __LINE__, "%s: other shape", want[i].name);
+    }
+    const struct tensor_info *decay = checkpoint_tensor(c, "blk.0.ssm_a.weight");
+    for (int i = 0; i < 4 && decay; i++) EXPECT(qtype_value(decay->type, decay->data, i) < 0);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "qwen3next.ssm.inner_size"), 0), 64);
+    checkpoint_close(c);
+    snprintf(config, sizeof config, "%s,%s,\"full_attention\"]}", start, kinds);
+    folder_with(config), c = open_dummy(&o, &e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT(checkpoint_tensor(c, "blk.0.attn_q.weight") &&
+           checkpoint_tensor(c, "blk.1.ssm_a.weight"));
+    const struct meta *flags = checkpoint_meta(c, "qwen3next.attention.recurrent_layers");
+    NEED(meta_count(flags) == 3);
+    EXPECT_BITS(flags->data, "\0\1", 3);
+    checkpoint_close(c);
+    snprintf(config, sizeof config, "%s,%s]}", start, kinds);
+    folder_with(config), expect_refused(&o, "layer_types");
+    snprintf(config, sizeof config, "%s,\"decoder_sparse_step\":2}", start);
+    folder_with(config), expect_refused(&o, "decoder_sparse_step");
+}
+
 /* Goal: a model of random weights has the keys that GGUF files require, and config.json lacks. */
 TEST(dummy_of_a_folder_has_the_keys_of_a_gguf)
 {
