@@ -74,4 +74,44 @@ void bind_time(struct binder *b, struct time_block *t, int il, const struct rwkv
 /* Add time mixing of h f32 [n_row, d] to x f32 [n_row, d]. */
 void fwd_time_add(struct fwd *f, float *x, const float *h, const struct time_block *t);
 
+/* Sizes of time mixing of RWKV-7: n_head heads of d_head values, and ranks of the compressed
+ * vectors. */
+struct rwkv7_sizes {
+    int n_head, d_head, rank_decay, rank_a, rank_v, rank_gate;
+    float head_eps; /* epsilon of the norm of heads */
+};
+/* Return a size of tensors.def. CHECK: the size is one of RWKV-7. */
+int64_t rwkv7_size(const struct rwkv7_sizes *s, enum tensor_size size);
+
+/* A vector of each row by a matrix in compressed form: high(curve(low x)). */
+struct low_rank {
+    struct linear low, high; /* matrices low [rank, d] and high [d, rank] */
+};
+
+enum rwkv7_mix { MIX7_R, MIX7_W, MIX7_K, MIX7_V, MIX7_A, MIX7_G, MIX7_COUNT };
+
+/* Time mixing of RWKV-7 ("RWKV-7 Goose with Expressive Dynamic State Evolution", arXiv 2503.14456;
+ * block/rwkv7.c). State: the shift's, and f32 [n_head, d_head, d_head]. Row scratch: mixed row,
+ * compressed vector, r, k, v, decay, rates, gate, removed and added keys, results [d], and the
+ * values of the first layer [d], which later layers read. */
+struct goose_block {
+    struct rwkv7_sizes s;
+    bool first; /* true: the block has the values that later layers mix with their own */
+    struct shift_block shift;
+    const float *by[MIX7_COUNT]; /* f32 [d] factors of the differences, vectors of the model */
+    struct linear r, k, v, o;    /* matrices [d, d] */
+    struct linear bonus;         /* matrix r_k of each head [1, d_head] */
+    struct low_rank decay, a, mix, gate;
+    /* f32 [d] factors of keys, vectors of the model: k_k of the removed key; k_a, and 1 - k_a */
+    const float *k_k, *k_a, *k_rest;
+    struct norm length, norm; /* norm of keys to the length 1, and norm of the results of heads */
+    int64_t at_state;
+    int at_in, at_low, at_r, at_k, at_v, at_decay, at_a, at_gate, at_remove, at_add, at_t, at_y;
+    int at_first, at_bonus;
+};
+/* Bind time mixing of layer il. */
+void bind_goose(struct binder *b, struct goose_block *t, int il, const struct rwkv7_sizes *s);
+/* Add time mixing of h f32 [n_row, d] to x f32 [n_row, d]. */
+void fwd_goose_add(struct fwd *f, float *x, const float *h, const struct goose_block *t);
+
 #endif

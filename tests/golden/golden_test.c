@@ -101,8 +101,9 @@ static const char *const models[] = {"llama3",
                                      "kimi_linear",
                                      "rwkv",
                                      "rwkv5",
-                                     "rwkv6"};
-enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 18 };
+                                     "rwkv6",
+                                     "rwkv7"};
+enum { N_MODEL = sizeof models / sizeof models[0], N_GGUF = N_MODEL - 19 };
 
 /* Models of encoder and decoder, of cross.py. The first SOURCE of their tokens are a source. Models
  * [N_CROSS_GGUF, end) have no GGUF file. */

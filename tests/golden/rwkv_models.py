@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""Make the golden models of RWKV-5.2 and RWKV-6: tiny random models with the results of pip's rwkv.
+"""Make the golden models of RWKV-5.2, 6 and 7: tiny random models with the results of pip's rwkv.
 
     tests/golden/rwkv_models.py [NAME...]            makes all, or the named folders, in tests/golden
     tests/golden/rwkv_models.py --sweep N [NAME...]  compares quoth with N random configurations of each class
 
 transformers has no class for these versions. The folders have the names and the config.json of the
-published directories (model_type rwkv5 and rwkv6), and the files that make.py describes. The
+published directories (model_type rwkv5, rwkv6 and rwkv7), and the files that make.py describes. The
 reference is the package rwkv in float32 (RWKV_JIT_ON=0, strategy "cpu fp32"), from the names of
-BlinkDL's files. make.py explains the other packages. Weights come from numpy's frozen RandomState.
+BlinkDL's files. Its class of RWKV-7 is read from a copy without TorchScript, in which the epsilon of
+the norm of heads, a constant for heads of 64 values, is that of the size of the heads. make.py explains the other packages. Weights come from numpy's frozen RandomState.
 """
 import contextlib
+import importlib.util
 import io
 import json
 import os
@@ -26,7 +28,7 @@ from safetensors.torch import save_file
 
 os.environ["RWKV_JIT_ON"] = "0"
 with contextlib.redirect_stdout(io.StringIO()):
-    from rwkv.model import RWKV
+    import rwkv.model
 
 HERE = pathlib.Path(__file__).resolve().parent
 LOGITS = os.environ.get("QUOTH_LOGITS", HERE.parent.parent / "build" / "logits")
@@ -38,11 +40,35 @@ SHORT = {"key": "k", "value": "v", "receptance": "r", "gate": "g"}
 # the published class halves the residual stream; the package does so only for float16
 BASE = dict(layer_norm_epsilon=1e-5, head_size_divisor=8, rescale_every=0, bos_token_id=make.BOS, eos_token_id=make.EOS, tie_word_embeddings=False, use_cache=True)
 MODELS = {"rwkv5": dict(version=5, config=dict(vocab_size=make.N_VOCAB, hidden_size=24, head_size=8, num_hidden_layers=3, intermediate_size=56)),
-          "rwkv6": dict(version=6, rank_mix=4, rank_decay=6, config=dict(vocab_size=make.N_VOCAB, hidden_size=24, head_size=12, num_hidden_layers=2, intermediate_size=None))}
+          "rwkv6": dict(version=6, rank_mix=4, rank_decay=6, config=dict(vocab_size=make.N_VOCAB, hidden_size=24, head_size=12, num_hidden_layers=2, intermediate_size=None)),
+          "rwkv7": dict(version=7, ranks=dict(w=6, a=5, v=3, g=7), config=dict(vocab_size=make.N_VOCAB, hidden_size=24, head_dim=12, num_hidden_layers=3, intermediate_size=56))}
+
+
+def shapes_7(spec):
+    """Return the shapes of the tensors of RWKV-7, by their published names."""
+    c, rank = spec["config"], spec["ranks"]
+    d, n, d_ff = c["hidden_size"], c["head_dim"], c["intermediate_size"]
+    out = {"model.embeddings.weight": (c["vocab_size"], d), "lm_head.weight": (c["vocab_size"], d)}
+    norms = ["model.norm", "model.layers.0.pre_norm"]
+    for i in range(c["num_hidden_layers"]):
+        at = f"model.layers.{i}."
+        norms += [at + part for part in ("attn_norm", "ffn_norm", "attn.g_norm")]
+        out.update({f"{at}attn.x_{c}": (1, 1, d) for c in "rwkvag"})
+        out.update({at + "attn.k_k": (d,), at + "attn.k_a": (d,), at + "attn.r_k": (d // n, n), at + "ffn.x_k": (d,)})
+        out.update({f"{at}attn.{c}_proj.weight": (d, d) for c in "rkvo"})
+        for part in "wavg" if i else "wag":
+            out.update({f"{at}attn.{part}_lora.lora.0.weight": (rank[part], d), f"{at}attn.{part}_lora.lora.2.weight": (d, rank[part])})
+            if part != "g":
+                out[f"{at}attn.{part}_lora.lora.2.bias"] = (d,)
+        out.update({at + "ffn.key.weight": (d_ff, d), at + "ffn.value.weight": (d, d_ff)})
+    out.update({f"{norm}.{k}": (d,) for norm in norms for k in ("weight", "bias")})
+    return out
 
 
 def shapes(spec):
     """Return the shapes of the tensors, by their published names."""
+    if spec["version"] == 7:
+        return shapes_7(spec)
     c, version = spec["config"], spec["version"]
     d, n_vocab, n = c["hidden_size"], c["vocab_size"], c["head_size"]
     d_ff = c["intermediate_size"] or int(d * 3.5 // 32 * 32)
@@ -72,12 +98,48 @@ def weights(spec, seed):
     for name, shape in sorted(shapes(spec).items()):
         if name.endswith(("maa_w1", "decay_w1", "maa_w2", "decay_w2")):
             w = rng.normal(0, 1 / np.sqrt(shape[-2]), shape)
-        elif "time_maa_" in name:
+        elif "time_maa_" in name or ".x_" in name:
             w = rng.uniform(0, 1, shape)
+        elif name.endswith((".k_k", ".k_a", "g_norm.weight", "pre_norm.weight")):
+            w = rng.uniform(0.5, 1.5, shape)
+        elif name == "model.embeddings.weight":
+            w = rng.normal(0, 0.05, shape)
         else:
             w = make.random_weight(rng, name, shape, 0, 0.05).numpy()
         out[name] = torch.from_numpy(np.float32(w)).bfloat16()
     return out
+
+
+def original_7(tensors):
+    """Return the tensors of RWKV-7 with the names of BlinkDL's files, in float32."""
+    out = {}
+    names = {"model.embeddings.": "emb.", "model.norm.": "ln_out.", "lm_head.": "head.", "model.layers.": "blocks.", "pre_norm": "ln0", "attn_norm": "ln1",
+             "ffn_norm": "ln2", ".attn.": ".att.", "g_norm": "ln_x", "r_proj": "receptance", "k_proj": "key", "v_proj": "value", "o_proj": "output"}
+    for name, w in tensors.items():
+        w = w.float()
+        for old, new in names.items():
+            name = name.replace(old, new)
+        if "_lora" in name:
+            start, end = name.split("_lora.lora.")
+            name, w = start + {"0.weight": "1", "2.weight": "2", "2.bias": "0"}[end], w.t().contiguous() if w.ndim == 2 else w
+        out[name] = w.reshape(1, 1, -1) if w.ndim == 1 and "ln" not in name else w
+    return out
+
+
+def class_7(head_dim, folder):
+    """Return the package's class of RWKV-7 for heads of this size."""
+    text = pathlib.Path(rwkv.model.__file__).read_text()
+    text = text.replace("torch.jit.ScriptModule", "torch.nn.Module").replace("torch.jit.script_method", "(lambda f: f)").replace("torch.jit.script\n", "(lambda f: f)\n")
+    text = text.replace("eps = 64e-5", f"eps = {head_dim * 1e-5!r}")
+    (folder / "rwkv7_model.py").write_text(text)
+    spec = importlib.util.spec_from_file_location("rwkv7_model", folder / "rwkv7_model.py")
+    module = importlib.util.module_from_spec(spec)
+    os.environ["RWKV_V7_ON"] = "1"
+    with contextlib.redirect_stdout(io.StringIO()):
+        spec.loader.exec_module(module)
+    del os.environ["RWKV_V7_ON"]
+    (folder / "rwkv7_model.py").unlink()
+    return module.RWKV_x070
 
 
 def original(tensors, spec):
@@ -93,13 +155,16 @@ def original(tensors, spec):
         for part in ("time_decay", "time_faaaa"):
             at = f"blocks.{i}.att.{part}"
             out[at] = out[at].reshape(-1, spec["config"]["head_size"]) if spec["version"] == 5 or part == "time_faaaa" else out[at]
-    return dict(sorted(out.items(), key=lambda item: ("ln_x" not in item[0], "gate" not in item[0])))
+    return dict(sorted(out.items(), key=lambda item: ("ln_x" not in item[0], "gate" not in item[0], "time_faaaa" in item[0])))
 
 
 def reference(tensors, spec, folder):
-    torch.save(original(tensors, spec), folder / "model.pth")
+    torch.save(original_7(tensors) if spec["version"] == 7 else original(tensors, spec), folder / "model.pth")
     with contextlib.redirect_stdout(io.StringIO()):
-        model = RWKV(str(folder / "model"), "cpu fp32", verbose=False)
+        if spec["version"] == 7:
+            model = class_7(spec["config"]["head_dim"], folder)(str(folder / "model"), "cpu fp32")
+        else:
+            model = rwkv.model.RWKV(str(folder / "model"), "cpu fp32", verbose=False)
     (folder / "model.pth").unlink()
     return model
 
@@ -122,7 +187,13 @@ def greedy_of(model, tokens, n):
 
 def write(folder, tensors, spec):
     kind = f"rwkv{spec['version']}"
-    config = dict(BASE, **spec["config"], attention_hidden_size=spec["config"]["hidden_size"], model_type=kind, architectures=[f"Rwkv{spec['version']}ForCausalLM"])
+    if spec["version"] == 7:
+        ranks = {f"{name}_low_rank_dim": spec["ranks"][part] for name, part in (("decay", "w"), ("gate", "g"), ("a", "a"), ("v", "v"))}
+        config = dict(spec["config"], **ranks, model_type=kind, architectures=["RWKV7ForCausalLM"], hidden_act="sqrelu", norm_eps=1e-5, norm_first=True,
+                      norm_bias=True, attn=None, attn_mode="chunk", max_position_embeddings=256, bos_token_id=make.BOS, eos_token_id=make.EOS,
+                      tie_word_embeddings=False, use_cache=True, fuse_norm=False, hidden_ratio=4.0)
+    else:
+        config = dict(BASE, **spec["config"], attention_hidden_size=spec["config"]["hidden_size"], model_type=kind, architectures=[f"Rwkv{spec['version']}ForCausalLM"])
     (folder / "config.json").write_text(json.dumps(dict(sorted(config.items())), indent=1) + "\n")
     save_file({k: v.contiguous() for k, v in tensors.items()}, folder / "model.safetensors")
     (folder / "model.safetensors").chmod(0o644)
@@ -150,6 +221,11 @@ def make_folder(name):
 
 
 def odd(version, r):
+    if version == 7:
+        n = r.choice((8, 12, 16, 20, 32))
+        return dict(version=7, ranks={part: r.choice((2, 5, 16)) for part in "wavg"},
+                    config=dict(vocab_size=r.randrange(90, 300), hidden_size=n * r.choice((3, 4, 5)), head_dim=n, num_hidden_layers=r.randrange(1, 6),
+                                intermediate_size=r.choice((33, 97, 160))))
     n = r.choice((8, 12, 16, 20, 32))
     return dict(version=version, rank_mix=r.choice((2, 4, 7)), rank_decay=r.choice((2, 5, 16)),
                 config=dict(vocab_size=r.randrange(90, 300), hidden_size=n * r.choice((1, 2, 3, 5)), head_size=n, num_hidden_layers=r.randrange(1, 6),
