@@ -43,7 +43,8 @@ static int rank_of(struct binder *b, const char *key, const char *name)
 /* Reject layers with attention, and values of another width than the keys. */
 static void check_layers(struct config *c, struct binder *b)
 {
-    static const char attn[] = "config.attn", width[] = "config.value_dim";
+    static const char attn[] = "config.attn", width[] = "config.value_dim",
+                      act[] = "config.hidden_act";
     const struct meta *m = config_meta(b, width);
     char text[80];
     if (meta_kind(config_meta(b, attn)) != META_NONE)
@@ -57,7 +58,8 @@ static void check_layers(struct config *c, struct binder *b)
         config_refuse(b, width, ERR_UNSUPPORTED, "must be %d for each layer, got %s", c->d,
                       config_value_text(m, text));
     if (b->rc == 0 && !c->own_curve && c->curve != CURVE_relu2)
-        config_refuse(b, "config.hidden_act", ERR_UNSUPPORTED, "must be sqrelu");
+        config_refuse(b, act, ERR_UNSUPPORTED, "must be sqrelu, got %s",
+                      config_value_text(config_meta(b, act), text));
 }
 
 /* Set the heads by their width, or without one by their number. */
