@@ -155,6 +155,20 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
+/* Return true if GGUF files of the architecture lack the key that folders have. */
+static bool is_lacking(const char *gguf, const char *key)
+{
+    static const struct {
+        const char *gguf, *key; /* static */
+    } list[] = {
+#define ARCH_LACKS(gguf, key) {#gguf, key},
+#include "tensors.def"
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if (strcmp(list[i].gguf, gguf) == 0 && strcmp(list[i].key, key) == 0) return true;
+    return false;
+}
+
 /* Return the GGUF name of a config key; NULL to skip the key. A window is skipped unless the
  * architecture is mistral, which GGUF labels llama. Token ids are skipped, because the folder's
  * tokenizer is not used. Fields without a GGUF name are skipped, because these fields do not change
@@ -167,12 +181,21 @@ static const char *config_key(const struct maker *m, const char *arch, const cha
     if (!begins(key, arch) || key[n] != '.') return key;
     if (m->shape.rope_factor > 0 && begins(key + n, ".rope.scaling.")) return NULL;
     if (strcmp(key + n, ".attention.sliding_window") == 0 && !m->window) return NULL;
-    /* keys that only folders have */
-    if (strcmp(key + n, ".decoder_block_default") == 0) return NULL;
-    if (strcmp(key + n, ".expert_weights_norm") == 0 && m->shape.delta.n_head > 0) return NULL;
+    if (is_lacking(m->shape.arch, key + n + 1)) return NULL;
     if (strcmp(key + n, ".attention.key_length") == 0 && m->shape.latent.kv_rank > 0) return NULL;
     snprintf(out, n_out, "%s%s", m->shape.arch, key + n);
     return out;
+}
+
+/* Return true if readers of GGUF require the key's value to be a float. JSON may have an integer. */
+static bool is_float_key(const char *key)
+{
+    static const char *const end[] = {".rope.freq_base", ".rope.freq_base_swa",
+                                      ".rope.scaling.factor", ".expert_weights_scale",
+                                      ".logit_scale"};
+    for (size_t i = 0; i < sizeof end / sizeof end[0]; i++)
+        if (text_ends_with(key, end[i])) return true;
+    return false;
 }
 
 /* Add a 64-bit number of JSON as a 32-bit number, because readers of GGUF require 32 bits. */
@@ -182,6 +205,8 @@ static int add_narrow(struct maker *m, const char *key, const struct meta *v)
         return checkpoint_add_text(m->c, key, m->shape.arch, strlen(m->shape.arch), m->e);
     if (v->type == VT_F64) return checkpoint_add_f32(m->c, key, (float)meta_real(v, 0), m->e);
     int64_t x = meta_int(v, -1);
+    if (v->type == VT_I64 && is_float_key(key))
+        return checkpoint_add_f32(m->c, key, (float)x, m->e);
     if (v->type == VT_I64 && x >= 0 && x <= UINT32_MAX)
         return checkpoint_add_u32(m->c, key, (uint32_t)x, m->e);
     return checkpoint_add_meta(m->c, key, v, m->e);
@@ -447,6 +472,20 @@ static int add_copies(struct maker *m, const struct checkpoint *config)
     return m->rc;
 }
 
+/* Add the width of experts, if the architecture's folders have it as that of feed-forward blocks. */
+static int add_expert_width(struct maker *m, const struct checkpoint *config)
+{
+    static const char key[] = "expert_feed_forward_length";
+    static const char *const list[] = {
+#define ARCH_EXPERT_WIDTH(gguf) #gguf,
+#include "tensors.def"
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if (strcmp(list[i], m->shape.arch) == 0 && meta_kind(arch_meta(config, key)) == META_NONE)
+            return add_u32(m, key, m->shape.d_expert);
+    return 0;
+}
+
 /* Add the list of layers with a window, if the architecture's GGUF files have one. */
 static int add_windows(struct maker *m, const struct checkpoint *config)
 {
@@ -517,6 +556,7 @@ static int take_config(struct maker *m, struct checkpoint *config)
     if (rc == 0 && meta_kind(arch_meta(config, "context_length")) == META_NONE)
         rc = add_u32(m, "context_length", m->shape.context);
     if (rc == 0) rc = add_copies(m, config);
+    if (rc == 0) rc = add_expert_width(m, config);
     if (rc == 0) rc = add_windows(m, config);
     if (rc == 0) rc = add_delta(m, config);
     if (rc == 0 && meta_kind(arch_meta(config, "feed_forward_length")) != META_INT)
@@ -617,7 +657,7 @@ static int add_row(struct maker *m, const struct tensor_row *row, int il)
     struct tensor_info t = {
         .name = name,
         .name_raw = name,
-        .type = vector ? QT_f32 : QT_bf16,
+        .type = vector || row->bias ? QT_f32 : QT_bf16,
         .n_dim = vector  ? 1
                  : parts ? 3
                          : 2,

@@ -384,6 +384,37 @@ TEST(dummy_of_a_folder_has_the_keys_of_a_gguf)
     }
 }
 
+/* Goal: a GGUF of random weights has the types that other programs require, the width of gpt-oss'
+ * experts, and no key that only folders have. */
+TEST(dummy_of_a_mixture_has_the_keys_of_a_gguf)
+{
+    static const char sizes[] =
+        "\"hidden_size\":32,\"intermediate_size\":64,\"vocab_size\":300,\"num_hidden_layers\":1,"
+        "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":16,\"rope_theta\":150000,"
+        "\"num_experts_per_tok\":2}";
+    char config[400];
+    struct err e;
+    snprintf(config, sizeof config,
+             "{\"model_type\":\"qwen3_moe\",\"num_experts\":4,\"moe_intermediate_size\":32,"
+             "\"norm_topk_prob\":true,%s",
+             sizes);
+    struct dummy_options o = {.model = folder_with(config)};
+    struct checkpoint *c = open_dummy(&o, &e);
+    NEED_OK(c ? 0 : -1, &e);
+    EXPECT(!checkpoint_meta(c, "qwen3moe.expert_weights_norm"));
+    const struct meta *base = checkpoint_meta(c, "qwen3moe.rope.freq_base");
+    EXPECT(base && base->type == VT_F32 && meta_real(base, 0) == 150000);
+    checkpoint_close(c);
+    snprintf(config, sizeof config, "{\"model_type\":\"gpt_oss\",\"num_local_experts\":4,%s",
+             sizes);
+    o.model = folder_with(config);
+    NEED_OK((c = open_dummy(&o, &e)) ? 0 : -1, &e);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "gpt-oss.expert_feed_forward_length"), 0), 64);
+    const struct tensor_info *bias = checkpoint_tensor(c, "blk.0.ffn_up_exps.bias");
+    EXPECT(bias && bias->type == QT_f32);
+    checkpoint_close(c);
+}
+
 TEST(dummy_of_a_gguf_has_its_tensors_and_keys)
 {
     const char *path = repo_path("tests/golden/qwen2/model.gguf");
