@@ -187,7 +187,7 @@ static const char *config_key(const struct maker *m, const char *arch, const cha
     return out;
 }
 
-/* Return true if readers of GGUF require the key's value to be a float. JSON may have an integer. */
+/* Return true if readers of GGUF require a float for the key. JSON may have an integer. */
 static bool is_float_key(const char *key)
 {
     static const char *const end[] = {".rope.freq_base", ".rope.freq_base_swa",
@@ -472,7 +472,8 @@ static int add_copies(struct maker *m, const struct checkpoint *config)
     return m->rc;
 }
 
-/* Add the width of experts, if the architecture's folders have it as that of feed-forward blocks. */
+/* Add the width of experts, if folders of the architecture have it as that of feed-forward
+ * blocks. */
 static int add_expert_width(struct maker *m, const struct checkpoint *config)
 {
     static const char key[] = "expert_feed_forward_length";
@@ -578,7 +579,7 @@ static struct dummy_fill fill_of(const struct tensor_info *t)
     bool is_norm = text_ends_with(t->name, "norm.weight");
     if (is_norm || begins(t->name, "rope_")) return (struct dummy_fill){.mean = 1};
     /* decays are negative, so that states stay finite */
-    if (text_ends_with(t->name, ".ssm_a.weight")) return (struct dummy_fill){.mean = -1};
+    if (text_ends_with(t->name, ".ssm_a")) return (struct dummy_fill){.mean = -1};
     if (t->n_dim == 1) return (struct dummy_fill){.sd = 0.02f};
     return (struct dummy_fill){.sd = 1 / sqrtf((float)t->dim[0])};
 }
@@ -644,20 +645,33 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
     return n[size];
 }
 
-/* Add a row of the architecture's table. Vectors are F32. Matrices are BF16 unless the mixture has
- * another type. */
+/* Write the GGUF name of a row's tensor. llama.cpp has some parameters of recurrent layers without
+ * ".weight". stem: name of the row with the layer's number. */
+static void put_row_name(char *out, size_t n_out, const struct tensor_row *row, const char *stem)
+{
+    static const struct {
+        const char *name, *end; /* static */
+    } list[] = {{"blk.%d.ssm_dt", ".bias"}, {"blk.%d.ssm_a", ""}, {"blk.%d.ssm_d", ""}};
+    const char *end = row->bias ? ".bias" : ".weight";
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if (row->n_out == SIZE_ONE && strcmp(row->name, list[i].name) == 0) end = list[i].end;
+    snprintf(out, n_out, "%s%s", stem, end);
+}
+
+/* Add a row of the architecture's table. Vectors, biases and weights of convolutions
+ * are F32. Matrices are BF16 unless the mixture has another type. */
 static int add_row(struct maker *m, const struct tensor_row *row, int il)
 {
     const struct shape *s = &m->shape;
     char stem[64], name[80];
     /* the name is from tensors.def and has at most one %d */
     snprintf(stem, sizeof stem, row->name, il);
-    snprintf(name, sizeof name, "%s.%s", stem, row->bias ? "bias" : "weight");
+    put_row_name(name, sizeof name, row, stem);
     const bool vector = row->n_out == SIZE_ONE, parts = row->n_part != SIZE_ONE;
     struct tensor_info t = {
         .name = name,
         .name_raw = name,
-        .type = vector || row->bias ? QT_f32 : QT_bf16,
+        .type = vector || row->bias || row->k == SIZE_N_TAP ? QT_f32 : QT_bf16,
         .n_dim = vector  ? 1
                  : parts ? 3
                          : 2,

@@ -326,8 +326,8 @@ TEST(dummy_of_qwen3_next_has_the_tensors_of_each_kind_of_layer)
                 {"blk.0.ssm_out.weight", {64, 64, 1}},
                 {"blk.0.attn_q.weight", {0}},
                 {"blk.1.attn_q.weight", {64, 128, 1}},
-                {"blk.1.ssm_a.weight", {0}},
-                {"blk.2.ssm_a.weight", {4, 1, 1}},
+                {"blk.1.ssm_a", {0}},
+                {"blk.2.ssm_a", {4, 1, 1}},
                 {"blk.1.ffn_up_exps.weight", {64, 32, 4}},
                 {"blk.2.ffn_down_shexp.weight", {24, 64, 1}},
                 {"blk.2.ffn_up.weight", {0}}};
@@ -344,15 +344,20 @@ TEST(dummy_of_qwen3_next_has_the_tensors_of_each_kind_of_layer)
         if (memcmp(dim, want[i].dim, sizeof want[i].dim) != 0)
             test_fail(__FILE__, __LINE__, "%s: other shape", want[i].name);
     }
-    const struct tensor_info *decay = checkpoint_tensor(c, "blk.0.ssm_a.weight");
+    const struct tensor_info *decay = checkpoint_tensor(c, "blk.0.ssm_a");
     for (int i = 0; i < 4 && decay; i++) EXPECT(qtype_value(decay->type, decay->data, i) < 0);
     EXPECT_INT(meta_int(checkpoint_meta(c, "qwen3next.ssm.inner_size"), 0), 64);
     checkpoint_close(c);
+    o.quant = "Q4_K_M"; /* llama.cpp requires weights of convolutions in F32 */
+    NEED_OK((c = open_dummy(&o, &e)) ? 0 : -1, &e);
+    const struct tensor_info *taps = checkpoint_tensor(c, "blk.0.ssm_conv1d.weight");
+    EXPECT(taps && taps->type == QT_f32);
+    checkpoint_close(c);
+    o.quant = NULL;
     snprintf(config, sizeof config, "%s,%s,\"full_attention\"]}", start, kinds);
     folder_with(config), c = open_dummy(&o, &e);
     NEED_OK(c ? 0 : -1, &e);
-    EXPECT(checkpoint_tensor(c, "blk.0.attn_q.weight") &&
-           checkpoint_tensor(c, "blk.1.ssm_a.weight"));
+    EXPECT(checkpoint_tensor(c, "blk.0.attn_q.weight") && checkpoint_tensor(c, "blk.1.ssm_a"));
     const struct meta *flags = checkpoint_meta(c, "qwen3next.attention.recurrent_layers");
     NEED(meta_count(flags) == 3);
     EXPECT_BITS(flags->data, "\0\1", 3);

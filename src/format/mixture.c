@@ -155,12 +155,15 @@ static bool is_head(const struct mixture_site *s)
     return strcmp(s->name, s->tied ? "token_embd.weight" : "output.weight") == 0;
 }
 
-/* Return true if a tensor may get the mixture's type. As in llama.cpp, routers keep their type,
- * because routers are small and have a large effect. */
+/* Return true if a tensor may get the mixture's type. As in llama.cpp, routers and weights of
+ * convolutions keep their type, because they are small and have a large effect. */
 static bool is_matrix(const struct mixture_site *s)
 {
+    static const char *const kept[] = {"_norm.weight", "ffn_gate_inp.weight", "ssm_conv1d.weight",
+                                       "shortconv.conv.weight"};
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
+        if (strstr(s->name, kept[i])) return false;
     return s->n_dim >= 2 && text_ends_with(s->name, ".weight") &&
-           !strstr(s->name, "_norm.weight") && !strstr(s->name, "ffn_gate_inp.weight") &&
            strcmp(s->name, "position_embd.weight") != 0 &&
            strcmp(s->name, "token_types.weight") != 0;
 }
