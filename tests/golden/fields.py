@@ -277,7 +277,7 @@ def logits_of(model, ids):
             return model(input_ids=ids[:, :N_SOURCE], decoder_input_ids=ids[:, N_SOURCE:], use_cache=False).logits[0].double().numpy()
     if model.config.model_type == "llama4":  # the class with images fails for a text without images
         model = model.language_model
-    headless = not hasattr(model, "lm_head") or (
+    headless = not (hasattr(model, "lm_head") or hasattr(model, "head")) or (
         model.config.model_type == "gemma3_text" and getattr(model.config, "use_bidirectional_attention", False))
     with torch.no_grad():
         out = (model.base_model if headless else model)(ids, use_cache=False, return_dict=True)
