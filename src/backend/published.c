@@ -253,6 +253,7 @@ static enum qtype scaled_type(const struct published *p)
  * zeros widen the range of codes to [-top, top], which needs one more bit. */
 enum qtype published_type(const struct published *p)
 {
+    CHECK(p->form == FORM_CODES, "form %d has no codes", (int)p->form);
     const int64_t n_group = (p->k + p->block_k - 1) / p->block_k;
     const int top = (1 << p->code.bits) - 1, middle = (top + 1) / 2;
     const bool blocks = !p->flat && p->by == 1 && has_blocks(p, CHUNK);

@@ -1,14 +1,16 @@
 /* nearest.c - the name that is nearest to a mistyped one, by the number of edits. */
 #include "nearest.h"
 
+#include <limits.h>
 #include <string.h>
 
-/* Return the edit distance (insert, delete, replace) of two short names. `_` and `-` are equal. */
+/* Return the edit distance (insert, delete, replace) of two short names; INT_MAX for longer names.
+ * `_` and `-` are equal. */
 static int edit_distance(const char *a, const char *b)
 {
     enum { LENGTH_MAX = 48 };
     int row[LENGTH_MAX + 1], n = (int)strlen(b);
-    if (strlen(a) > LENGTH_MAX || n > LENGTH_MAX) return LENGTH_MAX;
+    if (strlen(a) > LENGTH_MAX || n > LENGTH_MAX) return INT_MAX;
     for (int j = 0; j <= n; j++) row[j] = j;
     for (int i = 1; a[i - 1]; i++) {
         int diagonal = row[0];

@@ -442,7 +442,7 @@ TEST(answers_that_outgrow_the_short_rope_are_the_same)
 
 /* Goal: recurrent states follow a text through every way of serving. Their slots are shared by
  * choices and beams, found at the ends of prefixes, swapped and computed again. mamba2,
- * falcon_mamba, rwkv and rwkv6 have no K and V. */
+ * falcon_mamba and the versions of RWKV have no K and V. */
 TEST(answers_of_recurrent_layers_are_the_same)
 {
     if (!repo_path("tests/golden/qwen3_5")) SKIP("tests/golden is not here");
@@ -450,9 +450,12 @@ TEST(answers_of_recurrent_layers_are_the_same)
     compare_crowded("mamba2", 40, WRAP_COUNTING, 0);
     compare_crowded("falcon_mamba", 40, WRAP_COUNTING, 0);
     compare_crowded("rwkv", 40, WRAP_COUNTING, 0);
+    compare_crowded("rwkv5", 40, WRAP_NONE, 0);
     compare_crowded("rwkv6", 40, WRAP_COUNTING, 0);
-    static const char *const hybrid[] = {"bamba", "falcon_h1", "granitemoehybrid", "jamba",
-                                         "nemotron_h"};
+    compare_crowded("rwkv7", 40, WRAP_COUNTING, 0);
+    static const char *const hybrid[] = {"bamba",      "falcon_h1",  "granitemoehybrid",
+                                         "jamba",      "nemotron_h", "nemotron_h-moe",
+                                         "kimi_linear"};
     for (size_t i = 0; i < sizeof hybrid / sizeof hybrid[0]; i++)
         compare_crowded(hybrid[i], 40, WRAP_NONE, 3);
 }

@@ -658,8 +658,8 @@ static void put_row_name(char *out, size_t n_out, const struct tensor_row *row, 
     snprintf(out, n_out, "%s%s", stem, end);
 }
 
-/* Add a row of the architecture's table. Vectors, biases and weights of convolutions
- * are F32. Matrices are BF16 unless the mixture has another type. */
+/* Add a row of the architecture's table. Vectors, biases and weights of convolutions are F32.
+ * Matrices are BF16 unless the mixture has another type. */
 static int add_row(struct maker *m, const struct tensor_row *row, int il)
 {
     const struct shape *s = &m->shape;

@@ -17,9 +17,8 @@
  * become a key. changes.c merges --hf-overrides into config.json before this file reads it. */
 #include "hf_impl.h"
 
-#include "base/text.h"
-
 #include "base/os.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -444,7 +444,7 @@ static void listed(struct binder *b, struct tensor *w, const char *stem, int il,
         if (b->rc != 0) return;
         if (e == 0)
             *w = own;
-        else if (own.type != w->type && from[e].form != FORM_ROWS && from[0].form != FORM_ROWS)
+        else if (own.type != w->type && from[e].form == FORM_CODES && from[0].form == FORM_CODES)
             w->type = published_wider(w->type, own.type);
         else if (own.type != w->type || from[e].form != from[0].form)
             bind_refuse(b, checkpoint_tensor(b->checkpoint, own.name), ERR_UNSUPPORTED,

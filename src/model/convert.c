@@ -96,7 +96,8 @@ static void make_row(struct model_gguf *g, const struct source *s, int part,
         return;
     }
     /* the codes of this format are copied, because other codes may have the same values */
-    if (s->form && t->type == QT_mxfp4 && published_type(&s->form[part]) == QT_mxfp4) {
+    if (s->form && s->form[part].form == FORM_CODES && t->type == QT_mxfp4 &&
+        published_type(&s->form[part]) == QT_mxfp4) {
         published_rows(to, &s->form[part], t->type, row, 1, k);
         return;
     }

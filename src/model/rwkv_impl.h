@@ -8,6 +8,8 @@
 
 #include "recurrent_impl.h"
 
+enum { RWKV_CONTEXT = 1 << 20 }; /* maximum length of a text, because the recurrence has none */
+
 /* The difference of each row and the row before it (block/rwkv.c). State: the last row. Row
  * scratch: the difference [d], which all layers share. */
 struct shift_block {

@@ -734,6 +734,26 @@ TEST(golden_forms_converted_to_gguf)
     backend_close(b);
 }
 
+/* Goal: matrices without codes of MXFP4 are converted to it, if its blocks divide their rows. */
+TEST(golden_folders_converted_to_mxfp4)
+{
+    static const char *const name[] = {"gpt_oss", "forms/sparse", "deepseek_v3"};
+    struct backend *b;
+    struct err e;
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    for (size_t i = 0; i < sizeof name / sizeof name[0]; i++) {
+        char folder[256];
+        snprintf(folder, sizeof folder, "%s-%zu", temp_path("mxfp4"), i);
+        link_form(name[i], folder);
+        const struct convert_options o = {
+            .backend = b, .out = temp_path("mxfp4.gguf"), .type = "MXFP4", .replaces = true};
+        if (session_convert(i == 1 ? folder : golden(name[i], ""), &o, &e) != 0)
+            test_fail(__FILE__, __LINE__, "%s: %s", name[i], e.text);
+    }
+    backend_close(b);
+}
+
 /* Goal: a stopped conversion leaves no file, in both directions. */
 TEST(golden_conversion_stopped_leaves_no_file)
 {

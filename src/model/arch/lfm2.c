@@ -27,7 +27,11 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-static const struct config_key gguf_key[] = {KEY_UNSET("shortconv.l_cache"), KEYS_END};
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("shortconv.l_cache"),
+    ONLY("attention.sliding_window", 0, "windows are not supported yet"),
+    KEYS_END,
+};
 
 /* Set the layers with convolutions by the names of layers, or by the numbers of layers with
  * attention. Without both, all layers have attention. */

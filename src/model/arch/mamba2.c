@@ -100,7 +100,6 @@ void mamba2_read_held(struct mamba2_sizes *s, const struct binder *b)
     s->biased = bind_has_bias(b, "blk.%d.ssm_in", il);
     s->o_biased = bind_has_bias(b, "blk.%d.ssm_out", il);
     s->conv_biased = bind_has_bias(b, "blk.%d.ssm_conv1d", il);
-    s->no_norm = !bind_has(b, "blk.%d.ssm_norm", il);
 }
 
 static void config(struct config *c, struct binder *b)

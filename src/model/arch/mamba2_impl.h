@@ -19,7 +19,7 @@
  * convolution. d_inner: width of all heads; 0: the product of heads and their size. The caller sets
  * the other members. */
 void mamba2_read_sizes(struct mamba2_sizes *s, struct binder *b, int64_t d_inner);
-/* Set the biases, and whether the result has a norm, by the tensors of a GGUF. */
+/* Set the biases by the tensors of a GGUF. */
 void mamba2_read_held(struct mamba2_sizes *s, const struct binder *b);
 /* Keys of the layers of Mamba-2 in a GGUF. */
 #define MAMBA2_GGUF_KEYS                                                                           \

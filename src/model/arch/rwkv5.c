@@ -28,7 +28,7 @@ void rwkv_read_heads(struct config *c, struct binder *b, struct rwkv_sizes *s)
         config_refuse(b, size_key, ERR_FORMAT, "must divide %d, got %d", s->d_att, s->d_head);
     /* the class divides the results before the norm, which only its epsilon detects */
     s->head_eps = (float)(HEAD_EPSILON * by * by);
-    if (b->rc == 0 && !(s->head_eps > 0 && isfinite(s->head_eps)))
+    if (b->rc == 0 && !(by > 0 && s->head_eps > 0 && isfinite(s->head_eps)))
         config_refuse(b, by_key, ERR_FORMAT, "must be above 0, got %g", by);
     s->n_head = b->rc == 0 ? s->d_att / s->d_head : 1;
 }

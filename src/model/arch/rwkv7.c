@@ -83,6 +83,8 @@ static void config(struct config *c, struct binder *b)
     struct rwkv7_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
     if (!s) return;
     c->own = s, c->own_bytes = sizeof *s;
+    /* the field has the length of training; the recurrence has no maximum length */
+    c->context_train = RWKV_CONTEXT;
     check_layers(c, b);
     set_heads(c, b, s);
     s->rank_decay = rank_of(b, "config.decay_low_rank_dim", "blk.0.time_mix_w1.weight");

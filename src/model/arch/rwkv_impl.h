@@ -8,7 +8,7 @@
 /* Keys that the classes share, with the defaults of RwkvConfig of transformers 5, except for the
  * sizes. The recurrence has no maximum length. */
 #define RWKV_HF_KEYS                                                                               \
-    KEY("context_length", 1048576), KEY_UNSET("feed_forward_length"),                              \
+    KEY("context_length", RWKV_CONTEXT), KEY_UNSET("feed_forward_length"),                         \
         KEY("config.layer_norm_epsilon", 1e-5), KEY("config.tie_word_embeddings", 0),              \
         KEY_UNSET("config.attention_hidden_size"), KEY("config.rescale_every", 6),                 \
         IDLE("config.context_length", "length of training; the recurrence has no maximum length")
