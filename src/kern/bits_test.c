@@ -265,10 +265,38 @@ static void try_scan(struct trial *t)
                                    .d_k = D_K,
                                    .d_v = N,
                                    .s_row = N};
-        t->ref.scan_row[i % SCAN_COUNT](&r);
+        t->ref.scan_row[i % SCAN_WKV](&r); /* the kinds before SCAN_WKV */
         take_floats(t, y, N), take_floats(t, s, D_K * N);
         const float *const x[3] = {s, s + N, v};
         t->ref.conv_row(y, x, a, N, i % 2 ? skip : NULL, 3, N), take_floats(t, y, N);
+    }
+}
+
+/* Hash the bits of rows of RWKV's recurrences. */
+static void try_wkv(struct trial *t)
+{
+    enum { N = 37, D_K = 11 };
+    float s[D_K * N], k[N], v[N], decay[N], skip[N], q[D_K], a[D_K], b[D_K], y[N];
+    for (int i = 0; i < 60; i++) {
+        const enum scan_kind kind = SCAN_WKV + i % (SCAN_COUNT - SCAN_WKV);
+        randoms(t, s, D_K * N, 2), randoms(t, k, N, 2), randoms(t, v, N, 2);
+        randoms(t, decay, N, 1), randoms(t, skip, N, 1), randoms(t, q, D_K, 1);
+        randoms(t, a, D_K, 1), randoms(t, b, D_K, 1);
+        const struct scan_row r = {.y = y,
+                                   .s = s,
+                                   .q = q,
+                                   .k = k,
+                                   .v = v,
+                                   .decay = decay,
+                                   .a = a,
+                                   .b = b,
+                                   .skip = skip,
+                                   .decay_step = i / 3 % 2,
+                                   .d_k = kind == SCAN_WKV ? 3 : D_K,
+                                   .d_v = N,
+                                   .s_row = N};
+        t->ref.scan_row[kind](&r);
+        take_floats(t, y, N), take_floats(t, s, D_K * N);
     }
 }
 
@@ -336,6 +364,7 @@ TEST(reference_gives_the_recorded_bits)
         {"sigmoid", try_sigmoid, 0xcd4934e1081041c4u},
         {"softplus", try_softplus, 0xc84b038927c3a6c5u},
         {"recurrences", try_scan, 0x882df5f1124a5a55u},
+        {"recurrences of RWKV", try_wkv, 0x197e5fda0a9fdcabu},
         {"rows", try_rows, 0xaaaa77950e42ce80u},
     };
     struct err e;
