@@ -15,7 +15,8 @@
 struct comparison {
     const struct checkpoint *want;
     struct err *e;
-    int rc; /* first difference */
+    bool reorders; /* true: one of the files has rows of q and k in another order */
+    int rc;        /* first difference */
 };
 
 /* ---- names ---- */
@@ -52,6 +53,7 @@ static const struct {
     {"an angle of the long rope", "rope_parameters rope_scaling rope.scaling.type"},
     {"two lists of divisors", "rope_parameters rope_scaling rope.scaling.type"},
     {"dynamic scaling", "rope_parameters rope_scaling rope.scaling.type"},
+    {"the order of rotated lanes", "rope_interleave"},
     {"magnitude", "rope_parameters rope_scaling rope.scaling.attn_factor"},
     {"beta", "attn_scale rope_parameters rope_scaling rope.scaling.type"},
     {"context_original",
@@ -206,10 +208,12 @@ static void compare_routes(struct comparison *x, const struct config *c, const s
 }
 
 /* Compare the angles, not the parameters, because one of the files may have a tensor of divisors in
- * place of a scaling. */
+ * place of a scaling. Some architectures have rows of q and k in another order in GGUF files, so
+ * only their lanes differ. */
 static void compare_rope(struct comparison *x, int i, const struct rope_config *a,
                          const struct rope_config *b)
 {
+    if (!x->reorders) check_value(x, "the order of rotated lanes", i, a->neox, b->neox);
     SAME_IN(d_rot);
     SAME_IN(magnitude);
     SAME_IN(beta);
@@ -315,6 +319,7 @@ int model_same_config(const struct checkpoint *want, const struct checkpoint *go
     struct comparison x = {.want = want, .e = e};
     x.rc = model_bind(&m, want, b, NULL, e);
     if (x.rc == 0) x.rc = model_bind(&other, got, b, NULL, e);
+    if (x.rc == 0) x.reorders = !m->arch->gguf_neox && !m->arch->hf_adjacent;
     if (x.rc == 0) compare_configs(&x, &m->config, &other->config);
     for (int h = 0; h < N_HEAD && x.rc == 0; h++) compare_head(&x, &m->head[h], &other->head[h]);
     model_close(m);

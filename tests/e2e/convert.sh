@@ -96,6 +96,10 @@ sed -i 's/"final_logit_softcapping": [a-z0-9.]*/"final_logit_softcapping": 20.0/
 "$QUOTH" convert capped -o no.gguf 2>err
 check 'the reason names the field of config.json and gives advice' '[ $? = 1 ] && [ ! -e no.gguf ] &&
     grep -q "config.json: final_logit_softcapping: the result cannot express 20, .*; quoth runs the folder itself" err'
+cp -r "$golden/deepseek_v3" pairs && chmod -R u+w pairs
+sed -i 's/"rope_interleave": true/"rope_interleave": false/' pairs/config.json
+"$QUOTH" convert pairs -o no.gguf 2>err
+check 'another order of rotated lanes is rejected' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q "config.json: rope_interleave: " err'
 cp -r "$golden/qwen3" words && chmod -R u+w words
 sed -i 's/"pre_tokenizer":{"type":"ByteLevel"/"pre_tokenizer":{"type":"NoSuchWords"/' words/tokenizer.json
 "$QUOTH" convert words -o no.gguf 2>err
