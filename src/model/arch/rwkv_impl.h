@@ -32,4 +32,9 @@ void rwkv_bind(struct binder *b, void *layer, int il);
 void rwkv_bind_ends(struct binder *b, void *ends);
 void rwkv_layer(struct fwd *f, const void *layer);
 
+#define RWKV_ARCH                                                                                  \
+    .no_rope = true, .no_attention = true, .layer_norm_eps = "config.layer_norm_epsilon",          \
+    .norm_bias = true, .layer_bytes = sizeof(struct rwkv_layer), .size = rwkv_arch_size,           \
+    .bind_ends = rwkv_bind_ends, .bind = rwkv_bind, .layer = rwkv_layer
+
 #endif
