@@ -1,5 +1,5 @@
-/* convert_impl.h - a model whose checkpoint is converted: shared by convert.c, to_gguf.c and
- * to_hf.c. Only the converting thread calls its functions. */
+/* convert_impl.h - a model whose checkpoint is converted: shared by convert.c, to_gguf.c,
+ * to_hf.c and same_config.c. Only the converting thread calls its functions. */
 #ifndef QUOTH_CONVERT_IMPL_H
 #define QUOTH_CONVERT_IMPL_H
 
@@ -78,6 +78,12 @@ int conversion_window(const struct config *c);
  * tensor's name in a GGUF. */
 void conversion_order(struct source *s, const struct model *m, const struct arch *a,
                       const char *name);
+
+/* Compare the configs a of `want` and b of the result (same_config.c). reorders: one of the files
+ * has rows of q and k in another order. to_gguf: the result is a GGUF. ERR_UNSUPPORTED if a value
+ * differs. */
+int compare_configs(const struct checkpoint *want, const struct config *a, const struct config *b,
+                    bool reorders, bool to_gguf, struct err *e);
 
 /* ---- parts of one architecture ---- */
 

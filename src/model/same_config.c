@@ -5,7 +5,7 @@
  * Configs are compared after binding, not as files: names, units and defaults differ between the
  * formats, and only the resolved values determine the answers. Both models are bound but not
  * packed, so no matrix is read. */
-#include "model_impl.h"
+#include "convert_impl.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@ struct comparison {
     const struct checkpoint *want;
     struct err *e;
     bool reorders; /* true: one of the files has rows of q and k in another order */
+    bool to_gguf;  /* true: the result is a GGUF */
     int rc;        /* first difference */
 };
 
@@ -79,6 +80,7 @@ static const struct {
     {"attn_scale", "query_pre_attn_scalar attention_multiplier attention.scale"},
     {"kv_layer", "num_kv_shared_layers attention.shared_kv_layers"},
     {"reuses_kv", "num_kv_shared_layers attention.shared_kv_layers"},
+    {"recurrent", "layer_types layers_block_type"},
     {"v_is_k", "attention_k_eq_v"},
     {"softcap", "attn_logit_softcapping"},
     {"cuts_gates", "activation_sparsity_pattern activation_sparsity_scale"},
@@ -176,6 +178,7 @@ static void compare_layer(struct comparison *x, int i, const struct layer_config
     SAME_IN(attn_scale);
     SAME_IN(kv_layer);
     SAME_IN(reuses_kv);
+    SAME_IN(recurrent);
     SAME_IN(v_is_k);
     SAME_IN(softcap);
     SAME_IN(cuts_gates);
@@ -243,9 +246,33 @@ static void compare_curves(struct comparison *x, const char *what, enum curve a,
                     checkpoint_path(x->want), place, name[a], name[b]);
 }
 
-/* Compare all values on which an answer depends. Sizes of buffers are not compared, because they
- * follow from these values. */
-static void compare_configs(struct comparison *x, const struct config *a, const struct config *b)
+/* Compare the ids that the model reads as padding, or by the embeddings of other parts. A GGUF has
+ * no keys for these ids (docs/open.md). */
+static void compare_ids(struct comparison *x, const struct config *a, const struct config *b)
+{
+    if (x->to_gguf) return;
+    SAME(pads_apart);
+    SAME(n_padded);
+    if (a->pads_apart || a->n_padded > 0) SAME(pad);
+    for (int i = 0; i < a->n_padded && x->rc == 0; i++) SAME(padded[i]);
+    SAME(n_other);
+    for (int i = 0; i < a->n_other && x->rc == 0; i++) {
+        SAME(other[i].first);
+        SAME(other[i].end);
+        SAME(other[i].n_row);
+        SAME(other[i].d);
+        SAME(other[i].eps);
+    }
+}
+
+/* Compare the values on which an answer depends. These are not compared:
+ *   - ids of padding and of other parts, if the result is a GGUF, which cannot contain them
+ *   - the presence and the values of tensors: biases, norms of heads, a tied head
+ *   - norm_add, the form of the weights, and the order of lanes if the formats differ in them; the
+ *     conversion changes the values of the tensors accordingly
+ *   - the names of a classifier's labels
+ *   - layers after the last layer, which quoth leaves out, and sizes of buffers */
+static void compare_all(struct comparison *x, const struct config *a, const struct config *b)
 {
     SAME(n_layer);
     SAME(d);
@@ -275,6 +302,7 @@ static void compare_configs(struct comparison *x, const struct config *a, const 
     check_value(x, "swiglu_limit", -1, a->clamped.limit, b->clamped.limit);
     SAME(own_curve);
     SAME(no_gate);
+    SAME(ffn_and_moe);
     SAME(logit_softcap);
     SAME(qkv_limit);
     SAME(n_bucket);
@@ -286,7 +314,9 @@ static void compare_configs(struct comparison *x, const struct config *a, const 
     SAME(logit_scale);
     SAME(n_rope);
     SAME(own_bytes);
-    if (x->rc == 0 && a->latent && b->latent) compare_latent(x, a->latent, b->latent);
+    check_value(x, "latent attention", -1, a->latent != NULL, b->latent != NULL);
+    if (x->rc == 0 && a->latent) compare_latent(x, a->latent, b->latent);
+    compare_ids(x, a, b);
     if (x->rc == 0 && a->own_bytes > 0 && memcmp(a->own, b->own, a->own_bytes) != 0)
         x->rc = err_set(x->e, ERR_UNSUPPORTED,
                         "%s: the result cannot express values that only this architecture has",
@@ -294,6 +324,14 @@ static void compare_configs(struct comparison *x, const struct config *a, const 
     for (int i = 0; i < a->n_rope && x->rc == 0; i++) compare_rope(x, i, &a->rope[i], &b->rope[i]);
     for (int i = 0; i < a->n_layer && x->rc == 0; i++)
         compare_layer(x, i, &a->layer[i], &b->layer[i]);
+}
+
+int compare_configs(const struct checkpoint *want, const struct config *a, const struct config *b,
+                    bool reorders, bool to_gguf, struct err *e)
+{
+    struct comparison x = {.want = want, .e = e, .reorders = reorders, .to_gguf = to_gguf};
+    compare_all(&x, a, b);
+    return x.rc;
 }
 
 /* Compare the layers of a head. Their weights are not compared, because their values are in
@@ -319,8 +357,10 @@ int model_same_config(const struct checkpoint *want, const struct checkpoint *go
     struct comparison x = {.want = want, .e = e};
     x.rc = model_bind(&m, want, b, NULL, e);
     if (x.rc == 0) x.rc = model_bind(&other, got, b, NULL, e);
-    if (x.rc == 0) x.reorders = !m->arch->gguf_neox && !m->arch->hf_adjacent;
-    if (x.rc == 0) compare_configs(&x, &m->config, &other->config);
+    if (x.rc == 0)
+        x.rc = compare_configs(want, &m->config, &other->config,
+                               !m->arch->gguf_neox && !m->arch->hf_adjacent,
+                               checkpoint_kind(got) == CKPT_GGUF, e);
     for (int h = 0; h < N_HEAD && x.rc == 0; h++) compare_head(&x, &m->head[h], &other->head[h]);
     model_close(m);
     model_close(other);
