@@ -45,9 +45,11 @@ struct shape {
      * distance of layers with a mixture */
     int d_shared, n_dense, step;
     /* sizes of layers with the gated delta rule; n_head 0: none. interval: distance of layers with
-     * attention. kinds: names of all layers, borrowed; NULL: by the interval */
+     * attention. kinds: names of all layers, borrowed; NULL: by the interval. name: that of a layer
+     * with the delta rule, static */
     struct delta_shape {
         int n_head_k, n_head, d_k, d_v, n_tap, interval;
+        const char *name;
         const struct meta *kinds;
     } delta;
 };
@@ -358,14 +360,28 @@ static int kind_of(const char *arch, const char *name)
     return 0;
 }
 
+/* Return the name of recurrent layers in layer_types, static; NULL if models of random weights have
+ * none. */
+static const char *recurrent_name(const char *arch)
+{
+    static const struct {
+        const char *arch, *name; /* static */
+    } list[] = {
+#define ARCH_RECURRENT(gguf, name) {#gguf, name},
+#include "tensors.def"
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
+        if (strcmp(list[i].arch, arch) == 0) return list[i].name;
+    return NULL;
+}
+
 /* Return true if layer il has a recurrence in place of attention. */
 static bool is_recurrent(const struct delta_shape *s, int il)
 {
-    static const char name[] = "linear_attention";
     size_t n = 0;
     if (!s->kinds) return (il + 1) % s->interval != 0;
     const char *text = meta_item_text(s->kinds, (size_t)il, &n);
-    return text && n == strlen(name) && memcmp(text, name, n) == 0;
+    return text && n == strlen(s->name) && memcmp(text, s->name, n) == 0;
 }
 
 /* Read the sizes of layers with the gated delta rule, with the defaults of Qwen3-Next. A GGUF has
@@ -374,7 +390,8 @@ static void read_delta(struct maker *m, const struct checkpoint *config)
 {
     static const char heads[] = "ssm.time_step_rank";
     struct shape *s = &m->shape;
-    if (!kind_of(s->arch, "blk.%d.ssm_a")) return;
+    const char *name = recurrent_name(s->arch);
+    if (!name) return;
     const struct meta *kinds = checkpoint_meta(config, "config.layer_types"),
                       *dense = checkpoint_meta(config, "config.mlp_only_layers");
     const int d_v = field_int(m, config, "linear_value_head_dim", 1, D_HEAD_MAX);
@@ -385,6 +402,7 @@ static void read_delta(struct maker *m, const struct checkpoint *config)
         .d_v = d_v > 0 ? d_v : 128,
         .n_tap = config_int(m, config, "ssm.conv_kernel", WIDTH_MAX, 4),
         .interval = config_int(m, config, "full_attention_interval", LAYERS_MAX, 4),
+        .name = name,
         .kinds = meta_item_kind(kinds) == META_TEXT && meta_count(kinds) == (size_t)s->n_layer
                      ? kinds
                      : NULL};
@@ -599,7 +617,8 @@ static int add_tensor(struct maker *m, struct tensor_info *t, const struct mixtu
 /* Return a size of tensors.def, in values. */
 static int64_t size_of(const struct shape *s, enum tensor_size size)
 {
-    const int64_t n[] = {
+    /* 0: a size of an architecture without models of random weights */
+    const int64_t n[SIZE_COUNT] = {
         [SIZE_ONE] = 1,
         [SIZE_D] = s->d,
         [SIZE_D_EMBD] = s->d,
@@ -632,7 +651,6 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
         [SIZE_D_V] = (int64_t)s->n_head * s->latent.d_v,
         [SIZE_N_HEAD] = s->n_head,
         [SIZE_N_BUCKET] = s->n_bucket,
-        [SIZE_RANK_GATE] = 0, /* models of random weights have no RWKV */
         [SIZE_D_Q_2] = 2 * (int64_t)s->n_head * s->d_head,
         [SIZE_D_CONV] =
             2 * (int64_t)s->delta.n_head_k * s->delta.d_k + (int64_t)s->delta.n_head * s->delta.d_v,
@@ -645,17 +663,20 @@ static int64_t size_of(const struct shape *s, enum tensor_size size)
     return n[size];
 }
 
-/* Write the GGUF name of a row's tensor. llama.cpp has some parameters of recurrent layers without
- * ".weight". stem: name of the row with the layer's number. */
-static void put_row_name(char *out, size_t n_out, const struct tensor_row *row, const char *stem)
+/* Return the ending of the GGUF name of a row's tensor. llama.cpp has some parameters of recurrent
+ * layers without ".weight". */
+static const char *ending(const char *arch, const struct tensor_row *row)
 {
     static const struct {
-        const char *name, *end; /* static */
-    } list[] = {{"blk.%d.ssm_dt", ".bias"}, {"blk.%d.ssm_a", ""}, {"blk.%d.ssm_d", ""}};
-    const char *end = row->bias ? ".bias" : ".weight";
+        const char *arch, *name, *end; /* static */
+    } list[] = {
+#define ARCH_END(gguf, name, end) {#gguf, name, end},
+#include "tensors.def"
+    };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++)
-        if (row->n_out == SIZE_ONE && strcmp(row->name, list[i].name) == 0) end = list[i].end;
-    snprintf(out, n_out, "%s%s", stem, end);
+        if (strcmp(list[i].arch, arch) == 0 && strcmp(list[i].name, row->name) == 0)
+            return list[i].end;
+    return row->bias ? ".bias" : ".weight";
 }
 
 /* Add a row of the architecture's table. Vectors, biases and weights of convolutions are F32.
@@ -666,7 +687,7 @@ static int add_row(struct maker *m, const struct tensor_row *row, int il)
     char stem[64], name[80];
     /* the name is from tensors.def and has at most one %d */
     snprintf(stem, sizeof stem, row->name, il);
-    put_row_name(name, sizeof name, row, stem);
+    snprintf(name, sizeof name, "%s%s", stem, ending(s->arch, row));
     const bool vector = row->n_out == SIZE_ONE, parts = row->n_part != SIZE_ONE;
     struct tensor_info t = {
         .name = name,

@@ -359,6 +359,7 @@ enum tensor_size {
     SIZE_RANK_A,     /* compressed rates of learning in context */
     SIZE_RANK_V,     /* compressed shares of the first layer's values */
     SIZE_RANK_GATE,  /* compressed gates */
+    SIZE_COUNT
 };
 
 /* Limits of a model's sizes. A larger size is an error. With these limits, products of two sizes
