@@ -1,0 +1,134 @@
+/* convert_folder.c - the files of a Hugging Face directory that is written from a GGUF.
+ *
+ *   folder_fill   texts and tensors of the files, in memory
+ *   folder_write  files[] --> texts, safetensors
+ *   folder_remove files[] --> unlink
+ *
+ * files[] is the only list of the files, so that no file of an unfinished folder remains. */
+#include "session_impl.h"
+
+#include "base/json.h"
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const struct {
+    const char *inner, *name; /* folder in the folder, "" if none; name of the file; static */
+} files[N_FOLDER_FILE] = {
+    [FOLDER_CONFIG] = {"", "config.json"},
+    [FOLDER_TOKENIZER] = {"", "tokenizer.json"},
+    [FOLDER_TOKENIZER_CONFIG] = {"", "tokenizer_config.json"},
+    [FOLDER_GENERATION] = {"", "generation_config.json"},
+    [FOLDER_MODEL] = {"", "model.safetensors"},
+    [FOLDER_MODULES] = {"", "modules.json"},
+    [FOLDER_LENGTH] = {"", "sentence_bert_config.json"},
+    [FOLDER_PROMPTS] = {"", "config_sentence_transformers.json"},
+    [FOLDER_POOLING] = {"1_Pooling", "config.json"},
+    [FOLDER_DENSE] = {"2_Dense", "config.json"},
+    [FOLDER_DENSE + 1] = {"2_Dense", "model.safetensors"},
+    [FOLDER_DENSE + 2] = {"3_Dense", "config.json"},
+    [FOLDER_DENSE + 3] = {"3_Dense", "model.safetensors"},
+};
+
+/* Set `path` to dir/name. ERR_ARG if it is too long. */
+static int inner_path(char path[PATH_BYTES], const char *dir, const char *name, struct err *e)
+{
+    return path_join(path, PATH_BYTES, dir, name)
+               ? 0
+               : err_set(e, ERR_ARG, "%s: cannot write: the path is too long", dir);
+}
+
+/* Append generation_config.json: the ids that end a generation. */
+static int put_generation(struct buf *b, const struct checkpoint *c, struct err *e)
+{
+    struct tokenizer *t;
+    const char *comma = "";
+    int rc = tokenizer_open(&t, c, e);
+    if (rc != 0) return rc;
+    buf_add_text(b, "{\"eos_token_id\":[");
+    for (int32_t id = 0; id < tokenizer_n_vocab(t); id++) {
+        if (!tokenizer_is_eog(t, id)) continue;
+        buf_addf(b, "%s%d", comma, (int)id);
+        comma = ",";
+    }
+    buf_add_char(b, ']');
+    if (tokenizer_bos(t) >= 0) json_member_int(b, "bos_token_id", tokenizer_bos(t));
+    static const char *const sampling[][2] = {{"temp", "temperature"},
+                                              {"top_p", "top_p"},
+                                              {"top_k", "top_k"},
+                                              {"min_p", "min_p"},
+                                              {"penalty_repeat", "repetition_penalty"}};
+    for (size_t i = 0; i < sizeof sampling / sizeof sampling[0]; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "general.sampling.%s", sampling[i][0]);
+        const struct meta *m = checkpoint_meta(c, key);
+        if (!m) continue;
+        buf_addf(b, ",\"%s\":", sampling[i][1]);
+        if (meta_kind(m) == META_REAL)
+            json_put_float(b, (float)meta_real(m, 0));
+        else
+            buf_addf(b, "%lld", (long long)meta_int(m, 0));
+    }
+    buf_add_text(b, "}\n");
+    tokenizer_close(t);
+    return b->failed ? err_memory(e, "generation_config.json", b->n) : 0;
+}
+
+int folder_fill(struct folder *f, struct err *e)
+{
+    const struct model_gguf_options o = {
+        .backend = f->o->backend, .type = f->o->type, .stop = f->o->stop};
+    int rc = model_hf_open(&f->tensors[FOLDER_MODEL], f->c, &o, &f->text[FOLDER_CONFIG], e);
+    if (rc == 0)
+        rc = tokenizer_put_hf(&f->text[FOLDER_TOKENIZER], &f->text[FOLDER_TOKENIZER_CONFIG], f->c,
+                              e);
+    if (rc == 0) rc = put_generation(&f->text[FOLDER_GENERATION], f->c, e);
+    if (rc == 0) rc = folder_add_modules(f, &o, e);
+    for (int i = 0; i < N_FOLDER_FILE && rc == 0; i++)
+        if (f->text[i].failed) rc = err_memory(e, files[i].name, f->text[i].n);
+    return rc;
+}
+
+/* Write file i, and make its folder if it is absent. */
+static int write_file(const struct folder *f, int i, const char *dir, struct err *e)
+{
+    char inner[PATH_BYTES], path[PATH_BYTES];
+    const struct buf *text = &f->text[i];
+    int rc = inner_path(inner, dir, files[i].inner, e);
+    if (rc == 0) rc = inner_path(path, inner, files[i].name, e);
+    if (rc == 0) rc = dir_make(inner, e);
+    if (rc != 0) return rc;
+    if (text->n > 0) return file_write(path, text->data, text->n, e);
+    return checkpoint_write_safetensors(model_gguf_view(f->tensors[i]), path, f->o->progress,
+                                        f->o->ctx, e);
+}
+
+int folder_write(const struct folder *f, const char *dir, struct err *e)
+{
+    int rc = 0;
+    for (int i = 0; i < N_FOLDER_FILE && rc == 0; i++)
+        if (f->text[i].n > 0 || f->tensors[i]) rc = write_file(f, i, dir, e);
+    return rc;
+}
+
+void folder_deinit(struct folder *f)
+{
+    for (int i = 0; i < N_FOLDER_FILE; i++) {
+        buf_deinit(&f->text[i]);
+        model_gguf_close(f->tensors[i]);
+    }
+}
+
+void folder_remove(const char *dir)
+{
+    char inner[PATH_BYTES], path[PATH_BYTES];
+    for (int i = 0; i < N_FOLDER_FILE; i++)
+        if (path_join(inner, sizeof inner, dir, files[i].inner) &&
+            path_join(path, sizeof path, inner, files[i].name))
+            unlink(path);
+    for (int i = 0; i < N_FOLDER_FILE; i++)
+        if (*files[i].inner && path_join(inner, sizeof inner, dir, files[i].inner)) rmdir(inner);
+    rmdir(dir);
+}
