@@ -452,6 +452,10 @@ bool arch_hf_expert_columns(const char *arch, bool *square);
  * separate tensor in the directory, such as an expert; -1: the whole tensor. Return false if the
  * architecture has no such tensor. */
 bool hf_raw_name(char *out, size_t n_out, const char *name, const char *arch, int part);
+/* Return the number before the end of a GGUF tensor name, such as the 3 of
+ * blk.0.ffn_up_exps.3.weight, and write the name without this number to whole[n_whole]. -1 if the
+ * name has no such number. */
+int hf_part_of(const char *name, char *whole, size_t n_whole);
 /* Return the config.json field for a key after "ARCH.", static (hf_keys.def). NULL if none. */
 const char *hf_field_name(const char *arch, const char *key);
 

@@ -11,6 +11,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct tensor_row rows[] = {
@@ -279,6 +280,16 @@ static int count_holes(const char *pattern)
     int n = 0;
     for (; (pattern = strchr(pattern, '%')); pattern++) n++;
     return n;
+}
+
+int hf_part_of(const char *name, char *whole, size_t n_whole)
+{
+    enum { DIGITS_MAX = 6 }; /* the number fits an int */
+    const char *end = strrchr(name, '.'), *at = end;
+    while (at && at > name && at[-1] >= '0' && at[-1] <= '9') at--;
+    if (!at || at == end || at == name || at[-1] != '.' || end - at > DIGITS_MAX) return -1;
+    snprintf(whole, n_whole, "%.*s%s", (int)(at - 1 - name), name, end);
+    return atoi(at);
 }
 
 /* The row that matches the longest part of the name is used: "cls.output", not "cls". A pattern

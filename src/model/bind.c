@@ -39,7 +39,7 @@ const struct tensor_info *bind_find(const struct binder *b, const char *name)
 }
 
 /* Return the prefix that names of tensors.def have in the part of the model that is being bound. */
-static const char *part_of(const struct binder *b, const char *stem)
+static const char *stem_prefix(const struct binder *b, const char *stem)
 {
     const size_t n = strlen(b->part);
     for (int i = 0; i < b->n_row && n > 0; i++)
@@ -53,7 +53,7 @@ void bind_name(const struct binder *b, char out[160], const char *stem, int il, 
     char layer[96];
     /* check: stem is a literal of quoth with at most one %d */
     snprintf(layer, sizeof layer, stem, il - b->layer0);
-    snprintf(out, 160, "%s%s.%s", part_of(b, stem), layer, suffix);
+    snprintf(out, 160, "%s%s.%s", stem_prefix(b, stem), layer, suffix);
 }
 
 /* Return the tensor [n_out, k]. NULL after an error: ERR_MISSING, ERR_FORMAT for another shape,
@@ -150,7 +150,7 @@ int64_t bind_size(const struct binder *b, enum tensor_size size, int il)
 /* Return the row of a name, without rows of biases. */
 const struct tensor_row *bind_row(const struct binder *b, const char *stem)
 {
-    const char *part = part_of(b, stem);
+    const char *part = stem_prefix(b, stem);
     const size_t n = strlen(part);
     for (int i = 0; i < b->n_row; i++)
         if (!b->row[i].bias && strncmp(b->row[i].name, part, n) == 0 &&
@@ -894,6 +894,7 @@ static void refuse_tensor(struct binder *b, const struct tensor_info *t)
                     strstr(t->name, "bias") ? " with this configuration" : "");
 }
 
+/* Check that each tensor of the file is bound, or known to be unused. */
 static void check_tensors(struct binder *b)
 {
     char why[WHY_BYTES];
@@ -904,6 +905,7 @@ static void check_tensors(struct binder *b)
     }
 }
 
+/* Return zeroed memory in the arena for n structs of n_byte bytes; NULL after an error. */
 static void *push_bound(struct binder *b, const char *what, size_t n, size_t n_byte)
 {
     void *p = b->rc == 0 ? arena_push0(&b->m->arena, n, n_byte) : NULL;

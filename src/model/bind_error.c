@@ -21,28 +21,14 @@
 
 /* ---- names ---- */
 
-/* Return true if the name's part before its last part is a number after a stem, such as the 3 of
- * blk.0.ffn_up_exps.3.weight. Set `whole` to the name without this number, and *part to the
- * number. */
-static bool split_part(const char *name, char whole[LABEL_BYTES], int *part)
-{
-    const char *end = strrchr(name, '.'), *at = end;
-    while (at && at > name && at[-1] >= '0' && at[-1] <= '9') at--;
-    if (!at || at == end || at == name || at[-1] != '.' || end - at > 8) return false;
-    *part = (int)strtol(at, NULL, 10);
-    snprintf(whole, LABEL_BYTES, "%.*s%s", (int)(at - 1 - name), name, end);
-    return true;
-}
-
 /* Write the name that a folder of the architecture has for a GGUF name. Return false if the table
  * has none. */
 static bool folder_name(const struct binder *b, char out[LABEL_BYTES], const char *name)
 {
     const char *arch = b->m->arch->name;
     char whole[LABEL_BYTES];
-    int part;
-    if (split_part(name, whole, &part) && hf_raw_name(out, LABEL_BYTES, whole, arch, part))
-        return true;
+    const int part = hf_part_of(name, whole, sizeof whole);
+    if (part >= 0 && hf_raw_name(out, LABEL_BYTES, whole, arch, part)) return true;
     return hf_raw_name(out, LABEL_BYTES, name, arch, -1);
 }
 
@@ -96,8 +82,8 @@ static int layer_of(const char *blk)
 static struct table_name table_name_of(const struct binder *b, const char *name)
 {
     char whole[LABEL_BYTES], own[160];
-    int part;
-    const char *of = split_part(name, whole, &part) ? whole : name, *blk = strstr(of, "blk.");
+    const char *of = hf_part_of(name, whole, sizeof whole) >= 0 ? whole : name,
+               *blk = strstr(of, "blk.");
     struct table_name p = {.il = layer_of(blk)};
     for (int i = 0; i < b->n_row; i++) {
         snprintf(own, sizeof own, b->row[i].name, p.il); /* check: a name of tensors.def */
@@ -318,14 +304,13 @@ static void put_sizes(const struct binder *b, char out[WHY_BYTES], const char *n
 {
     struct buf text = {0};
     char whole[LABEL_BYTES];
-    int part;
     const struct table_name p = table_name_of(b, name);
     const struct tensor_row *row = p.row;
     const int il = p.il;
     const bool in_layers = il >= -1 && il < b->m->config.n_layer - b->layer0;
     out[0] = 0;
     if (!row || row->bias || !in_layers || strcmp(p.end, ".weight") != 0) return;
-    const bool of_part = split_part(name, whole, &part);
+    const bool of_part = hf_part_of(name, whole, sizeof whole) >= 0;
     const enum tensor_size size[] = {of_part ? SIZE_ONE : row->n_part, row->n_out, row->k};
     bool any = false, same = true;
     for (int i = 0; i < 3; i++) {

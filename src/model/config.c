@@ -196,6 +196,7 @@ static void check_between(struct binder *b, const char *key, double v, double le
         config_refuse(b, key, ERR_FORMAT, "must be in (%g, %g), got %g", least, most, v);
 }
 
+/* Check the ranges of the parameters of a scaling. */
 static void check_rope_scaling(struct binder *b, const struct rope_config *r, bool llama3)
 {
     enum { RATIO_MAX = 1000000 }; /* maximum factor of the scaling, larger than any useful factor */
@@ -214,7 +215,7 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
 {
     config_meta(b, "config.rope_parameters");
     r->scaling = rope_kind(b);
-    r->part = 1;
+    r->rotated_share = 1;
     r->context_original = config_int(b, "rope.scaling.original_context_length", 1, INT_MAX,
                                      b->m->config.context_train);
     r->factor = rope_factor(b, r);

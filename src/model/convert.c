@@ -112,6 +112,7 @@ static void make_row(struct model_gguf *g, const struct source *s, int part,
     qtype_info[t->type].ops->encode(to, made, k, NULL);
 }
 
+/* Make the buffers at least n_byte bytes and n_row values long. Return false without memory. */
 static bool grow(struct model_gguf *g, size_t n_byte, size_t n_row)
 {
     if (n_byte > g->n_made) {

@@ -225,7 +225,7 @@ TEST(config_layers_of_gemma4)
             EXPECT_INT(r.m.config.rope[l->rope].d_rot, l->d_head);
         }
         EXPECT(r.m.config.rope[ROPE_MAIN].scaling == ROPE_PROPORTIONAL &&
-               r.m.config.rope[ROPE_MAIN].part == 0.25);
+               r.m.config.rope[ROPE_MAIN].rotated_share == 0.25);
         read_done(&r);
     }
     read_config(&r, &arch_gemma4, "'num_global_key_value_heads':2,'per_layer_config':null");

@@ -68,7 +68,7 @@ struct rope_config {
     bool ramp_whole;             /* yarn: true if the ramp's bounds are rounded to whole lanes */
     bool ramp_forward; /* yarn: true if the ramp's end is clamped to its start (llama.cpp) */
     /* proportional: share of rotated lanes; the angles of all other lanes are 0 */
-    double part;
+    double rotated_share;
     double magnitude; /* factor of cos and sin */
     /* beta of the factor 1 + beta ln(1 + floor((position + beta_add) / context_original)) of cos
      * and sin */

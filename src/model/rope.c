@@ -80,7 +80,7 @@ double rope_freq(const struct rope_config *r, int i, bool is_long)
     case ROPE_YARN:
         return yarn_freq(r, freq, i);
     case ROPE_PROPORTIONAL:
-        return i < floor(r->part * r->d_rot / 2) ? freq / r->factor : 0;
+        return i < floor(r->rotated_share * r->d_rot / 2) ? freq / r->factor : 0;
     default:
         return freq;
     }

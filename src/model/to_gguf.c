@@ -96,17 +96,13 @@ static int add(struct model_gguf *g, const struct mixture *mix, const char *name
     return conversion_add(g, name, type_of(g, mix, name, t, n_dim), n_dim, dim, s, e);
 }
 
-/* Return the number at the end of a part's stem, such as 7 for "blk.3.ffn_up_exps.7.weight". Write
- * the name without this number. Return -1 for a whole tensor. */
-static int part_of(const struct model_gguf *g, const char *name, char *out, size_t n_out)
+/* Return the number of a part, such as 7 for "blk.3.ffn_up_exps.7.weight", and write the name without
+ * this number. Return -1 for a whole tensor, or a number that the architecture does not have. */
+static int part_of(const struct model_gguf *g, const char *name, char out[NAME_BYTES])
 {
-    char raw[200], *end;
-    const char *dot = strrchr(name, '.'), *at = dot;
-    while (at && at > name && at[-1] >= '0' && at[-1] <= '9') at--;
-    if (!dot || at == dot || at[-1] != '.' || dot - at > 6) return -1;
-    const long part = strtol(at, &end, 10);
-    snprintf(out, n_out, "%.*s%s", (int)(at - 1 - name), name, dot);
-    return hf_raw_name(raw, sizeof raw, out, g->m->arch->name, (int)part) ? (int)part : -1;
+    char raw[NAME_BYTES];
+    const int part = hf_part_of(name, out, NAME_BYTES);
+    return part >= 0 && hf_raw_name(raw, sizeof raw, out, g->m->arch->name, part) ? part : -1;
 }
 
 /* Add one tensor with all parts. t is the first part. */
@@ -160,12 +156,13 @@ static void gguf_name(char out[NAME_BYTES], const struct arch *a, const char *na
     conversion_rename(out, a, name, false);
 }
 
+/* Add tensor i of the directory; nothing if it is left out or part of an earlier tensor. */
 static int put_tensor(struct model_gguf *g, const struct mixture *mix, int i, struct err *e)
 {
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
     char joined[NAME_BYTES], raw[200];
     if (is_left_out(g, t)) return 0;
-    const int part = part_of(g, t->name, joined, sizeof joined);
+    const int part = part_of(g, t->name, joined);
     if (part > 0) return 0; /* the name contains the number of part 0 */
     if (part == 0) return put_parts(g, mix, joined, t, e);
     gguf_name(joined, g->m->arch, t->name);
@@ -328,7 +325,7 @@ static int put_split(struct model_gguf *g, const struct mixture *mix, const stru
     const int n_part = matrix_count(w);
     struct tensor_info t = {.n_dim = 2, .dim = {w->k, w->n_out, 1, 1}, .name = w->name};
     snprintf(name, sizeof name, "%.*s.weight", (int)stem_length(w->name), w->name);
-    if (part_of(g, name, joined, sizeof joined) < 0) gguf_name(joined, g->m->arch, name);
+    if (part_of(g, name, joined) < 0) gguf_name(joined, g->m->arch, name);
     if (checkpoint_tensor(g->view, joined)) return 0;
     struct published *form = encoded(g, w);
     if (!form) return err_memory(e, w->name, (size_t)n_part * sizeof *form);
@@ -470,6 +467,7 @@ static int put_used(struct model_gguf *g, const struct mixture *mix, int i, stru
     return is_of_split(g, t) ? 0 : put_tensor(g, mix, i, e);
 }
 
+/* Add the tensors of the directory, then the bound matrices that have other tensors in a GGUF. */
 static int put_tensors(struct model_gguf *g, struct err *e)
 {
     struct mixture own;
@@ -489,6 +487,7 @@ static int put_tensors(struct model_gguf *g, struct err *e)
 
 /* ---- open ---- */
 
+/* Check that the source is a folder of an architecture with a conversion to GGUF. */
 static int check_source(const struct checkpoint *c, struct err *e)
 {
     static const char *const known[] = {

@@ -286,6 +286,7 @@ static void put_windows(struct key_writer *w)
                  checkpoint_path(w->m->checkpoint), window, w->arch);
 }
 
+/* Write the sizes. A GGUF of encoder and decoder has the sizes of the encoder. */
 static void put_sizes(struct key_writer *w)
 {
     const char *own = w->m->arch->layer_norm_eps;

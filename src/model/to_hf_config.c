@@ -699,6 +699,7 @@ static void put_magnitude(struct config_writer *w, const struct rope_config *r, 
     if (fabs(r->magnitude - usual) > 1e-6 * usual) hf_put_real(w, "attention_factor", r->magnitude);
 }
 
+/* Append the parameters of YaRN that differ from the defaults of transformers. */
 static void put_yarn(struct config_writer *w, const struct rope_config *r)
 {
     hf_put_int(w, "original_max_position_embeddings", r->context_original);
@@ -707,6 +708,7 @@ static void put_yarn(struct config_writer *w, const struct rope_config *r)
     put_magnitude(w, r, r->factor <= 1 ? 1 : 0.1 * log(r->factor) + 1);
 }
 
+/* Append the divisors of LongRoPE and its context in training. */
 static void put_long(struct config_writer *w, const struct rope_config *r)
 {
     const double ratio = (double)w->c->context_train / r->context_original;

@@ -110,11 +110,11 @@ static double hf_ropes(struct config *c, struct binder *b)
                                   .neox = true,
                                   .scaling = ROPE_PROPORTIONAL,
                                   .factor = 1,
-                                  .part = 0.25,
+                                  .rotated_share = 0.25,
                                   .magnitude = 1};
         return 10000;
     }
-    r->part = part;
+    r->rotated_share = part;
     if (!has_full) config_refuse(b, full, ERR_MISSING, "is missing");
     if (!config_meta(b, "rope.freq_base"))
         config_refuse(b, "rope.freq_base", ERR_MISSING, "is missing");
