@@ -289,7 +289,7 @@ int hf_part_of(const char *name, char *whole, size_t n_whole)
     while (at && at > name && at[-1] >= '0' && at[-1] <= '9') at--;
     if (!at || at == end || at == name || at[-1] != '.' || end - at > DIGITS_MAX) return -1;
     snprintf(whole, n_whole, "%.*s%s", (int)(at - 1 - name), name, end);
-    return atoi(at);
+    return (int)strtol(at, NULL, 10);
 }
 
 /* The row that matches the longest part of the name is used: "cls.output", not "cls". A pattern

@@ -96,8 +96,9 @@ static int add(struct model_gguf *g, const struct mixture *mix, const char *name
     return conversion_add(g, name, type_of(g, mix, name, t, n_dim), n_dim, dim, s, e);
 }
 
-/* Return the number of a part, such as 7 for "blk.3.ffn_up_exps.7.weight", and write the name without
- * this number. Return -1 for a whole tensor, or a number that the architecture does not have. */
+/* Return the number of a part, such as 7 for "blk.3.ffn_up_exps.7.weight", and write the name
+ * without this number. Return -1 for a whole tensor, or a number that the architecture does not
+ * have. */
 static int part_of(const struct model_gguf *g, const char *name, char out[NAME_BYTES])
 {
     char raw[NAME_BYTES];
