@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 
-from server import QUOTH, ROOT, SLOW, TMP, check, run, serving_model
+from server import QUOTH, ROOT, SLOW, TMP, check, near, run, serving_model
 from venv_for import python_with
 
 GOLDEN = os.path.join(ROOT, "tests", "golden", "encoders")
@@ -27,16 +27,6 @@ def serving(name, *more):
 def golden(name):
     with open(os.path.join(GOLDEN, name, "expected.json")) as f:
         return json.load(f)
-
-
-def near(got, want, what):
-    """Check two lists of numbers, or of lists."""
-    flat = lambda x: [v for row in x for v in row] if isinstance(x[0], list) else x  # noqa: E731
-    got, want = flat(got), flat(want)
-    check(len(got) == len(want), f"{what}: {len(got)} numbers, expected {len(want)}")
-    top = max(abs(v) for v in want)
-    apart = max(abs(a - b) for a, b in zip(got, want))
-    check(apart <= 1e-4 * top, f"{what}: {apart / top} is above 1e-4")
 
 
 def vectors(s, texts, **more):

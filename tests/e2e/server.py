@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import http.client
 import json
+import math
 import os
 import random
 import re
@@ -61,6 +62,19 @@ def free_port():
 def check(ok, why="it did not hold"):
     if not ok:
         raise Failed(str(why)[:600])
+
+
+def near(got, want, what):
+    """Check that two lists of numbers, or of lists, have equal shapes and finite numbers, and that
+    they differ by at most 1e-4 of the largest number."""
+    shape = lambda x: [len(row) if isinstance(row, list) else None for row in x]  # noqa: E731
+    flat = lambda x: [v for row in x for v in (row if isinstance(row, list) else [row])]  # noqa: E731
+    check(shape(got) == shape(want), f"{what}: lists of {shape(got)} numbers, expected {shape(want)}")
+    got, want = flat(got), flat(want)
+    check(all(isinstance(v, (int, float)) and math.isfinite(v) for v in got + want), f"{what}: a number is not finite")
+    top = max(abs(v) for v in want)
+    apart = max(abs(a - b) for a, b in zip(got, want))
+    check(apart <= 1e-4 * top, f"{what}: differs by {apart}, more than 1e-4 of {top}")
 
 
 class Server:

@@ -4,6 +4,7 @@ Verdicts: = equal, r equal except for rounding, R rejected by name, w a warning 
 x rejected by the reference, ! silently different."""
 import os
 import pathlib
+import re
 import subprocess
 import zlib
 
@@ -26,9 +27,31 @@ def quoth_logits():
 
 def distance(a, b):
     """Return max|a - b| / max|b|, infinite if the shapes differ or a number is missing."""
-    if a.shape != b.shape or not np.isfinite(a).all():
+    if a.shape != b.shape or not (np.isfinite(a).all() and np.isfinite(b).all()):
         return float("inf")
     return float(np.abs(a - b).max() / max(np.abs(b).max(), 1e-30))
+
+
+def names_field(said, field, folder=""):
+    """Return true if a message has the field's name, outside of the folder's path and of longer
+    names."""
+    if folder:
+        said = said.replace(f"{folder}", "")
+    found = lambda word: re.search(rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])", said)  # noqa: E731
+    return bool(found(field) or (field in ("type", "rope_type", "rope scaling") and (found("rope scaling") or found("rope.scaling"))))
+
+
+def wrong_refusal(code, said, expected):
+    """Return None if `quoth convert` rejected its input with one sentence (exit status 1) that has
+    one of the expected patterns. Otherwise return what is wrong."""
+    lines = said.strip().split("\n")
+    if code != 1:
+        return f"quoth convert: exit {code}: {said.strip()[-200:]}"
+    if not lines[-1].startswith("quoth convert: ") or not all(line.startswith("quoth: ") for line in lines[:-1]):
+        return f"quoth convert: no error sentence: {said.strip()[-200:] or 'nothing'}"
+    if not any(re.search(pattern, lines[-1]) for pattern in expected):
+        return f"quoth convert: unexpected refusal: {lines[-1]}"
+    return None
 
 
 class Campaign:
@@ -62,7 +85,7 @@ class Campaign:
 
     def verdict(self, label, name, want, got, said, limit):
         leaf = name.split(" (")[0].split(".")[-1]
-        names_it = leaf in said or (leaf in ("type", "rope_type", "rope scaling") and ("rope scaling" in said or "rope.scaling" in said))
+        names_it = names_field(said, leaf, self.folder)
         if got is None:
             mark = "R" if names_it or want is None else "!"
             if mark == "!":

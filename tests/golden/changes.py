@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tempfile
 
-import make  # noqa: F401  (enters the virtual environment)
+import make  # noqa: F401, I001  (enters the virtual environment)
+from campaign import distance
 
 import numpy as np
 import torch
@@ -207,8 +208,7 @@ def main():
             n = len(got) // len(ids)
             rows = np.concatenate([w[N - 1 - n:N - 1] for w in want])
             old = np.concatenate([w[N - 1 - n:N - 1] for w in plain])
-            d = np.abs(got - rows).max() / np.abs(rows).max()
-            effect = np.abs(old - rows).max() / np.abs(rows).max()
+            d, effect = distance(got, rows), distance(old, rows)
             ok = d <= LIMIT
             bad += not ok
             print("%-28s %-10s %.1e, effect of the change %.1e%s" % (name, folder, d, effect, "" if ok else " DIFFERENT"), flush=True)

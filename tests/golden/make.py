@@ -49,6 +49,7 @@ import torch  # noqa: E402
 import transformers  # noqa: E402
 
 import wrappers  # noqa: E402
+from campaign import distance  # noqa: E402
 
 N_BYTE_TOKEN = 256  # two merges and two special tokens follow
 N_VOCAB = 260
@@ -1177,11 +1178,6 @@ def hidden_of(model, tokens):
     with torch.no_grad():
         ids = torch.from_numpy(tokens.astype(np.int64))[None]
         return model.base_model(ids).last_hidden_state[0].to(torch.float64).numpy()
-
-
-def distance(a, b):
-    """Return max|a - b| / max|b|, the measure of the tests."""
-    return float(np.abs(a - b).max() / np.abs(b).max())
 
 
 def greedy_of(model, tokens, cache=True):
