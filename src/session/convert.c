@@ -5,7 +5,9 @@
  *       --> check_written --> rename        until then the result is OUT.part-PID
  *
  * The written file or folder is opened and compared with the source before it gets its name: the
- * config (model_same_config) and each token. A result with another meaning never gets the name. */
+ * config (model_same_config), each token and the ids of texts. A result with another meaning never
+ * gets the name. Two kinds of texts are exceptions: a rare text with other ids is only a warning
+ * (warn_texts), and texts of all tokens are not compared for byte-level BPE (check_encoding). */
 #include "session_impl.h"
 
 #include "base/os.h"

@@ -90,7 +90,7 @@ static int check_text(const struct tokenizers *x, const struct buf *text)
 
 /* Compare the ids of texts that consist of the tokens in the order of their ids. These texts detect
  * merges whose order by a GGUF's scores differs from the folder's list. Words are joined with
- * spaces. */
+ * spaces. Byte-level BPE is not compared, because its list of merges is copied. */
 static int check_encoding(const struct tokenizers *x)
 {
     enum { TEXT_BYTES = 4096 };

@@ -18,7 +18,7 @@ it.
 A model of encoder and decoder has the random tokens as its source. With LongRoPE, three beginnings
 of the text are compared, too. These beginnings are the longest text with the short list of
 divisors, the shortest text with the long list, and a shorter text. Positions where a router's choice
-hangs on 1e-5 are omitted, too. Configurations that amplify the rounding of transformers are compared
+depends on rounding are omitted, too. Configurations that amplify the rounding of transformers are compared
 with exact results, and counted (ties.py). The script prints a line per configuration, then the worst
 and the median result and the shares of omitted positions. The exit status is 1 if any configuration
 differs, or if a class has router ties at 1 % of its positions. The script needs the packages of make.py. """

@@ -1,12 +1,12 @@
-"""ties.py - choices of routers that hang on rounding, for odd.py.
+"""ties.py - choices of routers that depend on rounding, for odd.py.
 
-A router selects the experts, or groups of experts, of a row by its largest values. A choice hangs on
-rounding if the last selected and the first omitted value differ by at most NEAR of the row's largest
-value. quoth in float32 may then select the other expert. The row has other logits, and later rows
+A router selects the experts, or groups of experts, of a row by its largest values. A choice depends
+on rounding if the last selected and the first omitted value differ by at most NEAR of the row's
+largest value. quoth in float32 may then select the other expert. The row has other logits, and later rows
 differ because they attend to it. odd.py omits the row itself, and compares the other rows with the
 reference of the same choice.
 
-    watch   records the hanging choices of a forward pass of n rows, and inverts some of them
+    watch   records these choices of a forward pass of n rows, and inverts some of them
     Wanted  the results of the reference, those of the other choices, and exact results if they are
             needed
 
@@ -36,8 +36,8 @@ def sizes(values):
 
 @contextlib.contextmanager
 def watch(n, inverted=()):
-    """Yield the list of the hanging choices of a forward pass of n rows: (number of the call, row,
-    ...). The choices of `inverted` are inverted."""
+    """Yield the list of the choices that depend on rounding in a forward pass of n rows: (number of
+    the call, row, ...). The choices of `inverted` are inverted."""
     events, calls, old, mixer = [], itertools.count(), (torch.topk, torch.Tensor.topk), modeling_phimoe.sparsemixer
 
     def is_inverted(event):
