@@ -13,15 +13,16 @@ must equal transformers' (float64) within 1e-4 (max|d| / max|reference|). Greedy
 equal at each position, unless the reference's two largest logits differ by less than 1e-3 of the
 largest. The text runs in one step, in steps of 13 tokens, and token by token. With weights in Q8_0
 and int8 activations, the steps must give equal bits. The GGUF that `quoth convert` (build/quoth)
-writes must give equal logits, unless GGUF has no form for the configuration, so that quoth rejects
-it.
-A model of encoder and decoder has the random tokens as its source. With LongRoPE, three beginnings
-of the text are compared, too. These beginnings are the longest text with the short list of
-divisors, the shortest text with the long list, and a shorter text. Positions where a router's choice
-depends on rounding are omitted, too. Configurations that amplify the rounding of transformers are compared
-with exact results, and counted (ties.py). The script prints a line per configuration, then the worst
-and the median result and the shares of omitted positions. The exit status is 1 if any configuration
-differs, or if a class has router ties at 1 % of its positions. The script needs the packages of make.py. """
+writes must give equal logits, unless quoth rejects the configuration for a reason in REFUSED. A
+model of encoder and decoder has the random tokens as its source. With LongRoPE, three beginnings of
+the text are compared, too. These beginnings are the longest text with the short list of divisors,
+the shortest text with the long list, and a shorter text. Positions where a router's choice depends
+on rounding are omitted, too. Configurations that amplify the rounding of transformers are compared
+with exact results, and counted (ties.py). The script prints a line per configuration, then the
+worst and the median result, the shares of omitted positions, and the numbers of configurations that
+quoth converted to GGUF and that it rejected. The exit status is 1 if any configuration differs, if
+quoth rejects one for another reason, or if a class has router ties at 1 % of its positions. The
+script needs the packages of make.py."""
 import json
 import os
 import pathlib
@@ -32,6 +33,7 @@ import sys
 import tempfile
 
 import make  # noqa: I001  (enters the virtual environment)
+import campaign
 import ties
 import wrappers
 
@@ -983,6 +985,63 @@ for kind, w in wrappers.WRAPPERS.items():
             scales=MODELS.get(text.removesuffix("_text"), {}).get("scales", {}))
 
 
+# Reasons for which quoth may refuse to convert a configuration to GGUF: a pattern of the message, and the
+# functions that draw such configurations. quoth must convert all other configurations.
+REFUSED = {
+    r"json: (hidden_act|hidden_activation|activation_function|activation): the result cannot":
+        "llama olmo2 qwen3moe jamba mamba falcon_mamba mamba2 mixtral qwen2_moe glm4_moe olmoe granitemoe granitemoeshared phimoe "
+        "ernie4_5_moe minimax_m2 llama4_text gemma gemma2 gemma3 gemma4 gemma4_padded gemma3n gemma_embedding granite seed_oss ernie4_5 exaone4 phi3 "
+        "minicpm3 deepseek_v2 deepseek_v3 glm cohere cohere2 starcoder2 phi stablelm nemotron arcee olmo gpt2 gpt_neox falcon t5 "
+        "qwen3vlmoe glm4v",
+    r"rope_parameters: the result cannot":
+        "llama mistral qwen2 qwen3 smollm3 olmo2 qwen3moe lfm2 qwen3_next mixtral qwen2_moe gpt_oss glm4_moe olmoe granitemoe "
+        "granitemoeshared phimoe ernie4_5_moe minimax_m2 llama4_text gemma gemma2 gemma3 gemma3n gemma_embedding granite seed_oss "
+        "ernie4_5 exaone4 phi3 minicpm3 deepseek_v2 deepseek_v3 glm cohere cohere2 starcoder2 phi stablelm nemotron arcee olmo "
+        "gpt_neox falcon ministral3 qwen2vl qwen3_5 qwen3_5_moe qwen3vl qwen3vlmoe glm4v",
+    r"metadata [\w-]+\.attention\.sliding_window: must":
+        "qwen2 qwen3 smollm3 qwen3moe qwen2_moe gemma3 gemma3n gemma_embedding exaone4 qwen2vl",
+    r"tensor blk\.\d+\.ffn_gate_inp\.weight is missing": "qwen3moe qwen3_next qwen2_moe ernie4_5_moe llama4_text qwen3vlmoe",
+    r"metadata [\w-]+\.attention\.sliding_window_pattern: must": "gpt_oss gemma3 gemma_embedding cohere2",
+    r"query_pre_attn_scalar: the result cannot": "gemma2 gemma3 gemma_embedding gpt2 mpt",
+    r"metadata [\w-]+\.expert_count: is missing": "qwen3moe qwen2_moe glm4_moe ernie4_5_moe qwen3vlmoe",
+    r"layer_types: the result cannot": "smollm3 gemma2 gemma_embedding exaone4",
+    r"the result cannot express values that only this architecture has": "jamba falcon_mamba mamba2 llama4_text gemma3n",
+    r"norm_topk_prob: the result cannot": "qwen3moe qwen3_next qwen2_moe olmoe",
+    r"conversion to GGUF is not supported yet": "bamba granitemoehybrid falcon_h1 nemotron_h kimi_linear",
+    r"has no GGUF: ": "rwkv bitnet gptj opt bart",
+    r"final_logit_softcapping: the result cannot": "gemma2 gemma3",
+    r"logit_scale: the result cannot": "cohere2 t5",
+    r"metadata [\w-]+\.rope\.scaling\.factor: must": "gemma4 gemma4_padded gemma3n",
+    r"metadata [\w-]+\.attention\.sliding_window: is missing": "cohere2",
+    r"attn_temperature_tuning: the result cannot": "llama4_text",
+    r"attn_scale: the result cannot": "llama4_text",
+    r"metadata [\w-]+\.expert_feed_forward_length: is missing": "llama4_text",
+    r"metadata [\w-]+\.attention\.sliding_window_pattern: is missing": "gemma4 gemma4_padded",
+    r"metadata [\w-]+\.attention\.shared_kv_layers: ": "gemma4 gemma4_padded",
+    r"metadata [\w-]+\.attention\.sliding_window_pattern: ": "exaone4",
+    r"row_eps: the result cannot": "deepseek_v2 deepseek_v3",
+    r"metadata [\w-]+\.rope\.scaling\.yarn_log_multiplier: must": "deepseek_v2 deepseek_v3",
+    r"relative_attention_max_distance: the result cannot": "t5",
+    r"metadata [\w-]+\.ssm\.inner_size: must": "qwen3_5 qwen3_5_moe",
+    r"logits_scaling: the result cannot": "granite",
+    r"swiglu_alpha: the result cannot": "gpt_oss",
+    r"swiglu_limit: the result cannot": "gpt_oss",
+    r"router_jitter_noise: the result cannot": "phimoe",
+    r"sum_least: the result cannot": "ernie4_5_moe",
+    r"attention_chunk_size: the result cannot": "llama4_text",
+    r"floor_scale: the result cannot": "llama4_text",
+    r"attn_logit_softcapping: the result cannot": "gemma2",
+    r"tensor rope_freqs\.weight: not supported yet": "gemma_embedding",
+    r"scale_emb: the result cannot": "minicpm3",
+    r"metadata [\w-]+\.attention\.q_lora_rank: is missing": "minicpm3",
+    r"scale_depth: the result cannot": "minicpm3",
+    r"rope_interleave: the result cannot": "deepseek_v3",
+    r"tensor blk\.\d+\.ffn_norm\.bias: not supported yet": "falcon",
+    r"alibi: the result cannot": "falcon",
+    r"metadata [\w-]+\.rope\.dimension_sections: ": "qwen3vl",
+}
+
+
 def config_of(spec, r):
     """Return a config of a class, and the fields that were drawn."""
     fields = spec["config"](r)
@@ -1049,13 +1108,23 @@ def write_tokenizer(folder, n):
                                                            post_processor=None, decoder=level, model=model)))
 
 
-def through_gguf(folder, n_vocab):
-    """Convert the folder. Return the file and None, or None and the message."""
+def refusals(name):
+    """Return the patterns of the reasons for which quoth may refuse to convert a configuration."""
+    draw = MODELS[name]["config"].__name__
+    return [pattern for pattern, draws in REFUSED.items() if draw in draws.split()]
+
+
+def through_gguf(name, folder, n_vocab):
+    """Convert the folder. Return (file, None, None), or (None, quoth's reason, None) if quoth rejects
+    the configuration for an expected reason, or (None, None, what is wrong)."""
     write_tokenizer(folder, n_vocab)
     out = folder / "converted.gguf"
     run = subprocess.run([QUOTH, "convert", folder, "-o", out], capture_output=True, text=True, timeout=300)
-    said = re.sub(r"\.part-\d+", "", run.stderr.strip().split("\n")[-1].replace(f"{folder}", "FOLDER")).split("; available")[0]
-    return (out, None) if run.returncode == 0 else (None, said)
+    if run.returncode == 0:
+        return out, None, None
+    if wrong := campaign.wrong_refusal(run.returncode, run.stderr, refusals(name)):
+        return None, None, wrong
+    return None, re.sub(r"\.part-\d+", "", run.stderr.strip().split("\n")[-1].replace(f"{folder}", "FOLDER")).split("; available")[0], None
 
 
 def same_bits(quoth, folder, tokens, shape, n_source):
@@ -1086,8 +1155,9 @@ def clear_rows(want):
 
 def compare(name, seed, folder, quoth):
     """Return quoth's message, or (largest distance, positions with another greedy choice, omitted
-    positions, message about the GGUF, positions with a router tie, distance of transformers in
-    float32 if the configuration amplifies rounding, true if a distance is not permitted)."""
+    positions, reason of a refusal of a GGUF or None, positions with a router tie, distance of
+    transformers in float32 if the configuration amplifies rounding, true if a distance is not
+    permitted)."""
     encoder, cross = MODELS[name].get("encoder", False), MODELS[name].get("cross", False)
     n_source = N_PROMPT if cross else 0
     results_of = make.hidden_of if encoder else (lambda m, t: make.cross_logits_of(m, t, n_source)) if cross else make.logits_of
@@ -1103,7 +1173,7 @@ def compare(name, seed, folder, quoth):
         tokens = np.append(tokens, model.config.decoder_start_token_id).astype("<i4")
     while len(tokens) < N_PROMPT + N_GREEDY:
         tokens = np.append(tokens, results_of(model, tokens)[-1].argmax()).astype("<i4")
-    worst, wrong, left_out, n_tie, rough, far, gguf = 0.0, 0, 0, 0, 0.0, False, ""
+    worst, wrong, left_out, n_tie, rough, far = 0.0, 0, 0, 0, 0.0, False
     for n, context in [(len(tokens), 0)] + [(n, CONTEXT) for n in lengths(fields)]:
         wanted = ties.Wanted(results_of, model, tokens[:n])
         shape = wanted.results.shape
@@ -1121,7 +1191,9 @@ def compare(name, seed, folder, quoth):
     wanted = ties.Wanted(results_of, model, tokens)
     if not encoder and not MODELS[name].get("fp8") and (said := same_bits(quoth, folder, tokens, wanted.results.shape, n_source)):
         return said
-    file, gguf = through_gguf(folder, model.config.get_text_config().vocab_size)
+    file, refused, said = through_gguf(name, folder, model.config.get_text_config().vocab_size)
+    if said:
+        return said
     if file:
         got = run_quoth(quoth, file, tokens, wanted.results.shape, STEPS[0], 0, n_source)
         if isinstance(got, str):
@@ -1132,7 +1204,7 @@ def compare(name, seed, folder, quoth):
         if d > most:
             return f"converted: max|d| / max|reference| {d:.1e}"
         rough, worst = max(rough, wanted.rough), max(worst, d)
-    return worst, wrong, left_out, gguf, n_tie, rough, far
+    return worst, wrong, left_out, refused, n_tie, rough, far
 
 
 def option(args, name, otherwise):
@@ -1166,20 +1238,20 @@ def main(args):
                 said = f"max|d| / max|reference| {result[0]:.1e}, {result[1]} choices differ"
                 said += f", {result[4]} router ties" if result[4] else ""
                 said += f"; transformers in float32: {result[5]:.1e}" if result[5] else ""
-                if result[3]:
+                if result[3] is not None:
                     refused[result[3]] = refused.get(result[3], 0) + 1
             print(f"{name} {seed}: {'ok' if ok else 'WRONG'}: {said}", flush=True)
         for why, n in refused.items():
-            print(f"{name}: {n} not converted: {why}")
+            print(f"{name}: {n} refused: {why}")
         n_position = max(1, len(every) * (N_PROMPT + N_GREEDY))
         share, tie_share = 100 * left_out / n_position, n_tie / n_position
         if tie_share >= TIES_MAX:
             print(f"{name}: WRONG: router ties at {100 * tie_share:.1f} % of the positions")
             bad += 1
         table.append(f"| {name} | {len(every)} of {count} | {max(every, default=0):.1e} | {np.median(every or [0]):.1e} | {share:.1f} % | {100 * tie_share:.2f} % | {n_rough} | "
-                     f"{len(every) - sum(refused.values())} |")
+                     f"{len(every) - sum(refused.values())} | {sum(refused.values())} |")
         print(table[-1], flush=True)
-    print("\n| class | compared | worst | median | choices left out | router ties | amplified rounding | through GGUF |\n|---|---|---|---|---|---|---|---|")
+    print("\n| class | compared | worst | median | choices left out | router ties | amplified rounding | through GGUF | refused |\n|---|---|---|---|---|---|---|---|---|")
     print(*table, sep="\n")
     return 1 if bad else 0
 
