@@ -46,7 +46,7 @@ CFLAGS  := -std=c11 -D_GNU_SOURCE $(OPT) -Wall -Wextra -Wshadow -Wpointer-arith 
 LDFLAGS := -Wl,-z,relro,-z,now,-z,noexecstack$(CET) $(if $(SAN),-fsanitize=$(SAN))
 
 # Functions begin at a cache line, so that the place of a loop in its lines does not depend on other
-# files: prompts of Q8_0 are 3 % faster with AVX2 (docs/measurements.md, "The second wave").
+# files: prompts of Q8_0 are 3 % faster with AVX2 (docs/measurements.md, "Commit 5f214b9").
 KERNEL := -O3 -g1 -fno-stack-protector -fno-stack-clash-protection -U_FORTIFY_SOURCE -falign-functions=64
 # src/kern/LEVEL/isa.mk gives the processors and the compiler flags of a kernel folder. Each folder
 # is compiled with only the flags that its cpu_flag requires. UNSAN_LEVEL: files without sanitizers,

@@ -452,8 +452,8 @@ ALWAYS void plane_rows(const struct panel_format *f, const uint8_t *const group[
 
 /* Compute unit u of a group for all rows of the block. Levels of 14 bits are two planes of bytes.
  * Eight rows prefetch after the loads of starts_of, which the prefetches would delay: a step took
- * 4 % longer (Q4_0, AMX machine). Other blocks prefetch first, as before (measurements.md, "The
- * second wave"). */
+ * 4 % longer (Q4_0, AMX machine). Other blocks prefetch first, as before (measurements.md,
+ * "Commit 5f214b9 against b4291ad"). */
 ALWAYS void unit_rows(const struct panel_format *f, const uint8_t *const group[STRIPS],
                       const int lane[STRIPS], int u, int scale_bytes, const struct ahead *ahead,
                       const struct rows *r, const struct row_sums *t)
