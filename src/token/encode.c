@@ -112,10 +112,13 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsi
     ok = ok && added_split(&en, &t->raw, (struct pretok_text){text, n, true}, encode_text);
     if (ok && add) drop_double_bos(t, out, body);
     ok = ok && (!add || add_ids(out, t->suffix, t->n_suffix));
+    bool too_long = en.text[0].limited || en.text[1].limited;
     encoder_deinit(&en);
     if (ok && !cancelled()) return 0;
     out->n = n_before;
     if (cancelled()) return err_cancelled(e);
+    if (too_long)
+        return err_set(e, ERR_LIMIT, "the tokenizer's normalizer makes the text too long");
     return err_memory(e, "the ids of a text", n);
 }
 

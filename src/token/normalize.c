@@ -6,9 +6,11 @@
  *
  *   text --step 1--> buf --step 2--> spare --step 3--> buf ...     two bufs, swapped (normalize)
  *
- * A step returns false only if memory is exhausted, because every input is legal. */
+ * A step returns false only if memory is exhausted or the result exceeds the limit of normalize(),
+ * because every input is legal. */
 #include "token_impl.h"
 
+#include "base/cancel.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
@@ -365,19 +367,25 @@ norm_fn *norm_find(const char *name)
     return NULL;
 }
 
+/* maximum length of a result: NORM_GROWTH times the text's length, and NORM_ROOM bytes. NFKD makes
+ * a character of 3 bytes into one of 33 bytes, and the byte level doubles a text. */
+enum { NORM_GROWTH = 32, NORM_ROOM = 4096 };
+
 /* Run all steps. The text continues an earlier text if `seam` is true, and steps put no blank
- * before the text. */
+ * before the text. The steps of a hostile tokenizer could multiply the text, so the length is
+ * limited. */
 bool normalize(const struct tokenizer *t, const char *p, size_t n, bool seam, struct buf *out,
                struct buf *spare)
 {
     buf_clear(out);
+    out->max = spare->max = n * NORM_GROWTH + NORM_ROOM;
     if (t->norm.n == 0) buf_add(out, p, n);
     for (size_t i = 0; i < t->norm.n; i++) {
         struct norm_step step = t->norm.v[i];
         if (seam && step.run == norm_prepend) step.n_a = 0;
         if (seam && step.run == norm_sentencepiece) step.flags &= ~SP_PREFIX;
         buf_clear(spare);
-        if (!step.run(&step, p, n, spare)) return false;
+        if (cancelled() || !step.run(&step, p, n, spare)) return false;
         struct buf was = *out;
         *out = *spare;
         *spare = was;

@@ -338,6 +338,29 @@ TEST(normalized_special_tokens_after_prepend)
     remove(temp_path("tokenizer.json"));
 }
 
+/* Goal: a tokenizer whose steps multiply a text costs neither time nor memory. */
+TEST(normalizers_that_multiply_a_text)
+{
+    struct buf json = {0};
+    struct tokenizer *t;
+    struct ids ids = {0};
+    struct err e;
+    buf_add_text(&json, "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},"
+                        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[");
+    for (int i = 0; i < 40; i++)
+        buf_addf(&json, "%s{\"type\":\"Replace\",\"pattern\":{\"%s\":\"a\"},\"content\":\"aa\"}",
+                 i ? "," : "", i % 2 ? "Regex" : "String");
+    buf_add_text(&json, "]}}");
+    write_temp("tokenizer.json", json.data);
+    NEED_OK(tokenizer_open_file(&t, temp_path("tokenizer.json"), NULL, &e), &e);
+    EXPECT_INT(tokenizer_encode(t, "aaaa", 4, 0, &ids, &e), ERR_LIMIT);
+    EXPECT(strstr(e.text, "normalizer"));
+    tokenizer_close(t);
+    remove(temp_path("tokenizer.json"));
+    buf_deinit(&json);
+    vec_deinit(&ids);
+}
+
 /* Goal: an added token matched in normalized text decodes to that text, including the space before
  * it. */
 TEST(normalized_added_tokens_decode_as_found)

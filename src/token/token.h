@@ -55,7 +55,8 @@ enum {
 };
 
 /* Append the ids of text[0, n) to `out`. Every text is valid. Return 0, ERR_MEMORY, ERR_LIMIT if n
- * > 2^31 - 1, or ERR_BUSY if cancelled (base/cancel.h). The time is O(n log n). Any thread. */
+ * > 2^31 - 1 or the tokenizer's normalizer multiplies the text, or ERR_BUSY if cancelled
+ * (base/cancel.h). The time is O(n log n). Any thread. */
 int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsigned flags,
                      struct ids *out, struct err *e);
 
