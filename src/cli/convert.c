@@ -31,7 +31,7 @@ static const struct option options[] = {
     NAME_OPTION("type", "FORMAT", &type, type_name,
                 "number format or mixture of the matrices (default: the formats of the model)"),
     NAME_OPTION("outtype", "FORMAT", &type, type_name, "another name of --type"),
-    FLAG_OPTION("force", &force, "replace an existing file"),
+    FLAG_OPTION("force", &force, "replace an existing GGUF"),
     OPTIONS_END,
 };
 

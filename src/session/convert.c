@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Set the name of the unfinished result. */
@@ -26,14 +27,29 @@ static int part_path(char part[PATH_BYTES], const struct convert_options *o, str
                : err_set(e, ERR_ARG, "%s: cannot write: the path is too long", o->out);
 }
 
-/* Check that the result replaces at most one file. folder: the result is a folder. */
+/* Return true if the path is a GGUF, or an empty file. */
+static bool is_gguf(const char *path)
+{
+    struct file_map m = {0};
+    bool is = file_map_open(&m, path, NULL) == 0 &&
+              (m.n_byte == 0 || (m.n_byte >= 4 && memcmp(m.data, "GGUF", 4) == 0));
+    file_map_close(&m);
+    return is;
+}
+
+/* Check that the result replaces nothing but a GGUF: no folder, no file of a checkpoint, no pipe and
+ * no device. A link itself is replaced, not its file. folder: the result is a folder. */
 static int check_free(const struct convert_options *o, bool folder, struct err *e)
 {
-    const bool file = file_exists(o->out);
-    if (dir_exists(o->out) || (file && folder))
-        return err_set(e, ERR_ARG, "%s: cannot create: it exists; remove it first", o->out);
-    if (!file || o->replaces) return 0;
-    return err_set(e, ERR_ARG, "%s: cannot create: it exists; --force replaces it", o->out);
+    struct stat st;
+    if (lstat(o->out, &st) != 0) return 0;
+    const bool link = S_ISLNK(st.st_mode), file = link || S_ISREG(st.st_mode);
+    if (file && !folder && !o->replaces)
+        return err_set(e, ERR_ARG, "%s: cannot create: it exists; --force replaces it", o->out);
+    if (file && !folder && (is_gguf(o->out) || (link && !file_exists(o->out))))
+        return 0;
+    return err_set(e, ERR_ARG, "%s: cannot create: it exists%s; remove it first", o->out,
+                   folder || S_ISDIR(st.st_mode) ? "" : " and is not a GGUF");
 }
 
 /* Copy the path of the result without slashes at its end. With a slash at the end, the unfinished

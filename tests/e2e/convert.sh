@@ -77,6 +77,12 @@ all_folders
 check 'an existing file stays' '[ $? = 1 ] && grep -q -e --force err && "$QUOTH" inspect llama3.gguf | grep -q llama.block_count'
 "$QUOTH" convert "$golden/qwen3" -o llama3.gguf --force 2>err
 check '--force replaces it' '[ $? = 0 ] && "$QUOTH" inspect llama3.gguf | grep -q qwen3.block_count'
+cp -r "$golden/llama3" own && chmod -R u+w own
+check '--force replaces no file of the source' '! "$QUOTH" convert own -o own/model.safetensors --force 2>err && grep -q "not a GGUF" err && cmp -s "$golden/llama3/model.safetensors" own/model.safetensors'
+mkfifo pipe
+check '--force replaces no pipe' '! "$QUOTH" convert own -o pipe --force 2>err && grep -q "not a GGUF" err && ! "$QUOTH" convert own -o pipe 2>err && [ -p pipe ]'
+ln -s nowhere dangling
+check 'a link without a file is replaced only with --force' '! "$QUOTH" convert own -o dangling 2>err && grep -q -e --force err && "$QUOTH" convert own -o dangling --force 2>err && [ -f dangling ] && [ ! -e nowhere ]'
 "$QUOTH" convert "$golden/llama3" -o small.gguf --outtype q8_0 2>err
 check 'the matrices have the type of --outtype' '"$QUOTH" inspect small.gguf | grep -q Q8_0 && [ "$(wc -c <small.gguf)" -lt "$(wc -c <gemma3.gguf)" ]'
 "$QUOTH" convert "$golden/opt" -o no.gguf 2>err
