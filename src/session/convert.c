@@ -37,8 +37,8 @@ static bool is_gguf(const char *path)
     return is;
 }
 
-/* Check that the result replaces nothing but a GGUF: no folder, no file of a checkpoint, no pipe and
- * no device. A link itself is replaced, not its file. folder: the result is a folder. */
+/* Check that the result replaces nothing but a GGUF: no folder, no file of a checkpoint, no pipe
+ * and no device. A link itself is replaced, not its file. folder: the result is a folder. */
 static int check_free(const struct convert_options *o, bool folder, struct err *e)
 {
     struct stat st;
@@ -46,8 +46,7 @@ static int check_free(const struct convert_options *o, bool folder, struct err *
     const bool link = S_ISLNK(st.st_mode), file = link || S_ISREG(st.st_mode);
     if (file && !folder && !o->replaces)
         return err_set(e, ERR_ARG, "%s: cannot create: it exists; --force replaces it", o->out);
-    if (file && !folder && (is_gguf(o->out) || (link && !file_exists(o->out))))
-        return 0;
+    if (file && !folder && (is_gguf(o->out) || (link && !file_exists(o->out)))) return 0;
     return err_set(e, ERR_ARG, "%s: cannot create: it exists%s; remove it first", o->out,
                    folder || S_ISDIR(st.st_mode) ? "" : " and is not a GGUF");
 }
