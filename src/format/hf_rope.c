@@ -44,6 +44,32 @@ static bool is_for_each(const struct config_reader *h)
     return false;
 }
 
+/* Return true if the class has an object of parameters for each type of layer. */
+static bool is_nested(const struct config_reader *h)
+{
+    static const char *const arch[] = {
+#define HF_ROPE_NESTED(arch) arch,
+#include "hf_keys.def"
+    };
+    for (size_t i = 0; i < sizeof arch / sizeof arch[0]; i++)
+        if (strcmp(arch[i], h->arch) == 0) return true;
+    return false;
+}
+
+/* Return true if the class reads a field of the object only at the top level. */
+static bool is_outside(const struct config_reader *h, const char *field)
+{
+    static const struct {
+        const char *arch, *field; /* static */
+    } own[] = {
+#define HF_ROPE_OUTSIDE(arch, field) {arch, field},
+#include "hf_keys.def"
+    };
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(own[i].arch, h->arch) == 0 && strcmp(own[i].field, field) == 0) return true;
+    return false;
+}
+
 /* ---- objects of parameters ---- */
 
 /* Return the rope parameters of config.json. A non-empty rope_scaling overrides rope_parameters. */
@@ -111,6 +137,7 @@ static int add_rope(struct config_reader *h, const char *name, const struct json
 #include "hf_keys.def"
     };
     bool named = false;
+    if (is_outside(h, name) && !h->c->giving) return hf_add_other(h, "rope_parameters", name, v);
     int rc = hf_add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
     return named || rc != 0 ? rc : hf_add_other(h, "rope_parameters", name, v);
 }
@@ -146,26 +173,35 @@ static bool is_mixed(const struct json *p)
     return mixed && main_object(p) != p;
 }
 
-/* Add the parameters of rope_scaling in a class that gives them to every type of layer. The class
- * ignores a type with the name of older files, and objects per layer type. scales: the model has
- * the scaling of p, not only its base. */
-static int read_each(struct config_reader *h, const struct json *p, bool scales)
+/* Check parameters that the class gives to types of layers. The class ignores a type with the name
+ * of older files, and objects per layer type. */
+static int check_scaling(struct config_reader *h, const struct json *p)
 {
-    const struct json *base = json_field(p, "rope_theta");
     if (json_field(p, "type") && !json_field(p, "rope_type"))
         return refuse_rope(h, "rope_type", "is missing next to ", "type");
     for (void *it = json_first(p); it; it = json_next(p, it))
         if (json_kind(json_it_value(it)) == JK_OBJECT)
             return refuse_rope(h, "rope_scaling", "must not have the object ",
                                json_it_key(it, NULL));
-    int rc = scales ? hf_add_bare(h, "config.rope_parameters.each", VT_OBJECT) : 0;
+    return 0;
+}
+
+/* Add the parameters of rope_scaling in a class that gives them to every type of layer. scales: the
+ * model has the scaling of p, not only its base. */
+static int read_each(struct config_reader *h, const struct json *p, bool scales)
+{
+    const struct json *base = json_field(p, "rope_theta");
+    int rc = check_scaling(h, p);
+    if (rc == 0 && scales) rc = hf_add_bare(h, "config.rope_parameters.each", VT_OBJECT);
     return rc == 0 && base
                ? hf_add_other(h, "rope_parameters.sliding_attention", "rope_theta", base)
                : rc;
 }
 
-/* Check the parameters of a file of such a class. scales: the file has a rope_scaling. */
-static int check_each(struct config_reader *h, bool scales)
+/* Check the parameters of a file of a class with an object per layer type. The class adds
+ * rope_scaling to objects of rope_parameters, and ignores other fields of rope_parameters. scales:
+ * the file has a rope_scaling. */
+static int check_nested(struct config_reader *h, bool scales)
 {
     const struct json *p = hf_field(h, "rope_parameters");
     if (scales && json_kind(p) == JK_OBJECT)
@@ -174,7 +210,7 @@ static int check_each(struct config_reader *h, bool scales)
         if (json_kind(json_it_value(it)) != JK_OBJECT)
             return refuse_rope(h, "rope_parameters", "must have an object per layer type, got ",
                                json_it_key(it, NULL));
-    return 0;
+    return scales ? check_scaling(h, hf_field(h, "rope_scaling")) : 0;
 }
 
 /* Add all parameters of an object. With one object per layer type, the fields of full_attention are
@@ -318,16 +354,27 @@ static int read_given(struct config_reader *h, const struct json *given, const c
     return rc;
 }
 
-/* Check that the parameters of the file are objects, or null. */
+/* Check that the value of a field is an object, or null. */
+static int check_object(struct config_reader *h, const char *field, const struct json *v)
+{
+    if (!v || json_kind(v) == JK_OBJECT || json_kind(v) == JK_NULL) return 0;
+    return refuse_rope(h, field, "must be an object or null, got ", json_kind_name(json_kind(v)));
+}
+
+/* Check that the parameters of the file, and those of its types of layers, are objects, or null. */
 static int check_objects(struct config_reader *h)
 {
-    static const char *const name[] = {"rope_scaling", "rope_parameters"};
+    static const char *const name[] = {"rope_scaling", "rope_parameters"},
+                             *const layer[] = {"full_attention", "sliding_attention"};
     int rc = 0;
     for (size_t i = 0; i < 2 && rc == 0; i++) {
         const struct json *v = hf_field(h, name[i]);
-        if (v && json_kind(v) != JK_OBJECT && json_kind(v) != JK_NULL)
-            rc = refuse_rope(h, name[i], "must be an object or null, got ",
-                             json_kind_name(json_kind(v)));
+        rc = check_object(h, name[i], v);
+        for (size_t k = 0; k < 2 && rc == 0; k++) {
+            char field[60];
+            snprintf(field, sizeof field, "%s.%s", name[i], layer[k]);
+            rc = check_object(h, field, json_field(v, layer[k]));
+        }
     }
     return rc;
 }
@@ -336,10 +383,10 @@ static int check_objects(struct config_reader *h)
  * the top level has no effect on objects per layer type. */
 int hf_read_rope(struct config_reader *h)
 {
-    const bool each = is_for_each(h),
-               scales = each && rope_object(h) && rope_object(h) == hf_field(h, "rope_scaling");
+    const bool nested = is_nested(h),
+               scales = nested && rope_object(h) && rope_object(h) == hf_field(h, "rope_scaling");
     int wrong = check_objects(h);
-    if (wrong == 0 && each) wrong = check_each(h, scales);
+    if (wrong == 0 && nested) wrong = check_nested(h, scales);
     if (wrong != 0) return wrong;
     const struct changes *ch = h->c->changes;
     const char *flag, *type;
@@ -354,11 +401,11 @@ int hf_read_rope(struct config_reader *h)
     if (rc == 0 && ch) rc = read_given_top(h, ch->config);
     if (rc == 0 && given) rc = read_given(h, given, flag);
     if (rc == 0 && (p || given)) rc = hf_add_bare(h, "config.rope_parameters", VT_OBJECT);
-    if (rc == 0 && context && main_object(p) == p && !each)
+    if (rc == 0 && context && main_object(p) == p && !nested)
         rc = hf_add_arch(h, context_key, "original_max_position_embeddings", context);
     else if (rc == 0 && context)
         rc = hf_add_bare(h, "config.original_max_position_embeddings", VT_OBJECT);
-    if (rc == 0 && scales) rc = read_each(h, p, !given || same);
+    if (rc == 0 && scales && is_for_each(h)) rc = read_each(h, p, !given || same);
     if (rc == 0 && given && !same)
         rc = read_kept(h, p, given);
     else if (rc == 0)

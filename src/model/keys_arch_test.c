@@ -180,7 +180,10 @@ TEST(config_magnitudes_of_yarn)
         for (int a = 0; a < N_ARCH; a++) {
             struct read r;
             if (!has_type(all_arches[a], ROPE_YARN) || lacks_flat_rope(all_arches[a])) continue;
-            if (all_arches[a] == &arch_modernbert) continue; /* config_ropes_of_modern_bert */
+            /* config_ropes_of_modern_bert, config_ropes_per_type_of_layer */
+            if (declares(all_arches[a]->hf_key,
+                         "config.rope_parameters.sliding_attention.rope_type"))
+                continue;
             if (declares(all_arches[a]->hf_key, "config.rope_parameters.truncate")) continue;
             read_config(&r, all_arches[a], cases[i].fields);
             NEED_OK(r.rc, &r.e);
@@ -453,6 +456,58 @@ TEST(config_ropes_of_modern_bert)
                   "'long_factor':[1]}",
                   "must not be longrope");
 #undef YARN
+}
+
+/* Goal: the other classes with an object of rope parameters per type of layer ignore parameters
+ * outside of these objects, or merge two sources. Such files are refused by name. */
+TEST(config_ropes_per_type_of_layer)
+{
+#define LAYERS                                                                                     \
+    "'rope_parameters':{'full_attention':{'rope_type':'default','rope_theta':5.0},"                \
+    "'sliding_attention':{'rope_type':'default','rope_theta':5.0}}"
+    static const struct arch *const nested[] = {&arch_gemma3, &arch_gemma3n, &arch_gemma_embedding,
+                                                &arch_olmo3};
+    for (size_t i = 0; i < sizeof nested / sizeof nested[0]; i++) {
+        const struct arch *a = nested[i];
+        expect_config(a, LAYERS, NULL);
+        if (a != &arch_gemma3n)
+            expect_config(a, "'rope_scaling':{'rope_type':'linear','factor':4.0}", NULL);
+        expect_config(a, "'rope_scaling':{}," LAYERS, NULL);
+        expect_config(a, "'rope_scaling':{'rope_type':'linear','factor':4.0}," LAYERS,
+                      "rope_scaling: must not come with rope_parameters");
+        expect_config(a, "'rope_parameters':{'rope_type':'default','rope_theta':300.0}",
+                      "rope_parameters: must have an object per layer type, got rope_type");
+        expect_config(a, "'rope_scaling':{'type':'linear','factor':4.0}",
+                      "rope_type: is missing next to type");
+        expect_config(a, "'rope_scaling':{'full_attention':{'rope_type':'default'}}",
+                      "rope_scaling: must not have the object full_attention");
+        expect_config(a, "'rope_parameters':{'full_attention':0}",
+                      "rope_parameters.full_attention: must be an object or null, got an integer");
+        expect_config(a, "'rope_parameters':{'full_attention':[]}",
+                      "rope_parameters.full_attention: must be an object or null, got an array");
+    }
+    expect_config(&arch_gemma4, "'rope_parameters':{'full_attention':{},'sliding_attention':0.5}",
+                  "rope_parameters.sliding_attention: must be an object or null");
+#undef LAYERS
+}
+
+/* Goal: the class of Phi-3 reads the context in training only at the top level, where 4096 is the
+ * default. */
+TEST(config_context_of_phi3)
+{
+#define LONG                                                                                       \
+    "'hidden_size':8,'num_attention_heads':2,'max_position_embeddings':64,'rope_scaling':{"        \
+    "'type':'longrope','short_factor':[1.0,1.0],'long_factor':[2.0,2.0],"                          \
+    "'original_max_position_embeddings':32}"
+    static const char *const fields[] = {LONG, LONG ",'original_max_position_embeddings':16"};
+    for (int i = 0; i < 2; i++) {
+        struct read r;
+        read_config(&r, &arch_phi3, fields[i]);
+        NEED_OK(r.rc, &r.e);
+        EXPECT_INT(r.m.config.rope[ROPE_MAIN].context_original, i ? 16 : 4096);
+        read_done(&r);
+    }
+#undef LONG
 }
 
 /* Goal: the published files of Nomic's model have the fields and defaults of another class than

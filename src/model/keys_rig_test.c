@@ -119,10 +119,14 @@ bool lacks_flat_rope(const struct arch *a)
 }
 
 /* Return true for the fields of a flat rope, because the architecture has none, or other spellings
- * (config_ropes_of_modern_bert). */
+ * (config_ropes_of_modern_bert, config_ropes_per_type_of_layer). */
 static bool is_of_rope(const struct arch *a, const char *fields)
 {
-    return (lacks_flat_rope(a) || a == &arch_modernbert) && strstr(fields, "'rope_");
+    const bool nested = declares(a->hf_key, "config.rope_parameters.sliding_attention.rope_type"),
+               other = a == &arch_modernbert ||
+                       (nested && (strstr(fields, "'type'") ||
+                                   strstr(fields, "'rope_parameters':{'rope_type'")));
+    return (lacks_flat_rope(a) || other) && strstr(fields, "'rope_");
 }
 
 void expect_all(const char *fields, const char *word)

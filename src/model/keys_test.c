@@ -138,7 +138,8 @@ TEST(config_values_that_are_not_computed_are_refused_by_name)
     for (int i = 0; i < N_ARCH; i++)
         if (all_arches[i] != &arch_hunyuan_dense && all_arches[i] != &arch_modernbert &&
             has_type(all_arches[i], ROPE_LINEAR) && !lacks_flat_rope(all_arches[i]))
-            expect_config(all_arches[i], "'rope_scaling':{'type':'dynamic','factor':1,'alpha':50}",
+            expect_config(all_arches[i],
+                          "'rope_scaling':{'rope_type':'dynamic','factor':1,'alpha':50}",
                           "rope_parameters.alpha");
     expect_config(&arch_hunyuan_dense, "'rope_scaling':{'type':'dynamic','factor':2,'alpha':0}",
                   NULL);

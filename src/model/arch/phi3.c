@@ -17,6 +17,8 @@ static const struct config_key hf_key[] = {
     KEY("rope.freq_base", 10000),
     KEY("rope.scaling.original_context_length", 4096),
     KEY("config.rope_parameters.partial_rotary_factor", 1),
+    IDLE("config.rope_parameters.original_max_position_embeddings",
+         "the class reads this field at the top level"),
     KEY_UNSET("config.hidden_act"),
     KEY("config.tie_word_embeddings", 0),
     KEY_UNSET("attention.sliding_window"),
