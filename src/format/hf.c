@@ -2,14 +2,15 @@
  * safetensors file, or shards listed in an index. hf_config.c reads the JSON files of the
  * directory. src/token reads the tokenizer's files.
  *
- *   model.safetensors.index.json    {"weight_map": {"model.norm.weight": "FILE", ...}}
  *   model.safetensors               one file
+ *   model.safetensors.index.json    {"weight_map": {"model.norm.weight": "FILE", ...}}
  *   *.safetensors                   one file with another name
  *
- * The first form that exists is used. Names of shards must not lead out of the folder, because an
+ * The first form that exists is used, as in transformers. Names of shards must not lead out of the folder, because an
  * index is untrusted. */
 #include "format_impl.h"
 
+#include "base/log.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -111,18 +112,33 @@ static int load_only_file(struct checkpoint *c, const char *dir, struct err *e)
     return rc;
 }
 
+/* Log a warning if a folder with model.safetensors also has an index of other files. */
+static void warn_of_index(const char *dir, const char *path)
+{
+    struct json *index = NULL;
+    struct err ignored;
+    bool other = json_read_file(&index, path, INDEX_BYTES_MAX, &ignored) != 0;
+    const struct json *map = other ? NULL : json_field(index, "weight_map");
+    for (void *it = json_first(map); it; it = json_next(map, it)) {
+        const char *file = json_text(json_it_value(it), NULL);
+        other |= !file || strcmp(file, "model.safetensors") != 0;
+    }
+    if (other) log_warn("%s: ignored, because %s/model.safetensors exists", path, dir);
+    json_drop(index);
+}
+
 static int load_weights(struct checkpoint *c, const char *dir, struct err *e)
 {
-    char path[4096];
-    int rc = hf_path(path, sizeof path, dir, "model.safetensors.index.json", e);
-    bool found = false;
-    if (rc == 0) rc = file_find(&found, path, e);
+    char path[4096], index[4096];
+    bool whole = false, divided = false;
+    int rc = hf_path(path, sizeof path, dir, "model.safetensors", e);
+    if (rc == 0) rc = hf_path(index, sizeof index, dir, "model.safetensors.index.json", e);
+    if (rc == 0) rc = file_find(&whole, path, e);
+    if (rc == 0) rc = file_find(&divided, index, e);
     if (rc != 0) return rc;
-    if (found) return load_index(c, dir, path, e);
-    rc = hf_path(path, sizeof path, dir, "model.safetensors", e);
-    if (rc == 0) rc = file_find(&found, path, e);
-    if (rc != 0) return rc;
-    return found ? safetensors_load(c, path, e) : load_only_file(c, dir, e);
+    if (whole && divided) warn_of_index(dir, index);
+    if (whole) return safetensors_load(c, path, e);
+    return divided ? load_index(c, dir, index, e) : load_only_file(c, dir, e);
 }
 
 /* Load the weights. An unknown architecture is reported before missing weights, because weights

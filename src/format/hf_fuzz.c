@@ -14,6 +14,7 @@ static const char *const part[] = {"config.json",           "generation_config.j
                                    "tokenizer_config.json", "chat_template.json",
                                    "quanto_qmap.json",      "model.safetensors.index.json"};
 enum { N_PART = sizeof part / sizeof part[0] };
+enum { PART_INDEX = N_PART - 1 };
 static char dir[64];
 
 static void remove_dir(void)
@@ -32,14 +33,19 @@ static void put(const char *name, const void *data, size_t n)
     if (!path_join(path, sizeof path, dir, name) || file_write(path, data, n, &e) != 0) abort();
 }
 
-static void make_dir(void)
+static void put_weights(void)
 {
     static const char weights[] =
         "\x36\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}} A";
+    put("model.safetensors", weights, sizeof weights - 1);
+}
+
+static void make_dir(void)
+{
     snprintf(dir, sizeof dir, "/dev/shm/quoth-fuzz-hf-%d", (int)getpid());
     if (mkdir(dir, 0700) != 0) abort();
     atexit(remove_dir);
-    put("model.safetensors", weights, sizeof weights - 1);
+    put_weights();
 }
 
 /* Open the directory with the input as values that replace those of config.json. */
@@ -73,6 +79,8 @@ FUZZ(hf_config)
         return;
     }
     put(part[which], data, n);
+    if (which == PART_INDEX && path_join(path, sizeof path, dir, "model.safetensors")) unlink(path);
     checkpoint_walk(dir);
+    if (which == PART_INDEX) put_weights();
     if (path_join(path, sizeof path, dir, part[which])) unlink(path);
 }

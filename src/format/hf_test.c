@@ -2,6 +2,8 @@
  * directory is the temporary folder of the test harness. */
 #include "format.h"
 #include "format_impl.h"
+#include "base/buf.h"
+#include "base/log.h"
 #include "../../tests/safetensors_make.h"
 #include "../../tests/unit.h"
 
@@ -608,6 +610,7 @@ TEST(hf_shards)
     static const char *const way[] = {"", "model.safetensors.index.json",
                                       "model-00002-of-00002.safetensors"};
     begin(MINIMAL);
+    unlink(temp_path("model.safetensors"));
     put_weights("model-00001-of-00002.safetensors", SHARD_A, 2);
     put_weights("model-00002-of-00002.safetensors", SHARD_B, 3);
     put_json("model.safetensors.index.json",
@@ -633,6 +636,36 @@ TEST(hf_shards)
     expect_index_refused("{'weight_map':{'lm_head.weight':'model-00001-of-00002.safetensors',"
                          "'model.norm.weight':'model-00002-of-00002.safetensors'}}",
                          "tensor \"lm_head.weight\" not found in model-00001-of-00002.safetensors");
+    begin(MINIMAL);
+}
+
+/* Goal: as in transformers, model.safetensors has priority over an index. A warning names the index
+ * if it has other files. */
+TEST(hf_one_file_beside_shards)
+{
+    static const char *const file[] = {"model-00001-of-00001.safetensors", "model.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        char index[160];
+        struct err e = {0};
+        struct buf warnings = {0};
+        begin(MINIMAL);
+        put_weights("model.safetensors", SHARD_B, 3);
+        put_weights("model-00001-of-00001.safetensors", SHARD_A, 2);
+        snprintf(index, sizeof index, "{'weight_map':{'%s':'%s'}}",
+                 i ? "lm_head.weight" : "model.norm.weight", file[i]);
+        put_json("model.safetensors.index.json", index);
+        log_kept = &warnings;
+        struct checkpoint *c = open_dir(&e);
+        log_kept = NULL;
+        NEED_OK(c ? 0 : -1, &e);
+        EXPECT_INT(checkpoint_n_tensor(c), 1);
+        EXPECT(checkpoint_tensor(c, "output.weight"));
+        buf_addf(&warnings, " ");
+        const char *found = strstr(warnings.data, "model.safetensors.index.json: ignored");
+        EXPECT(i == 0 ? found != NULL : found == NULL);
+        checkpoint_close(c);
+        buf_deinit(&warnings);
+    }
     begin(MINIMAL);
 }
 

@@ -222,8 +222,8 @@ static bool is_weight(const struct hub_files *f, size_t i)
 {
     const char *path = f->v[i].path;
     if (strchr(path, '/') || !text_ends_with(path, ".safetensors")) return false;
-    if (index_of(f, "model.safetensors.index.json") >= 0) return is_shard(path);
     if (index_of(f, "model.safetensors") >= 0) return strcmp(path, "model.safetensors") == 0;
+    if (index_of(f, "model.safetensors.index.json") >= 0) return is_shard(path);
     return true;
 }
 

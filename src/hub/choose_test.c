@@ -80,6 +80,9 @@ TEST(hub_chooses_folders)
            "model-00002-of-00002.safetensors");
     choose("config.json model.safetensors.index.json model-00002-of-00002.safetensors", "",
            ERR_MISSING, NULL);
+    choose("config.json model.safetensors model.safetensors.index.json "
+           "model-00001-of-00001.safetensors",
+           "", 0, "config.json model.safetensors model.safetensors.index.json");
     choose("config.json weights.safetensors a-Q4_0.gguf", "", 0, "config.json weights.safetensors");
     choose("config.json weights.safetensors a-Q4_0.gguf", "Q4_0", 0, "a-Q4_0.gguf");
     choose("weights.safetensors", "", ERR_MISSING, NULL);
