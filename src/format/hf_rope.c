@@ -364,8 +364,9 @@ static int check_object(struct config_reader *h, const char *field, const struct
 /* Check that the parameters of the file, and those of its types of layers, are objects, or null. */
 static int check_objects(struct config_reader *h)
 {
-    static const char *const name[] = {"rope_scaling", "rope_parameters"},
-                             *const layer[] = {"full_attention", "sliding_attention"};
+    static const char *const name[] = {"rope_scaling", "rope_parameters"}, *const layer[] = {
+                                                                               "full_attention",
+                                                                               "sliding_attention"};
     int rc = 0;
     for (size_t i = 0; i < 2 && rc == 0; i++) {
         const struct json *v = hf_field(h, name[i]);
