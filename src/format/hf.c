@@ -6,8 +6,8 @@
  *   model.safetensors.index.json    {"weight_map": {"model.norm.weight": "FILE", ...}}
  *   *.safetensors                   one file with another name
  *
- * The first form that exists is used, as in transformers. Names of shards must not lead out of the folder, because an
- * index is untrusted. */
+ * The first form that exists is used, as in transformers. Names of shards must not lead out of the
+ * folder, because an index is untrusted. */
 #include "format_impl.h"
 
 #include "base/log.h"
