@@ -49,6 +49,7 @@ struct explanation {
     const struct checkpoint *c; /* borrowed */
     struct explain_options o;
     struct explain_table key, tensor;
+    struct buf ends; /* report of the ends of a text; empty if there is no tokenizer */
     struct buf json; /* JSON without its end: "keys":[...],"tensors":[... */
     /* bytes in memory; by_arith: bytes of matrices by arithmetic */
     int64_t by_arith[N_ARITH], n_byte;
@@ -268,6 +269,7 @@ static void put_text(struct buf *b, const struct explanation *x, int rc, const s
     if (x->key.row.n) put_keys(b, &x->key);
     if (x->tensor.row.n) put_tensors(b, &x->tensor);
     buf_add_char(b, '\n');
+    if (x->ends.n) buf_add(b, x->ends.data, x->ends.n), buf_add_char(b, '\n');
     if (x->key.row.n) put_counts(b, "keys", &x->key);
     if (!x->tensor.row.n) return;
     put_counts(b, "tensors", &x->tensor);
@@ -285,20 +287,51 @@ static void put_json(struct buf *b, const struct explanation *x, int rc, const s
     if (rc) put_member(b, "error", e->text);
     buf_add_char(b, ',');
     buf_add(b, x->json.data, x->json.n);
-    buf_addf(b, "%s,\"bytes\":%lld}\n", x->json.n ? "]" : "\"keys\":[]", (long long)x->n_byte);
+    buf_add_text(b, x->json.n ? "]," : "\"keys\":[],");
+    if (x->ends.n) buf_addf(b, "%s,", x->ends.data);
+    buf_addf(b, "\"bytes\":%lld}\n", (long long)x->n_byte);
+}
+
+/* Append the tokens that end a text, each with the places that make it an end. */
+static void put_ends(struct buf *b, const struct tokenizer *t, bool as_json)
+{
+    const char *comma = "";
+    buf_add_text(b, as_json ? "\"ends\":[" : "ends of a text:\n");
+    for (int32_t id = 0; t && id < tokenizer_n_vocab(t); id++) {
+        size_t n;
+        struct buf by = {0};
+        const char *piece = tokenizer_piece(t, id, &n);
+        if (!tokenizer_is_eog(t, id)) continue;
+        tokenizer_put_ends(t, id, &by);
+        b->failed |= by.failed;
+        if (as_json) {
+            buf_addf(b, "%s{\"id\":%d,\"token\":", comma, (int)id);
+            json_put_text(b, piece, n);
+            put_member(b, "by", by.n ? by.data : "");
+            buf_add_char(b, '}');
+        } else {
+            buf_addf(b, "%8d  %.*s  (%s)\n", (int)id, (int)n, piece, by.n ? by.data : "");
+        }
+        buf_deinit(&by);
+        comma = ",";
+    }
+    if (!*comma && !as_json) buf_add_text(b, "    none\n");
+    if (as_json) buf_add_char(b, ']');
 }
 
 /* Open the tokenizer and check the sampling values of the file, as a session and its first request
- * do. */
-static int check_session(const struct checkpoint *c, struct err *e)
+ * do. Set x->ends. */
+static int check_session(struct explanation *x, struct err *e)
 {
+    const struct checkpoint *c = x->c;
     struct tokenizer *t = NULL;
     const struct sample_params p = session_sample_defaults(c, 1);
-    int rc = session_tokenizer(&t, c, e);
+    int rc = session_tokenizer(&t, c, &session_flags, e);
     if (rc == ERR_MISSING) { /* a folder of weights only: its keys and tensors are complete */
         log_warn("%s; quoth run needs a tokenizer", e->text);
         rc = 0;
     }
+    if (t) put_ends(&x->ends, t, x->o.as_json);
     if (rc == 0) rc = sample_params_check(&p, t ? tokenizer_n_vocab(t) : INT_MAX, e);
     tokenizer_close(t);
     return rc;
@@ -319,13 +352,14 @@ int explain_print(const struct checkpoint *c, const struct explain_options *o, s
     rc = model_explain(c, b, quantization,
                        &(struct explain){.key = take_key, .tensor = take_tensor, .ctx = &x}, e);
     backend_close(b);
-    if (rc == 0) rc = check_session(c, e);
+    if (rc == 0) rc = check_session(&x, e);
     (o->as_json ? put_json : put_text)(&out, &x, rc, e);
-    out.failed |= x.failed | x.json.failed;
+    out.failed |= x.failed | x.json.failed | x.ends.failed;
     const int printed = print_out(&out, &own);
     close_table(&x.key);
     close_table(&x.tensor);
     buf_deinit(&x.json);
+    buf_deinit(&x.ends);
     if (printed != 0 && rc == 0) *e = own;
     return rc ? rc : printed;
 }

@@ -487,7 +487,7 @@ static int check_command(const char *model, struct err *e)
     options_print(options, stdout);
     int rc = session_checkpoint(&s.checkpoint, model, &session_flags, true, e);
     if (rc == 0) rc = session_quantization(&s.quantization, &session_flags, s.checkpoint, e);
-    if (rc == 0) rc = session_tokenizer(&s.tokenizer, s.checkpoint, e);
+    if (rc == 0) rc = session_tokenizer(&s.tokenizer, s.checkpoint, &session_flags, e);
     if (rc == 0) rc = session_open_adapters(&s, &session_flags, e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, e);
     if (rc == 0) rc = request_defaults(&p, s.checkpoint, e);

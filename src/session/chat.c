@@ -74,6 +74,32 @@ static int unknown_template(const struct checkpoint *c, const char *name, struct
     return rc;
 }
 
+/* Return the source of the model's template and its key, borrowed; NULL if none. name: as in
+ * chat_template. */
+static const char *source_of(const struct checkpoint *c, const char *name, char key[256], size_t *n)
+{
+    const bool named = name && strcmp(name, "default") != 0;
+    snprintf(key, 256, "%s%s%s", key_default, named ? "." : "", named ? name : "");
+    return c ? meta_text(checkpoint_meta(c, key), n) : NULL;
+}
+
+int chat_mark_turns(struct tokenizer *t, const struct checkpoint *c, const char *name,
+                    struct err *e)
+{
+    struct buf file = {0};
+    char key[256];
+    size_t n = 0;
+    if (!name || !file_exists(name)) {
+        const char *source = source_of(c, name, key, &n);
+        if (source) tokenizer_mark_turns(t, source, n);
+        return 0;
+    }
+    const int rc = file_read(&file, name, TEMPLATE_BYTES_MAX, e);
+    if (rc == 0 && file.n) tokenizer_mark_turns(t, file.data, file.n);
+    buf_deinit(&file);
+    return rc;
+}
+
 /* Open a file, a named template of the model, or the model's default template (name NULL or
  * "default"). *t is NULL if name is NULL and the model has no template. */
 int chat_template(struct template **t, const struct checkpoint *c, const char *name, struct err *e)
@@ -82,11 +108,7 @@ int chat_template(struct template **t, const struct checkpoint *c, const char *n
     size_t n = 0;
     *t = NULL;
     if (name && file_exists(name)) return chat_template_file(t, name, e);
-    if (name && strcmp(name, "default") != 0)
-        snprintf(key, sizeof key, "%s.%s", key_default, name);
-    else
-        snprintf(key, sizeof key, "%s", key_default);
-    const char *source = c ? meta_text(checkpoint_meta(c, key), &n) : NULL;
+    const char *source = source_of(c, name, key, &n);
     if (!source && name) return unknown_template(c, name, e);
     if (!source) return 0;
     int rc = template_open(t, source, n, e);

@@ -40,20 +40,29 @@ static int inner_path(char path[PATH_BYTES], const char *dir, const char *name, 
                : err_set(e, ERR_ARG, "%s: cannot write: the path is too long", dir);
 }
 
+/* Append the ids that end a generation: the list of the file, or all ends of its tokenizer. A list
+ * of one id is an integer, as in most folders. */
+static void put_end_ids(struct buf *b, const struct checkpoint *c, const struct tokenizer *t)
+{
+    const struct meta *list = checkpoint_meta(c, "tokenizer.ggml.eos_token_ids");
+    struct buf ids = {0};
+    int n = 0;
+    for (size_t i = 0; i < meta_count(list); i++)
+        buf_addf(&ids, "%s%lld", n++ ? "," : "", (long long)meta_item_int(list, i, -1));
+    for (int32_t id = 0; !list && id < tokenizer_n_vocab(t); id++)
+        if (tokenizer_is_eog(t, id)) buf_addf(&ids, "%s%d", n++ ? "," : "", (int)id);
+    buf_addf(b, n == 1 ? "{\"eos_token_id\":%s" : "{\"eos_token_id\":[%s]", ids.n ? ids.data : "");
+    b->failed |= ids.failed;
+    buf_deinit(&ids);
+}
+
 /* Append generation_config.json: the ids that end a generation. */
 static int put_generation(struct buf *b, const struct checkpoint *c, struct err *e)
 {
     struct tokenizer *t;
-    const char *comma = "";
     int rc = tokenizer_open(&t, c, e);
     if (rc != 0) return rc;
-    buf_add_text(b, "{\"eos_token_id\":[");
-    for (int32_t id = 0; id < tokenizer_n_vocab(t); id++) {
-        if (!tokenizer_is_eog(t, id)) continue;
-        buf_addf(b, "%s%d", comma, (int)id);
-        comma = ",";
-    }
-    buf_add_char(b, ']');
+    put_end_ids(b, c, t);
     if (tokenizer_bos(t) >= 0) json_member_int(b, "bos_token_id", tokenizer_bos(t));
     static const char *const sampling[][2] = {{"temp", "temperature"},
                                               {"top_p", "top_p"},

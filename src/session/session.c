@@ -243,7 +243,7 @@ int session_open_as(struct session *s, const char *path, const struct session_op
     /* an unknown architecture is a more useful error than a missing tokenizer */
     if (rc == 0) rc = model_check_arch(s->checkpoint, e);
     if (rc == 0) rc = session_quantization(&s->quantization, o, s->checkpoint, e);
-    if (rc == 0) rc = session_tokenizer(&s->tokenizer, s->checkpoint, e);
+    if (rc == 0) rc = session_tokenizer(&s->tokenizer, s->checkpoint, o, e);
     if (rc == 0) rc = check_cancelled(e);
     if (rc == 0) rc = session_open_adapters(s, o, e);
     if (rc == 0) rc = open_model(s, o, size, e);

@@ -211,9 +211,10 @@ int session_rope(struct checkpoint_changes *changes, char out[SESSION_ROPE_BYTES
                  const struct session_options *o, struct err *e);
 /* Open the checkpoint's tokenizer. Use the folder's tokenizer if the weights are random and a
  * folder gives their shape. The caller owns *out. Return ERR_MISSING if there is no tokenizer,
- * ERR_FORMAT if it is damaged, or ERR_UNSUPPORTED for an unknown kind. Other errors are ERR_IO,
- * ERR_LIMIT and ERR_MEMORY. */
-int session_tokenizer(struct tokenizer **out, const struct checkpoint *c, struct err *e);
+ * ERR_FORMAT if it is damaged, or ERR_UNSUPPORTED for an unknown kind. Other errors are those of
+ * chat_mark_turns. */
+int session_tokenizer(struct tokenizer **out, const struct checkpoint *c,
+                      const struct session_options *o, struct err *e);
 /* Return a value of --device, such as "cpu", static. */
 const char *session_device_name(const struct session_options *o);
 /* Open s->backend. Return ERR_ARG for a wrong --cpu, --device or number of threads. Return
@@ -330,6 +331,10 @@ int chat_template(struct template **t, const struct checkpoint *c, const char *n
 /* Read a template from a file. "-" is standard input. The caller owns *t. Return the errors of
  * chat_template. */
 int chat_template_file(struct template **t, const char *path, struct err *e);
+/* Mark the known ends of turns in the chat template as ends of a text (tokenizer_mark_turns). name:
+ * as in chat_template. An unknown name has no effect. ERR_IO, ERR_LIMIT, ERR_MEMORY. */
+int chat_mark_turns(struct tokenizer *t, const struct checkpoint *c, const char *name,
+                    struct err *e);
 /* Set *kwargs to the variables of default_chat_template_kwargs, owned by the caller; NULL if none.
  * Return ERR_ARG or ERR_FORMAT if the option is not a JSON object, ERR_LIMIT, or ERR_MEMORY. */
 int chat_kwargs(struct json **kwargs, const struct session_options *o, struct err *e);

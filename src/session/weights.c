@@ -73,11 +73,15 @@ int session_checkpoint(struct checkpoint **out, const char *path, const struct s
     return checkpoint_open_dummy(out, &d, e);
 }
 
-int session_tokenizer(struct tokenizer **out, const struct checkpoint *c, struct err *e)
+int session_tokenizer(struct tokenizer **out, const struct checkpoint *c,
+                      const struct session_options *o, struct err *e)
 {
     bool random_folder = checkpoint_kind(c) == CKPT_GGUF && dir_exists(checkpoint_path(c));
     int rc = random_folder ? tokenizer_open_file(out, checkpoint_path(c), NULL, e) : ERR_MISSING;
-    return rc == ERR_MISSING ? tokenizer_open(out, c, e) : rc;
+    if (rc == ERR_MISSING) rc = tokenizer_open(out, c, e);
+    if (rc == 0) rc = chat_mark_turns(*out, c, o->chat_template, e);
+    if (rc != 0) tokenizer_close(*out), *out = NULL;
+    return rc;
 }
 
 const char *pack_cache_dir(void)

@@ -118,17 +118,19 @@ static void read_ids(struct vocab_file *f, int bos, int eos, int unk)
     t->bos = id_field(f, "bos_token_id", bos);
     t->eos = id_field(f, "eos_token_id", eos);
     t->unk = id_field(f, "unknown_token_id", unk);
-    tokenizer_mark_eog(t, id_field(f, "eot_token_id", -1));
-    tokenizer_mark_eog(t, id_field(f, "eom_token_id", -1));
+    tokenizer_mark_end(t, t->eos, END_EOS);
+    tokenizer_mark_end(t, id_field(f, "eot_token_id", -1), END_EOT);
+    tokenizer_mark_end(t, id_field(f, "eom_token_id", -1), END_EOM);
     id_field(f, "padding_token_id", -1);
     const struct meta *list = field(f, "eos_token_ids");
+    t->ends_listed |= list != NULL;
     if (list && meta_kind(list) != META_LIST) refuse_id(f, "eos_token_ids", list);
     for (size_t i = 0; i < meta_count(list); i++) {
         const int64_t id = meta_item_int(list, i, -1);
         const enum meta_kind kind = meta_item_kind(list);
         if ((kind != META_INT && kind != META_UINT) || id < 0 || (uint64_t)id >= t->n_piece)
             refuse_id(f, "eos_token_ids", list);
-        tokenizer_mark_eog(t, id);
+        tokenizer_mark_end(t, id, END_LIST);
     }
 }
 

@@ -139,24 +139,38 @@ static int put_id(struct checkpoint *out, const char *name, int64_t id, struct e
     return id < 0 ? 0 : checkpoint_add_u32(out, key, (uint32_t)id, e);
 }
 
-/* Add the ids that end a generation. GGUF has keys for two of these ids in addition to EOS. The
- * list eos_token_ids has all ids. */
-static int put_ends(struct checkpoint *out, const struct tokenizer *t, struct err *e)
+/* Add the list of ends, as the folder has it, so that eog.def adds no ends and a conversion back
+ * gives the same list. A folder that lists no ends has no list. */
+static int put_end_list(struct checkpoint *out, const struct tokenizer *t,
+                        const struct checkpoint *c, struct err *e)
+{
+    static const char key[] = "tokenizer.ggml.eos_token_ids";
+    const struct meta *list = checkpoint_meta(c, key);
+    struct ids ids = {0};
+    if (!t->ends_listed) return 0;
+    for (size_t i = 0; i < meta_count(list); i++) {
+        const int64_t id = meta_item_int(list, i, -1);
+        const bool is_token = id >= 0 && (uint64_t)id < t->n_piece;
+        if (is_token && !vec_push(&ids, (int32_t)id)) return err_memory(e, key, meta_count(list));
+    }
+    if (meta_count(list) == 0 && t->eos >= 0 && !vec_push(&ids, t->eos))
+        return err_memory(e, key, 1);
+    const int rc = checkpoint_add_ints(out, key, ids.v, ids.n, e);
+    vec_deinit(&ids);
+    return rc;
+}
+
+/* Add the ids that end a generation. llama.cpp reads two of these ids in addition to EOS. */
+static int put_ends(struct checkpoint *out, const struct tokenizer *t, const struct checkpoint *c,
+                    struct err *e)
 {
     static const char *const other[] = {"eot_token_id", "eom_token_id"};
-    struct ids all = {0};
     size_t n_other = 0;
     int rc = 0;
-    for (size_t id = 0; id < t->n_piece && rc == 0; id++) {
-        if (!t->piece[id].eog && (int32_t)id != t->eos) continue;
-        if (!vec_push(&all, (int32_t)id)) rc = err_memory(e, "the ends", all.n);
-        if (rc == 0 && (int32_t)id != t->eos && n_other < 2)
+    for (size_t id = 0; id < t->n_piece && rc == 0; id++)
+        if (t->piece[id].ends && (int32_t)id != t->eos && n_other < 2)
             rc = put_id(out, other[n_other++], (int64_t)id, e);
-    }
-    if (rc == 0 && all.n > 1)
-        rc = checkpoint_add_ints(out, "tokenizer.ggml.eos_token_ids", all.v, all.n, e);
-    vec_deinit(&all);
-    return rc;
+    return rc ? rc : put_end_list(out, t, c, e);
 }
 
 /* Return true if the n ids are `count` copies of id. */
@@ -217,7 +231,7 @@ static int put_ids(struct checkpoint *out, const struct tokenizer *t, const stru
         rc = put_id(out, "padding_token_id",
                     meta_int(checkpoint_meta(c, "tokenizer.ggml.padding_token_id"), pad), e);
     if (rc == 0) rc = put_id(out, "mask_token_id", mask, e);
-    return rc ? rc : put_ends(out, t, e);
+    return rc ? rc : put_ends(out, t, c, e);
 }
 
 /* Log the features for which GGUF files of this kind have no keys. */

@@ -388,6 +388,7 @@ static int read_config(struct tokenizer *t, const struct json *config, struct er
     int32_t id;
     if ((id = token_field(t, config, "bos_token")) >= 0) t->bos = id;
     if ((id = token_field(t, config, "eos_token")) >= 0) t->eos = id;
+    tokenizer_mark_end(t, id, END_TOKENIZER);
     if (t->unk < 0 && t->kind == &token_kind_wordpiece)
         t->unk = token_field(t, config, "unk_token");
     if (class_adds(t, config)) {
@@ -403,8 +404,8 @@ static void read_generation(struct tokenizer *t, const struct json *config)
 {
     const struct json *eos = json_field(config, "eos_token_id");
     for (size_t i = 0; i < json_count(eos); i++)
-        tokenizer_mark_eog(t, json_int(json_item(eos, i), -1));
-    tokenizer_mark_eog(t, json_int(eos, -1));
+        tokenizer_mark_end(t, json_int(json_item(eos, i), -1), END_GENERATION);
+    tokenizer_mark_end(t, json_int(eos, -1), END_GENERATION);
     int64_t bos = json_int(json_field(config, "bos_token_id"), -1),
             first = json_int(json_item(eos, 0), -1);
     if (first < 0) first = json_int(eos, -1);

@@ -154,7 +154,9 @@ int tokenizer_read(struct tokenizer *t, const struct checkpoint *c, struct err *
             log_warn("%s: eos_token_id: %lld is not in the vocabulary of %zu tokens, and ends no "
                      "text",
                      checkpoint_path(c), (long long)id, t->n_piece);
-        tokenizer_mark_eog(t, id);
+        const bool first = id >= 0 && (uint64_t)id < t->n_piece &&
+                           t->piece[id].ends & 1 << END_GENERATION; /* it replaces config.json's */
+        if (!first) tokenizer_mark_end(t, id, END_CONFIG);
     }
     return rc;
 }

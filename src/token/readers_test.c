@@ -562,6 +562,50 @@ static void expect_eog(const struct tokenizer *t, const char *const *piece, size
         EXPECT(tokenizer_is_eog(t, tokenizer_find(t, piece[i], strlen(piece[i]))));
 }
 
+/* Write a vocabulary with three special tokens that eog.def knows: 1, 2 and 3. */
+static void write_ends(const char *config, const char *generation)
+{
+    write_temp("tokenizer.json",
+               "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"added_tokens\":["
+               "{\"id\":1,\"content\":\"<|endoftext|>\",\"special\":true},"
+               "{\"id\":2,\"content\":\"<|im_end|>\",\"special\":true},"
+               "{\"id\":3,\"content\":\"<|eot_id|>\",\"special\":true}]}");
+    write_temp("tokenizer_config.json", config);
+    write_temp("generation_config.json", generation);
+}
+
+/* Goal: the ends of a folder are those that its files name, and known ends of turns in the chat
+ * template. All known ends are ends if no file names one. */
+TEST(ends_of_a_folder_are_those_that_its_files_name)
+{
+    static const struct {
+        const char *config, *generation, *template; /* template NULL: none */
+        bool ends[4];
+    } row[] = {
+        {"{}", "{\"eos_token_id\":2}", NULL, {0, 0, 1, 0}},
+        {"{}", "{\"eos_token_id\":[3,2]}", NULL, {0, 0, 1, 1}},
+        {"{\"eos_token\":\"<|endoftext|>\"}", "{}", NULL, {0, 1, 0, 0}},
+        {"{\"eos_token\":\"<|endoftext|>\"}", "{\"eos_token_id\":2}", NULL, {0, 1, 1, 0}},
+        {"{\"eos_token\":\"<|endoftext|>\"}", "{}", "x<|eot_id|>", {0, 1, 0, 1}},
+        {"{\"pad_token\":\"<|endoftext|>\"}", "{\"eos_token_id\":99}", NULL, {0, 0, 0, 0}},
+        {"{}", "{}", NULL, {0, 1, 1, 1}},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        struct tokenizer *t;
+        struct err e;
+        write_ends(row[i].config, row[i].generation);
+        NEED_OK(tokenizer_open_file(&t, temp_path("tokenizer.json"), NULL, &e), &e);
+        if (row[i].template) tokenizer_mark_turns(t, row[i].template, strlen(row[i].template));
+        for (int32_t id = 0; id < 4; id++)
+            if (tokenizer_is_eog(t, id) != row[i].ends[id])
+                test_fail(__FILE__, __LINE__, "row %zu, token %d", i, (int)id);
+        tokenizer_close(t);
+    }
+    remove(temp_path("tokenizer.json"));
+    remove(temp_path("tokenizer_config.json"));
+    remove(temp_path("generation_config.json"));
+}
+
 TEST(real_vocabularies_have_their_ends)
 {
     static const char *const llama3[] = {"<|end_of_text|>", "<|eom_id|>", "<|eot_id|>"};

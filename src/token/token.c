@@ -291,9 +291,15 @@ int32_t tokenizer_scan(const struct tokenizer *t, const char *text)
 }
 
 /* Ignore ids out of range, because files list ids of other vocabularies. */
-void tokenizer_mark_eog(struct tokenizer *t, int64_t id)
+void tokenizer_mark_end(struct tokenizer *t, int64_t id, enum end from)
 {
-    if (id >= 0 && (uint64_t)id < t->n_piece) t->piece[id].eog = true;
+    static const bool explicit[N_END] = {
+#define END(name, explicit, text) [END_##name] = explicit,
+#include "token/ends.def"
+#undef END
+    };
+    t->ends_listed |= id >= 0 && explicit[from];
+    if (id >= 0 && (uint64_t)id < t->n_piece) t->piece[id].ends |= (uint16_t)(1u << from);
 }
 
 /* Return the special token with this text; NULL if none. */
@@ -303,26 +309,52 @@ static struct piece *special_piece(struct tokenizer *t, const char *text)
     return id && t->piece[*id].special ? &t->piece[*id] : NULL;
 }
 
-/* Mark the tokens that end a generation: eos and the known texts of eog.def. A file lists few ids,
- * but families end turns, messages and calls with different tokens. */
-static void derive_eog(struct tokenizer *t)
+/* Return the piece with row i of eog.def if it can end a text; NULL if none. *text: the row. */
+static struct piece *known_end(struct tokenizer *t, size_t i, const char **text)
 {
-    static const char *const text[] = {
+    static const char *const row[] = {
 #define EOG(s) s,
-#include "eog.def"
+#include "token/eog.def"
 #undef EOG
+        NULL,
     };
-    tokenizer_mark_eog(t, t->eos);
-    for (size_t i = 0; i < sizeof text / sizeof text[0]; i++) {
-        const uint32_t *id = strmap_get(&t->find, text[i], strlen(text[i]));
-        struct piece *p = id ? &t->piece[*id] : NULL;
-        /* true also for <|im_end|>, which some files mark as user-defined */
-        bool added = p && p->match && text[i][1] == '|';
-        if (p && (p->special || added)) p->eog = true;
-    }
+    *text = row[i];
+    const uint32_t *id = *text ? strmap_get(&t->find, *text, strlen(*text)) : NULL;
+    struct piece *p = id ? &t->piece[*id] : NULL;
+    if (!p) return NULL;
+    /* true also for <|im_end|>, which some files mark as user-defined */
+    const bool added = p->match && (*text)[1] == '|';
     /* in harmony (gpt-oss) <|end|> ends a message, but the turn continues */
-    struct piece *end = special_piece(t, "<|end|>");
-    if (end && special_piece(t, "<|return|>") && special_piece(t, "<|call|>")) end->eog = false;
+    const bool message = strcmp(*text, "<|end|>") == 0 && special_piece(t, "<|return|>") &&
+                         special_piece(t, "<|call|>");
+    return (p->special || added) && !message ? p : NULL;
+}
+
+/* Mark the vocabulary's EOS. Mark the known texts of eog.def if no file lists the ends, as
+ * llama.cpp does for GGUF files, because families end turns, messages and calls with different
+ * tokens. Folders list their ends, and the reference ignores other tokens. */
+static void derive_ends(struct tokenizer *t)
+{
+    const char *text;
+    if (t->eos >= 0 && t->piece[t->eos].ends == 0) tokenizer_mark_end(t, t->eos, END_VOCABULARY);
+    for (size_t i = 0; !t->ends_listed; i++) {
+        struct piece *p = known_end(t, i, &text);
+        if (!text) break;
+        if (p) p->ends |= 1 << END_KNOWN;
+    }
+}
+
+/* A chat's answer would never end if its template closes turns with a token that no file names:
+ * folders without generation_config.json often name only the end of a document. */
+void tokenizer_mark_turns(struct tokenizer *t, const char *source, size_t n)
+{
+    const char *text;
+    for (size_t i = 0;; i++) {
+        struct piece *p = known_end(t, i, &text);
+        if (!text) break;
+        if (p && p->ends == 0 && memmem(source, n, text, strlen(text)))
+            p->ends |= 1 << END_TEMPLATE;
+    }
 }
 
 /* Return true if the id has a piece, not a gap. */
@@ -361,7 +393,7 @@ int tokenizer_finish(struct tokenizer *t, struct err *e)
     check_ids(t);
     if (!tokenizer_index(t) || !derive_all_bytes(t) || !normalize_added_bytes(t) || !added_build(t))
         return err_memory(e, "a vocabulary", t->n_piece);
-    derive_eog(t);
+    derive_ends(t);
     int rc = t->kind->build(t, e);
     vec_deinit(&t->merge);
     return rc;
@@ -439,7 +471,19 @@ bool tokenizer_joins(const struct tokenizer *t)
 bool tokenizer_is_eog(const struct tokenizer *t, int32_t id)
 {
     const struct piece *p = piece_at(t, id);
-    return p && p->eog;
+    return p && p->ends;
+}
+
+void tokenizer_put_ends(const struct tokenizer *t, int32_t id, struct buf *out)
+{
+    static const char *const text[N_END] = {
+#define END(name, explicit, text) [END_##name] = text,
+#include "token/ends.def"
+#undef END
+    };
+    const struct piece *p = piece_at(t, id);
+    for (int i = 0, n = 0; p && i < N_END; i++)
+        if (p->ends & (1 << i)) buf_addf(out, "%s%s", n++ ? "; " : "", text[i]);
 }
 
 /* Allocate space for one additional id, so that an empty list is not NULL. */

@@ -106,6 +106,12 @@ bool tokenizer_is_special(const struct tokenizer *t, int32_t id);
 bool tokenizer_joins(const struct tokenizer *t);
 /* Return true for EOS, end-of-turn and end-of-message tokens. */
 bool tokenizer_is_eog(const struct tokenizer *t, int32_t id);
+/* Append the places that make a token an end, such as "config.json: eos_token_id", for display.
+ * Append nothing for other tokens. */
+void tokenizer_put_ends(const struct tokenizer *t, int32_t id, struct buf *out);
+/* Mark the known ends of turns (eog.def) in a chat template as ends of a text. text[0, n) is the
+ * template's source. The caller is the only user of t. */
+void tokenizer_mark_turns(struct tokenizer *t, const char *text, size_t n);
 /* Return the ids below n_vocab that end a generation, ascending, owned by the caller, and set *n to
  * their number. NULL if memory is exhausted. t NULL: no ids. */
 int32_t *tokenizer_eog_detach(const struct tokenizer *t, int n_vocab, int *n);

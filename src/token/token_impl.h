@@ -54,9 +54,18 @@ struct piece {
     double score;
     uint8_t kind;  /* enum piece_kind; 0: unused id                               */
     uint8_t match; /* enum match_flag                                             */
-    bool special, eog;
+    uint16_t ends; /* 1 << enum end: the places that make it an end of a text; 0: no end */
+    bool special;
     bool listed;  /* true: an added token that is also in the model's vocabulary */
     bool spelled; /* true: listed, and the byte alphabet spells the bytes differently */
+};
+
+/* Places that make a token an end of a text. */
+enum end {
+#define END(name, explicit, text) END_##name,
+#include "token/ends.def"
+#undef END
+    N_END
 };
 
 /* A pair of pieces that merge. The texts are in the tokenizer's arena. */
@@ -358,6 +367,7 @@ struct tokenizer {
     VEC(struct norm_step) norm;
     VEC(struct pretok_step) pretok;
     bool any_spelled; /* true if any piece has `spelled` */
+    bool ends_listed; /* true: a file lists ends, so that eog.def adds none */
     bool from_json;   /* true: from a tokenizer.json; its post-processor defines added ids */
     struct added raw, normalized;
     int32_t prefix[AFFIX_MAX], suffix[AFFIX_MAX]; /* ids that ENCODE_ADD_SPECIAL adds */
@@ -381,8 +391,9 @@ bool tokenizer_put_merge(struct tokenizer *t, const char *left, size_t n_left, c
 bool tokenizer_put_merge_line(struct tokenizer *t, const char *line, size_t n);
 /* Return the id of a piece without the map of tokenizer_find, by a scan; -1 if not found. */
 int32_t tokenizer_scan(const struct tokenizer *t, const char *text);
-/* Mark a token as an end of generation. Ignore an id outside the vocabulary. */
-void tokenizer_mark_eog(struct tokenizer *t, int64_t id);
+/* Mark a token as an end of generation that `from` names. Ignore an id outside the vocabulary. A
+ * negative id is no token. */
+void tokenizer_mark_end(struct tokenizer *t, int64_t id, enum end from);
 /* Derive the tables from the pieces, after the reader. ERR_FORMAT if there is no piece,
  * ERR_MEMORY. */
 int tokenizer_finish(struct tokenizer *t, struct err *e);

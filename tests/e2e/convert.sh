@@ -73,6 +73,17 @@ all_folders() {
 all_folders
 
 "$QUOTH" convert "$golden/llama3" -o llama3.gguf 2>err && "$QUOTH" convert "$golden/gemma3" -o gemma3.gguf 2>err && "$QUOTH" convert "$golden/qwen3" -o qwen3.gguf 2>err || cat err
+# the same ends as the source: a list in its order, or one id
+cp -r "$golden/llama3" one && chmod -R u+w one && echo '{"eos_token_id":258}' >one/generation_config.json
+for source in "$golden/llama3" one; do
+    rm -rf ends.gguf ends.back
+    "$QUOTH" convert "$source" -o ends.gguf 2>err && "$QUOTH" convert ends.gguf -o ends.back 2>err
+    python3 - "$source" ends.back >got 2>&1 <<'EOF'
+import json, sys
+print(*(json.load(open(f"{d}/generation_config.json"))["eos_token_id"] for d in sys.argv[1:]), sep="|")
+EOF
+    check "generation_config.json names the ends of its source ($(cat got))" '[ -s got ] && [ "$(cut -d"|" -f1 got)" = "$(cut -d"|" -f2 got)" ]'
+done
 "$QUOTH" convert "$golden/qwen3" -o llama3.gguf 2>err
 check 'an existing file stays' '[ $? = 1 ] && grep -q -e --force err && "$QUOTH" inspect llama3.gguf | grep -q llama.block_count'
 "$QUOTH" convert "$golden/qwen3" -o llama3.gguf --force 2>err

@@ -218,6 +218,44 @@ def tensors_left_out():
                                                            "by": "loading ended before it", "type": "F32", "bytes": 0})
 
 
+def ends():
+    """the ends of a text have the place that names each of them, and a folder has no other ends"""
+    folder = copy("qwen3")
+    tokenizer = os.path.join(folder, "tokenizer.json")
+    with open(tokenizer) as f:
+        pieces = json.load(f)
+    marks = ["<|endoftext|>", "<|eot_id|>", "<|im_end|>"]
+    first = 1 + max([t["id"] for t in pieces["added_tokens"]] + list(pieces["model"]["vocab"].values()))
+    pieces["added_tokens"] += [{"id": first + i, "content": m, "special": True} for i, m in enumerate(marks)]
+    with open(tokenizer, "w") as f:
+        json.dump(pieces, f)
+    for generation, template, want in (
+            ({"eos_token_id": [first + 2, first]}, None, {first: "generation_config.json", first + 2: "generation_config.json"}),
+            ({}, "{{ '<|im_end|>' }}", {first + 1: "config.json", first + 2: "chat template"})):
+        with open(os.path.join(folder, "generation_config.json"), "w") as f:
+            json.dump(generation, f)
+        with open(os.path.join(folder, "config.json")) as f:
+            config = json.load(f)
+        with open(os.path.join(folder, "config.json"), "w") as f:
+            json.dump({**config, "eos_token_id": first + 1}, f)
+        with open(os.path.join(folder, "tokenizer_config.json"), "w") as f:
+            json.dump({"chat_template": template} if template else {}, f)
+        found = explained(folder)[0]["ends"]
+        check({e["id"] for e in found} == set(want), str(found))
+        check(all(want[e["id"]] in e["by"] and e["token"] == marks[e["id"] - first] for e in found), str(found))
+    text = explain(folder).stdout
+    check("ends of a text:" in text and f"{first + 2}  <|im_end|>" in text, text)
+    folder = copy("llama3", {"eos_token_id": 258})
+    own = os.path.join(folder, "own.jinja")
+    for name, text in (("generation_config.json", '{"eos_token_id": 258}'), ("tokenizer_config.json", "{}"), ("own.jinja", "{{ messages[0].content }}<|end|>")):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(text)
+    for more, reason in (((), "length"), (("--chat-template", own), "stop")):
+        ran = subprocess.run([QUOTH, "run", folder, "hi", *(more or ("--raw",)), "--temperature", "0", "-n", "3", "--logit-bias", "259:100", "--json"],
+                             capture_output=True, text=True, timeout=120)
+        check(json.loads(ran.stdout or "{}").get("finish_reason") == reason, f"{more}: {ran.stdout} {ran.stderr}")
+
+
 def random_weights():
     """the tensors of random weights are explained without generating them"""
     answer, _, tensors = explained("--shape=llama-8b")
@@ -235,4 +273,4 @@ def text():
     check(sum("self_attn.q_proj.weight" in line for line in explain(folder, "--all").stdout.splitlines()) == 3)
 
 
-run([fields, gguf_keys, refused_keys, refused_tokenizers, tensors_of_a_folder, kv_bytes_per_token, tensors_quantized_at_load, tensors_of_quantized_folders, tensors_left_out, random_weights, text])
+run([fields, gguf_keys, refused_keys, refused_tokenizers, tensors_of_a_folder, kv_bytes_per_token, tensors_quantized_at_load, tensors_of_quantized_folders, tensors_left_out, ends, random_weights, text])
