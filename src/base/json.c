@@ -19,6 +19,7 @@ static int read_file(struct json **out, const char *path, size_t bytes_max,
     *out = NULL;
     struct buf b = {0};
     int rc = file_read(&b, path, bytes_max, e);
+    if (rc == 0 && b.n > 0) rc = file_check_content(path, b.data, b.n, e);
     if (rc == 0) {
         rc = json_parse(out, b.data, b.n, limits, e);
         if (rc != 0) err_prefix(e, rc, "%s", path);

@@ -228,6 +228,17 @@ int file_write(const char *path, const void *data, size_t n_byte, struct err *e)
     return rc;
 }
 
+int file_check_content(const char *path, const void *data, size_t n, struct err *e)
+{
+    static const char lfs[] = "version https://git-lfs.github.com/spec/";
+    if (n == 0) return err_set(e, ERR_FORMAT, "%s: the file is empty; download it again", path);
+    if (n < sizeof lfs - 1 || memcmp(data, lfs, sizeof lfs - 1) != 0) return 0;
+    return err_set(e, ERR_FORMAT,
+                   "%s: the file is a Git LFS pointer, not its content; download it again, for "
+                   "example by git lfs pull",
+                   path);
+}
+
 /* type: S_IFREG or S_IFDIR. Only lstat shows that a path does not exist, because stat has the same
  * error for a link to nothing. A cache of Hugging Face consists of links. */
 static int find_of_type(bool *found, const char *path, mode_t type, struct err *e)

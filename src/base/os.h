@@ -26,6 +26,9 @@ void file_map_close(struct file_map *m); /* unmap the file; accepts a zeroed str
 /* Release this process's pages of the file. The next access rereads the pages. */
 void file_map_release_pages(const struct file_map *m);
 
+/* Reject the content data[0, n) of the file `path` if it is empty, or a pointer of Git LFS in place
+ * of the file: ERR_FORMAT. */
+int file_check_content(const char *path, const void *data, size_t n, struct err *e);
 /* Keep the file open, for file_map_drop. The caller may close fd. Failures are ignored. */
 void file_map_keep(struct file_map *m, int fd);
 /* Read the pages of a section of any map into memory, and wait for them. Any thread. */

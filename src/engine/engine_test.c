@@ -399,6 +399,37 @@ TEST(requests_that_cannot_be_are_refused_by_name)
     queue_close(q);
 }
 
+/* Goal: the error for a source that is too long recommends a flag only if the flag helps. */
+TEST(long_sources_name_the_flag_that_helps)
+{
+    if (!repo_path("tests/golden/cross/bart")) SKIP("tests/golden is not here");
+    static const struct {
+        int context_max, n_page, n; /* n: length of the source */
+        const char *flag;           /* NULL: none, because the encoder has 128 positions */
+    } row[] = {{256, 64, 200, NULL}, {64, 64, 100, "--max-model-len"}, {256, 4, 100, "--kv-cache"}};
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        struct rig r;
+        struct err e;
+        int32_t id[200] = {0};
+        struct rig_options o = {.model = "cross/bart",
+                                .n_thread = 1,
+                                .m = {.kv_type = KV_F32,
+                                      .page_rows = 16,
+                                      .n_page = row[i].n_page,
+                                      .context_max = row[i].context_max,
+                                      .batch = {.n_row = 64, .n_seq = 2, .n_out = 16}},
+                                .e = {.queue_max = 8}};
+        NEED_OK(golden_open(&r, &o, &e), &e);
+        struct request *q = make(id, row[i].n, 4, NULL);
+        EXPECT_INT(engine_validate(r.en, q, &e), ERR_LIMIT);
+        EXPECT(strstr(e.text, "Shorten the prompt"));
+        EXPECT(row[i].flag ? strstr(e.text, row[i].flag) != NULL : !strstr(e.text, "raise"));
+        test_note("%s", e.text);
+        request_close(q);
+        golden_close(&r);
+    }
+}
+
 /* Goal: validation has no effect. max_tokens beyond the context is clamped at submission. */
 TEST(whether_a_request_may_come_changes_nothing)
 {

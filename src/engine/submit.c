@@ -56,15 +56,22 @@ static int check_request(const struct engine *en, const struct request *r, struc
     return sample_params_check(&r->params, n_vocab, e);
 }
 
-/* Report that the prompt is longer than `max` tokens. The message begins with the words of OpenAI's
- * message, because gateways search for these words. Recommend a flag only if raising it helps: a
- * context beyond the trained length gives worse text. */
-static int too_long(const struct engine *en, const struct request *r, int64_t max, struct err *e)
+/* Return the advice for a prompt beyond `max` tokens. Recommend a flag only if raising it helps: a
+ * context beyond the trained length gives worse text, and the positions of an encoder are fixed. */
+static const char *advice_for(const struct engine *en, int64_t max)
 {
     const struct executor *x = &en->executor;
-    const char *advice = max < x->context_max                ? ", or raise --kv-cache-memory"
-                         : x->context_max < x->context_train ? ", or raise --max-model-len"
-                                                             : "";
+    const bool source = x->n_start > 0 && max == x->limits->n_source;
+    if (!source && engine_context(en) < x->context_max) return ", or raise --kv-cache-memory";
+    if (max + x->n_start < x->context_max) return ""; /* the positions of the encoder */
+    return x->context_max < x->context_train ? ", or raise --max-model-len" : "";
+}
+
+/* Report that the prompt is longer than `max` tokens. The message begins with the words of OpenAI's
+ * message, because gateways search for these words. */
+static int too_long(const struct engine *en, const struct request *r, int64_t max, struct err *e)
+{
+    const char *advice = advice_for(en, max);
     int rc = err_field(e, ERR_LIMIT, "prompt",
                        ": This model's maximum context length is %lld tokens. However, the "
                        "request has %zu prompt tokens%s, which is too large. Shorten the prompt%s.",

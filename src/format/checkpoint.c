@@ -30,7 +30,11 @@ int checkpoint_add_file(struct checkpoint *c, const char *path, struct err *e)
     struct checkpoint_file f = {.path = arena_text(&c->arena, path, strlen(path))};
     if (!f.path) return err_memory(e, path, strlen(path));
     int rc = file_map_open(&f.map, path, e);
-    if (rc != 0) return rc;
+    if (rc == 0) rc = file_check_content(path, f.map.data, f.map.n_byte, e);
+    if (rc != 0) {
+        file_map_close(&f.map);
+        return rc;
+    }
     size_t offset = 0;
     f.n_byte = f.map.n_byte;
     pack_find(f.map.data, f.map.n_byte, &offset, &f.n_byte);
@@ -165,7 +169,11 @@ static int load_file(struct checkpoint *c, const char *path, struct err *e)
 {
     struct file_map m;
     int rc = file_map_open(&m, path, e);
-    if (rc != 0) return rc;
+    if (rc == 0) rc = file_check_content(path, m.data, m.n_byte, e);
+    if (rc != 0) {
+        file_map_close(&m);
+        return rc;
+    }
     size_t offset = 0, n_byte;
     pack_find(m.data, m.n_byte, &offset, &n_byte);
     bool is_gguf = m.n_byte - offset >= 4 && memcmp(m.data + offset, "GGUF", 4) == 0;
@@ -233,12 +241,13 @@ static int check_path(const char *path, struct err *e)
 }
 
 /* Load the file or folder. The path of a shard opens its folder if the folder has a config.json,
- * because one shard is not a whole model. */
+ * because one shard is not a whole model. A path that does not exist is an error of load_file. */
 static int load(struct checkpoint *c, struct err *e)
 {
-    bool folder = dir_exists(c->path);
+    bool folder = dir_exists(c->path), found = false;
     int rc = check_path(c->path, e);
-    if (rc == 0 && !folder && names_folder(c->path)) rc = has_config(&folder, c->dir, e);
+    if (rc == 0 && !folder && names_folder(c->path)) rc = file_find(&found, c->path, e);
+    if (rc == 0 && found) rc = has_config(&folder, c->dir, e);
     if (rc != 0) return rc;
     if (folder) {
         c->kind = CKPT_HF;

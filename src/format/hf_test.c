@@ -626,6 +626,12 @@ TEST(hf_shards)
                checkpoint_tensor(c, "output_norm.weight")->file == 0);
         checkpoint_close(c);
     }
+    /* a path that does not exist is not its folder */
+    struct err gone = {0};
+    struct checkpoint *none;
+    EXPECT_INT(checkpoint_open(&none, temp_path("model-00001-of-00009.safetensors"), &gone),
+               ERR_IO);
+    EXPECT(strstr(gone.text, "00009.safetensors: cannot open"));
     expect_index_refused("{}", "index.json: weight_map");
     expect_index_refused("{'weight_map':{'a':7}}", "weight_map of \"a\"");
     expect_index_refused("{'weight_map':{'a':'../config.json'}}", "weight_map of \"a\"");

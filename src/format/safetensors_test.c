@@ -113,6 +113,27 @@ TEST(safetensors_refusals)
     expect_refused("", 0, "header length: must be in [2, 0], got 0");
 }
 
+/* Goal: the error for a file without content describes the download, and the file has either the
+ * name of weights or of a GGUF. */
+TEST(files_without_their_content)
+{
+    static const struct {
+        const char *text, *want;
+    } row[] = {{"", "the file is empty; download it again"},
+               {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n",
+                "the file is a Git LFS pointer"}};
+    static const char *const name[] = {"x.safetensors", "x.gguf", "x.bin"};
+    for (size_t i = 0; i < 6; i++) {
+        struct err e = {0};
+        struct checkpoint *c;
+        NEED_OK(file_write(temp_path(name[i / 2]), row[i % 2].text, strlen(row[i % 2].text), &e),
+                &e);
+        EXPECT_INT(checkpoint_open(&c, temp_path(name[i / 2]), &e), ERR_FORMAT);
+        EXPECT(c == NULL && strstr(e.text, row[i % 2].want) && strstr(e.text, name[i / 2]));
+        EXPECT_INT(remove(temp_path(name[i / 2])), 0);
+    }
+}
+
 TEST(safetensors_cut_anywhere)
 {
     /* Goal: every proper prefix of a valid file is rejected with a message. */

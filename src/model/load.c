@@ -221,6 +221,10 @@ static int choose_arch(const struct arch **arch, const struct checkpoint *c, str
 {
     const size_t n_arch = sizeof arches / sizeof arches[0];
     const char *path = checkpoint_path(c), *name = arch_name(c);
+    if (!name && checkpoint_kind(c) == CKPT_HF)
+        return err_set(e, ERR_MISSING,
+                       "%s: config.json is missing next to the weights; give the model's folder",
+                       path);
     if (!name) return err_set(e, ERR_MISSING, "%s: metadata general.architecture is missing", path);
     *arch = model_arch_find(name);
     if (*arch) return 0;

@@ -294,6 +294,20 @@ TEST(unknown_architectures_have_the_list_of_their_files)
     EXPECT(strstr(e.text, "did you mean \"qwen3_vl\"?")); /* a model of several parts */
 }
 
+/* Goal: the error for weights alone names the missing config.json. */
+TEST(weights_without_config_json_are_refused)
+{
+    if (!repo_path("tests/golden/llama3/model.gguf")) SKIP("tests/golden is not here");
+    struct buf b = {0};
+    struct err e = {0};
+    NEED_OK(file_read(&b, repo_path("tests/golden/llama3/model.safetensors"), 1 << 24, &e), &e);
+    NEED_OK(file_write(temp_path("alone.safetensors"), b.data, b.n, &e), &e);
+    buf_deinit(&b);
+    EXPECT_INT(try_open(temp_path("alone.safetensors"), &e), ERR_MISSING);
+    EXPECT(strstr(e.text, "config.json is missing") && strstr(e.text, "alone.safetensors"));
+    EXPECT_INT(remove(temp_path("alone.safetensors")), 0);
+}
+
 TEST(tensors_are_bound_left_out_or_refused_by_name)
 {
     if (!repo_path("tests/golden/llama3/model.gguf")) SKIP("tests/golden is not here");
