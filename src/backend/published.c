@@ -124,7 +124,7 @@ static int64_t stored_row(const struct published *p, int64_t i)
 /* Return the code of column `at` of a row. row: stored output, or stored input of a transpose. */
 static int code_of(const struct published *p, int64_t row, int64_t at)
 {
-    if (p->turned) return code_at(&p->code, p->part.first + at, row);
+    if (p->transposed) return code_at(&p->code, p->part.first + at, row);
     return code_at(&p->code, row, p->order ? p->order[at] : at);
 }
 
@@ -144,7 +144,7 @@ static int64_t run_end(const struct published *p, int64_t out, int64_t input, in
                        int64_t k)
 {
     int64_t end = at + 1;
-    if (p->turned)
+    if (p->transposed)
         end = p->flat ? end : at + p->block_out - out % p->block_out;
     else if (!p->group)
         end = at + p->block_k - (p->flat ? out * p->k + input : input) % p->block_k;
@@ -157,7 +157,8 @@ static int64_t run_end(const struct published *p, int64_t out, int64_t input, in
 static struct scale_run run_of(const struct published *p, int64_t row, int64_t at, int64_t k)
 {
     struct scale_run r = {.zero = p->zero_point};
-    const int64_t stored = p->turned ? p->part.first + at : row, input = p->turned ? row : at;
+    const int64_t stored = p->transposed ? p->part.first + at : row,
+                  input = p->transposed ? row : at;
     const int64_t g = p->flat    ? (stored * p->k + input) / p->block_k
                       : p->group ? p->group[input]
                                  : input / p->block_k;
@@ -220,7 +221,7 @@ static bool scales_are_f16(const struct published_scales *s, int64_t n_row, int6
 static bool has_blocks(const struct published *p, int64_t n)
 {
     const struct row_part *part = &p->part;
-    if (p->turned)
+    if (p->transposed)
         return part->n % n == 0 && !p->flat &&
                ((part->first % n == 0 && p->block_out % n == 0) ||
                 part->first / p->block_out == (part->first + part->n - 1) / p->block_out);
@@ -259,7 +260,7 @@ enum qtype published_type(const struct published *p)
     const bool blocks = !p->flat && p->by == 1 && has_blocks(p, CHUNK);
     if (p->shift.data) return QT_f32;
     if (p->level && blocks && p->code.bits == 4 && p->scale.type == QT_u8 && !p->scale.level &&
-        p->block_k == CHUNK && !p->turned)
+        p->block_k == CHUNK && !p->transposed)
         return QT_mxfp4;
     if (p->level) return scaled_type(p);
     if (!blocks) return QT_f32;
@@ -498,7 +499,7 @@ static void put_turned(uint8_t *to, const struct published *p, int64_t row, int 
 void published_rows(uint8_t *to, const struct published *p, enum qtype type, int64_t row, int n,
                     int64_t k)
 {
-    if (p->form == FORM_TURNED) {
+    if (p->form == FORM_TRANSPOSED) {
         put_turned(to, p, row, n, k);
         return;
     }
@@ -512,7 +513,7 @@ void published_rows(uint8_t *to, const struct published *p, enum qtype type, int
         return;
     }
     for (int i = 0; i < n; i++, to += qtype_bytes(type, k)) {
-        const int64_t r = p->turned ? row + i : stored_row(p, row + i);
+        const int64_t r = p->transposed ? row + i : stored_row(p, row + i);
         if (type == QT_f32)
             put_floats(to, p, r, k);
         else if (type == QT_e4m3_128 || type == QT_nf4_64 || type == QT_fp4_64)
@@ -552,7 +553,7 @@ bool published_sort(struct published *p, int32_t *order, int64_t k)
 void published_part(struct published *p, enum qtype type, const struct row_part *part, int64_t k)
 {
     const int64_t row = (int64_t)qtype_bytes(type, k);
-    CHECK(p->form != FORM_TURNED && p->part.first == 0 && p->part.run == 0, "a part of a part");
+    CHECK(p->form != FORM_TRANSPOSED && p->part.first == 0 && p->part.run == 0, "a part of a part");
     if (p->form == FORM_ROWS && part->run == 0) {
         p->rows += part->first * row;
         return;
@@ -561,11 +562,11 @@ void published_part(struct published *p, enum qtype type, const struct row_part 
     p->part = *part;
 }
 
-bool published_turn(struct published *p, enum qtype *type, int64_t n_out, int64_t k)
+bool published_transpose(struct published *p, enum qtype *type, int64_t n_out, int64_t k)
 {
     const struct qtype_info *t = &qtype_info[*type];
     if (p->form == FORM_ROWS && t->block > 1) {
-        *p = (struct published){.form = FORM_TURNED, .rows = p->rows, .source = *type};
+        *p = (struct published){.form = FORM_TRANSPOSED, .rows = p->rows, .source = *type};
         p->placed.row_step = (int64_t)qtype_bytes(*type, k);
         *type = QT_f32;
         return true;
@@ -577,7 +578,7 @@ bool published_turn(struct published *p, enum qtype *type, int64_t n_out, int64_
         return true;
     }
     if (p->form != FORM_CODES || p->order || p->part.run > 0) return false;
-    p->turned = true;
+    p->transposed = true;
     p->part.n = n_out;
     *type = published_type(p);
     return true;
@@ -603,13 +604,13 @@ uint64_t published_hash(const struct published *p, uint64_t seed)
                          s->inverse,  p->shift.data != NULL, p->shift.type,    p->shift.scaled};
     const struct placed *at = &p->placed;
     const int64_t place[] = {at->row_step, at->step};
-    const int64_t part[] = {p->part.first, p->part.run, p->part.step, p->turned};
+    const int64_t part[] = {p->part.first, p->part.run, p->part.step, p->transposed};
     if (at->sparse.mask) seed += 2;
     seed = hash_bytes(part, sizeof part, seed);
     if (p->form == FORM_PLACED) return hash_bytes(place, sizeof place, seed);
-    if (p->form == FORM_ENCODED || p->form == FORM_TURNED) {
+    if (p->form == FORM_ENCODED || p->form == FORM_TRANSPOSED) {
         const char *source = qtype_info[p->source].name;
-        seed += p->form == FORM_TURNED;
+        seed += p->form == FORM_TRANSPOSED;
         return hash_bytes(source, strlen(source), hash_bytes(place, sizeof place, ~seed));
     }
     const float x[] = {s->offset, s->divisor, p->by};

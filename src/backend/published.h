@@ -3,9 +3,9 @@
  *
  * FORM_ROWS is rows of a number format. FORM_PLACED has the same values in another order: rows in
  * groups, or transposed. FORM_ENCODED has float values in these places, which packing encodes in
- * another format (model/quantize.c). FORM_TURNED is the transpose of rows of a format with blocks,
- * as f32. FORM_CODES has small codes with scales. Other libraries publish quantized weights in this
- * form (model/form).
+ * another format (model/quantize.c). FORM_TRANSPOSED is the transpose of rows of a format with
+ * blocks, as f32. FORM_CODES has small codes with scales. Other libraries publish quantized weights
+ * in this form (model/form).
  *
  * A matrix may be some rows of a stored matrix, which several layers share (struct row_part).
  * Codes, scales, zeros, masks and places are those of the stored matrix, because a block of scales
@@ -95,7 +95,7 @@ struct published_shifts {
     bool scaled;         /* true: the shift is subtracted from the scaled codes */
 };
 
-enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_TURNED, FORM_CODES };
+enum published_form { FORM_ROWS, FORM_PLACED, FORM_ENCODED, FORM_TRANSPOSED, FORM_CODES };
 
 /* Places of the values of FORM_PLACED and FORM_ENCODED, in bytes. Stored output r begins at r *
  * row_step from the first value. */
@@ -108,15 +108,16 @@ struct placed {
 /* A matrix as published. All pointers are borrowed from the model's files or its loader. */
 struct published {
     enum published_form form;
-    /* rows of the stored matrix; FORM_ROWS, _TURNED: no meaning, because `rows` is the first */
+    /* rows of the stored matrix; FORM_ROWS, _TRANSPOSED: no meaning, because `rows` is the first */
     struct row_part part;
-    /* FORM_ROWS: the rows, contiguous; FORM_PLACED, _ENCODED: first stored value; FORM_TURNED: the
-     * rows before transposition, which are placed.row_step bytes apart */
+    /* FORM_ROWS: the rows, contiguous; FORM_PLACED, _ENCODED: first stored value; FORM_TRANSPOSED:
+     * the rows before transposition, which are placed.row_step bytes apart */
     const uint8_t *rows;
     struct placed placed;
-    enum qtype source; /* FORM_ENCODED: a float format without blocks; FORM_TURNED: any format */
-    int64_t n_out, k;  /* shape of the stored matrix, if several tensors have it */
-    bool turned;       /* FORM_CODES: true: the matrix is the transpose of the rows `part` */
+    enum qtype
+        source;       /* FORM_ENCODED: a float format without blocks; FORM_TRANSPOSED: any format */
+    int64_t n_out, k; /* shape of the stored matrix, if several tensors have it */
+    bool transposed;  /* FORM_CODES: true: the matrix is the transpose of the rows `part` */
     struct codes code, zero;
     const float *level; /* f32 [2^bits] value of each code; NULL: integers */
     int zero_point;     /* zero of all codes if zero.data is NULL */
@@ -166,11 +167,12 @@ bool published_is_sparse(const uint8_t *mask, int64_t k);
  * and leave p unchanged. */
 bool published_sort(struct published *p, int32_t *order, int64_t k);
 
-/* Change p, a whole matrix of `type` with k inputs, to some of its rows. p is not FORM_TURNED. */
+/* Change p, a whole matrix of `type` with k inputs, to some of its rows. p is not
+ * FORM_TRANSPOSED. */
 void published_part(struct published *p, enum qtype type, const struct row_part *part, int64_t k);
 /* Change p, a matrix [n_out, k] of *type, to its transpose [k, n_out], and set *type to its format.
  * Return false, and leave p unchanged, if p is FORM_PLACED, or codes of rows in groups. */
-bool published_turn(struct published *p, enum qtype *type, int64_t n_out, int64_t k);
+bool published_transpose(struct published *p, enum qtype *type, int64_t n_out, int64_t k);
 
 /* Return a hash of the description of p, without addresses and values. */
 uint64_t published_hash(const struct published *p, uint64_t seed);

@@ -223,17 +223,17 @@ TEST(levels_with_scales_keep_their_codes)
 TEST(rows_in_other_places_are_copied)
 {
     enum { GROUP = 8 };
-    static float whole[N_OUT][K], turned[K][N_OUT];
+    static float whole[N_OUT][K], transposed[K][N_OUT];
     static uint8_t rows[N_OUT * K * sizeof(float)];
     for (int r = 0; r < N_OUT; r++)
-        for (int c = 0; c < K; c++) whole[r][c] = turned[c][r] = (float)(r * K + c);
+        for (int c = 0; c < K; c++) whole[r][c] = transposed[c][r] = (float)(r * K + c);
     const int64_t row = K * sizeof(float), column = N_OUT * sizeof(float);
     const struct published grouped = {.form = FORM_PLACED,
                                       .part = {.first = 2, .n = 9, .run = 3, .step = GROUP},
                                       .rows = (const uint8_t *)whole,
                                       .placed = {.row_step = row}};
     const struct published columns = {.form = FORM_PLACED,
-                                      .rows = (const uint8_t *)&turned[0][5],
+                                      .rows = (const uint8_t *)&transposed[0][5],
                                       .placed = {.row_step = sizeof(float), .step = column}};
     published_rows(rows, &grouped, QT_f32, 1, 7, K);
     for (int i = 0; i < 7; i++)
@@ -257,7 +257,7 @@ static void expect_turned(const char *name, const struct published *p, enum qtyp
     else
         published_rows((uint8_t *)want, p, QT_f32, 0, N_OUT, k);
     published_part(&part, type, &(struct row_part){.first = FIRST, .n = PART}, k);
-    if (!published_turn(&part, &type, PART, k)) {
+    if (!published_transpose(&part, &type, PART, k)) {
         test_fail(__FILE__, __LINE__, "%s: cannot be transposed", name);
         return;
     }
@@ -411,18 +411,18 @@ TEST(any_rows_are_parts_of_a_matrix)
 /* Goal: rows of other formats than the source's, from any places, are the encoded values. */
 TEST(rows_are_encoded_in_another_format)
 {
-    static float rows[N_OUT][K], turned[K][N_OUT];
+    static float rows[N_OUT][K], transposed[K][N_OUT];
     static const enum qtype types[] = {QT_f16, QT_bf16, QT_q8_0, QT_iq4_nl};
     uint64_t rng = 3;
     for (int r = 0; r < N_OUT; r++)
         for (int c = 0; c < K; c++)
-            rows[r][c] = turned[c][r] = (float)(int64_t)(rng_next(&rng) % 2001 - 1000) * 1e-3f;
+            rows[r][c] = transposed[c][r] = (float)(int64_t)(rng_next(&rng) % 2001 - 1000) * 1e-3f;
     const struct published straight = {.form = FORM_ENCODED,
                                        .source = QT_f32,
                                        .rows = (const uint8_t *)rows,
                                        .placed = {.row_step = (int64_t)K * (int64_t)sizeof(float)}};
     struct published columns = straight;
-    columns.rows = (const uint8_t *)turned;
+    columns.rows = (const uint8_t *)transposed;
     columns.placed =
         (struct placed){.row_step = sizeof(float), .step = (int64_t)N_OUT * (int64_t)sizeof(float)};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {

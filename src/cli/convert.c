@@ -19,7 +19,7 @@ static bool force;
 static const char *type_name(int i)
 {
     const char *name;
-    for (int k = 0; (name = dummy_quants(k)); k++) {
+    for (int k = 0; (name = quant_mix_name_at(k)); k++) {
         const int t = qtype_of_name(name);
         if ((t < 0 || qtype_info[t].gguf_id >= 0) && i-- == 0) return name;
     }

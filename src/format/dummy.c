@@ -5,7 +5,7 @@
  *   folder              config.json     -> metadata ------+-> struct shape -> tensors
  *   GGUF                metadata and tensor list unchanged
  *
- * The next steps are a type for each tensor (mixture.c), the tokenizer (dummy_vocab.c) and the
+ * The next steps are a type for each tensor (quant_mix.c), the tokenizer (dummy_vocab.c) and the
  * bytes (dummy_data.c). The values of matrices have the normal distribution N(0, 1/k), so that the
  * outputs of a layer are about as large as its inputs. The weights of norms are 1. The rope scaling
  * of a llama 3.1 config becomes the tensor rope_freqs, as in GGUF. */
@@ -73,9 +73,9 @@ struct maker {
     const struct dummy_options *o;
     struct shape shape;
     double rope_low, rope_high, rope_context; /* parameters of llama 3.1's scaling */
-    struct mixture mixture;                   /* valid if `mixed` is true */
+    struct quant_mix mix;                     /* valid if `mixed` is true */
     bool window; /* true: all layers of the config's architecture have a sliding window */
-    bool mixed;  /* true: a mixture or format replaces the types; false: tensors keep their types */
+    bool mixed;  /* true: a mix or a format replaces the types; false: tensors keep their types */
     struct err *e;
     int rc; /* first failure of config_int; 0 if none */
 };
@@ -602,12 +602,12 @@ static struct dummy_fill fill_of(const struct tensor_info *t)
     return (struct dummy_fill){.sd = 1 / sqrtf((float)t->dim[0])};
 }
 
-/* Add a tensor with the type of the mixture. t->data remains NULL if the bytes are random. */
-static int add_tensor(struct maker *m, struct tensor_info *t, const struct mixture_site *about)
+/* Add a tensor with the type of the mix. t->data remains NULL if the bytes are random. */
+static int add_tensor(struct maker *m, struct tensor_info *t, const struct quant_mix_site *about)
 {
-    struct mixture_site site = *about;
+    struct quant_mix_site site = *about;
     site.name = t->name, site.type = t->type, site.n_dim = t->n_dim, site.k = t->dim[0];
-    if (m->mixed) t->type = mixture_type(&m->mixture, &site);
+    if (m->mixed) t->type = quant_mix_type(&m->mix, &site);
     if (!tensor_set_bytes(t))
         return err_set(m->e, ERR_LIMIT, "%s: tensor %s is too large", m->c->path, t->name);
     int rc = checkpoint_add_tensor(m->c, t, m->e);
@@ -680,7 +680,7 @@ static const char *ending(const char *arch, const struct tensor_row *row)
 }
 
 /* Add a row of the architecture's table. Vectors, biases and weights of convolutions are F32.
- * Matrices are BF16 unless the mixture has another type. */
+ * Matrices are BF16 unless the mix has another type. */
 static int add_row(struct maker *m, const struct tensor_row *row, int il)
 {
     const struct shape *s = &m->shape;
@@ -701,7 +701,7 @@ static int add_row(struct maker *m, const struct tensor_row *row, int il)
         if (t.dim[i] < 1)
             return err_set(m->e, ERR_FORMAT, "%s: config.json: the sizes of tensor %s are missing",
                            m->c->path, name);
-    struct mixture_site about = {
+    struct quant_mix_site about = {
         .n_layer = s->n_layer, .n_group = s->n_head / s->n_head_kv, .tied = s->tied};
     return add_tensor(m, &t, &about);
 }
@@ -711,10 +711,10 @@ static int add_row(struct maker *m, const struct tensor_row *row, int il)
 static float rope_divisor(const struct maker *m, int i)
 {
     double wave = 2 * M_PI * pow(m->shape.rope_base, 2.0 * i / m->shape.d_head),
-           turns = m->rope_context / wave, factor = m->shape.rope_factor;
-    if (turns > m->rope_high) return 1;
-    if (turns < m->rope_low) return (float)factor;
-    double smooth = (turns - m->rope_low) / (m->rope_high - m->rope_low);
+           n_rotation = m->rope_context / wave, factor = m->shape.rope_factor;
+    if (n_rotation > m->rope_high) return 1;
+    if (n_rotation < m->rope_low) return (float)factor;
+    double smooth = (n_rotation - m->rope_low) / (m->rope_high - m->rope_low);
     return (float)(1 / ((1 - smooth) / factor + smooth));
 }
 
@@ -730,7 +730,7 @@ static int add_rope_freqs(struct maker *m)
                             .n_dim = 1,
                             .dim = {n, 1, 1, 1},
                             .data = (const uint8_t *)v};
-    return add_tensor(m, &t, &(struct mixture_site){0});
+    return add_tensor(m, &t, &(struct quant_mix_site){0});
 }
 
 static bool of_layer(const struct tensor_row *row)
@@ -800,7 +800,7 @@ static int add_tensors(struct maker *m)
 
 /* ---- a GGUF ---- */
 
-/* Copy the metadata. The general.file_type of the file is skipped if a mixture is given. */
+/* Copy the metadata. The general.file_type of the file is skipped if a mix is given. */
 static int take_gguf_meta(struct maker *m, const struct checkpoint *g)
 {
     int rc = 0;
@@ -825,7 +825,7 @@ static int take_gguf(struct maker *m, const struct checkpoint *g)
     int rc = take_gguf_meta(m, g);
     int64_t n_head = meta_int(arch_meta(g, "attention.head_count"), 1),
             n_kv = meta_int(arch_meta(g, "attention.head_count_kv"), n_head);
-    struct mixture_site about = {
+    struct quant_mix_site about = {
         .n_layer = (int)meta_int(arch_meta(g, "block_count"), 1),
         .n_group = n_kv > 0 ? (int)(n_head / n_kv) : 1,
         .tied = checkpoint_tensor(g, "output.weight") == NULL,
@@ -844,10 +844,10 @@ static int take_gguf(struct maker *m, const struct checkpoint *g)
 
 /* ---- opening ---- */
 
-/* Add the file type of the mixture, and a tokenizer if the source has none. */
+/* Add the file type of the mix, and a tokenizer if the source has none. */
 static int add_ends(struct maker *m)
 {
-    int rc = 0, file_type = m->mixed ? m->mixture.file_type : -1;
+    int rc = 0, file_type = m->mixed ? m->mix.file_type : -1;
     if (file_type >= 0)
         rc = checkpoint_add_u32(m->c, "general.file_type", (uint32_t)file_type, m->e);
     if (rc == 0 && !checkpoint_meta(m->c, "general.quantization_version"))
@@ -896,7 +896,7 @@ int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o
     struct maker m = {.o = o, .e = e, .mixed = o->quant != NULL};
     int rc = checkpoint_begin(&m.c, o->shape ? o->shape : o->model, e);
     if (rc == 0) rc = dummy_open(m.c, o->seed, e);
-    if (rc == 0 && m.mixed) rc = mixture_find(&m.mixture, o->quant, o->pure, e);
+    if (rc == 0 && m.mixed) rc = quant_mix_find(&m.mix, o->quant, o->pure, e);
     if (rc == 0) m.c->kind = CKPT_GGUF;
     if (rc == 0) rc = make_tensors(&m);
     if (rc == 0) rc = add_ends(&m);

@@ -156,10 +156,10 @@ static uint64_t layers_of_type(const struct checkpoint *c, const char *fmt, enum
     return set;
 }
 
-TEST(mixtures_give_each_tensor_its_type)
+TEST(quant_mixes_give_each_tensor_its_type)
 {
-    /* Goal: mixtures equal those of llama.cpp's quantizer. Method: compare with the lists of layers
-     * that the quantizer prints for these shapes. */
+    /* Goal: quant mixes equal those of llama.cpp's quantizer. Method: compare with the lists of
+     * layers that the quantizer prints for these shapes. */
     struct err e;
     struct dummy_options o = {.shape = "llama-1b", .quant = "q4_k_m", .no_data = true};
     struct checkpoint *c = open_dummy(&o, &e);

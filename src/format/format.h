@@ -103,9 +103,9 @@ struct dummy_options {
     const char *shape; /* name of a shape in dummy_shape.def; NULL: `model` has the shape */
     /* path of a GGUF (the header is sufficient) or of a folder with a config.json */
     const char *model;
-    /* quant: number format ("IQ2_XS") or mixture ("Q4_K_M"); NULL: the types of the GGUF, or BF16
+    /* quant: number format ("IQ2_XS") or mix ("Q4_K_M"); NULL: the types of the GGUF, or BF16
      * without a GGUF. pure: true applies the format to every matrix, including the head and
-     * matrices that a mixture exempts. */
+     * matrices that a mix exempts. */
     const char *quant;
     bool pure;
     uint64_t seed;
@@ -117,7 +117,7 @@ struct dummy_options {
 const char *dummy_shapes(int i);
 /* Return valid value i of the option `quant`, from 0. NULL after the last value. The text is
  * static. */
-const char *dummy_quants(int i);
+const char *quant_mix_name_at(int i);
 /* Open a model of random weights. The caller owns *out. ERR_ARG for an unknown shape or quant, with
  * the list of valid values. ERR_UNSUPPORTED if the format does not fit the shape. Also the errors
  * of checkpoint_open for o->model. */
@@ -274,31 +274,32 @@ double meta_item_real(const struct meta *m, size_t i, double fallback);
  * text. Set *n to its length in bytes. */
 const char *meta_item_text(const struct meta *m, size_t i, size_t *n);
 
-/* ---- number formats of a quantized model (mixture.c) ---- */
+/* ---- number formats of a quantized model (quant_mix.c) ---- */
 
-struct mixture {
+/* A published mix of number formats, such as Q4_K_M, or one format. */
+struct quant_mix {
     const char *name; /* static */
     enum qtype type;  /* type of all matrices without a rule */
     int file_type;    /* value of general.file_type; -1 if none */
     bool pure;        /* true: every matrix, including the head, has `type` */
 };
 
-struct mixture_site { /* A tensor, with the properties that the rules use. */
-    const char *name; /* borrowed for the call */
-    enum qtype type;  /* original type of the tensor, which norms and similar tensors keep */
+struct quant_mix_site { /* A tensor, with the properties that the rules use. */
+    const char *name;   /* borrowed for the call */
+    enum qtype type;    /* original type of the tensor, which norms and similar tensors keep */
     int n_dim;
     int64_t k; /* number of values per row */
     int n_layer, n_group /* query heads per KV head */;
     bool tied; /* true if the embedding is also the head */
 };
 
-/* Select a mixture or a number format by its name (mixture.def). ERR_ARG for an unknown name; the
+/* Select a mix or a number format by its name (quant_mix.def). ERR_ARG for an unknown name; the
  * error lists the available names. */
-int mixture_find(struct mixture *m, const char *name, bool pure, struct err *e);
-/* Return the name of the mixture with this general.file_type, static; NULL if none. */
-const char *mixture_name(int file_type);
+int quant_mix_find(struct quant_mix *m, const char *name, bool pure, struct err *e);
+/* Return the name of the mix with this general.file_type, static; NULL if none. */
+const char *quant_mix_name(int file_type);
 /* Return the type of a tensor. The row length is a multiple of the type's block. */
-enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s);
+enum qtype quant_mix_type(const struct quant_mix *m, const struct quant_mix_site *s);
 
 /* ---- the tensors of each architecture (tensors.def) ---- */
 

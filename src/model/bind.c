@@ -275,7 +275,7 @@ const float *bind_extra(struct binder *b, const char *name, int64_t n)
 }
 
 /* Return true if the file contains transposed matrices of layers. */
-static bool is_turned(const struct binder *b, int il)
+static bool is_transposed(const struct binder *b, int il)
 {
     return il >= 0 && config_is_hf(b) && arch_hf_columns(b->m->arch->name);
 }
@@ -300,14 +300,14 @@ static void matrix(struct binder *b, struct tensor *w, struct published *p, cons
     enum qtype type;
     const struct tensor_info *t = form_bind(b, p, &type, s);
     if (!t) {
-        const bool turned = is_turned(b, s->il);
+        const bool transposed = is_transposed(b, s->il);
         snprintf(suffix, sizeof suffix, "%sweight", s->expert);
         bind_name(b, name, s->stem, s->il, suffix);
-        t = need(b, name, turned ? s->k : s->n_out, turned ? s->n_out : s->k);
+        t = need(b, name, transposed ? s->k : s->n_out, transposed ? s->n_out : s->k);
         if (!t) return;
         type = t->type;
         *p = (struct published){.form = FORM_ROWS, .rows = t->data};
-        if (turned) place_columns(b, p, t);
+        if (transposed) place_columns(b, p, t);
     }
     *w = (struct tensor){
         .type = type, .n_out = s->n_out, .k = s->k, .data = published_data(p), .name = t->name};
@@ -490,8 +490,8 @@ static void add_experts(struct binder *b, struct linear *l, const struct expert_
 
 /* Return true for a tensor of all experts whose matrices [n_out, k] are transposed. In some classes
  * of transformers, matrices with n_out equal to k are not transposed. */
-static bool is_turned_stack(const struct binder *b, const struct tensor_info *t,
-                            const struct expert_sizes *s)
+static bool is_transposed_stack(const struct binder *b, const struct tensor_info *t,
+                                const struct expert_sizes *s)
 {
     bool square;
     return config_is_hf(b) && arch_hf_expert_columns(b->m->arch->name, &square) &&
@@ -503,12 +503,12 @@ static void stacked_part(struct binder *b, struct linear *l, struct published *f
                          const struct tensor_info *t, const struct expert_sizes *s,
                          const struct row_part *part)
 {
-    const bool turned = is_turned_stack(b, t, s);
+    const bool transposed = is_transposed_stack(b, t, s);
     const size_t expert_bytes = qtype_bytes(t->type, s->n_out * s->k);
-    stacked(b, &l->w, t, turned ? s->k : s->n_out, turned ? s->n_out : s->k, s->n_expert);
+    stacked(b, &l->w, t, transposed ? s->k : s->n_out, transposed ? s->n_out : s->k, s->n_expert);
     for (int64_t e = 0; e < s->n_expert && b->rc == 0; e++) {
         from[e] = (struct published){.form = FORM_ROWS, .rows = t->data + (size_t)e * expert_bytes};
-        if (turned) place_columns(b, &from[e], t);
+        if (transposed) place_columns(b, &from[e], t);
         published_part(&from[e], t->type, part, s->k);
     }
 }
@@ -564,7 +564,7 @@ static void bind_stack(struct binder *b, struct linear *l, const char *stem, int
     if (b->rc != 0) return;
     bind_name(b, name, stem, il, "weight");
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
-    if (t ? is_turned_stack(b, t, &s) : bind_has_stack(b, stem, il)) {
+    if (t ? is_transposed_stack(b, t, &s) : bind_has_stack(b, stem, il)) {
         bind_stack_part(b, l, stem, il, &(struct row_part){.n = s.n_out}, routed);
         return;
     }
@@ -586,7 +586,7 @@ void bind_parts(struct binder *b, struct linear *l, const char *stem, int il)
 }
 
 void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
-                const struct row_part *part, bool turned)
+                const struct row_part *part, bool transposed)
 {
     const struct tensor_row *row = row_of(b, stem);
     struct tensor whole;
@@ -604,14 +604,14 @@ void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
         from[h] = p;
         published_part(&from[h], type,
                        &(struct row_part){.first = part->first + h * part->step, .n = part->n}, k);
-        if (turned && !published_turn(&from[h], &type, part->n, k))
+        if (transposed && !published_transpose(&from[h], &type, part->n, k))
             b->rc = err_set(b->e, ERR_UNSUPPORTED,
                             "%s: tensor %s: the transpose of sparse values: not supported yet",
                             checkpoint_path(b->checkpoint), whole.name);
         wide = h == 0 ? type : published_wider(wide, type);
     }
     if (b->rc != 0) return;
-    const struct expert_sizes s = {turned ? k : part->n, turned ? part->n : k, n_head};
+    const struct expert_sizes s = {transposed ? k : part->n, transposed ? part->n : k, n_head};
     l->w = (struct tensor){.type = wide,
                            .n_out = s.n_out,
                            .k = s.k,

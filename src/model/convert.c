@@ -69,7 +69,7 @@ static void decode_row(float *to, const struct source *s, int part, const struct
         float *own = p->order ? to + k : to;
         published_rows((uint8_t *)own, p, QT_f32, row, 1, k);
         for (int64_t i = 0; i < k && p->order; i++) to[p->order[i]] = own[i];
-    } else if (s->order == ORDER_TURNED) {
+    } else if (s->order == ORDER_TRANSPOSED) {
         const size_t step = qtype_bytes(from->type, from->dim[0]);
         for (int64_t i = 0; i < k; i++)
             to[i] = qtype_value(from->type, from->data + (size_t)i * step, row);
@@ -87,11 +87,11 @@ static bool changes_values(const struct source *s)
 }
 
 /* Make row `row` of a part. to: receives the bytes of the row. */
-static void make_row(struct model_gguf *g, const struct source *s, int part,
+static void make_row(struct conversion *g, const struct source *s, int part,
                      const struct tensor_info *t, int64_t k, int64_t row, uint8_t *to)
 {
     const struct tensor_info *from = s->tensor ? checkpoint_tensor_at(g->c, s->tensor[part]) : t;
-    if (!s->form && from->type == t->type && !changes_values(s) && s->order != ORDER_TURNED) {
+    if (!s->form && from->type == t->type && !changes_values(s) && s->order != ORDER_TRANSPOSED) {
         memcpy(to, from->data + (size_t)row * qtype_bytes(t->type, k), qtype_bytes(t->type, k));
         return;
     }
@@ -113,7 +113,7 @@ static void make_row(struct model_gguf *g, const struct source *s, int part,
 }
 
 /* Make the buffers at least n_byte bytes and n_row values long. Return false without memory. */
-static bool grow(struct model_gguf *g, size_t n_byte, size_t n_row)
+static bool grow(struct conversion *g, size_t n_byte, size_t n_row)
 {
     if (n_byte > g->n_made) {
         free(g->made);
@@ -127,7 +127,7 @@ static bool grow(struct model_gguf *g, size_t n_byte, size_t n_row)
 }
 
 /* Return the bytes of a tensor if they are a section of the checkpoint; otherwise NULL. */
-static const uint8_t *section(const struct model_gguf *g, const struct source *s,
+static const uint8_t *section(const struct conversion *g, const struct source *s,
                               const struct tensor_info *t)
 {
     if (s->n_part != 1 || s->form || s->order != ORDER_SAME || changes_values(s)) return NULL;
@@ -140,7 +140,7 @@ static const uint8_t *section(const struct model_gguf *g, const struct source *s
  * bias has the order of its matrix. */
 static const uint8_t *make(void *ctx, int i, int *rc, struct err *e)
 {
-    struct model_gguf *g = ctx;
+    struct conversion *g = ctx;
     const struct source *s = &g->source.v[i];
     const struct tensor_info *t = checkpoint_tensor_at(g->view, i);
     if (g->stop && *g->stop) *rc = err_set(e, ERR_BUSY, "cancelled: stopped by a signal");
@@ -161,7 +161,7 @@ static const uint8_t *make(void *ctx, int i, int *rc, struct err *e)
 
 /* ---- the view ---- */
 
-int conversion_add(struct model_gguf *g, const char *name, enum qtype type, int n_dim,
+int conversion_add(struct conversion *g, const char *name, enum qtype type, int n_dim,
                    const int64_t *dim, const struct source *source, struct err *e)
 {
     if (!vec_push(&g->source, *source)) {
@@ -190,7 +190,7 @@ static void note_key(void *ctx, const struct explained_key *k)
  * The first tensor without a use is logged. */
 static void note_tensor(void *ctx, const struct explained_tensor *t)
 {
-    struct model_gguf *g = ctx;
+    struct conversion *g = ctx;
     if (t->i < 0) return;
     g->used[t->i] = t->fate == FATE_USED && t->form != TENSOR_COPY;
     if (t->fate != FATE_USED && g->n_left_out++ == 0)
@@ -198,12 +198,12 @@ static void note_tensor(void *ctx, const struct explained_tensor *t)
                  checkpoint_path(g->c), checkpoint_tensor_at(g->c, t->i)->name_raw, t->why);
 }
 
-int conversion_open(struct model_gguf **out, const struct checkpoint *c,
-                    const struct model_gguf_options *o, struct err *e)
+int conversion_open(struct conversion **out, const struct checkpoint *c,
+                    const struct conversion_options *o, struct err *e)
 {
-    struct model_gguf *g = *out = calloc(1, sizeof *g);
+    struct conversion *g = *out = calloc(1, sizeof *g);
     if (!g) return err_memory(e, "the conversion", sizeof *g);
-    *g = (struct model_gguf){.c = c, .stop = o->stop, .type = o->type};
+    *g = (struct conversion){.c = c, .stop = o->stop, .type = o->type};
     const struct explain x = {.key = note_key, .tensor = note_tensor, .ctx = g};
     g->used = calloc((size_t)checkpoint_n_tensor(c) + 1, sizeof *g->used);
     int rc = g->used ? 0 : err_memory(e, "the tensor list", sizeof *g->used);
@@ -211,17 +211,17 @@ int conversion_open(struct model_gguf **out, const struct checkpoint *c,
     return rc ? rc : checkpoint_build(&g->view, checkpoint_path(c), make, g, e);
 }
 
-struct checkpoint *model_gguf_view(const struct model_gguf *g)
+struct checkpoint *conversion_view(const struct conversion *g)
 {
     return g->view;
 }
 
-int model_gguf_n_vocab(const struct model_gguf *g)
+int conversion_n_vocab(const struct conversion *g)
 {
     return g->m->config.n_vocab;
 }
 
-void model_gguf_close(struct model_gguf *g)
+void conversion_close(struct conversion *g)
 {
     if (!g) return;
     for (size_t i = 0; i < g->source.n; i++) free(g->source.v[i].tensor);
@@ -234,7 +234,7 @@ void model_gguf_close(struct model_gguf *g)
     free(g);
 }
 
-int conversion_add_value(struct model_gguf *g, const char *name, int n_dim, float x, struct err *e)
+int conversion_add_value(struct conversion *g, const char *name, int n_dim, float x, struct err *e)
 {
     const int64_t one = 1;
     float *v = arena_push(&g->m->arena, sizeof *v, sizeof *v);

@@ -7,9 +7,9 @@
 
 #include <signal.h>
 
-/* Order of the rows of a matrix in a directory and in a GGUF (convert.c). TURNED: the directory has
- * the matrix transposed. TILED: heads in another order (struct tiles). */
-enum row_order { ORDER_SAME, ORDER_LANES, ORDER_GROUPS, ORDER_TURNED, ORDER_TILED };
+/* Order of the rows of a matrix in a directory and in a GGUF (convert.c). TRANSPOSED: the directory
+ * has the matrix transposed. TILED: heads in another order (struct tiles). */
+enum row_order { ORDER_SAME, ORDER_LANES, ORDER_GROUPS, ORDER_TRANSPOSED, ORDER_TILED };
 
 /* Function of values in a GGUF. DECAY: -exp(x) of a directory's x. */
 enum value_map { MAP_SAME, MAP_DECAY };
@@ -45,7 +45,7 @@ struct source {
     const struct published *form; /* published forms of the parts, borrowed [n_part]; NULL: plain */
 };
 
-struct model_gguf {
+struct conversion {
     const struct checkpoint *c;        /* borrowed */
     struct model *m;                   /* model that is bound to the checkpoint, owned */
     struct checkpoint *view;           /* owned */
@@ -57,20 +57,20 @@ struct model_gguf {
     size_t n_row;
     bool *used;       /* true for each tensor that binding used, owned [n_tensor] */
     int n_left_out;   /* number of tensors without a use */
-    const char *type; /* number format or mixture, borrowed; NULL: the files' formats */
+    const char *type; /* number format or mix of formats, borrowed; NULL: the files' formats */
 };
 
 struct hf_class;
 
 /* Bind the checkpoint, record its used tensors, and create the view. The caller closes *out, also
  * after an error. Errors: those of model_open. */
-int conversion_open(struct model_gguf **out, const struct checkpoint *c,
-                    const struct model_gguf_options *o, struct err *e);
+int conversion_open(struct conversion **out, const struct checkpoint *c,
+                    const struct conversion_options *o, struct err *e);
 /* Set the source to tensor i of the checkpoint. ERR_MEMORY. */
 int conversion_source(struct source *s, int i, struct err *e);
 /* Add a tensor to the view. The conversion owns the lists of `source` afterwards, also after an
  * error. Errors: those of checkpoint_build_tensor. */
-int conversion_add(struct model_gguf *g, const char *name, enum qtype type, int n_dim,
+int conversion_add(struct conversion *g, const char *name, enum qtype type, int n_dim,
                    const int64_t *dim, const struct source *source, struct err *e);
 /* Return the largest window of the layers; 0 if no layer has a window. */
 int conversion_window(const struct config *c);
@@ -159,22 +159,22 @@ struct arch_convert {
     /* function that adds keys to a GGUF; w keeps the first error */
     void (*put_keys)(struct key_writer *w);
     /* function that adds tensors to a directory. ERR_MEMORY, and errors of conversion_add. */
-    int (*put_tensors)(struct model_gguf *g, const struct hf_class *class, struct err *e);
+    int (*put_tensors)(struct conversion *g, const struct hf_class *class, struct err *e);
 };
 /* Add an F32 tensor of one value, with n_dim dimensions. ERR_MEMORY, and the errors of
  * conversion_add. */
-int conversion_add_value(struct model_gguf *g, const char *name, int n_dim, float x, struct err *e);
+int conversion_add_value(struct conversion *g, const char *name, int n_dim, float x, struct err *e);
 /* Write the GGUF name for the name of a tensor in tensors.def. back: write the name in tensors.def
  * for a GGUF name. */
 void conversion_rename(char out[NAME_BYTES], const struct arch *a, const char *name, bool back);
 /* Write the Hugging Face name of part `part` of a tensor; -1: of the whole tensor. Names of a model
  * without a head lack the prefix of the base. Return false if the tensor has no Hugging Face
  * name. */
-bool conversion_raw_name(char *out, size_t n_out, const struct model_gguf *g,
+bool conversion_raw_name(char *out, size_t n_out, const struct conversion *g,
                          const struct hf_class *class, const char *name, int part);
 
 /* Add the keys of the model to the view (to_gguf_keys.c). Errors: those of checkpoint_add_u32. */
-int gguf_put_keys(struct model_gguf *g, struct err *e);
+int gguf_put_keys(struct conversion *g, struct err *e);
 
 /* Append the config.json of a bound GGUF (to_hf_config.c). `class` is the architecture of the
  * directory. name and model_type are those of the class in transformers. `type` is the number

@@ -38,7 +38,7 @@ static const char *matrix_file(float x[N_HEAD_OF * STEP * KV_RANK], enum qtype t
 
 /* Compare head h of l with rows [first, first + n) of its part of x, or with their transpose. */
 static void expect_head(const struct linear *l, int h, const float *x, int first, int n,
-                        bool turned)
+                        bool transposed)
 {
     float got[STEP * KV_RANK], want[STEP * KV_RANK];
     uint8_t rows[STEP * KV_RANK * sizeof(float)];
@@ -52,7 +52,8 @@ static void expect_head(const struct linear *l, int h, const float *x, int first
     }
     for (int i = 0; i < n; i++)
         for (int c = 0; c < KV_RANK; c++)
-            want[turned ? c * n + i : i * KV_RANK + c] = x[(h * STEP + first + i) * KV_RANK + c];
+            want[transposed ? c * n + i : i * KV_RANK + c] =
+                x[(h * STEP + first + i) * KV_RANK + c];
     EXPECT_BITS(got, want, (size_t)n_value * sizeof *got);
 }
 

@@ -68,7 +68,7 @@ struct model_options {
     /* maximum length of a sequence; 0: the model's context length, reduced to fit memory */
     int context_max;
     bool context_trained; /* true: context_max is reduced to the model's context length */
-    /* number format or mixture (mixture.def) for matrices that have F32, F16 or BF16 in the files,
+    /* number format or mix (quant_mix.def) for matrices that have F32, F16 or BF16 in the files,
      * borrowed; NULL: the files' formats */
     const char *quantization;
     /* store of packed weights; the model sets the key */
@@ -227,12 +227,12 @@ struct explain {
 int model_explain(const struct checkpoint *c, struct backend *b, const char *quantization,
                   const struct explain *x, struct err *e);
 
-/* A Hugging Face directory as a GGUF view with the keys and tensors of the model, opaque. The bytes
- * are computed while the view is written (to_gguf.c). */
-struct model_gguf;
-struct model_gguf_options {
+/* A model whose checkpoint is converted: a view with the tensors of a GGUF or of a Hugging Face
+ * directory, opaque. The bytes are computed while the view is written (convert.c). */
+struct conversion;
+struct conversion_options {
     struct backend *backend; /* device, borrowed; conversion does no computation on the device */
-    /* number format or mixture of the matrices, borrowed; NULL: the files' formats */
+    /* number format or mix of the matrices, borrowed; NULL: the files' formats */
     const char *type;
     /* flag of the caller, borrowed; writing ends with ERR_BUSY if the flag is not 0 */
     const volatile sig_atomic_t *stop;
@@ -240,22 +240,22 @@ struct model_gguf_options {
 /* Create the view. The checkpoint must outlive the view. Main thread. The caller owns *out, which
  * is NULL after an error. ERR_UNSUPPORTED for an architecture or a form of weights without a
  * conversion, and the errors of model_open. */
-int model_gguf_open(struct model_gguf **out, const struct checkpoint *c,
-                    const struct model_gguf_options *o, struct err *e);
+int model_gguf_open(struct conversion **out, const struct checkpoint *c,
+                    const struct conversion_options *o, struct err *e);
 /* Create a view of a GGUF with the tensors of a Hugging Face directory, and append its config.json
  * to *config. The types of tensors are F32, F16 and BF16. Quantized matrices become BF16. Errors:
  * those of model_gguf_open. */
-int model_hf_open(struct model_gguf **out, const struct checkpoint *c,
-                  const struct model_gguf_options *o, struct buf *config, struct err *e);
+int model_hf_open(struct conversion **out, const struct checkpoint *c,
+                  const struct conversion_options *o, struct buf *config, struct err *e);
 /* Create a view of Dense module i of a GGUF of an embedding, dense_2 or dense_3. Errors: those of
  * model_gguf_open. */
-int model_hf_dense(struct model_gguf **out, const struct checkpoint *c,
-                   const struct model_gguf_options *o, int i, struct err *e);
+int model_hf_dense(struct conversion **out, const struct checkpoint *c,
+                   const struct conversion_options *o, int i, struct err *e);
 /* Return the view, borrowed. The caller may add further keys to the view. */
-struct checkpoint *model_gguf_view(const struct model_gguf *g);
+struct checkpoint *conversion_view(const struct conversion *g);
 /* return the number of tokens in the model's vocabulary */
-int model_gguf_n_vocab(const struct model_gguf *g);
-void model_gguf_close(struct model_gguf *g); /* close g; NULL is allowed */
+int conversion_n_vocab(const struct conversion *g);
+void conversion_close(struct conversion *g); /* close g; NULL is allowed */
 /* Compare the configs of two checkpoints after reading: sizes, constants, windows, ropes.
  * ERR_UNSUPPORTED if a value of `got` differs from `want`; the error contains the first such value.
  * Also the errors of model_open. */

@@ -906,7 +906,7 @@ bool bind_has_stack(const struct binder *b, const char *stem, int il);
 /* Bind a matrix per head: rows [first, first + n) of each run of part->step rows of the matrix
  * `stem`, or the transpose of these rows. The matrix has no bias. */
 void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
-                const struct row_part *part, bool turned);
+                const struct row_part *part, bool transposed);
 /* Bind a matrix [n_out, k] outside of layers, as bind_linear does. The matrix has no row in
  * tensors.def. */
 void bind_sized(struct binder *b, struct linear *l, const char *stem, int64_t n_out, int64_t k,

@@ -37,7 +37,7 @@ static bool has_sizes(const struct tensor_info *t, int64_t n, int64_t k)
     return at == 2;
 }
 
-float *bind_turned(struct binder *b, const char *stem, int il, int64_t n, int64_t k)
+float *bind_transposed(struct binder *b, const char *stem, int il, int64_t n, int64_t k)
 {
     const struct tensor_info *t = b->rc == 0 ? find_parameter(b, stem, il) : NULL;
     if (!t) return NULL;

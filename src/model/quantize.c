@@ -1,6 +1,6 @@
 /* quantize.c - quantization of float weights while they are packed (--quantization).
  *
- * The mixture selects the format of each matrix, as in llama.cpp's quantizer (format/mixture.c).
+ * The mix selects the format of each matrix, as in llama.cpp's quantizer (format/quant_mix.c).
  * quantize.c only sets the formats of the matrices. Packing encodes the rows in several threads,
  * and keeps the result in the cache of packed weights (backend/published.c). Norms, biases and
  * routers keep their values. */
@@ -25,18 +25,18 @@ static bool is_tied(const struct model *m)
 
 /* Return the format of a matrix. A matrix whose rows no block divides keeps its own format, because
  * F16 cannot represent every value of BF16. */
-static enum qtype type_of(const struct model *m, const struct mixture *mix, bool tied,
-                          const struct tensor *t)
+static enum qtype packed_type_of(const struct model *m, const struct quant_mix *mix, bool tied,
+                                 const struct tensor *t)
 {
     const struct config *c = &m->config;
-    const struct mixture_site site = {.name = t->name,
-                                      .type = t->type,
-                                      .n_dim = 2,
-                                      .k = t->k,
-                                      .n_layer = c->n_layer,
-                                      .n_group = c->n_head / c->n_head_kv,
-                                      .tied = tied};
-    const enum qtype type = mixture_type(mix, &site);
+    const struct quant_mix_site site = {.name = t->name,
+                                        .type = t->type,
+                                        .n_dim = 2,
+                                        .k = t->k,
+                                        .n_layer = c->n_layer,
+                                        .n_group = c->n_head / c->n_head_kv,
+                                        .tied = tied};
+    const enum qtype type = quant_mix_type(mix, &site);
     return qtype_info[mix->type].block > 1 && qtype_info[type].block == 1 ? t->type : type;
 }
 
@@ -62,13 +62,14 @@ static void encode(struct binder *b, struct tensor *t, enum qtype type)
 
 void model_quantize(struct binder *b, const char *name)
 {
-    struct mixture mix;
+    struct quant_mix mix;
     const bool tied = is_tied(b->m);
-    b->rc = mixture_find(&mix, name, false, b->e);
+    b->rc = quant_mix_find(&mix, name, false, b->e);
     for (size_t i = 0; i < b->m->tensor.n && b->rc == 0; i++) {
         struct tensor *t = b->m->tensor.v[i];
-        const enum qtype type = type_of(b->m, &mix, tied, t);
-        const bool codes = t->from && (t->from->form == FORM_CODES || t->from->form == FORM_TURNED);
+        const enum qtype type = packed_type_of(b->m, &mix, tied, t);
+        const bool codes =
+            t->from && (t->from->form == FORM_CODES || t->from->form == FORM_TRANSPOSED);
         if (type == t->type && !codes) continue;
         if (codes || !is_source(t->type))
             b->rc = err_set(b->e, ERR_UNSUPPORTED,

@@ -184,6 +184,6 @@ void fwd_gated_attn_add(struct fwd *f, float *x, struct input in, const struct g
 
 /* Return values of a parameter f32 [k, n] in the arena: the transposed tensor [n, k] or [n, 1, k].
  * The tensor is stem.weight, or in a GGUF stem.bias or stem. NULL after an error. */
-float *bind_turned(struct binder *b, const char *stem, int il, int64_t n, int64_t k);
+float *bind_transposed(struct binder *b, const char *stem, int il, int64_t n, int64_t k);
 
 #endif

@@ -41,7 +41,7 @@ void conversion_order(struct source *s, const struct model *m, const struct arch
     else if (a->hf_groups && strncmp(part, ".attn_qkv.", 10) == 0)
         s->order = ORDER_GROUPS, s->n_head = m->config.n_head_kv, s->d_head = m->config.d_head;
     else if (arch_hf_columns(a->name) && text_ends_with(part, ".weight") && !strstr(part, "norm"))
-        s->order = ORDER_TURNED;
+        s->order = ORDER_TRANSPOSED;
 }
 
 /* Return true if the name ends with one of the texts in a list. NULL ends the list. list NULL: an
@@ -55,36 +55,37 @@ static bool has_end(const char *name, const char *const *end)
 
 /* Return the type of a tensor in the file. Vectors, norms, routers, and the tables of positions and
  * segments are F32, as readers of GGUF files require. */
-static enum qtype type_of(const struct model_gguf *g, const struct mixture *mix, const char *name,
-                          const struct tensor_info *t, int n_dim)
+static enum qtype gguf_type_of(const struct conversion *g, const struct quant_mix *mix,
+                               const char *name, const struct tensor_info *t, int n_dim)
 {
     const struct config *c = &g->m->config;
-    const struct mixture_site site = {.name = name,
-                                      .type = t->type,
-                                      .n_dim = n_dim,
-                                      .k = t->dim[0],
-                                      .n_layer = c->n_layer,
-                                      .n_group = c->n_head / c->n_head_kv,
-                                      .tied = !checkpoint_tensor(g->c, "output.weight")};
+    const struct quant_mix_site site = {.name = name,
+                                        .type = t->type,
+                                        .n_dim = n_dim,
+                                        .k = t->dim[0],
+                                        .n_layer = c->n_layer,
+                                        .n_group = c->n_head / c->n_head_kv,
+                                        .tied = !checkpoint_tensor(g->c, "output.weight")};
     static const char *const float_end[] = {
         "norm.weight",          ".ffn_gate_inp.weight", ".ffn_gate_inp_shexp.weight",
         "position_embd.weight", "token_types.weight",   NULL};
     const struct arch_convert *own = g->m->arch->convert;
     if (has_end(name, float_end) || (own && has_end(name, own->f32))) return QT_f32;
     if (n_dim < 2) return QT_f32;
-    return mix ? mixture_type(mix, &site) : t->type;
+    return mix ? quant_mix_type(mix, &site) : t->type;
 }
 
 /* Add a tensor to the view, with the source `s` and the sizes of t. */
-static int add(struct model_gguf *g, const struct mixture *mix, const char *name,
+static int add(struct conversion *g, const struct quant_mix *mix, const char *name,
                const struct tensor_info *t, struct source *s, struct err *e)
 {
     int64_t dim[4] = {t->dim[0], t->dim[1], t->dim[2], t->dim[3]};
     int n_dim = t->n_dim;
     if (text_ends_with(name, "norm.weight")) s->add = g->m->config.norm_add;
     conversion_order(s, g->m, g->m->arch, name);
-    if (s->form && s->order == ORDER_TURNED) s->order = ORDER_SAME; /* forms are not transposed */
-    if (s->order == ORDER_TURNED) dim[0] = t->dim[1], dim[1] = t->dim[0];
+    if (s->form && s->order == ORDER_TRANSPOSED)
+        s->order = ORDER_SAME; /* forms are not transposed */
+    if (s->order == ORDER_TRANSPOSED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s->squeezed && n_dim == 3) dim[1] = dim[2], dim[--n_dim] = 1;
     if (s->row > 0 && n_dim == 1) dim[1] = dim[0] / s->row, dim[0] = s->row, n_dim = 2;
     if (s->n_part > 1) dim[n_dim++] = s->n_part;
@@ -93,13 +94,13 @@ static int add(struct model_gguf *g, const struct mixture *mix, const char *name
         s->first = g->m->config.position0;
         dim[1] -= s->first;
     }
-    return conversion_add(g, name, type_of(g, mix, name, t, n_dim), n_dim, dim, s, e);
+    return conversion_add(g, name, gguf_type_of(g, mix, name, t, n_dim), n_dim, dim, s, e);
 }
 
 /* Return the number of a part, such as 7 for "blk.3.ffn_up_exps.7.weight", and write the name
  * without this number. Return -1 for a whole tensor, or a number that the architecture does not
  * have. */
-static int part_of(const struct model_gguf *g, const char *name, char out[NAME_BYTES])
+static int part_of(const struct conversion *g, const char *name, char out[NAME_BYTES])
 {
     char raw[NAME_BYTES];
     const int part = hf_part_of(name, out, NAME_BYTES);
@@ -107,7 +108,7 @@ static int part_of(const struct model_gguf *g, const char *name, char out[NAME_B
 }
 
 /* Add one tensor with all parts. t is the first part. */
-static int put_parts(struct model_gguf *g, const struct mixture *mix, const char *name,
+static int put_parts(struct conversion *g, const struct quant_mix *mix, const char *name,
                      const struct tensor_info *t, struct err *e)
 {
     const char *end = strrchr(name, '.');
@@ -131,7 +132,7 @@ static int put_parts(struct model_gguf *g, const struct mixture *mix, const char
 
 /* Return true for a tensor that is not written: an unused pooler, a tensor of another part, or a
  * tensor that becomes a key. */
-static bool is_left_out(const struct model_gguf *g, const struct tensor_info *t)
+static bool is_left_out(const struct conversion *g, const struct tensor_info *t)
 {
     const char *name = t->name;
     if (checkpoint_parts(g->c) && parts_other(t->name_raw)) return true;
@@ -158,7 +159,7 @@ static void gguf_name(char out[NAME_BYTES], const struct arch *a, const char *na
 }
 
 /* Add tensor i of the directory; nothing if it is left out or part of an earlier tensor. */
-static int put_tensor(struct model_gguf *g, const struct mixture *mix, int i, struct err *e)
+static int put_tensor(struct conversion *g, const struct quant_mix *mix, int i, struct err *e)
 {
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
     char joined[NAME_BYTES], raw[200];
@@ -177,7 +178,8 @@ static int put_tensor(struct model_gguf *g, const struct mixture *mix, int i, st
 }
 
 /* Add a list of divisors of the rope's frequencies. value: the list, in the model's arena. */
-static int put_factors(struct model_gguf *g, const char *name, const float *value, struct err *e)
+static int put_factors_tensor(struct conversion *g, const char *name, const float *value,
+                              struct err *e)
 {
     const int64_t n = g->m->config.rope[ROPE_MAIN].d_rot / 2;
     const struct source s = {.value = value};
@@ -185,14 +187,14 @@ static int put_factors(struct model_gguf *g, const char *name, const float *valu
 }
 
 /* Add the divisors of llama3's scaling, of LongRoPE, or of lanes that do not rotate. */
-static int put_rope_factors(struct model_gguf *g, struct err *e)
+static int put_rope_factors(struct conversion *g, struct err *e)
 {
     const struct rope_config *r = &g->m->config.rope[ROPE_MAIN];
     const int n = r->d_rot / 2;
     if (g->m->arch->no_rope) return 0;
     if (r->scaling == ROPE_LONG) {
-        const int rc = put_factors(g, "rope_factors_long.weight", r->long_factor, e);
-        return rc ? rc : put_factors(g, "rope_factors_short.weight", r->short_factor, e);
+        const int rc = put_factors_tensor(g, "rope_factors_long.weight", r->long_factor, e);
+        return rc ? rc : put_factors_tensor(g, "rope_factors_short.weight", r->short_factor, e);
     }
     if (r->scaling != ROPE_LLAMA3 && r->scaling != ROPE_PROPORTIONAL) return 0;
     float *v = arena_push(&g->m->arena, (size_t)n * sizeof *v, 64);
@@ -202,7 +204,7 @@ static int put_rope_factors(struct model_gguf *g, struct err *e)
         const double freq = rope_freq(r, i, false), still = 1e30;
         v[i] = (float)(freq > 0 ? pow(r->base, -2.0 * i / r->d_rot) / freq : still);
     }
-    return put_factors(g, "rope_freqs.weight", v, e);
+    return put_factors_tensor(g, "rope_freqs.weight", v, e);
 }
 
 /* ---- published forms of quantized weights ---- */
@@ -240,7 +242,7 @@ static bool is_split(const struct tensor *w)
 
 /* Return true for a tensor of gate and up, or of the experts' biases, that is several tensors in a
  * GGUF of the architecture. */
-static bool is_halved(const struct model_gguf *g, const char *name)
+static bool is_halved(const struct conversion *g, const char *name)
 {
     return g->m->arch->gguf_halves &&
            (strstr(name, ".ffn_gate_up_") || strstr(name, ".ffn_down_exps"));
@@ -248,7 +250,7 @@ static bool is_halved(const struct model_gguf *g, const char *name)
 
 /* Return true for a tensor that belongs to a matrix of several tensors: codes, scales, zeros, or a
  * bias of zeros. Some libraries write such a bias for layers without a bias. */
-static bool is_of_split(const struct model_gguf *g, const struct tensor_info *t)
+static bool is_of_split(const struct conversion *g, const struct tensor_info *t)
 {
     for (size_t i = 0; i < g->m->tensor.n; i++) {
         const struct tensor *w = g->m->tensor.v[i];
@@ -302,7 +304,7 @@ static int exact_type(const struct published *form, int n_part, const struct ten
 
 /* Return the places of the matrices of w, from which any format can be made, in the arena.
  * NULL if memory is exhausted. */
-static struct published *encoded(struct model_gguf *g, const struct tensor *w)
+static struct published *encoded(struct conversion *g, const struct tensor *w)
 {
     const int64_t row = (int64_t)qtype_bytes(w->type, w->k);
     const size_t n = (size_t)matrix_count(w);
@@ -319,7 +321,7 @@ static struct published *encoded(struct model_gguf *g, const struct tensor *w)
 
 /* Add the values of a matrix of several tensors. The result has all rows, although w may be some
  * rows of a matrix that several layers share. */
-static int put_split(struct model_gguf *g, const struct mixture *mix, const struct tensor *w,
+static int put_split(struct conversion *g, const struct quant_mix *mix, const struct tensor *w,
                      struct err *e)
 {
     char name[NAME_BYTES], joined[NAME_BYTES];
@@ -342,7 +344,7 @@ static int put_split(struct model_gguf *g, const struct mixture *mix, const stru
 /* ---- latent attention ---- */
 
 /* Return true for a matrix of keys and values that binding has divided. */
-static bool is_divided(const struct model_gguf *g, const char *name)
+static bool is_divided(const struct conversion *g, const char *name)
 {
     for (size_t i = 0; i < g->m->tensor.n && strstr(name, kv_b); i++)
         if (strcmp(g->m->tensor.v[i]->name, name) == 0) return is_per_head(g->m->tensor.v[i]);
@@ -351,7 +353,7 @@ static bool is_divided(const struct model_gguf *g, const char *name)
 
 /* Add a matrix per head, as llama.cpp's converter does: those of keys, which are transposed, and of
  * values. The first of both tensors with this name has the keys (block/latent.c). */
-static int put_divided(struct model_gguf *g, const struct mixture *mix, const struct tensor *w,
+static int put_divided(struct conversion *g, const struct quant_mix *mix, const struct tensor *w,
                        struct err *e)
 {
     char name[NAME_BYTES];
@@ -397,7 +399,7 @@ static void half_name(char out[NAME_BYTES], const char *name, bool second)
 }
 
 /* Add a bound matrix of experts, or half of a matrix of gate and up. */
-static int put_bound(struct model_gguf *g, const struct mixture *mix, const struct tensor *w,
+static int put_bound(struct conversion *g, const struct quant_mix *mix, const struct tensor *w,
                      bool second, struct err *e)
 {
     char name[NAME_BYTES];
@@ -414,12 +416,12 @@ static int put_bound(struct model_gguf *g, const struct mixture *mix, const stru
         s.first = (w->data - t->data) / (int64_t)qtype_bytes(t->type, w->k);
     }
     const int64_t dim[4] = {w->k, w->n_out, n_expert, 1};
-    return conversion_add(g, name, type_of(g, mix, name, &shape, shape.n_dim), shape.n_dim, dim, &s,
-                          e);
+    return conversion_add(g, name, gguf_type_of(g, mix, name, &shape, shape.n_dim), shape.n_dim,
+                          dim, &s, e);
 }
 
 /* Add the bound matrices of divided tensors. gate is bound before up. */
-static int put_halves(struct model_gguf *g, const struct mixture *mix, struct err *e)
+static int put_halves(struct conversion *g, const struct quant_mix *mix, struct err *e)
 {
     const char *last = "";
     int rc = 0;
@@ -434,7 +436,7 @@ static int put_halves(struct model_gguf *g, const struct mixture *mix, struct er
 
 /* Add one bias of all experts: n values of each expert, from value `first` with the distance
  * `step`. */
-static int put_bias(struct model_gguf *g, const struct tensor_info *t, bool second, int64_t n,
+static int put_bias(struct conversion *g, const struct tensor_info *t, bool second, int64_t n,
                     int64_t first, int64_t step, struct err *e)
 {
     char name[NAME_BYTES];
@@ -448,7 +450,7 @@ static int put_bias(struct model_gguf *g, const struct tensor_info *t, bool seco
 }
 
 /* Add the biases of the experts. Biases of gate and up alternate, or follow each other. */
-static int put_biases(struct model_gguf *g, const struct tensor_info *t, struct err *e)
+static int put_biases(struct conversion *g, const struct tensor_info *t, struct err *e)
 {
     const bool pairs = g->m->arch->hf_pairs;
     const int64_t n = t->dim[0] / 2;
@@ -460,7 +462,7 @@ static int put_biases(struct model_gguf *g, const struct tensor_info *t, struct 
 /* ---- all tensors ---- */
 
 /* Add a tensor of the directory, unless its matrices are added below. */
-static int put_used(struct model_gguf *g, const struct mixture *mix, int i, struct err *e)
+static int put_used(struct conversion *g, const struct quant_mix *mix, int i, struct err *e)
 {
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
     if (!g->used[i] || is_divided(g, t->name)) return 0;
@@ -469,11 +471,11 @@ static int put_used(struct model_gguf *g, const struct mixture *mix, int i, stru
 }
 
 /* Add the tensors of the directory, then the bound matrices that have other tensors in a GGUF. */
-static int put_tensors(struct model_gguf *g, struct err *e)
+static int put_tensors(struct conversion *g, struct err *e)
 {
-    struct mixture own;
-    const struct mixture *mix = g->type ? &own : NULL;
-    int rc = mix ? mixture_find(&own, g->type, false, e) : 0;
+    struct quant_mix own;
+    const struct quant_mix *mix = g->type ? &own : NULL;
+    int rc = mix ? quant_mix_find(&own, g->type, false, e) : 0;
     for (int i = 0; i < checkpoint_n_tensor(g->c) && rc == 0; i++) rc = put_used(g, mix, i, e);
     if (rc == 0) rc = put_halves(g, mix, e);
     for (size_t i = 0; i < g->m->tensor.n && rc == 0; i++) {
@@ -517,8 +519,8 @@ static int check_source(const struct checkpoint *c, struct err *e)
                    checkpoint_path(c), arch);
 }
 
-int model_gguf_open(struct model_gguf **out, const struct checkpoint *c,
-                    const struct model_gguf_options *o, struct err *e)
+int model_gguf_open(struct conversion **out, const struct checkpoint *c,
+                    const struct conversion_options *o, struct err *e)
 {
     *out = NULL;
     int rc = check_source(c, e);
@@ -526,7 +528,7 @@ int model_gguf_open(struct model_gguf **out, const struct checkpoint *c,
     if (rc == 0) rc = put_tensors(*out, e);
     if (rc == 0) rc = gguf_put_keys(*out, e);
     if (rc == 0) return 0;
-    model_gguf_close(*out);
+    conversion_close(*out);
     *out = NULL;
     return rc;
 }

@@ -73,7 +73,7 @@ static void put_name(struct key_writer *w, const char *key, const char *text)
     if (w->rc == 0) w->rc = checkpoint_add_text(w->view, full, text, strlen(text), w->e);
 }
 
-/* Write the rope. put_factors writes llama3's scaling as one tensor of divisors, and LongRoPE as
+/* Write the rope. to_gguf.c writes llama3's scaling as one tensor of divisors, and LongRoPE as
  * two tensors. */
 static void put_rope(struct key_writer *w, const struct config *c)
 {
@@ -252,7 +252,7 @@ void gguf_put_flags(struct key_writer *w, const char *key, bool (*of)(const stru
     if (w->rc == 0) w->rc = checkpoint_add_bools(w->view, full, v, (size_t)c->n_layer, w->e);
 }
 
-static bool has_window(const struct layer_config *l)
+static bool layer_has_window(const struct layer_config *l)
 {
     return l->window > 0;
 }
@@ -270,7 +270,7 @@ static void put_pattern(struct key_writer *w)
         gguf_put_int(w, key, n);
         return;
     }
-    gguf_put_flags(w, key, has_window);
+    gguf_put_flags(w, key, layer_has_window);
 }
 
 /* Write the windows. An encoder's window in a GGUF is the sum of both sides. */
@@ -437,18 +437,18 @@ static int copy_general(struct checkpoint *view, const struct checkpoint *c, str
 }
 
 /* Return GGUF's number general.file_type for a type of matrices; -1 if none. */
-static int file_type(const struct model_gguf *g)
+static int file_type(const struct conversion *g)
 {
-    struct mixture mix;
+    struct quant_mix mix;
     struct err ignored;
     const struct tensor_info *t = checkpoint_tensor(g->view, "blk.0.attn_output.weight");
-    if (g->type && mixture_find(&mix, g->type, false, &ignored) == 0 && mix.file_type >= 0)
+    if (g->type && quant_mix_find(&mix, g->type, false, &ignored) == 0 && mix.file_type >= 0)
         return mix.file_type;
     if (!t) t = checkpoint_tensor(g->view, "token_embd.weight");
     return !t ? -1 : t->type == QT_f32 ? 0 : t->type == QT_f16 ? 1 : t->type == QT_bf16 ? 32 : -1;
 }
 
-int gguf_put_keys(struct model_gguf *g, struct err *e)
+int gguf_put_keys(struct conversion *g, struct err *e)
 {
     struct key_writer w = {.view = g->view,
                            .arch = arch_gguf_name(g->m->arch->name),

@@ -101,7 +101,7 @@ static bool is_exact(const struct tensor_info *t, const struct source *s, enum q
 }
 
 /* Return the type of the matrices in the directory. */
-static enum qtype matrix_type(const struct model_gguf *g, enum qtype from)
+static enum qtype matrix_type(const struct conversion *g, enum qtype from)
 {
     const int type = g->type ? qtype_of_name(g->type) : (int)from;
     return type == QT_f32 || type == QT_f16 || type == QT_bf16 ? (enum qtype)type : QT_bf16;
@@ -109,7 +109,7 @@ static enum qtype matrix_type(const struct model_gguf *g, enum qtype from)
 
 /* Return true for a tensor that is F32 in every GGUF: a vector, or a parameter of recurrent
  * layers. */
-static bool is_vector(const struct model_gguf *g, const struct tensor_info *t)
+static bool is_vector(const struct conversion *g, const struct tensor_info *t)
 {
     const struct arch_convert *own = g->m->arch->convert;
     const char *const *end = own ? own->f32 : NULL;
@@ -119,8 +119,8 @@ static bool is_vector(const struct model_gguf *g, const struct tensor_info *t)
 
 /* Return the type of a tensor in the directory. A float matrix keeps its type. A vector has the
  * type of the matrices if this type can represent its values exactly. */
-static enum qtype type_of(const struct model_gguf *g, const struct tensor_info *t,
-                          const struct source *s)
+static enum qtype hf_type_of(const struct conversion *g, const struct tensor_info *t,
+                             const struct source *s)
 {
     const struct tensor_info *embd = checkpoint_tensor(g->c, "token_embd.weight");
     const bool vector = is_vector(g, t);
@@ -144,7 +144,7 @@ static bool is_row(const struct hf_class *class, const struct tensor_info *t)
 }
 
 /* Add part `part` of n equal parts of a tensor. In the directory each part is a separate tensor. */
-static int put_part(struct model_gguf *g, const struct hf_class *class, const struct tensor_info *t,
+static int put_part(struct conversion *g, const struct hf_class *class, const struct tensor_info *t,
                     const char *raw, int part, int n, struct err *e)
 {
     const bool norm = text_ends_with(t->name, "norm.weight");
@@ -154,12 +154,12 @@ static int put_part(struct model_gguf *g, const struct hf_class *class, const st
     int rc = conversion_source(&s, (int)(t - checkpoint_tensor_at(g->c, 0)), e);
     if (rc != 0) return rc;
     conversion_order(&s, g->m, model_arch_find(class->arch), t->name);
-    if (s.order == ORDER_TURNED) dim[0] = t->dim[1], dim[1] = t->dim[0];
+    if (s.order == ORDER_TRANSPOSED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s.squeezed && n_dim == 2) dim[2] = dim[1], dim[1] = 1, n_dim = 3;
     if (s.row > 0 && n_dim == 2) dim[0] *= dim[1], dim[1] = 1, n_dim = 1;
     if (n > 1) dim[--n_dim] = 1;
     s.first = part * (n_dim > 1 ? dim[1] : 1);
-    return conversion_add(g, raw, type_of(g, t, &s), n_dim, dim, &s, e);
+    return conversion_add(g, raw, hf_type_of(g, t, &s), n_dim, dim, &s, e);
 }
 
 /* Return true for tensors that belong to other files. Divisors of the rope become fields of
@@ -169,7 +169,7 @@ static bool is_elsewhere(const char *name)
     return strncmp(name, "rope_f", 6) == 0 || strncmp(name, "dense_", 6) == 0;
 }
 
-bool conversion_raw_name(char *out, size_t n_out, const struct model_gguf *g,
+bool conversion_raw_name(char *out, size_t n_out, const struct conversion *g,
                          const struct hf_class *class, const char *name, int part)
 {
     static const struct {
@@ -211,7 +211,7 @@ static const char *halved(const struct hf_class *class, const char *name, const 
 
 /* Add gate and up as one tensor: for each expert the rows of gate, then the rows of up. t: gate.
  * end: end of its name. */
-static int put_pair(struct model_gguf *g, const struct hf_class *class, const struct tensor_info *t,
+static int put_pair(struct conversion *g, const struct hf_class *class, const struct tensor_info *t,
                     const char *end, struct err *e)
 {
     char up[NAME_BYTES], both[NAME_BYTES], raw[NAME_BYTES];
@@ -229,11 +229,11 @@ static int put_pair(struct model_gguf *g, const struct hf_class *class, const st
     if (!s.tensor) return err_memory(e, raw, (size_t)n_part * sizeof *s.tensor);
     const struct tensor_info *first = checkpoint_tensor_at(g->c, 0);
     for (int p = 0; p < n_part; p++) s.tensor[p] = (int)((p % 2 ? other : t) - first);
-    return conversion_add(g, raw, type_of(g, t, &s), t->n_dim, dim, &s, e);
+    return conversion_add(g, raw, hf_type_of(g, t, &s), t->n_dim, dim, &s, e);
 }
 
 /* Add tensor i, as one tensor or as its parts. Only a tensor of parts has no name of its own. */
-static int put_tensor(struct model_gguf *g, const struct hf_class *class, int i, struct err *e)
+static int put_tensor(struct conversion *g, const struct hf_class *class, int i, struct err *e)
 {
     char raw[200];
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
@@ -254,18 +254,18 @@ static int put_tensor(struct model_gguf *g, const struct hf_class *class, int i,
 }
 
 /* Return true if the metadata have a window. */
-static bool has_window(const struct checkpoint *c, const char *arch)
+static bool folder_has_window(const struct checkpoint *c, const char *arch)
 {
     char key[160];
     snprintf(key, sizeof key, "%s.attention.sliding_window", arch);
     return meta_int(checkpoint_meta(c, key), 0) > 0;
 }
 
-int model_hf_open(struct model_gguf **out, const struct checkpoint *c,
-                  const struct model_gguf_options *o, struct buf *config, struct err *e)
+int model_hf_open(struct conversion **out, const struct checkpoint *c,
+                  const struct conversion_options *o, struct buf *config, struct err *e)
 {
     const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
-    const struct hf_class *found = arch ? class_of(c, arch, has_window(c, arch)) : NULL;
+    const struct hf_class *found = arch ? class_of(c, arch, folder_has_window(c, arch)) : NULL;
     const struct tensor_info *embd = checkpoint_tensor(c, "token_embd.weight");
     const int type = o->type ? qtype_of_name(o->type) : QT_f32;
     *out = NULL;
@@ -285,13 +285,13 @@ int model_hf_open(struct model_gguf **out, const struct checkpoint *c,
     if (rc == 0 && own && own->put_tensors) rc = own->put_tensors(*out, &class, e);
     if (rc == 0) rc = hf_put_config(config, (*out)->m, &class, matrix_type(*out, embd->type), e);
     if (rc == 0) return 0;
-    model_gguf_close(*out);
+    conversion_close(*out);
     *out = NULL;
     return rc;
 }
 
-int model_hf_dense(struct model_gguf **out, const struct checkpoint *c,
-                   const struct model_gguf_options *o, int i, struct err *e)
+int model_hf_dense(struct conversion **out, const struct checkpoint *c,
+                   const struct conversion_options *o, int i, struct err *e)
 {
     static const char *const end[] = {"weight", "bias"};
     *out = NULL;
@@ -304,10 +304,11 @@ int model_hf_dense(struct model_gguf **out, const struct checkpoint *c,
         const struct tensor_info *t = checkpoint_tensor(c, name);
         if (!t) continue;
         rc = conversion_source(&s, (int)(t - checkpoint_tensor_at(c, 0)), e);
-        if (rc == 0) rc = conversion_add(*out, raw, type_of(*out, t, &s), t->n_dim, t->dim, &s, e);
+        if (rc == 0)
+            rc = conversion_add(*out, raw, hf_type_of(*out, t, &s), t->n_dim, t->dim, &s, e);
     }
     if (rc == 0) return 0;
-    model_gguf_close(*out);
+    conversion_close(*out);
     *out = NULL;
     return rc;
 }

@@ -673,7 +673,7 @@ static bool fit_llama3(const struct rope_config *r, struct rope_config *fit)
     return same_angles(r, fit);
 }
 
-static void put_factors(struct config_writer *w, const char *name, const float *v, int n)
+static void put_factor_list(struct config_writer *w, const char *name, const float *v, int n)
 {
     hf_put_name(w, name);
     for (int i = 0; i < n; i++) {
@@ -713,8 +713,8 @@ static void put_long(struct config_writer *w, const struct rope_config *r)
 {
     const double ratio = (double)w->c->context_train / r->context_original;
     hf_put_int(w, "original_max_position_embeddings", r->context_original);
-    put_factors(w, "short_factor", r->short_factor, r->d_rot / 2);
-    put_factors(w, "long_factor", r->long_factor, r->d_rot / 2);
+    put_factor_list(w, "short_factor", r->short_factor, r->d_rot / 2);
+    put_factor_list(w, "long_factor", r->long_factor, r->d_rot / 2);
     put_magnitude(w, r, ratio <= 1 ? 1 : sqrt(1 + log(ratio) / log(r->context_original)));
 }
 
@@ -728,7 +728,7 @@ static void put_llama3(struct config_writer *w, const struct rope_config *r)
 
 /* Return the number of rotated lanes if the divisors only make all other lanes constant; -1 for
  * other divisors. The class supports lanes that do not rotate. */
-static int turning_lanes(const struct config_writer *w, const struct rope_config *r)
+static int rotating_lanes(const struct config_writer *w, const struct rope_config *r)
 {
     int n = 0, i;
     const struct rope_type *t = config_rope_types(w->class);
@@ -744,15 +744,15 @@ static int put_rope(struct config_writer *w, const struct rope_config *from, str
 {
     struct rope_config r = *from;
     const char *path = checkpoint_path(w->m->checkpoint);
-    const int n_turning = from->freq_factor ? turning_lanes(w, from) : -1;
-    if (n_turning >= 0) r.freq_factor = NULL, r.scaling = ROPE_PROPORTIONAL;
+    const int n_rotating = from->freq_factor ? rotating_lanes(w, from) : -1;
+    if (n_rotating >= 0) r.freq_factor = NULL, r.scaling = ROPE_PROPORTIONAL;
     if (r.freq_factor && (r.factor != 1 || !fit_llama3(from, &r)))
         return err_set(e, ERR_UNSUPPORTED,
                        "%s: tensor rope_freqs.weight: these divisors are not those of Llama 3's "
                        "scaling, the only one with divisors that config.json has",
                        path);
     const char *type = r.long_factor                               ? "longrope"
-                       : n_turning >= 0                            ? "proportional"
+                       : n_rotating >= 0                           ? "proportional"
                        : r.scaling == ROPE_LLAMA3                  ? "llama3"
                        : r.scaling == ROPE_YARN                    ? "yarn"
                        : r.scaling == ROPE_LINEAR && r.factor != 1 ? "linear"
@@ -769,7 +769,7 @@ static int put_rope(struct config_writer *w, const struct rope_config *from, str
         hf_put_real(w, "long_mscale", r.magnitude);
     }
     if (r.scaling == ROPE_LLAMA3) put_llama3(w, &r);
-    if (n_turning >= 0) hf_put_real(w, "partial_rotary_factor", 2.0 * n_turning / r.d_rot);
+    if (n_rotating >= 0) hf_put_real(w, "partial_rotary_factor", 2.0 * n_rotating / r.d_rot);
     if (w->class->partial_rope) put_part(w, &r);
     if (class_has(w->class, "config.rope_parameters.llama_4_scaling_beta") && w->c->n_rope > 1)
         hf_put_real(w, "llama_4_scaling_beta", w->c->rope[ROPE_LOCAL].beta);

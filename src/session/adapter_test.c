@@ -105,15 +105,15 @@ static float *random_values(uint64_t *rng, int64_t n)
     return v;
 }
 
-/* Add scale * b a to w [n_out, k]; turned: to w [k, n_out]. */
+/* Add scale * b a to w [n_out, k]; transposed: to w [k, n_out]. */
 static void merge(float *w, const float *a, const float *b, int64_t n_out, int64_t k, int rank,
-                  float scale, bool turned)
+                  float scale, bool transposed)
 {
     for (int64_t i = 0; i < n_out; i++)
         for (int64_t j = 0; j < k; j++) {
             double sum = 0;
             for (int r = 0; r < rank; r++) sum += (double)b[i * rank + r] * a[r * k + j];
-            float *to = turned ? &w[j * n_out + i] : &w[i * k + j];
+            float *to = transposed ? &w[j * n_out + i] : &w[i * k + j];
             *to = (float)(*to + scale * sum);
         }
 }
@@ -180,8 +180,8 @@ static void make_adapter(const char *to, const char *merged, const char *golden,
         const struct tensor_info *t = checkpoint_tensor_at(c, i);
         const int part = part_of(t->name_raw);
         /* the matrices of gpt2's layers are transposed */
-        const bool turned = part >= 0 && strcmp(golden, "gpt2") == 0;
-        const int64_t k = t->dim[turned], n_out = t->dim[!turned];
+        const bool transposed = part >= 0 && strcmp(golden, "gpt2") == 0;
+        const int64_t k = t->dim[transposed], n_out = t->dim[!transposed];
         const int64_t n = t->dim[0] * (t->n_dim > 1 ? t->dim[1] : 1);
         float *w = malloc((size_t)n * sizeof *w);
         qtype_info[t->type].ops->decode(w, t->data, n);
@@ -193,7 +193,7 @@ static void make_adapter(const char *to, const char *merged, const char *golden,
             made_add(&adapter, name, a, rank, k);
             snprintf(name, sizeof name, "base_model.model.%.*s.lora_B.weight", stem, t->name_raw);
             made_add(&adapter, name, b, n_out, rank);
-            merge(w, a, b, n_out, k, rank, kind->scale[part], turned);
+            merge(w, a, b, n_out, k, rank, kind->scale[part], transposed);
             free(a), free(b);
         }
         made_add(&model, t->name_raw, w, t->n_dim > 1 ? t->dim[1] : 0, t->dim[0]);

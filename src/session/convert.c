@@ -87,16 +87,16 @@ static int convert_to_gguf(const struct checkpoint *c, const struct convert_opti
                            struct err *e)
 {
     char part[PATH_BYTES];
-    struct model_gguf *g = NULL;
-    const struct model_gguf_options mo = {.backend = o->backend, .type = o->type, .stop = o->stop};
+    struct conversion *g = NULL;
+    const struct conversion_options mo = {.backend = o->backend, .type = o->type, .stop = o->stop};
     int rc = model_gguf_open(&g, c, &mo, e);
-    if (rc == 0) rc = tokenizer_put_gguf(model_gguf_view(g), c, model_gguf_n_vocab(g), e);
+    if (rc == 0) rc = tokenizer_put_gguf(conversion_view(g), c, conversion_n_vocab(g), e);
     if (rc == 0) rc = part_path(part, o, e);
     if (rc == 0) {
-        rc = checkpoint_write_gguf(model_gguf_view(g), part, o->progress, o->ctx, e);
+        rc = checkpoint_write_gguf(conversion_view(g), part, o->progress, o->ctx, e);
         rc = commit(rc, part, c, o, e);
     }
-    model_gguf_close(g);
+    conversion_close(g);
     return rc;
 }
 

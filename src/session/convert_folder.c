@@ -87,7 +87,7 @@ static int put_generation(struct buf *b, const struct checkpoint *c, struct err 
 
 int folder_fill(struct folder *f, struct err *e)
 {
-    const struct model_gguf_options o = {
+    const struct conversion_options o = {
         .backend = f->o->backend, .type = f->o->type, .stop = f->o->stop};
     int rc = model_hf_open(&f->tensors[FOLDER_MODEL], f->c, &o, &f->text[FOLDER_CONFIG], e);
     if (rc == 0)
@@ -110,7 +110,7 @@ static int write_file(const struct folder *f, int i, const char *dir, struct err
     if (rc == 0) rc = dir_make(inner, e);
     if (rc != 0) return rc;
     if (text->n > 0) return file_write(path, text->data, text->n, e);
-    return checkpoint_write_safetensors(model_gguf_view(f->tensors[i]), path, f->o->progress,
+    return checkpoint_write_safetensors(conversion_view(f->tensors[i]), path, f->o->progress,
                                         f->o->ctx, e);
 }
 
@@ -126,7 +126,7 @@ void folder_deinit(struct folder *f)
 {
     for (int i = 0; i < N_FOLDER_FILE; i++) {
         buf_deinit(&f->text[i]);
-        model_gguf_close(f->tensors[i]);
+        conversion_close(f->tensors[i]);
     }
 }
 

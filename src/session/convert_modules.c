@@ -105,7 +105,7 @@ static void put_dense(struct buf *b, const struct checkpoint *c, int i)
              checkpoint_tensor(c, name) ? "true" : "false");
 }
 
-int folder_add_modules(struct folder *f, const struct model_gguf_options *o, struct err *e)
+int folder_add_modules(struct folder *f, const struct conversion_options *o, struct err *e)
 {
     const int64_t type = meta_int(arch_meta(f->c, "pooling_type"), 0);
     int rc = 0;

@@ -29,9 +29,9 @@ static enum qtype main_type(const struct checkpoint *c)
 static const char *type_name(const struct session *s)
 {
     const struct meta *type = checkpoint_meta(s->checkpoint, "general.file_type");
-    const char *mixture = mixture_name((int)meta_int(type, -1));
+    const char *mix = quant_mix_name((int)meta_int(type, -1));
     if (s->quantization) return s->quantization;
-    return mixture ? mixture : qtype_info[main_type(s->checkpoint)].name;
+    return mix ? mix : qtype_info[main_type(s->checkpoint)].name;
 }
 
 /* Set the digest to 64 hexadecimal digits of the key of the files, or of the path if there are no

@@ -82,7 +82,7 @@ const char *session_shape_names(int i)
 
 const char *session_quant_names(int i)
 {
-    return dummy_quants(i);
+    return quant_mix_name_at(i);
 }
 
 /* A text that is not a number is accepted here, because the reader of the number rejects it. */

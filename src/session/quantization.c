@@ -1,6 +1,6 @@
 /* quantization.c - --quantization: names of number formats, and of other engines' methods.
  *
- *   a format or a mixture (Q4_K_M)   float weights become these formats while they are packed
+ *   a format or a mix (Q4_K_M)       float weights become these formats while they are packed
  *   a method of vLLM or TGI          the weights of the checkpoint must have this form; float
  *                                    weights get its precision in a format of quoth, with a log
  *                                    line
@@ -46,7 +46,7 @@ static bool is_target(const char *name)
 const char *session_quantization_names(int i)
 {
     const char *name;
-    for (int k = 0; (name = dummy_quants(k)); k++)
+    for (int k = 0; (name = quant_mix_name_at(k)); k++)
         if (is_target(name) && i-- == 0) return name;
     return i < N_METHOD ? methods[i].name : NULL;
 }
@@ -117,16 +117,17 @@ static int key_int(const struct checkpoint *c, const char *key, int fallback)
 
 enum qtype session_type(const char *type, const struct checkpoint *c, const struct tensor_info *t)
 {
-    struct mixture mix;
+    struct quant_mix mix;
     struct err e;
     const int n_head = key_int(c, "attention.head_count", 1);
-    const struct mixture_site site = {.name = t->name,
-                                      .type = t->type,
-                                      .n_dim = t->n_dim,
-                                      .k = t->dim[0],
-                                      .n_layer = key_int(c, "block_count", 1),
-                                      .n_group =
-                                          n_head / key_int(c, "attention.head_count_kv", n_head),
-                                      .tied = !checkpoint_tensor(c, "output.weight")};
-    return type && mixture_find(&mix, type, false, &e) == 0 ? mixture_type(&mix, &site) : t->type;
+    const struct quant_mix_site site = {.name = t->name,
+                                        .type = t->type,
+                                        .n_dim = t->n_dim,
+                                        .k = t->dim[0],
+                                        .n_layer = key_int(c, "block_count", 1),
+                                        .n_group =
+                                            n_head / key_int(c, "attention.head_count_kv", n_head),
+                                        .tied = !checkpoint_tensor(c, "output.weight")};
+    return type && quant_mix_find(&mix, type, false, &e) == 0 ? quant_mix_type(&mix, &site)
+                                                              : t->type;
 }

@@ -165,7 +165,7 @@ int session_adapter(const struct session *s, const char *name);
 enum { SESSION_DIGEST = 64 };
 struct session_files {
     const char *format; /* static: "gguf", "safetensors", "llama2c" */
-    char type[32];      /* number format of most weights, or mixture, in upper case */
+    char type[32];      /* number format of most weights, or mix of formats, in upper case */
     /* hexadecimal digits that differ if the files differ */
     char digest[SESSION_DIGEST + 1];
     int64_t n_byte;      /* size of the files; 0 for random weights */
@@ -351,7 +351,7 @@ int chat_parsers(struct chat *c, const struct session_options *o, struct err *e)
 struct convert_options {
     struct backend *backend; /* device, on which nothing is computed; borrowed */
     const char *out;         /* path of the result */
-    /* number format or mixture of the matrices; NULL: the formats of the files */
+    /* number format or mix of the matrices; NULL: the formats of the files */
     const char *type;
     bool replaces;         /* true: an existing file is replaced */
     progress_fn *progress; /* callback with ctx, called by this thread; NULL if none */

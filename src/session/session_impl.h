@@ -48,7 +48,7 @@ struct folder {
     const struct checkpoint *c;                /* source, borrowed */
     const struct convert_options *o;           /* borrowed */
     struct buf text[N_FOLDER_FILE];            /* texts, owned */
-    struct model_gguf *tensors[N_FOLDER_FILE]; /* tensors, owned; NULL if none */
+    struct conversion *tensors[N_FOLDER_FILE]; /* tensors, owned; NULL if none */
 };
 
 /* Fill a zeroed folder, whose c and o are set. Errors: those of model_hf_open and
@@ -66,6 +66,6 @@ void folder_remove(const char *dir);
 
 /* Add the files of the modules after the model of an embedding. Errors: those of
  * model_hf_dense. */
-int folder_add_modules(struct folder *f, const struct model_gguf_options *o, struct err *e);
+int folder_add_modules(struct folder *f, const struct conversion_options *o, struct err *e);
 
 #endif

@@ -1145,7 +1145,7 @@ static void round_values(uint8_t *at, const struct tensor_info *t, enum qtype ty
 /* Write a copy of the folder of F32 weights, with the values of a mixture. */
 static bool write_rounded(const char *folder, const char *type, int n_layer, int n_group)
 {
-    struct mixture mix;
+    struct quant_mix mix;
     struct checkpoint *c;
     struct err e;
     struct buf file = slurp(golden(folder, "model.safetensors")),
@@ -1153,7 +1153,7 @@ static bool write_rounded(const char *folder, const char *type, int n_layer, int
     uint64_t n_head = 0;
     const uint8_t *first = NULL;
     if (checkpoint_open(&c, golden(folder, ""), &e) != 0 ||
-        mixture_find(&mix, type, false, &e) != 0)
+        quant_mix_find(&mix, type, false, &e) != 0)
         return false;
     memcpy(&n_head, file.data, 8);
     for (int i = 0; i < checkpoint_n_tensor(c); i++) {
@@ -1162,14 +1162,14 @@ static bool write_rounded(const char *folder, const char *type, int n_layer, int
     }
     for (int i = 0; i < checkpoint_n_tensor(c); i++) {
         const struct tensor_info *t = checkpoint_tensor_at(c, i);
-        const struct mixture_site site = {.name = t->name,
-                                          .type = t->type,
-                                          .n_dim = t->n_dim,
-                                          .k = t->dim[0],
-                                          .n_layer = n_layer,
-                                          .n_group = n_group,
-                                          .tied = !checkpoint_tensor(c, "output.weight")};
-        const enum qtype to = mixture_type(&mix, &site);
+        const struct quant_mix_site site = {.name = t->name,
+                                            .type = t->type,
+                                            .n_dim = t->n_dim,
+                                            .k = t->dim[0],
+                                            .n_layer = n_layer,
+                                            .n_group = n_group,
+                                            .tied = !checkpoint_tensor(c, "output.weight")};
+        const enum qtype to = quant_mix_type(&mix, &site);
         /* rows that no block divides keep their values */
         if (to != t->type && (qtype_info[to].block > 1) == (qtype_info[mix.type].block > 1))
             round_values((uint8_t *)file.data + 8 + n_head + (t->data - first), t, to);

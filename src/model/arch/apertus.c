@@ -115,7 +115,7 @@ static void put_keys(struct key_writer *w)
 
 /* Add the parameters of xIELU, each as a tensor of one value. A GGUF has the parameters as lists.
  * In transformers, two of the tensors are vectors and two have no dimension. */
-static int put_tensors(struct model_gguf *g, const struct hf_class *class, struct err *e)
+static int put_tensors(struct conversion *g, const struct hf_class *class, struct err *e)
 {
     const int n = g->m->config.n_layer;
     int rc = 0;

@@ -44,10 +44,10 @@ static void set_kinds(struct config *c, struct binder *b)
         config_refuse(b, other, ERR_UNSUPPORTED, "must have the name layer_types");
     if (meta_kind(m) != META_NONE && !meta_text(m, NULL))
         config_refuse(b, "config.position_embedding_type", ERR_FORMAT, "must be a name or null");
-    const bool turns = config_is_text(m, "rope");
+    const bool has_rope = config_is_text(m, "rope");
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
         c->layer[i].recurrent = !kind || kind[i] % 2 == 0;
-        if (!turns) c->layer[i].rope = ROPE_OFF;
+        if (!has_rope) c->layer[i].rope = ROPE_OFF;
     }
 }
 

@@ -1,6 +1,6 @@
 /* rwkv.c - RWKV-4 ("RWKV: Reinventing RNNs for the Transformer Era", arXiv 2305.13048): only
  * recurrent layers. The residual stream begins with a norm of the embedding. */
-#include "rwkv_impl.h"
+#include "rwkv_arch_impl.h"
 
 #define OUTPUT_EPSILON 1e-5f /* epsilon of the last norm, a constant of the classes */
 

@@ -1,7 +1,7 @@
 /* rwkv5.c - RWKV-5.2 ("Eagle and Finch: RWKV with Matrix-Valued States and Dynamic Recurrence",
  * arXiv 2404.05892): RWKV-4 with a state per head, a gate, and a norm of the results of each head.
  * The class belongs to published directories (model_type rwkv5), not to transformers. */
-#include "rwkv_impl.h"
+#include "rwkv_arch_impl.h"
 
 #define HEAD_EPSILON 1e-5 /* epsilon of the norm of heads, a constant of the class */
 

@@ -2,7 +2,7 @@
  * 2404.05892): RWKV-5 with factors and decays that depend on the row. The class belongs to
  * published directories (model_type rwkv6), not to transformers. The ranks of the compressed
  * factors and decays are sizes of tensors, because no field has them. */
-#include "rwkv_impl.h"
+#include "rwkv_arch_impl.h"
 
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 65536),

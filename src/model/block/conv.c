@@ -8,7 +8,7 @@ void bind_conv(struct binder *b, struct conv_block *c, const char *stem, int il,
 {
     char name[160];
     c->n = n, c->n_tap = n_tap;
-    c->w = bind_turned(b, stem, il, n, n_tap);
+    c->w = bind_transposed(b, stem, il, n, n_tap);
     bind_vector(b, &c->w, n * n_tap);
     bind_name(b, name, stem, il, "bias");
     if (biased) {

@@ -75,10 +75,10 @@ static void bind_gates(struct binder *b, struct delta_block *d, int il)
         bind_linear(b, &d->beta, "blk.%d.ssm_beta", il, BIAS_NONE);
         bind_linear(b, &d->decay, "blk.%d.ssm_alpha", il, BIAS_NONE);
     }
-    d->decay.bias = bind_turned(b, "blk.%d.ssm_dt", il, n, 1);
+    d->decay.bias = bind_transposed(b, "blk.%d.ssm_dt", il, n, 1);
     bind_vector(b, &d->decay.bias, n);
     d->decay.w.joined = true;
-    float *a = bind_turned(b, "blk.%d.ssm_a", il, n, 1);
+    float *a = bind_transposed(b, "blk.%d.ssm_a", il, n, 1);
     for (int i = 0; i < n && a && config_is_hf(b); i++) a[i] = (float)-exp((double)a[i]);
     d->a = a;
     bind_vector(b, &d->a, n);
@@ -104,7 +104,7 @@ void bind_delta(struct binder *b, struct delta_block *d, int il, const struct de
     d->conv.curved = true, d->conv.curve = b->m->config.curve;
     bind_length(b, &d->q_norm, s->d_k, 1 / sqrt(s->d_k));
     bind_length(b, &d->k_norm, s->d_k, 1);
-    d->norm = (struct norm){.g = bind_turned(b, "blk.%d.ssm_norm", il, s->d_v, 1),
+    d->norm = (struct norm){.g = bind_transposed(b, "blk.%d.ssm_norm", il, s->d_v, 1),
                             .eps = b->m->config.rms_eps,
                             .n = s->d_v};
     bind_vector(b, &d->norm.g, s->d_v);

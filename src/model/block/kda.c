@@ -27,10 +27,10 @@ static void bind_decay(struct binder *b, struct kda_block *a, int il)
     const int64_t n = (int64_t)a->n_head * a->d_head;
     bind_linear(b, &a->decay_a, "blk.%d.ssm_f_a", il, BIAS_NONE);
     bind_linear(b, &a->decay_b, "blk.%d.ssm_f_b", il, BIAS_NONE);
-    a->decay_b.bias = bind_turned(b, "blk.%d.ssm_dt", il, n, 1);
+    a->decay_b.bias = bind_transposed(b, "blk.%d.ssm_dt", il, n, 1);
     bind_vector(b, &a->decay_b.bias, n);
     a->decay_b.w.joined = true;
-    const float *log_a = bind_turned(b, "blk.%d.ssm_a", il, a->n_head, 1);
+    const float *log_a = bind_transposed(b, "blk.%d.ssm_a", il, a->n_head, 1);
     float *rate = bind_memory(b, "the decays of heads", (size_t)n * sizeof *rate);
     for (int64_t i = 0; i < n && log_a && rate; i++)
         rate[i] = (float)-exp((double)log_a[i / a->d_head]);
@@ -52,7 +52,7 @@ void bind_kda(struct binder *b, struct kda_block *a, int il, int n_tap)
     bind_linear(b, &a->gate_b, "blk.%d.ssm_g_b", il, BIAS_NONE);
     bind_length(b, &a->q_norm, a->d_head, 1 / sqrt(a->d_head));
     bind_length(b, &a->k_norm, a->d_head, 1);
-    a->norm = (struct norm){.g = bind_turned(b, "blk.%d.ssm_norm", il, a->d_head, 1),
+    a->norm = (struct norm){.g = bind_transposed(b, "blk.%d.ssm_norm", il, a->d_head, 1),
                             .eps = b->m->config.rms_eps,
                             .n = a->d_head};
     bind_vector(b, &a->norm.g, a->d_head);

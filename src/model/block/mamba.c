@@ -64,11 +64,11 @@ static void bind_selection(struct binder *b, struct mamba_block *m, int il)
 static void bind_vectors(struct binder *b, struct mamba_block *m, int il)
 {
     const int64_t d = m->s.d_inner, n = d * m->s.d_state;
-    float *a = bind_turned(b, "blk.%d.ssm_a", il, d, m->s.d_state);
+    float *a = bind_transposed(b, "blk.%d.ssm_a", il, d, m->s.d_state);
     for (int64_t i = 0; i < n && a && config_is_hf(b); i++) a[i] = (float)-exp((double)a[i]);
     m->a = a;
     bind_vector(b, &m->a, n);
-    m->skip = bind_turned(b, "blk.%d.ssm_d", il, d, 1);
+    m->skip = bind_transposed(b, "blk.%d.ssm_d", il, d, 1);
     bind_vector(b, &m->skip, d);
 }
 

@@ -81,7 +81,7 @@ static void bind_inputs_of(struct binder *b, struct mamba2_block *m, int il)
     bind_part(b, &m->xbc, in, il, bias, &(struct row_part){.first = d, .n = n});
     bind_part(b, &m->dt, in, il, bias, &(struct row_part){.first = d + n, .n = n_head});
     const bool listed = m->dt.bias != NULL;
-    m->dt.bias = dt_bias(b, m, bind_turned(b, "blk.%d.ssm_dt", il, n_head, 1));
+    m->dt.bias = dt_bias(b, m, bind_transposed(b, "blk.%d.ssm_dt", il, n_head, 1));
     m->dt.w.joined = true;
     if (!listed) bind_vector(b, &m->dt.bias, n_head);
     if (m->s.scaled) bind_scales(b, m);
@@ -91,15 +91,15 @@ static void bind_inputs_of(struct binder *b, struct mamba2_block *m, int il)
 static void bind_vectors(struct binder *b, struct mamba2_block *m, int il)
 {
     const int n_head = m->s.n_head;
-    float *a = bind_turned(b, "blk.%d.ssm_a", il, n_head, 1);
+    float *a = bind_transposed(b, "blk.%d.ssm_a", il, n_head, 1);
     for (int i = 0; i < n_head && a && config_is_hf(b); i++) a[i] = (float)-exp((double)a[i]);
     m->a = a;
     bind_vector(b, &m->a, n_head);
-    m->skip = bind_turned(b, "blk.%d.ssm_d", il, n_head, 1);
+    m->skip = bind_transposed(b, "blk.%d.ssm_d", il, n_head, 1);
     bind_vector(b, &m->skip, n_head);
     if (m->s.no_norm) return;
     bind_ones(b, &m->group, (int)(d_inner(&m->s) / m->s.n_group), 0);
-    m->norm = bind_turned(b, "blk.%d.ssm_norm", il, d_inner(&m->s), 1);
+    m->norm = bind_transposed(b, "blk.%d.ssm_norm", il, d_inner(&m->s), 1);
     bind_vector(b, &m->norm, d_inner(&m->s));
 }
 

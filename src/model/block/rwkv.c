@@ -28,7 +28,7 @@ float *fwd_shift(struct fwd *f, const float *x, const struct shift_block *s)
 void bind_lerp(struct binder *b, const float **by, const char *stem, int il, bool rest)
 {
     const int64_t d = b->m->config.d;
-    float *v = bind_turned(b, stem, il, d, 1);
+    float *v = bind_transposed(b, stem, il, d, 1);
     for (int64_t i = 0; i < d && v && rest; i++) v[i] = 1 - v[i];
     *by = v;
     bind_vector(b, by, d);

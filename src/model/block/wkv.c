@@ -58,14 +58,14 @@ static void bind_mixed(struct binder *b, struct time_block *t, int il)
 static void bind_decay(struct binder *b, struct time_block *t, int il)
 {
     const int64_t d = t->s.d_att;
-    float *decay = bind_turned(b, "blk.%d.time_mix_decay", il, d, 1);
+    float *decay = bind_transposed(b, "blk.%d.time_mix_decay", il, d, 1);
     for (int64_t i = 0; i < d && decay; i++) {
         const double inner = -exp((double)decay[i]);
         decay[i] = (float)(t->s.n_head > 0 && t->s.rank_mix == 0 ? exp(inner) : inner);
     }
     t->decay = decay;
     bind_vector(b, &t->decay, d);
-    t->first = bind_turned(b, "blk.%d.time_mix_first", il, d, 1);
+    t->first = bind_transposed(b, "blk.%d.time_mix_first", il, d, 1);
     bind_vector(b, &t->first, d);
 }
 

@@ -1,4 +1,4 @@
-/* rwkv_impl.h - declarations that RWKV-4, 5 and 6 share. One thread at a time calls these
+/* rwkv_arch_impl.h - declarations that RWKV-4, 5 and 6 share. One thread at a time calls these
  * functions: first the loading thread, then the engine's thread. */
 #ifndef QUOTH_ARCH_RWKV_IMPL_H
 #define QUOTH_ARCH_RWKV_IMPL_H

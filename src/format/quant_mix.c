@@ -1,5 +1,5 @@
-/* mixture.c - the number format of each tensor of a model, by a published mixture (mixture.def) or
- * one format for all matrices.
+/* quant_mix.c - the number format of each tensor of a model, by a published mix of formats
+ * (quant_mix.def) or one format for all matrices.
  *
  *   not a matrix, a norm, a router,         its own type
  *   positions, token types
@@ -7,7 +7,7 @@
  *                                           are not a multiple of 256; for a float format that
  *                                           format
  *   a tensor with a rule                    the rule's type
- *   any other matrix                        the mixture's type
+ *   any other matrix                        the mix's type
  *   rows that are not a multiple of a block the type of smaller blocks, as in llama.cpp
  *
  * Formats that no GGUF has (FP8 and NF4 with scales) apply only to matrices of layers, as in the
@@ -22,22 +22,22 @@
 
 enum where { EVERYWHERE, MORE_BITS, FIRST_2, FIRST_4, FIRST_8TH, FIRST_16TH, GROUPS_OF_4 };
 
-static const struct mixture_name {
+static const struct quant_mix_name {
     const char *name; /* static */
     enum qtype type;
     int file_type;
 } names[] = {
-#define MIXTURE(name, type, file_type) {name, QT_##type, file_type},
-#include "mixture.def"
+#define QUANT_MIX(name, type, file_type) {name, QT_##type, file_type},
+#include "quant_mix.def"
 };
 
-static const struct mixture_rule {
-    const char *mixture, *tensor; /* static */
-    enum where where;             /* layers to which the rule applies */
+static const struct quant_mix_rule {
+    const char *mix, *tensor; /* static */
+    enum where where;         /* layers to which the rule applies */
     enum qtype type;
 } rules[] = {
-#define MIXTURE_RULE(mixture, tensor, where, type) {mixture, tensor, where, QT_##type},
-#include "mixture.def"
+#define QUANT_MIX_RULE(mix, tensor, where, type) {mix, tensor, where, QT_##type},
+#include "quant_mix.def"
 };
 
 static int unknown(const char *name, struct err *e)
@@ -53,39 +53,39 @@ static int unknown(const char *name, struct err *e)
                    name, list);
 }
 
-static bool is_mixture(const char *name)
+static bool is_quant_mix(const char *name)
 {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(names[i].name, name) == 0) return true;
     return false;
 }
 
-/* Return name i of the mixtures, then of the number formats with compute support, from 0. NULL
+/* Return name i of the mixes, then of the number formats with compute support, from 0. NULL
  * after the last name. */
-const char *dummy_quants(int i)
+const char *quant_mix_name_at(int i)
 {
     int n = sizeof names / sizeof names[0];
     if (i < n) return names[i].name;
     for (int t = 0; t < QT_COUNT; t++)
-        if (qtype_info[t].ops && !is_mixture(qtype_info[t].name) && i-- == n)
+        if (qtype_info[t].ops && !is_quant_mix(qtype_info[t].name) && i-- == n)
             return qtype_info[t].name;
     return NULL;
 }
 
-int mixture_find(struct mixture *m, const char *name, bool pure, struct err *e)
+int quant_mix_find(struct quant_mix *m, const char *name, bool pure, struct err *e)
 {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strcasecmp(names[i].name, name) != 0) continue;
-        *m = (struct mixture){names[i].name, names[i].type, names[i].file_type, pure};
+        *m = (struct quant_mix){names[i].name, names[i].type, names[i].file_type, pure};
         return 0;
     }
     int type = qtype_of_name(name);
     if (type < 0 || !qtype_info[type].ops) return unknown(name, e);
-    *m = (struct mixture){qtype_info[type].name, (enum qtype)type, -1, pure};
+    *m = (struct quant_mix){qtype_info[type].name, (enum qtype)type, -1, pure};
     return 0;
 }
 
-const char *mixture_name(int file_type)
+const char *quant_mix_name(int file_type)
 {
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (names[i].file_type == file_type && file_type >= 0) return names[i].name;
@@ -110,7 +110,7 @@ static int layer_of(const char *name, const char **part)
 
 /* Return true if a rule's condition is true for layer il. The conditions are from llama.cpp's
  * quantizer (use_more_bits and the cases of llama_tensor_get_type). */
-static bool holds(enum where w, int il, const struct mixture_site *s)
+static bool holds(enum where w, int il, const struct quant_mix_site *s)
 {
     int n = s->n_layer;
     switch (w) {
@@ -132,8 +132,8 @@ static bool holds(enum where w, int il, const struct mixture_site *s)
     return false;
 }
 
-/* Return the type of the first rule that matches; the mixture's type if no rule matches. */
-static enum qtype by_rule(const struct mixture *m, const struct mixture_site *s)
+/* Return the type of the first rule that matches; the mix's type if no rule matches. */
+static enum qtype by_rule(const struct quant_mix *m, const struct quant_mix_site *s)
 {
     const char *part;
     int il = layer_of(s->name, &part);
@@ -141,8 +141,8 @@ static enum qtype by_rule(const struct mixture *m, const struct mixture_site *s)
     /* matrices of experts follow the rule of a plain feed-forward block */
     if (n > 5 && strncmp(part + n - 5, "_exps", 5) == 0) n -= 5;
     for (size_t i = 0; il >= 0 && i < sizeof rules / sizeof rules[0]; i++) {
-        const struct mixture_rule *r = &rules[i];
-        if (strcmp(r->mixture, m->name) == 0 && strlen(r->tensor) == n &&
+        const struct quant_mix_rule *r = &rules[i];
+        if (strcmp(r->mix, m->name) == 0 && strlen(r->tensor) == n &&
             strncmp(r->tensor, part, n) == 0 && holds(r->where, il, s))
             return r->type;
     }
@@ -150,14 +150,14 @@ static enum qtype by_rule(const struct mixture *m, const struct mixture_site *s)
 }
 
 /* Return true for the matrix that produces logits. */
-static bool is_head(const struct mixture_site *s)
+static bool is_head(const struct quant_mix_site *s)
 {
     return strcmp(s->name, s->tied ? "token_embd.weight" : "output.weight") == 0;
 }
 
-/* Return true if a tensor may get the mixture's type. As in llama.cpp, routers and weights of
+/* Return true if a tensor may get the mix's type. As in llama.cpp, routers and weights of
  * convolutions keep their type, because they are small and have a large effect. */
-static bool is_matrix(const struct mixture_site *s)
+static bool is_matrix(const struct quant_mix_site *s)
 {
     static const char *const kept[] = {"_norm.weight", "ffn_gate_inp.weight", "ssm_conv1d.weight",
                                        "shortconv.conv.weight"};
@@ -176,8 +176,8 @@ static enum qtype smaller_blocks(enum qtype t, int64_t k)
     return t;
 }
 
-/* The order of the checks is the order of the table in the head of mixture.c. */
-enum qtype mixture_type(const struct mixture *m, const struct mixture_site *s)
+/* The order of the checks is the order of the table in the head of quant_mix.c. */
+enum qtype quant_mix_type(const struct quant_mix *m, const struct quant_mix_site *s)
 {
     const char *part;
     if (!is_matrix(s)) return s->type;
