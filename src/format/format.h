@@ -301,6 +301,8 @@ const char *quant_mix_name(int file_type);
 /* Return the type of a tensor. The row length is a multiple of the type's block. */
 enum qtype quant_mix_type(const struct quant_mix *m, const struct quant_mix_site *s);
 
+enum { LABELS_MAX = 1 << 16 }; /* maximum number of labels of a classifier */
+
 /* ---- the tensors of each architecture (tensors.def) ---- */
 
 enum tensor_size {

@@ -131,7 +131,9 @@ static int add_bool(struct config_reader *h, const char *key, bool x)
                                h->e);
 }
 
-int hf_add_json(struct config_reader *h, const char *key, const char *name, const struct json *v)
+/* Add the value of a field. An absent value and a null have no effect. */
+static int add_json(struct config_reader *h, const char *key, const char *name,
+                    const struct json *v)
 {
     size_t n;
     double x;
@@ -176,14 +178,14 @@ static int add_any(struct config_reader *h, const char *key, const char *name, c
     const struct meta object = {.type = VT_OBJECT, .data = "", .n = json_count(v)};
     if ((json_kind(v) == JK_OBJECT && !float_object(v, &x)) || mixed)
         return checkpoint_meta(h->c, key) ? 0 : checkpoint_add_meta(h->c, key, &object, h->e);
-    return hf_add_json(h, key, name, v);
+    return add_json(h, key, name, v);
 }
 
 int hf_add_arch(struct config_reader *h, const char *key, const char *name, const struct json *v)
 {
     char full[KEY_BYTES_MAX];
     snprintf(full, sizeof full, "%s.%s", h->arch, key);
-    return json_kind(v) == JK_NULL ? hf_add_bare(h, full, VT_NULL) : hf_add_json(h, full, name, v);
+    return json_kind(v) == JK_NULL ? hf_add_bare(h, full, VT_NULL) : add_json(h, full, name, v);
 }
 
 int hf_add_other(struct config_reader *h, const char *parent, const char *name,
@@ -581,7 +583,6 @@ static int read_layers(struct config_reader *h)
  * labels are LABEL_0, LABEL_1 ... if num_labels differs from the number of labels. */
 static int read_labels(struct config_reader *h)
 {
-    enum { LABELS_MAX = 1 << 16 };
     char key[KEY_BYTES_MAX], id[24];
     const struct json *labels = hf_field(h, "id2label");
     const int64_t n_label = json_int(hf_field(h, "num_labels"), (int64_t)json_count(labels));
@@ -628,7 +629,7 @@ static int read_class_activation(struct config_reader *h)
 static int add_eos(struct config_reader *h, const struct json *v)
 {
     static const char key[] = "tokenizer.ggml.eos_token_ids";
-    if (json_kind(v) != JK_INT) return hf_add_json(h, key, "eos_token_id", v);
+    if (json_kind(v) != JK_INT) return add_json(h, key, "eos_token_id", v);
     if (checkpoint_meta(h->c, key)) return 0;
     int64_t *id = arena_push(&h->c->arena, sizeof *id, 8);
     if (!id) return err_memory(h->e, key, sizeof *id);
@@ -671,11 +672,11 @@ static int read_token_ids(struct config_reader *h, const struct json *root)
     int rc = check_ids(h, root);
     if (rc == 0) rc = add_eos(h, json_field(root, "eos_token_id"));
     if (rc == 0)
-        rc = hf_add_json(h, "tokenizer.ggml.bos_token_id", "bos_token_id",
-                         json_field(root, "bos_token_id"));
+        rc = add_json(h, "tokenizer.ggml.bos_token_id", "bos_token_id",
+                      json_field(root, "bos_token_id"));
     if (rc == 0)
-        rc = hf_add_json(h, "tokenizer.ggml.padding_token_id", "pad_token_id",
-                         json_field(root, "pad_token_id"));
+        rc = add_json(h, "tokenizer.ggml.padding_token_id", "pad_token_id",
+                      json_field(root, "pad_token_id"));
     return rc;
 }
 
@@ -695,10 +696,10 @@ static int read_generation(struct config_reader *h, const struct json *root)
     int rc = read_token_ids(h, root);
     if (rc == 0) rc = add_bool(h, "generation.present", true);
     for (size_t i = 0; i < sizeof always / sizeof always[0] && rc == 0; i++)
-        rc = hf_add_json(h, always[i].name, always[i].raw, json_field(root, always[i].raw));
+        rc = add_json(h, always[i].name, always[i].raw, json_field(root, always[i].raw));
     bool samples = json_bool(json_field(root, "do_sample"), true);
     for (size_t i = 0; i < sizeof key / sizeof key[0] && samples && rc == 0; i++)
-        rc = hf_add_json(h, key[i].name, key[i].raw, json_field(root, key[i].raw));
+        rc = add_json(h, key[i].name, key[i].raw, json_field(root, key[i].raw));
     return rc;
 }
 

@@ -147,7 +147,6 @@ int64_t bind_size(const struct binder *b, enum tensor_size size, int il)
     return 0;
 }
 
-/* Return the row of a name, without rows of biases. */
 const struct tensor_row *bind_row(const struct binder *b, const char *stem)
 {
     const char *part = stem_prefix(b, stem);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Return true if the metadata are from a config.json. */
 bool config_is_hf(const struct binder *b)
 {
     return checkpoint_kind(b->checkpoint) == CKPT_HF;
@@ -579,7 +578,6 @@ const bool *config_listed_layers(struct binder *b, const char *key, int first, b
     return b->rc == 0 ? in : NULL;
 }
 
-/* Set the windows by the list. Return false if the file has no list. */
 bool config_layer_types(struct binder *b, struct config *c, int window)
 {
     static const char *const name[] = {"full_attention", "sliding_attention", "attention", NULL};
@@ -642,13 +640,13 @@ float config_cap(struct binder *b, const char *key)
     return isnan(cap) ? 0 : (float)cap;
 }
 
-float config_qkv_limit(struct binder *b)
+float config_qkv_limit(struct binder *b, const char *hf_key, bool zero)
 {
     const bool hf = config_is_hf(b);
-    const char *key = hf ? "config.clip_qkv" : "attention.clamp_kqv";
+    const char *key = hf ? hf_key : "attention.clamp_kqv";
     const double limit = config_real(b, key, 0);
-    if (limit < 0) config_refuse(b, key, ERR_FORMAT, "must not be negative, got %g", limit);
-    if (hf && limit == 0 && meta_kind(config_meta(b, key)) != META_NONE)
+    if (limit < 0) config_refuse(b, key, ERR_FORMAT, "must be at least 0, got %g", limit);
+    if (hf && !zero && limit == 0 && meta_kind(config_meta(b, key)) != META_NONE)
         config_refuse(b, key, ERR_FORMAT, "must be above 0, got 0");
     return (float)limit;
 }

@@ -298,8 +298,7 @@ void config_only_text(struct binder *b, const char *key, const char *value)
 {
     char text[80];
     const struct meta *m = config_meta(b, key);
-    const char *v = meta_text(m, NULL);
-    if (meta_kind(m) != META_NONE && !(v && strcmp(v, value) == 0))
+    if (meta_kind(m) != META_NONE && !config_is_text(m, value))
         config_refuse(b, key, ERR_UNSUPPORTED, "must be \"%s\", got %s", value,
                       config_value_text(m, text));
 }

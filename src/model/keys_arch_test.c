@@ -641,10 +641,10 @@ TEST(rules_of_deepseek_are_read)
     EXPECT_INT(r.m.config.route.n_group, 0); /* the class ignores groups with this method */
     read_done(&r);
     expect_config(&arch_deepseek2, "'num_experts_per_tok':6,'topk_method':'noaux_tc'",
-                  "topk_method: must be group_limited_greedy, got \"noaux_tc\"");
+                  "topk_method: must be \"group_limited_greedy\", got \"noaux_tc\"");
     expect_config(&arch_deepseek2, "'num_experts_per_tok':6,'norm_topk_prob':true",
                   "norm_topk_prob");
-    expect_config(&arch_deepseek3, "'scoring_func':'softmax'", "scoring_func: must be sigmoid");
+    expect_config(&arch_deepseek3, "'scoring_func':'softmax'", "scoring_func: must be \"sigmoid\"");
     expect_config(&arch_deepseek3, "'moe_layer_freq':2", "moe_layer_freq");
     expect_config(&arch_deepseek3, "'n_group':7", "n_group: must be a divisor of 256 experts");
     expect_config(&arch_deepseek3, "'num_key_value_heads':1",

@@ -292,7 +292,8 @@ TEST(config_values_that_one_class_does_not_compute_are_refused_by_name)
     expect_config(&arch_kimi_linear,
                   "'linear_attn_config':{'full_attn_layers':[0],'kda_layers':[1]}",
                   "must be in [1, 2]");
-    expect_config(&arch_kimi_linear, "'moe_router_activation_func':'softmax'", "must be sigmoid");
+    expect_config(&arch_kimi_linear, "'moe_router_activation_func':'softmax'",
+                  "must be \"sigmoid\"");
     expect_config(&arch_kimi_linear, "'mlp_layer_types':['dense','both']",
                   "must be dense or sparse");
     expect_config(&arch_jamba, "'num_experts':1", NULL);

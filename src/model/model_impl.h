@@ -415,7 +415,7 @@ struct cross_ends {
 };
 
 /* A head, with n linear layers after pooling. n 0: the result is the pooled row. */
-enum { HEAD_LAYERS_MAX = 8, LABELS_MAX = 1 << 16 };
+enum { HEAD_LAYERS_MAX = 8 };
 struct head_layers {
     struct head_layer {
         struct linear l;
@@ -559,9 +559,9 @@ struct config_key {
         NULL, KEY_IDLE, NAN, NULL                                                                  \
     }
 
+struct arch_convert;
 /* An architecture. The rows of tensors.def under its name define its tensor names and shapes. All
  * data are static. */
-struct arch_convert;
 struct arch {
     const char *name;
     /* Keys of config.json with the defaults of the reference class, and keys of a GGUF, in addition
@@ -656,8 +656,8 @@ struct arch {
 
 enum { BOUND_VALUES = 2 };
 
+enum { WHY_BYTES = 400 }; /* size of a reason */
 /* State of a load. */
-enum { WHY_BYTES = 400 };
 struct binder {
     struct model *m;                     /* model that is being loaded, borrowed */
     const struct checkpoint *checkpoint; /* borrowed */
@@ -802,8 +802,9 @@ bool config_curve(const char *name, size_t n, enum curve *curve);
 /* Return the value of a soft cap's key. The value must be above 0. Return 0 if the value is
  * null. */
 float config_cap(struct binder *b, const char *key);
-/* Return the limit of q, k and v, "config.clip_qkv" or "attention.clamp_kqv"; 0 if none. */
-float config_qkv_limit(struct binder *b);
+/* Return the limit of q, k and v, hf_key of a config.json or "attention.clamp_kqv"; 0 if none.
+ * zero: true if 0 in a config.json means no limit, as in the class; otherwise 0 is rejected. */
+float config_qkv_limit(struct binder *b, const char *hf_key, bool zero);
 
 /* Read and check quantization_config (form/form.c). */
 void form_read(struct binder *b);
@@ -814,9 +815,8 @@ struct site {
     const char *expert; /* "", or "E." with the number E of an expert */
     int64_t n_out, k;
 };
-/* Set the codes and scales of the quantized matrix s. Set
- * *type to the format of its values. Return its first tensor. NULL if the model is not quantized,
- * or after a failure. */
+/* Set the codes and scales of the quantized matrix s, and *type to the format of its values. Return
+ * its first tensor. NULL if the model is not quantized, or after a failure. */
 const struct tensor_info *form_bind(struct binder *b, struct published *p, enum qtype *type,
                                     const struct site *s);
 /* Return true if one tensor or several have the matrices s of all experts in the model's form. */
@@ -937,20 +937,18 @@ void bind_tied(struct binder *b, struct linear *l, const struct tensor *t);
 /* Return the values, f32 [n], of a tensor that is not in tensors.def. NULL if the file has no such
  * tensor. */
 const float *bind_extra(struct binder *b, const char *name, int64_t n);
-/* Return the number of scratch buffer `name`. Grow the buffer to at least n values per row
- * (bind_rows) or per logits row (bind_outputs). */
+/* Return the number of scratch buffer `name`, with at least per_row values per row. */
 int bind_rows(struct binder *b, const char *name, int64_t per_row);
-/* Return the number of scratch buffer `name`, with at least n values per row of results. */
+/* Return the number of scratch buffer `name`, with at least per_out values per result row. */
 int bind_outputs(struct binder *b, const char *name, int64_t per_out);
-/* Return the number of scratch buffer `name`. Grow the buffer to at least n values for a batch of
- * any size. */
+/* Return the number of scratch buffer `name`, with at least n values for a batch of any size. */
 int bind_fixed(struct binder *b, const char *name, int64_t n);
 /* Reserve n values of a sequence's recurrent state for a layer. Return their offset within the
  * state, a multiple of 16 (fwd_state). */
 int64_t bind_state(struct binder *b, int64_t n);
 /* Bind all parts of the architecture, then check that the file has no unused tensor. */
 void bind_all(struct binder *b);
-/* Select the formats of a mixture for all matrices, which packing then encodes (quantize.c). */
+/* Select the formats of a mix for all matrices, which packing then encodes (quantize.c). */
 void model_quantize(struct binder *b, const char *name);
 
 /* ---- a forward pass ---- */
@@ -981,8 +979,8 @@ static inline struct state_layer fwd_state(const struct fwd *f, int64_t at)
     return (struct state_layer){f->m->states.at + at, f->m->state_floats};
 }
 
-/* Compute y f32 [n_row, n_out] = l x for x f32 [n_row, k] (linear.c). Functions with _add add l x
- * to y. fwd_linear receives the number of rows. All other functions compute the rows of f. */
+/* Compute y f32 [n_row, n_out] = l x for x f32 [n_row, k] (linear.c). All other functions compute
+ * the rows of f. */
 void fwd_linear(struct fwd *f, float *y, const struct linear *l, const float *x, int n_row);
 /* Compute out [n], the outputs of one input. One op computes all outputs if the backend fuses
  * them. */
@@ -1032,16 +1030,15 @@ struct input fwd_plain(const float *x);
 /* Return the values of a block's input, computed if necessary, f32 [n_row, n]. */
 const float *fwd_made(struct fwd *f, struct input in, int64_t n);
 
-/* Bind the attention block of layer il (block/attn.c). fwd_attn computes it. fwd_attn_add adds the
- * result in fewer passes. An architecture with operations inside the block calls fwd_qkv,
- * fwd_attend and fwd_attn_out. */
+/* Bind the attention block of layer il (block/attn.c). An architecture with operations inside the
+ * block calls fwd_qkv, fwd_attend and fwd_attn_out in place of fwd_attn. */
 void bind_attn(struct binder *b, struct attn_block *a, int il);
 /* Bind the block without matrices and norms, for an architecture that computes the scratch q, k and
  * v with its own code. g: heads in the pages. */
 void bind_attend(struct binder *b, struct attn_block *a, int il, const struct kv_geometry *g);
 /* Compute y f32 [n_row, d] = the attention of `in`. */
 void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block *a);
-/* Add the attention of `in` to x f32 [n_row, d]. */
+/* Add the attention of `in` to x f32 [n_row, d], in fewer passes than fwd_attn and an addition. */
 void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_block *a);
 /* Compute q, k, v of `in`. */
 void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a);
@@ -1049,9 +1046,11 @@ void fwd_qkv(struct fwd *f, struct input in, const struct attn_block *a);
 void fwd_put(struct fwd *f, const float *k, const struct attn_block *a);
 /* Apply head norms and rope, store k and v in the KV pages, and compute attention. */
 void fwd_attend(struct fwd *f, const struct attn_block *a);
-/* Set y f32 [n_row, d] to the output projection. fwd_attn_out_add adds the output projection to
- * x. */
+/* Set y f32 [n_row, d] to the output projection. */
 void fwd_attn_out(struct fwd *f, float *y, const struct attn_block *a);
+/* Add the output projection to x f32 [n_row, d]. */
+void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);
+
 /* Read the sizes of latent attention (config_latent.c). The function is a struct arch.heads. */
 void latent_heads(struct config *c, struct binder *b);
 /* Return a size of latent attention. The function is a struct arch.size. */
@@ -1060,17 +1059,16 @@ int64_t latent_size(const struct config *c, enum tensor_size size);
 double latent_factor(const struct rope_config *r, double all);
 /* Return latent_factor of a config.json; 1 if it has no mscale_all_dim, or no scaling. */
 double latent_scores(struct binder *b, const struct rope_config *r);
-/* Bind latent attention of layer il (block/latent.c), which fwd_latent_add adds to x f32 [n_row,
- * d]. An architecture that expands keys and values calls bind_latent_rows and fwd_latent_rows. */
+/* Bind latent attention of layer il (block/latent.c). An architecture that expands keys and values
+ * calls bind_latent_rows and fwd_latent_rows. */
 void bind_latent(struct binder *b, struct latent_block *l, int il, const struct latent *s);
+/* Add the latent attention of `in` to x f32 [n_row, d]. */
 void fwd_latent_add(struct fwd *f, float *x, struct input in, const struct latent_block *l);
 /* Bind the matrices and norms before the expansion, and the scratch of compressed rows. */
 void bind_latent_rows(struct binder *b, struct latent_block *l, int il, const struct latent *s);
 /* Compute the heads of q f32 [n_row, n_head * (d_nope + d_rope)] with rope, and the scratch latent
  * (with its norm) and k_rope (with rope). */
 void fwd_latent_rows(struct fwd *f, float *q, struct input in, const struct latent_block *l);
-/* Add the output projection to x f32 [n_row, d]. */
-void fwd_attn_out_add(struct fwd *f, float *x, const struct attn_block *a);
 
 /* Bind the feed-forward block of layer il (block/ffn.c). The block has a gate if the table of
  * tensors has one. */
@@ -1140,17 +1138,17 @@ void bind_feed(struct binder *b, struct feed_block *l, int il);
 void fwd_feed(struct fwd *f, float *y, struct input in, const struct feed_block *l);
 /* Add the block of `in` to x f32 [n_row, d]. */
 void fwd_feed_add(struct fwd *f, float *x, struct input in, const struct feed_block *l);
-/* Compute a mixture in two parts, because its router and its experts have different inputs.
- * fwd_route assigns the rows to experts by x f32 [n_row, d]. fwd_mix sets y f32 [n_row, d] to the
- * mixture of the experts' results for x f32 [n_row, d]. add: add the mixture to y. */
+/* Assign the rows to experts by x f32 [n_row, d]: the first part of a mixture whose router and
+ * experts have different inputs. */
 void fwd_route(struct fwd *f, const float *x, const struct moe_block *m);
-/* Set y to the mixture for x by the last fwd_route. add: add the mixture to y. */
+/* Set y f32 [n_row, d] to the mixture of the experts' results for x f32 [n_row, d], by the last
+ * fwd_route. add: add the mixture to y. */
 void fwd_mix(struct fwd *f, float *y, const float *x, const struct moe_block *m, bool add);
 
-/* Bind the embedding, output norm and head of most decoders (block/ends.c). The config has the
- * factors of embedding and logits, and the cap of the logits. */
-void bind_vocab(struct binder *b); /* set the vocabulary's size from the embedding's rows */
-/* Bind the embedding, the output norm and the head. */
+/* Set the size of the vocabulary from the rows of the embedding (block/ends.c). */
+void bind_vocab(struct binder *b);
+/* Bind the embedding, output norm and head of most decoders. The config has the factors of
+ * embedding and logits, and the cap of the logits. */
 void decoder_bind(struct binder *b, void *ends);
 /* Bind a part of decoder_bind: the embeddings and their norm, or the head. output_norm is bound
  * between these parts. The head is bound after the embedding, because converted_params requires
@@ -1199,13 +1197,7 @@ void bind_input(struct binder *b, struct input_block *u, int il, int d_input);
  * may be x. */
 void fwd_input(struct fwd *f, float *y, const float *x, const struct input_block *u);
 
-/* Bind and compute several residual streams (block/altup.c). fwd_split makes the streams from f->x.
- * fwd_predict makes the predictions of the layer. fwd_correct changes the predictions to the
- * streams after the layer, by the layer's result y f32 [n_row, d]. fwd_correct overwrites f->h and
- * f->y. fwd_merge returns the mean of the result rows, f32 [n_out, d]. Afterwards the rows of f are
- * the result rows. */
-
-/* Bind the matrices that split and merge the residual streams. */
+/* Bind the matrices that split and merge several residual streams (block/altup.c). */
 void bind_altup_ends(struct binder *b, struct altup_ends *e, int n_stream);
 /* Bind the residual streams of layer il. */
 void bind_altup(struct binder *b, struct altup_block *a, int il, int n_stream, int active);
@@ -1213,9 +1205,11 @@ void bind_altup(struct binder *b, struct altup_block *a, int il, int n_stream, i
 void fwd_split(struct fwd *f, const struct altup_ends *e);
 /* Make the predictions of the layer. */
 void fwd_predict(struct fwd *f, const struct altup_block *a);
-/* Correct the predictions with the layer's result y f32 [n_row, d]. */
+/* Change the predictions to the streams after the layer, by the layer's result y f32 [n_row, d].
+ * Overwrite f->h and f->y. */
 void fwd_correct(struct fwd *f, const float *y, const struct altup_block *a);
-/* Return the mean of the result rows of all streams, f32 [n_out, d]. */
+/* Return the mean of the result rows of all streams, f32 [n_out, d]. Afterwards the rows of f are
+ * the result rows. */
 float *fwd_merge(struct fwd *f, const struct altup_ends *e);
 /* Return prediction i of the layer, or stream i after the layer, f32 [n_row, d]. */
 float *fwd_prediction(const struct fwd *f, const struct altup_block *a, int i);

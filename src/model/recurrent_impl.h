@@ -70,6 +70,17 @@ void bind_delta(struct binder *b, struct delta_block *d, int il, const struct de
                 bool tiled);
 /* Add the block of `in` to x f32 [n_row, d]. */
 void fwd_delta_add(struct fwd *f, float *x, struct input in, const struct delta_block *d);
+/* The end of a block with the delta rule: norm of the heads of the scan's results, matrix of the
+ * output, activation of the gates. The pointers are borrowed for the call. */
+struct delta_end {
+    const struct norm *norm;
+    const struct linear *o;
+    enum curve curve;
+};
+/* Add o (norm(scan s) * curve(z)) to x f32 [n_row, d]. z f32 [n_row, n_head * d_v] is overwritten.
+ * y is scratch of the same size. */
+void fwd_delta_end_add(struct fwd *f, float *x, const struct scan *s, const struct delta_end *end,
+                       float *y, float *z);
 
 /* Kimi delta attention ("Kimi Linear", arXiv 2510.26692; block/kda.c): the gated delta rule with a
  * decay per value of a key. Heads of q, k and v have equal sizes, those of the layer's config.

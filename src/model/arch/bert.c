@@ -55,18 +55,13 @@ void bert_bind_ends(struct binder *b, void *ends)
 
 const struct arch arch_bert = {
     .name = "bert",
+    BERT_ARCH,
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .no_rope = true,
-    .encoder = true,
-    .layer_norm_eps = "config.layer_norm_eps",
-    .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
     .left_out_why = "heads of pretraining, or numbers of positions",
-    .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bert_bind_ends,
-    .embed = encoder_embed,
-    .output = encoder_output,
 };

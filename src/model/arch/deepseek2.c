@@ -75,16 +75,6 @@ static double score_factor(struct binder *b, struct rope_config *r)
     return latent_factor(r, tenth / 0.1);
 }
 
-void deepseek_need_text(struct binder *b, const char *key, const char *want, bool null)
-{
-    char text[80];
-    const struct meta *m = config_meta(b, key);
-    if (null && meta_kind(m) == META_NONE) return;
-    if (!config_is_text(m, want))
-        config_refuse(b, key, ERR_UNSUPPORTED, "must be %s, got %s", want,
-                      config_value_text(m, text));
-}
-
 /* Set the rope and the mixtures, after the version has set c->route. A GGUF without mixtures has no
  * keys for them. */
 void deepseek_config(struct config *c, struct binder *b)
@@ -121,8 +111,8 @@ static void config(struct config *c, struct binder *b)
     }
     const struct meta *m = config_meta(b, method);
     const bool greedy = meta_kind(m) == META_NONE || config_is_text(m, "greedy");
-    if (!greedy) deepseek_need_text(b, method, "group_limited_greedy", false);
-    deepseek_need_text(b, "config.scoring_func", "softmax", true);
+    if (!greedy) config_only_text(b, method, "group_limited_greedy");
+    config_only_text(b, "config.scoring_func", "softmax");
     deepseek_config(c, b);
     if (greedy) c->route.n_group = 0;
 }

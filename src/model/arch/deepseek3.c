@@ -31,8 +31,8 @@ static void config(struct config *c, struct binder *b)
     c->route = (struct route_spec){
         .score = ROUTE_SIGMOID, .group_pairs = true, .normalize = true, .sum_add = 1e-20f};
     c->rope[ROPE_MAIN].neox = !config_bool(b, "config.rope_interleave", true);
-    deepseek_need_text(b, "config.scoring_func", "sigmoid", true);
-    deepseek_need_text(b, "config.topk_method", "noaux_tc", true);
+    config_only_text(b, "config.scoring_func", "sigmoid");
+    config_only_text(b, "config.topk_method", "noaux_tc");
     deepseek_config(c, b);
 }
 

@@ -28,8 +28,6 @@ struct deepseek_layer {
     struct feed_block feed;
 };
 
-/* Reject a text field with another value than `want`, or an absent one if `null` is false. */
-void deepseek_need_text(struct binder *b, const char *key, const char *want, bool null);
 /* Set the rope, the heads of pages and the mixtures, after the version has set c->route. */
 void deepseek_config(struct config *c, struct binder *b);
 /* Bind layer il, and compute it (struct arch). */

@@ -1,6 +1,6 @@
 /* distilbert.c - DistilBERT ("DistilBERT, a distilled version of BERT", arXiv 1910.01108): BERT's
  * layers without segments. GGUF files name the architecture bert. */
-#include "model/model_impl.h"
+#include "bert_impl.h"
 
 /* defaults of DistilBertConfig of transformers 5; the epsilon is a constant of the class */
 static const struct config_key hf_key[] = {
@@ -46,17 +46,12 @@ static void bind_ends(struct binder *b, void *ends)
 
 const struct arch arch_distilbert = {
     .name = "distilbert",
+    BERT_ARCH,
     .hf_key = hf_key,
     .no_rope = true,
-    .encoder = true,
-    .layer_norm_eps = "config.layer_norm_eps",
-    .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
     .left_out_why = "the head of pretraining, or numbers of positions",
-    .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bind_ends,
-    .embed = encoder_embed,
-    .output = encoder_output,
 };

@@ -125,7 +125,7 @@ static void config(struct config *c, struct binder *b)
     config_object(b, "config.linear_attn_config");
     c->route = (struct route_spec){
         .score = ROUTE_SIGMOID, .group_pairs = true, .normalize = true, .sum_add = 1e-20f};
-    deepseek_need_text(b, "config.moe_router_activation_func", "sigmoid", true);
+    config_only_text(b, "config.moe_router_activation_func", "sigmoid");
     config_moe(c, b, 0);
     set_kinds(c, b);
     set_sizes(c, own);

@@ -84,11 +84,8 @@ static void check(struct binder *b)
 
 static void config(struct config *c, struct binder *b)
 {
-    const char *key = config_is_hf(b) ? "config.attn_config.clip_qkv" : "attention.clamp_kqv";
-    const double limit = config_real(b, key, 0);
     check(b);
-    if (!(limit >= 0)) config_refuse(b, key, ERR_FORMAT, "must be at least 0, got %g", limit);
-    c->qkv_limit = (float)limit;
+    c->qkv_limit = config_qkv_limit(b, "config.attn_config.clip_qkv", true);
     c->alibi = slopes(b);
     scale(c, b);
 }

@@ -25,16 +25,7 @@ static void config(struct config *c, struct binder *b)
 
 const struct arch arch_mt5 = {
     .name = "mt5",
-    .convert = &t5_convert,
+    T5_ARCH,
     .hf_key = hf_key,
-    .gguf_key = t5_gguf_key,
-    .no_rope = true,
-    .crosses = true,
-    .left_out = t5_left_out,
-    .left_out_why = "biases by the distance to the source; the class does not use these biases",
-    .ends_bytes = sizeof(struct cross_ends),
-    .size = t5_size,
     .config = config,
-    .bind_ends = cross_bind_ends,
-    .bind = t5_bind,
 };

@@ -4,7 +4,7 @@
  * The published config.json belongs to a class in the checkpoint's own Python code, with GPT-2's
  * names of sizes (hf_keys.def). The published class has more kinds of layers than the class of
  * transformers 5, and other defaults. */
-#include "model/model_impl.h"
+#include "bert_impl.h"
 
 #include <string.h>
 
@@ -157,18 +157,13 @@ static void config(struct config *c, struct binder *b)
 
 const struct arch arch_nomic_bert = {
     .name = "nomic-bert",
+    BERT_ARCH,
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = true,
-    .encoder = true,
-    .layer_norm_eps = "config.layer_norm_eps",
-    .norm_bias = true,
     .curve = CURVE_silu,
     .left_out = left_out,
     .left_out_why = "head or pooler of pretraining",
-    .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = encoder_bind,
-    .embed = encoder_embed,
-    .output = encoder_output,
 };

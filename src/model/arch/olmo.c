@@ -29,7 +29,7 @@ static const struct config_key gguf_key[] = {
 
 static void config(struct config *c, struct binder *b)
 {
-    c->qkv_limit = config_qkv_limit(b);
+    c->qkv_limit = config_qkv_limit(b, "config.clip_qkv", false);
 }
 
 const struct arch arch_olmo = {

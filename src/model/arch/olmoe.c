@@ -35,7 +35,7 @@ static const struct config_key gguf_key[] = {
 /* Set the limit of q, k and v, which applies after their norms. */
 static void config(struct config *c, struct binder *b)
 {
-    c->qkv_limit = config_qkv_limit(b);
+    c->qkv_limit = config_qkv_limit(b, "config.clip_qkv", false);
     config_moe(c, b, c->d_ff);
 }
 

@@ -42,18 +42,11 @@ static void config(struct config *c, struct binder *b)
 
 const struct arch arch_qwen35moe = {
     .name = "qwen35moe",
+    QWEN_HYBRID_ARCH,
     .hf_key = hf_key,
     .gguf_key = gguf_key,
-    .gguf_neox = true,
     .gguf_tiled = true,
-    .partial_rope = true,
     .ffn_times = 4,
-    .layer_bytes = sizeof(struct qwen_hybrid_layer),
-    .left_out = qwen_draft,
-    .left_out_why = "layers that draft tokens (MTP); not supported yet",
-    .size = qwen_hybrid_size,
     .config = config,
-    .bind = qwen_hybrid_bind,
-    .layer = qwen_hybrid_layer,
     .convert = &qwen_tiled_convert,
 };

@@ -56,6 +56,11 @@ struct qwen_hybrid_layer {
 #define QWEN_HYBRID_MOE_GGUF_KEYS                                                                  \
     KEY_UNSET("expert_count"), KEY_UNSET("expert_used_count"),                                     \
         KEY_UNSET("expert_feed_forward_length"), KEY_UNSET("expert_shared_feed_forward_length")
+/* Members of struct arch that these models share. */
+#define QWEN_HYBRID_ARCH                                                                           \
+    .gguf_neox = true, .partial_rope = true, .layer_bytes = sizeof(struct qwen_hybrid_layer),      \
+    .left_out = qwen_draft, .left_out_why = "layers that draft tokens (MTP); not supported yet",   \
+    .size = qwen_hybrid_size, .bind = qwen_hybrid_bind, .layer = qwen_hybrid_layer
 /* beginnings of the names of tensors of layers that draft tokens */
 extern const char *const qwen_draft[];
 /* Set the sizes of recurrent layers, c->own, and the kind of each layer (struct arch). */

@@ -57,17 +57,12 @@ static void config(struct config *c, struct binder *b)
 
 const struct arch arch_roberta = {
     .name = "roberta",
+    BERT_ARCH,
     .hf_key = hf_key,
     .no_rope = true,
-    .encoder = true,
-    .layer_norm_eps = "config.layer_norm_eps",
-    .norm_bias = true,
     .curve = CURVE_gelu_erf,
     .left_out = left_out,
     .left_out_why = "head or pooler of pretraining",
-    .ends_bytes = sizeof(struct encoder_ends),
     .config = config,
     .bind_ends = bert_bind_ends,
-    .embed = encoder_embed,
-    .output = encoder_output,
 };

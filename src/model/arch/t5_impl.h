@@ -36,6 +36,14 @@
         IDLE("config.scale_decoder_outputs", T5_UNUSED),                                           \
         IDLE("config.is_encoder_decoder", "the class sets false")
 
+/* Members of struct arch of an encoder with its decoder. */
+#define T5_ARCH                                                                                    \
+    .convert = &t5_convert, .gguf_key = t5_gguf_key, .no_rope = true, .crosses = true,             \
+    .left_out = t5_left_out,                                                                       \
+    .left_out_why = "biases by the distance to the source; the class does not use these biases",   \
+    .ends_bytes = sizeof(struct cross_ends), .size = t5_size, .bind_ends = cross_bind_ends,        \
+    .bind = t5_bind
+
 /* Members of struct arch of an encoder without decoder (t5_encoder.c). */
 #define T5_ENCODER                                                                                 \
     .convert = &t5_convert, .gguf_key = t5_encoder_gguf_key, .no_rope = true, .encoder = true,     \

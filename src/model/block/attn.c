@@ -245,7 +245,6 @@ void fwd_attn(struct fwd *f, float *y, struct input in, const struct attn_block 
     fwd_attn_out(f, y, a);
 }
 
-/* Add the result of the block to the residual stream x. */
 void fwd_attn_add(struct fwd *f, float *x, struct input in, const struct attn_block *a)
 {
     fwd_qkv(f, in, a);

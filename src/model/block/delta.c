@@ -155,12 +155,22 @@ static void gate(struct fwd *f, const struct delta_block *d)
     b->op->curve(b, decay, f->n_row * n, CURVE_exp);
 }
 
-void fwd_delta_add(struct fwd *f, float *x, struct input in, const struct delta_block *d)
+void fwd_delta_end_add(struct fwd *f, float *x, const struct scan *s, const struct delta_end *end,
+                       float *y, float *z)
 {
     struct backend *b = f->m->backend;
+    const int64_t n = (int64_t)s->n_head * s->d_v;
+    b->op->scan(b, y, s, f->on_device);
+    trace(f, "scan", y, n);
+    fwd_head_norm(f, y, s->n_head, end->norm);
+    b->op->curve_mul(b, z, z, y, f->n_row * n, end->curve);
+    fwd_linear_add(f, x, end->o, z);
+}
+
+void fwd_delta_add(struct fwd *f, float *x, struct input in, const struct delta_block *d)
+{
     const struct delta_sizes *s = &d->s;
-    float *q = fwd_at(f, d->at_q), *k = fwd_at(f, d->at_k), *z = fwd_at(f, d->at_z),
-          *y = fwd_at(f, d->at_y);
+    float *q = fwd_at(f, d->at_q), *k = fwd_at(f, d->at_k);
     project(f, in, d);
     gate(f, d);
     fwd_head_norm(f, q, s->n_head_k, &d->q_norm);
@@ -177,9 +187,6 @@ void fwd_delta_add(struct fwd *f, float *x, struct input in, const struct delta_
                               .decay = fwd_at(f, d->at_decay),
                               .beta = fwd_at(f, d->at_beta),
                               .state = fwd_state(f, d->at_state)};
-    b->op->scan(b, y, &scan, f->on_device);
-    trace(f, "scan", y, d->z.w.n_out);
-    fwd_head_norm(f, y, s->n_head, &d->norm);
-    b->op->curve_mul(b, z, z, y, f->n_row * d->z.w.n_out, CURVE_silu);
-    fwd_linear_add(f, x, &d->o, z);
+    const struct delta_end end = {.norm = &d->norm, .o = &d->o, .curve = CURVE_silu};
+    fwd_delta_end_add(f, x, &scan, &end, fwd_at(f, d->at_y), fwd_at(f, d->at_z));
 }

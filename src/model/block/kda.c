@@ -106,10 +106,7 @@ static void gate(struct fwd *f, const struct kda_block *a)
 
 void fwd_kda_add(struct fwd *f, float *x, struct input in, const struct kda_block *a)
 {
-    struct backend *b = f->m->backend;
-    const int64_t n = (int64_t)a->n_head * a->d_head;
-    float *q = fwd_at(f, a->at_q), *k = fwd_at(f, a->at_k), *z = fwd_at(f, a->at_gate),
-          *y = fwd_at(f, a->at_y);
+    float *q = fwd_at(f, a->at_q), *k = fwd_at(f, a->at_k);
     project(f, in, a);
     gate(f, a);
     fwd_head_norm(f, q, a->n_head, &a->q_norm);
@@ -126,9 +123,6 @@ void fwd_kda_add(struct fwd *f, float *x, struct input in, const struct kda_bloc
                               .by_channel = true,
                               .beta = fwd_at(f, a->at_beta),
                               .state = fwd_state(f, a->at_state)};
-    b->op->scan(b, y, &scan, f->on_device);
-    trace(f, "scan", y, n);
-    fwd_head_norm(f, y, a->n_head, &a->norm);
-    b->op->curve_mul(b, z, z, y, f->n_row * n, CURVE_sigmoid);
-    fwd_linear_add(f, x, &a->o, z);
+    const struct delta_end end = {.norm = &a->norm, .o = &a->o, .curve = CURVE_sigmoid};
+    fwd_delta_end_add(f, x, &scan, &end, fwd_at(f, a->at_y), fwd_at(f, a->at_gate));
 }
