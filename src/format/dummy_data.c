@@ -148,7 +148,8 @@ static size_t pick(uint64_t seed, uint64_t cell)
     return (size_t)(rng_next(&state) % TILE_CELLS);
 }
 
-void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out)
+/* Make bytes [at, at + n) of tensor i. */
+static void make_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out)
 {
     const struct tensor_source *s = &d->source.v[i];
     const struct dummy_tile *t = &d->tile.v[s->tile];
@@ -173,7 +174,7 @@ static void make_piece(void *ctx, int chunk, int worker)
     (void)worker;
     const struct dummy_job *j = ctx;
     size_t at = (size_t)chunk * PIECE_BYTES, n = j->n - at < PIECE_BYTES ? j->n - at : PIECE_BYTES;
-    dummy_bytes(j->d, j->tensor, at, n, j->out + at);
+    make_bytes(j->d, j->tensor, at, n, j->out + at);
 }
 
 /* Return n rounded up to the alignment, because tensors begin at cache lines. */
@@ -241,7 +242,7 @@ int checkpoint_outline(struct checkpoint *c, struct err *e)
         for (size_t i = 0; i < c->tensor.n; i++) {
             struct tensor_info *t = &c->tensor.v[i];
             if (t->data || (t->n_dim == 1) != vectors) continue;
-            dummy_bytes(d, (int)i, 0, outlined(t), at);
+            make_bytes(d, (int)i, 0, outlined(t), at);
             t->data = at;
             at += padded(t->n_byte);
         }
@@ -253,6 +254,6 @@ const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, si
 {
     const struct tensor_info *t = &c->tensor.v[i];
     if (t->data) return t->data + at;
-    dummy_bytes(c->dummy, i, at, n, scratch);
+    make_bytes(c->dummy, i, at, n, scratch);
     return scratch;
 }

@@ -222,7 +222,6 @@ int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e);
  * dummy_finish after all other functions for a dummy. ERR_LIMIT if the tensors exceed the memory,
  * ERR_MEMORY. */
 int dummy_finish(struct checkpoint *c, bool no_data, struct err *e);
-void dummy_bytes(const struct dummy *d, int i, size_t at, size_t n, uint8_t *out);
 void dummy_close(struct dummy *d); /* free d; NULL is allowed */
 /* Keep the checkpoint take_source open, because the metadata of c point into take_source. c becomes
  * the owner of take_source. */

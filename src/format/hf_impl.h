@@ -36,8 +36,6 @@ bool hf_is_outer(const char *name);
 /* Return a field of text_config, or of the top level if text_config lacks the field. NULL if both
  * lack the field. In a config of several parts, each field is read at one level only. */
 const struct json *hf_field(const struct config_reader *h, const char *name);
-/* Add the value of a field. An absent value and a null have no effect. */
-int hf_add_json(struct config_reader *h, const char *key, const char *name, const struct json *v);
 /* Add a key without a value. The type is VT_NULL or VT_OBJECT. */
 int hf_add_bare(struct config_reader *h, const char *key, enum value_type type);
 /* Add a field under the key "ARCH.key". The value must be plain or null. */

@@ -115,8 +115,6 @@ void hf_put_limit(struct config_writer *w, const char *name, double limit);
 void hf_put_own_int(struct config_writer *w, const char *name, const char *key);
 /* Append the number of rows of a tensor; `other` if the file lacks it. */
 void hf_put_rows(struct config_writer *w, const char *name, const char *tensor, int64_t other);
-/* Return the value of a key of the GGUF; its default in the architecture if the file lacks it. */
-double hf_gguf_real(const struct config_writer *w, const char *key);
 /* Return true if the GGUF has the tensor. */
 bool hf_has(const struct config_writer *w, const char *tensor);
 
@@ -126,7 +124,7 @@ struct key_writer {
     const char *arch;        /* name of the architecture in the GGUF, static */
     const struct arch *gguf; /* architecture that reads the GGUF, static */
     const struct model *m;   /* model that is bound to the directory, borrowed */
-    struct model *arena;     /* m, borrowed; its arena has the lists */
+    struct arena *arena;     /* arena of m, borrowed; it has the lists */
     struct err *e;           /* borrowed */
     int rc;                  /* first error */
 };

@@ -11,40 +11,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static const struct arch *const arches[] = {
 #define ARCH(id) &arch_##id,
 #include "arch/arch.def"
 #undef ARCH
 };
-static char dir[64], config[96], weights[96];
 
-static void remove_dir(void)
-{
-    unlink(config);
-    unlink(weights);
-    rmdir(dir);
-}
+static const char *folder; /* NULL before the first input */
 
-static void put(const char *path, const void *data, size_t n)
-{
-    struct err e;
-    if (file_write(path, data, n, &e) != 0) abort();
-}
-
-static void make_dir(void)
+/* Return the folder, with weights of one tensor. */
+static const char *make_folder(void)
 {
     static const char tensor[] =
         "\x36\0\0\0\0\0\0\0{\"x\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}} A";
-    snprintf(dir, sizeof dir, "/dev/shm/quoth-fuzz-config-%d", (int)getpid());
-    snprintf(config, sizeof config, "%s/config.json", dir);
-    snprintf(weights, sizeof weights, "%s/model.safetensors", dir);
-    if (mkdir(dir, 0700) != 0) abort();
-    atexit(remove_dir);
-    put(weights, tensor, sizeof tensor - 1);
+    fuzz_put("model.safetensors", tensor, sizeof tensor - 1);
     log_silent = true;
+    return fuzz_folder();
 }
 
 /* Check the bounds that the rest of the model code relies on. */
@@ -97,9 +80,9 @@ FUZZ(model_config)
 {
     struct checkpoint *c;
     struct err e = {0};
-    if (!dir[0]) make_dir();
-    put(config, data, n);
-    if (checkpoint_open(&c, dir, &e) != 0) return;
+    if (!folder) folder = make_folder();
+    fuzz_put("config.json", data, n);
+    if (checkpoint_open(&c, folder, &e) != 0) return;
     const char *name = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
     for (size_t i = 0; name && i < sizeof arches / sizeof arches[0]; i++)
         if (strcmp(arches[i]->name, name) == 0) read_as(c, arches[i]);

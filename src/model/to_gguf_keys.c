@@ -47,14 +47,7 @@ static void put_ints(struct key_writer *w, const char *key, const int32_t *v, si
 
 void gguf_put_floats(struct key_writer *w, const char *key, const float *v, size_t n)
 {
-    if (w->rc != 0) return;
-    float *own = arena_push(&w->arena->arena, n * sizeof *own, 8);
-    if (!own) {
-        w->rc = err_memory(w->e, key, n * sizeof *own);
-        return;
-    }
-    memcpy(own, v, n * sizeof *own);
-    w->rc = checkpoint_add_floats(w->view, key, own, n, w->e);
+    if (w->rc == 0) w->rc = checkpoint_add_floats(w->view, key, v, n, w->e);
 }
 
 /* Return the declaration of a key of the GGUF; NULL if its architecture does not declare the
@@ -165,7 +158,7 @@ static void put_layers(struct key_writer *w, const char *key,
         gguf_put_int(w, key, first);
         return;
     }
-    int32_t *v = arena_push(&w->arena->arena, (size_t)c->n_layer * sizeof *v, 8);
+    int32_t *v = arena_push(w->arena, (size_t)c->n_layer * sizeof *v, 8);
     if (!v && w->rc == 0) w->rc = err_memory(w->e, key, (size_t)c->n_layer * sizeof *v);
     for (int i = 0; i < c->n_layer && v; i++) v[i] = of(&c->layer[i]);
     if (v) put_ints(w, key, v, (size_t)c->n_layer);
@@ -245,7 +238,7 @@ void gguf_put_flags(struct key_writer *w, const char *key, bool (*of)(const stru
 {
     char full[160];
     const struct config *c = &w->m->config;
-    bool *v = arena_push(&w->arena->arena, (size_t)c->n_layer, 1);
+    bool *v = arena_push(w->arena, (size_t)c->n_layer, 1);
     if (!v && w->rc == 0) w->rc = err_memory(w->e, key, (size_t)c->n_layer);
     for (int i = 0; i < c->n_layer && v; i++) v[i] = of(&c->layer[i]);
     snprintf(full, sizeof full, "%s.%s", w->arch, key);
@@ -399,8 +392,8 @@ static void put_labels(struct key_writer *w)
     char key[160];
     const struct meta *labels = w->m->config.labels;
     const size_t n = w->m->config.n_label > 0 ? meta_count(labels) : 0;
-    const char **text = arena_push(&w->arena->arena, (n + 1) * sizeof *text, 8);
-    size_t *len = arena_push(&w->arena->arena, (n + 1) * sizeof *len, 8);
+    const char **text = arena_push(w->arena, (n + 1) * sizeof *text, 8);
+    size_t *len = arena_push(w->arena, (n + 1) * sizeof *len, 8);
     if (w->rc == 0 && (!text || !len)) w->rc = err_memory(w->e, "labels", n);
     for (size_t i = 0; i < n && w->rc == 0; i++) text[i] = meta_item_text(labels, i, &len[i]);
     snprintf(key, sizeof key, "%s.classifier.output_labels", w->arch);
@@ -453,7 +446,7 @@ int gguf_put_keys(struct conversion *g, struct err *e)
     struct key_writer w = {.view = g->view,
                            .arch = arch_gguf_name(g->m->arch->name),
                            .m = g->m,
-                           .arena = g->m,
+                           .arena = &g->m->arena,
                            .e = e};
     w.gguf = model_arch_find(w.arch);
     const char *name = strrchr(checkpoint_dir(g->c), '/');

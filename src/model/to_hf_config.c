@@ -10,7 +10,7 @@
  * A function of fields[] writes one member from the resolved config, not from the GGUF's keys.
  * Several classes write one property under different names and units. The names of the functions
  * are those of the properties. A property that the config has lost, such as a divisor whose
- * reciprocal was stored, is read from the key (hf_gguf_real). */
+ * reciprocal was stored, is read from the key (gguf_real). */
 #include "convert_impl.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static void put_null(struct config_writer *w, const char *name)
 }
 
 /* Return the value of a key of the GGUF; its default in the architecture if the file lacks it. */
-double hf_gguf_real(const struct config_writer *w, const char *key)
+static double gguf_real(const struct config_writer *w, const char *key)
 {
     char full[160];
     const struct config_key *k = w->m->arch->gguf_key;
@@ -240,7 +240,7 @@ static void parallel(struct config_writer *w, const char *name)
 static void window(struct config_writer *w, const char *name)
 {
     if (conversion_window(w->c) > 0)
-        hf_put_int(w, name, (int64_t)hf_gguf_real(w, "attention.sliding_window"));
+        hf_put_int(w, name, (int64_t)gguf_real(w, "attention.sliding_window"));
     else
         put_null(w, name);
 }
@@ -300,7 +300,7 @@ static void logit_cap(struct config_writer *w, const char *name)
 
 static void score_cap(struct config_writer *w, const char *name)
 {
-    hf_put_limit(w, name, hf_gguf_real(w, "attn_logit_softcapping"));
+    hf_put_limit(w, name, gguf_real(w, "attn_logit_softcapping"));
 }
 
 static void qkv_limit(struct config_writer *w, const char *name)
@@ -325,7 +325,7 @@ static void logit_scale(struct config_writer *w, const char *name)
 
 static void logit_divisor(struct config_writer *w, const char *name)
 {
-    hf_put_real(w, name, hf_gguf_real(w, "logit_scale"));
+    hf_put_real(w, name, gguf_real(w, "logit_scale"));
 }
 
 /* Return the first layer with a mixture; NULL if none. */
@@ -431,10 +431,9 @@ void hf_put_kinds(struct config_writer *w, const char *name, const char *recurre
     buf_add_char(w->b, ']');
 }
 
-/* Append an integer that the GGUF has. */
 void hf_put_own_int(struct config_writer *w, const char *name, const char *key)
 {
-    const double x = hf_gguf_real(w, key);
+    const double x = gguf_real(w, key);
     if (!isnan(x)) hf_put_int(w, name, (int64_t)x);
 }
 
@@ -461,11 +460,10 @@ static void d_nope(struct config_writer *w, const char *name)
 /* Write the width of values, which differs from that of keys in compressed attention. */
 static void d_value(struct config_writer *w, const char *name)
 {
-    const double x = hf_gguf_real(w, "attention.value_length");
+    const double x = gguf_real(w, "attention.value_length");
     hf_put_int(w, name, isnan(x) ? w->c->d / w->c->n_head : (int64_t)x);
 }
 
-/* Append the number of rows of a tensor. */
 void hf_put_rows(struct config_writer *w, const char *name, const char *tensor, int64_t other)
 {
     const struct tensor_info *t = checkpoint_tensor(w->m->checkpoint, tensor);
@@ -739,9 +737,23 @@ static int rotating_lanes(const struct config_writer *w, const struct rope_confi
     return i == r->d_rot / 2 ? n : -1;
 }
 
+/* Return the scaling that config.json gets. The lists of LongRoPE are tensors of a GGUF, whose keys
+ * may have another scaling. A GGUF without a scaling has a linear one by 1. */
+static enum rope_scaling written_scaling(const struct rope_config *r)
+{
+    if (r->long_factor) return ROPE_LONG;
+    if (r->scaling == ROPE_LINEAR) return r->factor != 1 ? ROPE_LINEAR : ROPE_NONE;
+    const bool has_type =
+        r->scaling == ROPE_PROPORTIONAL || r->scaling == ROPE_LLAMA3 || r->scaling == ROPE_YARN;
+    return has_type ? r->scaling : ROPE_NONE;
+}
+
 /* Append the parameters of one rope. */
 static int put_rope(struct config_writer *w, const struct rope_config *from, struct err *e)
 {
+    static const char *const names[] = {
+        [ROPE_NONE] = "default", [ROPE_LINEAR] = "linear", [ROPE_LLAMA3] = "llama3",
+        [ROPE_YARN] = "yarn",    [ROPE_LONG] = "longrope", [ROPE_PROPORTIONAL] = "proportional"};
     struct rope_config r = *from;
     const char *path = checkpoint_path(w->m->checkpoint);
     const int n_rotating = from->freq_factor ? rotating_lanes(w, from) : -1;
@@ -751,24 +763,18 @@ static int put_rope(struct config_writer *w, const struct rope_config *from, str
                        "%s: tensor rope_freqs.weight: these divisors are not those of Llama 3's "
                        "scaling, the only one with divisors that config.json has",
                        path);
-    const char *type = r.long_factor                               ? "longrope"
-                       : n_rotating >= 0                           ? "proportional"
-                       : r.scaling == ROPE_LLAMA3                  ? "llama3"
-                       : r.scaling == ROPE_YARN                    ? "yarn"
-                       : r.scaling == ROPE_LINEAR && r.factor != 1 ? "linear"
-                                                                   : "default";
+    const enum rope_scaling scaling = written_scaling(&r);
     buf_add_char(w->b, '{');
-    hf_put_text(w, "rope_type", type);
+    hf_put_text(w, "rope_type", names[scaling]);
     hf_put_real(w, "rope_theta", r.base);
-    if (*type == 'y' || (*type == 'l' && type[2] == 'n' && type[1] == 'i'))
-        hf_put_real(w, "factor", r.factor);
-    if (*type == 'y') put_yarn(w, &r);
-    if (r.long_factor) put_long(w, &r);
-    if (r.long_factor && class_has(w->class, "config.rope_parameters.short_mscale")) {
+    if (scaling == ROPE_YARN || scaling == ROPE_LINEAR) hf_put_real(w, "factor", r.factor);
+    if (scaling == ROPE_YARN) put_yarn(w, &r);
+    if (scaling == ROPE_LONG) put_long(w, &r);
+    if (scaling == ROPE_LONG && class_has(w->class, "config.rope_parameters.short_mscale")) {
         hf_put_real(w, "short_mscale", r.magnitude);
         hf_put_real(w, "long_mscale", r.magnitude);
     }
-    if (r.scaling == ROPE_LLAMA3) put_llama3(w, &r);
+    if (scaling == ROPE_LLAMA3) put_llama3(w, &r);
     if (n_rotating >= 0) hf_put_real(w, "partial_rotary_factor", 2.0 * n_rotating / r.d_rot);
     if (w->class->partial_rope) put_part(w, &r);
     if (class_has(w->class, "config.rope_parameters.llama_4_scaling_beta") && w->c->n_rope > 1)

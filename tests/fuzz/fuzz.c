@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { INPUT_BYTES_MAX = 1 << 20 };
@@ -45,6 +46,50 @@ const char *fuzz_file(const uint8_t *data, size_t n, const char *extension)
     }
     close(fd);
     return path;
+}
+
+static struct {
+    char path[64];
+    const char *file[4]; /* names of the files, static [n_file] */
+    int n_file;
+} folder;
+
+/* Write the path of a file of the folder. */
+static void folder_path(char path[128], const char *name)
+{
+    snprintf(path, 128, "%s/%s", folder.path, name);
+}
+
+static void remove_folder(void)
+{
+    char path[128];
+    for (int i = 0; i < folder.n_file; i++) {
+        folder_path(path, folder.file[i]);
+        unlink(path);
+    }
+    rmdir(folder.path);
+}
+
+const char *fuzz_folder(void)
+{
+    if (folder.path[0]) return folder.path;
+    snprintf(folder.path, sizeof folder.path, "/dev/shm/quoth-fuzz-folder-%d", (int)getpid());
+    if (mkdir(folder.path, 0700) != 0) abort();
+    atexit(remove_folder);
+    return folder.path;
+}
+
+void fuzz_put(const char *name, const void *data, size_t n)
+{
+    char path[128];
+    struct err e;
+    int i = 0;
+    fuzz_folder();
+    while (i < folder.n_file && strcmp(folder.file[i], name) != 0) i++;
+    if (i == sizeof folder.file / sizeof folder.file[0]) abort();
+    if (i == folder.n_file) folder.file[folder.n_file++] = name;
+    folder_path(path, name);
+    if (file_write(path, data, n, &e) != 0) abort();
 }
 
 static void save_crash(int sig)

@@ -20,6 +20,12 @@ void fuzz_register(struct fuzz_target *t);
  * Every call replaces it. */
 const char *fuzz_file(const uint8_t *data, size_t n, const char *extension);
 
+/* Return the path of a folder in memory, for a target that opens a folder. The folder and its files
+ * are removed at the end. */
+const char *fuzz_folder(void);
+/* Write a file of this folder, or replace it. name: one of at most 4 names, static. */
+void fuzz_put(const char *name, const void *data, size_t n);
+
 /* Count an accepted input. The driver prints the numbers of accepted and rejected inputs, which
  * reveal a target that rejects all inputs. */
 void fuzz_accepted(void);

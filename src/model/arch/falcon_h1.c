@@ -85,7 +85,8 @@ static void read_mamba(struct config *c, struct binder *b, struct falcon_h1_own 
     if (!s) return;
     s->o_biased = config_bool(b, "config.projectors_bias", false);
     s->no_norm = !config_bool(b, "config.mamba_rms_norm", false);
-    s->norm_first = !s->no_norm && config_bool(b, "config.mamba_norm_before_gate", true);
+    const bool before = config_bool(b, "config.mamba_norm_before_gate", true);
+    s->norm_first = !s->no_norm && before;
     s->scaled = 1;
     s->in_scale = input_factor(b, "config.ssm_in_multiplier");
     factors(b, parts, s->part_scale, 5);
@@ -104,7 +105,6 @@ static void config(struct config *c, struct binder *b)
     float ffn[2];
     if (!own) return;
     read_mamba(c, b, own);
-    config_bool(b, "config.mamba_norm_before_gate", true);
     factors(b, "config.mlp_multipliers", ffn, 2);
     if (b->rc == 0 && ffn[0] == 0)
         config_refuse(b, "config.mlp_multipliers", ERR_UNSUPPORTED,

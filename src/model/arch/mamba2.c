@@ -92,7 +92,8 @@ void mamba2_read_sizes(struct mamba2_sizes *s, struct binder *b, int64_t d_inner
                       s->n_head);
 }
 
-void mamba2_read_held(struct mamba2_sizes *s, const struct binder *b)
+/* Set the biases by the tensors of a GGUF. */
+static void read_biases(struct mamba2_sizes *s, const struct binder *b)
 {
     const struct config *c = &b->m->config;
     int il = 0;
@@ -113,7 +114,7 @@ static void config(struct config *c, struct binder *b)
         mamba2_read_limit(s, b);
     } else {
         mamba2_read_sizes(s, b, config_int(b, "ssm.inner_size", 1, WIDTH_MAX, 0));
-        mamba2_read_held(s, b);
+        read_biases(s, b);
     }
     c->own = s, c->own_bytes = sizeof *s;
     for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true;

@@ -19,8 +19,6 @@
  * convolution. d_inner: width of all heads; 0: the product of heads and their size. The caller sets
  * the other members. */
 void mamba2_read_sizes(struct mamba2_sizes *s, struct binder *b, int64_t d_inner);
-/* Set the biases by the tensors of a GGUF. */
-void mamba2_read_held(struct mamba2_sizes *s, const struct binder *b);
 /* Keys of the layers of Mamba-2 in a GGUF. */
 #define MAMBA2_GGUF_KEYS                                                                           \
     KEY_UNSET("ssm.conv_kernel"), KEY_UNSET("ssm.inner_size"), KEY_UNSET("ssm.state_size"),        \

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* The models of tests/golden/forms: a llama, and models whose matrices have several parts. */
 #define CONFIG(type, fields)                                                                       \
@@ -71,30 +69,6 @@ static const char *const configs[] = {
     QWEN3_NEXT "\"fp8\",\"weight_block_size\":[10,16]}}",
     MAMBA2 "\"gptq\",\"bits\":4,\"group_size\":24,\"dynamic\":{\"+:x\":{}}}}",
 };
-static char dir[64], config[96], weights[96];
-
-static void remove_dir(void)
-{
-    unlink(config);
-    unlink(weights);
-    rmdir(dir);
-}
-
-static void put(const char *path, const void *data, size_t n)
-{
-    struct err e;
-    if (file_write(path, data, n, &e) != 0) abort();
-}
-
-static void make_dir(void)
-{
-    snprintf(dir, sizeof dir, "/dev/shm/quoth-fuzz-form-%d", (int)getpid());
-    snprintf(config, sizeof config, "%s/config.json", dir);
-    snprintf(weights, sizeof weights, "%s/model.safetensors", dir);
-    if (mkdir(dir, 0700) != 0) abort();
-    atexit(remove_dir);
-    log_silent = true;
-}
 
 /* Open the fuzzed weights with a config.json. */
 static void open_as(const char *text)
@@ -103,8 +77,8 @@ static void open_as(const char *text)
     struct backend *b;
     struct model *m;
     struct err e = {0};
-    put(config, text, strlen(text));
-    if (checkpoint_open(&c, dir, &e) != 0) return;
+    fuzz_put("config.json", text, strlen(text));
+    if (checkpoint_open(&c, fuzz_folder(), &e) != 0) return;
     if (backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e) != 0) abort();
     const struct model_options o = {
         .backend = b, .context_max = 16, .batch = {.n_row = 1, .n_seq = 1, .n_out = 1}};
@@ -118,7 +92,7 @@ static void open_as(const char *text)
 
 FUZZ(form_safetensors)
 {
-    if (!dir[0]) make_dir();
-    put(weights, data, n);
+    log_silent = true;
+    fuzz_put("model.safetensors", data, n);
     for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) open_as(configs[i]);
 }
