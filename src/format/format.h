@@ -115,9 +115,6 @@ struct dummy_options {
 /* Return valid value i of the option `shape`, from 0. NULL after the last value. The text is
  * static. */
 const char *dummy_shapes(int i);
-/* Return valid value i of the option `quant`, from 0. NULL after the last value. The text is
- * static. */
-const char *quant_mix_name_at(int i);
 /* Open a model of random weights. The caller owns *out. ERR_ARG for an unknown shape or quant, with
  * the list of valid values. ERR_UNSUPPORTED if the format does not fit the shape. Also the errors
  * of checkpoint_open for o->model. */
@@ -296,6 +293,9 @@ struct quant_mix_site { /* A tensor, with the properties that the rules use. */
 /* Select a mix or a number format by its name (quant_mix.def). ERR_ARG for an unknown name; the
  * error lists the available names. */
 int quant_mix_find(struct quant_mix *m, const char *name, bool pure, struct err *e);
+/* Return name i of the mixes, then of the number formats with compute support, from 0. NULL after
+ * the last name. The text is static. */
+const char *quant_mix_name_at(int i);
 /* Return the name of the mix with this general.file_type, static; NULL if none. */
 const char *quant_mix_name(int file_type);
 /* Return the type of a tensor. The row length is a multiple of the type's block. */

@@ -60,8 +60,6 @@ static bool is_quant_mix(const char *name)
     return false;
 }
 
-/* Return name i of the mixes, then of the number formats with compute support, from 0. NULL
- * after the last name. */
 const char *quant_mix_name_at(int i)
 {
     int n = sizeof names / sizeof names[0];

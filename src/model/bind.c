@@ -30,7 +30,7 @@
 
 /* ---- tensors ---- */
 
-/* Return a tensor by its name, and mark it as bound, even if the caller then rejects the tensor. */
+/* The tensor is marked even if the caller then rejects it. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name)
 {
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
@@ -176,8 +176,6 @@ static const struct tensor_row *row_of(struct binder *b, const char *stem)
     return row;
 }
 
-/* Return true for the fused form. The tensors of the file determine the form if the table has both
- * forms. */
 bool bind_is_fused(const struct binder *b, const char *fused, const char *part, int il)
 {
     char whole_name[160], part_name[160];
@@ -650,7 +648,7 @@ void bind_ones(struct binder *b, struct norm *n, int size, int n_part)
     bind_vector(b, &n->g, size);
 }
 
-/* Bind a norm. norm_add is 1 for Gemma, because its files contain g - 1. */
+/* norm_add is 1 for Gemma, because its files contain g - 1. */
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
 {
     if (b->m->config.plain_norms) {
@@ -748,8 +746,7 @@ void bind_sized_table(struct binder *b, struct tensor *t, const char *stem, int6
     table(b, t, stem, n_out, k, 0);
 }
 
-/* Use the data of the embedding for the head. The backend packs shared data only once
- * (layout_place). */
+/* The backend packs shared data only once (layout_place). */
 void bind_tied(struct binder *b, struct linear *l, const struct tensor *t)
 {
     *l = (struct linear){.w = *t};
@@ -926,8 +923,8 @@ static void bind_layers(struct binder *b)
     }
 }
 
-/* Bind the ends and the layers, then check that every tensor of the file is bound. m->layer is an
- * array of n_layer structs of layer_bytes bytes. Only the architecture defines this struct. */
+/* m->layer is an array of n_layer structs of layer_bytes bytes. Only the architecture defines this
+ * struct. */
 void bind_all(struct binder *b)
 {
     struct model *m = b->m;

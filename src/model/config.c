@@ -506,8 +506,7 @@ static void config_layers(struct binder *b, struct config *c)
     if (has_lists(b)) layer_sizes(b, c);
 }
 
-/* Return the window; 0 if none. The value without a window is null in config.json and 0 in a
- * GGUF. */
+/* The value without a window is null in config.json and 0 in a GGUF. */
 int config_window(struct binder *b)
 {
     int n = config_int(b, "attention.sliding_window", config_is_hf(b) ? 1 : 0, INT_MAX, INT_MAX);
@@ -631,7 +630,7 @@ void config_share_kv(struct config *c, struct binder *b, const char *key, int n)
     }
 }
 
-/* Return the cap; 0 if none. A cap of 0 is rejected, because transformers divides by the cap. */
+/* A cap of 0 is rejected, because transformers divides by the cap. */
 float config_cap(struct binder *b, const char *key)
 {
     const double cap = config_real(b, key, NAN);

@@ -159,7 +159,7 @@ static void file_key(const struct binder *b, const char *key, char out[160])
     if (scaling && strcmp(key, "rope.scaling.type") == 0) snprintf(out, 160, "%s: rope_type", from);
 }
 
-/* Keep the first error. rc is ERR_FORMAT, ERR_MISSING or ERR_UNSUPPORTED. */
+/* rc is ERR_FORMAT, ERR_MISSING or ERR_UNSUPPORTED. */
 void config_refuse(struct binder *b, const char *key, int rc, const char *fmt, ...)
 {
     char name[160], text[400];
@@ -201,15 +201,13 @@ const char *config_value_text(const struct meta *m, char out[80])
 
 /* ---- reading ---- */
 
-/* Return true if the architecture reads the key. Idle keys and keys with one accepted value are not
- * read. */
+/* Idle keys and keys with one accepted value are not read. */
 bool config_has(const struct binder *b, const char *key)
 {
     const struct config_key *row = row_of(b, key);
     return row && row->use == KEY_READ;
 }
 
-/* Return a value and mark its key as read. NULL if the file or the declaration lacks the key. */
 const struct meta *config_meta(struct binder *b, const char *key)
 {
     char full[160];
@@ -261,9 +259,8 @@ bool config_fits(double v)
     return v == 0 || (fabs(v) >= (double)FLT_MIN && fabs(v) <= (double)FLT_MAX);
 }
 
-/* Return the value of a real key. Reject infinite values and NaN, and values beyond the normal
- * numbers of float32: the model computes in float32, where they or their reciprocals are infinite
- * and give NaN. */
+/* Reject infinite values and NaN, and values beyond the normal numbers of float32: the model
+ * computes in float32, where they or their reciprocals are infinite and give NaN. */
 double config_real(struct binder *b, const char *key, double fallback)
 {
     char text[80];
@@ -281,7 +278,7 @@ double config_real(struct binder *b, const char *key, double fallback)
     return 0;
 }
 
-/* Return the value of a boolean key. Reject numbers, also 0 and 1 in a config.json. */
+/* Reject numbers, also 0 and 1 in a config.json. */
 bool config_bool(struct binder *b, const char *key, bool fallback)
 {
     char text[80];
@@ -399,8 +396,8 @@ static const char *own_part(const struct binder *b, const char *full)
     return begins(full, b->prefix) && full[n] == '.' ? full + n + 1 : full;
 }
 
-/* Return the fate of key i. After a failure of the config, all keys that the architecture reads
- * count as used, because some may not be read yet. */
+/* After a failure of the config, all keys that the architecture reads count as used, because some
+ * may not be read yet. */
 enum fate config_judge(const struct binder *b, int i, char why[WHY_BYTES])
 {
     const char *full;

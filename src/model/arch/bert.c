@@ -44,8 +44,7 @@ static void config(struct config *c, struct binder *b)
     c->qkv_bias = c->o_bias = c->ffn_bias = BIAS_NEEDED;
 }
 
-/* Bind the ends. The first matrix of a classifier is BERT's pooler, or a separate matrix in
- * RoBERTa. */
+/* The first matrix of a classifier is BERT's pooler, or a separate matrix in RoBERTa. */
 void bert_bind_ends(struct binder *b, void *ends)
 {
     const enum curve tanh = CURVE_tanh;

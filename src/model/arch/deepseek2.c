@@ -75,8 +75,7 @@ static double score_factor(struct binder *b, struct rope_config *r)
     return latent_factor(r, tenth / 0.1);
 }
 
-/* Set the rope and the mixtures, after the version has set c->route. A GGUF without mixtures has no
- * keys for them. */
+/* A GGUF without mixtures has no keys for them. */
 void deepseek_config(struct config *c, struct binder *b)
 {
     static const char dense[] = "leading_dense_block_count";

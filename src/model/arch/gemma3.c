@@ -49,20 +49,18 @@ static const struct config_key gguf_key[] = {
 
 /* ---- parts of other architectures ---- */
 
-/* Set the windows. interval is 0 after an earlier error. */
+/* interval is 0 after an earlier error. */
 void gemma_windows(struct config *c, int window, int interval)
 {
     for (int i = 0; i < c->n_layer && interval > 0; i++)
         c->layer[i].window = (i + 1) % interval ? window : 0;
 }
 
-/* Divide scores by sqrt(divisor) in all layers. */
 void gemma_attn_scale(struct config *c, double divisor)
 {
     for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale = (float)(1 / sqrt(divisor));
 }
 
-/* Remove the window of every interval-th layer, which then attends to all positions. */
 void gemma_gguf_windows(struct config *c, struct binder *b, int interval)
 {
     char text[80];
@@ -74,7 +72,7 @@ void gemma_gguf_windows(struct config *c, struct binder *b, int interval)
     if (b->rc == 0) gemma_windows(c, window, interval);
 }
 
-/* Read a config.json. The list of layer types has priority over the interval. */
+/* The list of layer types has priority over the interval. */
 void gemma_hf_config(struct config *c, struct binder *b, int interval)
 {
     const int window = config_window(b);
@@ -111,7 +109,7 @@ static void hf_config(struct config *c, struct binder *b)
     config_local_rope(c, b, "config.rope_local_base_freq", config_sliding_base(b, older));
 }
 
-/* Read the config. config.json and GGUF have different fields for windows and scales. */
+/* config.json and GGUF have different fields for windows and scales. */
 void gemma3_config(struct config *c, struct binder *b)
 {
     c->embed_scale = (float)sqrt(c->d);

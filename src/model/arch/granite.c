@@ -33,7 +33,7 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Read the four factors. In a GGUF, 0 means that the factor is absent and has the value 1. */
+/* In a GGUF, 0 means that the factor is absent and has the value 1. */
 void granite_factors(struct config *c, struct binder *b)
 {
     char text[80];

@@ -49,8 +49,8 @@ void qwen_sparse_layers(struct config *c, struct binder *b)
         if ((i + 1) % step != 0 || (dense && dense[i])) config_no_moe(&c->layer[i]);
 }
 
-/* Set the windows and the mixtures. The weights of a row's experts have the sum 1 in GGUF files, as
- * in llama.cpp, and in classes without the field. */
+/* The weights of a row's experts have the sum 1 in GGUF files, as in llama.cpp, and in classes
+ * without the field. */
 void qwen3moe_config(struct config *c, struct binder *b)
 {
     const int window = config_has(b, "attention.sliding_window") ? config_window(b) : 0;

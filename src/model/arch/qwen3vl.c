@@ -29,8 +29,8 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Check the sections. In a GGUF, each section must have almost a third of the pairs, because
- * llama.cpp rotates only the pairs of three equal sections. */
+/* In a GGUF, each section must have almost a third of the pairs, because llama.cpp rotates only the
+ * pairs of three equal sections. */
 void qwen_thirds(const struct config *c, struct binder *b, const int64_t n[4])
 {
     enum { PAIRS_LEFT = 4 }; /* maximum number of last pairs that llama.cpp does not rotate */

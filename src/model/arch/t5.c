@@ -149,8 +149,8 @@ static void bind_bias(struct binder *b, struct attn_spec *s, int il)
     s->bias = v;
 }
 
-/* Bind a layer. The first layer of encoder or decoder has the biases for all layers of this side.
- * llama.cpp accepts layers with their own biases. */
+/* The first layer of encoder or decoder has the biases for all layers of this side. llama.cpp
+ * accepts layers with their own biases. */
 void t5_bind(struct binder *b, void *layer, int il)
 {
     struct decoder_layer *l = layer;

@@ -207,7 +207,7 @@ static void put_rows(struct fwd *f, float *q, float *k, const struct attn_block 
     trace(f, "k", k, (int64_t)s->n_head_kv * s->d_k);
 }
 
-/* Compute the operations between the projections. The result is in the scratch `attn`. */
+/* The result is in the scratch `attn`. */
 void fwd_attend(struct fwd *f, const struct attn_block *a)
 {
     struct backend *b = f->m->backend;

@@ -47,7 +47,7 @@ static void check_starts(struct binder *b)
                           "must be in [0, %d), got %d", c->n_vocab, c->start[i]);
 }
 
-/* Bind the ends. Encoder and decoder share one embedding. The decoder's head is bound last. */
+/* Encoder and decoder share one embedding. The decoder's head is bound last. */
 void cross_bind_ends(struct binder *b, void *ends)
 {
     struct cross_ends *e = ends;

@@ -151,7 +151,6 @@ void decoder_bind(struct binder *b, void *ends)
 
 /* ---- the forward pass ---- */
 
-/* Set x f32 [n_row, d] to the rows of the embedding. */
 void fwd_embed(struct fwd *f, float *x, const struct tensor *embd)
 {
     struct backend *b = f->m->backend;
@@ -169,8 +168,8 @@ float *fwd_wanted(struct fwd *f)
     return f->h;
 }
 
-/* Compute the results. Consecutive rows of one kind are computed by one call. An output may be
- * logits and also a hidden state. */
+/* Consecutive rows of one kind are computed by one call. An output may be logits and also a hidden
+ * state. */
 struct model_out fwd_head(struct fwd *f, const float *h, const struct decoder_ends *e)
 {
     const struct batch *b = f->batch;
@@ -222,7 +221,7 @@ float *fwd_end_norm(struct fwd *f, const struct decoder_ends *e)
     return h;
 }
 
-/* Compute the results. The results are in scratch until the next forward pass. */
+/* The results are in scratch until the next forward pass. */
 struct model_out decoder_output(struct fwd *f, const void *ends)
 {
     const struct decoder_ends *e = ends;

@@ -19,7 +19,7 @@ static void finish(struct binder *b, struct ffn_block *g, int d)
     g->at_up = bind_rows(b, "up", d);
 }
 
-/* Bind the block. Phi-3 and GLM store gate and up as one matrix [2 * d_ff, d]. */
+/* Phi-3 and GLM store gate and up as one matrix [2 * d_ff, d]. */
 void bind_ffn(struct binder *b, struct ffn_block *g, int il)
 {
     static const char gate[] = "blk.%d.ffn_gate", up[] = "blk.%d.ffn_up";

@@ -38,7 +38,7 @@ void fwd_clamp(struct fwd *f, float *x, int64_t n, float limit)
     b->op->clamp(b, x, f->n_row * n, -limit, limit);
 }
 
-/* Cap the logits. Call no op if the model has no cap, or if no row of the batch needs logits. */
+/* Call no op if the model has no cap, or if no row of the batch needs logits. */
 void fwd_softcap(struct fwd *f, struct model_out *out, float cap)
 {
     struct backend *b = f->m->backend;

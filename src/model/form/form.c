@@ -266,7 +266,6 @@ const struct tensor_info *form_need(struct binder *b, const struct site *s, cons
     return b->rc == 0 ? t : NULL;
 }
 
-/* Mark tensors that do not change weights as bound. */
 void form_skip(struct binder *b, const struct site *s, const char *const *suffixes)
 {
     for (; *suffixes; suffixes++) form_find(b, s, *suffixes);
@@ -317,8 +316,7 @@ static bool one_group(const struct quantization *q, int64_t k)
     return q->n_group_size == 0 || q->per_output;
 }
 
-/* Return the group size for n_group groups. The last group may be shorter, because k may not be a
- * multiple of the group size. */
+/* The last group may be shorter, because k may not be a multiple of the group size. */
 int64_t form_group_size(const struct binder *b, int64_t n_group, int64_t k, bool any)
 {
     const struct quantization *q = &b->m->config.quant;
