@@ -39,12 +39,31 @@ static bool rope_is_hf(const struct binder *b)
     return config_is_hf(b) || checkpoint_rope_given(b->checkpoint);
 }
 
+/* Return the advice for a missing parameter of --rope-scaling; "" if another place has the scaling.
+ * Only the factor has a flag of its own, and llama3 needs further parameters. */
+static const char *rope_advice(const struct binder *b, enum rope_scaling scaling)
+{
+    const char *flag = checkpoint_rope_given(b->checkpoint);
+    if (!flag || strcmp(flag, "--rope-scaling") != 0) return "";
+    if (scaling == ROPE_LLAMA3)
+        return "; give a JSON object, for example {\"rope_type\":\"llama3\",\"factor\":8,"
+               "\"low_freq_factor\":1,\"high_freq_factor\":4,"
+               "\"original_max_position_embeddings\":8192}";
+    if (scaling == ROPE_LONG)
+        return "; give a JSON object, for example {\"rope_type\":\"longrope\",\"factor\":4,"
+               "\"original_max_position_embeddings\":4096,\"short_factor\":[1,1.1,...],"
+               "\"long_factor\":[1,2.5,...]}";
+    return "; give --rope-scale with the name of a type, or factor in a JSON object";
+}
+
 /* Return a scaling parameter. The classes of a config.json require this parameter. For a GGUF the
  * default is 1. */
-static double required(struct binder *b, const char *key, double v, bool needed)
+static double required(struct binder *b, const char *key, double v, enum rope_scaling scaling,
+                       bool needed)
 {
     if (needed && isnan(v) && rope_is_hf(b))
-        config_refuse(b, key, ERR_MISSING, "is missing, and the rope scaling needs it");
+        config_refuse(b, key, ERR_MISSING, "is missing, and the rope scaling needs it%s",
+                      rope_advice(b, scaling));
     return isnan(v) ? 1 : v;
 }
 
@@ -153,7 +172,7 @@ static double rope_factor(struct binder *b, const struct rope_config *r)
     if (rope_is_hf(b) && meta_kind(m) == META_NONE &&
         (r->scaling == ROPE_LONG || (r->scaling == ROPE_YARN && m)))
         return (double)b->m->config.context_train / r->context_original;
-    v = required(b, "rope.scaling.factor", v,
+    v = required(b, "rope.scaling.factor", v, r->scaling,
                  r->scaling != ROPE_NONE && r->scaling != ROPE_PROPORTIONAL);
     return !rope_is_hf(b) && v == 0 ? 1 : v;
 }
@@ -172,8 +191,8 @@ static const float *long_factors(struct binder *b, const struct rope_config *r, 
     const size_t n = (size_t)r->d_rot / 2;
     if (meta_kind(m) == META_NONE && r->scaling != ROPE_LONG) return NULL;
     if (b->rc == 0 && meta_count(m) != n)
-        config_refuse(b, key, ERR_FORMAT, "must be a list of %zu numbers, got %s", n,
-                      config_value_text(m, text));
+        config_refuse(b, key, ERR_FORMAT, "must be a list of %zu numbers, got %s%s", n,
+                      config_value_text(m, text), rope_advice(b, r->scaling));
     float *v = b->rc == 0 ? arena_push(&b->m->arena, n * sizeof *v, 64) : NULL;
     if (b->rc == 0 && !v) b->rc = err_memory(b->e, key, n * sizeof *v);
     for (size_t i = 0; i < n && b->rc == 0; i++) {
@@ -220,9 +239,10 @@ static void config_rope_scaling(struct binder *b, struct rope_config *r)
     r->factor = rope_factor(b, r);
     bool llama3 = r->scaling == ROPE_LLAMA3;
     r->low_freq = required(b, "rope.scaling.low_freq_factor",
-                           config_real(b, "rope.scaling.low_freq_factor", NAN), llama3);
-    r->high_freq = required(b, "rope.scaling.high_freq_factor",
-                            config_real(b, "rope.scaling.high_freq_factor", NAN), llama3);
+                           config_real(b, "rope.scaling.low_freq_factor", NAN), r->scaling, llama3);
+    r->high_freq =
+        required(b, "rope.scaling.high_freq_factor",
+                 config_real(b, "rope.scaling.high_freq_factor", NAN), r->scaling, llama3);
     r->beta_fast = or_default(config_real(b, "rope.scaling.yarn_beta_fast", NAN), 32);
     r->beta_slow = or_default(config_real(b, "rope.scaling.yarn_beta_slow", NAN), 1);
     r->ramp_whole = config_bool(b, "config.rope_parameters.truncate", true);

@@ -399,6 +399,12 @@ TEST(scalings_of_the_caller_are_used_or_refused)
     expect_rope(&arch_llama, "", "{'factor':4}", "--rope-scaling: rope_type: is missing");
     expect_rope(&arch_llama, llama3, "{'rope_type':'llama3','factor':2}",
                 "--rope-scaling: low_freq_factor: is missing");
+    /* the advice: the flag of the factor, or an object with all parameters of the type */
+    expect_rope(&arch_llama, "", "{'rope_type':'linear'}", "give --rope-scale with");
+    expect_rope(&arch_llama, "", "{'rope_type':'llama3'}",
+                "for example {\"rope_type\":\"llama3\",\"factor\":8,\"low_freq_factor\":1");
+    expect_rope(&arch_llama, "", "{'rope_type':'longrope'}",
+                "for example {\"rope_type\":\"longrope\"");
     expect_rope(&arch_falcon, "'alibi':true", "{'rope_type':'linear','factor':2}",
                 "the model has no rope");
     expect_rope(&arch_phi3, "", "{'rope_type':'yarn','factor':2}", "short_factor: must be");

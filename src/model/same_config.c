@@ -130,6 +130,20 @@ static void source_place(const struct checkpoint *c, const char *what, char out[
 
 /* ---- comparison ---- */
 
+/* Record a difference of the scale of scores by the field of config.json, because people know the
+ * field and not the scale that follows from it. Return false for other values. */
+static bool refuse_field(struct comparison *x, const char *place, const char *in, double want,
+                         double got)
+{
+    static const char field[] = "config.query_pre_attn_scalar";
+    const struct meta *m = checkpoint_meta(x->want, field);
+    if (!m || !strstr(place, field + 7)) return false;
+    x->rc = err_set(x->e, ERR_UNSUPPORTED,
+                    "%s: %s: the result cannot express %.9g%s, a scale of %.9g, and has %.9g",
+                    checkpoint_path(x->want), place, meta_real(m, 0), in, want, got);
+    return true;
+}
+
 /* Record a difference. layer: number of the layer; -1: the value does not belong to a layer. */
 static void check_value(struct comparison *x, const char *what, int layer, double want, double got)
 {
@@ -140,6 +154,7 @@ static void check_value(struct comparison *x, const char *what, int layer, doubl
         return;
     source_place(x->want, what, place);
     if (layer >= 0) snprintf(in, sizeof in, " in layer %d", layer);
+    if (refuse_field(x, place, in, want, got)) return;
     x->rc = err_set(x->e, ERR_UNSUPPORTED, "%s: %s: the result cannot express %.9g%s, and has %.9g",
                     checkpoint_path(x->want), place, want, in, got);
 }

@@ -395,17 +395,18 @@ static int put_spm(struct checkpoint *out, struct tokenizer *t, const struct che
     return scored ? put_own_scores(out, t, n, e) : put_scores(out, t, path, n, e);
 }
 
-/* Return true if the steps are SentencePiece's. The steps have a charsmap, remove blanks at the
- * ends and runs of blanks (*trim), and put "\u2581" for spaces and before the text (*prefix). */
-static bool is_unigram(const struct tokenizer *t, const struct charsmap **map, bool *trim,
-                       bool *prefix)
+/* Return the part whose steps are not SentencePiece's, static; NULL if all are. The steps have a
+ * charsmap, remove blanks at the ends and runs of blanks (*trim), and put "\u2581" for spaces and
+ * before the text (*prefix). */
+static const char *other_unigram(const struct tokenizer *t, const struct charsmap **map, bool *trim,
+                                 bool *prefix)
 {
     size_t k = 0;
     *map = NULL, *trim = false;
     if (t->norm.n == 1 && t->norm.v[0].run == norm_sentencepiece) { /* a SentencePiece file */
         const struct norm_step *s = t->norm.v;
         *map = s->charsmap, *trim = s->flags & SP_TRIM, *prefix = s->flags & SP_PREFIX;
-        return s->flags & SP_ESCAPE && t->pretok.n == 0;
+        return s->flags & SP_ESCAPE ? t->pretok.n == 0 ? NULL : "pre_tokenizer" : "normalizer";
     }
     for (size_t i = 0; i < t->norm.n; i++) {
         const struct norm_step *s = &t->norm.v[i];
@@ -415,15 +416,15 @@ static bool is_unigram(const struct tokenizer *t, const struct charsmap **map, b
         else if (s->run == norm_find("Strip") || (s->run == norm_replace && s->regex))
             *trim = true;
         else
-            return false;
+            return "normalizer";
     }
     const struct pretok_step *p = t->pretok.v;
     if (t->pretok.n == 2 && p->kind == PRETOK_SPLIT && p->how == SPLIT_REMOVED && !p->invert &&
         strcmp(p->pattern, "\\s") == 0)
         *trim = true, k = 1;
-    if (t->pretok.n != k + 1 || p[k].kind != PRETOK_METASPACE) return false;
+    if (t->pretok.n != k + 1 || p[k].kind != PRETOK_METASPACE) return "pre_tokenizer";
     *prefix = p[k].always || p[k].first;
-    return true;
+    return NULL;
 }
 
 static int put_unigram(struct checkpoint *out, const struct tokenizer *t, const char *path,
@@ -432,11 +433,15 @@ static int put_unigram(struct checkpoint *out, const struct tokenizer *t, const 
     const struct charsmap *map;
     bool trim, prefix;
     struct buf blob = {0};
-    if (!is_unigram(t, &map, &trim, &prefix) || t->opt.byte_fallback || t->unk < 0)
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: normalizer, pre_tokenizer and unknown token: must be those of "
-                       "SentencePiece's unigram model; GGUF has no keys for other steps",
-                       path);
+    const char *other = other_unigram(t, &map, &trim, &prefix);
+    if (!other && t->opt.byte_fallback) other = "model.byte_fallback";
+    if (!other && t->unk < 0) other = "model.unk_id";
+    if (other)
+        return err_set(
+            e, ERR_UNSUPPORTED,
+            "%s: %s: must be that of SentencePiece's unigram model; GGUF has no keys for "
+            "others",
+            path, other);
     int rc = checkpoint_add_text(out, "tokenizer.ggml.model", "t5", 2, e);
     if (rc == 0) rc = checkpoint_add_text(out, "tokenizer.ggml.pre", "default", 7, e);
     if (rc == 0) rc = checkpoint_add_bool(out, "tokenizer.ggml.add_space_prefix", prefix, e);

@@ -161,6 +161,22 @@ sed -i 's/"<0x0A>":10/"<0x0A>":10,"▁a":11/' spm/tokenizer.json
 "$QUOTH" convert spm -o no.gguf 2>err
 check 'merges without an order of pieces are rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q merges err'
 
+"$QUOTH" convert "$golden/llama3" -o no.gguf --type Q8_0 --outtype F16 2>err
+check '--outtype does not come with --type' '[ $? = 2 ] && grep -q -e "--outtype: must not come with --type" err'
+cp -r "$golden/gemma3" scalar && chmod -R u+w scalar && sed -i 's/"query_pre_attn_scalar": *[0-9.]*/"query_pre_attn_scalar": 200/' scalar/config.json
+"$QUOTH" convert scalar -o no.gguf 2>err
+check 'the error for a scale has the value of config.json' '[ $? = 1 ] && grep -q "query_pre_attn_scalar: the result cannot express 200" err'
+cp -r "$golden/encoders/t5enc" unigram 2>/dev/null || cp -r "$golden/cross/t5" unigram
+chmod -R u+w unigram && python3 - unigram/tokenizer.json <<'EOF'
+import json, sys
+with open(sys.argv[1]) as f:
+    tokenizer = json.load(f)
+tokenizer["pre_tokenizer"] = {"type": "Whitespace"}
+with open(sys.argv[1], "w") as f:
+    json.dump(tokenizer, f)
+EOF
+"$QUOTH" convert unigram -o no.gguf 2>err
+check 'the error for another tokenizer names the step' '[ $? = 1 ] && grep -q "tokenizer.json: pre_tokenizer: must be" err'
 # A class with windows only in some layers, for which GGUF has no key.
 cp -r "$golden/qwen2" windows && chmod -R u+w windows
 sed -i 's/"use_sliding_window": false/"use_sliding_window": true/; s/"sliding_window": null/"sliding_window": 8/; s/"full_attention"/"sliding_attention"/' windows/config.json
