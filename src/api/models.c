@@ -364,6 +364,11 @@ static int check_many(const struct models *m, struct err *e)
                    "--models-preset or --models-hub allow it");
 }
 
+bool served_pinned(const struct served *m)
+{
+    return m->spec->pinned;
+}
+
 int served_unload(struct served *m, struct err *e)
 {
     int rc = check_many(m->models, e);

@@ -89,6 +89,7 @@ void models_close(struct models *m);
 int models_n(const struct models *m);
 struct served *models_at(const struct models *m, int i); /* return model i, borrowed */
 bool served_gone(const struct served *m);                /* return true after models_remove */
+bool served_pinned(const struct served *m); /* return true if other models never displace it */
 /* Return the model of that name or name:latest; NULL if none. name NULL: the only model. Removed
  * models are not found. */
 struct served *models_find(const struct models *m, const char *name);

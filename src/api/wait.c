@@ -117,7 +117,7 @@ static int begin_wait(const struct server *s, struct exchange *x, struct served 
 }
 
 /* Answer a body that does nothing but unload its model, which is not loaded. Cancel a load in
- * progress. Return false for other bodies and clients. */
+ * progress, unless the model is pinned. Return false for other bodies and clients. */
 static bool unload(const struct server *s, struct exchange *x, struct served *m,
                    const struct json *body)
 {
@@ -126,7 +126,7 @@ static bool unload(const struct server *s, struct exchange *x, struct served *m,
     struct buf b = {0};
     struct err e = {0};
     const bool does = d && d->unloads && (!key || key->admin) && d->unloads(body, &b) &&
-                      served_unload(m, &e) == 0;
+                      (served_pinned(m) || served_unload(m, &e) == 0);
     if (does) {
         struct span *span = server_begin_span(s, x);
         orca_put(x, s);

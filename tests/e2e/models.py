@@ -666,6 +666,22 @@ def test_cancel_load():
         s.terminate()
 
 
+def test_pinned_load():
+    """keep_alive 0 of a client does not cancel the load of a pinned model"""
+    s, cache = slow_server("--models-pinned", "slow")
+    try:
+        check(until(lambda: os.path.isdir(cache) and len(os.listdir(cache)) == 1), "no load at the start")
+        for path in ("/api/generate", "/api/chat"):
+            status, _, reply = s.ask("POST", path, {"model": "slow", "keep_alive": 0})
+            check(status == 200 and reply["done_reason"] == "unload", reply)
+        time.sleep(1)
+        models = s.ask("GET", "/models")[2]["data"]
+        status = next(m["status"] for m in models if m["id"] == "slow")
+        check(status["value"] == "loading", status)
+    finally:
+        s.terminate()
+
+
 def test_one_model():
     """a server of one model unloads nothing"""
     s = Server()
@@ -724,6 +740,6 @@ server = first_server("--models-dir", FOLDER, "--models-preset",
                       preset("extra.ini", {"extra": (MODEL, {"load-format": "dummy"})}, COMMON), "--models-max", "2", model=None)
 try:
     run([test_list, test_names, test_failures, test_drain, test_unload, test_leave, test_keep_alive, test_sleep, test_local,
-         test_background, test_keys, test_defaults, test_dialects, test_flags, test_pinned, test_stop, test_stop_early, test_cancel_load, test_one_model, test_idle_model, test_sleep_mode, test_together, test_swaps, test_large_swaps])
+         test_background, test_keys, test_defaults, test_dialects, test_flags, test_pinned, test_stop, test_stop_early, test_cancel_load, test_pinned_load, test_one_model, test_idle_model, test_sleep_mode, test_together, test_swaps, test_large_swaps])
 finally:
     server.terminate()
