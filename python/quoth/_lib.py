@@ -79,7 +79,11 @@ class Event(Structure):
 def _load() -> ctypes.CDLL:
     beside = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libquoth.so")
     path = os.environ.get("QUOTH_LIBRARY") or (beside if os.path.exists(beside) else "libquoth.so.0")
-    loaded = ctypes.CDLL(path)
+    try:
+        loaded = ctypes.CDLL(path)
+    except OSError as e:
+        raise ImportError(f"{e}; build libquoth with make and set QUOTH_LIBRARY to its path, or install the package "
+                          "with pip, which builds it") from e
     error: List[Any] = [c_char_p, c_size_t]
     text_out: List[Any] = [POINTER(c_void_p), POINTER(c_size_t)]
     functions: Tuple[Tuple[str, Any, List[Any]], ...] = (

@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-static const char *out_path, *type;
+static const char *out_path, *type, *outtype;
 static bool force;
 
 /* Return the i-th legal type. The only float format without conversion is F32. */
@@ -30,7 +30,7 @@ static const struct option options[] = {
     TEXT_OPTION("output", "PATH", &out_path, "file or folder of the result", .letter = 'o'),
     NAME_OPTION("type", "FORMAT", &type, type_name,
                 "number format or mixture of the matrices (default: the formats of the model)"),
-    NAME_OPTION("outtype", "FORMAT", &type, type_name, "another name of --type"),
+    NAME_OPTION("outtype", "FORMAT", &outtype, type_name, "another name of --type"),
     FLAG_OPTION("force", &force, "replace an existing GGUF"),
     OPTIONS_END,
 };
@@ -63,7 +63,7 @@ static int convert(const char *path, struct err *e)
     int rc = backend_open(&b, backend_name(0), &(struct backend_options){.n_thread = 1}, e);
     const struct convert_options o = {.backend = b,
                                       .out = out_path,
-                                      .type = type,
+                                      .type = type ? type : outtype,
                                       .replaces = force,
                                       .progress = show_progress,
                                       .ctx = &start,
@@ -79,6 +79,8 @@ static int run(int n_arg, char **arg)
     struct err e = {0};
     if (n_arg != 1 || !out_path)
         return fprintf(stderr, "quoth convert: usage: quoth convert MODEL -o PATH\n"), 2;
+    if (type && outtype)
+        return fprintf(stderr, "quoth convert: --outtype: must not come with --type\n"), 2;
     sigaction(SIGINT, &end, NULL);
     sigaction(SIGTERM, &end, NULL);
     return convert(arg[0], &e) ? fail("convert", &e) : 0;

@@ -140,6 +140,15 @@ static void note_word(const struct session *s, const char *word)
               word, near ? "; did you mean quoth " : "", near ? near : "", near ? "?" : "");
 }
 
+/* Reject flags of conversations next to --raw, which have no effect on a raw prompt. */
+static int check_raw(struct err *e)
+{
+    const char *flag = session_flags.system          ? "--system"
+                       : session_flags.chat_template ? "--chat-template"
+                                                     : NULL;
+    return raw && flag ? err_set(e, ERR_ARG, "%s: must not come with --raw", flag) : 0;
+}
+
 /* Run with the arguments MODEL PROMPT, MODEL alone, PROMPT alone (for the bundled model), or no
  * argument. */
 static int run(int n_arg, char **arg)
@@ -147,7 +156,8 @@ static int run(int n_arg, char **arg)
     struct err e = {0};
     struct session s = {0};
     struct dialog d = {0};
-    if (constraint_check(&e) != 0) return fprintf(stderr, "quoth run: %s\n", e.text), 2;
+    if (check_raw(&e) != 0 || constraint_check(&e) != 0)
+        return fprintf(stderr, "quoth run: %s\n", e.text), 2;
     bool named = n_arg == 2 || (n_arg == 1 && looks_like_model(arg[0]));
     const char *prompt = n_arg > named ? arg[named] : NULL,
                *model = named ? arg[0] : session_bundled(prompt, &e);

@@ -156,6 +156,13 @@ def test_wrong_values_list_the_right_ones():
         assert ok, "%s %s: %d, %r" % (command, flag, out.returncode, out.stderr)
 
 
+def test_flags_of_conversations_do_not_come_with_raw():
+    for more in (["--system", "x"], ["--chat-template", "nonexistent.jinja"]):
+        out = quoth("run", MODEL, "hi", "--raw", *more)
+        want = b"quoth run: %s: must not come with --raw\n" % more[0].encode()
+        assert out.returncode == 2 and out.stderr == want, out.stderr
+
+
 def commands():
     """Return all commands, including those of bench, as their words."""
     for words in [[]] + [["bench"]]:

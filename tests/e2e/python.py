@@ -655,6 +655,15 @@ def a_wheel_installs_without_a_network():
         check(a.read() == b.read(), "the wheel without pip is another one")
 
 
+def a_missing_library_has_the_way_to_build_it():
+    """the error of an import without libquoth names make, QUOTH_LIBRARY and pip"""
+    env = {**os.environ, "QUOTH_LIBRARY": os.path.join(TMP, "gone.so"), "PYTHONPATH": os.path.join(ROOT, "python")}
+    ran = subprocess.run([sys.executable, "-c", "import quoth"], capture_output=True, text=True, env=env, cwd=TMP)
+    last = ran.stderr.strip().split("\n")[-1]
+    check(ran.returncode == 1 and last.startswith("ImportError: "), ran.stderr)
+    check(all(word in last for word in ("gone.so", "make", "QUOTH_LIBRARY", "pip")), last)
+
+
 def examples_of_the_readme():
     """Code blocks of README.md that import quoth run unchanged, with the bundled model."""
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as f:
@@ -670,5 +679,5 @@ run([same_tokens_as_run, prompts_of_every_kind, many_at_once_equal_one_by_one,
      a_full_engine_is_asked_again_now_and_then, logprobs_and_stops, several_answers,
      pieces_of_a_stream_add_up, conversations, sampling_parameters_are_those_of_the_library, bad_parameters_name_the_field, a_model_that_is_not_there, time_that_is_over, seeds, longer_than_trained,
      arguments_of_vllm, sampling_params_of_vllm, answers_are_held, beams_vectors_and_metrics, asynchronous_answers,
-     options_are_those_of_the_library, everything_public_is_described, mypy_finds_nothing, an_interrupt_cancels, a_wheel_installs_without_a_network,
+     options_are_those_of_the_library, everything_public_is_described, mypy_finds_nothing, an_interrupt_cancels, a_wheel_installs_without_a_network, a_missing_library_has_the_way_to_build_it,
      examples_of_the_readme])
