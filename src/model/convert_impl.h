@@ -26,6 +26,7 @@ struct tiles {
 struct source {
     int *tensor; /* positions of the parts in the checkpoint, owned [n_part] */
     int n_part;
+    bool parted;   /* true: the last dimension is that of the parts, also if there is one part */
     int64_t first; /* first row of each part */
     /* true: parts p and p + 1 of even p are rows of two tensors. Each pair of parts continues after
      * the rows of the previous pair. */

@@ -88,7 +88,7 @@ static int add(struct conversion *g, const struct quant_mix *mix, const char *na
     if (s->order == ORDER_TRANSPOSED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s->squeezed && n_dim == 3) dim[1] = dim[2], dim[--n_dim] = 1;
     if (s->row > 0 && n_dim == 1) dim[1] = dim[0] / s->row, dim[0] = s->row, n_dim = 2;
-    if (s->n_part > 1) dim[n_dim++] = s->n_part;
+    if (s->n_part > 1 || s->parted) dim[n_dim++] = s->n_part;
     if (n_dim == 2 && dim[1] == 1 && text_ends_with(name, ".bias")) n_dim = 1;
     if (strcmp(name, "position_embd.weight") == 0) { /* rows before position0 are not used */
         s->first = g->m->config.position0;
@@ -113,7 +113,8 @@ static int put_parts(struct conversion *g, const struct quant_mix *mix, const ch
 {
     const char *end = strrchr(name, '.');
     const struct tensor_info *x = t;
-    struct source s = {.tensor = calloc((size_t)checkpoint_n_tensor(g->c), sizeof *s.tensor)};
+    struct source s = {.tensor = calloc((size_t)checkpoint_n_tensor(g->c), sizeof *s.tensor),
+                       .parted = true};
     if (!s.tensor) return err_memory(e, name, (size_t)checkpoint_n_tensor(g->c) * sizeof *s.tensor);
     while (x) {
         char next[200];

@@ -182,6 +182,25 @@ cp -r "$golden/qwen2" windows && chmod -R u+w windows
 sed -i 's/"use_sliding_window": false/"use_sliding_window": true/; s/"sliding_window": null/"sliding_window": 8/; s/"full_attention"/"sliding_attention"/' windows/config.json
 "$QUOTH" convert windows -o no.gguf 2>err
 check 'a mechanism without a key is rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q window err'
+# One KV head: the norms of heads have a dimension of size 1 in the GGUF.
+cp -r "$golden/stablelm" one_head && chmod -R u+w one_head
+python3 - one_head <<'END'
+import json, pathlib, struct, sys
+folder = pathlib.Path(sys.argv[1])
+config = json.loads((folder / "config.json").read_text())
+data = (folder / "model.safetensors").read_bytes()
+n = struct.unpack("<Q", data[:8])[0]
+tensors, values = json.loads(data[:n + 8][8:]), data[8 + n:]
+for layer in range(2):
+    for name in ("q_layernorm.norms.0", "q_layernorm.norms.1", "k_layernorm.norms.0"):
+        place = [len(values), len(values) + 32]
+        tensors[f"model.layers.{layer}.self_attn.{name}.weight"] = {"dtype": "BF16", "shape": [16], "data_offsets": place}
+        values += struct.pack("<16H", *range(0x3F00, 0x3F10))
+text = json.dumps(tensors).encode()
+(folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + values)
+(folder / "config.json").write_text(json.dumps(dict(config, qk_layernorm=True)))
+END
+check 'norms of a single KV head convert to GGUF and back' '"$QUOTH" convert one_head -o one_head.gguf 2>err && "$QUOTH" convert one_head.gguf -o one_back 2>err || { cat err; false; }'
 (ulimit -f 64; trap '' XFSZ; "$QUOTH" convert "$golden/llama3" -o no.gguf 2>err)
 check 'a file that cannot be written leaves no part' '[ $? = 1 ] && grep -q "cannot write" err'
 # Attackers: damage in the middle, a disk that fills while a folder is written, names outside of the
