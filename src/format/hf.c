@@ -176,10 +176,26 @@ static int name_aliases(struct checkpoint *c, struct err *e)
     return rc;
 }
 
+/* Name the head also as the embedding if the file lacks an embedding. A tied model may have its only
+ * matrix under the head's name, as safetensors' save_model writes it. Binding rejects this name in
+ * other models. */
+static int share_head(struct checkpoint *c, struct err *e)
+{
+    static const char stem[] = "token_embd.";
+    const struct tensor_info *head = checkpoint_tensor(c, "output.weight");
+    for (int i = 0; i < checkpoint_n_tensor(c) && head; i++)
+        if (strncmp(checkpoint_tensor_at(c, i)->name, stem, sizeof stem - 1) == 0) head = NULL;
+    if (!head) return 0;
+    struct tensor_info own = *head;
+    own.name = "token_embd.weight";
+    return checkpoint_add_tensor(c, &own, e);
+}
+
 int hf_load(struct checkpoint *c, const char *dir, struct err *e)
 {
     int rc = hf_config_load(c, dir, e);
     if (rc == 0) rc = load_known(c, dir, e);
     if (rc == 0) rc = name_aliases(c, e);
+    if (rc == 0) rc = share_head(c, e);
     return rc ? rc : hf_modules_load(c, dir, e);
 }

@@ -318,6 +318,9 @@ TEST(tensors_are_bound_left_out_or_refused_by_name)
         {"llama-untied", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true", NULL},
         {"qwen3", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
          "tensor lm_head.weight is missing"},
+        {"qwen3", "\"model.embed_tokens.weight\"", "\"lm_head.weight\"           ", NULL},
+        {"llama-untied", "embed_tokens.weight", "embed_tokenx.weight",
+         "tensor model.embed_tokens.weight is missing"},
         {"qwen2", "self_attn.q_proj.bias", "self_attn.q_prox.bias",
          "layers.0.self_attn.q_proj.bias is missing; a similar tensor: "
          "model.layers.0.self_attn.q_prox.bias"},

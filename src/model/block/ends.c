@@ -7,6 +7,21 @@
 
 /* ---- binding ---- */
 
+/* Reject an embedding that is the head's tensor under another name (hf.c), unless the class has one
+ * matrix for both. A T5 has a tied head in every file, but its class reads the field. */
+static void check_shared(struct binder *b, const struct tensor_info *embd)
+{
+    const struct tensor_info *head = checkpoint_tensor(b->checkpoint, "output.weight");
+    char raw[160];
+    if (!config_is_hf(b) || !head || strcmp(head->name_raw, embd->name_raw) != 0) return;
+    if (b->m->config.tied &&
+        (!b->m->arch->crosses || config_bool(b, "config.tie_word_embeddings", true)))
+        return;
+    if (b->rc == 0 && hf_raw_name(raw, sizeof raw, embd->name, b->m->arch->name, -1))
+        b->rc = err_set(b->e, ERR_MISSING, "%s: tensor %s is missing",
+                        checkpoint_path(b->checkpoint), raw);
+}
+
 /* Check config.json's vocab_size against the rows of the embedding. Other files contain only the
  * number of rows. */
 void bind_vocab(struct binder *b)
@@ -17,6 +32,7 @@ void bind_vocab(struct binder *b)
         bind_missing(b, "token_embd.weight");
         return;
     }
+    check_shared(b, embd);
     if (config_is_hf(b) && embd->dim[1] != c->n_vocab)
         config_refuse(b, "vocab_size", ERR_FORMAT, "must be the %lld rows of %s, got %d",
                       (long long)embd->dim[1], embd->name_raw, c->n_vocab);
