@@ -194,6 +194,9 @@ static void take_meta(struct gguf_reader *r)
     uint32_t type = take_u32(r, key);
     struct meta m = {0};
     take_value(r, type, &m, key, 0);
+    if (!r->rc && strncmp(key, "config.", 7) == 0) /* the reader of folders adds these keys */
+        FAIL(r, ERR_UNSUPPORTED, "%s: metadata key %s: a GGUF must not have fields of config.json",
+             r->path, key);
     if (!r->rc) note_meta(r, key, &m);
     if (!r->rc && r->part == 0) r->rc = checkpoint_add_meta(r->c, key, &m, r->e);
 }

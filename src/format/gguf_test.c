@@ -37,6 +37,14 @@ static struct made one_tensor(void)
     return g;
 }
 
+/* Goal: keys that the reader of folders adds for fields of config.json have no effect in a GGUF. */
+TEST(gguf_fields_of_a_folder_are_refused)
+{
+    struct made g = made_begin(3, 0, 1);
+    made_key(&g, "config.quantization_config.quant_method", 8), made_text(&g, "gptq", 4);
+    expect_refused(&g, "metadata key config.quantization_config.quant_method: a GGUF must not");
+}
+
 TEST(gguf_every_value_type)
 {
     /* Goal: each scalar type is read as its kind, sign and size. A getter of another kind returns

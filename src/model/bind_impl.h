@@ -79,6 +79,10 @@ bool config_is_text(const struct meta *m, const char *text);
 bool config_item_is(const struct meta *m, size_t i, const char *text);
 /* Return a value as text, for an error. `out` is used for some kinds. */
 const char *config_value_text(const struct meta *m, char out[80]);
+/* Return the integer "sentence_transformers.NAME", which is in [lo, hi]; fallback if there is none.
+ * Set an error for another value. */
+int64_t config_module_int(struct binder *b, const char *name, int64_t lo, int64_t hi,
+                          int64_t fallback);
 /* Return the value of a declared key, or the declared default if the key is absent. Return
  * `fallback` if no default is declared or the value is null. An integer outside [lo, hi] is
  * rejected. The key is required if fallback < lo. Reals are finite. Only `fallback` may be NAN. */

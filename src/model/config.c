@@ -760,6 +760,21 @@ static void config_epsilon(struct binder *b, struct config *c)
                       eps);
 }
 
+int64_t config_module_int(struct binder *b, const char *name, int64_t lo, int64_t hi,
+                          int64_t fallback)
+{
+    char key[96], text[80];
+    snprintf(key, sizeof key, "sentence_transformers.%s", name);
+    const struct meta *m = checkpoint_meta(b->checkpoint, key);
+    const int64_t v = m ? meta_int(m, INT64_MIN) : fallback;
+    if ((!m || (v >= lo && v <= hi)) && meta_kind(m) != META_BOOL) return v;
+    if (b->rc == 0)
+        b->rc = err_set(b->e, ERR_FORMAT, "%s: %s: must be in [%lld, %lld], got %s",
+                        checkpoint_path(b->checkpoint), key, (long long)lo, (long long)hi,
+                        config_value_text(m, text));
+    return fallback;
+}
+
 /* Read the pooling of embeddings and the labels of a classifier. */
 static void config_results(struct binder *b, struct config *c)
 {
@@ -777,8 +792,7 @@ static void config_results(struct binder *b, struct config *c)
                       *problem = config_meta(b, "config.problem_type");
     c->pooling_type = config_int(b, "pooling_type", 0, 4, 0);
     c->labels = config_meta(b, "classifier.output_labels");
-    c->length_max =
-        meta_int(checkpoint_meta(b->checkpoint, "sentence_transformers.max_seq_length"), INT_MAX);
+    c->length_max = config_module_int(b, "max_seq_length", 1, INT_MAX, INT_MAX);
     c->class_pooling = b->m->arch->encoder ? 2 : 3; /* the first row, and the last row */
     c->class_act = CLASS_AUTO;
     for (size_t i = 0; i < 3; i++)

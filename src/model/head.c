@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { OUT_MAX = 1 << 20 }; /* limit of the width of a layer */
+
 /* ---- binding ---- */
 
 /* Append a layer to the head, and return it; NULL after a failure. */
@@ -60,7 +62,6 @@ static const struct meta *dense_meta(const struct binder *b, int i, const char *
  * have no activation. */
 static void bind_dense_tensors(struct binder *b)
 {
-    enum { OUT_MAX = 1 << 20 };
     static const char *const stem[] = {"dense_2", "dense_3"};
     for (int i = 0; i < 2 && b->rc == 0; i++) {
         char name[160];
@@ -79,7 +80,7 @@ void bind_embedding(struct binder *b)
 {
     struct model *m = b->m;
     const struct checkpoint *c = b->checkpoint;
-    const int n = (int)meta_int(checkpoint_meta(c, "sentence_transformers.n_dense"), 0);
+    const int n = (int)config_module_int(b, "n_dense", 0, HEAD_LAYERS_MAX, 0);
     const char *other = meta_text(checkpoint_meta(c, "sentence_transformers.unsupported"), NULL);
     m->head[HEAD_EMBED].n_out = m->config.d_embd;
     if (!config_is_hf(b)) bind_dense_tensors(b);
@@ -88,9 +89,10 @@ void bind_embedding(struct binder *b)
                         "%s/modules.json: module %.60s: not supported yet at its place",
                         checkpoint_path(c), other);
     for (int i = 0; i < n && b->rc == 0; i++) {
-        char stem[32];
+        char stem[32], out[32];
+        snprintf(out, sizeof out, "dense.%d.out", i);
         const int64_t k = meta_int(dense_meta(b, i, "in"), 0),
-                      n_out = meta_int(dense_meta(b, i, "out"), 0);
+                      n_out = config_module_int(b, out, 1, OUT_MAX, 1);
         if (k != m->head[HEAD_EMBED].n_out) {
             b->rc = err_set(b->e, ERR_FORMAT,
                             "%s: in_features of Dense module %d: must be %d, got %lld",

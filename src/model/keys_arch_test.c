@@ -747,6 +747,9 @@ TEST(config_of_t5_is_that_of_its_classes)
     read_done(&r);
     expect_config(&arch_t5, "'num_hidden_layers':3,'num_layers':2",
                   "num_hidden_layers: must equal the field num_layers");
+    expect_config(&arch_t5, "'feed_forward_proj':1", "feed_forward_proj: must be a name, got 1");
+    expect_config(&arch_t5, "'feed_forward_proj':1,'dense_act_fn':'relu'",
+                  "feed_forward_proj: must be a name, got 1");
     expect_config(&arch_t5, "'feed_forward_proj':'gated-mish'", "feed_forward_proj: must be silu");
     expect_config(&arch_t5, "'dense_act_fn':'gelu_10'", "dense_act_fn: must be silu");
     expect_config(&arch_t5, "'relative_attention_max_distance':16",

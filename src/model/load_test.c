@@ -96,6 +96,44 @@ TEST(rare_keys_of_a_gguf_have_an_effect)
     buf_deinit(&b);
 }
 
+/* Goal: numbers of sentence-transformers' files in a GGUF are within limits, or refused by name. */
+TEST(numbers_of_modules_in_a_gguf_have_limits)
+{
+    static const struct {
+        const char *key;
+        int64_t value;
+        bool accepted;
+    } cases[] = {{"max_seq_length", 1, true},
+                 {"max_seq_length", 0, false},
+                 {"max_seq_length", -1, false},
+                 {"max_seq_length", INT64_MIN, false},
+                 {"n_dense", 0, true},
+                 {"n_dense", -1, false},
+                 {"n_dense", (int64_t)1 << 40, false}};
+    if (!repo_path("tests/golden/llama3/model.gguf")) SKIP("tests/golden is not here");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char key[80];
+        struct err e = {0};
+        struct checkpoint *c;
+        struct backend *b;
+        struct model *m = NULL;
+        struct model_options o = {
+            .context_max = 64, .batch = {.n_row = 8, .n_seq = 1, .n_out = 8}};
+        snprintf(key, sizeof key, "sentence_transformers.%s", cases[i].key);
+        NEED_OK(checkpoint_open(&c, repo_path("tests/golden/llama3/model.gguf"), &e), &e);
+        NEED_OK(checkpoint_add_int(c, key, cases[i].value, &e), &e);
+        NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+        o.backend = b;
+        const int rc = model_open(&m, c, &o, &e);
+        if (cases[i].accepted ? rc != 0 : rc != ERR_FORMAT || !strstr(e.text, key))
+            test_fail(__FILE__, __LINE__, "%s of %lld: %d \"%s\"", key, (long long)cases[i].value,
+                      rc, e.text);
+        model_close(m);
+        backend_close(b);
+        checkpoint_close(c);
+    }
+}
+
 TEST(models_that_cannot_be_are_refused_by_name)
 {
     if (!repo_path("tests/golden/llama3/model.gguf")) SKIP("tests/golden is not here");

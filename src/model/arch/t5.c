@@ -55,12 +55,15 @@ static void feed_forward(struct config *c, struct binder *b, const char *proj)
     const struct meta *m = config_meta(b, key), *own = config_meta(b, own_key);
     size_t n = strlen(proj);
     const char *name = meta_kind(m) == META_NONE ? proj : meta_text(m, &n);
+    char value[80];
     const bool has_gate = name && n > n_gated && memcmp(name, gated, n_gated) == 0;
     if (has_gate) name += n_gated, n -= n_gated;
     c->no_gate = !config_bool(b, "config.is_gated_act", has_gate);
     const bool by_tanh = has_gate && n == 4 && memcmp(name, "gelu", 4) == 0;
     if (own) name = meta_text(own, &n);
-    if (!name || !config_curve(name, n, &c->curve))
+    if (meta_kind(m) != META_NONE && meta_kind(m) != META_TEXT)
+        config_refuse(b, key, ERR_FORMAT, "must be a name, got %s", config_value_text(m, value));
+    else if (!name || !config_curve(name, n, &c->curve))
         config_refuse(b, own ? own_key : key, ERR_UNSUPPORTED,
                       "must be silu, gelu, gelu_new, relu or relu2%s, got \"%.40s\"",
                       own ? "" : ", with or without gated-", name ? name : "?");

@@ -397,7 +397,7 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
          "\"quantization_config\": {\"group_size\": 4}, \"vocab_size\"",
          "group_size: not supported"},
         {"fp8-falcon", "config.json", "\n   24,", "\n   20,", "expected [7, 2]"},
-        {"fp8-falcon", "config.json", "\n   24,", "\n   0,", "weight_block_size: must be a list"},
+        {"fp8-falcon", "config.json", "\n   24,", "\n   0,", "weight_block_size: must be 2 sizes in [1, "},
         {"fp8-falcon", "config.json", "\"num_kv_heads\": 2", "\"num_kv_heads\": 3",
          "num_kv_heads: must be a divisor of 4"},
         {"fp8-falcon", "config.json", "\"num_kv_heads\": 2", "\"num_kv_heads\": 1",

@@ -16,10 +16,12 @@ static void read_fields(struct binder *b)
     const struct meta *block = form_meta(b, "weight_block_size");
     const int64_t out = meta_item_int(block, 0, 0), k = meta_item_int(block, 1, 0);
     if (meta_kind(block) == META_NONE) return;
-    if (meta_kind(block) != META_LIST || meta_count(block) != 2 || out < 1 || k < 1 ||
-        out > D_FF_MAX || k > D_FF_MAX)
-        form_refuse(b, "weight_block_size", "must be a list of 2 sizes in [1, %d], got %s",
-                    D_FF_MAX, config_value_text(block, text));
+    if (meta_kind(block) != META_LIST || meta_count(block) != 2)
+        form_refuse(b, "weight_block_size", "must be a list of 2 sizes, got %s",
+                    config_value_text(block, text));
+    else if (out < 1 || k < 1 || out > D_FF_MAX || k > D_FF_MAX)
+        form_refuse(b, "weight_block_size", "must be 2 sizes in [1, %d], got [%lld, %lld]",
+                    D_FF_MAX, (long long)out, (long long)k);
     b->m->config.quant.block_out = (int)out;
     b->m->config.quant.block_k = (int)k;
 }
