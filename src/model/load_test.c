@@ -117,8 +117,7 @@ TEST(numbers_of_modules_in_a_gguf_have_limits)
         struct checkpoint *c;
         struct backend *b;
         struct model *m = NULL;
-        struct model_options o = {
-            .context_max = 64, .batch = {.n_row = 8, .n_seq = 1, .n_out = 8}};
+        struct model_options o = {.context_max = 64, .batch = {.n_row = 8, .n_seq = 1, .n_out = 8}};
         snprintf(key, sizeof key, "sentence_transformers.%s", cases[i].key);
         NEED_OK(checkpoint_open(&c, repo_path("tests/golden/llama3/model.gguf"), &e), &e);
         NEED_OK(checkpoint_add_int(c, key, cases[i].value, &e), &e);
