@@ -176,9 +176,9 @@ static int name_aliases(struct checkpoint *c, struct err *e)
     return rc;
 }
 
-/* Name the head also as the embedding if the file lacks an embedding. A tied model may have its only
- * matrix under the head's name, as safetensors' save_model writes it. Binding rejects this name in
- * other models. */
+/* Name the head also as the embedding if the file lacks an embedding. A tied model may have its
+ * only matrix under the head's name, as safetensors' save_model writes it. Binding rejects this
+ * name in other models. */
 static int share_head(struct checkpoint *c, struct err *e)
 {
     static const char stem[] = "token_embd.";
