@@ -124,8 +124,7 @@ TEST(numbers_of_modules_in_a_gguf_have_limits)
         o.backend = b;
         const int rc = model_open(&m, c, &o, &e);
         if (cases[i].accepted ? rc != 0 : rc != ERR_FORMAT || !strstr(e.text, key))
-            test_fail(__FILE__, __LINE__, "%s of %u: %d \"%s\"", key, cases[i].value, rc,
-                      e.text);
+            test_fail(__FILE__, __LINE__, "%s of %u: %d \"%s\"", key, cases[i].value, rc, e.text);
         model_close(m);
         backend_close(b);
         checkpoint_close(c);
