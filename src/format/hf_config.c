@@ -495,6 +495,30 @@ static int read_quantization(struct config_reader *h)
     return rc ? rc : add_fields(h, "quantization_config", q, 0);
 }
 
+/* Read a file of fields of quantized weights, unless config.json has them. Early versions of AutoGPTQ
+ * and AutoAWQ wrote the fields only into this file, without the name of the method. */
+static int read_side_file(struct config_reader *h, const struct json *root, const char *method)
+{
+    static const char key[] = "config.quantization_config";
+    if (checkpoint_meta(h->c, key)) return 0;
+    int rc = hf_add_other(h, "", "quantization_config", root);
+    if (rc == 0) rc = add_fields(h, "quantization_config", root, 0);
+    return rc || json_field(root, "quant_method")
+               ? rc
+               : checkpoint_add_text(h->c, "config.quantization_config.quant_method", method,
+                                     strlen(method), h->e);
+}
+
+static int read_gptq(struct config_reader *h, const struct json *root)
+{
+    return read_side_file(h, root, "gptq");
+}
+
+static int read_awq(struct config_reader *h, const struct json *root)
+{
+    return read_side_file(h, root, "awq");
+}
+
 /* Return the layer number in a name of per_layer_config, such as "07"; -1 if none. */
 static int layer_of(const char *name)
 {
@@ -899,6 +923,8 @@ int hf_config_load(struct checkpoint *c, const char *dir, struct err *e)
     if (rc == 0) rc = with_file(&h, "generation_config.json", true, read_generation);
     if (rc == 0) rc = with_file(&h, "quanto_qmap.json", true, hf_read_qmap);
     if (rc == 0) rc = with_file(&h, "config.json", false, read_config);
+    if (rc == 0) rc = with_file(&h, "quantize_config.json", true, read_gptq);
+    if (rc == 0) rc = with_file(&h, "quant_config.json", true, read_awq);
     if (rc == 0) rc = add_template_file(&h, dir, "chat_template.jinja", NULL);
     if (rc == 0) rc = add_template_folder(&h);
     if (rc == 0) rc = with_file(&h, "chat_template.json", true, read_templates);

@@ -646,6 +646,34 @@ TEST(hf_shards)
     begin(MINIMAL);
 }
 
+/* Goal: the fields of quantized weights are those of config.json, else those of the files of early
+ * versions of AutoGPTQ and AutoAWQ. */
+TEST(hf_files_of_quantized_weights)
+{
+    static const struct {
+        const char *config, *file, *fields, *method; /* method: NULL if config.json has the fields */
+    } cases[] = {{"", "quantize_config.json", "{'bits':3,'group_size':32}", "gptq"},
+                 {"", "quant_config.json", "{'bits':3,'q_group_size':32}", "awq"},
+                 {",'quantization_config':{'quant_method':'fp8'}", "quant_config.json",
+                  "{'bits':3}", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char config[100];
+        struct err e = {0};
+        snprintf(config, sizeof config, "{'model_type':'m'%s}", cases[i].config);
+        begin(config);
+        put_json(cases[i].file, cases[i].fields);
+        struct checkpoint *c = open_dir(&e);
+        NEED_OK(c ? 0 : -1, &e);
+        EXPECT_TEXT(meta_text(checkpoint_meta(c, "config.quantization_config.quant_method"), NULL),
+                    cases[i].method ? cases[i].method : "fp8");
+        EXPECT_INT(meta_int(checkpoint_meta(c, "config.quantization_config.bits"), 0),
+                   cases[i].method ? 3 : 0);
+        checkpoint_close(c);
+        unlink(temp_path(cases[i].file));
+    }
+    begin(MINIMAL);
+}
+
 /* Goal: as in transformers, model.safetensors has priority over an index. A warning names the index
  * if it has other files. */
 TEST(hf_one_file_beside_shards)

@@ -598,7 +598,9 @@ TEST(config_quantized_weights_are_refused_by_their_method)
     expect_all(FP8 ",'activation_scheme':'none'}", "activation_scheme: must be");
     expect_all(FP8 ",'new_field':{'x':1}}",
                "quantization_config.new_field: not supported yet in quant_method \"fp8\"");
-    expect_all(FP8 ",'scale_fmt':'ue8m0'}", "scale_fmt");
+    /* powers of two, as float32 in the published files */
+    expect_all(FP8 ",'scale_fmt':'ue8m0'}", NULL);
+    expect_all(FP8 ",'scale_fmt':'ue4m3'}", "scale_fmt: must be \"float\"|\"ue8m0\"");
     expect_all("'quantization_config':{'quant_method':'fp8'}", NULL);
     expect_all("'quantization_config':{'quant_method':'gptq','bits':5}", "bits: must be 2, 3, 4");
     expect_all("'quantization_config':{'quant_method':'gptq','bits':null,'rotation':'hadamard'}",
