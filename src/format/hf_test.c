@@ -651,11 +651,12 @@ TEST(hf_shards)
 TEST(hf_files_of_quantized_weights)
 {
     static const struct {
-        const char *config, *file, *fields, *method; /* method: NULL if config.json has the fields */
-    } cases[] = {{"", "quantize_config.json", "{'bits':3,'group_size':32}", "gptq"},
-                 {"", "quant_config.json", "{'bits':3,'q_group_size':32}", "awq"},
-                 {",'quantization_config':{'quant_method':'fp8'}", "quant_config.json",
-                  "{'bits':3}", NULL}};
+        const char *config, *file, *fields,
+            *method; /* method: NULL if config.json has the fields */
+    } cases[] = {
+        {"", "quantize_config.json", "{'bits':3,'group_size':32}", "gptq"},
+        {"", "quant_config.json", "{'bits':3,'q_group_size':32}", "awq"},
+        {",'quantization_config':{'quant_method':'fp8'}", "quant_config.json", "{'bits':3}", NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char config[100];
         struct err e = {0};
