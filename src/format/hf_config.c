@@ -495,8 +495,8 @@ static int read_quantization(struct config_reader *h)
     return rc ? rc : add_fields(h, "quantization_config", q, 0);
 }
 
-/* Read a file of fields of quantized weights, unless config.json has them. Early versions of AutoGPTQ
- * and AutoAWQ wrote the fields only into this file, without the name of the method. */
+/* Read a file of fields of quantized weights, unless config.json has them. Early versions of
+ * AutoGPTQ and AutoAWQ wrote the fields only into this file, without the name of the method. */
 static int read_side_file(struct config_reader *h, const struct json *root, const char *method)
 {
     static const char key[] = "config.quantization_config";
