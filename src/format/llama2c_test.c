@@ -181,7 +181,7 @@ TEST(llama2c_refusals)
     g = (struct made){0}, made_raw(&g, "hello", 5);
     expect_refused(&g, "not a model file: expected GGUF, safetensors or a llama2.c .bin");
     g = (struct made){0};
-    expect_refused(&g, "not a model file");
+    expect_refused(&g, "the file is empty");
 }
 
 /* ---- the real model ---- */

@@ -7,6 +7,9 @@
  * packed, so no matrix is read. */
 #include "convert_impl.h"
 
+#include "base/buf.h"
+#include "base/log.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -365,12 +368,24 @@ static void compare_head(struct comparison *x, const struct head_layers *a,
     }
 }
 
+/* Bind the source, whose warnings the conversion has already logged. */
+static int bind_again(struct model **m, const struct checkpoint *want, struct backend *b,
+                      struct err *e)
+{
+    struct buf repeated = {0}, *kept = log_kept;
+    log_kept = &repeated;
+    const int rc = model_bind(m, want, b, NULL, e);
+    log_kept = kept;
+    buf_deinit(&repeated);
+    return rc;
+}
+
 int model_same_config(const struct checkpoint *want, const struct checkpoint *got,
                       struct backend *b, struct err *e)
 {
     struct model *m = NULL, *other = NULL;
     struct comparison x = {.want = want, .e = e};
-    x.rc = model_bind(&m, want, b, NULL, e);
+    x.rc = bind_again(&m, want, b, e);
     if (x.rc == 0) x.rc = model_bind(&other, got, b, NULL, e);
     if (x.rc == 0)
         x.rc = compare_configs(want, &m->config, &other->config,

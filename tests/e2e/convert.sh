@@ -182,6 +182,8 @@ cp -r "$golden/qwen2" windows && chmod -R u+w windows
 sed -i 's/"use_sliding_window": false/"use_sliding_window": true/; s/"sliding_window": null/"sliding_window": 8/; s/"full_attention"/"sliding_attention"/' windows/config.json
 "$QUOTH" convert windows -o no.gguf 2>err
 check 'a mechanism without a key is rejected by name' '[ $? = 1 ] && [ ! -e no.gguf ] && grep -q window err'
+cp -r "$golden/qwen3" unknown && chmod -R u+w unknown && sed -i 's/"use_cache"/"no_reader_of_this": 1, "use_cache"/' unknown/config.json
+check 'a warning about unknown fields is written once' '"$QUOTH" convert unknown -o unknown.gguf 2>err; [ "$(grep -c no_reader_of_this err)" = 1 ]'
 # One KV head: the norms of heads have a dimension of size 1 in the GGUF.
 cp -r "$golden/stablelm" one_head && chmod -R u+w one_head
 python3 - one_head <<'END'
