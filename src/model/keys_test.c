@@ -582,7 +582,7 @@ TEST(ropes_of_the_caller_replace_those_of_every_place)
 
 TEST(config_quantized_weights_are_refused_by_their_method)
 {
-    static const char *const method[] = {"eetq", "fp_quant", "modelopt", "torchao", "new_one"};
+    static const char *const method[] = {"eetq", "fp_quant", "modelopt_fp4", "torchao", "new_one"};
     for (size_t i = 0; i < sizeof method / sizeof method[0]; i++) {
         char fields[160], word[80];
         snprintf(fields, sizeof fields, "'quantization_config':{'quant_method':'%s','bits':4}",
@@ -602,6 +602,12 @@ TEST(config_quantized_weights_are_refused_by_their_method)
     expect_all(FP8 ",'scale_fmt':'ue8m0'}", NULL);
     expect_all(FP8 ",'scale_fmt':'ue4m3'}", "scale_fmt: must be \"float\"|\"ue8m0\"");
     expect_all("'quantization_config':{'quant_method':'fp8'}", NULL);
+    expect_all("'quantization_config':{'quant_method':'modelopt','quant_algo':'FP8',"
+               "'producer':{'name':'modelopt'},'ignore':['lm_head'],'config_groups':{'group_0':{"
+               "'weights':{'num_bits':8,'type':'float'}}}}",
+               NULL);
+    expect_all("'quantization_config':{'quant_method':'modelopt','quant_algo':'NVFP4'}",
+               "quant_algo: must be \"FP8\"");
     expect_all("'quantization_config':{'quant_method':'gptq','bits':5}", "bits: must be 2, 3, 4");
     expect_all("'quantization_config':{'quant_method':'gptq','bits':null,'rotation':'hadamard'}",
                "rotation: must be false");

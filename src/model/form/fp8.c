@@ -49,4 +49,5 @@ static const struct tensor_info *bind(struct binder *b, const struct site *s, st
 }
 
 const struct form form_fp8 = {.method = "fp8", .read = read_fields, .bind = bind};
+const struct form form_modelopt = {.method = "modelopt", .bind = bind};
 const struct form form_fbgemm_fp8 = {.method = "fbgemm_fp8", .bind = bind};
