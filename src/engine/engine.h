@@ -107,9 +107,28 @@ enum { CHOICES_MAX = 128 };
 enum { PATTERN_MAX = 256 }; /* maximum of request.repetition.size_max */
 
 /* Pooling of a prompt's final hidden states (after the output norm) into one vector: the mean of
- * the states, or the state of the last or first token. POOLING_ALL returns the states of all
- * tokens. POOLING_NONE generates tokens. */
-enum pooling { POOLING_NONE, POOLING_MEAN, POOLING_LAST, POOLING_FIRST, POOLING_ALL };
+ * the states, or the state of the last or first token. POOLING_MAX is the maximum of each element.
+ * POOLING_SQRT is the sum divided by the root of the number of tokens. POOLING_WEIGHTED is the mean
+ * with the weights 1, 2, 3 ... POOLING_ALL returns the states of all tokens. POOLING_NONE generates
+ * tokens. The results of several methods are concatenated: each method has POOLING_BITS bits, and
+ * the lowest bits have the first method (pooling_join). */
+enum pooling {
+    POOLING_NONE,
+    POOLING_MEAN,
+    POOLING_LAST,
+    POOLING_FIRST,
+    POOLING_ALL,
+    POOLING_MAX,
+    POOLING_SQRT,
+    POOLING_WEIGHTED,
+    POOLING_LIST_MAX = (1 << 24) - 1
+};
+enum { POOLING_BITS = 4, POOLINGS_MAX = 6 };
+/* Return the list of methods `list` with another method at its end. The list must have less than
+ * POOLINGS_MAX methods. */
+enum pooling pooling_join(enum pooling list, enum pooling last);
+/* Return method i of a list; POOLING_NONE after the last method. */
+enum pooling pooling_part(enum pooling list, int i);
 
 /* A client's request. The client opens it with request_open, sets its fields, and transfers it with
  * engine_submit. */
@@ -135,6 +154,9 @@ struct request {
     /* pooling; NONE: tokens are generated. With another value, max_tokens is 0, n is 1, and there
      * are no logprobs. */
     enum pooling pooling;
+    /* number of first tokens that the pooling leaves out, below prompt.n; without effect for
+     * POOLING_ALL */
+    int pool_from;
     /* position of the first token of the second segment, in [0, prompt.n]; 0: one segment */
     int segment1;
     enum head head; /* layers after the pooling; without effect for POOLING_ALL */

@@ -219,8 +219,8 @@ struct group {
     /* true: best_of > n, or beams; the group emits no token before all sequences are done */
     bool ranked;
     int n_reserved;    /* number of events that the planned rows will cause: sum of n_event */
-    float *row;        /* arena [d_hidden]: mean of the pooled rows */
-    double *sum;       /* arena [d_hidden]: sum of the pooled rows, for their mean */
+    float *row;        /* arena [n_method, d_hidden]: the pooled rows; NULL if one row is used */
+    double *sum;       /* arena [n_method, d_hidden]: sums or maxima of the rows; NULL as row */
     struct beam *beam; /* arena; NULL: no beam search */
     struct ranked_answer
         *answer; /* arena [n_answer]; valid if n_live is 0 and the group is ranked */

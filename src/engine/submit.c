@@ -19,11 +19,13 @@ static int check_request(const struct engine *en, const struct request *r, struc
 {
     if (en->executor.whole && !r->pooling)
         return err_field(e, ERR_UNSUPPORTED, "model",
-                         ": \"%.80s\" is an encoder: generated tokens: not supported yet",
+                         ": \"%.80s\" is an encoder, which generates no text; it answers "
+                         "/v1/embeddings, /rerank or /classify",
                          en->executor.name ? en->executor.name : "");
     if (en->executor.headless && !r->pooling)
         return err_field(e, ERR_UNSUPPORTED, "model",
-                         ": \"%.80s\" has no language model head, so it generates no tokens",
+                         ": \"%.80s\" has no language model head, so it generates no text; it "
+                         "answers /v1/embeddings, /rerank or /classify",
                          en->executor.name ? en->executor.name : "");
     if (en->executor.n_start > 0 && r->n_prompt_logprob >= 0)
         return err_field(

@@ -159,9 +159,38 @@ int hf_config_load(struct checkpoint *c, const char *dir, struct err *e);
 /* Replace the parameters of rope in the metadata of a GGUF or llama2.c file by those of c->changes.
  * Errors: those of checkpoint_open_with. */
 int hf_replace_rope(struct checkpoint *c, struct err *e);
-/* Read the files of sentence-transformers in a Hugging Face directory. Errors: those of
+/* Read the modules of sentence-transformers in a Hugging Face directory. Errors: those of
  * checkpoint_open. */
 int hf_modules_load(struct checkpoint *c, const char *dir, struct err *e);
+/* Read config_sentence_transformers.json of a Hugging Face directory. Errors: those of
+ * checkpoint_open. */
+int hf_sentence_load(struct checkpoint *c, const char *dir, struct err *e);
+/* Read the maximum length of a text from the object of tokenizer_config.json. */
+int hf_sentence_length(struct checkpoint *c, const struct json *config, struct err *e);
+
+/* A reader of the modules of sentence-transformers. Pointers are borrowed. */
+struct modules {
+    struct checkpoint *c;
+    struct err *e;
+    const char *dir;
+    int n_pooling, n_dense, n_normalize;
+};
+
+/* Read an optional file as a JSON value of the type `kind`. *out is NULL if the file does not
+ * exist. The caller drops *out. */
+int hf_modules_read(const struct modules *m, const char *file, enum json_kind kind,
+                    struct json **out);
+/* Reject a field of `file` that has another type than `kind`. null and an absent field have the
+ * default value. */
+int hf_modules_kind(const struct modules *m, const char *file, const struct json *config,
+                    const char *field, enum json_kind kind);
+/* Judge the fields of `config`, an object of `file`. Fields of the list `used` have another reader.
+ * Fields of the list `idle`, and fields with a default value, are marked as irrelevant. Other
+ * fields are rejected by name. NULL ends a list. */
+int hf_modules_fields(const struct modules *m, const char *file, const struct json *config,
+                      const char *const *used, const char *const *idle);
+/* Read sentence_bert_config.json. Errors: those of checkpoint_open. */
+int hf_sentence_bert(const struct modules *m);
 /* Read a llama2.c file. Errors: those of checkpoint_open. */
 int llama2c_load(struct checkpoint *c, const char *path, struct err *e);
 

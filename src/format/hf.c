@@ -193,7 +193,8 @@ static int share_head(struct checkpoint *c, struct err *e)
 
 int hf_load(struct checkpoint *c, const char *dir, struct err *e)
 {
-    int rc = hf_config_load(c, dir, e);
+    int rc = hf_sentence_load(c, dir, e); /* first: its activation replaces that of config.json */
+    if (rc == 0) rc = hf_config_load(c, dir, e);
     if (rc == 0) rc = load_known(c, dir, e);
     if (rc == 0) rc = name_aliases(c, e);
     if (rc == 0) rc = share_head(c, e);

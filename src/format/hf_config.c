@@ -634,8 +634,8 @@ static int read_labels(struct config_reader *h)
     return checkpoint_add_meta(h->c, key, &m, h->e);
 }
 
-/* Read the activation of a sentence-transformers classifier. Remove the path before the class
- * name. */
+/* Read the activation of a sentence-transformers classifier, unless newer files have one
+ * (hf_sentence.c). Remove the path before the class name. */
 static int read_class_activation(struct config_reader *h)
 {
     size_t n;
@@ -643,8 +643,8 @@ static int read_class_activation(struct config_reader *h)
     if (!v) v = hf_field(h, "sbert_ce_default_activation_function");
     const char *name = json_text(v, &n), *dot = name ? strrchr(name, '.') : NULL;
     if (dot) n -= (size_t)(dot + 1 - name), name = dot + 1;
-    return name ? checkpoint_add_text(h->c, "sentence_transformers.activation_fn", name, n, h->e)
-                : 0;
+    if (!name || checkpoint_meta(h->c, "sentence_transformers.activation_fn")) return 0;
+    return checkpoint_add_text(h->c, "sentence_transformers.activation_fn", name, n, h->e);
 }
 
 /* ---- generation_config.json ---- */
@@ -795,6 +795,12 @@ static int read_templates(struct config_reader *h, const struct json *root)
     return rc;
 }
 
+static int read_tokenizer(struct config_reader *h, const struct json *root)
+{
+    const int rc = read_templates(h, root);
+    return rc ? rc : hf_sentence_length(h->c, root, h->e);
+}
+
 /* ---- files ---- */
 
 /* Return true for a name of a model file: GGUF, or llama2.c's .bin. The suffix .bin also belongs to
@@ -872,6 +878,22 @@ static int find_text(struct config_reader *h)
                    h->dir, json_kind_name(json_kind(h->text)));
 }
 
+/* Reject a head that is neither a language model's nor a classifier of whole texts, by the class of
+ * `architectures`. */
+static int check_head(const struct config_reader *h)
+{
+    static const char *const heads[] = {"ForTokenClassification", "ForQuestionAnswering",
+                                        "ForMultipleChoice", "ForNextSentencePrediction"};
+    const struct json *list = json_field(h->root, "architectures");
+    const char *name = json_text(json_item(list, 0), NULL);
+    for (size_t i = 0; name && i < sizeof heads / sizeof heads[0]; i++)
+        if (text_ends_with(name, heads[i]))
+            return err_set(h->e, ERR_UNSUPPORTED,
+                           "%s/config.json: architectures: the head of %.60s is not supported yet",
+                           h->dir, name);
+    return 0;
+}
+
 /* Read the object of config.json, into which --hf-overrides is already merged. Fields of
  * text_config have priority. */
 static int read_merged(struct config_reader *h, const struct json *root)
@@ -880,6 +902,7 @@ static int read_merged(struct config_reader *h, const struct json *root)
     h->c->parts = h->parts;
     int rc = find_text(h);
     if (rc == 0) rc = read_arch(h);
+    if (rc == 0) rc = check_head(h);
     if (rc == 0) rc = read_fields(h, h->text);
     if (rc == 0) rc = h->parts ? read_outer(h) : read_fields(h, root);
     if (rc == 0) rc = hf_read_rope(h);
@@ -928,6 +951,6 @@ int hf_config_load(struct checkpoint *c, const char *dir, struct err *e)
     if (rc == 0) rc = add_template_file(&h, dir, "chat_template.jinja", NULL);
     if (rc == 0) rc = add_template_folder(&h);
     if (rc == 0) rc = with_file(&h, "chat_template.json", true, read_templates);
-    if (rc == 0) rc = with_file(&h, "tokenizer_config.json", true, read_templates);
+    if (rc == 0) rc = with_file(&h, "tokenizer_config.json", true, read_tokenizer);
     return rc;
 }

@@ -82,10 +82,10 @@ TEST(hf_modules_become_metadata)
 TEST(hf_modules_that_are_not_computed_are_refused)
 {
     static const char mean[] = "'pooling_mode':'mean'";
-    put_modules("'pooling_mode':'max'", DENSE_CONFIG, "");
-    expect_refused("1_Pooling/config.json: pooling_mode_max_tokens");
-    put_modules("'pooling_mode':'mean','include_prompt':false", DENSE_CONFIG, "");
-    expect_refused("1_Pooling/config.json: include_prompt");
+    put_modules("'pooling_mode':'median'", DENSE_CONFIG, "");
+    expect_refused("1_Pooling/config.json: pooling_mode: must be at most 6 of cls");
+    put_modules("'pooling_mode':'mean','layers':3", DENSE_CONFIG, "");
+    expect_refused("1_Pooling/config.json: layers: not supported yet");
     put_modules(mean, DENSE_CONFIG ",'use_residual':true", "");
     expect_refused("2_Dense/config.json: use_residual");
     put_modules(mean, DENSE_CONFIG ",'module_input_name':'token_embeddings'", "");
@@ -145,6 +145,99 @@ TEST(hf_modules_with_values_of_other_types_are_refused)
     checkpoint_close(c);
     unlink(path_of("sentence_bert_config.json"));
     unlink(path_of("config_sentence_transformers.json"));
+}
+
+static void expect_text(const struct checkpoint *c, const char *key, const char *want)
+{
+    const char *text = meta_text(checkpoint_meta(c, key), NULL);
+    EXPECT_TEXT(text ? text : "", want);
+}
+
+TEST(hf_poolings_without_a_number_in_gguf_keep_their_names)
+{
+    static const struct {
+        const char *fields, *want;
+    } pooling[] = {{"'pooling_mode':'max'", "max"},
+                   {"'pooling_mode':['cls','mean']", "cls+mean"},
+                   {"'pooling_mode':['lasttoken']", ""},
+                   {"'pooling_mode_mean_tokens':true,'pooling_mode_cls_token':true", "cls+mean"},
+                   {"'pooling_mode_weightedmean_tokens':true", "weightedmean"}};
+    struct err e = {0};
+    struct checkpoint *c = NULL;
+    for (size_t i = 0; i < sizeof pooling / sizeof pooling[0]; i++) {
+        put_modules(pooling[i].fields, DENSE_CONFIG, "");
+        NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+        expect_text(c, "sentence_transformers.pooling", pooling[i].want);
+        checkpoint_close(c);
+    }
+    put_modules("'pooling_mode':'mean','include_prompt':false", DENSE_CONFIG, "");
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "sentence_transformers.include_prompt"), 1), 0);
+    checkpoint_close(c);
+}
+
+TEST(hf_settings_of_sentence_transformers_are_read_or_refused)
+{ /* goal: no setting changes the results of sentence-transformers only */
+    static const struct {
+        const char *file, *fields, *want;
+    } refused[] = {
+        {"sentence_bert_config.json",
+         "'modality_config':{'text':{'method':'forward','method_output_name':'last_hidden_state'},"
+         "'message':{'format':'flat'}}",
+         "modality_config.message: not supported yet"},
+        {"sentence_bert_config.json", "'modality_config':{'text':{'method':'encode'}}",
+         "modality_config.text: must be the forward pass"},
+        {"sentence_bert_config.json", "'modality_config':{'image':{}}", "text is missing"},
+        {"sentence_bert_config.json", "'transformer_task':'fill-mask'",
+         "transformer_task: must be"},
+        {"sentence_bert_config.json", "'module_output_name':'x'", "module_output_name: must be"},
+        {"sentence_bert_config.json", "'processing_kwargs':{'text':{'max_length':4}}",
+         "processing_kwargs: not supported yet"},
+        {"sentence_bert_config.json", "'query_length':4", "query_length: not supported yet"},
+        {"sentence_bert_config.json", "'config_args':{'num_hidden_layers':1}",
+         "config_args: num_hidden_layers: not supported yet"},
+        {"config_sentence_transformers.json", "'truncate_dim':0", "truncate_dim: must be at least"},
+        {"config_sentence_transformers.json", "'model_type':'SparseEncoder'",
+         "model_type: must be"},
+        {"config_sentence_transformers.json", "'pooling':'x'", "pooling: not supported yet"},
+    };
+    struct err e = {0};
+    struct checkpoint *c = NULL;
+    char text[300];
+    put_modules("'pooling_mode':'mean'", DENSE_CONFIG, "");
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        snprintf(text, sizeof text, "{%s}", refused[i].fields);
+        put(refused[i].file, text);
+        expect_refused(refused[i].want);
+        unlink(path_of(refused[i].file));
+    }
+    put("config.json", "{'model_type':'bert','sentence_transformers':{'activation_fn':"
+                       "'torch.nn.modules.activation.Sigmoid'}}");
+    put("config_sentence_transformers.json",
+        "{'truncate_dim':2,'activation_fn':'torch.nn.modules.linear.Identity',"
+        "'model_type':'CrossEncoder','similarity_fn_name':'dot','__version__':{'x':'1'}}");
+    put("sentence_bert_config.json",
+        "{'do_lower_case':true,'unpad_inputs':true,'query_length':null,"
+        "'model_args':{'torch_dtype':'float16'}}");
+    put("tokenizer_config.json", "{'model_max_length':77}");
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    expect_text(c, "sentence_transformers.activation_fn", "Identity");
+    EXPECT_INT(meta_int(checkpoint_meta(c, "sentence_transformers.truncate_dim"), 0), 2);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "tokenizer.model_max_length"), 0), 77);
+    EXPECT(checkpoint_meta(c, "sentence_transformers.idle.similarity_fn_name"));
+    EXPECT(checkpoint_meta(c, "sentence_transformers.idle.unpad_inputs"));
+    checkpoint_close(c);
+    put("tokenizer_config.json", "{'model_max_length':1000000000000000019884624838656}");
+    put("config_sentence_transformers.json", "{'activation_fn':'other.Sigmoid'}");
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    EXPECT(!checkpoint_meta(c, "tokenizer.model_max_length"));
+    expect_text(c, "sentence_transformers.activation_fn", "other.Sigmoid");
+    checkpoint_close(c);
+    unlink(path_of("config_sentence_transformers.json"));
+    unlink(path_of("sentence_bert_config.json"));
+    unlink(path_of("tokenizer_config.json"));
+    put("config.json", "{'model_type':'bert','architectures':['BertForTokenClassification']}");
+    expect_refused("architectures: the head of BertForTokenClassification");
 }
 
 TEST(hf_files_that_cannot_be_read_are_not_absent)

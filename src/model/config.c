@@ -775,6 +775,43 @@ int64_t config_module_int(struct binder *b, const char *name, int64_t lo, int64_
     return fallback;
 }
 
+/* Reject names of poolings other than those that the reader of a directory writes. */
+static void check_poolings(struct binder *b)
+{
+    enum { POOLINGS_MAX = 6 };
+    static const char *const known[] = {"cls",          "max",      "mean", "mean_sqrt_len_tokens",
+                                        "weightedmean", "lasttoken"};
+    const char *at =
+        meta_text(checkpoint_meta(b->checkpoint, "sentence_transformers.pooling"), NULL);
+    int n = 0;
+    for (bool more = at != NULL; more && b->rc == 0; n++) {
+        const size_t len = strcspn(at, "+");
+        bool found = false;
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+            found |= strlen(known[i]) == len && memcmp(known[i], at, len) == 0;
+        if (!found || n == POOLINGS_MAX)
+            b->rc = err_set(b->e, ERR_FORMAT,
+                            "%s: sentence_transformers.pooling: expected 1 to %d names of "
+                            "poolings, got \"%.80s\"",
+                            checkpoint_path(b->checkpoint), POOLINGS_MAX, at);
+        more = at[len] == '+';
+        at += len + more;
+    }
+}
+
+/* Return the maximum length of a text that becomes an embedding or a class, in tokens. The length
+ * of sentence-transformers has priority over that of the tokenizer. INT_MAX for a model that
+ * generates text. */
+static int64_t text_length(struct binder *b)
+{
+    const struct checkpoint *c = b->checkpoint;
+    const bool pools = b->m->arch->encoder || checkpoint_meta(c, "sentence_transformers.n_dense") ||
+                       checkpoint_tensor(c, "cls.output.weight");
+    const struct meta *usual = pools ? checkpoint_meta(c, "tokenizer.model_max_length") : NULL;
+    const int64_t n = meta_int(usual, INT_MAX);
+    return config_module_int(b, "max_seq_length", 1, INT_MAX, n >= 1 && n < INT_MAX ? n : INT_MAX);
+}
+
 /* Read the pooling of embeddings and the labels of a classifier. */
 static void config_results(struct binder *b, struct config *c)
 {
@@ -791,8 +828,9 @@ static void config_results(struct binder *b, struct config *c)
     const struct meta *own = checkpoint_meta(b->checkpoint, "sentence_transformers.activation_fn"),
                       *problem = config_meta(b, "config.problem_type");
     c->pooling_type = config_int(b, "pooling_type", 0, 4, 0);
+    check_poolings(b);
     c->labels = config_meta(b, "classifier.output_labels");
-    c->length_max = config_module_int(b, "max_seq_length", 1, INT_MAX, INT_MAX);
+    c->length_max = text_length(b);
     c->class_pooling = b->m->arch->encoder ? 2 : 3; /* the first row, and the last row */
     c->class_act = CLASS_AUTO;
     for (size_t i = 0; i < 3; i++)
@@ -802,7 +840,7 @@ static void config_results(struct binder *b, struct config *c)
         if (config_is_text(own, acts[i].name)) c->class_act = acts[i].act, known = true;
     if (!known && b->rc == 0)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s: config.json: activation_fn: must be Sigmoid, Identity or Softmax, "
+                        "%s: activation_fn: must be Sigmoid, Identity or Softmax, "
                         "got %s",
                         checkpoint_path(b->checkpoint), config_value_text(own, text));
 }

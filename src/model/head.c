@@ -7,6 +7,7 @@
  * result depend only on its row. */
 #include "model_impl.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -76,13 +77,43 @@ static void bind_dense_tensors(struct binder *b)
     }
 }
 
+bool head_normalizes(const struct checkpoint *c)
+{
+    return meta_int(checkpoint_meta(c, "sentence_transformers.normalize"), 1) != 0;
+}
+
+/* Return the number of poolings whose results are concatenated. */
+static int n_pooling(const struct checkpoint *c)
+{
+    const char *at = meta_text(checkpoint_meta(c, "sentence_transformers.pooling"), NULL);
+    int n = 1;
+    while (at && (at = strchr(at, '+'))) at++, n++;
+    return n;
+}
+
+/* Set the number of values that remain of a truncated embedding. */
+static void bind_cut(struct binder *b)
+{
+    struct model *m = b->m;
+    const struct meta *cut = checkpoint_meta(b->checkpoint, "sentence_transformers.truncate_dim");
+    struct head_layers *h = &m->head[HEAD_EMBED];
+    const int64_t n = meta_int(cut, h->n_out);
+    if (b->rc != 0 || n < 1 || n >= h->n_out) return;
+    m->n_whole = h->n_out;
+    m->whole = arena_push(&m->arena, (size_t)h->n_out * sizeof *m->whole, 64);
+    if (!m->whole) b->rc = err_memory(b->e, "an embedding", (size_t)h->n_out * sizeof *m->whole);
+    h->n_out = (int)n;
+}
+
 void bind_embedding(struct binder *b)
 {
     struct model *m = b->m;
     const struct checkpoint *c = b->checkpoint;
     const int n = (int)config_module_int(b, "n_dense", 0, HEAD_LAYERS_MAX, 0);
     const char *other = meta_text(checkpoint_meta(c, "sentence_transformers.unsupported"), NULL);
-    m->head[HEAD_EMBED].n_out = m->config.d_embd;
+    m->n_pooled = m->config.d_embd * n_pooling(c);
+    m->at_pooled = bind_fixed(b, "pooled row", m->n_pooled);
+    m->head[HEAD_EMBED].n_out = m->n_pooled;
     if (!config_is_hf(b)) bind_dense_tensors(b);
     if (other && b->rc == 0)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
@@ -105,6 +136,7 @@ void bind_embedding(struct binder *b)
         bind_sized(b, &l->l, stem, n_out, k, BIAS_HELD);
         if (b->rc == 0) set_activation(b, l, meta_text(dense_meta(b, i, "activation"), NULL));
     }
+    bind_cut(b);
 }
 
 /* Return the number of labels, which is the number of rows of the last matrix. A list of labels
@@ -237,24 +269,40 @@ static void run_layer(struct backend *b, const struct head_layer *l, float *y, c
     b->op->layer_norm(b, y, y, &norm, 1);
 }
 
-/* Write the pooled row to the scratch of forward.c, which is unused between two steps. */
-void model_head(struct model *m, enum head h, const float *x, float *y)
+/* Compute all values of head h. n: number of values of y. */
+static void compute(struct model *m, enum head h, const float *x, float *y, int n)
 {
     struct backend *b = m->backend;
     const struct head_layers *head = &m->head[h];
-    float *from = m->scratch.v[m->at_x].at;
-    CHECK(head->n_out > 0, "head %d", (int)h);
+    float *from = m->scratch.v[m->at_pooled].at;
+    CHECK(n > 0, "head %d", (int)h);
     if (head->n == 0) {
-        memcpy(y, x, (size_t)head->n_out * sizeof *y);
+        memcpy(y, x, (size_t)n * sizeof *y);
         return;
     }
-    b->op->write(b, from, x, (size_t)m->config.d_embd * sizeof *x);
+    const int n_in = h == HEAD_EMBED ? m->n_pooled : m->config.d_embd;
+    b->op->write(b, from, x, (size_t)n_in * sizeof *x);
     for (int i = 0; i < head->n; i++) {
         float *to = m->scratch.v[m->at_head[i % 2]].at;
         run_layer(b, &head->layer[i], to, from);
         from = to;
     }
-    b->op->read(b, y, from, (size_t)head->n_out * sizeof *y);
+    b->op->read(b, y, from, (size_t)n * sizeof *y);
+}
+
+/* As in sentence-transformers, a vector is truncated after its normalization, and is not normalized
+ * again. The sum is f64, as in api/openai_embeddings.c. */
+void model_head(struct model *m, enum head h, const float *x, float *y)
+{
+    if (h != HEAD_EMBED || !m->whole) {
+        compute(m, h, x, y, m->head[h].n_out);
+        return;
+    }
+    double sum = 0, scale = 1;
+    compute(m, h, x, m->whole, m->n_whole);
+    for (int i = 0; i < m->n_whole; i++) sum += (double)m->whole[i] * (double)m->whole[i];
+    if (head_normalizes(m->checkpoint)) scale = sum > 0 ? 1 / sqrt(sum) : 0;
+    for (int i = 0; i < m->head[h].n_out; i++) y[i] = (float)((double)m->whole[i] * scale);
 }
 
 const char *model_label(const struct model *m, int i, size_t *n)

@@ -151,8 +151,10 @@ static void describe(struct model *m)
     for (int h = 0; h < N_HEAD; h++) i->head_out[h] = m->head[h].n_out;
     i->class_pooling = c->class_pooling;
     i->pooling_type = c->pooling_type, i->class_act = c->class_act;
-    i->normalize =
-        meta_int(checkpoint_meta(m->checkpoint, "sentence_transformers.normalize"), 1) != 0;
+    i->pooling = meta_text(checkpoint_meta(m->checkpoint, "sentence_transformers.pooling"), NULL);
+    i->include_prompt =
+        meta_int(checkpoint_meta(m->checkpoint, "sentence_transformers.include_prompt"), 1) != 0;
+    i->normalize = !m->whole && head_normalizes(m->checkpoint);
     for (int il = 0; il < c->n_layer; il++)
         if (reach_of(&c->layer[il]) > i->window) i->window = reach_of(&c->layer[il]);
     i->window_all = i->window;

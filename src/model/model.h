@@ -100,7 +100,11 @@ struct model_info {
     int window;        /* largest sliding window of all layers, in tokens; 0 if none */
     /* number of values of each head's result; 0: the model lacks the head */
     int head_out[N_HEAD];
-    int pooling_type;         /* pooling that the model's files give, as GGUF's number; 0 if none */
+    int pooling_type; /* pooling that the model's files give, as GGUF's number; 0 if none */
+    /* names of sentence-transformers' poolings that GGUF has no number for, separated by '+',
+     * borrowed; NULL if none */
+    const char *pooling;
+    bool include_prompt;      /* false: the pooling leaves the tokens of a prompt out */
     int class_pooling;        /* pooling of a classifier, as GGUF's number */
     bool normalize;           /* true: embeddings have the length 1 */
     enum class_act class_act; /* function of a classifier's logits */

@@ -416,8 +416,9 @@ static int copy_general(struct checkpoint *view, const struct checkpoint *c, str
         if (strncmp(key, st, sizeof st - 1) == 0 && !strstr(key, ".dense.") &&
             !text_ends_with(key, ".n_dense") && (text = meta_text(v, &n)))
             rc = checkpoint_add_text(view, key, text, n, e);
-        else if (strcmp(key + (strncmp(key, st, sizeof st - 1) ? 0 : sizeof st - 1),
-                        "max_seq_length") == 0 ||
+        else if (strcmp(key, "sentence_transformers.max_seq_length") == 0 ||
+                 strcmp(key, "sentence_transformers.truncate_dim") == 0 ||
+                 strcmp(key, "tokenizer.model_max_length") == 0 ||
                  strcmp(key, "sentence_transformers.normalize") == 0)
             rc = checkpoint_add_u32(view, key, (uint32_t)meta_int(v, 0), e);
         if (strncmp(key, "general.sampling.", 17) != 0) continue;
@@ -441,8 +442,25 @@ static int file_type(const struct conversion *g)
     return !t ? -1 : t->type == QT_f32 ? 0 : t->type == QT_f16 ? 1 : t->type == QT_bf16 ? 32 : -1;
 }
 
+/* Reject a pooling that GGUF has no number for. */
+static int check_pooling(const struct conversion *g, struct err *e)
+{
+    const char *names = meta_text(checkpoint_meta(g->c, "sentence_transformers.pooling"), NULL);
+    if (names)
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: pooling_mode: must be mean, cls or lasttoken for GGUF, got \"%s\"",
+                       checkpoint_path(g->c), names);
+    if (!meta_int(checkpoint_meta(g->c, "sentence_transformers.include_prompt"), 1))
+        return err_set(e, ERR_UNSUPPORTED, "%s: include_prompt: must be true for GGUF, got false",
+                       checkpoint_path(g->c));
+    return 0;
+}
+
 int gguf_put_keys(struct conversion *g, struct err *e)
 {
+    const int allowed = check_pooling(g, e);
+    if (allowed != 0) return allowed;
+
     struct key_writer w = {.view = g->view,
                            .arch = arch_gguf_name(g->m->arch->name),
                            .m = g->m,

@@ -48,7 +48,9 @@ static void put_modules(struct buf *b, const struct checkpoint *c)
 /* Append the maximum length of a text from the file, or from the model if the file has none. */
 static void put_length(struct buf *b, const struct checkpoint *c)
 {
-    const int64_t own = meta_int(checkpoint_meta(c, "sentence_transformers.max_seq_length"), 0);
+    const int64_t usual = meta_int(checkpoint_meta(c, "tokenizer.model_max_length"), 0);
+    const int64_t own =
+        meta_int(checkpoint_meta(c, "sentence_transformers.max_seq_length"), usual);
     buf_addf(b, "{\"max_seq_length\":%lld,\"do_lower_case\":false}\n",
              (long long)(own > 0 ? own : meta_int(arch_meta(c, "context_length"), 512)));
 }

@@ -392,11 +392,35 @@ const char *session_packed(void)
     return checkpoint_packed(os_self_path()) ? os_self_path() : NULL;
 }
 
-/* Return the pooling of the model file, by GGUF's numbers. */
+/* Return the poolings of sentence-transformers by their names, which '+' separates. */
+static enum pooling named_pooling(const char *names)
+{
+    static const struct {
+        const char *name; /* static */
+        enum pooling pooling;
+    } known[] = {{"cls", POOLING_FIRST},
+                 {"max", POOLING_MAX},
+                 {"mean", POOLING_MEAN},
+                 {"mean_sqrt_len_tokens", POOLING_SQRT},
+                 {"weightedmean", POOLING_WEIGHTED},
+                 {"lasttoken", POOLING_LAST}};
+    enum pooling list = POOLING_NONE;
+    for (const char *at = names, *end; *at; at = *end ? end + 1 : end) {
+        end = at + strcspn(at, "+");
+        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+            if (strlen(known[i].name) == (size_t)(end - at) &&
+                memcmp(known[i].name, at, (size_t)(end - at)) == 0)
+                list = pooling_join(list, known[i].pooling);
+    }
+    return list;
+}
+
+/* Return the pooling of the model file, by its names or by GGUF's numbers. */
 static enum pooling own_pooling(const struct session *s)
 {
     enum { MEAN = 1, CLS = 2 };
     const int type = s->info->pooling_type;
+    if (s->info->pooling) return named_pooling(s->info->pooling);
     if (type == 0 && s->info->encoder) return POOLING_MEAN; /* as in sentence-transformers */
     return type == MEAN ? POOLING_MEAN : type == CLS ? POOLING_FIRST : POOLING_LAST;
 }
@@ -419,6 +443,11 @@ int session_pooling(enum pooling *out, const struct session *s, const char *name
 {
     for (int i = 0; session_pooling_names(i); i++)
         if (strcmp(poolings[i].name, name) == 0) {
+            if (poolings[i].pooling && s->info->pooling && strchr(s->info->pooling, '+'))
+                return err_set(e, ERR_UNSUPPORTED,
+                               "--pooling: must be auto for this model, which concatenates %s, got "
+                               "\"%s\"",
+                               s->info->pooling, name);
             *out = poolings[i].pooling ? poolings[i].pooling : own_pooling(s);
             return 0;
         }

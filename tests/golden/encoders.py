@@ -14,7 +14,8 @@ model has several segments, the second segment begins at token 25;
 - padded.i32 [40], padded.f32 [40, d] (RoBERTa): as tokens.i32 and hidden.f32, with padding tokens
   within the text, which have a position of their own;
 - expected.json: texts with the vectors of sentence-transformers, or pairs of texts with the scores
-  of its CrossEncoder.
+  of its CrossEncoder;
+- settings.json (bert, bert-rerank): the same numbers after changes of the folder's JSON files.
 
 Weights come from numpy's frozen RandomState. References are computed in float64 if the library
 supports it. The script needs torch, transformers 5, sentence-transformers, gguf and numpy, which
@@ -293,6 +294,83 @@ def expected_scores(out):
     return {"pairs": PAIRS, "scores": np.asarray(model.predict(PAIRS), np.float64).tolist(), "logits": np.asarray(logits, np.float64).tolist()}
 
 
+def pooled(mode, **more):
+    return {"1_Pooling/config.json": {"pooling_mode": mode, **more}}
+
+
+def prompted(**more):
+    return {"config_sentence_transformers.json": {"prompts": {"query": "what is "}, "default_prompt_name": "query", **more}}
+
+
+NORMALIZER = {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": None, "lowercase": False}
+PLAIN_MODULES = [dict(idx=i, name=str(i), path=path, type=f"sentence_transformers.models.{kind}")
+                 for i, (path, kind) in enumerate((("", "Transformer"), ("1_Pooling", "Pooling")))]
+# as sentence-transformers 6 writes a CrossEncoder
+ONE_MODULE = {"modules.json": PLAIN_MODULES[:1], "sentence_bert_config.json": {
+    "transformer_task": "sequence-classification", "module_output_name": "scores",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "logits"}}}}
+PLAIN_CLASS = {"tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast"}}
+CASED = {"tokenizer.json": {"normalizer": NORMALIZER}, **PLAIN_CLASS}
+# new fields of the JSON files of a folder; a list replaces the file
+SETTINGS = {
+    "bert": {
+        "max": pooled("max"), "root": pooled("mean_sqrt_len_tokens"), "weighted": pooled("weightedmean"), "two": pooled(["cls", "mean"]),
+        "six": {**pooled(["max", "lasttoken", "weightedmean", "mean_sqrt_len_tokens", "cls", "mean"]), "modules.json": PLAIN_MODULES},
+        "old-two": {"1_Pooling/config.json": {"pooling_mode_cls_token": True, "pooling_mode_max_tokens": True}},
+        "cut": {"config_sentence_transformers.json": {"truncate_dim": 12}},
+        "cut-plain": {"config_sentence_transformers.json": {"truncate_dim": 12}, "modules.json": PLAIN_MODULES},
+        "prompt": prompted(), "prompt-left-out": {**prompted(), **pooled("mean", include_prompt=False)},
+        "prompt-left-out-all": {**prompted(), **pooled(["cls", "weightedmean", "max", "lasttoken"], include_prompt=False)},
+        "lower": {"sentence_bert_config.json": {"do_lower_case": True}},
+        "lower-first": {"sentence_bert_config.json": {"do_lower_case": True}, **CASED},
+        "cased": CASED,
+    },
+    "bert-rerank": {
+        "identity": {**ONE_MODULE, "config_sentence_transformers.json": {"activation_fn": "torch.nn.modules.linear.Identity", "model_type": "CrossEncoder"}},
+        "no-modules": prompted(model_type="CrossEncoder", activation_fn="torch.nn.modules.linear.Identity"),
+        "identity-first": {**ONE_MODULE, "config_sentence_transformers.json": {"activation_fn": "torch.nn.modules.linear.Identity", "model_type": "CrossEncoder"},
+                           "config.json": {"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Sigmoid"}}},
+        "prompt": {**ONE_MODULE, **prompted(model_type="CrossEncoder")},
+        "two-inputs": {"tokenizer_config.json": {"model_input_names": ["input_ids", "attention_mask"]}},
+        "three-inputs": {"tokenizer_config.json": {"tokenizer_class": "TokenizersBackend", "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]}},
+        "plain-class": PLAIN_CLASS,
+        "class": {"tokenizer_config.json": {"tokenizer_class": "BertTokenizer"}},
+    },
+}
+
+
+def change(folder, changes):
+    """Write new fields into the JSON files of a folder."""
+    for name, fields in changes.items():
+        path = folder / name
+        old = json.loads(path.read_text()) if path.exists() else {}
+        if name.endswith("1_Pooling/config.json"):
+            old = {k: v for k, v in old.items() if not k.startswith("pooling_mode")}
+        path.write_text(json.dumps({**old, **fields} if isinstance(fields, dict) else fields))
+
+
+def expected_settings(name, out):
+    """Return the changes of SETTINGS with the numbers of sentence-transformers."""
+    import shutil
+    import tempfile
+    from sentence_transformers import CrossEncoder, SentenceTransformer
+    result = {}
+    for key, changes in SETTINGS[name].items():
+        with tempfile.TemporaryDirectory() as temp:
+            folder = pathlib.Path(temp) / "model"
+            shutil.copytree(out, folder)
+            change(folder, changes)
+            if "rerank" in name:
+                model = CrossEncoder(str(folder), device="cpu", model_kwargs=dict(dtype=torch.float32))
+                model.model.double()
+                numbers = [round(float(x), 7) for x in model.predict(PAIRS)]
+            else:
+                model = SentenceTransformer(str(folder), device="cpu").double()
+                numbers = [[round(float(x), 7) for x in v] for v in model.encode(TEXTS)]
+        result[key] = {"changes": changes, "numbers": numbers}
+    return result
+
+
 INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
 FRAME = ('<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct provided. Note that the '
          'answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n', "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
@@ -503,6 +581,8 @@ def make(name):
         write_modules(out, spec, config.hidden_size)
         expected = expected_vectors(out, spec)
     write_json(out / "expected.json", expected)
+    if name in SETTINGS:
+        write_json(out / "settings.json", expected_settings(name, out))
     if "arch" in spec:
         write_gguf(out / "model.gguf", spec, model)
     for file in out.rglob("*"):

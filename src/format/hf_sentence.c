@@ -1,0 +1,299 @@
+/* hf_sentence.c - the settings of sentence-transformers in a Hugging Face directory. A setting has
+ * a key in the checkpoint, is listed as irrelevant, or is rejected by its name, because results
+ * would differ from those of sentence-transformers.
+ *
+ *   sentence_bert_config.json           "sentence_transformers.max_seq_length"
+ *   config_sentence_transformers.json   "sentence_transformers.prompts.NAME", .default_prompt,
+ *                                       .truncate_dim, .activation_fn
+ *   tokenizer_config.json               "tokenizer.model_max_length"
+ *
+ * The first two files have an effect only in a directory with a modules.json, as in
+ * sentence-transformers. The tokenizer reads do_lower_case. A setting without an effect has the key
+ * "sentence_transformers.idle.NAME". */
+#include "format_impl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { FILE_BYTES_MAX = 1 << 20, KEY_BYTES = 160 };
+
+int hf_modules_read(const struct modules *m, const char *file, enum json_kind kind,
+                    struct json **out)
+{
+    char path[4096];
+    *out = NULL;
+    int rc = hf_path(path, sizeof path, m->dir, file, m->e);
+    bool found = false;
+    if (rc == 0) rc = file_find(&found, path, m->e);
+    if (rc != 0 || !found) return rc;
+    rc = json_read_file(out, path, FILE_BYTES_MAX, m->e);
+    if (rc == 0 && json_kind(*out) != kind)
+        rc = err_set(m->e, ERR_FORMAT, "%s: expected %s, got %s", path,
+                     kind == JK_LIST ? "a list" : "an object", json_kind_name(json_kind(*out)));
+    if (rc == 0) return 0;
+    json_drop(*out);
+    *out = NULL;
+    return rc;
+}
+
+int hf_modules_kind(const struct modules *m, const char *file, const struct json *config,
+                    const char *field, enum json_kind kind)
+{
+    static const char *const name[] = {[JK_BOOL] = "true or false",
+                                       [JK_INT] = "an integer",
+                                       [JK_TEXT] = "a string",
+                                       [JK_OBJECT] = "an object"};
+    char value[80];
+    const struct json *v = json_field(config, field);
+    if (json_kind(v) == JK_NONE || json_kind(v) == JK_NULL || json_kind(v) == kind) return 0;
+    return err_set(m->e, ERR_FORMAT, "%s/%s: %s: must be %s, got %s", m->dir, file, field,
+                   name[kind], json_value_text(v, value));
+}
+
+/* ---- lists of settings ---- */
+
+/* Reject a setting, with the reason. */
+static int refuse(const struct modules *m, const char *file, const char *field, const char *why)
+{
+    return err_set(m->e, ERR_UNSUPPORTED, "%s/%s: %s: %s", m->dir, file, field, why);
+}
+
+static bool in_list(const char *const *list, const char *name)
+{
+    while (*list && strcmp(*list, name) != 0) list++;
+    return *list != NULL;
+}
+
+/* Return true for a value that is the default of all settings: null, false, or an empty text, list
+ * or object. */
+static bool is_default(const struct json *v)
+{
+    size_t n;
+    const enum json_kind kind = json_kind(v);
+    if (kind == JK_TEXT) return json_text(v, &n) && n == 0;
+    if (kind == JK_LIST || kind == JK_OBJECT) return json_count(v) == 0;
+    return kind == JK_NONE || kind == JK_NULL || (kind == JK_BOOL && !json_bool(v, true));
+}
+
+/* Mark a setting as irrelevant. */
+static int add_idle(const struct modules *m, const char *name)
+{
+    char key[KEY_BYTES];
+    snprintf(key, sizeof key, "sentence_transformers.idle.%.80s", name);
+    return checkpoint_meta(m->c, key) ? 0 : checkpoint_add_bool(m->c, key, true, m->e);
+}
+
+int hf_modules_fields(const struct modules *m, const char *file, const struct json *config,
+                      const char *const *used, const char *const *idle)
+{
+    int rc = 0;
+    for (void *it = json_first(config); it && rc == 0; it = json_next(config, it)) {
+        const char *name = json_it_key(it, NULL);
+        char shown[81];
+        snprintf(shown, sizeof shown, "%.80s", name);
+        if (in_list(used, name)) continue;
+        if (in_list(idle, name) || is_default(json_it_value(it)))
+            rc = add_idle(m, shown);
+        else
+            rc = refuse(m, file, shown, "not supported yet");
+    }
+    return rc;
+}
+
+/* ---- sentence_bert_config.json ---- */
+
+/* Reject arguments of the constructors of transformers, unless they have no effect on numbers. */
+static int check_arguments(const struct modules *m, const char *file, const struct json *config)
+{
+    static const char *const field[] = {"model_args",       "model_kwargs", "tokenizer_args",
+                                        "processor_kwargs", "config_args",  "config_kwargs"};
+    static const char *const none[] = {NULL};
+    static const char *const idle[] = {"trust_remote_code",
+                                       "dtype",
+                                       "torch_dtype",
+                                       "device_map",
+                                       "padding_side",
+                                       "attn_implementation",
+                                       "low_cpu_mem_usage",
+                                       "use_fast",
+                                       "unpad_inputs",
+                                       "use_cache",
+                                       NULL};
+    int rc = 0;
+    for (size_t i = 0; i < sizeof field / sizeof field[0] && rc == 0; i++) {
+        char place[80];
+        snprintf(place, sizeof place, "%s: %s", file, field[i]);
+        rc = hf_modules_kind(m, file, config, field[i], JK_OBJECT);
+        if (rc == 0) rc = hf_modules_fields(m, place, json_field(config, field[i]), none, idle);
+    }
+    return rc;
+}
+
+/* Reject another method than the model's forward pass. The result of the forward pass is the hidden
+ * states, or the logits of a classifier. */
+static int check_text(const struct modules *m, const char *file, const struct json *text)
+{
+    const char *method = json_text(json_field(text, "method"), NULL),
+               *output = json_text(json_field(text, "method_output_name"), NULL);
+    if (!text || (method && strcmp(method, "forward") == 0 && output &&
+                  (strcmp(output, "last_hidden_state") == 0 || strcmp(output, "logits") == 0)))
+        return 0;
+    return refuse(m, file, "modality_config.text",
+                  "must be the forward pass with last_hidden_state or logits");
+}
+
+/* Check the kinds of inputs. If the kind "message" is present, sentence-transformers renders every
+ * text with the chat template. */
+static int check_modalities(const struct modules *m, const char *file, const struct json *config)
+{
+    const struct json *list = json_field(config, "modality_config");
+    int rc = hf_modules_kind(m, file, config, "modality_config", JK_OBJECT);
+    if (rc == 0 && json_field(list, "message"))
+        rc = refuse(m, file, "modality_config.message",
+                    "not supported yet: sentence-transformers renders every text with the chat "
+                    "template; without this field, texts are used unchanged");
+    if (rc == 0 && json_count(list) > 0 && !json_field(list, "text"))
+        rc = refuse(m, file, "modality_config", "text is missing");
+    return rc ? rc : check_text(m, file, json_field(list, "text"));
+}
+
+/* Reject a text that is not one of the list. An absent text is the default. */
+static int check_word(const struct modules *m, const char *file, const struct json *config,
+                      const char *field, const char *const *words, const char *expected)
+{
+    const char *word = json_text(json_field(config, field), NULL);
+    const int rc = hf_modules_kind(m, file, config, field, JK_TEXT);
+    return rc || !word || in_list(words, word) ? rc : refuse(m, file, field, expected);
+}
+
+static int read_length(const struct modules *m, const char *file, const struct json *config)
+{
+    const struct json *length = json_field(config, "max_seq_length");
+    const int64_t n = json_int(length, 0);
+    int rc = hf_modules_kind(m, file, config, "max_seq_length", JK_INT);
+    if (rc != 0 || json_kind(length) != JK_INT) return rc;
+    if (n < 1)
+        return err_set(m->e, ERR_FORMAT, "%s/%s: max_seq_length: must be at least 1, got %lld",
+                       m->dir, file, (long long)n);
+    return checkpoint_add_int(m->c, "sentence_transformers.max_seq_length", n, m->e);
+}
+
+int hf_sentence_bert(const struct modules *m)
+{
+    static const char file[] = "sentence_bert_config.json";
+    static const char *const used[] = {"max_seq_length",  "do_lower_case",  "transformer_task",
+                                       "modality_config", "model_args",     "module_output_name",
+                                       "model_kwargs",    "tokenizer_args", "processor_kwargs",
+                                       "config_args",     "config_kwargs",  NULL};
+    static const char *const idle[] = {"unpad_inputs", "backend", NULL};
+    static const char *const tasks[] = {"feature-extraction", "sequence-classification", NULL};
+    static const char *const outputs[] = {"token_embeddings", "scores", NULL};
+    struct json *config;
+    int rc = hf_modules_read(m, file, JK_OBJECT, &config);
+    if (rc == 0) rc = read_length(m, file, config);
+    if (rc == 0) rc = hf_modules_kind(m, file, config, "do_lower_case", JK_BOOL);
+    if (rc == 0)
+        rc = check_word(m, file, config, "transformer_task", tasks,
+                        "must be feature-extraction or sequence-classification");
+    if (rc == 0)
+        rc = check_word(m, file, config, "module_output_name", outputs,
+                        "must be token_embeddings or scores");
+    if (rc == 0) rc = check_modalities(m, file, config);
+    if (rc == 0) rc = check_arguments(m, file, config);
+    if (rc == 0) rc = hf_modules_fields(m, file, config, used, idle);
+    json_drop(config);
+    return rc;
+}
+
+/* ---- config_sentence_transformers.json ---- */
+
+static int add_prompts(const struct modules *m, const char *file, const struct json *config)
+{
+    int rc = hf_modules_kind(m, file, config, "prompts", JK_OBJECT);
+    if (rc == 0) rc = hf_modules_kind(m, file, config, "default_prompt_name", JK_TEXT);
+    const struct json *prompts = json_field(config, "prompts");
+    for (void *it = json_first(prompts); it && rc == 0; it = json_next(prompts, it)) {
+        char key[KEY_BYTES];
+        size_t n;
+        const char *text = json_text(json_it_value(it), &n), *name = json_it_key(it, NULL);
+        if (!text || strlen(name) > 64)
+            rc = err_set(m->e, ERR_FORMAT,
+                         "%s/%s: prompts: expected a string with a name of at most 64 bytes, got "
+                         "%s with \"%.80s\"",
+                         m->dir, file, json_kind_name(json_kind(json_it_value(it))), name);
+        snprintf(key, sizeof key, "sentence_transformers.prompts.%.64s", name);
+        if (rc == 0) rc = checkpoint_add_text(m->c, key, text, n, m->e);
+    }
+    size_t n;
+    const char *name = json_text(json_field(config, "default_prompt_name"), &n);
+    if (rc == 0 && name && !json_field(prompts, name))
+        rc = err_set(m->e, ERR_FORMAT,
+                     "%s/%s: default_prompt_name: must be a name in prompts, got \"%.80s\"", m->dir,
+                     file, name);
+    if (rc == 0 && name)
+        rc = checkpoint_add_text(m->c, "sentence_transformers.default_prompt", name, n, m->e);
+    return rc;
+}
+
+static int add_cut(const struct modules *m, const char *file, const struct json *config)
+{
+    const struct json *v = json_field(config, "truncate_dim");
+    const int64_t n = json_int(v, 0);
+    int rc = hf_modules_kind(m, file, config, "truncate_dim", JK_INT);
+    if (rc != 0 || json_kind(v) != JK_INT) return rc;
+    if (n < 1)
+        return err_set(m->e, ERR_FORMAT, "%s/%s: truncate_dim: must be at least 1, got %lld",
+                       m->dir, file, (long long)n);
+    return checkpoint_add_int(m->c, "sentence_transformers.truncate_dim", n, m->e);
+}
+
+/* Add the activation of a classifier's scores, which replaces that of config.json. The key has the
+ * class name without its path if the class is one of torch. sentence-transformers loads no other
+ * class, so the whole path of another class is kept for the error. */
+static int add_activation(const struct modules *m, const char *file, const struct json *config)
+{
+    size_t n;
+    const char *name = json_text(json_field(config, "activation_fn"), &n);
+    const char *dot = name && strncmp(name, "torch.", 6) == 0 ? strrchr(name, '.') : NULL;
+    const int rc = hf_modules_kind(m, file, config, "activation_fn", JK_TEXT);
+    if (rc != 0 || !name) return rc;
+    if (dot) n -= (size_t)(dot + 1 - name), name = dot + 1;
+    return checkpoint_add_text(m->c, "sentence_transformers.activation_fn", name, n, m->e);
+}
+
+int hf_sentence_load(struct checkpoint *c, const char *dir, struct err *e)
+{
+    static const char file[] = "config_sentence_transformers.json";
+    static const char *const used[] = {"prompts",       "default_prompt_name", "truncate_dim",
+                                       "activation_fn", "model_type",          NULL};
+    static const char *const idle[] = {"__version__", "requirements", "similarity_fn_name",
+                                       "keep_in_fp32_modules", NULL};
+    static const char *const kinds[] = {"SentenceTransformer", "CrossEncoder", NULL};
+    const struct modules m = {.c = c, .e = e, .dir = dir};
+    struct json *config;
+    char path[4096];
+    bool found = false;
+    int rc = hf_path(path, sizeof path, dir, "modules.json", e);
+    if (rc == 0) rc = file_find(&found, path, e);
+    if (rc != 0 || !found) return rc;
+    rc = hf_modules_read(&m, file, JK_OBJECT, &config);
+    if (rc == 0)
+        rc = check_word(&m, file, config, "model_type", kinds,
+                        "must be SentenceTransformer or CrossEncoder");
+    if (rc == 0) rc = add_prompts(&m, file, config);
+    if (rc == 0) rc = add_cut(&m, file, config);
+    if (rc == 0) rc = add_activation(&m, file, config);
+    if (rc == 0) rc = hf_modules_fields(&m, file, config, used, idle);
+    json_drop(config);
+    return rc;
+}
+
+/* ---- tokenizer_config.json ---- */
+
+int hf_sentence_length(struct checkpoint *c, const struct json *config, struct err *e)
+{
+    enum { LENGTH_MAX = 1 << 30 }; /* transformers writes 1e30 for no limit */
+    const double n = json_real(json_field(config, "model_max_length"), 0);
+    if (!(n >= 1 && n <= LENGTH_MAX)) return 0;
+    return checkpoint_add_int(c, "tokenizer.model_max_length", (int64_t)n, e);
+}
