@@ -237,7 +237,7 @@ static int read_bert(struct vocab_file *f)
     int32_t cls = id_field(f, "cls_token_id", t->bos), sep = id_field(f, "seperator_token_id", 102);
     t->prefix[t->n_prefix++] = cls;
     t->suffix[t->n_suffix++] = t->between[t->n_between++] = sep;
-    t->pair_segments = true;
+    t->pair_segments = meta_bool(field(f, "pair_segments"), true);
     t->opt.word_prefix = SPACE_MARK;
     t->opt.word_chars_max = 100;
     t->opt.drop_lead_space = t->opt.word_cleanup = true;

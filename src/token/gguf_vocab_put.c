@@ -481,6 +481,9 @@ static int put_wordpiece(struct checkpoint *out, const struct tokenizer *t, cons
     if (rc == 0)
         rc = checkpoint_add_bool(out, "tokenizer.ggml.normalizer.strip_accents", flags & BERT_STRIP,
                                  e);
+    /* a key of quoth; other readers ignore it */
+    if (rc == 0 && !t->pair_segments)
+        rc = checkpoint_add_bool(out, "tokenizer.ggml.pair_segments", false, e);
     return rc;
 }
 

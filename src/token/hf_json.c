@@ -369,6 +369,32 @@ static void mark_named(struct tokenizer *t, const struct json *config)
     }
 }
 
+/* Apply the names of the model's inputs to the segments of pairs. transformers computes segments
+ * only if model_input_names has token_type_ids. Its default depends on the class; the classes of
+ * this list, and the default class of BERT, have token_type_ids. */
+static void settle_segments(struct tokenizer *t, const struct json *config)
+{
+    static const char *const classes[] = {
+        "BertTokenizer",      "BertJapaneseTokenizer", "ElectraTokenizer",   "DebertaTokenizer",
+        "DebertaV2Tokenizer", "FNetTokenizer",         "MarkupLMTokenizer",  "CanineTokenizer",
+        "LayoutLMTokenizer",  "MobileBertTokenizer",   "ConvBertTokenizer",  "FunnelTokenizer",
+        "LxmertTokenizer",    "SqueezeBertTokenizer",  "RetriBertTokenizer", "RoFormerTokenizer",
+        "NomicBertTokenizer"};
+    const struct json *names = json_field(config, "model_input_names");
+    const char *class = json_text(json_field(config, "tokenizer_class"), NULL);
+    bool has = !class;
+    for (size_t i = 0; class && i < sizeof classes / sizeof classes[0]; i++) {
+        const size_t n = strlen(classes[i]);
+        has |= strncmp(class, classes[i], n) == 0 && (!class[n] || strcmp(class + n, "Fast") == 0);
+    }
+    if (json_kind(names) == JK_LIST) has = false;
+    for (size_t i = 0; json_kind(names) == JK_LIST && i < json_count(names); i++) {
+        const char *name = json_text(json_item(names, i), NULL);
+        has |= name && strcmp(name, "token_type_ids") == 0;
+    }
+    if (!has) t->pair_segments = false;
+}
+
 /* Read tokenizer_config.json. Entries of added_tokens_decoder are used only if tokenizer.json does
  * not contain them. The keys of added_tokens_decoder are ids as texts, such as "32000". */
 static int read_config(struct tokenizer *t, const struct json *config, struct err *e)
@@ -391,6 +417,7 @@ static int read_config(struct tokenizer *t, const struct json *config, struct er
     tokenizer_mark_end(t, id, END_TOKENIZER);
     if (t->unk < 0 && t->kind == &token_kind_wordpiece)
         t->unk = token_field(t, config, "unk_token");
+    settle_segments(t, config);
     if (class_adds(t, config)) {
         settle_bos(t, config);
         settle_eos(t, config);
@@ -443,6 +470,31 @@ int hf_token_id(const struct tokenizer *t, const char *dir, const char *name, in
     return rc;
 }
 
+/* Lower the case of texts first if sentence-transformers' older configuration requires it and no
+ * step of the tokenizer does. */
+static int read_lower_case(struct tokenizer *t, const char *dir, struct err *e)
+{
+    struct json *config;
+    char path[4096];
+    bool found = false, lower = false;
+    norm_fn *const lowercase = norm_find("Lowercase");
+    int rc = token_file(path, &found, dir, "modules.json", e);
+    if (rc != 0 || !found) return rc;
+    rc = read_sibling(&config, dir, "sentence_bert_config.json", e);
+    if (rc == 0) lower = json_bool(json_field(config, "do_lower_case"), false);
+    json_drop(config);
+    for (size_t i = 0; i < t->norm.n && lower; i++)
+        if (t->norm.v[i].run == lowercase ||
+            (t->norm.v[i].run == norm_bert && t->norm.v[i].flags & BERT_LOWER))
+            lower = false;
+    if (rc != 0 || !lower) return rc;
+    if (!tokenizer_add_norm(t, lowercase)) return err_memory(e, "a normalizer", 1);
+    const struct norm_step last = t->norm.v[t->norm.n - 1];
+    memmove(t->norm.v + 1, t->norm.v, (t->norm.n - 1) * sizeof last);
+    t->norm.v[0] = last;
+    return 0;
+}
+
 int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
 {
     struct json *config, *generation = NULL;
@@ -453,6 +505,7 @@ int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
     if (rc == 0) {
         read_generation(t, generation);
         guess_ends(t);
+        rc = read_lower_case(t, dir, e);
     }
     json_drop(config);
     json_drop(generation);

@@ -478,6 +478,8 @@ int tokenizer_put_hf(struct buf *json, struct buf *config, const struct checkpoi
     buf_add_text(config, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\","
                          "\"clean_up_tokenization_spaces\":false");
     if (rc == 0) put_names(config, c, t);
+    const int64_t n_max = meta_int(checkpoint_meta(c, "tokenizer.model_max_length"), 0);
+    if (n_max > 0) buf_addf(config, ",\"model_max_length\":%lld", (long long)n_max);
     put_templates(config, c);
     buf_add_text(config, "}\n");
     tokenizer_close(t);
