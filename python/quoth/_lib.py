@@ -242,12 +242,18 @@ class Queue:
         handle, self.handle = self.handle, None
         lib.quoth_queue_close(handle)
 
-    def submit(self, ids: Sequence[int], params: bytes, pooling: Optional[bytes] = None) -> Optional[int]:
-        """Submit a request. Return the request's id, or None if too many requests wait."""
+    def submit(self, ids: Sequence[int], params: bytes, pooling: Optional[bytes] = None,
+               text: Optional[bytes] = None) -> Optional[int]:
+        """Submit a request. Return the request's id, or None if too many requests wait. text: the
+        prompt of a pooled request in place of ids; the library adds the model's default prompt."""
         array = ids_array(ids)
         request, number, why = Request(), c_uint64(), Error()
         request.size = ctypes.sizeof(Request)
-        request.prompt_ids, request.n_prompt_id, request.params = array, len(ids), params
+        request.params = params
+        if text is None:
+            request.prompt_ids, request.n_prompt_id = array, len(ids)
+        else:
+            request.prompt, request.n_prompt = text, len(text)
         request.pooling = pooling
         status = lib.quoth_submit(self.handle, byref(request), byref(number), *why.room)
         if status == ERR_BUSY:

@@ -352,7 +352,7 @@ class AsyncLLM(Model):
 
     async def embed(self, prompt: Prompt, pooling_params: Optional[PoolingParams] = None,
                     request_id: Optional[str] = None) -> EmbeddingRequestOutput:
-        """Return the prompt's vector, which has length 1."""
+        """Return the prompt's vector, as LLM.embed."""
         if pooling_params is not None and not isinstance(pooling_params, PoolingParams):
             raise ValueError(f"pooling_params: expected PoolingParams, found {type(pooling_params).__name__}")
         stream = await self._open(prompt, pooling_params or PoolingParams(), request_id)

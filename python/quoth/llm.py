@@ -166,8 +166,9 @@ class LLM(Model):
     def embed(self, prompts: Prompts, *, use_tqdm: UseTqdm = True,
               pooling_params: Union[None, PoolingParams, Sequence[PoolingParams]] = None
               ) -> List[EmbeddingRequestOutput]:
-        """Return the pooled final hidden state of each prompt as a vector of length 1, in the
-        prompts' order."""
+        """Return the pooled final hidden state of each prompt as a vector, in the prompts' order. The
+        vector has length 1 if the model's modules.json normalizes, or if the model has none. The
+        model's default prompt precedes each prompt that is a text."""
         every = PoolingParams() if pooling_params is None else pooling_params
         jobs = self._jobs(prompts, every, PoolingParams, "pooling_params")
         if any(job.pooling and job.pooling.use_activation is not None for job in jobs):
@@ -205,9 +206,10 @@ class LLM(Model):
 
     def _pool_prompts(self, url: str, body: Mapping[str, Any], prompts: Prompts,
                       use_tqdm: UseTqdm) -> List[Tuple[List[int], Dict[str, Any]]]:
-        ids = [job.ids for job in self._jobs(prompts, PoolingParams(), PoolingParams, "pooling_params")]
-        items = self._pool(url, body, {"input": ids}, use_tqdm) if ids else []
-        return list(zip(ids, items))
+        jobs = self._jobs(prompts, PoolingParams(), PoolingParams, "pooling_params")
+        texts = [job.text if job.is_text and job.text else job.ids for job in jobs]
+        items = self._pool(url, body, {"input": texts}, use_tqdm) if jobs else []
+        return list(zip((job.ids for job in jobs), items))
 
     def classify(self, prompts: Prompts, *, use_tqdm: UseTqdm = True, pooling_params: Optional[PoolingParams] = None,
                  lora_request: None = None) -> List[ClassificationRequestOutput]:

@@ -74,8 +74,8 @@ class Job:
     """A request before its submission."""
 
     def __init__(self, number: int, text: Optional[str], ids: List[int], params: Optional[Params],
-                 seed: Optional[int]) -> None:
-        self.number, self.text, self.ids = number, text, ids
+                 seed: Optional[int], is_text: bool = False) -> None:
+        self.number, self.text, self.ids, self.is_text = number, text, ids, is_text
         self.sampling = params if isinstance(params, SamplingParams) else None
         self.pooling = params if isinstance(params, PoolingParams) else None
         self.json = self.sampling.to_json(seed) if self.sampling else json.dumps({"seed": seed}).encode()
@@ -92,7 +92,8 @@ class Job:
     def submit(self, queue: _lib.Queue) -> Optional[int]:
         """Submit the request. Return the request's number, or None if too many requests wait."""
         if self.pooling:
-            return queue.submit(self.ids, b"{}", self.pooling.pooling.encode())
+            text = self.text if self.is_text and not self.pooling.truncate_prompt_tokens else None
+            return queue.submit(self.ids, b"{}", self.pooling.pooling.encode(), text.encode() if text else None)
         return queue.submit(self.ids, self.json)
 
 
@@ -178,7 +179,7 @@ class Answer:
             if n > len(vector):
                 raise ValueError(f"dimensions: expected an integer in [1, {len(vector)}], found {n}")
             vector = vector[:n]
-            length = math.sqrt(sum(x * x for x in vector))
+            length = math.sqrt(sum(x * x for x in vector)) if self.model._normalizes else 0.0
             vector = [x / length for x in vector] if length > 0 else vector
         return EmbeddingRequestOutput(self.output.request_id, EmbeddingOutput(vector), self.job.ids,
                                       self.output.num_cached_tokens)
@@ -201,7 +202,9 @@ class Model:
         self._seed, self._n_request, self._lock = seed, itertools.count(), threading.Lock()
         texts = library_options(model, options, self._ITL_TARGET_MS)
         self._model = _lib.open_model(model, texts, names_given(options))
-        for line in self.info()["warnings"]:
+        info = self.info()
+        self._normalizes, self._default_prompt = bool(info["normalize"]), info["default_prompt"] or ""
+        for line in info["warnings"]:
             warnings.warn(_lib.in_python(line), stacklevel=3)
 
     # ---- the open model ----
@@ -273,7 +276,10 @@ class Model:
     def _job(self, prompt: Any, params: Optional[Params], number: int, name: str) -> Job:
         seed = None if self._seed is None else (self._seed + 0x9E3779B9 * next(self._n_request)) % 2**63
         text, ids = self._read_prompt(prompt, name)
-        return Job(number, text, ids, params, seed)
+        is_text = text is not None and not (isinstance(prompt, dict) and prompt.get("prompt_token_ids") is not None)
+        if is_text and isinstance(params, PoolingParams) and self._default_prompt:
+            _, ids = self._read_prompt(self._default_prompt + (text or ""), name)
+        return Job(number, text, ids, params, seed, is_text)
 
     def _jobs(self, prompts: Any, params: Any, kind: Type[P], name: str) -> List[Job]:
         if not isinstance(prompts, (str, dict)) and not hasattr(prompts, "__iter__"):

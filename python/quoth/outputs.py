@@ -92,7 +92,7 @@ class StreamOutput:
 @dataclass
 class EmbeddingOutput:
     """A vector."""
-    embedding: List[float]  #: vector [hidden size, or PoolingParams.dimensions] of length 1
+    embedding: List[float]  #: vector [hidden size, or PoolingParams.dimensions] 
 
     @property
     def hidden_size(self) -> int:

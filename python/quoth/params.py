@@ -346,11 +346,11 @@ class BeamSearchParams:
 @dataclass
 class PoolingParams:
     """Parameters of the vector of a prompt. dimensions: number of first components that
-    are used and normalized to length 1 again (None: all). pooling: method for the final hidden
+    are used, and normalized again if the model normalizes (None: all). pooling: method for the final hidden
     states, "mean", "last" or "first" ("auto": the model's method, or "last" if it has none)."""
     dimensions: Optional[int] = None
     pooling: str = "auto"
-    normalize: Optional[bool] = None  #: field of vLLM; vectors always have length 1
+    normalize: Optional[bool] = None  #: field of vLLM; the model's modules decide
     truncate_prompt_tokens: Optional[int] = None
     #: False: logits of a classifier instead of probabilities; None: probabilities
     use_activation: Optional[bool] = None
@@ -365,4 +365,4 @@ class PoolingParams:
         if self.pooling not in ("auto", "mean", "last", "first", "cls"):
             raise ValueError(f'pooling: expected "auto", "mean", "last" or "first", got {self.pooling!r}')
         if self.normalize not in (None, True):
-            raise ValueError("normalize: not supported yet; vectors are always of length 1")
+            raise ValueError("normalize: not supported yet; the model's modules decide")

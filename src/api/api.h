@@ -187,6 +187,10 @@ int api_read_logprobs(struct request *r, const struct json *body, struct err *e)
  * ERR_LIMIT if the text is too long, ERR_BUSY if the client disconnects. */
 int api_prompt_text(struct request *r, const struct api *a, const char *text, size_t n,
                     bool add_special, struct err *e);
+/* Set the prompt of a request to the tokens of the text `before` followed by `text`. If the model's
+ * pooling leaves the tokens of `before` out, set r->pool_from. Errors: those of api_prompt_text. */
+int api_prompt_after(struct request *r, const struct api *a, const struct text_span *before,
+                     const struct text_span *text, bool add_special, struct err *e);
 /* Set the prompt of a request to a copy of ids i32 [n]. ERR_MEMORY. */
 int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *e);
 
@@ -197,9 +201,9 @@ int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *
 int api_render(const struct api *a, const struct json *body, struct buf *prompt,
                struct chat_turn *turn, struct err *e);
 
-/* Scale a pooled vector v f32 [n] to length 1; zeros are unchanged. Return false if its length is
- * not finite. */
-bool api_normalize(float *v, int n);
+/* Scale a pooled vector v f32 [n] to length 1 if `normalize` is true; zeros are unchanged. Return
+ * false if its length is not finite. */
+bool api_scale(float *v, int n, bool normalize);
 
 /* Set word[0] and word[1] to the token sequences of `text` at the start of a text and after a space
  * (vLLM's bad_words). The sequences are in the arena a. ERR_LIMIT, ERR_MEMORY, ERR_BUSY if the

@@ -68,10 +68,6 @@ int fields_check(const struct json *body, unsigned where, struct err *e);
 bool fields_know(const char *name, unsigned where);
 bool body_is_set(const struct json *value); /* return false for null, false, 0, "", [] and {} */
 
-/* Scale v f32 [n] to length 1 if `normalize` is true; zeros are unchanged. Return false if its
- * length is not finite. */
-bool api_scale(float *v, int n, bool normalize);
-
 /* ---- answers ---- */
 
 struct token_logprobs {

@@ -14,7 +14,9 @@ void get_tgi_info(struct exchange *x, void *server)
     out_word(&o, "model_id", served_spec(a->model)->name[0]);
     out_null(&o, "model_sha");
     out_word(&o, "model_pipeline_tag",
-             a->session->info->headless ? "feature-extraction" : "text-generation");
+             a->session->info->head_out[HEAD_CLASS] > 0 ? "text-classification"
+             : a->session->info->headless               ? "feature-extraction"
+                                                        : "text-generation");
     out_int(&o, "max_input_tokens", context - 1);
     out_int(&o, "max_total_tokens", context);
     out_int(&o, "max_client_batch_size", 1);

@@ -53,6 +53,7 @@ static int read_texts(struct api_call *c, const struct json *body, bool truncate
     put_fields(&o, c, body, truncate);
     out_end(&o);
     int rc = b.failed ? err_memory(e, "input", b.n) : json_parse(&neutral, b.data, b.n, NULL, e);
+    pooled_default_prompt(c);
     if (rc == 0) rc = read_prompts(c, neutral, pooled_open_embedding, e);
     if (rc == 0) rc = check_limit(c, e);
     json_drop(neutral);

@@ -70,6 +70,8 @@ int openai_check_calls(const struct json *body, struct err *e);
 /* Return ERR_UNSUPPORTED for a model that generates no chats, with a better reason than its missing
  * template. Such a model has no logits, or is one of encoder and decoder without a template. */
 int openai_check_generates(const struct api *a, struct err *e);
+/* ERR_UNSUPPORTED if the model generates no text. */
+int openai_check_text(const struct api *a, struct err *e);
 /* Set the request's maximum length from max_tokens, max_completion_tokens or n_predict. The default
  * is the length that the context allows. ERR_ARG. */
 int openai_read_max_tokens(const struct api_call *c, struct request *r, const struct json *body,

@@ -112,6 +112,12 @@ int openai_check_generates(const struct api *a, struct err *e)
                          "send its source text to /v1/completions, or give a template with "
                          "--chat-template FILE",
                          i->name);
+    return openai_check_text(a, e);
+}
+
+int openai_check_text(const struct api *a, struct err *e)
+{
+    const struct model_info *i = a->session->info;
     if (!i->headless) return 0;
     return err_field(e, ERR_UNSUPPORTED, "model",
                      ": \"%.80s\" is %s, which generates no text; it answers /v1/embeddings, "

@@ -47,10 +47,8 @@ static int open_part(struct api_call *c, struct part *p, const struct json *body
 
 int openai_read_plain(struct api_call *c, const struct json *body, part_fn *open, struct err *e)
 {
-    const struct model_info *info = c->api->session->info;
-    if (info->headless)
-        return err_field(e, ERR_UNSUPPORTED, "model", ": \"%.80s\" generates no text", info->name);
-    int rc = read_prompts(c, body, open, e);
+    int rc = openai_check_text(c->api, e);
+    if (rc == 0) rc = read_prompts(c, body, open, e);
     if (rc == 0) rc = openai_read_format(c, body, e);
     return rc ? rc : call_constrain_text(c, e);
 }

@@ -36,11 +36,6 @@ static int read_body(struct api_call *c, const struct json *body, struct err *e)
 }
 
 /* The sum is f64, so that long vectors lose no precision. */
-bool api_normalize(float *v, int n)
-{
-    return api_scale(v, n, true);
-}
-
 bool api_scale(float *v, int n, bool normalize)
 {
     CHECK(n >= 1, "%d numbers", n);

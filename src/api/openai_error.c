@@ -35,8 +35,9 @@ static void put_error(struct json_out *o, const char *key, int rc, const struct 
     out_word(o, "message", e->text);
     out_word(o, "type", type_of(rc));
     out_word(o, "param", *e->field ? e->field : NULL);
-    out_word(o, "code", openai_error_code(rc, e->field));
-    if (rc == ERR_LIMIT && e->n_max > 0) { /* members as in llama.cpp's server */
+    const bool too_long = rc == ERR_LIMIT && e->n_max > 0;
+    out_word(o, "code", too_long ? "context_length_exceeded" : openai_error_code(rc, e->field));
+    if (too_long) { /* members as in llama.cpp's server */
         out_int(o, "n_prompt_tokens", e->n_found);
         out_int(o, "n_ctx", e->n_max);
     }

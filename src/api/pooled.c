@@ -57,6 +57,12 @@ int pooled_read_prompt_name(struct api_call *c, const struct json *body, struct 
                      name ? name : "default_prompt_name");
 }
 
+void pooled_default_prompt(struct api_call *c)
+{
+    const struct session *s = c->api->session;
+    if (session_has_default_prompt(s)) c->before.text = session_prompt(s, NULL, &c->before.n);
+}
+
 /* use_activation is vLLM's name of the field, activation is vLLM's older name. */
 int pooled_read_activation(const struct json *body, bool *use, struct err *e)
 {

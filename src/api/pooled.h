@@ -17,6 +17,8 @@ int pooled_open_class(struct api_call *c, struct part *p, const struct json *bod
 /* Read the name of the prompt that precedes each text, into c->before. ERR_ARG for an unknown
  * name. */
 int pooled_read_prompt_name(struct api_call *c, const struct json *body, struct err *e);
+/* Set c->before to the model's default prompt, if any. */
+void pooled_default_prompt(struct api_call *c);
 /* Set *use by use_activation or activation: true if the activation applies to a classifier's
  * logits. The default is true. ERR_ARG for another type. */
 int pooled_read_activation(const struct json *body, bool *use, struct err *e);
@@ -53,6 +55,8 @@ int rerank_read(struct api_call *c, const struct json *body, struct err *e);
 /* Set *out to the scores of the documents, best first [*n], owned by the caller. ERR_IO if a score
  * is not finite, ERR_MEMORY. */
 int rerank_scores(const struct api_call *c, struct scored **out, int *n, struct err *e);
+/* Name the text of an error about its length, such as documents[3] (dialect.name_error). */
+void rerank_name_text(const struct api_call *c, struct err *e);
 /* Return document i, borrowed from c; NULL if the answer has no texts. */
 const struct text_span *rerank_document(const struct api_call *c, int i);
 

@@ -37,6 +37,34 @@ int api_prompt_text(struct request *r, const struct api *a, const char *text, si
     return rc;
 }
 
+/* Set *n to the number of tokens of a prompt that the pooling leaves out: the tokens of the prompt
+ * alone, without a special token at its end, as in sentence-transformers. */
+static int count_left_out(const struct api *a, const struct text_span *before, bool add_special,
+                          int *n, struct err *e)
+{
+    const struct tokenizer *t = a->session->tokenizer;
+    struct ids ids = {0};
+    const unsigned flags = ENCODE_PARSE_SPECIAL | (add_special ? ENCODE_ADD_SPECIAL : 0);
+    int rc = tokenizer_encode(t, before->text, before->n, flags, &ids, e);
+    *n = (int)ids.n - (ids.n > 0 && tokenizer_is_special(t, ids.v[ids.n - 1]));
+    vec_deinit(&ids);
+    return rc;
+}
+
+int api_prompt_after(struct request *r, const struct api *a, const struct text_span *before,
+                     const struct text_span *text, bool add_special, struct err *e)
+{
+    struct buf b = {0};
+    buf_add(&b, before->text, before->n);
+    buf_add(&b, text->text, text->n);
+    int rc = b.failed ? err_memory(e, "a prompt", b.n) : 0;
+    if (rc == 0) rc = api_prompt_text(r, a, b.data ? b.data : "", b.n, add_special, e);
+    if (rc == 0 && before->n > 0 && !a->session->info->include_prompt)
+        rc = count_left_out(a, before, add_special, &r->pool_from, e);
+    buf_deinit(&b);
+    return rc;
+}
+
 int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *e)
 {
     if (!vec_reserve(&r->prompt, n)) return err_memory(e, "a prompt", n * sizeof *ids);
@@ -263,6 +291,7 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
                   struct chat_turn *turn, struct err *e)
 {
     const struct chat *chat = a->chat;
+    if (!chat->t && a->session->info->headless) return openai_check_text(a, e);
     if (!chat->t && !body_is_set(body_field(body, "chat_template")))
         return err_field(
             e, ERR_UNSUPPORTED, "messages",
@@ -396,19 +425,12 @@ static int read_prompt(struct part *p, const struct api_call *c, const struct js
     unsigned flags =
         (c->has_gap ? 0 : ENCODE_PARSE_SPECIAL) | (add_special ? ENCODE_ADD_SPECIAL : 0);
     int64_t begin_us = time_us();
-    struct buf text = {0};
     size_t n;
     const char *own = c->before.text ? json_text(prompt, &n) : NULL;
-    int rc = 0;
-    if (own) {
-        buf_add(&text, c->before.text, c->before.n);
-        buf_add(&text, own, n);
-        if (text.failed) rc = err_memory(e, "a prompt", n);
-        if (rc == 0) rc = api_prompt_text(p->request, c->api, text.data, text.n, add_special, e);
-        buf_deinit(&text);
-        return rc;
-    }
-    rc = read_mixed(&p->request->prompt, c->api, c->dialect->prompt, prompt, flags, e);
+    if (own)
+        return api_prompt_after(p->request, c->api, &c->before, &(struct text_span){own, n},
+                                add_special, e);
+    int rc = read_mixed(&p->request->prompt, c->api, c->dialect->prompt, prompt, flags, e);
     count_time(c->api, TIMES_tokenize, begin_us);
     return rc;
 }

@@ -67,7 +67,7 @@ static void name_error(const struct api_call *c, struct err *e)
         {"truncation_side", "", "truncation_direction", ""},
         {"use_activation", "", "raw_scores", ""},
     };
-    (void)c;
+    if (strcmp(c->dialect->prompt, "documents") == 0) rerank_name_text(c, e);
     (void)rename_by(e, names, sizeof names / sizeof *names);
 }
 
@@ -212,9 +212,21 @@ static int encode(const struct api_call *c, struct request *r, const struct sequ
     int rc = s->n == 2 && truncate ? check_right(left, e) : 0;
     for (int k = 0; rc == 0 && k < s->n; k++)
         if (!truncate) rc = check_text_fits(c, NULL, s->n_byte[k], e);
-    if (rc == 0 && s->n == 2)
-        return tokenizer_encode_pair(t, s->text, s->n_byte, n_max, &r->prompt, &r->segment1, e);
-    if (rc == 0) rc = api_prompt_text(r, c->api, s->text[0], s->n_byte[0], true, e);
+    if (rc == 0 && s->n == 2) {
+        struct buf first = {0};
+        buf_add(&first, c->before.text ? c->before.text : "", c->before.n);
+        buf_add(&first, s->text[0], s->n_byte[0]);
+        const char *const text[2] = {first.data ? first.data : "", s->text[1]};
+        const size_t n[2] = {first.n, s->n_byte[1]};
+        rc = first.failed ? err_memory(e, "a prompt", first.n)
+                          : tokenizer_encode_pair(t, text, n, n_max, &r->prompt, &r->segment1, e);
+        buf_deinit(&first);
+        return rc;
+    }
+    if (rc == 0) {
+        const struct text_span text = {s->text[0], s->n_byte[0]};
+        rc = api_prompt_after(r, c->api, &c->before, &text, true, e);
+    }
     if (rc == 0 && truncate) tokenizer_truncate(t, &r->prompt, (size_t)n_max, left);
     return rc;
 }
@@ -234,6 +246,7 @@ static int read_predict(struct api_call *c, const struct json *body, struct err 
     if (json_kind(inputs) != JK_LIST && json_kind(inputs) != JK_TEXT)
         return body_wrong("inputs", "a text, a pair of texts, or a list of lists of texts", inputs,
                           e);
+    pooled_default_prompt(c);
     own->activate = !raw;
     own->batch = json_kind(json_item(inputs, 0)) == JK_LIST;
     const size_t n = own->batch ? json_count(inputs) : 1;

@@ -7,6 +7,7 @@
  * The task of /pooling is "classify" if the model has a classifier, and "embed" if not. */
 #include "pooled.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ static int read_classify(struct api_call *c, const struct json *body, struct err
     int rc = openai_read(c, body, e);
     struct openai *own = c->own;
     if (rc == 0) rc = pooled_read_activation(body, &own->activate, e);
+    if (rc == 0) pooled_default_prompt(c);
     return rc ? rc : read_prompts(c, body, pooled_open_class, e);
 }
 
@@ -33,11 +35,10 @@ static int put_class(const struct api_call *c, const struct part *p, const struc
     if (rc != 0) return rc;
     for (int i = 1; i < n; i++)
         if (v[i] > v[best]) best = i;
+    char own_name[24]; /* as in transformers */
     const char *label = session_label(c->api->session, best, &n_label);
-    if (label)
-        out_text(o, "label", label, n_label);
-    else
-        out_null(o, "label");
+    snprintf(own_name, sizeof own_name, "LABEL_%d", best);
+    out_text(o, "label", label ? label : own_name, label ? n_label : strlen(own_name));
     vector_put(o, "probs", &(struct vector_form){0}, v, n);
     out_int(o, "num_classes", n);
     free(v);
@@ -69,6 +70,7 @@ static int read_pooling(struct api_call *c, const struct json *body, struct err 
     if (rc == 0) rc = body_flag(body, "normalize", &own->normalize, e);
     if (rc == 0) rc = body_text(body, "task", 32, &task, e);
     if (rc != 0) return rc;
+    pooled_default_prompt(c);
     if (strcmp(task, "classify") == 0 || strcmp(task, "score") == 0)
         return own->classify = true, read_prompts(c, body, pooled_open_class, e);
     if (strcmp(task, "embed") == 0) return read_prompts(c, body, pooled_open_embedding, e);

@@ -9,6 +9,9 @@
  * because a number from their hidden states would have no meaning. */
 #include "pooled.h"
 
+#include "base/buf.h"
+
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +22,7 @@ enum { TEXTS_MAX = 2048 };
 struct scoring {
     const struct text_span *text[2]; /* [n[0]], [n[1]] texts, in the arena */
     int n[2];
+    const char *name[2]; /* fields of the lists, static */
     bool cross;
     int top_n; /* maximum number of results; 0: all */
     bool bare; /* true: results without the texts of documents */
@@ -61,7 +65,7 @@ static int read_texts(struct api_call *c, const struct json *body, const char *c
         if (!text[i].text) text = NULL;
     }
     if (!text) return err_memory(e, *at, n * sizeof *text);
-    s->text[k] = text, s->n[k] = (int)n;
+    s->text[k] = text, s->n[k] = (int)n, s->name[k] = *at;
     return 0;
 }
 
@@ -74,16 +78,21 @@ static int read_part(struct api_call *c, struct part *p, int64_t n_max, struct e
     const int i = (int)(p - c->part), j = i - s->n[0];
     if (!s->cross) {
         const struct text_span *x = j < 0 ? &s->text[0][i] : &s->text[1][j];
-        int rc = api_prompt_text(r, c->api, x->text, x->n, true, e);
+        int rc = api_prompt_after(r, c->api, &c->before, x, true, e);
         if (rc == 0 && n_max >= 0) tokenizer_truncate(t, &r->prompt, (size_t)n_max, false);
         return rc;
     }
     const struct text_span *a = &s->text[0][s->n[0] == 1 ? 0 : i], *b = &s->text[1][i];
     pair_prompt_fn *prompt = pair_prompt_of(c->api->session);
     if (prompt) return prompt(t, a, b, n_max, &r->prompt, e);
-    const char *const text[2] = {a->text, b->text};
-    const size_t n[2] = {a->n, b->n};
-    int rc = tokenizer_encode_pair(t, text, n, n_max, &r->prompt, &r->segment1, e);
+    struct buf first = {0}; /* as in sentence-transformers, a prompt precedes the first text only */
+    buf_add(&first, c->before.text ? c->before.text : "", c->before.n);
+    buf_add(&first, a->text, a->n);
+    const char *const text[2] = {first.data ? first.data : "", b->text};
+    const size_t n[2] = {first.n, b->n};
+    int rc = first.failed ? err_memory(e, "a prompt", a->n)
+                          : tokenizer_encode_pair(t, text, n, n_max, &r->prompt, &r->segment1, e);
+    buf_deinit(&first);
     if (rc == ERR_ARG)
         return err_field(e, rc, "truncate_prompt_tokens",
                          ": must have room for the tokens that the tokenizer adds, got %lld",
@@ -101,7 +110,7 @@ static int choose_kind(const struct api_call *c, struct scoring *s, struct err *
         return err_field(e, ERR_UNSUPPORTED, "model",
                          ": a score requires a classifier of 1 label, but \"%.80s\" has %d",
                          info->name, n_label);
-    if (n_label == 1 || info->encoder || info->pooling_type != 0) return 0;
+    if (n_label == 1 || info->headless || info->pooling_type != 0 || info->pooling) return 0;
     return err_field(e, ERR_UNSUPPORTED, "model",
                      ": must be a reranker or a model of embeddings, got \"%.80s\"", info->name);
 }
@@ -119,6 +128,7 @@ static int read_scoring(struct api_call *c, const struct json *body, const char 
     if (rc == 0 && !s) rc = err_memory(e, "a call", sizeof *s);
     if (rc != 0) return rc;
     own->more = s;
+    pooled_default_prompt(c);
     rc = pooled_read_activation(body, &own->activate, e);
     if (rc == 0) rc = choose_kind(c, s, e);
     if (rc == 0) rc = read_texts(c, body, first, 0, e);
@@ -160,6 +170,25 @@ int rerank_read(struct api_call *c, const struct json *body, struct err *e)
     s->top_n = top_n > 0 ? (int)top_n : 0;
     s->bare = !documents;
     return 0;
+}
+
+/* Name the text of an error about its length: documents[3]. The first part of that length is the
+ * one that the error describes, because the parts are checked in order. */
+void rerank_name_text(const struct api_call *c, struct err *e)
+{
+    char place[80], field[sizeof e->field];
+    const struct scoring *s = c->own ? scoring_of(c) : NULL;
+    int i = 0;
+    if (!s || e->n_max <= 0) return;
+    while (i < c->n_part &&
+           !(c->part[i].request && (long long)c->part[i].request->prompt.n == e->n_found))
+        i++;
+    if (i == c->n_part) return;
+    const int k = s->cross || i >= s->n[0];
+    snprintf(field, sizeof field, "%s", s->name[k]);
+    snprintf(place, sizeof place, "%s[%d]", field, s->cross || !k ? i : i - s->n[0]);
+    err_rename(e, ERR_LIMIT, e->field, place);
+    snprintf(e->field, sizeof e->field, "%s", field);
 }
 
 /* ---- the answer ---- */
@@ -279,6 +308,7 @@ const struct dialect dialect_vllm_score = {
     .id_prefix = "score-",
     .prompt = "text_2",
     .errors = &openai_errors,
+    .name_error = rerank_name_text,
     .read = read_score,
     .put = put_score,
 };
@@ -288,6 +318,7 @@ const struct dialect dialect_vllm_rerank = {
     .id_prefix = "rerank-",
     .prompt = "documents",
     .errors = &openai_errors,
+    .name_error = rerank_name_text,
     .read = rerank_read,
     .put = put_rerank,
 };

@@ -200,6 +200,15 @@ char *quoth_info(const quoth_model *m)
              "\"kv_bytes\":%lld,\"block_size\":%d,\"num_blocks\":%d,\"bos_token_id\":%d,"
              "\"eos_token_id\":%d,",
              (long long)i->kv_bytes, i->page_rows, i->n_page, tokenizer_bos(t), tokenizer_eos(t));
+    size_t n_before = 0;
+    const bool has_before = session_has_default_prompt(&m->session);
+    const char *before = has_before ? session_prompt(&m->session, NULL, &n_before) : NULL;
+    buf_addf(&b, "\"normalize\":%s,\"default_prompt\":", i->normalize ? "true" : "false");
+    if (before)
+        json_put_text(&b, before, n_before);
+    else
+        buf_add_text(&b, "null");
+    buf_add_char(&b, ',');
     put_warnings(&b, &m->warning);
     buf_add_char(&b, '}');
     return buf_detach(&b);

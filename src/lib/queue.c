@@ -146,6 +146,13 @@ static int read_prompt(const quoth_model *m, struct request *r, const quoth_requ
     if (n_given != 1)
         return err_field(e, ERR_ARG, "prompt",
                          ": expected one of prompt, prompt_ids and chat, got %d", n_given);
+    if (input->prompt && input->pooling) { /* as in /v1/embeddings */
+        struct text_span before = {"", 0};
+        const struct text_span text = {input->prompt, input->n_prompt};
+        if (session_has_default_prompt(&m->session))
+            before.text = session_prompt(&m->session, NULL, &before.n);
+        return api_prompt_after(r, &m->api, &before, &text, true, e);
+    }
     if (input->prompt) return api_prompt_text(r, &m->api, input->prompt, input->n_prompt, true, e);
     if (input->prompt_ids) return api_prompt_ids(r, input->prompt_ids, input->n_prompt_id, e);
     struct buf text = {0};
@@ -350,7 +357,7 @@ static bool take_last(quoth_queue *q, size_t at)
     begin_event(q, p, QUOTH_EVENT_DONE, &p->last, 0);
     fill_end(&q->event, p, &p->reply[0], &p->last, p->n == 1 ? &p->reply[0].usage : &p->last.usage);
     if (p->pooled && p->last.finish == FINISH_LENGTH) {
-        if (api_normalize(p->pooled, p->n_pooled)) {
+        if (api_scale(p->pooled, p->n_pooled, q->model->session.info->normalize)) {
             q->event.embedding = p->pooled;
             q->event.n_embedding = (size_t)p->n_pooled;
         } else {

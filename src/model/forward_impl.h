@@ -280,7 +280,7 @@ struct model_out encoder_output(struct fwd *f, const void *ends);
 
 /* Bind the layers of an embedding after pooling, for all architectures (head.c). */
 void bind_embedding(struct binder *b);
-/* Return true if the modules of sentence-transformers normalize embeddings, or if there are none. */
+/* Return true if modules of sentence-transformers normalize embeddings, or if there are none. */
 bool head_normalizes(const struct checkpoint *c);
 /* Bind a classifier if the file has one. The classifier is cls with the function *curve and its
  * norm, then cls.output. The classifier is only cls.output if curve is NULL. `bias` is the bias of

@@ -63,10 +63,10 @@ struct model {
     bool headless;                   /* true: a decoder without logits */
     /* true: packing encodes matrices in other formats (quantize.c) */
     bool quantized;
-    int at_head[2];       /* numbers of the scratch of heads */
-    int at_pooled;        /* number of the scratch of the row that a head reads */
-    int n_pooled;         /* number of values of the row that HEAD_EMBED reads */
-    float *whole;         /* arena [n_whole]: an embedding before truncation; NULL if none */
+    int at_head[2]; /* numbers of the scratch of heads */
+    int at_pooled;  /* number of the scratch of the row that a head reads */
+    int n_pooled;   /* number of values of the row that HEAD_EMBED reads */
+    float *whole;   /* arena [n_whole]: an embedding before truncation; NULL if none */
     int n_whole;
     int at_x, at_h, at_y; /* numbers of forward.c's scratch buffers */
     float *memory;        /* all scratch on the device, owned [n_scratch] */

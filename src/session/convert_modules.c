@@ -49,8 +49,7 @@ static void put_modules(struct buf *b, const struct checkpoint *c)
 static void put_length(struct buf *b, const struct checkpoint *c)
 {
     const int64_t usual = meta_int(checkpoint_meta(c, "tokenizer.model_max_length"), 0);
-    const int64_t own =
-        meta_int(checkpoint_meta(c, "sentence_transformers.max_seq_length"), usual);
+    const int64_t own = meta_int(checkpoint_meta(c, "sentence_transformers.max_seq_length"), usual);
     buf_addf(b, "{\"max_seq_length\":%lld,\"do_lower_case\":false}\n",
              (long long)(own > 0 ? own : meta_int(arch_meta(c, "context_length"), 512)));
 }
@@ -78,6 +77,8 @@ static void put_prompts(struct buf *b, const struct checkpoint *c)
         json_put_text(b, chosen, strlen(chosen));
     else
         buf_add_text(b, "null");
+    const int64_t cut = meta_int(checkpoint_meta(c, "sentence_transformers.truncate_dim"), 0);
+    if (cut > 0) buf_addf(b, ",\"truncate_dim\":%lld", (long long)cut);
     buf_add_text(b, ",\"similarity_fn_name\":\"cosine\"}\n");
 }
 

@@ -58,6 +58,125 @@ def embeddings():
                 pooling(s, want)
 
 
+def settings():
+    """settings of sentence-transformers have the effect that they have there"""
+    for name in ("bert", "bert-rerank"):
+        with open(os.path.join(GOLDEN, name, "settings.json")) as f:
+            for key, case in json.load(f).items():
+                changed(name, key, case)
+
+
+def changed(name, key, case):
+    """Serve a golden folder with changed JSON files, and compare its numbers."""
+    folder = copied(name, f"{name}-{key}", case["changes"])
+    want, texts = case["numbers"], golden(name)
+    with serving_model(folder, *F32) as s:
+        if "rerank" in name:
+            query, others = [p[0] for p in texts["pairs"]], [p[1] for p in texts["pairs"]]
+            _, _, answer = s.ask("POST", "/v1/score", {"text_1": query, "text_2": others})
+            near([d["score"] for d in answer["data"]], want, key)
+            scores = [s.ask("POST", "/rerank", {"query": q, "documents": [d]})[2]["results"][0]["relevance_score"] for q, d in zip(query, others)]
+            near(scores, want, f"{key}: /rerank")
+            return
+        near(vectors(s, texts["texts"]), want, key)
+        _, _, answer = s.ask("POST", "/pooling", {"input": texts["texts"]})
+        near([d["data"] for d in answer["data"]], want, f"{key}: /pooling")
+        _, _, answer = s.ask("POST", "/score", {"text_1": texts["texts"][0], "text_2": texts["texts"][1]})
+        a, b = want[:2]
+        near([answer["data"][0]["score"]], [sum(x * y for x, y in zip(a, b)) / math.hypot(*a) / math.hypot(*b)], f"{key}: /score")
+
+
+def copied(name, to, changes):
+    """Return a copy of a golden folder with new fields in its JSON files. A list replaces a file."""
+    folder = os.path.join(TMP, to)
+    shutil.copytree(os.path.join(GOLDEN, name), folder)
+    for file, fields in changes.items():
+        path, old = os.path.join(folder, file), {}
+        if os.path.exists(path):
+            with open(path) as f:
+                old = json.load(f)
+        if file == "1_Pooling/config.json":
+            old = {k: v for k, v in old.items() if not k.startswith("pooling_mode")}
+        os.chmod(folder, 0o755)
+        if os.path.exists(path):
+            os.unlink(path)
+        with open(path, "w") as f:
+            json.dump({**old, **fields} if isinstance(fields, dict) else fields, f)
+    return folder
+
+
+def lengths():
+    """the tokenizer's length limits a text if no other file does; errors name the text"""
+    no_length = {"sentence_bert_config.json": {"max_seq_length": None}}
+    long = "the cat " * 9
+    limited = {**no_length, "tokenizer_config.json": {"model_max_length": 16}}
+    for name, changes, limit in (("bert", limited, 16), ("bert", {**no_length, "tokenizer_config.json": {"model_max_length": 10**30}}, None),
+                                 ("bert-rerank", {"tokenizer_config.json": {"model_max_length": 16}}, 16),
+                                 ("distilbert-class", {"tokenizer_config.json": {"model_max_length": 16}}, 16)):
+        with serving_model(copied(name, f"length-{name}-{limit}", changes), *F32) as s:
+            asks = {"bert": [("/v1/embeddings", {"input": long}, "input"), ("/score", {"text_1": "a", "text_2": ["b", long]}, "text_2[1]"),
+                             ("/rerank", {"query": long, "documents": ["b"]}, "query[0]"), ("/rerank", {"query": "a", "documents": ["b", long]}, "documents[1]")],
+                    "bert-rerank": [("/rerank", {"query": "a", "documents": ["b", long]}, "documents[1]"), ("/score", {"text_1": "a", "text_2": long}, "text_2[0]")],
+                    "distilbert-class": [("/classify", {"input": long}, "input")]}[name]
+            for path, body, place in asks:
+                status, _, answer = s.ask("POST", path, body)
+                check(status == (400 if limit else 200), f"{name} {path}: {status} {answer}")
+                if limit:
+                    error = answer["error"]
+                    check(error["code"] == "context_length_exceeded" and error["message"].startswith(place), str(answer))
+                    check(f"maximum context length is {limit}" in error["message"] and error["param"] == place.split("[")[0], str(answer))
+
+
+def named():
+    """a class without names, messages for an encoder, and heads that are not supported"""
+    with serving_model(copied("distilbert-class", "unnamed", {"config.json": {"id2label": None, "label2id": None}}), *F32) as s:
+        _, _, answer = s.ask("POST", "/classify", {"input": "the dog ran"})
+        status, _, best = s.ask("POST", "/predict", {"inputs": "the dog ran"})
+        check(status == 200 and answer["data"][0]["label"] == best[0]["label"] and best[0]["label"].startswith("LABEL_"), f"{answer} {best}")
+        check(s.ask("GET", "/info")[2]["model_pipeline_tag"] == "text-classification")
+        for path in ("/classify", "/v1/embeddings"):
+            status, _, answer = s.ask("POST", path, {"messages": [{"role": "user", "content": "a"}]})
+            check(status in (400, 501) and "messages" in answer["error"]["message"], str(answer))
+        status, _, answer = s.ask("POST", "/v1/completions", {"prompt": "a"})
+        check(status in (400, 501) and "/v1/embeddings" in answer["error"]["message"], str(answer))
+    folder = copied("bert", "tokens", {"config.json": {"architectures": ["BertForTokenClassification"]}})
+    failed = subprocess.run([QUOTH, "inspect", folder], capture_output=True, text=True)
+    check(failed.returncode == 1 and "BertForTokenClassification" in failed.stderr, failed.stderr)
+    folder = copied("bert", "message", {"sentence_bert_config.json": {"modality_config": {
+        m: {"method": "forward", "method_output_name": "last_hidden_state"} for m in ("text", "message")}}})
+    failed = subprocess.run([QUOTH, "inspect", folder], capture_output=True, text=True)
+    check(failed.returncode == 1 and "modality_config.message" in failed.stderr, failed.stderr)
+    folder = copied("qwen3-untied", "decoder", {})
+    for file in ("modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"):
+        os.unlink(os.path.join(folder, file))
+    with serving_model(folder, *F32) as s:
+        want, texts = golden("qwen3-untied")["vectors"], golden("qwen3-untied")["texts"]
+        _, _, answer = s.ask("POST", "/score", {"text_1": texts[0], "text_2": texts[1]})
+        near([answer["data"][0]["score"]], [sum(x * y for x, y in zip(*want[:2]))], "a decoder without modules.json")
+
+
+def converted():
+    """GGUF has no keys for some settings"""
+    for key, word in (("max", "pooling_mode"), ("prompt-left-out", "include_prompt")):
+        with open(os.path.join(GOLDEN, "bert", "settings.json")) as f:
+            folder = copied("bert", f"convert-{key}", json.load(f)[key]["changes"])
+        failed = subprocess.run([QUOTH, "convert", folder, "-o", folder + ".gguf"], capture_output=True, text=True)
+        check(failed.returncode == 1 and word in failed.stderr, failed.stderr)
+    for name, key in (("bert", "cut"), ("bert-rerank", "two-inputs"), ("bert-rerank", "identity")):
+        with open(os.path.join(GOLDEN, name, "settings.json")) as f:
+            case = json.load(f)[key]
+        folder = copied(name, f"convert-{name}-{key}", case["changes"])
+        r = subprocess.run([QUOTH, "convert", folder, "-o", folder + ".gguf"], capture_output=True, text=True)
+        check(r.returncode == 0, r.stderr)
+        with serving_model(folder + ".gguf", *F32) as s:
+            texts = golden(name)
+            if name == "bert":
+                near(vectors(s, texts["texts"]), case["numbers"], f"{key} in a GGUF")
+                continue
+            _, _, answer = s.ask("POST", "/score", {"text_1": [p[0] for p in texts["pairs"]], "text_2": [p[1] for p in texts["pairs"]]})
+            near([d["score"] for d in answer["data"]], case["numbers"], f"{key} in a GGUF")
+
+
 def without_modules():
     """an encoder without sentence-transformers' files has mean pooling"""
     folder = os.path.join(TMP, "plain")
@@ -326,7 +445,7 @@ def batch():
 
 
 PYTHON = """
-import json, sys
+import json, os, sys
 from quoth import LLM, PoolingParams
 def options(name):
     return {"model": sys.argv[1] + "/" + name, "activation_dtype": "f32", "kv_cache_dtype": "float32"}
@@ -358,6 +477,14 @@ with LLM(**options("bert")) as llm:
     assert len(rows.outputs.data) == len(rows.prompt_token_ids)
     assert "classifier" in refused(lambda: llm.classify(texts, use_tqdm=False))
     assert "task" in refused(lambda: llm.encode(texts, use_tqdm=False, pooling_task="none"))
+    for wrong in (lambda: llm.chat([{"role": "user", "content": "a"}]), lambda: llm.generate("a", use_tqdm=False)):
+        assert "encoder, which generates no text" in refused(wrong), refused(wrong)
+for key in sys.argv[2:]:
+    with LLM(key, activation_dtype="f32", kv_cache_dtype="float32") as llm:
+        name = os.path.basename(key)
+        found[name] = [o.outputs.embedding for o in llm.embed(texts, use_tqdm=False)]
+        found[name + " encode"] = [o.outputs.data for o in llm.encode(texts, use_tqdm=False)]
+        assert llm.embed(texts[0], use_tqdm=False)[0].prompt_token_ids == llm.encode(texts[0], use_tqdm=False)[0].prompt_token_ids
 with LLM(**options("qwen3-yes-no"), hf_overrides={"classifier_from_token": ["no", "yes"], "is_original_qwen3_reranker": True}) as llm:
     pairs = want["qwen3-yes-no"]["pairs"]
     found["yes"] = [o.outputs.score for o in llm.score([p[0] for p in pairs], [p[1] for p in pairs], use_tqdm=False)]
@@ -370,7 +497,11 @@ def python():
     want = {name: golden(name) for name in ("bert-rerank", "distilbert-class", "bert", "qwen3-yes-no")}
     env = {**os.environ, "QUOTH_LIBRARY": os.path.join(os.path.dirname(QUOTH), "libquoth.so"), "PYTHONPATH": os.path.join(ROOT, "python"),
            "PYTHONDONTWRITEBYTECODE": "1"}
-    ran = subprocess.run([sys.executable, "-c", PYTHON, GOLDEN], input=json.dumps(want), env=env, capture_output=True, text=True, timeout=120)
+    with open(os.path.join(GOLDEN, "bert", "settings.json")) as f:
+        cases = json.load(f)
+    keys = ("prompt", "prompt-left-out", "cut", "six")
+    folders = [copied("bert", f"python-{key}", cases[key]["changes"]) for key in keys]
+    ran = subprocess.run([sys.executable, "-c", PYTHON, GOLDEN, *folders], input=json.dumps(want), env=env, capture_output=True, text=True, timeout=120)
     check(ran.returncode == 0, ran.stderr)
     found, scores = json.loads(ran.stdout), want["bert-rerank"]["scores"]
     near(found["scores"], scores, "LLM.score")
@@ -379,7 +510,10 @@ def python():
     near(found["probs"], want["distilbert-class"]["probs"], "LLM.classify")
     check(found["encoded"] == found["probs"])
     near(found["vectors"], want["bert"]["vectors"], "LLM.encode")
+    for key in keys:
+        near(found[f"python-{key}"], cases[key]["numbers"], f"LLM.embed: {key}")
+        near(found[f"python-{key} encode"], cases[key]["numbers"], f"LLM.encode: {key}")
     near(found["yes"], want["qwen3-yes-no"]["scores"], "hf_overrides")
 
 
-run([embeddings, without_modules, headless, rerankers, yes_and_no, classes, tei, tei_client, batch, *([] if SLOW else [python])])
+run([embeddings, settings, lengths, named, converted, without_modules, headless, rerankers, yes_and_no, classes, tei, tei_client, batch, *([] if SLOW else [python])])
