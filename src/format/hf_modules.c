@@ -160,10 +160,13 @@ static int add_pooling(struct modules *m, const char *folder)
     return rc;
 }
 
-/* Add the activation's name without the path of its class: "Tanh". */
-static int add_activation(struct modules *m, const struct json *config)
+/* Add the activation's name without the path of its class: "Tanh". Only an absent field is the
+ * class's default. */
+static int add_activation(struct modules *m, const char *folder, const struct json *config)
 {
     char key[96];
+    if (json_kind(json_field(config, "activation_function")) == JK_NULL)
+        return refuse(m, folder, "activation_function", "must be a string, got null");
     const char *name = json_text(json_field(config, "activation_function"), NULL);
     const char *dot = name ? strrchr(name, '.') : NULL;
     if (!name) name = "Tanh"; /* the default of the class */
@@ -202,21 +205,42 @@ static int add_normalize(struct modules *m, const char *folder)
     return rc;
 }
 
-/* Add the tensors of a Dense module as modules.N.linear.weight and .bias. */
+/* Add the tensors of a Dense module as modules.N.linear.weight and .bias. Without the field `bias`,
+ * the module has a bias, as in the class. */
+static int add_dense_tensors(struct modules *m, const char *folder, const struct json *config)
+{
+    char path[4096], file[300], prefix[32], name[64];
+    snprintf(file, sizeof file, "%s/model.safetensors", folder);
+    int rc = hf_path(path, sizeof path, m->dir, file, m->e);
+    snprintf(prefix, sizeof prefix, "modules.%d.", m->n_dense);
+    m->c->prefix = prefix;
+    if (rc == 0) rc = safetensors_load(m->c, path, m->e);
+    m->c->prefix = NULL;
+    snprintf(name, sizeof name, "%slinear.bias", prefix);
+    const bool has = checkpoint_tensor(m->c, name) != NULL;
+    if (rc == 0 && has != json_bool(json_field(config, "bias"), true))
+        rc = refuse(m, folder, "bias",
+                    has ? "is false, but the file has the tensor linear.bias"
+                        : "is true, but the file lacks the tensor linear.bias");
+    return rc;
+}
+
+/* Add a Dense module. */
 static int add_dense(struct modules *m, const char *folder)
 {
     static const char *const used[] = {
         "in_features",       "out_features",       "bias",         "activation_function",
         "module_input_name", "module_output_name", "use_residual", NULL};
     struct json *config;
-    char key[96], path[4096], prefix[32], file[300];
+    char key[96], file[300];
     const int64_t n_max = 1 << 20;
     int rc = read_module_file(m, folder, &config);
-    if (rc == 0) rc = add_activation(m, config);
+    if (rc == 0) rc = add_activation(m, folder, config);
     if (rc == 0) rc = check_places(m, folder, config);
     snprintf(file, sizeof file, "%s/config.json", folder);
     if (rc == 0) rc = hf_modules_kind(m, file, config, "use_residual", JK_BOOL);
     if (rc == 0) rc = hf_modules_kind(m, file, config, "activation_function", JK_TEXT);
+    if (rc == 0) rc = hf_modules_kind(m, file, config, "bias", JK_BOOL);
     if (rc == 0 && json_bool(json_field(config, "use_residual"), false))
         rc = refuse(m, folder, "use_residual", "must be false, got true");
     if (rc == 0) rc = check_fields(m, folder, config, used);
@@ -231,12 +255,7 @@ static int add_dense(struct modules *m, const char *folder)
     if (rc == 0) rc = checkpoint_add_int(m->c, key, n_out, m->e);
     snprintf(key, sizeof key, "sentence_transformers.dense.%d.in", m->n_dense);
     if (rc == 0) rc = checkpoint_add_int(m->c, key, n_in, m->e);
-    snprintf(file, sizeof file, "%s/model.safetensors", folder);
-    if (rc == 0) rc = hf_path(path, sizeof path, m->dir, file, m->e);
-    snprintf(prefix, sizeof prefix, "modules.%d.", m->n_dense);
-    m->c->prefix = prefix;
-    if (rc == 0) rc = safetensors_load(m->c, path, m->e);
-    m->c->prefix = NULL;
+    if (rc == 0) rc = add_dense_tensors(m, folder, config);
     json_drop(config);
     m->n_dense++;
     return rc;
@@ -270,6 +289,9 @@ static int add_module(struct modules *m, size_t i, const struct json *module)
 static int add_modules(struct modules *m, const struct json *list)
 {
     int rc = 0;
+    if (json_count(list) == 0)
+        return err_set(m->e, ERR_FORMAT, "%s/modules.json: must begin with a Transformer, is empty",
+                       m->dir);
     if (json_count(list) > MODULES_MAX)
         return err_set(m->e, ERR_LIMIT, "%s/modules.json: must have at most %d modules, got %zu",
                        m->dir, MODULES_MAX, json_count(list));

@@ -96,6 +96,25 @@ TEST(hf_modules_that_are_not_computed_are_refused)
     expect_refused("3_Normalize/config.json: module_input_name");
     put_modules(mean, "'in_features':2,'out_features':0", "");
     expect_refused("out_features");
+    put_modules(mean, "'in_features':2,'out_features':3,'bias':true", "");
+    expect_refused("2_Dense/config.json: bias: is true, but");
+    put_modules(mean, "'in_features':2,'out_features':3", "");
+    expect_refused("2_Dense/config.json: bias: is true, but");
+    put_modules(mean, "'in_features':2,'out_features':3,'bias':0", "");
+    expect_refused("2_Dense/config.json: bias: must be true or false");
+    put_modules(mean, "'in_features':2,'out_features':3,'bias':false,'activation_function':null",
+                "");
+    expect_refused("2_Dense/config.json: activation_function: must be a string");
+    put_modules(mean, DENSE_CONFIG, "");
+    EXPECT_INT(safetensors_write(path_of("2_Dense/model.safetensors"),
+                                 "{'linear.weight':{'dtype':'F32','shape':[3,2],'data_offsets':[0,"
+                                 "24]},'linear.bias':{'dtype':'F32','shape':[3],'data_offsets':[24,"
+                                 "36]}}",
+                                 36),
+               0);
+    expect_refused("2_Dense/config.json: bias: is false, but");
+    put("modules.json", "[]");
+    expect_refused("modules.json: must begin with a Transformer");
 }
 
 TEST(hf_modules_with_values_of_other_types_are_refused)
