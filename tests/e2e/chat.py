@@ -250,8 +250,8 @@ def quoth(*arguments, stdin=b""):
 
 
 def chat(*flags, n=16, context=2048, **more):
-    return Chat("--chat-template", CHATML, "--seed", "7", "--ignore-eos", "--max-tokens", str(n), "--max-model-len",
-                str(context), *flags, **more)
+    template = () if "--raw" in flags else ("--chat-template", CHATML)
+    return Chat(*template, "--seed", "7", "--ignore-eos", "--max-tokens", str(n), "--max-model-len", str(context), *flags, **more)
 
 
 # ---- the chat ----
