@@ -262,7 +262,8 @@ typedef struct quoth_event {
      * token that ended the answer has no TOKEN event, but n_output_token includes it. */
     int32_t end_token;
     double queue_s, prefill_s, decode_s;
-    /* embedding, [n_embedding], normalized to length 1. Set only for DONE with finish_reason
+    /* embedding, [n_embedding], normalized to length 1 if the model's vectors are (modules.json of
+     * sentence-transformers, or no such file). Set only for DONE with finish_reason
      * "length" of a request with `pooling`; otherwise NULL */
     const float *embedding;
     size_t n_embedding;

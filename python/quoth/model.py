@@ -93,7 +93,7 @@ class Job:
         """Submit the request. Return the request's number, or None if too many requests wait."""
         if self.pooling:
             text = self.text if self.is_text and not self.pooling.truncate_prompt_tokens else None
-            return queue.submit(self.ids, b"{}", self.pooling.pooling.encode(), text.encode() if text else None)
+            return queue.submit(self.ids, b"{}", self.pooling.pooling.encode(), text.encode() if text is not None else None)
         return queue.submit(self.ids, self.json)
 
 
@@ -204,6 +204,7 @@ class Model:
         self._model = _lib.open_model(model, texts, names_given(options))
         info = self.info()
         self._normalizes, self._default_prompt = bool(info["normalize"]), info["default_prompt"] or ""
+        self._pools_prompt = bool(info["include_prompt"])
         for line in info["warnings"]:
             warnings.warn(_lib.in_python(line), stacklevel=3)
 
@@ -278,6 +279,8 @@ class Model:
         text, ids = self._read_prompt(prompt, name)
         is_text = text is not None and not (isinstance(prompt, dict) and prompt.get("prompt_token_ids") is not None)
         if is_text and isinstance(params, PoolingParams) and self._default_prompt:
+            if params.truncate_prompt_tokens and not self._pools_prompt:
+                raise ValueError("truncate_prompt_tokens: not supported yet, because the model's pooling leaves out its prompt")
             _, ids = self._read_prompt(self._default_prompt + (text or ""), name)
         return Job(number, text, ids, params, seed, is_text)
 

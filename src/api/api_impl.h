@@ -383,8 +383,11 @@ int read_prompts(struct api_call *c, const struct json *body, part_fn *open, str
  * vocabulary, ERR_LIMIT, ERR_MEMORY, ERR_BUSY if the client disconnects. */
 int read_mixed(struct ids *ids, const struct api *a, const char *name, const struct json *prompt,
                unsigned flags, struct err *e);
-/* Apply truncate_prompt_tokens and truncation_side to r->prompt. ERR_ARG for another type or
- * range. */
+/* Truncate r->prompt to at most `max` tokens. The tokens that the tokenizer of an encoder adds
+ * remain. left: true to remove the first tokens. ERR_UNSUPPORTED for `left` if r->pool_from > 0. */
+int api_cut_prompt(struct request *r, const struct api *a, size_t max, bool left, struct err *e);
+/* Apply truncate_prompt_tokens and truncation_side to r->prompt. ERR_ARG for another type or range,
+ * and the errors of api_cut_prompt. */
 int cut_prompt(struct request *r, const struct api *a, const struct json *body, struct err *e);
 
 /* ---- message.c ---- */

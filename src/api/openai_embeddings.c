@@ -46,8 +46,8 @@ bool api_scale(float *v, int n, bool normalize)
     return isfinite(sum);
 }
 
-/* Append one vector. The vector is truncated before it is scaled, so its length is 1 for any
- * `dimensions`. */
+/* Append one vector. The vector is truncated to `dimensions` before it is scaled, so its length is
+ * 1 for any `dimensions` if it is scaled. */
 static int put(const struct api_call *c, const struct part *p, const struct choice *a, bool *called,
                struct json_out *o, struct err *e)
 {

@@ -514,6 +514,24 @@ int read_prompts(struct api_call *c, const struct json *body, part_fn *open, str
     return rc;
 }
 
+int api_cut_prompt(struct request *r, const struct api *a, size_t max, bool left, struct err *e)
+{
+    const struct model_info *info = a->session->info;
+    if (r->prompt.n <= max) return 0;
+    if (left && r->pool_from > 0)
+        return err_field(e, ERR_UNSUPPORTED, "truncation_side",
+                         ": left: not supported yet with a prompt that the pooling leaves out; "
+                         "give \"right\"");
+    if (info->encoder || info->n_start > 0) {
+        tokenizer_truncate(a->session->tokenizer, &r->prompt, max, left);
+        return 0;
+    }
+    const size_t n_cut = r->prompt.n - max;
+    if (left) memmove(r->prompt.v, r->prompt.v + n_cut, max * sizeof *r->prompt.v);
+    r->prompt.n = max;
+    return 0;
+}
+
 /* -1 means as many tokens as the context allows, with room for one generated token. */
 int cut_prompt(struct request *r, const struct api *a, const struct json *body, struct err *e)
 {
@@ -532,15 +550,8 @@ int cut_prompt(struct request *r, const struct api *a, const struct json *body, 
         max = context - (r->max_tokens > 0 ? 1 : 0) - info->n_start;
         if (info->n_start > 0 && max > info->source_max) max = info->source_max;
     }
-    if (rc != 0 || r->prompt.n <= (size_t)max) return rc;
+    if (rc != 0) return rc;
     /* models of embeddings are trained with the first tokens of long texts */
-    if (info->encoder || info->n_start > 0) {
-        const bool left = body_field(body, "truncation_side") && *side == 'l';
-        tokenizer_truncate(a->session->tokenizer, &r->prompt, (size_t)max, left);
-        return 0;
-    }
-    size_t n_cut = r->prompt.n - (size_t)max;
-    r->prompt.n = (size_t)max;
-    if (*side == 'l') memmove(r->prompt.v, r->prompt.v + n_cut, (size_t)max * sizeof *r->prompt.v);
-    return 0;
+    const bool right = (info->encoder || info->n_start > 0) && !body_field(body, "truncation_side");
+    return api_cut_prompt(r, a, (size_t)max, !right && *side == 'l', e);
 }

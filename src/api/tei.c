@@ -153,8 +153,8 @@ static int read_embed(struct api_call *c, const struct json *body, struct err *e
     return read_texts(c, body, e);
 }
 
-/* Append the vectors. A vector is truncated before it is scaled, so its length is 1 for any
- * `dimensions`. */
+/* Append the vectors. A vector is truncated to `dimensions` before it is scaled, so its length is 1
+ * for any `dimensions`. */
 static int put_embed(const struct api_call *c, struct buf *b, struct err *e)
 {
     const struct tei *own = c->own;
@@ -227,8 +227,7 @@ static int encode(const struct api_call *c, struct request *r, const struct sequ
         const struct text_span text = {s->text[0], s->n_byte[0]};
         rc = api_prompt_after(r, c->api, &c->before, &text, true, e);
     }
-    if (rc == 0 && truncate) tokenizer_truncate(t, &r->prompt, (size_t)n_max, left);
-    return rc;
+    return rc == 0 && truncate ? api_cut_prompt(r, c->api, (size_t)n_max, left, e) : rc;
 }
 
 /* Read a body of /predict (dialect.read). A list of lists is a batch; any other value is one

@@ -24,7 +24,8 @@ int pooling_check(const struct engine *en, const struct request *r, struct err *
                          ": must come without generated tokens and without logprobs, got "
                          "max_tokens %d, n %d, best_of %d, beam_width %d, prompt_logprobs %d",
                          r->max_tokens, r->n, r->best_of, r->beam_width, r->n_prompt_logprob);
-    if (r->pool_from < 0 || (size_t)r->pool_from >= r->prompt.n)
+    const bool leaves_out = r->pooling != POOLING_ALL;
+    if (leaves_out && (r->pool_from < 0 || (size_t)r->pool_from >= r->prompt.n))
         return err_field(e, ERR_ARG, "pooling",
                          ": must have a token after the %d of the prompt that the model leaves "
                          "out, got %zu tokens",
@@ -69,8 +70,8 @@ static void add_row(enum pooling method, double *sum, const float *row, int d, i
     for (int i = 0; i < d; i++)
         if (method != POOLING_MAX)
             sum[i] += weight * (double)row[i];
-        else if (pos == from || (double)row[i] > sum[i])
-            sum[i] = (double)row[i];
+        else if (pos == from || (double)row[i] > sum[i] || isnan(row[i]))
+            sum[i] = (double)row[i]; /* NaN stays: no value is greater */
 }
 
 /* Return the divisor of a method's sum of the rows [from, n_row). */

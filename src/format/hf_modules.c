@@ -35,7 +35,7 @@ static int refuse(const struct modules *m, const char *folder, const char *field
 
 /* ---- modules ---- */
 
-enum { POOLINGS_MAX = 6, NAMES_BYTES = 120 };
+enum { POOLINGS_MAX = 6, NAMES_BYTES = 160 };
 
 /* The pooling modes of sentence-transformers, in the order of older files. */
 static const struct {

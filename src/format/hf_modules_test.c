@@ -176,17 +176,20 @@ TEST(hf_poolings_without_a_number_in_gguf_keep_their_names)
 {
     static const struct {
         const char *fields, *want;
-    } pooling[] = {{"'pooling_mode':'max'", "max"},
-                   {"'pooling_mode':['cls','mean']", "cls+mean"},
-                   {"'pooling_mode':['lasttoken']", ""},
-                   {"'pooling_mode_mean_tokens':true,'pooling_mode_cls_token':true", "cls+mean"},
-                   {"'pooling_mode_weightedmean_tokens':true", "weightedmean"}};
+        int type;
+    } pooling[] = {
+        {"'pooling_mode':'max'", "max", -1},
+        {"'pooling_mode':['cls','mean']", "cls+mean", -1},
+        {"'pooling_mode':['lasttoken']", "", 3},
+        {"'pooling_mode_mean_tokens':true,'pooling_mode_cls_token':true", "cls+mean", -1},
+        {"'pooling_mode_weightedmean_tokens':true", "weightedmean", -1}};
     struct err e = {0};
     struct checkpoint *c = NULL;
     for (size_t i = 0; i < sizeof pooling / sizeof pooling[0]; i++) {
         put_modules(pooling[i].fields, DENSE_CONFIG, "");
         NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
         expect_text(c, "sentence_transformers.pooling", pooling[i].want);
+        EXPECT_INT(meta_int(checkpoint_meta(c, "bert.pooling_type"), -1), pooling[i].type);
         checkpoint_close(c);
     }
     put_modules("'pooling_mode':'mean','include_prompt':false", DENSE_CONFIG, "");

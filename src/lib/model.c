@@ -203,7 +203,8 @@ char *quoth_info(const quoth_model *m)
     size_t n_before = 0;
     const bool has_before = session_has_default_prompt(&m->session);
     const char *before = has_before ? session_prompt(&m->session, NULL, &n_before) : NULL;
-    buf_addf(&b, "\"normalize\":%s,\"default_prompt\":", i->normalize ? "true" : "false");
+    buf_addf(&b, "\"normalize\":%s,\"include_prompt\":%s,\"default_prompt\":",
+             i->normalize ? "true" : "false", i->include_prompt ? "true" : "false");
     if (before)
         json_put_text(&b, before, n_before);
     else

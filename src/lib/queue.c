@@ -196,9 +196,10 @@ static int read_pooling(const quoth_model *m, struct request *r, struct pending_
                          r->n, r->params.n_logprob, r->n_prompt_logprob, r->beam_width,
                          r->constraint ? "a" : "no");
     int rc = session_pooling(&r->pooling, &m->session, pooling, e);
-    if (rc != 0)
+    if (rc == ERR_ARG)
         return err_field(e, rc, "pooling", ": must be auto, mean, last or first, got \"%.40s\"",
                          pooling);
+    if (rc != 0) return rc;
     p->n_pooled = m->session.info->head_out[HEAD_EMBED];
     p->pooled = r->pooled = calloc((size_t)p->n_pooled, sizeof *p->pooled);
     r->max_tokens = 0;

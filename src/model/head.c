@@ -111,7 +111,7 @@ void bind_embedding(struct binder *b)
     const struct checkpoint *c = b->checkpoint;
     const int n = (int)config_module_int(b, "n_dense", 0, HEAD_LAYERS_MAX, 0);
     const char *other = meta_text(checkpoint_meta(c, "sentence_transformers.unsupported"), NULL);
-    m->n_pooled = m->config.d_embd * n_pooling(c);
+    m->n_pooled = m->config.d_embd * (b->rc == 0 ? n_pooling(c) : 1);
     m->at_pooled = bind_fixed(b, "pooled row", m->n_pooled);
     m->head[HEAD_EMBED].n_out = m->n_pooled;
     if (!config_is_hf(b)) bind_dense_tensors(b);

@@ -459,11 +459,6 @@ static const char *default_prompt(const struct session *s)
     return meta_text(checkpoint_meta(s->checkpoint, "sentence_transformers.default_prompt"), NULL);
 }
 
-bool session_has_default_prompt(const struct session *s)
-{
-    return default_prompt(s) != NULL;
-}
-
 const char *session_prompt(const struct session *s, const char *name, size_t *n)
 {
     char key[160];
@@ -471,6 +466,13 @@ const char *session_prompt(const struct session *s, const char *name, size_t *n)
     if (!name) return NULL;
     snprintf(key, sizeof key, "sentence_transformers.prompts.%.64s", name);
     return meta_text(checkpoint_meta(s->checkpoint, key), n);
+}
+
+/* A name of no prompt is possible in a GGUF only: the reader of a folder rejects it. */
+bool session_has_default_prompt(const struct session *s)
+{
+    size_t n;
+    return session_prompt(s, NULL, &n) != NULL;
 }
 
 const char *session_label(const struct session *s, int i, size_t *n)

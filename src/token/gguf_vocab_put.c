@@ -147,15 +147,16 @@ static int put_end_list(struct checkpoint *out, const struct tokenizer *t,
     static const char key[] = "tokenizer.ggml.eos_token_ids";
     const struct meta *list = checkpoint_meta(c, key);
     struct ids ids = {0};
+    bool ok = true;
     if (!t->ends_listed) return 0;
-    for (size_t i = 0; i < meta_count(list); i++) {
+    for (size_t i = 0; i < meta_count(list) && ok; i++) {
         const int64_t id = meta_item_int(list, i, -1);
-        const bool is_token = id >= 0 && (uint64_t)id < t->n_piece;
-        if (is_token && !vec_push(&ids, (int32_t)id)) return err_memory(e, key, meta_count(list));
+        if (id >= 0 && (uint64_t)id < t->n_piece) ok = vec_push(&ids, (int32_t)id);
     }
-    if (meta_count(list) == 0 && t->eos >= 0 && !vec_push(&ids, t->eos))
-        return err_memory(e, key, 1);
-    const int rc = checkpoint_add_ints(out, key, ids.v, ids.n, e);
+    if (meta_count(list) == 0 && t->eos >= 0) ok = vec_push(&ids, t->eos);
+    const int rc = !ok         ? err_memory(e, key, meta_count(list))
+                   : ids.n > 0 ? checkpoint_add_ints(out, key, ids.v, ids.n, e)
+                               : 0;
     vec_deinit(&ids);
     return rc;
 }

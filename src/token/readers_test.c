@@ -356,6 +356,11 @@ TEST(normalizers_that_multiply_a_text)
     EXPECT_INT(tokenizer_encode(t, "aaaa", 4, 0, &ids, &e), ERR_LIMIT);
     EXPECT(strstr(e.text, "normalizer"));
     tokenizer_close(t);
+    json.n--;
+    buf_add_text(&json, ",\"added_tokens\":[{\"id\":1,\"content\":\"aaaa\",\"normalized\":true}]}");
+    write_temp("tokenizer.json", json.data);
+    EXPECT_INT(tokenizer_open_file(&t, temp_path("tokenizer.json"), NULL, &e), ERR_LIMIT);
+    EXPECT(strstr(e.text, "normalizer"));
     remove(temp_path("tokenizer.json"));
     buf_deinit(&json);
     vec_deinit(&ids);

@@ -257,8 +257,9 @@ static bool derive_all_bytes(struct tokenizer *t)
     return find_listed_bytes(t);
 }
 
-/* Set the bytes of an added token that matches in normalized text to its own normalized text. */
-static bool normalize_added_bytes(struct tokenizer *t)
+/* Set the bytes of an added token that matches in normalized text to its own normalized text. Set
+ * *too_long if a normalized text exceeds its limit. */
+static bool normalize_added_bytes(struct tokenizer *t, bool *too_long)
 {
     struct buf out = {0}, spare = {0};
     bool ok = true;
@@ -273,6 +274,7 @@ static bool normalize_added_bytes(struct tokenizer *t)
         p->bytes = as.bytes;
         p->n_byte = as.n_byte;
     }
+    *too_long = out.limited || spare.limited;
     buf_deinit(&out);
     buf_deinit(&spare);
     return ok;
@@ -391,8 +393,11 @@ int tokenizer_finish(struct tokenizer *t, struct err *e)
     if (t->n_piece == 0)
         return err_set(e, ERR_FORMAT, "the vocabulary: must have at least 1 token, got 0");
     check_ids(t);
-    if (!tokenizer_index(t) || !derive_all_bytes(t) || !normalize_added_bytes(t) || !added_build(t))
-        return err_memory(e, "a vocabulary", t->n_piece);
+    bool too_long = false;
+    if (!tokenizer_index(t) || !derive_all_bytes(t) || !normalize_added_bytes(t, &too_long) ||
+        !added_build(t))
+        return too_long ? err_set(e, ERR_LIMIT, "the normalizer makes an added token too long")
+                        : err_memory(e, "a vocabulary", t->n_piece);
     derive_ends(t);
     int rc = t->kind->build(t, e);
     vec_deinit(&t->merge);

@@ -79,6 +79,11 @@ def changed(name, key, case):
             near(scores, want, f"{key}: /rerank")
             return
         near(vectors(s, texts["texts"]), want, key)
+        if key == "prompt-left-out":  # a cut from the left would remove tokens that the pooling leaves out
+            cut = {"input": "one two three four five six seven eight nine", "truncate_prompt_tokens": 6}
+            status, _, answer = s.ask("POST", "/v1/embeddings", {**cut, "truncation_side": "left"})
+            check(status == 400 and answer["error"]["param"] == "truncation_side", answer)
+            check(s.ask("POST", "/v1/embeddings", cut)[0] == 200, "a cut from the right")
         _, _, answer = s.ask("POST", "/pooling", {"input": texts["texts"]})
         near([d["data"] for d in answer["data"]], want, f"{key}: /pooling")
         _, _, answer = s.ask("POST", "/score", {"text_1": texts["texts"][0], "text_2": texts["texts"][1]})
