@@ -208,7 +208,8 @@ static int check_nested(struct config_reader *h, bool scales)
         return refuse_rope(h, "rope_scaling", "must not come with ", "rope_parameters");
     for (void *it = json_first(p); it; it = json_next(p, it))
         if (json_kind(json_it_value(it)) != JK_OBJECT)
-            return refuse_rope(h, "rope_parameters", "must have an object per layer type, got ",
+            return refuse_rope(h, "rope_parameters",
+                               "must have the objects full_attention and sliding_attention, got ",
                                json_it_key(it, NULL));
     return scales ? check_scaling(h, hf_field(h, "rope_scaling")) : 0;
 }

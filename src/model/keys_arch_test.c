@@ -448,9 +448,10 @@ TEST(config_ropes_of_modern_bert)
     expect_config(&arch_modernbert, "'rope_scaling':{" YARN "},'rope_parameters':{}",
                   "rope_scaling: must not come with rope_parameters");
     expect_config(&arch_modernbert, "'rope_parameters':{" YARN "}",
-                  "rope_parameters: must have an object per layer type, got rope_type");
+                  "rope_parameters: must have the objects full_attention and sliding_attention, "
+                  "got rope_type");
     expect_config(&arch_modernbert, "'rope_parameters':{'rope_theta':5.0}",
-                  "rope_parameters: must have an object per layer type");
+                  "rope_parameters: must have the objects full_attention and sliding_attention");
     expect_config(&arch_modernbert,
                   "'rope_scaling':{'rope_type':'longrope','factor':2,'short_factor':[1],"
                   "'long_factor':[1]}",
@@ -476,7 +477,8 @@ TEST(config_ropes_per_type_of_layer)
         expect_config(a, "'rope_scaling':{'rope_type':'linear','factor':4.0}," LAYERS,
                       "rope_scaling: must not come with rope_parameters");
         expect_config(a, "'rope_parameters':{'rope_type':'default','rope_theta':300.0}",
-                      "rope_parameters: must have an object per layer type, got rope_type");
+                      "rope_parameters: must have the objects full_attention and "
+                      "sliding_attention, got rope_type");
         expect_config(a, "'rope_scaling':{'type':'linear','factor':4.0}",
                       "rope_type: is missing next to type");
         expect_config(a, "'rope_scaling':{'full_attention':{'rope_type':'default'}}",

@@ -51,6 +51,7 @@ NORM_LESS_1 = ("gemma", "gemma2", "gemma3_text", "nemotron", "qwen3_next", "qwen
 # The heads of stablelm and gpt_neox have hidden size / heads lanes. The table of learned positions, or
 # of gptj's rope, is as long as the text.
 TABLE = dict(max_position_embeddings=256)
+WINDOWED = dict(layer_types=["sliding_attention", "full_attention", "full_attention"], sliding_window=16)
 GEMMA4 = dict(layer_types=["sliding_attention", "full_attention", "full_attention"], sliding_window=16, hidden_size_per_layer_input=8,
               vocab_size_per_layer_input=130, global_head_dim=24)
 GEMMA3N = dict(layer_types=["sliding_attention", "full_attention", "full_attention"], sliding_window=16, hidden_size_per_layer_input=8,
@@ -63,7 +64,7 @@ DELTA = dict(layer_types=["linear_attention", "full_attention", "linear_attentio
              linear_num_key_heads=2, linear_num_value_heads=4)
 DELTA_MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=20)
 HYBRID = dict(mamba_n_heads=4, mamba_d_state=8, mamba_chunk_size=16, head_dim=ABSENT)
-BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(use_bidirectional_attention=True),
+BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(WINDOWED, use_bidirectional_attention=True), "gemma3_text": WINDOWED, "olmo3": WINDOWED,
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
           "opt": dict(TABLE, ffn_dim=64), "gemma4_text": GEMMA4, "gemma3n_text": GEMMA3N,
           "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64), "bitnet": dict(head_dim=ABSENT, hidden_size=64),
@@ -101,7 +102,7 @@ BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=
 MODEL_TYPES = {"gemma-embedding": "gemma3_text"}
 SCALES = {"gemma4_text": {"q_norm": 0.3}, "gemma3n_text": {"q_norm": 0.05, "modality_router": 0.01, "_coefs": 0.03, "altup_": 0.3},
           "granitemoe": {"q_proj": 0.3}, "granitemoeshared": {"q_proj": 0.3}, "t5": {"Attention.q.": 0.15}, "mt5": {"Attention.q.": 0.15}}  # growing residual streams amplify rounding
-NESTED = ("gemma3n_text", "gemma4_text")  # classes whose rope_parameters have an object per layer type
+NESTED = ("gemma3_text", "gemma-embedding", "gemma3n_text", "gemma4_text", "olmo3")  # classes whose rope_parameters have an object per layer type
 
 CLASSES = {"llama": transformers.LlamaForCausalLM, "mistral": transformers.MistralForCausalLM,
            "qwen2": transformers.Qwen2ForCausalLM, "qwen3": transformers.Qwen3ForCausalLM,

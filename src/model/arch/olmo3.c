@@ -21,6 +21,8 @@ static const struct config_key hf_key[] = {
     KEY_UNSET("config.layer_types"),
     KEY_UNSET("config.rope_parameters.sliding_attention.rope_theta"),
     KEY_UNSET("config.rope_parameters.sliding_attention.rope_type"),
+    ONLY("config.rope_parameters.truncate", 1,
+         "transformers ignores this parameter in an object per layer type"),
     IDLE("config.rope_parameters.full_attention", "its fields are read"),
     IDLE("config.rope_parameters.sliding_attention", "its fields are read"),
     KEYS_END,
