@@ -64,7 +64,7 @@ DELTA = dict(layer_types=["linear_attention", "full_attention", "linear_attentio
              linear_num_key_heads=2, linear_num_value_heads=4)
 DELTA_MOE = dict(num_experts=5, num_experts_per_tok=2, moe_intermediate_size=24, shared_expert_intermediate_size=20)
 HYBRID = dict(mamba_n_heads=4, mamba_d_state=8, mamba_chunk_size=16, head_dim=ABSENT)
-BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(WINDOWED, use_bidirectional_attention=True), "gemma3_text": WINDOWED, "olmo3": WINDOWED,
+BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(WINDOWED, use_bidirectional_attention=True), "gemma3_text": WINDOWED, "olmo3": WINDOWED, "cohere2": WINDOWED, "exaone4": WINDOWED,
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
           "opt": dict(TABLE, ffn_dim=64), "gemma4_text": GEMMA4, "gemma3n_text": GEMMA3N,
           "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64), "bitnet": dict(head_dim=ABSENT, hidden_size=64),
