@@ -129,12 +129,19 @@ def smollm3(r):
     return c
 
 
+def rope_of_full_layers(r):
+    """Return parameters of an object per layer type, in which the class ignores `truncate`."""
+    full = scaled_rope(r)
+    full.pop("truncate", None)
+    return full
+
+
 def gemma3(r):
     c = base(r)
     c.update(hidden_activation=r.choice(("gelu_pytorch_tanh",) * 3 + ("gelu", "silu")), num_hidden_layers=r.randrange(1, 9),
              sliding_window=r.choice((5, 16, 33, 200)), query_pre_attn_scalar=r.choice((8, 20, 64)),
              final_logit_softcapping=r.choice((None, 5.0, 30.0)),
-             rope_parameters=dict(full_attention=scaled_rope(r), sliding_attention=dict(rope_type="default", rope_theta=r.choice((300.0, 1e4)))))
+             rope_parameters=dict(full_attention=rope_of_full_layers(r), sliding_attention=dict(rope_type="default", rope_theta=r.choice((300.0, 1e4)))))
     if r.random() < 0.4:
         c["layer_types"] = [r.choice(("sliding_attention", "full_attention")) for _ in range(c["num_hidden_layers"])]
     return c
@@ -154,8 +161,7 @@ def gemma4(r):
     if r.random() < 0.3:
         full["factor"] = r.choice((1.0, 8.0))
     if r.random() < 0.3:
-        full = scaled_rope(r)
-        full.pop("truncate", None)  # the class ignores it in an object per layer type
+        full = rope_of_full_layers(r)
     c.update(hidden_activation=r.choice(("gelu_pytorch_tanh",) * 3 + ("gelu", "silu")), sliding_window=r.choice((1, 5, 16, 33, 200)),
              final_logit_softcapping=r.choice((None, 5.0, 30.0)), global_head_dim=r.choice((8, 12, 20, 48)),
              attention_k_eq_v=r.random() < 0.4, hidden_size_per_layer_input=r.choice((0, 8, 20)), vocab_size_per_layer_input=c["vocab_size"] + r.choice((0, 7)),
@@ -180,8 +186,7 @@ def gemma3n(r):
     c = base(r)
     n = c["num_hidden_layers"] = r.randrange(1, 9)
     kinds = [r.choice(("sliding_attention", "full_attention")) for _ in range(n)]
-    full = scaled_rope(r)
-    full.pop("truncate", None)  # the class ignores it in an object per layer type
+    full = rope_of_full_layers(r)
     streams = r.randrange(1, 6)
     c.update(hidden_size=c["num_attention_heads"] * r.choice((12, 16, 24)), hidden_activation=r.choice(("gelu_pytorch_tanh",) * 3 + ("gelu", "silu")),
              sliding_window=r.choice((1, 5, 16, 33, 200)), final_logit_softcapping=r.choice((5.0, 30.0)), hidden_size_per_layer_input=r.choice((8, 20)),
@@ -668,6 +673,82 @@ def olmo2(r):
     return c
 
 
+def olmo3(r):
+    c = olmo2(r)
+    n = c["num_hidden_layers"] = r.randrange(1, 9)
+    c.update(sliding_window=r.choice((1, 5, 16, 33, 200)), rope_parameters=dict(
+        full_attention=rope_of_full_layers(r), sliding_attention=dict(rope_type="default", rope_theta=r.choice((300.0, 1e4)))))
+    if r.random() < 0.6:
+        c["layer_types"] = [r.choice(("sliding_attention", "full_attention")) for _ in range(n)]
+    return c
+
+
+def apertus(r):
+    c = olmo2(r)
+    c["hidden_act"] = r.choice(("xielu", "xielu", "relu2", "silu"))
+    return c
+
+
+def ministral3(r):
+    c = base(r)
+    c.pop("attention_bias")
+    rope = dict(scaled_rope(r), llama_4_scaling_beta=r.choice((0.1, 0.5)), original_max_position_embeddings=r.choice((20, 32)))
+    c.update(sliding_window=r.choice((None, 5, 33)), rope_parameters=rope)
+    return c
+
+
+def internlm3(r):
+    c = base(r)
+    c["mlp_bias"] = c["attention_bias"]  # the class has one field for both
+    c.update(hidden_act=r.choice(("silu", "gelu")), rope_parameters=scaled_rope(r))
+    return c
+
+
+def hunyuan(r):
+    c = base(r)
+    c.update(hidden_act=r.choice(("silu", "gelu")), rope_parameters=scaled_rope(r))
+    if r.random() < 0.4:
+        c["rope_parameters"] = dict(rope_type="dynamic", rope_theta=1e4, factor=1.0, alpha=r.choice((1.0, 50.0, 1000.0)))
+    return c
+
+
+def bert(r):
+    c = base(r)
+    for field in ("num_key_value_heads", "head_dim", "rms_norm_eps", "bos_token_id", "eos_token_id", "tie_word_embeddings", "attention_bias"):
+        c.pop(field)
+    c.update(hidden_size=c["num_attention_heads"] * r.choice((8, 12, 17)), max_position_embeddings=r.choice((200, 512)), pad_token_id=0,
+             type_vocab_size=r.choice((1, 2, 3)), layer_norm_eps=r.choice((1e-12, 1e-5, 1e-3)), hidden_act=r.choice(("gelu", "gelu", "relu", "silu", "gelu_new")))
+    return c
+
+
+def roberta(r):
+    return dict(bert(r), pad_token_id=1)
+
+
+def distilbert(r):
+    c = bert(r)
+    return dict(vocab_size=c["vocab_size"], dim=c["hidden_size"], n_heads=c["num_attention_heads"], n_layers=c["num_hidden_layers"],
+                hidden_dim=c["intermediate_size"], max_position_embeddings=c["max_position_embeddings"], pad_token_id=0,
+                activation=r.choice(("gelu", "gelu", "relu")))
+
+
+def modernbert(r):
+    c = bert(r)
+    c.pop("type_vocab_size"), c.pop("layer_norm_eps")
+    c.update(hidden_size=c["num_attention_heads"] * r.choice((8, 12, 20)), norm_eps=r.choice((1e-5, 1e-3)), local_attention=r.choice((2, 10, 24, 128)), global_attn_every_n_layers=r.choice((1, 2, 3)),
+             attention_bias=r.random() < 0.3, mlp_bias=r.random() < 0.3, hidden_activation=r.choice(("gelu", "gelu", "silu")), rope_parameters=dict(
+                 full_attention=dict(rope_type="default", rope_theta=r.choice((300.0, 1e4))),
+                 sliding_attention=dict(rope_type="default", rope_theta=r.choice((300.0, 1e4)))))
+    c.pop("hidden_act")
+    return c
+
+
+def nomic_bert(r):
+    c = bert(r)
+    c.update(hidden_size=c["num_attention_heads"] * r.choice((8, 12, 20)), hidden_act=r.choice(("silu", "silu", "gelu")), rope_parameters=dict(rope_type="default", rope_theta=r.choice((300.0, 1e3, 1e4))))
+    return c
+
+
 def layer_norm(r, eps):
     """Return the common fields of classes with LayerNorm. eps: name of the field of the epsilon."""
     c = base(r)
@@ -886,6 +967,12 @@ MODELS = {
     "gemma4": dict(cls=transformers.Gemma4ForCausalLM, config=gemma4, scales={"q_norm": 0.3}),
     "gemma3n": dict(cls=transformers.Gemma3nForCausalLM, config=gemma3n, scales={"q_norm": 0.1, "modality_router": 0.1, "_coefs": 0.5}),
     "gemma-embedding": dict(cls=transformers.Gemma3TextModel, config=gemma_embedding, norm_add=1, encoder=True),
+    "bert": dict(cls=transformers.BertModel, config=bert, encoder=True),
+    "roberta": dict(cls=transformers.RobertaModel, config=roberta, encoder=True, pad=1),
+    "xlm-roberta": dict(cls=transformers.XLMRobertaModel, config=roberta, encoder=True, pad=1),
+    "distilbert": dict(cls=transformers.DistilBertModel, config=distilbert, encoder=True),
+    "modernbert": dict(cls=transformers.ModernBertModel, config=modernbert, encoder=True),
+    "nomic_bert": dict(cls=transformers.NomicBertModel, config=nomic_bert, encoder=True),
     "granite": dict(cls=transformers.GraniteForCausalLM, config=granite),
     "seed_oss": dict(cls=transformers.SeedOssForCausalLM, config=seed_oss),
     "ernie4_5": dict(cls=transformers.Ernie4_5ForCausalLM, config=ernie4_5),
@@ -904,6 +991,11 @@ MODELS = {
     "bitnet": dict(cls=transformers.BitNetForCausalLM, config=bitnet),
     "arcee": dict(cls=transformers.ArceeForCausalLM, config=arcee),
     "olmo": dict(cls=transformers.OlmoForCausalLM, config=olmo),
+    "olmo3": dict(cls=transformers.Olmo3ForCausalLM, config=olmo3),
+    "apertus": dict(cls=transformers.ApertusForCausalLM, config=apertus),
+    "hunyuan_v1_dense": dict(cls=transformers.HunYuanDenseV1ForCausalLM, config=hunyuan),
+    "internlm3": dict(cls=transformers.LlamaForCausalLM, config_class=transformers.InternLM3Config, config=internlm3),
+    "ministral3": dict(cls=transformers.Ministral3ForCausalLM, config=ministral3),
     "glm4": dict(cls=transformers.Glm4ForCausalLM, config=glm),
     "gpt2": dict(cls=transformers.GPT2LMHeadModel, config=gpt2),
     "gpt_neox": dict(cls=transformers.GPTNeoXForCausalLM, config=gpt_neox),
@@ -916,14 +1008,6 @@ MODELS = {
     "mt5": dict(cls=transformers.MT5ForConditionalGeneration, config=t5, cross=True),
     "bart": dict(cls=transformers.BartForConditionalGeneration, config=bart, cross=True),
 }
-
-
-def ministral3(r):
-    c = base(r)
-    c.pop("attention_bias")
-    rope = dict(scaled_rope(r), llama_4_scaling_beta=r.choice((0.1, 0.5)), original_max_position_embeddings=r.choice((20, 32)))
-    c.update(sliding_window=r.choice((None, 5, 33)), rope_parameters=rope)
-    return c
 
 
 def sections(r, c, d_head):
@@ -991,13 +1075,13 @@ REFUSED = {
     r"json: (hidden_act|hidden_activation|activation_function|activation): the result cannot":
         "llama olmo2 qwen3moe jamba mamba falcon_mamba mamba2 mixtral qwen2_moe glm4_moe olmoe granitemoe granitemoeshared phimoe "
         "ernie4_5_moe minimax_m2 llama4_text gemma gemma2 gemma3 gemma4 gemma4_padded gemma3n gemma_embedding granite seed_oss ernie4_5 exaone4 phi3 "
-        "minicpm3 deepseek_v2 deepseek_v3 glm cohere cohere2 starcoder2 phi stablelm nemotron arcee olmo gpt2 gpt_neox falcon t5 "
-        "qwen3vlmoe glm4v",
+        "minicpm3 deepseek_v2 deepseek_v3 glm cohere cohere2 starcoder2 phi stablelm nemotron arcee olmo olmo3 hunyuan internlm3 apertus gpt2 gpt_neox falcon t5 "
+        "qwen3vlmoe glm4v bert roberta distilbert modernbert nomic_bert",
     r"rope_parameters: the result cannot":
         "llama mistral qwen2 qwen3 smollm3 olmo2 qwen3moe lfm2 qwen3_next mixtral qwen2_moe gpt_oss glm4_moe olmoe granitemoe "
         "granitemoeshared phimoe ernie4_5_moe minimax_m2 llama4_text gemma gemma2 gemma3 gemma3n gemma_embedding granite seed_oss "
         "ernie4_5 exaone4 phi3 minicpm3 deepseek_v2 deepseek_v3 glm cohere cohere2 starcoder2 phi stablelm nemotron arcee olmo "
-        "gpt_neox falcon ministral3 qwen2vl qwen3_5 qwen3_5_moe qwen3vl qwen3vlmoe glm4v",
+        "gpt_neox falcon olmo3 hunyuan internlm3 apertus ministral3 qwen2vl qwen3_5 qwen3_5_moe qwen3vl qwen3vlmoe glm4v",
     r"metadata [\w-]+\.attention\.sliding_window: must":
         "qwen2 qwen3 smollm3 qwen3moe qwen2_moe gemma3 gemma3n gemma_embedding exaone4 qwen2vl",
     r"tensor blk\.\d+\.ffn_gate_inp\.weight is missing": "qwen3moe qwen3_next qwen2_moe ernie4_5_moe llama4_text qwen3vlmoe",
@@ -1011,6 +1095,7 @@ REFUSED = {
     r"has no GGUF: ": "rwkv bitnet gptj opt bart",
     r"final_logit_softcapping: the result cannot": "gemma2 gemma3",
     r"logit_scale: the result cannot": "cohere2 t5",
+    r"xielu\.alpha_p of layer \d+ is missing": "apertus",  # another activation
     r"metadata [\w-]+\.rope\.scaling\.factor: must": "gemma4 gemma4_padded gemma3n",
     r"metadata [\w-]+\.attention\.sliding_window: is missing": "cohere2",
     r"attn_temperature_tuning: the result cannot": "llama4_text",
@@ -1046,7 +1131,7 @@ def config_of(spec, r):
     """Return a config of a class, and the fields that were drawn."""
     fields = spec["config"](r)
     if "parts" not in spec:
-        return spec["cls"].config_class(**fields), fields
+        return spec.get("config_class", spec["cls"].config_class)(**fields), fields
     more = {} if r.random() < 0.4 else dict(tie_word_embeddings=r.random() < 0.5)
     return wrappers.config_of(spec["parts"], fields, spec["text"], **more), fields
 
@@ -1057,7 +1142,7 @@ def model_of(name, seed):
     config, fields = config_of(spec, r)
     config._attn_implementation = spec.get("attn", "eager")
     config._experts_implementation = "eager"
-    config.dtype = "float32"
+    config.dtype = torch.float32
     model = (wrappers.class_of(spec["parts"]) if "parts" in spec else spec["cls"])(config).eval()
     rng = np.random.RandomState(seed)
     with torch.no_grad():
@@ -1169,6 +1254,8 @@ def compare(name, seed, folder, quoth):
     model.double()
     n = N_PROMPT + N_GREEDY if encoder else N_PROMPT
     tokens = np.random.RandomState(seed).randint(0, model.config.get_text_config().vocab_size, n).astype("<i4")
+    if "pad" in MODELS[name]:
+        tokens[tokens == MODELS[name]["pad"]] += 1  # a GGUF cannot contain the positions of padding within a text
     if cross:
         tokens = np.append(tokens, model.config.decoder_start_token_id).astype("<i4")
     while len(tokens) < N_PROMPT + N_GREEDY:
