@@ -191,6 +191,10 @@ int api_prompt_text(struct request *r, const struct api *a, const char *text, si
  * pooling leaves the tokens of `before` out, set r->pool_from. Errors: those of api_prompt_text. */
 int api_prompt_after(struct request *r, const struct api *a, const struct text_span *before,
                      const struct text_span *text, bool add_special, struct err *e);
+/* Set the prompt of a request to the tokens of a pair of texts. `before` precedes only the first
+ * text, as in sentence-transformers. Set r->segment1. Errors: those of tokenizer_encode_pair. */
+int api_pair_after(struct request *r, const struct api *a, const struct text_span *before,
+                   const struct text_span pair[2], int64_t n_max, struct err *e);
 /* Set the prompt of a request to a copy of ids i32 [n]. ERR_MEMORY. */
 int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *e);
 

@@ -65,6 +65,21 @@ int api_prompt_after(struct request *r, const struct api *a, const struct text_s
     return rc;
 }
 
+int api_pair_after(struct request *r, const struct api *a, const struct text_span *before,
+                   const struct text_span pair[2], int64_t n_max, struct err *e)
+{
+    struct buf first = {0};
+    buf_add(&first, before->text, before->n);
+    buf_add(&first, pair[0].text, pair[0].n);
+    const char *const text[2] = {first.data ? first.data : "", pair[1].text};
+    const size_t n[2] = {first.n, pair[1].n};
+    const int rc = first.failed ? err_memory(e, "a prompt", before->n + pair[0].n)
+                                : tokenizer_encode_pair(a->session->tokenizer, text, n, n_max,
+                                                        &r->prompt, &r->segment1, e);
+    buf_deinit(&first);
+    return rc;
+}
+
 int api_prompt_ids(struct request *r, const int32_t *ids, size_t n, struct err *e)
 {
     if (!vec_reserve(&r->prompt, n)) return err_memory(e, "a prompt", n * sizeof *ids);

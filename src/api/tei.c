@@ -207,21 +207,13 @@ static int read_sequence(struct sequence *s, const struct json *value, int i, st
 static int encode(const struct api_call *c, struct request *r, const struct sequence *s,
                   bool truncate, bool left, struct err *e)
 {
-    const struct tokenizer *t = c->api->session->tokenizer;
     const int64_t n_max = truncate ? c->api->session->info->context_max : -1;
     int rc = s->n == 2 && truncate ? check_right(left, e) : 0;
     for (int k = 0; rc == 0 && k < s->n; k++)
         if (!truncate) rc = check_text_fits(c, NULL, s->n_byte[k], e);
     if (rc == 0 && s->n == 2) {
-        struct buf first = {0};
-        buf_add(&first, c->before.text ? c->before.text : "", c->before.n);
-        buf_add(&first, s->text[0], s->n_byte[0]);
-        const char *const text[2] = {first.data ? first.data : "", s->text[1]};
-        const size_t n[2] = {first.n, s->n_byte[1]};
-        rc = first.failed ? err_memory(e, "a prompt", first.n)
-                          : tokenizer_encode_pair(t, text, n, n_max, &r->prompt, &r->segment1, e);
-        buf_deinit(&first);
-        return rc;
+        const struct text_span pair[2] = {{s->text[0], s->n_byte[0]}, {s->text[1], s->n_byte[1]}};
+        return api_pair_after(r, c->api, &c->before, pair, n_max, e);
     }
     if (rc == 0) {
         const struct text_span text = {s->text[0], s->n_byte[0]};

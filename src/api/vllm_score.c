@@ -85,14 +85,8 @@ static int read_part(struct api_call *c, struct part *p, int64_t n_max, struct e
     const struct text_span *a = &s->text[0][s->n[0] == 1 ? 0 : i], *b = &s->text[1][i];
     pair_prompt_fn *prompt = pair_prompt_of(c->api->session);
     if (prompt) return prompt(t, a, b, n_max, &r->prompt, e);
-    struct buf first = {0}; /* as in sentence-transformers, a prompt precedes the first text only */
-    buf_add(&first, c->before.text ? c->before.text : "", c->before.n);
-    buf_add(&first, a->text, a->n);
-    const char *const text[2] = {first.data ? first.data : "", b->text};
-    const size_t n[2] = {first.n, b->n};
-    int rc = first.failed ? err_memory(e, "a prompt", a->n)
-                          : tokenizer_encode_pair(t, text, n, n_max, &r->prompt, &r->segment1, e);
-    buf_deinit(&first);
+    const int rc =
+        api_pair_after(r, c->api, &c->before, (const struct text_span[]){*a, *b}, n_max, e);
     if (rc == ERR_ARG)
         return err_field(e, rc, "truncate_prompt_tokens",
                          ": must have room for the tokens that the tokenizer adds, got %lld",

@@ -166,16 +166,21 @@ static int check_word(const struct modules *m, const char *file, const struct js
     return rc || !word || in_list(words, word) ? rc : refuse(m, file, field, expected);
 }
 
-static int read_length(const struct modules *m, const char *file, const struct json *config)
+/* Add a field, an integer of at least 1, as sentence_transformers.FIELD. An absent field has no
+ * key. */
+static int add_size(const struct modules *m, const char *file, const struct json *config,
+                    const char *field)
 {
-    const struct json *length = json_field(config, "max_seq_length");
-    const int64_t n = json_int(length, 0);
-    int rc = hf_modules_kind(m, file, config, "max_seq_length", JK_INT);
-    if (rc != 0 || json_kind(length) != JK_INT) return rc;
+    char key[KEY_BYTES];
+    const struct json *v = json_field(config, field);
+    const int64_t n = json_int(v, 0);
+    const int rc = hf_modules_kind(m, file, config, field, JK_INT);
+    if (rc != 0 || json_kind(v) != JK_INT) return rc;
     if (n < 1)
-        return err_set(m->e, ERR_FORMAT, "%s/%s: max_seq_length: must be at least 1, got %lld",
-                       m->dir, file, (long long)n);
-    return checkpoint_add_int(m->c, "sentence_transformers.max_seq_length", n, m->e);
+        return err_set(m->e, ERR_FORMAT, "%s/%s: %s: must be at least 1, got %lld", m->dir, file,
+                       field, (long long)n);
+    snprintf(key, sizeof key, "sentence_transformers.%s", field);
+    return checkpoint_add_int(m->c, key, n, m->e);
 }
 
 int hf_sentence_bert(const struct modules *m)
@@ -190,7 +195,7 @@ int hf_sentence_bert(const struct modules *m)
     static const char *const outputs[] = {"token_embeddings", "scores", NULL};
     struct json *config;
     int rc = hf_modules_read(m, file, JK_OBJECT, &config);
-    if (rc == 0) rc = read_length(m, file, config);
+    if (rc == 0) rc = add_size(m, file, config, "max_seq_length");
     if (rc == 0) rc = hf_modules_kind(m, file, config, "do_lower_case", JK_BOOL);
     if (rc == 0)
         rc = check_word(m, file, config, "transformer_task", tasks,
@@ -235,18 +240,6 @@ static int add_prompts(const struct modules *m, const char *file, const struct j
     return rc;
 }
 
-static int add_cut(const struct modules *m, const char *file, const struct json *config)
-{
-    const struct json *v = json_field(config, "truncate_dim");
-    const int64_t n = json_int(v, 0);
-    int rc = hf_modules_kind(m, file, config, "truncate_dim", JK_INT);
-    if (rc != 0 || json_kind(v) != JK_INT) return rc;
-    if (n < 1)
-        return err_set(m->e, ERR_FORMAT, "%s/%s: truncate_dim: must be at least 1, got %lld",
-                       m->dir, file, (long long)n);
-    return checkpoint_add_int(m->c, "sentence_transformers.truncate_dim", n, m->e);
-}
-
 /* Add the activation of a classifier's scores, which replaces that of config.json. The key has the
  * class name without its path if the class is one of torch. sentence-transformers loads no other
  * class, so the whole path of another class is kept for the error. */
@@ -281,7 +274,7 @@ int hf_sentence_load(struct checkpoint *c, const char *dir, struct err *e)
         rc = check_word(&m, file, config, "model_type", kinds,
                         "must be SentenceTransformer or CrossEncoder");
     if (rc == 0) rc = add_prompts(&m, file, config);
-    if (rc == 0) rc = add_cut(&m, file, config);
+    if (rc == 0) rc = add_size(&m, file, config, "truncate_dim");
     if (rc == 0) rc = add_activation(&m, file, config);
     if (rc == 0) rc = hf_modules_fields(&m, file, config, used, idle);
     json_drop(config);
