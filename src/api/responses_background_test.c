@@ -265,11 +265,18 @@ TEST(responses_in_the_background_stay_within_the_store)
     free(text);
     EXPECT(store_check(store) == NULL);
     struct job *held[4] = {0};
+    int n_running = 0;
     for (int i = 0; i < 4; i++) {
         held[i] = start(LONG ",'stream':true}", id, &code);
         EXPECT(held[i] || code == ERR_LIMIT);
     }
-    EXPECT(!held[3]);
+    /* A job that has ended, for example on a slow machine, has released its bytes. */
+    for (int i = 0; i < 4; i++) {
+        struct buf b = {0};
+        n_running += held[i] && !job_response(held[i], &b);
+        buf_deinit(&b);
+    }
+    EXPECT(n_running < 4);
     for (int i = 0; i < 4; i++)
         if (held[i]) {
             job_cancel(held[i], false);
