@@ -65,6 +65,19 @@ struct weights_info {
     int64_t us;     /* duration in microseconds */
 };
 
+/* Figures of a limit of the weights in memory (weights_options.memory). The counts begin at the
+ * opening of the weights. A use is that of one matrix by one op. */
+struct weights_use {
+    int64_t limit;         /* limit in bytes; 0: no limit, and all other figures are 0 */
+    int64_t n_byte;        /* bytes of matrices in memory, and of those being read */
+    uint64_t n_use, n_hit; /* uses, and uses of matrices that were in memory */
+    uint64_t n_routed_use, n_routed_hit; /* those of experts, which n_use and n_hit include */
+    uint64_t n_read, n_byte_read;        /* matrices read from the file, and their bytes */
+    uint64_t n_drop;                     /* matrices dropped for others */
+    uint64_t n_wait;                     /* uses that waited until their matrix was in memory */
+    int64_t wait_us;                     /* time of these waits */
+};
+
 /* Result of the comparison of a tensor's cached form with a new packing. DAMAGED: the hash of the
  * cached form does not match. */
 enum weights_verdict { WEIGHTS_SAME, WEIGHTS_DIFFERENT, WEIGHTS_DAMAGED };
@@ -338,6 +351,9 @@ struct backend_ops {
                           struct tensor *const *tensor, int n, const struct weights_options *o,
                           struct err *e);
     void (*weights_close)(struct backend *b, struct weights *w);
+    /* Return the figures of the limit of the weights in memory. w: NULL is allowed. Any
+     * thread. */
+    struct weights_use (*weights_use)(const struct weights *w);
 
     /* Allocate scratch for ops of these sizes. Call reserve once, before the first begin and the
      * first op on rows. Return 0 or ERR_MEMORY. */

@@ -211,6 +211,18 @@ static double first_token_ms(const struct usage *u)
     return (double)(u->queue_us + u->prefill_us) * 1e-3;
 }
 
+/* Print the figures of --weights-memory since the model was opened. Print nothing without a
+ * limit. */
+static void note_weights(const struct session *s)
+{
+    struct stats_view v;
+    struct buf line = {0};
+    stats_read(engine_stats(s->engine), &v);
+    stats_weights_text(&v, &line);
+    if (line.n > 0) view_note(0, "%.*s\n", (int)line.n, line.data);
+    buf_deinit(&line);
+}
+
 void answer_report(const struct answer *a, const struct session *s, bool in_chat)
 {
     const struct usage *u = &a->reply.usage;
@@ -229,6 +241,7 @@ void answer_report(const struct answer *a, const struct session *s, bool in_chat
               "%d prompt tokens (%d cached), %.*f/s; %d generated, %.*f/s; first after %.0f ms\n",
               u->n_prompt, u->n_cached, prompt < 100, prompt, u->n_output, decode < 100, decode,
               first_token_ms(u));
+    note_weights(s);
     if (dim) fputs("\033[22m", stderr);
 }
 

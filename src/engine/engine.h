@@ -237,6 +237,8 @@ struct executor {
      * result of HEAD_EMBED is the pooled row. */
     void (*head)(void *ctx, enum head h, const float *x, float *y);
     int64_t (*now_us)(void *ctx); /* Return the time of the engine's clock, microseconds. */
+    /* Return the figures of the limit of the weights in memory; NULL: there is no limit. */
+    struct weights_use (*weights_use)(void *ctx);
 };
 /* Return the executor that runs m, which it borrows. */
 struct executor executor_of_model(struct model *m);

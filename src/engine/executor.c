@@ -25,6 +25,11 @@ static void head(void *ctx, enum head h, const float *x, float *y)
     model_head(ctx, h, x, y);
 }
 
+static struct weights_use weights_use(void *ctx)
+{
+    return model_weights_use(ctx);
+}
+
 /* Bytes per microsecond between pages and host memory: 4 GB/s, the rate of memcpy on one thread
  * while other threads compute. The rate only determines the kind of preemption. */
 static const double copy_rate = 4000;
@@ -65,5 +70,6 @@ struct executor executor_of_model(struct model *m)
         .head = head,
         .head_out = {info->head_out[HEAD_EMBED], info->head_out[HEAD_CLASS]},
         .now_us = now_us,
+        .weights_use = model_weights_use(m).limit > 0 ? weights_use : NULL,
     };
 }

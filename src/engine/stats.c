@@ -370,6 +370,22 @@ void stats_count(struct stats *st, enum stat_id s, int64_t n)
     st->now.value[s] += n;
 }
 
+void stats_weights(struct stats *st, const struct weights_use *u)
+{
+    int64_t *v = st->now.value;
+    v[STAT_weights_limit] = u->limit;
+    v[STAT_weights_bytes] = u->n_byte;
+    v[STAT_weights_dense_uses] = (int64_t)(u->n_use - u->n_routed_use);
+    v[STAT_weights_expert_uses] = (int64_t)u->n_routed_use;
+    v[STAT_weights_dense_hits] = (int64_t)(u->n_hit - u->n_routed_hit);
+    v[STAT_weights_expert_hits] = (int64_t)u->n_routed_hit;
+    v[STAT_weights_reads] = (int64_t)u->n_read;
+    v[STAT_weights_bytes_read] = (int64_t)u->n_byte_read;
+    v[STAT_weights_waits] = (int64_t)u->n_wait;
+    v[STAT_weights_wait_us] = u->wait_us;
+    v[STAT_weights_drops] = (int64_t)u->n_drop;
+}
+
 /* Count queries only with a prefix cache. Without a prefix cache, they would give a hit rate of
  * 0. */
 void stats_queried(struct stats *st, int n_token, int n_found)

@@ -115,6 +115,8 @@ void stats_step(struct stats *st, int64_t now_us, const struct batch *b,
                 const struct stats_level *l);
 
 void stats_count(struct stats *st, enum stat_id s, int64_t n); /* add n to a counter */
+/* Set the figures of the weights in memory (backend/ops.h). */
+void stats_weights(struct stats *st, const struct weights_use *u);
 /* Count a lookup in the prefix cache. */
 void stats_queried(struct stats *st, int n_token, int n_found);
 /* Add n_token tokens to the tokens that the last lookup found. */
@@ -201,6 +203,9 @@ void stats_prometheus_marks(const struct stats_engine *engine, int n, double win
                             struct buf *out);
 /* Append a label with its value, escaped, and no comma. */
 void stats_label(struct buf *out, const char *name, const char *value);
+/* Append a line about the weights in memory, without a newline. Append nothing if there is no
+ * limit. */
+void stats_weights_text(const struct stats_view *v, struct buf *out);
 /* Append one JSON object: {"num_requests_running": ..., "time_to_first_token_seconds": {"count",
  * "sum", "mean", "p50", "p90", "p99"}, ...}. The label distinguishes series of one name. */
 void stats_json(const struct stats_view *v, struct buf *out);

@@ -1,6 +1,6 @@
 /* stats_text.c - a reading of the statistics as text: Prometheus' format for monitors, JSON for
- * programs. The code for both formats iterates over the table of stats.def and contains no names of
- * series. */
+ * programs, a line for a terminal. The code for Prometheus and JSON iterates over the table of
+ * stats.def and contains no names of series. */
 #include "stats_impl.h"
 
 #include "base/json.h"
@@ -194,6 +194,24 @@ void stats_prometheus_marks(const struct stats_engine *engine, int n, double win
             buf_addf(out, "} %.15g\n", mark_of(&engine[k].marks, i));
         }
     }
+}
+
+/* ---- a line for a terminal ---- */
+
+void stats_weights_text(const struct stats_view *view, struct buf *out)
+{
+    const int64_t *v = view->value;
+    const double mib = 1.0 / 1048576;
+    const int64_t uses = v[STAT_weights_dense_uses] + v[STAT_weights_expert_uses],
+                  hits = v[STAT_weights_dense_hits] + v[STAT_weights_expert_hits];
+    if (v[STAT_weights_limit] == 0) return;
+    buf_addf(out,
+             "weights in memory %.1f of %.1f MiB, %.1f %% of uses; %lld reads of %.1f MiB, %lld "
+             "evictions, %lld waits of %.3f s",
+             (double)v[STAT_weights_bytes] * mib, (double)v[STAT_weights_limit] * mib,
+             uses ? 100 * (double)hits / (double)uses : 0, (long long)v[STAT_weights_reads],
+             (double)v[STAT_weights_bytes_read] * mib, (long long)v[STAT_weights_drops],
+             (long long)v[STAT_weights_waits], (double)v[STAT_weights_wait_us] * 1e-6);
 }
 
 /* ---- JSON ---- */

@@ -31,6 +31,10 @@ static struct stats_level level_of(const struct engine *en)
 static void record_end(struct engine *en, const struct batch *b)
 {
     struct stats_level l = level_of(en);
+    if (en->executor.weights_use) {
+        const struct weights_use use = en->executor.weights_use(en->executor.ctx);
+        stats_weights(en->stats, &use);
+    }
     record_step(en, b, &l);
     stats_step(en->stats, engine_now(en), b, &l);
 }

@@ -100,6 +100,10 @@ static void print_engine(const struct traffic_figures *f, const struct traffic_r
     fprintf(out, ", processors %.0f %%", 100 * f->cpu_share);
     if (f->watts > 0) fprintf(out, ", %.1f W", f->watts);
     fprintf(out, "\n");
+    struct buf line = {0};
+    stats_weights_text(&r->stats, &line);
+    if (line.n > 0) fprintf(out, "%.*s\n", (int)line.n, line.data);
+    buf_deinit(&line);
 }
 
 void traffic_print(const struct traffic_figures *figures, const struct traffic_result *r,

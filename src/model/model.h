@@ -277,6 +277,9 @@ int model_verify(const struct checkpoint *c, const struct model_options *o,
  * model_forward. */
 struct pool *model_pool(const struct model *m);
 
+/* Return the figures of the limit of the weights in memory; zeros without a limit. Any thread. */
+struct weights_use model_weights_use(const struct model *m);
+
 /* Return the limits for batch_open of batches for this model, borrowed until model_close. */
 const struct batch_limits *model_batch_limits(const struct model *m);
 

@@ -10,7 +10,7 @@ import re
 import subprocess
 import time
 
-from server import LONG, MODEL, QUOTH, ROOT, TMP, check, run
+from server import LONG, MODEL, QUOTH, ROOT, TMP, check, run, serving_model
 
 os.environ["XDG_CACHE_HOME"] = os.path.join(TMP, "cache")
 PLAIN = ["--raw", "--temperature", "0", "-q", "--threads", "2"]
@@ -118,6 +118,40 @@ def test_refused():
     check("must be a number of bytes" in said, said)
 
 
+def test_figures():
+    """/metrics and the reports of run and bench have the figures of a limit, and none without one"""
+    limit = least(MIXTURE) << 10
+    names = ["queries_total", "hits_total", "reads_total", "read_bytes_total", "waits_total", "wait_seconds_total", "evictions_total"]
+    with serving_model(MIXTURE, "--weights-memory", f"{limit >> 10}K") as s:
+        def generate():
+            status, _, body = s.ask("POST", "/v1/completions", dict(prompt="Once upon a time", max_tokens=40, ignore_eos=True, seed=1))
+            check(status == 200, body)
+
+        def figures():
+            page = s.ask("GET", "/metrics")[2].decode()
+            sums = {name: sum(float(x) for x in re.findall(rf"^quoth:weights_memory_{name}{{[^\n]*}} (\S+)$", page, re.M)) for name in names}
+            for name in names:
+                check(f"# HELP quoth:weights_memory_{name} " in page, name)
+            for kind in "dense", "expert":
+                check(re.search(rf'^quoth:weights_memory_queries_total{{[^\n]*kind="{kind}"}} [1-9]', page, re.M), kind)
+            check(0 < s.metric("quoth:weights_memory_bytes{") <= limit == s.metric("quoth:weights_memory_limit_bytes{"), page)
+            return sums
+        generate()
+        before = figures()
+        generate()
+        after = figures()
+        check(all(after[name] > before[name] for name in names), (before, after))
+        check(after["hits_total"] + after["waits_total"] == after["queries_total"], after)
+        check(after["reads_total"] > after["evictions_total"], after)
+    line = r"weights in memory [\d.]+ of [\d.]+ MiB, [\d.]+ % of uses; [1-9]\d* reads of [\d.]+ MiB, \d+ evictions, \d+ waits of [\d.]+ s"
+    words = ["run", MIXTURE, "Once", "--max-tokens", "8", "--raw", "--threads", "2"]
+    bench = ["bench", "throughput", MIXTURE, "--num-prompts", "2", "--input-len", "16", "--output-len", "4", "--no-kernels"]
+    for command in words, bench:
+        for more in [], ["--weights-memory", f"{limit >> 10}K"]:
+            done = subprocess.run([QUOTH, *command, *more], capture_output=True, check=True, timeout=300, encoding="utf-8")
+            check(bool(re.search(line, done.stdout + done.stderr)) == bool(more), (command, more, done.stdout + done.stderr))
+
+
 def in_group(limit, *args):
     """Run a command in a control group with a limit of memory. Return its output and its seconds."""
     with open(f"{GROUP}/memory.limit_in_bytes", "w", encoding="ascii") as f:
@@ -155,4 +189,4 @@ def test_long_half_of_the_memory():
     return None
 
 
-run([test_same_answers, test_memory_within_the_limit, test_many_requests, test_refused, test_long_half_of_the_memory])
+run([test_same_answers, test_memory_within_the_limit, test_many_requests, test_refused, test_figures, test_long_half_of_the_memory])

@@ -460,6 +460,7 @@ static const struct backend_ops cpu_ops = {
     .weights = cpu_weights,
     .weights_verify = cpu_weights_verify,
     .weights_close = cpu_weights_close,
+    .weights_use = cpu_weights_use,
     .reserve = cpu_reserve,
     .read = cpu_copy,
     .write = cpu_copy,

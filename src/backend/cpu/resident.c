@@ -73,7 +73,7 @@ struct resident {
     int64_t limit, window;
     int64_t n_byte, n_dropping; /* bytes of units in memory, and of those that are being dropped */
     uint64_t op, n_routed;      /* n_routed: number of experts' units */
-    struct resident_stats stats;
+    struct weights_use figures;
 };
 
 /* ---- readers ---- */
@@ -121,6 +121,7 @@ static void make_room(struct resident *r, int64_t n_byte)
         u->state = UNIT_DROPPING;
         u->used = 0; /* a use during the drop sets it again */
         r->n_dropping += size;
+        r->figures.n_drop++;
         pthread_mutex_unlock(&r->lock);
         r->io.drop(r->io.ctx, u->part.at, u->part.n_byte);
         pthread_mutex_lock(&r->lock);
@@ -155,7 +156,8 @@ static void *reader_run(void *arg)
         u->state = UNIT_READING;
         make_room(r, (int64_t)u->part.n_byte);
         r->n_byte += (int64_t)u->part.n_byte;
-        r->stats.n_byte_read += u->part.n_byte;
+        r->figures.n_read++;
+        r->figures.n_byte_read += u->part.n_byte;
         pthread_mutex_unlock(&r->lock);
         r->io.read(r->io.ctx, u->part.at, u->part.n_byte);
         pthread_mutex_lock(&r->lock);
@@ -213,7 +215,7 @@ static void read_ahead(struct resident *r, const struct unit *u)
 /* Count a use. The counts of all experts halve after some uses, so that old uses lose weight. */
 static void count(struct resident *r, struct unit *u)
 {
-    struct resident_stats *s = &r->stats;
+    struct weights_use *s = &r->figures;
     const bool hit = u->state == UNIT_PRESENT;
     s->n_use++, s->n_hit += hit;
     if (!u->part.routed) return;
@@ -249,7 +251,7 @@ void resident_use(struct resident *r, const uint8_t *at)
     }
     count(r, u);
     u->op = r->op;
-    u->used = r->stats.n_use;
+    u->used = r->figures.n_use;
     if (!u->part.routed) {
         if (r->last >= 0) r->unit[r->last].next = (int)(u - r->unit);
         r->last = (int)(u - r->unit);
@@ -261,16 +263,18 @@ void resident_use(struct resident *r, const uint8_t *at)
         enqueue(r, u, true); /* the unit may just have been dropped */
         pthread_cond_wait(&r->changed, &r->lock);
     }
-    if (start) r->stats.wait_us += time_us() - start;
+    if (start) r->figures.n_wait++, r->figures.wait_us += time_us() - start;
     pthread_mutex_unlock(&r->lock);
 }
 
-struct resident_stats resident_stats(struct resident *r)
+struct weights_use resident_figures(struct resident *r)
 {
     pthread_mutex_lock(&r->lock);
-    const struct resident_stats s = r->stats;
+    struct weights_use figures = r->figures;
+    figures.limit = r->limit;
+    figures.n_byte = r->n_byte;
     pthread_mutex_unlock(&r->lock);
-    return s;
+    return figures;
 }
 
 /* ---- open and close ---- */

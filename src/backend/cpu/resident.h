@@ -7,6 +7,7 @@
 #ifndef QUOTH_CPU_RESIDENT_H
 #define QUOTH_CPU_RESIDENT_H
 
+#include "backend/ops.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -27,14 +28,6 @@ struct resident_io {
     void (*drop)(void *ctx, const uint8_t *at, size_t n_byte);
 };
 
-/* Numbers since resident_open. */
-struct resident_stats {
-    uint64_t n_use, n_hit; /* uses, and uses of units that were in memory */
-    uint64_t n_routed_use, n_routed_hit;
-    uint64_t n_byte_read;
-    int64_t wait_us; /* time of resident_use in waits */
-};
-
 struct resident; /* opaque */
 
 /* Open a resident set of n units, which are copied, with a limit of n_byte. Units that are not
@@ -53,7 +46,7 @@ void resident_want(struct resident *r, const uint8_t *at);
  * resident_begin. No effect if there is none. */
 void resident_use(struct resident *r, const uint8_t *at);
 
-/* Return the numbers. Any thread. */
-struct resident_stats resident_stats(struct resident *r);
+/* Return the figures since resident_open. Any thread. */
+struct weights_use resident_figures(struct resident *r);
 
 #endif

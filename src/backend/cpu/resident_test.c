@@ -94,7 +94,7 @@ TEST(plain_weights_are_read_ahead_within_the_limit)
                 resident_use(r, unit[i].at);
                 n_absent += !is_present(f, i);
             }
-        const struct resident_stats s = resident_stats(r);
+        const struct weights_use s = resident_figures(r);
         resident_close(r);
         EXPECT_INT(n_absent, 0);
         EXPECT(f->most <= limit);
@@ -169,11 +169,11 @@ TEST(experts_that_are_used_often_stay_in_memory)
             order[l][i] = order[l][j], order[l][j] = i;
         }
     NEED_OK(resident_open(&r, unit, N, N / 2 * UNIT_BYTES, &io, &e), &e);
-    struct resident_stats before = {0};
+    struct weights_use before = {0};
     double use[N_EXPERT] = {0};
     int64_t n_use = 0;
     for (int step = 0; step < N_STEP; step++) {
-        if (step == N_STEP / 2) before = resident_stats(r);
+        if (step == N_STEP / 2) before = resident_figures(r);
         for (int l = 0; l < N_LAYER; l++) {
             bool taken[N_EXPERT] = {false};
             resident_begin(r);
@@ -187,7 +187,7 @@ TEST(experts_that_are_used_often_stay_in_memory)
             }
         }
     }
-    const struct resident_stats s = resident_stats(r);
+    const struct weights_use s = resident_figures(r);
     double best = 0; /* half of the experts of each layer: those that are used most */
     for (int i = 0; i < N_EXPERT / 2; i++) best += use[i] / (double)n_use;
     const double hit = (double)(s.n_routed_hit - before.n_routed_hit) /
@@ -196,6 +196,40 @@ TEST(experts_that_are_used_often_stay_in_memory)
     EXPECT(hit > best - 0.05);
     EXPECT(f->most <= N / 2 * UNIT_BYTES);
     resident_close(r);
+    file_end(f);
+}
+
+/* Goal: the figures are those of the simulated file: reads less drops are in memory, and a use that
+ * was no hit waited. */
+TEST(figures_of_limited_weights_agree_with_the_file)
+{
+    enum { N = 60, PASSES = 10, N_EXPERT = 30, LIMIT = 24 * UNIT_BYTES };
+    struct resident_unit unit[N];
+    struct resident *r;
+    struct err e;
+    struct file *f = file_open();
+    const struct resident_io io = {f, sim_read, sim_drop};
+    for (int i = 0; i < N; i++) {
+        f->size[i] = UNIT_BYTES;
+        unit[i] = (struct resident_unit){f->data + 8 * i, UNIT_BYTES, i >= N - N_EXPERT};
+    }
+    NEED_OK(resident_open(&r, unit, N, LIMIT, &io, &e), &e);
+    for (int pass = 0; pass < PASSES; pass++)
+        for (int i = 0; i < N; i++) {
+            resident_begin(r);
+            resident_use(r, unit[i].at);
+        }
+    struct weights_use s = resident_figures(r);
+    EXPECT_INT(s.limit, LIMIT);
+    EXPECT_INT(s.n_use, N * PASSES);
+    EXPECT_INT(s.n_routed_use, N_EXPERT * PASSES);
+    EXPECT(s.n_hit > 0 && s.n_hit < s.n_use && s.n_routed_hit <= s.n_hit);
+    EXPECT_INT(s.n_wait, s.n_use - s.n_hit);
+    EXPECT(s.n_drop > 0 && s.n_read > s.n_drop);
+    EXPECT_INT(s.n_byte_read, s.n_read * UNIT_BYTES);
+    EXPECT(s.n_byte > 0 && s.n_byte <= LIMIT);
+    resident_close(r);
+    EXPECT(f->n_byte > 0 && f->n_byte <= LIMIT);
     file_end(f);
 }
 

@@ -412,3 +412,8 @@ void cpu_weights_close(struct backend *b, struct weights *w)
         b->op->release(b, (void *)w->data, w->n_byte);
     free(w);
 }
+
+struct weights_use cpu_weights_use(const struct weights *w)
+{
+    return w && w->resident ? resident_figures(w->resident) : (struct weights_use){0};
+}
