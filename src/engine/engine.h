@@ -123,7 +123,7 @@ enum pooling {
     POOLING_WEIGHTED,
     POOLING_LIST_MAX = (1 << 24) - 1
 };
-enum { POOLING_BITS = 4, POOLINGS_MAX = 6 };
+enum { POOLING_BITS = 4 };
 /* Return the list of methods `list` with another method at its end. The list must have less than
  * POOLINGS_MAX methods. */
 enum pooling pooling_join(enum pooling list, enum pooling last);

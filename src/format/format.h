@@ -302,6 +302,7 @@ const char *quant_mix_name(int file_type);
 enum qtype quant_mix_type(const struct quant_mix *m, const struct quant_mix_site *s);
 
 enum { LABELS_MAX = 1 << 16 }; /* maximum number of labels of a classifier */
+enum { POOLINGS_MAX = 6 };     /* maximum number of poolings whose results are concatenated */
 
 /* ---- the tensors of each architecture (tensors.def) ---- */
 

@@ -35,19 +35,14 @@ static int refuse(const struct modules *m, const char *folder, const char *field
 
 /* ---- modules ---- */
 
-enum { POOLINGS_MAX = 6, NAMES_BYTES = 160 };
+enum { NAMES_BYTES = 160 };
 
-/* The pooling modes of sentence-transformers, in the order of older files. */
 static const struct {
     const char *flag, *name; /* static; flag: field of older files */
     int type;                /* GGUF's number; 0: none */
 } modes[] = {
-    {"pooling_mode_cls_token", "cls", 2},
-    {"pooling_mode_max_tokens", "max", 0},
-    {"pooling_mode_mean_tokens", "mean", 1},
-    {"pooling_mode_mean_sqrt_len_tokens", "mean_sqrt_len_tokens", 0},
-    {"pooling_mode_weightedmean_tokens", "weightedmean", 0},
-    {"pooling_mode_lasttoken", "lasttoken", 3},
+#define POOLING(name, field, number, method) {field, name, number},
+#include "poolings.def"
 };
 enum { N_MODE = sizeof modes / sizeof modes[0] };
 
@@ -128,16 +123,10 @@ static int check_fields(const struct modules *m, const char *folder, const struc
 /* Add a pooling: GGUF's number if GGUF has the mode, otherwise the names of the modes. */
 static int add_pooling(struct modules *m, const char *folder)
 {
-    static const char *const used[] = {"pooling_mode",
-                                       "include_prompt",
-                                       "embedding_dimension",
+    static const char *const used[] = {"pooling_mode", "include_prompt", "embedding_dimension",
                                        "word_embedding_dimension",
-                                       "pooling_mode_cls_token",
-                                       "pooling_mode_max_tokens",
-                                       "pooling_mode_mean_tokens",
-                                       "pooling_mode_mean_sqrt_len_tokens",
-                                       "pooling_mode_weightedmean_tokens",
-                                       "pooling_mode_lasttoken",
+#define POOLING(name, field, number, method) field,
+#include "poolings.def"
                                        NULL};
     struct json *config;
     struct pooling_list list = {0};

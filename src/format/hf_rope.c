@@ -32,41 +32,23 @@ bool hf_is_rope_field(const struct config_reader *h, const char *name)
     return false;
 }
 
-/* Return true if the class gives rope_scaling to every type of layer. */
-static bool is_for_each(const struct config_reader *h)
-{
-    static const char *const arch[] = {
-#define HF_ROPE_EACH(arch) arch,
-#include "hf_keys.def"
-    };
-    for (size_t i = 0; i < sizeof arch / sizeof arch[0]; i++)
-        if (strcmp(arch[i], h->arch) == 0) return true;
-    return false;
-}
+/* The rules of HF_ROPE_RULE. */
+enum rope_rule { ROPE_nested, ROPE_each, ROPE_outside };
 
-/* Return true if the class has an object of parameters for each type of layer. */
-static bool is_nested(const struct config_reader *h)
-{
-    static const char *const arch[] = {
-#define HF_ROPE_NESTED(arch) arch,
-#include "hf_keys.def"
-    };
-    for (size_t i = 0; i < sizeof arch / sizeof arch[0]; i++)
-        if (strcmp(arch[i], h->arch) == 0) return true;
-    return false;
-}
-
-/* Return true if the class reads a field of the object only at the top level. */
-static bool is_outside(const struct config_reader *h, const char *field)
+/* Return true if the class has the rule for the field; "" for a rule without a field. */
+static bool has_rule(const struct config_reader *h, enum rope_rule rule, const char *field)
 {
     static const struct {
         const char *arch, *field; /* static */
-    } own[] = {
-#define HF_ROPE_OUTSIDE(arch, field) {arch, field},
+        enum rope_rule rule;
+    } rules[] = {
+#define HF_ROPE_RULE(arch, rule, field) {arch, field, ROPE_##rule},
 #include "hf_keys.def"
     };
-    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
-        if (strcmp(own[i].arch, h->arch) == 0 && strcmp(own[i].field, field) == 0) return true;
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (rules[i].rule == rule && strcmp(rules[i].arch, h->arch) == 0 &&
+            strcmp(rules[i].field, field) == 0)
+            return true;
     return false;
 }
 
@@ -137,7 +119,8 @@ static int add_rope(struct config_reader *h, const char *name, const struct json
 #include "hf_keys.def"
     };
     bool named = false;
-    if (is_outside(h, name) && !h->c->giving) return hf_add_other(h, "rope_parameters", name, v);
+    if (has_rule(h, ROPE_outside, name) && !h->c->giving)
+        return hf_add_other(h, "rope_parameters", name, v);
     int rc = hf_add_named(h, key, sizeof key / sizeof key[0], name, v, &named);
     return named || rc != 0 ? rc : hf_add_other(h, "rope_parameters", name, v);
 }
@@ -345,7 +328,7 @@ static int read_given_top(struct config_reader *h, const struct json *over)
 static int read_given(struct config_reader *h, const struct json *given, const char *flag)
 {
     const char *file = h->file;
-    const bool each = is_for_each(h) && !json_field(given, "full_attention") &&
+    const bool each = has_rule(h, ROPE_each, "") && !json_field(given, "full_attention") &&
                       !json_field(given, "sliding_attention");
     h->file = h->c->giving = h->c->rope_given = flag;
     int rc = each ? read_each(h, given, true) : 0;
@@ -385,7 +368,7 @@ static int check_objects(struct config_reader *h)
  * the top level has no effect on objects per layer type. */
 int hf_read_rope(struct config_reader *h)
 {
-    const bool nested = is_nested(h),
+    const bool nested = has_rule(h, ROPE_nested, ""),
                scales = nested && rope_object(h) && rope_object(h) == hf_field(h, "rope_scaling");
     int wrong = check_objects(h);
     if (wrong == 0 && nested) wrong = check_nested(h, scales);
@@ -407,7 +390,7 @@ int hf_read_rope(struct config_reader *h)
         rc = hf_add_arch(h, context_key, "original_max_position_embeddings", context);
     else if (rc == 0 && context)
         rc = hf_add_bare(h, "config.original_max_position_embeddings", VT_OBJECT);
-    if (rc == 0 && scales && is_for_each(h)) rc = read_each(h, p, !given || same);
+    if (rc == 0 && scales && has_rule(h, ROPE_each, "")) rc = read_each(h, p, !given || same);
     if (rc == 0 && given && !same)
         rc = read_kept(h, p, given);
     else if (rc == 0)

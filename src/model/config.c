@@ -778,9 +778,10 @@ int64_t config_module_int(struct binder *b, const char *name, int64_t lo, int64_
 /* Reject names of poolings other than those that the reader of a directory writes. */
 static void check_poolings(struct binder *b)
 {
-    enum { POOLINGS_MAX = 6 };
-    static const char *const known[] = {"cls",          "max",      "mean", "mean_sqrt_len_tokens",
-                                        "weightedmean", "lasttoken"};
+    static const char *const known[] = {
+#define POOLING(name, field, number, method) name,
+#include "format/poolings.def"
+    };
     const char *at =
         meta_text(checkpoint_meta(b->checkpoint, "sentence_transformers.pooling"), NULL);
     int n = 0;

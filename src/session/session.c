@@ -398,12 +398,10 @@ static enum pooling named_pooling(const char *names)
     static const struct {
         const char *name; /* static */
         enum pooling pooling;
-    } known[] = {{"cls", POOLING_FIRST},
-                 {"max", POOLING_MAX},
-                 {"mean", POOLING_MEAN},
-                 {"mean_sqrt_len_tokens", POOLING_SQRT},
-                 {"weightedmean", POOLING_WEIGHTED},
-                 {"lasttoken", POOLING_LAST}};
+    } known[] = {
+#define POOLING(name, field, number, method) {name, POOLING_##method},
+#include "format/poolings.def"
+    };
     enum pooling list = POOLING_NONE;
     for (const char *at = names, *end; *at; at = *end ? end + 1 : end) {
         end = at + strcspn(at, "+");
@@ -418,11 +416,19 @@ static enum pooling named_pooling(const char *names)
 /* Return the pooling of the model file, by its names or by GGUF's numbers. */
 static enum pooling own_pooling(const struct session *s)
 {
-    enum { MEAN = 1, CLS = 2 };
+    static const struct {
+        int number;
+        enum pooling pooling;
+    } known[] = {
+#define POOLING(name, field, number, method) {number, POOLING_##method},
+#include "format/poolings.def"
+    };
     const int type = s->info->pooling_type;
     if (s->info->pooling) return named_pooling(s->info->pooling);
     if (type == 0 && s->info->encoder) return POOLING_MEAN; /* as in sentence-transformers */
-    return type == MEAN ? POOLING_MEAN : type == CLS ? POOLING_FIRST : POOLING_LAST;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (type > 0 && known[i].number == type) return known[i].pooling;
+    return POOLING_LAST;
 }
 
 static const struct {
