@@ -95,7 +95,8 @@ static void use_weights(const struct cpu_backend *c, const struct linear *const 
 {
     if (!c->resident) return;
     resident_begin(c->resident);
-    for (int i = 0; i < n; i++) resident_want(c->resident, l[i]->w.data);
+    /* a request precedes the earlier ones, so the first matrix is read first */
+    for (int i = n - 1; i >= 0; i--) resident_want(c->resident, l[i]->w.data);
     for (int i = 0; i < n; i++) resident_use(c->resident, l[i]->w.data);
 }
 
@@ -365,24 +366,28 @@ static void experts_chunk(void *ctx, int chunk, int worker)
     }
 }
 
-/* Wait until the matrices of all experts with entries are in memory. */
+/* Return the matrix of expert e of a layer. */
+static const uint8_t *expert_matrix(const struct output *out, int e)
+{
+    const struct panels w = cpu_panels(&out->l->w);
+    return w.data + (int64_t)e * panel_count(w.n_out) * w.stride;
+}
+
+/* Wait until the matrices of all experts with entries are in memory. A request precedes the earlier
+ * ones, so the first matrix is read first. */
 static void use_experts(const struct cpu_backend *c, const struct output *out, int n,
                         const struct route *r)
 {
     if (!c->resident) return;
     resident_begin(c->resident);
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < n; i++) {
-            const struct panels w = cpu_panels(&out[i].l->w);
-            const int64_t bytes = panel_count(w.n_out) * w.stride;
-            for (int e = 0; e < r->n_expert; e++) {
-                if (r->first[e + 1] == r->first[e]) continue;
-                if (pass == 0)
-                    resident_want(c->resident, w.data + e * bytes);
-                else
-                    resident_use(c->resident, w.data + e * bytes);
-            }
-        }
+    for (int i = n - 1; i >= 0; i--)
+        for (int e = r->n_expert - 1; e >= 0; e--)
+            if (r->first[e + 1] > r->first[e])
+                resident_want(c->resident, expert_matrix(&out[i], e));
+    for (int i = 0; i < n; i++)
+        for (int e = 0; e < r->n_expert; e++)
+            if (r->first[e + 1] > r->first[e])
+                resident_use(c->resident, expert_matrix(&out[i], e));
 }
 
 /* Compute consecutive layers with one type of activations by one conversion and one phase of the

@@ -17,8 +17,12 @@
  * experts.
  *
  * (1) The bytes of units that are READING or PRESENT are at most the limit, unless one op uses
- * more. (2) A unit of the current op is not dropped. */
+ * more. (2) A unit of the current op is not dropped. (3) The units that may be dropped are in the
+ * heap `eviction`. Their keys change only in eviction_halve, because a use, a request and a
+ * drop remove them from the heap first. */
 #include "resident.h"
+
+#include "eviction.h"
 
 #include "base/check.h"
 #include "base/cond.h"
@@ -70,6 +74,8 @@ struct resident {
     struct unit *unit;         /* owned [n], by ascending address */
     int n, last;               /* last: plain unit of the last use; -1 if none */
     struct ring plain, routed; /* units in the order of their reading */
+    struct eviction eviction;  /* units that may be dropped */
+    int *kept, n_kept;         /* owned [n] units of the current op; the first n_kept are valid */
     int64_t limit, window;
     int64_t n_byte, n_dropping; /* bytes of units in memory, and of those that are being dropped */
     uint64_t op, n_routed;      /* n_routed: number of experts' units */
@@ -78,31 +84,28 @@ struct resident {
 
 /* ---- readers ---- */
 
-/* Return true if a may be dropped rather than b: an expert with fewer uses, or a plain unit that
- * was used earlier. Plain units in memory that are not pinned have been used, or are ahead of the
- * cycle and have the op of their request. */
-static bool drops_before(const struct unit *a, const struct unit *b)
+/* Let a unit be dropped, if it is in memory, not pinned, and not a unit of the current op. A plain
+ * unit that was used is dropped first, then an expert with few uses. A unit that was read ahead and
+ * is not yet used is dropped only if there is no other unit. The unit with the oldest request is
+ * then dropped, because a cycle that became shorter does not use it any more. */
+static void offer(struct resident *r, const struct unit *u)
 {
-    if (a->part.routed != b->part.routed) return !a->part.routed;
-    if (a->part.routed && a->n != b->n) return a->n < b->n;
-    return a->used < b->used;
+    if (u->state != UNIT_PRESENT || u->pinned || u->op == r->op) return;
+    const struct eviction_key key =
+        u->part.routed ? (struct eviction_key){EVICT_EXPERT, u->n, u->used}
+        : u->used > 0  ? (struct eviction_key){EVICT_PLAIN, u->used, 0}
+                       : (struct eviction_key){EVICT_AHEAD, u->op, 0};
+    eviction_add(&r->eviction, (int)(u - r->unit), key);
 }
 
-/* Return the unit to drop for a unit; NULL if none. A unit that was read ahead and is not yet used
- * is dropped only if there is no other unit. The unit with the oldest request is then dropped,
- * because a cycle that became shorter does not use it any more. */
-static struct unit *victim(struct resident *r)
+/* Make a unit one of the current op, so that it is not dropped before the next op. */
+static void keep(struct resident *r, struct unit *u)
 {
-    struct unit *best = NULL, *ahead = NULL;
-    for (int i = 0; i < r->n; i++) {
-        struct unit *u = &r->unit[i];
-        if (u->state != UNIT_PRESENT || u->pinned || u->op == r->op) continue;
-        if (!u->part.routed && u->used == 0) {
-            if (!ahead || u->op < ahead->op) ahead = u;
-        } else if (!best || drops_before(u, best))
-            best = u;
-    }
-    return best ? best : ahead;
+    const int i = (int)(u - r->unit);
+    if (u->op == r->op) return;
+    u->op = r->op;
+    eviction_remove(&r->eviction, i);
+    r->kept[r->n_kept++] = i;
 }
 
 /* Drop units until there is room for n_byte, or nothing can be dropped. The lock is not held during
@@ -111,7 +114,8 @@ static void make_room(struct resident *r, int64_t n_byte)
 {
     while (r->n_byte + n_byte > r->limit) {
         const bool enough = r->n_byte - r->n_dropping + n_byte <= r->limit;
-        struct unit *u = enough ? NULL : victim(r);
+        const int next = enough ? -1 : eviction_next(&r->eviction);
+        struct unit *u = next >= 0 ? &r->unit[next] : NULL;
         if (!u && r->n_dropping == 0) return;
         if (!u) { /* wait for the drops of other readers */
             pthread_cond_wait(&r->changed, &r->lock);
@@ -162,6 +166,7 @@ static void *reader_run(void *arg)
         r->io.read(r->io.ctx, u->part.at, u->part.n_byte);
         pthread_mutex_lock(&r->lock);
         u->state = UNIT_PRESENT;
+        offer(r, u);
         pthread_cond_broadcast(&r->changed);
     }
     pthread_mutex_unlock(&r->lock);
@@ -178,7 +183,7 @@ static void enqueue(struct resident *r, struct unit *u, bool urgent)
     q->at[urgent ? q->first : (q->first + q->n) % q->room] = (int)(u - r->unit);
     q->n++;
     u->state = UNIT_QUEUED;
-    u->op = r->op;
+    keep(r, u);
     pthread_cond_broadcast(&r->queued); /* a signal may wake a reader that may not take the unit */
 }
 
@@ -207,7 +212,7 @@ static void read_ahead(struct resident *r, const struct unit *u)
         if (next->pinned) continue;
         n_byte += (int64_t)next->part.n_byte;
         if (n_byte > r->window) return;
-        if (next->state == UNIT_PRESENT) next->used = 0, next->op = r->op; /* keep it */
+        if (next->state == UNIT_PRESENT) keep(r, next), next->used = 0;
         enqueue(r, next, false);
     }
 }
@@ -223,12 +228,15 @@ static void count(struct resident *r, struct unit *u)
     u->n++;
     if (s->n_routed_use % (HALVE_USES * r->n_routed) != 0) return;
     for (int i = 0; i < r->n; i++) r->unit[i].n /= 2;
+    eviction_halve(&r->eviction);
 }
 
 void resident_begin(struct resident *r)
 {
     pthread_mutex_lock(&r->lock);
     r->op++;
+    for (int i = 0; i < r->n_kept; i++) offer(r, &r->unit[r->kept[i]]);
+    r->n_kept = 0;
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -236,7 +244,7 @@ void resident_want(struct resident *r, const uint8_t *at)
 {
     pthread_mutex_lock(&r->lock);
     struct unit *u = find(r, at);
-    if (u) u->op = r->op;
+    if (u) keep(r, u);
     if (u) enqueue(r, u, true);
     pthread_mutex_unlock(&r->lock);
 }
@@ -249,8 +257,8 @@ void resident_use(struct resident *r, const uint8_t *at)
         pthread_mutex_unlock(&r->lock);
         return;
     }
+    keep(r, u);
     count(r, u);
-    u->op = r->op;
     u->used = r->figures.n_use;
     if (!u->part.routed) {
         if (r->last >= 0) r->unit[r->last].next = (int)(u - r->unit);
@@ -377,9 +385,11 @@ int resident_open(struct resident **out, const struct resident_unit *unit, int n
     cond_init(&r->queued);
     cond_init(&r->changed);
     r->unit = calloc((size_t)n + 1, sizeof *r->unit);
-    int rc = r->unit && ring_open(&r->plain, n) && ring_open(&r->routed, n)
+    r->kept = calloc((size_t)n + 1, sizeof *r->kept);
+    int rc = r->unit && r->kept && ring_open(&r->plain, n) && ring_open(&r->routed, n)
                  ? 0
                  : err_memory(e, "the resident weights", (size_t)n * sizeof *r->unit);
+    if (rc == 0) rc = eviction_open(&r->eviction, n, e);
     if (rc == 0) set_units(r, unit, &s);
     for (int i = 0; i < n && rc == 0; i++)
         if (r->unit[i].pinned)
@@ -406,6 +416,8 @@ void resident_close(struct resident *r)
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->queued);
     pthread_cond_destroy(&r->changed);
+    eviction_close(&r->eviction);
+    free(r->kept);
     free(r->unit);
     free(r->plain.at);
     free(r->routed.at);

@@ -40,7 +40,8 @@ void resident_close(struct resident *r); /* NULL is allowed */
 
 /* Begin an op. Units of the previous op may be dropped. */
 void resident_begin(struct resident *r);
-/* Request the unit that begins at `at`, without waiting for it. No effect if there is none. */
+/* Request the unit that begins at `at`, before all earlier requests, without waiting for it. No
+ * effect if there is none. */
 void resident_want(struct resident *r, const uint8_t *at);
 /* Return when the unit that begins at `at` is in memory. It stays there until the next
  * resident_begin. No effect if there is none. */

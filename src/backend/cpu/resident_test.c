@@ -4,6 +4,7 @@
  * tests/e2e/weights_memory.py tests a model with a packed file. */
 #include "../../../tests/unit.h"
 
+#include "base/os.h"
 #include "base/rng.h"
 #include "resident.h"
 
@@ -22,6 +23,7 @@ struct file {
     size_t size[N_MAX];
     int64_t n_byte, most; /* bytes in memory now, and at most */
     int n_bad;            /* reads of present units, and drops of absent ones */
+    int n_dropped;        /* number of drops */
 };
 
 static void change(struct file *f, const uint8_t *at, size_t n_byte, bool present)
@@ -30,6 +32,7 @@ static void change(struct file *f, const uint8_t *at, size_t n_byte, bool presen
     pthread_mutex_lock(&f->lock);
     f->n_bad += f->present[i] == present || f->size[i] != n_byte;
     f->present[i] = present;
+    f->n_dropped += !present;
     f->n_byte += present ? (int64_t)n_byte : -(int64_t)n_byte;
     if (f->n_byte > f->most) f->most = f->n_byte;
     pthread_mutex_unlock(&f->lock);
@@ -197,6 +200,78 @@ TEST(experts_that_are_used_often_stay_in_memory)
     EXPECT(f->most <= N / 2 * UNIT_BYTES);
     resident_close(r);
     file_end(f);
+}
+
+/* Experts, as the documented order of their eviction sees them. */
+struct expert {
+    uint64_t n, used;
+    bool present;
+};
+
+/* Return the expert in memory with the fewest uses, and of these the earliest use, by a scan. */
+static int fewest_uses(const struct expert *x, int n, int except)
+{
+    int best = -1;
+    for (int i = 0; i < n; i++)
+        if (x[i].present && i != except &&
+            (best < 0 || x[i].n < x[best].n || (x[i].n == x[best].n && x[i].used < x[best].used)))
+            best = i;
+    return best;
+}
+
+/* Use n_use of n experts, half of which fit into memory. Compare each drop with the scan, while all
+ * counts halve after 64 n uses. Print the time of a use. */
+static void expect_scanned_drops(int n, int n_use)
+{
+    struct file *f = file_open();
+    const struct resident_io io = {f, sim_read, sim_drop};
+    struct resident_unit *unit = calloc((size_t)n, sizeof *unit);
+    struct expert *x = calloc((size_t)n, sizeof *x);
+    struct resident *r;
+    struct err e;
+    uint64_t rng = 5;
+    int64_t n_byte = 0, limit = (int64_t)n / 2 * UNIT_BYTES, us = 0;
+    int n_drop = 0;
+    for (int i = 0; i < n; i++) {
+        f->size[i] = (size_t)(UNIT_BYTES - i % 7 * 50);
+        unit[i] = (struct resident_unit){f->data + 8 * i, f->size[i], true};
+    }
+    NEED_OK(resident_open(&r, unit, n, limit, &io, &e), &e);
+    for (int k = 1; k <= n_use; k++) {
+        /* squares of uniform numbers favour low experts; the first half fills the memory */
+        const int64_t at = (int64_t)rng_below(&rng, (uint64_t)n);
+        const int i = k <= n ? k - 1 : (int)(at * at / n);
+        x[i].n++, x[i].used = (uint64_t)k;
+        for (int j = 0; j < n && k % (64 * n) == 0; j++) x[j].n /= 2;
+        while (!x[i].present && n_byte + (int64_t)f->size[i] > limit) {
+            const int out = fewest_uses(x, n, i);
+            x[out].present = false, n_byte -= (int64_t)f->size[out], n_drop++;
+        }
+        n_byte += x[i].present ? 0 : (int64_t)f->size[i];
+        x[i].present = true;
+        const int64_t start = time_us();
+        resident_begin(r);
+        resident_use(r, unit[i].at);
+        us += time_us() - start;
+        EXPECT_INT(f->n_byte, n_byte);
+        EXPECT_INT(f->n_dropped, n_drop);
+        if (k % 97 == 0 && n < 1000)
+            for (int j = 0; j < n; j++) EXPECT_INT(is_present(f, j), x[j].present);
+    }
+    resident_close(r);
+    EXPECT(n_drop > n / 4);
+    for (int i = 0; i < n; i++) EXPECT_INT(f->present[i], x[i].present);
+    test_note("%d experts: %.1f us per use, %d drops", n, (double)us / n_use, n_drop);
+    free(unit);
+    free(x);
+    file_end(f);
+}
+
+/* Goal: the dropped expert is the one that a scan of all experts selects. */
+TEST(dropped_experts_are_those_of_a_scan)
+{
+    expect_scanned_drops(40, 6000);
+    expect_scanned_drops(N_MAX, N_MAX + 1000);
 }
 
 /* Goal: the figures are those of the simulated file: reads less drops are in memory, and a use that
