@@ -21,8 +21,8 @@ struct eviction_key {
 /* Units that may be dropped: a binary heap. All arrays are owned. */
 struct eviction {
     struct eviction_key *key; /* [n_max] keys of the units of the heap */
-    int *heap;                /* [n_max] units; the first n are valid, and heap[0] is evicted next */
-    int *place;               /* [n_max] place of each unit in heap; -1 if it is not there */
+    int *heap;  /* [n_max] units; the first n are valid, and heap[0] is evicted next */
+    int *place; /* [n_max] place of each unit in heap; -1 if it is not there */
     int n, n_max;
 };
 

@@ -94,9 +94,8 @@ static double eviction_ns(int n)
     const int64_t start = time_us();
     for (int i = 0; i < N_OP; i++) {
         const int unit = eviction_next(&v);
-        eviction_add(
-            &v, unit,
-            (struct eviction_key){EVICT_EXPERT, rng_below(&rng, 100), (uint64_t)(n + i)});
+        eviction_add(&v, unit,
+                     (struct eviction_key){EVICT_EXPERT, rng_below(&rng, 100), (uint64_t)(n + i)});
     }
     const int64_t us = time_us() - start;
     eviction_close(&v);

@@ -386,8 +386,7 @@ static void use_experts(const struct cpu_backend *c, const struct output *out, i
                 resident_want(c->resident, expert_matrix(&out[i], e));
     for (int i = 0; i < n; i++)
         for (int e = 0; e < r->n_expert; e++)
-            if (r->first[e + 1] > r->first[e])
-                resident_use(c->resident, expert_matrix(&out[i], e));
+            if (r->first[e + 1] > r->first[e]) resident_use(c->resident, expert_matrix(&out[i], e));
 }
 
 /* Compute consecutive layers with one type of activations by one conversion and one phase of the

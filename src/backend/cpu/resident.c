@@ -91,10 +91,10 @@ struct resident {
 static void offer(struct resident *r, const struct unit *u)
 {
     if (u->state != UNIT_PRESENT || u->pinned || u->op == r->op) return;
-    const struct eviction_key key =
-        u->part.routed ? (struct eviction_key){EVICT_EXPERT, u->n, u->used}
-        : u->used > 0  ? (struct eviction_key){EVICT_PLAIN, u->used, 0}
-                       : (struct eviction_key){EVICT_AHEAD, u->op, 0};
+    const struct eviction_key key = u->part.routed
+                                        ? (struct eviction_key){EVICT_EXPERT, u->n, u->used}
+                                    : u->used > 0 ? (struct eviction_key){EVICT_PLAIN, u->used, 0}
+                                                  : (struct eviction_key){EVICT_AHEAD, u->op, 0};
     eviction_add(&r->eviction, (int)(u - r->unit), key);
 }
 
