@@ -3,10 +3,10 @@
 
     tests/token_oracle.py [DATA] [VOCABULARY ...]     writes tests/golden/token_oracle.json
 
-The script encodes the corpora in DATA (default ../shared/data) with tiktoken, sentencepiece and
-Hugging Face tokenizers, for every vocabulary in DATA. The result has, per corpus, the number of ids
+The script encodes the corpora in DATA (default ../shared/data) with tiktoken, sentencepiece, rwkv
+and Hugging Face tokenizers, for every vocabulary in DATA. The result has, per corpus, the number of ids
 and their FNV-1a hash. Each id is a 32-bit step, and a step of 0xFFFFFFFF follows each text.
-Required packages: tiktoken, sentencepiece, tokenizers, gguf. The script downloads nothing. The
+Required packages: tiktoken, sentencepiece, tokenizers, gguf, rwkv. The script downloads nothing. The
 vocabulary of the added-tokens sample has four pieces. Hugging Face then puts a fused unknown token
 after the following byte tokens. Only the naughty strings are encoded with that vocabulary. Mode 0
 is text alone. Mode 3 parses special tokens and adds BOS / EOS, like quoth's ENCODE_ flags. """
@@ -152,6 +152,12 @@ def hf_gguf(path):
     return tok
 
 
+def rwkv_encoder(path):
+    from rwkv.rwkv_tokenizer import TRIE_TOKENIZER
+
+    return TRIE_TOKENIZER(data(path)).encode
+
+
 VOCAB = "tokenizers/llama.cpp-vocab/ggml-vocab-%s.gguf"
 
 
@@ -188,6 +194,8 @@ def vocabularies():
     for name in ["gpt4o", "llama3", "qwen2", "qwen35", "smollm"]:
         path = "weights/gguf/gridcore-vocab/vocab-bpe-%s.gguf" % name
         out["gguf gridcore " + name] = (path, "", 0, lambda p=path: hf_encoder(hf_gguf(p), 0))
+    world = "tokenizers/rwkv/rwkv_vocab_v20230424.txt"
+    out["rwkv world"] = (world, "", 0, lambda: rwkv_encoder(world))
     out["gguf bert-bge"] = (VOCAB % "bert-bge", "", 0,
                             lambda: hf_encoder(hf_file("tokenizers/hf/model2vec-wordpiece/tokenizer.json"), 0))
     return out

@@ -20,6 +20,22 @@ def write(target, name, data):
         f.write(data if isinstance(data, bytes) else json.dumps(data, ensure_ascii=False).encode())
 
 
+# a "world" vocabulary of RWKV: bytes, and longer tokens, some of which end inside a character
+WORLD = [bytes([b]) for b in range(256)] + [
+    b"\n\n", b"  ", b"he", b"ll", b"hell", "\u65e5".encode(), b"\xe6\x97", b" \xe6", b"it's", b'"\'', b"\\n", "\u3000".encode(),
+    "\xe9".encode(), b"a b c"]
+
+
+def world():
+    texts = []
+    for i, t in enumerate(WORLD):
+        try:
+            texts.append("%d %r %d\n" % (i + 1, t.decode(), len(t)))
+        except UnicodeDecodeError:
+            texts.append("%d %r %d\n" % (i + 1, t, len(t)))
+    return "".join(texts).encode()
+
+
 def alphabet():
     keep = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     rest = [b for b in range(256) if b not in keep]
@@ -127,6 +143,9 @@ def ggufs():
     yield "t5.gguf", gguf("t5", spm, kinds, scores=[-float(i) for i in range(len(spm))], precompiled_charsmap=list(CHARSMAP))
     yield "bert.gguf", gguf("bert", ["[UNK]", "[CLS]", "[SEP]", MARK + "he", "llo"], [2, 3, 3, 1, 1], unknown_token_id=0,
                             cls_token_id=1, seperator_token_id=2)
+    world = ["<s>"] + [repr(t)[2:-1] for t in WORLD] + ["[PAD%d]" % i for i in range(3)]
+    yield "rwkv.gguf", gguf("rwkv", world, [3] + [1] * len(WORLD) + [5] * 3, bos_token_id=0, eos_token_id=0,
+                            eot_token_id=world.index("\\n\\n"))
     yield "gemma4.gguf", gguf("gemma4", spm, kinds, merges=["a b", MARK + " ab"], add_bos_token=True)
 
 
@@ -140,6 +159,7 @@ def main():
     tokens = [bytes([b]) for b in range(256)] + [b"he", b"ll", b"hell", b"\xe2\x96", b"  "]
     ranks = b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(tokens))
     write("tiktoken", "ranks.tiktoken", ranks)
+    write("world", "small.txt", world())
     pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n"] + [b"<0x%02X>" % b for b in range(256)] + [b" ", b"a", b"b", b" a", b"ab", b" ab"]
     body = b"".join(struct.pack("<fi", -i, len(p)) + p for i, p in enumerate(pieces))
     write("tokenizer_bin", "tiny.bin", struct.pack("<i", 8) + body)

@@ -113,7 +113,8 @@ TEST(forced_tokens_are_the_tokenizers_own)
                                        "tokenizers/hf/phi-3-mini/tokenizer.json",
                                        "tokenizers/llama.cpp-vocab/ggml-vocab-llama-spm.gguf",
                                        "tokenizers/llama.cpp-vocab/ggml-vocab-gpt-2.gguf",
-                                       "tokenizers/llama.cpp-vocab/ggml-vocab-deepseek-coder.gguf"};
+                                       "tokenizers/llama.cpp-vocab/ggml-vocab-deepseek-coder.gguf",
+                                       "tokenizers/rwkv/rwkv_vocab_v20230424.txt"};
     const char *book = data_path("text/tinyshakespeare.txt");
     FILE *f = book ? fopen(book, "r") : NULL;
     char *text = malloc(200000);

@@ -19,6 +19,7 @@ static const struct {
 } files[N_FOLDER_FILE] = {
     [FOLDER_CONFIG] = {"", "config.json"},
     [FOLDER_TOKENIZER] = {"", "tokenizer.json"},
+    [FOLDER_WORLD] = {"", "rwkv_vocab_v20230424.txt"},
     [FOLDER_TOKENIZER_CONFIG] = {"", "tokenizer_config.json"},
     [FOLDER_GENERATION] = {"", "generation_config.json"},
     [FOLDER_MODEL] = {"", "model.safetensors"},
@@ -91,8 +92,8 @@ int folder_fill(struct folder *f, struct err *e)
         .backend = f->o->backend, .type = f->o->type, .stop = f->o->stop};
     int rc = model_hf_open(&f->tensors[FOLDER_MODEL], f->c, &o, &f->text[FOLDER_CONFIG], e);
     if (rc == 0)
-        rc = tokenizer_put_hf(&f->text[FOLDER_TOKENIZER], &f->text[FOLDER_TOKENIZER_CONFIG], f->c,
-                              e);
+        rc = tokenizer_put_hf(&f->text[FOLDER_TOKENIZER], &f->text[FOLDER_WORLD],
+                              &f->text[FOLDER_TOKENIZER_CONFIG], f->c, e);
     if (rc == 0) rc = put_generation(&f->text[FOLDER_GENERATION], f->c, e);
     if (rc == 0) rc = folder_add_modules(f, &o, e);
     for (int i = 0; i < N_FOLDER_FILE && rc == 0; i++)

@@ -31,6 +31,7 @@ enum { DENSE_MAX = 2 }; /* maximum number of Dense modules */
 enum folder_file {
     FOLDER_CONFIG,
     FOLDER_TOKENIZER,
+    FOLDER_WORLD,
     FOLDER_TOKENIZER_CONFIG,
     FOLDER_GENERATION,
     FOLDER_MODEL,

@@ -104,4 +104,4 @@ static bool bpe_encode(struct encoder *en, const char *p, size_t n)
     return true;
 }
 
-const struct token_kind token_kind_bpe = {"bpe", bpe_build, bpe_encode, bpe_close};
+const struct token_kind token_kind_bpe = {"bpe", bpe_build, bpe_encode, bpe_close, false};

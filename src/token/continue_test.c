@@ -39,7 +39,8 @@ TEST(text_goes_on_without_a_space_of_its_own)
                                         "llama.cpp-vocab/ggml-vocab-llama-spm.gguf",
                                         "llama.cpp-vocab/ggml-vocab-gpt-2.gguf",
                                         "sentencepiece/grok-1_tokenizer.model",
-                                        "llama3/tokenizer.model"};
+                                        "llama3/tokenizer.model",
+                                        "rwkv/rwkv_vocab_v20230424.txt"};
     int n = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char relative[128];

@@ -41,9 +41,10 @@ bool encoder_emit_unknown(struct encoder *en, const char *p, size_t n)
 }
 
 /* Encode valid UTF-8 runs with the patterns. A run of other bytes is a separate word, because
- * patterns require valid UTF-8. */
+ * patterns require valid UTF-8. A kind of whole texts has no patterns. */
 static bool encode_valid_runs(struct encoder *en, struct pretok_text s)
 {
+    if (en->t->kind->whole) return en->t->kind->encode(en, s.p, s.n);
     for (size_t i = 0; i < s.n;) {
         size_t len = uni_valid_len(s.p + i, s.n - i), begin = i + len;
         if (!pretok_run(en, 0, (struct pretok_text){s.p + i, len, s.first && i == 0})) return false;

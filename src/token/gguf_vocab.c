@@ -6,7 +6,8 @@
  *   gpt2     bpe        GPT-2's alphabet, pre-tokenizer family in tokenizer.ggml.pre
  *   gemma4   spm        "▁" for spaces, merges by list
  *   bert     wordpiece  "▁" marks pieces that begin a word
- *   t5       unigram    "▁" for spaces, precompiled charsmap */
+ *   t5       unigram    "▁" for spaces, precompiled charsmap
+ *   rwkv     longest    literals of Python's bytes, without quotes */
 #include "token_impl.h"
 
 #include "base/log.h"
@@ -283,6 +284,40 @@ static int read_t5(struct vocab_file *f)
     return 0;
 }
 
+/* Replace the literal of a piece by its bytes. */
+static int unescape(struct vocab_file *f, size_t id, struct buf *out)
+{
+    struct piece *p = &f->t->piece[id];
+    buf_clear(out);
+    const bool valid = literal_decode(out, p->text, p->n_text, true);
+    char *copy = out->failed ? NULL : arena_text(&f->t->arena, out->n ? out->data : "", out->n);
+    if (!copy) return err_memory(f->e, "a token", p->n_text);
+    if (!valid || out->n == 0)
+        return err_set(f->e, ERR_FORMAT,
+                       "%s: tokenizer.ggml.tokens[%zu]: must be a literal of bytes, got \"%.40s\"",
+                       checkpoint_path(f->c), id, p->text);
+    p->text = copy;
+    p->n_text = (uint32_t)out->n;
+    return 0;
+}
+
+/* Read the options of the model "rwkv". Converters fill the vocabulary with unused tokens, which
+ * become ids without a piece, as in a folder. */
+static int read_rwkv(struct vocab_file *f)
+{
+    struct tokenizer *t = f->t;
+    struct buf out = {0};
+    int rc = 0;
+    read_ids(f, -1, -1, 0);
+    t->opt.raw_bytes = true;
+    for (size_t id = 0; id < t->n_piece && rc == 0; id++) {
+        if (t->piece[id].kind == PIECE_UNUSED) t->piece[id] = (struct piece){.text = ""};
+        if (t->piece[id].kind == PIECE_NORMAL) rc = unescape(f, id, &out);
+    }
+    buf_deinit(&out);
+    return rc;
+}
+
 /* Readers by tokenizer.ggml.model. All pointers are static. */
 static const struct gguf_model {
     const char *name;
@@ -291,7 +326,7 @@ static const struct gguf_model {
 } models[] = {
     {"llama", &token_kind_spm, read_llama},   {"gpt2", &token_kind_bpe, read_gpt2},
     {"gemma4", &token_kind_spm, read_gemma4}, {"bert", &token_kind_wordpiece, read_bert},
-    {"t5", &token_kind_unigram, read_t5},
+    {"t5", &token_kind_unigram, read_t5},     {"rwkv", &token_kind_longest, read_rwkv},
 };
 
 /* Read the pieces first, because the kind's function needs their number and scores. */

@@ -6,6 +6,7 @@
  *                    kind spm, whose merges order the pieces: model "llama", with scores
  *                    kind unigram: model "t5", with scores and the precompiled charsmap
  *                    kind wordpiece: model "bert", which marks pieces that begin a word
+ *   rwkv_vocab*.txt  kind longest: model "rwkv", with literals of Python's bytes
  *
  * GGUF has no keys for a normalizer, and no keys for the rules of the text around an added token. A
  * warning names these features, because readers of GGUF files ignore them. Any other feature
@@ -51,7 +52,9 @@ static void lists_close(struct vocab_lists *l)
 static int32_t kind_of(const struct tokenizer *t, size_t id)
 {
     const struct piece *p = &t->piece[id];
-    if (t->kind == &token_kind_bpe || t->kind == &token_kind_wordpiece) return p->kind;
+    if (t->kind == &token_kind_bpe || t->kind == &token_kind_wordpiece ||
+        t->kind == &token_kind_longest)
+        return p->kind;
     if ((int32_t)id == t->unk) return PIECE_UNKNOWN;
     const bool byte = t->opt.byte_fallback && p->kind == PIECE_NORMAL && p->n_text == 6 &&
                       memcmp(p->text, "<0x", 3) == 0 && p->text[5] == '>';
@@ -65,12 +68,16 @@ static bool is_inner(const struct tokenizer *t, const struct piece *p)
     return p->n_text > n && memcmp(p->text, t->opt.inner_prefix, n) == 0;
 }
 
-/* Set the text of a piece. Pieces of wordpiece get the marks of GGUF. Return the number of bytes
+/* Set the text of a piece. Pieces of wordpiece get the marks of GGUF, and those of a
+ * "world" vocabulary become literals. Return the number of bytes
  * written to `made`. */
 static size_t set_text(struct vocab_lists *l, const struct tokenizer *t, size_t id, char *made)
 {
     const struct piece *p = &t->piece[id];
+    char quote;
     l->text[id] = p->text, l->len[id] = p->n_text;
+    if (t->kind == &token_kind_longest && p->kind == PIECE_NORMAL)
+        return l->text[id] = made, l->len[id] = literal_write(made, &quote, p->text, p->n_text);
     if (t->kind != &token_kind_wordpiece || p->kind != PIECE_NORMAL) return 0;
     if (is_inner(t, p)) {
         const size_t n = strlen(t->opt.inner_prefix);
@@ -90,7 +97,8 @@ static int put_pieces(struct checkpoint *out, const struct tokenizer *t, size_t 
     enum { PAD_BYTES = 24 };
     struct vocab_lists l;
     size_t n_byte = n * PAD_BYTES;
-    for (size_t id = 0; id < t->n_piece; id++) n_byte += t->piece[id].n_text;
+    for (size_t id = 0; id < t->n_piece; id++)
+        n_byte += LITERAL_BYTE_MAX * (size_t)t->piece[id].n_text;
     int rc = lists_open(&l, n, n_byte) ? 0 : err_memory(e, "the vocabulary", n);
     char *text = l.made;
     for (size_t id = 0; id < n && rc == 0; id++) {
@@ -488,12 +496,25 @@ static int put_wordpiece(struct checkpoint *out, const struct tokenizer *t, cons
     return rc;
 }
 
+static int put_longest(struct checkpoint *out, const struct tokenizer *t, const char *path,
+                       struct err *e)
+{
+    for (size_t id = 0; id < t->n_piece; id++)
+        if (t->piece[id].listed)
+            return err_set(e, ERR_UNSUPPORTED,
+                           "%s: the added token %zu must not be in the vocabulary; GGUF has one "
+                           "type per token",
+                           path, id);
+    return checkpoint_add_text(out, "tokenizer.ggml.model", "rwkv", 4, e);
+}
+
 static int put_kind(struct checkpoint *out, struct tokenizer *t, const struct checkpoint *c,
                     const char *path, size_t n, struct err *e)
 {
     if (t->kind == &token_kind_bpe) return put_bpe(out, t, c, e);
     if (t->kind == &token_kind_spm) return put_spm(out, t, c, path, n, e);
     if (t->kind == &token_kind_unigram) return put_unigram(out, t, path, n, e);
+    if (t->kind == &token_kind_longest) return put_longest(out, t, path, e);
     return put_wordpiece(out, t, path, e);
 }
 

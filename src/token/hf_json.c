@@ -407,6 +407,7 @@ static int read_config(struct tokenizer *t, const struct json *config, struct er
         for (size_t i = 0; i < n && id >= 0 && id < PIECES_MAX; i++)
             id = key[i] >= '0' && key[i] <= '9' ? id * 10 + key[i] - '0' : -1;
         bool known = id >= 0 && (uint64_t)id < t->n_piece && t->piece[id].match;
+        if (t->kind == &token_kind_longest && id == 0) known = false; /* named by world.c */
         int rc = known || n == 0 ? 0 : add_token(t, id, json_it_value(it), e);
         if (rc != 0) return rc;
     }

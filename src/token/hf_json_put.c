@@ -5,7 +5,9 @@
  *   gpt2    splits of the family, ByteLevel             BPE with the list of merges
  *   llama   "▁" for spaces                             BPE with merges by the scores
  *   t5      precompiled charsmap, Metaspace             Unigram
- *   bert    BertNormalizer, BertPreTokenizer            WordPiece */
+ *   bert    BertNormalizer, BertPreTokenizer            WordPiece
+ *
+ * The model "rwkv" becomes a list of tokens (world.c), because tokenizer.json has no such model. */
 #include "token_impl.h"
 
 #include "base/base64.h"
@@ -459,30 +461,62 @@ static put_fn *put_of(const struct tokenizer *t)
     return NULL;
 }
 
-int tokenizer_put_hf(struct buf *json, struct buf *config, const struct checkpoint *c,
-                     struct err *e)
+static int put_json(struct buf *b, const struct checkpoint *c, const struct tokenizer *t,
+                    struct err *e)
 {
-    struct tokenizer *t;
     const char *model = meta_text(field(c, "model"), NULL);
-    int rc = tokenizer_open(&t, c, e);
-    if (rc != 0) return rc;
     put_fn *put = put_of(t);
     if (!put)
-        rc = err_set(e, ERR_UNSUPPORTED,
-                     "%s: tokenizer.ggml.model \"%.40s\": conversion to tokenizer.json is not "
-                     "supported yet",
-                     checkpoint_path(c), model ? model : "");
-    buf_add_text(json, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\n");
-    if (rc == 0) put_added(json, c, t->n_piece);
-    if (rc == 0) rc = put(json, c, t, e);
-    buf_add_text(config, "{\"tokenizer_class\":\"PreTrainedTokenizerFast\","
-                         "\"clean_up_tokenization_spaces\":false");
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: tokenizer.ggml.model \"%.40s\": conversion to tokenizer.json is not "
+                       "supported yet",
+                       checkpoint_path(c), model ? model : "");
+    buf_add_text(b, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,\n");
+    put_added(b, c, t->n_piece);
+    return put(b, c, t, e);
+}
+
+/* Append the fields of a list's class: the added tokens, and whether BOS and EOS are added. */
+static void put_class(struct buf *b, const struct tokenizer *t)
+{
+    const char *comma = "";
+    buf_addf(b, ",\"add_bos_token\":%s,\"add_eos_token\":%s,\"added_tokens_decoder\":{",
+             t->n_prefix ? "true" : "false", t->n_suffix ? "true" : "false");
+    for (size_t id = 0; id < t->n_piece; id++) {
+        const struct piece *p = &t->piece[id];
+        if (!p->match) continue;
+        buf_addf(b, "%s\"%zu\":{\"content\":", comma, id);
+        json_put_text(b, p->text, p->n_text);
+        buf_addf(b,
+                 ",\"lstrip\":false,\"normalized\":false,\"rstrip\":false,\"single_word\":false,"
+                 "\"special\":%s}",
+                 p->special ? "true" : "false");
+        comma = ",";
+    }
+    buf_add_char(b, '}');
+}
+
+int tokenizer_put_hf(struct buf *json, struct buf *world, struct buf *config,
+                     const struct checkpoint *c, struct err *e)
+{
+    struct tokenizer *t;
+    int rc = tokenizer_open(&t, c, e);
+    if (rc != 0) return rc;
+    const bool list = t->kind == &token_kind_longest;
+    if (list)
+        world_put(world, t);
+    else
+        rc = put_json(json, c, t, e);
+    buf_addf(config, "{\"tokenizer_class\":\"%s\",\"clean_up_tokenization_spaces\":false",
+             list ? "Rwkv6Tokenizer" : "PreTrainedTokenizerFast");
+    if (list) put_class(config, t);
     if (rc == 0) put_names(config, c, t);
     const int64_t n_max = meta_int(checkpoint_meta(c, "tokenizer.model_max_length"), 0);
     if (n_max > 0) buf_addf(config, ",\"model_max_length\":%lld", (long long)n_max);
     put_templates(config, c);
     buf_add_text(config, "}\n");
     tokenizer_close(t);
-    return rc == 0 && (json->failed || config->failed) ? err_memory(e, "tokenizer.json", json->n)
-                                                       : rc;
+    return rc == 0 && (json->failed || world->failed || config->failed)
+               ? err_memory(e, "the files of a tokenizer", json->n + world->n)
+               : rc;
 }

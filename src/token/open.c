@@ -1,8 +1,9 @@
 /* open.c - select the reader for a checkpoint's tokenizer or for a file.
  *
  *   GGUF                    its metadata
- *   Hugging Face directory  the first of: tokenizer.json, tokenizer.model, vocab.json + merges.txt,
- *                           encoder.json + merges.txt, vocab.txt, *.tiktoken, tokenizer.bin
+ *   Hugging Face directory  the first of: rwkv_vocab_v20230424.txt, tokenizer.json,
+ *                           tokenizer.model, vocab.json + merges.txt, encoder.json + merges.txt,
+ *                           vocab.txt, *.tiktoken, tokenizer.bin
  *   llama2.c .bin           tokenizer.bin or tok512.bin in its folder */
 #include "token_impl.h"
 
@@ -62,6 +63,7 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
     if (text_ends_with(path, ".json")) return read_json_file(t, path, hint, e);
     if (text_ends_with(path, ".model")) return read_model_file(t, path, hint, e);
     if (text_ends_with(path, ".tiktoken")) return tiktoken_read(t, path, hint, e);
+    if (world_is_file(path)) return world_read(t, path, e);
     if (text_ends_with(path, ".txt")) return plain_vocab_read(t, path, hint, e);
     if (text_ends_with(path, ".bin")) return read_bin_file(t, path, e);
     if (checkpoint_packed(path)) return read_model_of(t, path, e);
@@ -71,7 +73,7 @@ static int read_file(struct tokenizer *t, const char *path, const char *hint, st
     file_map_close(&map);
     return err_set(e, ERR_UNSUPPORTED,
                    "%s: expected the name of a tokenizer file (tokenizer.json, .model, .tiktoken, "
-                   ".gguf, .bin, vocab.txt), got another",
+                   ".gguf, .bin, vocab.txt, rwkv_vocab_*.txt), got another",
                    path);
 }
 
@@ -103,8 +105,14 @@ static bool find_rank_file(const char *dir, char *path, size_t n)
 /* Read the tokenizer of a folder. The first existing file is used, even if it cannot be read. */
 static int read_dir(struct tokenizer *t, const char *dir, const char *hint, struct err *e)
 {
-    static const char *const name[] = {"tokenizer.json", "tokenizer.model", "spiece.model",
-                                       "vocab.json",     "encoder.json",    "vocab.txt",
+    /* a list of RWKV is first: no tokenizer.json expresses it, but some folders have one */
+    static const char *const name[] = {"rwkv_vocab_v20230424.txt",
+                                       "tokenizer.json",
+                                       "tokenizer.model",
+                                       "spiece.model",
+                                       "vocab.json",
+                                       "encoder.json",
+                                       "vocab.txt",
                                        "tokenizer.bin"};
     char path[4096];
     bool found = false;

@@ -1,6 +1,7 @@
-/* oracle_test.c - goal: ids equal those of tiktoken, sentencepiece and Hugging Face tokenizers.
- * Method: compare hashes of the ids with tests/golden/token_oracle.json. tests/token_oracle.py
- * computed that file with the original implementations. The test itself does not need Python. */
+/* oracle_test.c - goal: ids equal those of tiktoken, sentencepiece, rwkv and Hugging Face
+ * tokenizers. Method: compare hashes of the ids with tests/golden/token_oracle.json.
+ * tests/token_oracle.py computed that file with the original implementations. The test itself does
+ * not need Python. */
 #include "token_impl.h"
 #include "../../tests/unit.h"
 

@@ -101,6 +101,11 @@ static int read_bert(struct tokenizer *t, const char *path, struct err *e)
 {
     int rc = lines_read(t, path, piece_line, e);
     if (rc != 0) return rc;
+    if (t->n_piece > 0 && strncmp(t->piece[0].text, "b'", 2) == 0) /* of RWKV-5 */
+        return err_set(e, ERR_UNSUPPORTED,
+                       "%s: literals of Python: not supported yet without ids; use "
+                       "rwkv_vocab_v20230424.txt",
+                       path);
     t->kind = &token_kind_wordpiece;
     t->opt.inner_prefix = "##";
     t->opt.word_chars_max = 100;

@@ -30,7 +30,7 @@ static void recorder_close(struct tokenizer *t)
 }
 
 static const struct token_kind recorder = {"recorder", recorder_build, recorder_encode,
-                                           recorder_close};
+                                           recorder_close, false};
 
 static struct tokenizer *start(void)
 {

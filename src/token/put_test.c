@@ -57,21 +57,25 @@ static void compare(const char *name, const struct tokenizer *want, const struct
 static struct tokenizer *through_folder(const char *name, const struct checkpoint *c)
 {
     char path[300];
-    struct buf json = {0}, config = {0};
+    struct buf json = {0}, world = {0}, config = {0};
     struct tokenizer *t = NULL;
     struct err e;
     snprintf(path, sizeof path, "%s-json", temp_path(name));
-    int rc = tokenizer_put_hf(&json, &config, c, &e);
+    int rc = tokenizer_put_hf(&json, &world, &config, c, &e);
     if (rc == 0) rc = dir_make(path, &e);
     strncat(path, "/tokenizer_config.json", sizeof path - strlen(path) - 1);
     if (rc == 0) rc = file_write(path, config.data, config.n, &e);
     *strrchr(path, '/') = 0;
-    strncat(path, "/tokenizer.json", sizeof path - strlen(path) - 1);
-    if (rc == 0) rc = file_write(path, json.data, json.n, &e);
+    strncat(path, world.n ? "/rwkv_vocab_v20230424.txt" : "/tokenizer.json",
+            sizeof path - strlen(path) - 1);
+    if (rc == 0)
+        rc = world.n ? file_write(path, world.data, world.n, &e)
+                     : file_write(path, json.data, json.n, &e);
     *strrchr(path, '/') = 0;
     if (rc == 0) rc = tokenizer_open_file(&t, path, NULL, &e);
     if (rc != 0) test_fail(__FILE__, __LINE__, "%s: %s", name, e.text);
     buf_deinit(&json);
+    buf_deinit(&world);
     buf_deinit(&config);
     return t;
 }
@@ -159,7 +163,8 @@ TEST(published_vocabularies_written_and_read)
         {"t5", {"hf/t5-small/tokenizer.json", "hf/t5-small/tokenizer_config.json"}, 32128, true},
         {"wordpiece", {"hf/model2vec-wordpiece/tokenizer.json"}, 40000, true},
         {"gpt2", {"gpt2/encoder.json", "gpt2/merges.txt"}, 50257, true},
-        {"ja", {"sentencepiece/test_ja_model.model"}, 8000, true}};
+        {"ja", {"sentencepiece/test_ja_model.model"}, 8000, true},
+        {"world", {"rwkv/rwkv_vocab_v20230424.txt"}, 65536, true}};
     static const char *const ggufs[] = {"bert-bge", "deepseek-coder", "deepseek-llm", "falcon",
                                         "gpt-2",    "llama-spm",      "mpt",          "phi-3",
                                         "refact",   "stablelm",       "starcoder"};
@@ -185,7 +190,7 @@ TEST(published_vocabularies_written_and_read)
 /* Goal: each kind of tokenizer is written and read without real files. */
 TEST(seed_vocabularies_written_and_read)
 {
-    static const char *const ggufs[] = {"gpt2", "llama", "t5", "bert"};
+    static const char *const ggufs[] = {"gpt2", "llama", "t5", "bert", "rwkv"};
     for (size_t i = 0; i < sizeof ggufs / sizeof ggufs[0]; i++) {
         char name[120];
         snprintf(name, sizeof name, "tests/fuzz/corpus/tokenizer_gguf/%s.gguf", ggufs[i]);

@@ -51,6 +51,7 @@ TEST(every_seed_opens_and_encodes)
                 "[CLS]|" SPACE_MARK "he|llo|[UNK]|[SEP]");
     expect_seed("tiktoken/ranks.tiktoken", "bpe", "hell<|endoftext|>", ENCODE_PARSE_SPECIAL,
                 "hell|<|endoftext|>");
+    expect_seed("tokenizer_gguf/rwkv.gguf", "longest", "hello", 0, "hell|o");
     expect_seed("tokenizer_bin/tiny.bin", "spm", "ab", ENCODE_ADD_SPECIAL, "<s>|" SPACE_MARK "ab");
 }
 

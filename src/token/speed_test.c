@@ -63,6 +63,7 @@ TEST(encoding_is_fast_on_english_and_on_the_worst)
         {"unigram 1k", "tokenizers/sentencepiece/test_model.model"},
         {"unigram t5", "tokenizers/hf/t5-small/tokenizer.json"},
         {"spm grok-1", "tokenizers/sentencepiece/grok-1_tokenizer.model"},
+        {"longest world", "tokenizers/rwkv/rwkv_vocab_v20230424.txt"},
     };
     struct buf english = {0}, worst[3] = {{0}};
     struct err e;

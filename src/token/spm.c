@@ -300,4 +300,4 @@ static bool spm_encode(struct encoder *en, const char *p, size_t n)
     return true;
 }
 
-const struct token_kind token_kind_spm = {"spm", spm_build, spm_encode, spm_close};
+const struct token_kind token_kind_spm = {"spm", spm_build, spm_encode, spm_close, false};

@@ -3,8 +3,8 @@
  * A tokenizer is immutable after it is read, so several threads may use it at the same time. One
  * thread at a time uses a detokenizer. The sources of a tokenizer are GGUF metadata,
  * tokenizer.json, a SentencePiece .model, a tiktoken rank file, vocab.json + merges.txt, vocab.txt,
- * and llama2.c's tokenizer.bin. Text is bytes. Invalid UTF-8 is legal input. Decoding returns
- * invalid UTF-8 unchanged if the tokenizer has byte tokens. */
+ * RWKV's rwkv_vocab_v20230424.txt, and llama2.c's tokenizer.bin. Text is bytes. Invalid UTF-8 is
+ * legal input. Decoding returns invalid UTF-8 unchanged if the tokenizer has byte tokens. */
 #ifndef QUOTH_TOKEN_H
 #define QUOTH_TOKEN_H
 
@@ -23,12 +23,12 @@ int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct er
 /* Validate the name of a pre-tokenizer family. The function is a form_fn (base/names.h). ERR_ARG
  * for any other text. */
 int tokenizer_family_form(const char *text, struct err *e);
-/* Read a tokenizer from a file or folder: tokenizer.json, *.model, *.tiktoken, tokenizer.bin, a
- * GGUF, a directory. `hint` is the pre-tokenizer family of files without that field, such as
- * tiktoken's: "llama-3", "qwen2", "o200k", "cl100k", "p50k", "r50k". The family is derived from the
- * file name if `hint` is NULL. The caller owns *out, which is NULL after an error. Errors are those
- * of tokenizer_open. ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a path is too
- * long. */
+/* Read a tokenizer from a file or folder: tokenizer.json, *.model, *.tiktoken, tokenizer.bin,
+ * rwkv_vocab*.txt, a GGUF, a directory. `hint` is the pre-tokenizer family of files without that
+ * field, such as tiktoken's: "llama-3", "qwen2", "o200k", "cl100k", "p50k", "r50k". The family is
+ * derived from the file name if `hint` is NULL. The caller owns *out, which is NULL after an error.
+ * Errors are those of tokenizer_open. ERR_UNSUPPORTED also for another kind of file. ERR_ARG if a
+ * path is too long. */
 int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e);
 /* Add the tokenizer of a Hugging Face directory to the keys of a GGUF view (checkpoint_build), with
  * n_vocab tokens. Tokens without a piece are unused. A feature without a key is an error with its
@@ -36,10 +36,11 @@ int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hi
  * tokenizer. Other errors are those of tokenizer_open and checkpoint_add_text. */
 int tokenizer_put_gguf(struct checkpoint *out, const struct checkpoint *c, int n_vocab,
                        struct err *e);
-/* Append the tokenizer.json and the tokenizer_config.json of a GGUF's tokenizer. ERR_UNSUPPORTED
- * for steps that these files cannot express. Other errors are those of tokenizer_open. */
-int tokenizer_put_hf(struct buf *json, struct buf *config, const struct checkpoint *c,
-                     struct err *e);
+/* Append the tokenizer_config.json of a GGUF's tokenizer, and either its tokenizer.json or, for a
+ * "world" vocabulary, its rwkv_vocab_v20230424.txt. ERR_UNSUPPORTED for steps that these files
+ * cannot express. Other errors are those of tokenizer_open. */
+int tokenizer_put_hf(struct buf *json, struct buf *world, struct buf *config,
+                     const struct checkpoint *c, struct err *e);
 void tokenizer_close(struct tokenizer *t); /* close t; NULL is allowed */
 
 enum {
@@ -121,7 +122,7 @@ int32_t tokenizer_eos(const struct tokenizer *t); /* return the id of EOS; -1 if
 int32_t tokenizer_unk(const struct tokenizer *t);
 /* Return true if the first token that encoding adds with ENCODE_ADD_SPECIAL is BOS. */
 bool tokenizer_adds_bos(const struct tokenizer *t);
-/* Return "bpe", "spm", "unigram" or "wordpiece", for `inspect`. The text is static. */
+/* Return "bpe", "spm", "unigram", "longest" or "wordpiece", for `inspect`. The text is static. */
 const char *tokenizer_kind(const struct tokenizer *t);
 
 /* Streaming detokenizer. The detokenizer emits bytes as soon as they form complete characters.

@@ -69,6 +69,11 @@ FUZZ(tiktoken)
     try_file(fuzz_file(data, n, ".tiktoken"), "o200k");
 }
 
+FUZZ(world)
+{
+    try_file(fuzz_file(data, n, "-rwkv_vocab.txt"), NULL);
+}
+
 FUZZ(tokenizer_bin)
 {
     try_file(fuzz_file(data, n, ".bin"), NULL);

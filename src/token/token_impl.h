@@ -1,7 +1,7 @@
 /* token_impl.h - private to src/token: declarations shared by its files.
  *
- *   reader (gguf_vocab, hf_json, sentencepiece, tiktoken, plain_vocab, llama2c)
- *                      pieces, merges, options, normalizer and pre-tokenizer steps, ids to add
+ *   reader (gguf_vocab, hf_json, sentencepiece, tiktoken, plain_vocab, llama2c,
+ *   world)             pieces, merges, options, normalizer and pre-tokenizer steps, ids to add
  *   tokenizer_finish   derives: bytes of each piece, look-up maps, matchers, the kind's own tables
  *   tokenizer_encode   added tokens -> normalize -> pre-tokenize -> kind->encode -> ids
  *
@@ -330,7 +330,7 @@ bool merges_put_list(struct merges *m, const struct tokenizer *t, const struct s
  * scores have equal ranks. NULL if memory is exhausted. */
 uint32_t *score_ranks(const struct tokenizer *t);
 
-/* ---- the kinds: bpe.c spm.c unigram.c wordpiece.c ---- */
+/* ---- the kinds: bpe.c spm.c unigram.c wordpiece.c longest.c ---- */
 
 /* The functions of a kind. All pointers are static. */
 struct token_kind {
@@ -340,6 +340,7 @@ struct token_kind {
     /* Encode one word. Return false if memory is exhausted. */
     bool (*encode)(struct encoder *en, const char *p, size_t n);
     void (*close)(struct tokenizer *t);
+    bool whole; /* true: `encode` gets whole texts, of any bytes, not words */
 };
 #define TOKEN_KIND(id) extern const struct token_kind token_kind_##id;
 #include "kinds.def"
@@ -449,6 +450,26 @@ typedef int line_fn(struct tokenizer *t, const char *p, size_t n, struct err *e)
  * with the path in the sentence. */
 int lines_read(struct tokenizer *t, const char *path, line_fn *line, struct err *e);
 
+/* ---- literal.c: literals of Python ---- */
+
+/* Append the value of the text between a literal's quotes. bytes: a literal of bytes, not of a
+ * string. Return false for a wrong escape or character. */
+bool literal_decode(struct buf *out, const char *p, size_t n, bool bytes);
+/* Append the value of the literal at the start of p[0, n). Return the length of the literal with
+ * its quotes; 0 if there is no valid literal. */
+size_t literal_read(struct buf *out, const char *p, size_t n);
+enum { LITERAL_BYTE_MAX = 4 }; /* maximum length of a byte in a literal */
+/* Write the text between the quotes of a literal of bytes p[0, n), as repr() does, to `out`, which
+ * has room for n * LITERAL_BYTE_MAX bytes. Set *quote to the quote. Return the length. */
+size_t literal_write(char *out, char *quote, const char *p, size_t n);
+
+/* ---- world.c: RWKV's lists of tokens ---- */
+
+/* Return true if the name of a file is that of a list of tokens. */
+bool world_is_file(const char *path);
+/* Append the list of a tokenizer's tokens. */
+void world_put(struct buf *out, const struct tokenizer *t);
+
 /* ---- readers ---- */
 
 /* Fill an empty tokenizer from the metadata of a checkpoint or from the files in its folder,
@@ -489,5 +510,6 @@ int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e);
 int tiktoken_read(struct tokenizer *t, const char *path, const char *hint, struct err *e);
 int plain_vocab_read(struct tokenizer *t, const char *path, const char *hint, struct err *e);
 int llama2c_read(struct tokenizer *t, const char *path, struct err *e);
+int world_read(struct tokenizer *t, const char *path, struct err *e);
 
 #endif

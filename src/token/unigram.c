@@ -157,4 +157,4 @@ static bool unigram_encode(struct encoder *en, const char *p, size_t n)
 }
 
 const struct token_kind token_kind_unigram = {"unigram", unigram_build, unigram_encode,
-                                              unigram_close};
+                                              unigram_close, false};

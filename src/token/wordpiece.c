@@ -100,4 +100,4 @@ static bool wordpiece_encode(struct encoder *en, const char *p, size_t n)
 }
 
 const struct token_kind token_kind_wordpiece = {"wordpiece", wordpiece_build, wordpiece_encode,
-                                                wordpiece_close};
+                                                wordpiece_close, false};
