@@ -97,7 +97,8 @@ struct arch {
     bool crosses;
     /* beginning of the names of the layers of an encoder without its decoder; NULL: no beginning */
     const char *part;
-    bool partial_rope; /* true: rope may rotate only the first lanes of a head */
+    /* true: rope may rotate only the first lanes of a head, in all files or in GGUF files */
+    bool partial_rope, gguf_partial_rope;
     /* types of rope_parameters of the class; NULL: ROPE_TYPES */
     const struct rope_type *rope_type;
     /* field of config.json with the epsilon of LayerNorm; NULL: the architecture has RMSNorm */

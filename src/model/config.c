@@ -277,7 +277,8 @@ static void extend_context(struct binder *b, const struct rope_config *r)
 static int gguf_lanes(struct binder *b, const struct config *c)
 {
     static const char key[] = "rope.dimension_count", own[] = "attention.key_length";
-    const int least = b->m->arch->partial_rope ? 2 : c->d_head,
+    const struct arch *a = b->m->arch;
+    const int least = a->partial_rope || a->gguf_partial_rope ? 2 : c->d_head,
               n = config_int(b, key, 1, INT_MAX, c->d_head);
     char range[40], from[80];
     if (b->rc != 0 || (n >= least && n <= c->d_head)) return n;

@@ -32,14 +32,16 @@ static int64_t tile_from(const struct source *s, int64_t r, int64_t n)
 }
 
 /* Return the row of the source that becomes row r, of n_row rows of a part.
- *   ORDER_LANES   GGUF pairs lanes (2i, 2i + 1) of a head, the directory (i, i + n / 2)
+ *   ORDER_LANES   GGUF pairs lanes (2i, 2i + 1) of the n rotated lanes of a head, the directory
+ *                 (i, i + n / 2)
  *   ORDER_TILED   see struct tiles
  *   ORDER_GROUPS  GGUF has the heads of q, then k, then v; the directory has for each KV head its
  *                 heads of q, k and v */
 static int64_t row_from(const struct source *s, int64_t r, int64_t n_row)
 {
     if (s->order == ORDER_LANES) {
-        const int64_t n = n_row / s->n_head, lane = r % n;
+        const int64_t n = s->n_lane, lane = r % (n_row / s->n_head);
+        if (lane >= n) return r;
         if (s->back) return r - lane + lane % (n / 2) * 2 + lane / (n / 2);
         return r - lane + lane / 2 + lane % 2 * (n / 2);
     }

@@ -33,6 +33,7 @@ struct source {
     bool paired;
     enum row_order order;
     int n_head;         /* number of heads (LANES) or of KV heads (GROUPS) */
+    int64_t n_lane;     /* LANES: number of the first rows of a head that change places */
     int64_t d_head;     /* GROUPS: rows of a head */
     struct tiles tiles; /* TILED, or `columns` */
     bool columns;       /* true: the columns of each row are tiled */
@@ -130,8 +131,9 @@ struct key_writer {
     int rc;                  /* first error */
 };
 
-/* Add an integer, or a boolean. key: after "ARCH.". */
+/* Add an integer, a float, or a boolean. key: after "ARCH.". */
 void gguf_put_int(struct key_writer *w, const char *key, int64_t x);
+void gguf_put_real(struct key_writer *w, const char *key, double x);
 void gguf_put_bool(struct key_writer *w, const char *key, bool x);
 /* Add a list with a boolean per layer. key: after "ARCH.". */
 void gguf_put_flags(struct key_writer *w, const char *key, bool (*of)(const struct layer_config *));
@@ -152,6 +154,11 @@ struct arch_convert {
     /* pairs of different ends of tensor names: in tensors.def (raw), in a GGUF (name) */
     const struct name_pair *name;
     const char *key_tensors; /* text in the names of all tensors that are keys in a GGUF */
+    /* function that returns the architecture's name in a GGUF of a bound directory, static; NULL:
+     * the name in tensors.def */
+    const char *(*gguf_name)(const struct model *m);
+    /* function that changes the name that a tensor of a bound directory gets in a GGUF */
+    void (*rename)(char name[NAME_BYTES], const struct model *m);
     /* function that changes the order and the function of a tensor's values; name: its name in a
      * GGUF; m: the bound model. `back` is final */
     void (*place)(struct source *s, const struct model *m, const char *name);

@@ -88,6 +88,25 @@ TEST(gguf_sizes_that_disagree_are_refused_by_name)
                  "attention.value_length: must equal");
 }
 
+/* Goal: sizes of Mamba-2 and limits of its time steps that cannot be right are refused by name. */
+TEST(gguf_sizes_of_mamba_2)
+{
+    static const struct arch *const all[] = {&arch_mamba2, &arch_granitehybrid};
+    static const struct pair none = {0};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        expect_pairs(all[i], (struct pair){"ssm.inner_size", 63}, none, "ssm.time_step_rank: must");
+        expect_pairs(all[i], (struct pair){"ssm.group_count", 3}, none, "must be a multiple of 3");
+        expect_pairs(all[i], (struct pair){"ssm.time_step_min", -1}, none, "must be at least 0");
+        expect_pairs(all[i], (struct pair){"ssm.time_step_min", 2},
+                     (struct pair){"ssm.time_step_max", 1}, "ssm.time_step_max: must be 0 or at");
+        expect_pairs(all[i], (struct pair){"ssm.time_step_min", 1},
+                     (struct pair){"ssm.time_step_max", 1}, NULL);
+    }
+    expect_pairs(&arch_granitehybrid, (struct pair){"rope.scaling.finetuned", 1}, none,
+                 "rope.scaling.finetuned: must be true or false");
+    expect_pairs(&arch_granite, (struct pair){"ssm.inner_size", 63}, none, NULL);
+}
+
 /* Goal: a key without a default in llama.cpp's class is required. llama.cpp computes a causal
  * encoder, or no positions, if the key is absent. */
 TEST(gguf_keys_with_another_default_in_llama_cpp_are_required)

@@ -188,7 +188,7 @@ static void compare_layer(struct comparison *x, int i, const struct layer_config
     SAME_IN(n_expert_used);
     SAME_IN(d_expert);
     SAME_IN(d_latent);
-    SAME_IN(d_shared);
+    if (a->n_expert > 0) SAME_IN(d_shared);
     SAME_IN(window);
     SAME_IN(chunk);
     SAME_IN(n_later);

@@ -37,7 +37,7 @@ void conversion_order(struct source *s, const struct model *m, const struct arch
     if (a->convert && a->convert->place) a->convert->place(s, m, name);
     const int n_head = lane_heads(m, a, part);
     if (n_head > 0)
-        s->order = ORDER_LANES, s->n_head = n_head;
+        s->order = ORDER_LANES, s->n_head = n_head, s->n_lane = m->config.rope[ROPE_MAIN].d_rot;
     else if (a->hf_groups && strncmp(part, ".attn_qkv.", 10) == 0)
         s->order = ORDER_GROUPS, s->n_head = m->config.n_head_kv, s->d_head = m->config.d_head;
     else if (arch_hf_columns(a->name) && text_ends_with(part, ".weight") && !strstr(part, "norm"))
@@ -143,8 +143,9 @@ static bool is_left_out(const struct conversion *g, const struct tensor_info *t)
 }
 
 /* Write the GGUF name of a tensor if it differs from the name in the table. */
-static void gguf_name(char out[NAME_BYTES], const struct arch *a, const char *name)
+static void gguf_name(char out[NAME_BYTES], const struct conversion *g, const char *name)
 {
+    const struct arch_convert *own = g->m->arch->convert;
     static const char module[] = "modules.", linear[] = ".linear.";
     const char *at = name + sizeof module - 1;
     if (strncmp(name, module, sizeof module - 1) == 0 && *at >= '0' && *at <= '9') {
@@ -156,7 +157,8 @@ static void gguf_name(char out[NAME_BYTES], const struct arch *a, const char *na
             return;
         }
     }
-    conversion_rename(out, a, name, false);
+    conversion_rename(out, g->m->arch, name, false);
+    if (own && own->rename) own->rename(out, g->m);
 }
 
 /* Add tensor i of the directory; nothing if it is left out or part of an earlier tensor. */
@@ -168,7 +170,7 @@ static int put_tensor(struct conversion *g, const struct quant_mix *mix, int i, 
     const int part = part_of(g, t->name, joined);
     if (part > 0) return 0; /* the name contains the number of part 0 */
     if (part == 0) return put_parts(g, mix, joined, t, e);
-    gguf_name(joined, g->m->arch, t->name);
+    gguf_name(joined, g, t->name);
     if (strcmp(joined, t->name) == 0 &&
         !hf_raw_name(raw, sizeof raw, t->name, g->m->arch->name, -1))
         return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s: conversion to GGUF is not supported yet",
@@ -329,7 +331,7 @@ static int put_split(struct conversion *g, const struct quant_mix *mix, const st
     const int n_part = matrix_count(w);
     struct tensor_info t = {.n_dim = 2, .dim = {w->k, w->n_out, 1, 1}, .name = w->name};
     snprintf(name, sizeof name, "%.*s.weight", (int)stem_length(w->name), w->name);
-    if (part_of(g, name, joined) < 0) gguf_name(joined, g->m->arch, name);
+    if (part_of(g, name, joined) < 0) gguf_name(joined, g, name);
     if (checkpoint_tensor(g->view, joined)) return 0;
     struct published *form = encoded(g, w);
     if (!form) return err_memory(e, w->name, (size_t)n_part * sizeof *form);
@@ -384,8 +386,10 @@ static bool is_bias(const char *name)
 
 /* Write the GGUF name of a bound matrix, or of a bias: gate or up in place of gate_up, and without
  * the ends of the names in a directory. */
-static void half_name(char out[NAME_BYTES], const char *name, bool second)
+static void half_name(char out[NAME_BYTES], const struct conversion *g, const char *name,
+                      bool second)
 {
+    const struct arch_convert *own = g->m->arch->convert;
     static const char both[] = "gate_up", blocks[] = "_blocks.weight", bias[] = "_bias.weight";
     const char *at = strstr(name, both);
     if (at)
@@ -397,6 +401,7 @@ static void half_name(char out[NAME_BYTES], const char *name, bool second)
                 : text_ends_with(out, bias) ? out + strlen(out) - (sizeof bias - 1)
                                             : NULL;
     if (end) snprintf(end, NAME_BYTES - (size_t)(end - out), is_bias(name) ? ".bias" : ".weight");
+    if (own && own->rename) own->rename(out, g->m);
 }
 
 /* Add a bound matrix of experts, or half of a matrix of gate and up. */
@@ -406,7 +411,7 @@ static int put_bound(struct conversion *g, const struct quant_mix *mix, const st
     char name[NAME_BYTES];
     const struct tensor_info *t = checkpoint_tensor(g->c, w->name);
     const int n_expert = w->n_expert > 0 ? w->n_expert : 1;
-    half_name(name, w->name, second);
+    half_name(name, g, w->name, second);
     const struct tensor_info shape = {
         .type = w->type, .n_dim = w->n_expert > 0 ? 3 : 2, .dim = {w->k, w->n_out, n_expert, 1}};
     struct source s = {.n_part = n_expert};
@@ -446,7 +451,7 @@ static int put_bias(struct conversion *g, const struct tensor_info *t, bool seco
     if (!v) return err_memory(e, t->name, (size_t)(n * n_expert) * sizeof *v);
     for (int64_t i = 0; i < n * n_expert; i++)
         v[i] = qtype_value(t->type, t->data, i / n * t->dim[0] + first + i % n * step);
-    half_name(name, t->name, second);
+    half_name(name, g, t->name, second);
     return conversion_add(g, name, QT_f32, 2, dim, &(struct source){.value = v}, e);
 }
 

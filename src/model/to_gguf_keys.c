@@ -24,7 +24,7 @@ void gguf_put_int(struct key_writer *w, const char *key, int64_t x)
     if (w->rc == 0) w->rc = checkpoint_add_u32(w->view, full, (uint32_t)x, w->e);
 }
 
-static void put_real(struct key_writer *w, const char *key, double x)
+void gguf_put_real(struct key_writer *w, const char *key, double x)
 {
     char full[160];
     snprintf(full, sizeof full, "%s.%s", w->arch, key);
@@ -72,22 +72,22 @@ static void put_rope(struct key_writer *w, const struct config *c)
 {
     const struct rope_config *r = &c->rope[ROPE_MAIN];
     gguf_put_int(w, "rope.dimension_count", r->d_rot);
-    put_real(w, "rope.freq_base", r->base);
+    gguf_put_real(w, "rope.freq_base", r->base);
     if (declared(w, "rope.freq_base_swa") && c->n_rope > 1)
-        put_real(w, "rope.freq_base_swa", c->rope[ROPE_LOCAL].base);
+        gguf_put_real(w, "rope.freq_base_swa", c->rope[ROPE_LOCAL].base);
     if (declared(w, "rope.dimension_count_swa") && c->n_rope > 1)
         gguf_put_int(w, "rope.dimension_count_swa", c->rope[ROPE_LOCAL].d_rot);
     if (r->scaling == ROPE_YARN && declared(w, "rope.scaling.yarn_beta_fast")) {
-        put_real(w, "rope.scaling.yarn_beta_fast", r->beta_fast);
-        put_real(w, "rope.scaling.yarn_beta_slow", r->beta_slow);
+        gguf_put_real(w, "rope.scaling.yarn_beta_fast", r->beta_fast);
+        gguf_put_real(w, "rope.scaling.yarn_beta_slow", r->beta_slow);
     }
     if (r->scaling == ROPE_LINEAR || r->scaling == ROPE_YARN) {
         put_name(w, "rope.scaling.type", r->scaling == ROPE_YARN ? "yarn" : "linear");
-        put_real(w, "rope.scaling.factor", r->factor);
+        gguf_put_real(w, "rope.scaling.factor", r->factor);
     }
     if (r->scaling == ROPE_YARN || r->scaling == ROPE_LONG)
         gguf_put_int(w, "rope.scaling.original_context_length", r->context_original);
-    if (r->scaling == ROPE_LONG) put_real(w, "rope.scaling.attn_factor", r->magnitude);
+    if (r->scaling == ROPE_LONG) gguf_put_real(w, "rope.scaling.attn_factor", r->magnitude);
 }
 
 /* Return a value of the directory. Set *value to the default of the class if the file lacks the
@@ -130,7 +130,7 @@ static void put_own(struct key_writer *w)
         if (own[i].whole)
             gguf_put_int(w, own[i].key, (int64_t)x);
         else
-            put_real(w, own[i].key, x);
+            gguf_put_real(w, own[i].key, x);
     }
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (strcmp(texts[i].arch, w->m->arch->name) == 0) put_name(w, texts[i].key, texts[i].text);
@@ -200,7 +200,7 @@ static void put_latent(struct key_writer *w, const struct latent *l)
     if (l->q_rank > 0) gguf_put_int(w, "attention.q_lora_rank", l->q_rank);
     double all;
     class_value(w->m, "config.rope_parameters.mscale_all_dim", &all);
-    if (all > 0) put_real(w, "rope.scaling.yarn_log_multiplier", 0.1 * all);
+    if (all > 0) gguf_put_real(w, "rope.scaling.yarn_log_multiplier", 0.1 * all);
 }
 
 /* Write the sizes of a head. Layers with a window have a separate key if their size differs. */
@@ -293,7 +293,7 @@ static void put_sizes(struct key_writer *w)
         gguf_put_int(w, "feed_forward_length", 0);
         gguf_put_int(w, "attention.head_count", 0);
         gguf_put_int(w, "vocab_size", c->n_vocab);
-        put_real(w, "attention.layer_norm_rms_epsilon", (double)c->rms_eps);
+        gguf_put_real(w, "attention.layer_norm_rms_epsilon", (double)c->rms_eps);
         return;
     }
     put_layers(w, "feed_forward_length", layer_d_ff);
@@ -302,10 +302,10 @@ static void put_sizes(struct key_writer *w)
                w->gguf->gguf_kinds ? layer_n_head_kv_or_0 : layer_n_head_kv);
     put_heads(w);
     gguf_put_int(w, "vocab_size", c->n_vocab);
-    put_real(w,
-             own && strncmp(own, "config.", 7) == 0 ? "attention.layer_norm_epsilon"
-                                                    : "attention.layer_norm_rms_epsilon",
-             c->rms_eps);
+    gguf_put_real(w,
+                  own && strncmp(own, "config.", 7) == 0 ? "attention.layer_norm_epsilon"
+                                                         : "attention.layer_norm_rms_epsilon",
+                  c->rms_eps);
     put_windows(w);
     if (c->n_bucket > 0) gguf_put_int(w, "attention.relative_buckets_count", c->n_bucket);
     if (!cross) return;
@@ -332,7 +332,7 @@ static void put_route(struct key_writer *w, const struct route_spec *r)
                      r->score == ROUTE_SIGMOID ? GATING_SIGMOID : GATING_SOFTMAX);
     if (declared(w, "expert_weights_norm")) gguf_put_bool(w, "expert_weights_norm", r->normalize);
     if (declared(w, "expert_weights_scale") && r->factor != 0)
-        put_real(w, "expert_weights_scale", (double)r->factor);
+        gguf_put_real(w, "expert_weights_scale", (double)r->factor);
     if (r->n_group == 0) return;
     gguf_put_int(w, "expert_group_count", r->n_group);
     gguf_put_int(w, "expert_group_used_count", r->n_group_used);
@@ -364,11 +364,11 @@ static void put_declared(struct key_writer *w)
     const struct config *c = &w->m->config;
     const struct config_key *cap = declared(w, "final_logit_softcapping");
     if (cap && (c->logit_softcap > 0 || isnan(cap->value)))
-        put_real(w, "final_logit_softcapping", (double)c->logit_softcap);
+        gguf_put_real(w, "final_logit_softcapping", (double)c->logit_softcap);
     if (declared(w, "attention.clamp_kqv") && c->qkv_limit > 0)
-        put_real(w, "attention.clamp_kqv", (double)c->qkv_limit);
+        gguf_put_real(w, "attention.clamp_kqv", (double)c->qkv_limit);
     if (declared(w, "attention.max_alibi_bias") && c->alibi > 0)
-        put_real(w, "attention.max_alibi_bias", c->alibi);
+        gguf_put_real(w, "attention.max_alibi_bias", c->alibi);
     if (declared(w, "use_parallel_residual"))
         gguf_put_bool(w, "use_parallel_residual",
                       c->order == BLOCKS_PARALLEL || c->order == BLOCKS_2_NORMS);
@@ -466,6 +466,8 @@ int gguf_put_keys(struct conversion *g, struct err *e)
                            .m = g->m,
                            .arena = &g->m->arena,
                            .e = e};
+    const struct arch_convert *own = g->m->arch->convert;
+    if (own && own->gguf_name) w.arch = own->gguf_name(g->m);
     w.gguf = model_arch_find(w.arch);
     const char *name = strrchr(checkpoint_dir(g->c), '/');
     name = name && name[1] ? name + 1 : checkpoint_dir(g->c);
@@ -478,7 +480,7 @@ int gguf_put_keys(struct conversion *g, struct err *e)
     put_own(&w);
     put_declared(&w);
     put_labels(&w);
-    if (g->m->arch->convert && g->m->arch->convert->put_keys) g->m->arch->convert->put_keys(&w);
+    if (own && own->put_keys) own->put_keys(&w);
     const int type = w.rc == 0 ? file_type(g) : -1;
     if (w.rc == 0 && type >= 0)
         w.rc = checkpoint_add_u32(g->view, "general.file_type", (uint32_t)type, e);

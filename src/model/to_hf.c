@@ -202,9 +202,11 @@ bool conversion_raw_name(char *out, size_t n_out, const struct conversion *g,
  * tensors and the directory in one. NULL for all other tensors. half: ".ffn_gate" or ".ffn_up". */
 static const char *halved(const struct hf_class *class, const char *name, const char *half)
 {
-    static const char *const ends[] = {"_exps.weight", "_shexp.weight"};
+    static const char *const ends[] = {"_exps.weight", "_shexp.weight", ".weight"};
     const char *at = model_arch_find(class->arch)->gguf_halves ? strstr(name, half) : NULL;
-    for (int i = 0; i < 2 && at; i++)
+    char raw[NAME_BYTES];
+    const bool joined = hf_raw_name(raw, sizeof raw, "blk.0.ffn_gate_up.weight", class->arch, -1);
+    for (int i = 0; i < 2 + joined && at; i++)
         if (strcmp(at + strlen(half), ends[i]) == 0) return at + strlen(half);
     return NULL;
 }

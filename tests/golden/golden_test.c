@@ -466,6 +466,29 @@ TEST(golden_folders_converted_to_gguf)
     backend_close(b);
 }
 
+/* Goal: folders without a GGUF file of make.py, converted to GGUF, give the logits of the folder.
+ * The bits of some differ, because GGUF has another order of q and k. */
+TEST(golden_folders_of_hybrids_converted_to_gguf)
+{
+    static const struct {
+        const char *name;
+        bool same_bits;
+    } cases[] = {{"granitemoehybrid", false}, {"bamba", false}};
+    struct backend *b;
+    struct err e;
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const char *path = temp_path("hybrid.gguf");
+        const struct convert_options o = {.backend = b, .out = path, .replaces = true};
+        if (session_convert(golden(cases[i].name, ""), &o, &e) != 0)
+            test_fail(__FILE__, __LINE__, "%s: %s", cases[i].name, e.text);
+        else
+            compare_logits("a conversion", cases[i].name, path, cases[i].same_bits);
+    }
+    backend_close(b);
+}
+
 /* Convert a folder to GGUF and back, and compare the second folder with the first one. */
 static void compare_there_and_back(const char *name, bool same_bits, struct backend *b)
 {
@@ -521,7 +544,8 @@ TEST(golden_folders_converted_to_gguf_and_back)
                  {"ernie4_5_moe", true}, {"minimax_m2", true},
                  {"mamba", true},        {"falcon_mamba", true},
                  {"jamba", true},        {"lfm2", true},
-                 {"mamba2", true},       {"granitemoeshared", true}};
+                 {"mamba2", true},       {"granitemoeshared", true},
+                 {"bamba", true},        {"granitemoehybrid", true}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");

@@ -33,6 +33,7 @@ static void config(struct config *c, struct binder *b)
     const bool *attends = config_listed_layers(b, "config.attn_layer_indices", 0, false);
     mamba2_hybrid_sizes(c, b, 0);
     for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = !attends || !attends[i];
+    mamba2_hybrid_end(c);
 }
 
 static void bind(struct binder *b, void *layer, int il)
@@ -45,8 +46,9 @@ static void bind(struct binder *b, void *layer, int il)
 const struct arch arch_bamba = {
     .name = "bamba",
     .hf_key = hf_key,
-    .gguf_why = "not supported yet",
+    .gguf_why = "its GGUF files have the architecture granitehybrid",
     .partial_rope = true,
+    .convert = &bamba_convert,
     .layer_bytes = sizeof(struct mamba2_hybrid_layer),
     .size = mamba2_hybrid_size,
     .config = config,

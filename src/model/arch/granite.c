@@ -30,6 +30,7 @@ static const struct config_key hf_key[] = {
 
 static const struct config_key gguf_key[] = {
     GRANITE_GGUF_KEYS,
+    IDLE("expert_shared_feed_forward_length", "the model has no mixtures"),
     KEYS_END,
 };
 
@@ -59,5 +60,6 @@ const struct arch arch_granite = {
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = false,
+    .gguf_lists = true,
     .config = granite_factors,
 };

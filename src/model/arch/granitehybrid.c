@@ -1,6 +1,8 @@
 /* granitehybrid.c - Granite 4 (IBM), class granitemoehybrid: layers of Mamba-2 and of attention,
  * then a block of all rows, to which a mixture of experts may be added. The factors are those of
- * granite.c. Attention has a rope only if position_embedding_type is "rope". */
+ * granite.c. Attention has a rope only if position_embedding_type is "rope". GGUF files of Bamba
+ * also have this architecture. Their blocks of all rows are feed-forward blocks, as those of all
+ * GGUF files without mixtures. */
 #include "granite_impl.h"
 #include "mamba2_impl.h"
 
@@ -32,6 +34,17 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
+static const struct config_key gguf_key[] = {
+    MAMBA2_GGUF_KEYS,
+    KEY("expert_count", 0),
+    KEY("expert_used_count", 0),
+    KEY("expert_shared_feed_forward_length", 0),
+    KEY_UNSET("rope.dimension_count"),
+    KEY("rope.scaling.finetuned", 1),
+    GRANITE_GGUF_FACTORS,
+    KEYS_END,
+};
+
 /* Set the kinds of layers. Without a list, all layers are recurrent. */
 static void set_kinds(struct config *c, struct binder *b)
 {
@@ -51,22 +64,44 @@ static void set_kinds(struct config *c, struct binder *b)
     }
 }
 
+/* Set the blocks of all rows of a model without mixtures. A GGUF has the usual feed-forward
+ * blocks, and llama.cpp ignores the width of the other blocks. */
+static void set_dense(struct config *c, struct binder *b)
+{
+    static const char key[] = "expert_shared_feed_forward_length";
+    const bool hf = config_is_hf(b);
+    const int d = config_int(b, key, hf ? 1 : 0, D_FF_MAX, 0);
+    config_meta(b, "expert_used_count");
+    for (int i = 0; i < c->n_layer && b->rc == 0 && hf; i++)
+        c->layer[i].d_ff = c->layer[i].d_shared = d;
+}
+
+/* Disable the rope of a GGUF if its key is false. The kinds of its layers are already set. */
+static void read_rope(struct config *c, struct binder *b)
+{
+    const bool has_rope = config_bool(b, "rope.scaling.finetuned", true);
+    for (int i = 0; i < c->n_layer && !has_rope; i++) c->layer[i].rope = ROPE_OFF;
+}
+
 static void config(struct config *c, struct binder *b)
 {
+    const bool hf = config_is_hf(b);
     c->route.score = ROUTE_CHOSEN;
     granite_factors(c, b);
     mamba2_hybrid_sizes(c, b, 0);
-    set_kinds(c, b);
-    if (config_int(b, "expert_count", 0, EXPERTS_MAX, 0) > 0) {
-        config_moe(c, b, c->d_ff);
-        if (b->rc == 0 && c->layer[0].d_shared == 0)
-            config_refuse(b, "expert_shared_feed_forward_length", ERR_UNSUPPORTED,
-                          "must not be 0: not supported yet");
+    if (hf)
+        set_kinds(c, b);
+    else
+        read_rope(c, b);
+    mamba2_hybrid_end(c);
+    if (config_int(b, "expert_count", 0, EXPERTS_MAX, 0) == 0) {
+        set_dense(c, b);
         return;
     }
-    const int d = config_int(b, "expert_shared_feed_forward_length", 1, D_FF_MAX, 0);
-    config_meta(b, "expert_used_count");
-    for (int i = 0; i < c->n_layer && b->rc == 0; i++) c->layer[i].d_shared = d;
+    config_moe(c, b, c->d_ff);
+    if (b->rc == 0 && hf && c->layer[0].d_shared == 0)
+        config_refuse(b, "expert_shared_feed_forward_length", ERR_UNSUPPORTED,
+                      "must not be 0: not supported yet");
 }
 
 static void bind(struct binder *b, void *layer, int il)
@@ -76,8 +111,8 @@ static void bind(struct binder *b, void *layer, int il)
     struct mamba2_hybrid_layer *l = layer;
     const struct layer_config *c = &b->m->config.layer[il];
     mamba2_hybrid_bind(b, l, il);
-    if (c->n_expert > 0)
-        bind_moe(b, &l->feed.moe, il);
+    if (c->n_expert > 0 || !config_is_hf(b))
+        bind_feed(b, &l->feed, il);
     else
         bind_glu(b, &l->feed.ffn, &share, il, c->d_shared);
 }
@@ -85,8 +120,12 @@ static void bind(struct binder *b, void *layer, int il)
 const struct arch arch_granitehybrid = {
     .name = "granitehybrid",
     .hf_key = hf_key,
-    .gguf_why = "not supported yet",
+    .gguf_key = gguf_key,
     .gguf_halves = true,
+    .gguf_lists = true,
+    .gguf_kinds = true,
+    .gguf_partial_rope = true,
+    .convert = &granitehybrid_convert,
     .layer_bytes = sizeof(struct mamba2_hybrid_layer),
     .size = mamba2_hybrid_size,
     .config = config,

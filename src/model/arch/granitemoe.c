@@ -53,6 +53,7 @@ const struct arch arch_granitemoe = {
     .hf_key = hf_key,
     .gguf_key = gguf_key,
     .gguf_neox = false,
+    .gguf_lists = true,
     .gguf_halves = true,
     .config = config,
 };

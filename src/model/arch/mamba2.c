@@ -92,10 +92,24 @@ void mamba2_read_sizes(struct mamba2_sizes *s, struct binder *b, int64_t d_inner
                       s->n_head);
 }
 
-/* Set the biases by the tensors of a GGUF. */
-static void read_biases(struct mamba2_sizes *s, const struct binder *b)
+/* Return a limit of time steps in a GGUF; 0 if there is none. */
+static float gguf_limit(struct binder *b, const char *key)
 {
+    const double limit = config_real(b, key, 0);
+    if (limit < 0) config_refuse(b, key, ERR_FORMAT, "must be at least 0, got %g", limit);
+    return (float)limit;
+}
+
+void mamba2_read_gguf(struct mamba2_sizes *s, struct binder *b)
+{
+    static const char most[] = "ssm.time_step_max";
     const struct config *c = &b->m->config;
+    mamba2_read_sizes(s, b, config_int(b, "ssm.inner_size", 1, WIDTH_MAX, 0));
+    s->step_least = gguf_limit(b, "ssm.time_step_min");
+    s->step_max = gguf_limit(b, most);
+    if (s->step_max > 0 && s->step_max < s->step_least)
+        config_refuse(b, most, ERR_FORMAT, "must be 0 or at least %g, got %g",
+                      (double)s->step_least, (double)s->step_max);
     int il = 0;
     while (!b->m->arch->no_attention && il + 1 < c->n_layer && !c->layer[il].recurrent) il++;
     s->biased = bind_has_bias(b, "blk.%d.ssm_in", il);
@@ -113,8 +127,7 @@ static void config(struct config *c, struct binder *b)
         s->conv_biased = config_bool(b, "config.use_conv_bias", true);
         mamba2_read_limit(s, b);
     } else {
-        mamba2_read_sizes(s, b, config_int(b, "ssm.inner_size", 1, WIDTH_MAX, 0));
-        read_biases(s, b);
+        mamba2_read_gguf(s, b);
     }
     c->own = s, c->own_bytes = sizeof *s;
     for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true;

@@ -1,10 +1,11 @@
 /* mamba2_convert.c - conversion of layers of Mamba-2. A GGUF has the decays, and the decays and the
- * factors D as columns. It has no key for limits of time steps, so only models without limits
- * convert. */
+ * factors D as columns. llama.cpp has no key for limits of time steps, so quoth writes its own
+ * keys. */
 #include "mamba2_impl.h"
 
 #include "model/convert_impl.h"
 
+#include "base/log.h"
 #include "base/text.h"
 
 /* The sizes are the first member of the values of every class with such layers. */
@@ -13,44 +14,70 @@ static const struct mamba2_sizes *sizes_of(const struct config_writer *w)
     return w->c->own;
 }
 
-static void n_tap(struct config_writer *w, const char *name)
+void mamba2_put_taps(struct config_writer *w, const char *name)
 {
     hf_put_int(w, name, sizes_of(w)->n_tap);
 }
 
-static void d_state(struct config_writer *w, const char *name)
+void mamba2_put_states(struct config_writer *w, const char *name)
 {
     hf_put_int(w, name, sizes_of(w)->d_state);
 }
 
-static void n_group(struct config_writer *w, const char *name)
+void mamba2_put_groups(struct config_writer *w, const char *name)
 {
     hf_put_int(w, name, sizes_of(w)->n_group);
 }
 
-static void n_head(struct config_writer *w, const char *name)
+void mamba2_put_heads(struct config_writer *w, const char *name)
 {
     hf_put_int(w, name, sizes_of(w)->n_head);
 }
 
-static void d_head(struct config_writer *w, const char *name)
+void mamba2_put_head_size(struct config_writer *w, const char *name)
 {
     hf_put_int(w, name, sizes_of(w)->d_head);
 }
 
-static void expand(struct config_writer *w, const char *name)
+void mamba2_put_expand(struct config_writer *w, const char *name)
 {
     hf_put_int(w, name, (int64_t)sizes_of(w)->n_head * sizes_of(w)->d_head / w->c->d);
 }
 
-static void biased(struct config_writer *w, const char *name)
+void mamba2_put_bias(struct config_writer *w, const char *name)
 {
     hf_put_bool(w, name, sizes_of(w)->biased);
 }
 
-static void conv_biased(struct config_writer *w, const char *name)
+void mamba2_put_conv_bias(struct config_writer *w, const char *name)
 {
     hf_put_bool(w, name, sizes_of(w)->conv_biased);
+}
+
+/* Append [LEAST, MOST], with infinity as transformers 5 writes it. */
+void mamba2_put_limit(struct config_writer *w, const char *name)
+{
+    const struct mamba2_sizes *s = sizes_of(w);
+    hf_put_name(w, name);
+    buf_add_char(w->b, '[');
+    json_put_float(w->b, s->step_least);
+    buf_add_char(w->b, ',');
+    if (s->step_max > 0)
+        json_put_float(w->b, s->step_max);
+    else
+        buf_add_text(w->b, "{\"__float__\":\"Infinity\"}");
+    buf_add_char(w->b, ']');
+}
+
+/* Write the limits of time steps, which llama.cpp ignores. */
+static void put_limits(struct key_writer *w, const struct mamba2_sizes *s)
+{
+    if (s->step_least > 0) gguf_put_real(w, "ssm.time_step_min", (double)s->step_least);
+    if (s->step_max > 0) gguf_put_real(w, "ssm.time_step_max", (double)s->step_max);
+    if (s->step_least > 0 || s->step_max > 0)
+        log_warn("%s: the limits of time steps are in the file, but llama.cpp ignores them and "
+                 "may give other results",
+                 checkpoint_path(w->m->checkpoint));
 }
 
 void mamba2_put_keys(struct key_writer *w)
@@ -61,6 +88,7 @@ void mamba2_put_keys(struct key_writer *w)
     gguf_put_int(w, "ssm.group_count", s->n_group);
     gguf_put_int(w, "ssm.time_step_rank", s->n_head);
     gguf_put_int(w, "ssm.inner_size", (int64_t)s->n_head * s->d_head);
+    put_limits(w, s);
 }
 
 void mamba2_place(struct source *s, const struct model *m, const char *name)
@@ -80,16 +108,10 @@ const struct name_pair mamba2_names[] = {{".ssm_a.weight", ".ssm_a"},
 const char *const mamba2_f32[] = {".ssm_conv1d.weight", ".ssm_a", ".ssm_d", ".ssm_norm.weight",
                                   NULL};
 
-#define SIZE_FIELDS                                                                                \
-    {"ssm.conv_kernel", n_tap}, {"ssm.state_size", d_state}, {"ssm.group_count", n_group},         \
-        {"ssm.time_step_rank", n_head},                                                            \
-    {                                                                                              \
-        "ssm.head_dim", d_head                                                                     \
-    }
-static const struct hf_field field[] = {SIZE_FIELDS,
-                                        {"config.expand", expand},
-                                        {"config.use_bias", biased},
-                                        {"config.use_conv_bias", conv_biased},
+static const struct hf_field field[] = {MAMBA2_SIZE_FIELDS,
+                                        {"config.expand", mamba2_put_expand},
+                                        {"config.use_bias", mamba2_put_bias},
+                                        {"config.use_conv_bias", mamba2_put_conv_bias},
                                         {0}};
 const struct arch_convert mamba2_convert = {.field = field,
                                             .f32 = mamba2_f32,

@@ -8,8 +8,14 @@ struct mamba2_sizes *mamba2_hybrid_sizes(struct config *c, struct binder *b, int
 {
     static const char expand_key[] = "config.mamba_expand";
     struct mamba2_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
-    const int64_t expand = config_int(b, expand_key, 1, WIDTH_MAX, 0);
     if (!s || b->rc != 0) return NULL;
+    c->own = s, c->own_bytes = sizeof *s;
+    if (!config_is_hf(b)) {
+        mamba2_read_gguf(s, b);
+        return b->rc == 0 ? s : NULL;
+    }
+    const int64_t expand = config_int(b, expand_key, 1, WIDTH_MAX, 0);
+    if (b->rc != 0) return NULL;
     if (d_inner == 0 && expand * c->d > WIDTH_MAX)
         config_refuse(b, expand_key, ERR_LIMIT, "must give a width of at most %d, got %lld",
                       WIDTH_MAX, (long long)(expand * c->d));
@@ -17,8 +23,14 @@ struct mamba2_sizes *mamba2_hybrid_sizes(struct config *c, struct binder *b, int
     s->biased = s->o_biased = config_bool(b, "config.mamba_proj_bias", false);
     s->conv_biased = config_bool(b, "config.mamba_conv_bias", true);
     mamba2_read_limit(s, b);
-    c->own = s, c->own_bytes = sizeof *s;
     return b->rc == 0 ? s : NULL;
+}
+
+void mamba2_hybrid_end(struct config *c)
+{
+    int il = 0;
+    while (il < c->n_layer && !c->layer[il].recurrent) il++;
+    if (il == c->n_layer) c->own_bytes = 0;
 }
 
 int64_t mamba2_hybrid_size(const struct config *c, enum tensor_size size)

@@ -19,25 +19,60 @@
  * convolution. d_inner: width of all heads; 0: the product of heads and their size. The caller sets
  * the other members. */
 void mamba2_read_sizes(struct mamba2_sizes *s, struct binder *b, int64_t d_inner);
-/* Keys of the layers of Mamba-2 in a GGUF. */
+/* Keys of the layers of Mamba-2 in a GGUF. The limits of time steps are keys of quoth, which
+ * llama.cpp ignores. */
 #define MAMBA2_GGUF_KEYS                                                                           \
     KEY_UNSET("ssm.conv_kernel"), KEY_UNSET("ssm.inner_size"), KEY_UNSET("ssm.state_size"),        \
-        KEY_UNSET("ssm.time_step_rank"), KEY_UNSET("ssm.group_count")
-/* Conversion of a model with only such layers (mamba2_convert.c). */
-extern const struct arch_convert mamba2_convert;
+        KEY_UNSET("ssm.time_step_rank"), KEY_UNSET("ssm.group_count"),                             \
+        KEY("ssm.time_step_min", 0), KEY("ssm.time_step_max", 0)
+/* Read the sizes and the limits of a GGUF into s, and set the biases by its tensors (mamba2.c). */
+void mamba2_read_gguf(struct mamba2_sizes *s, struct binder *b);
+/* Conversion of a model with only such layers (mamba2_convert.c), of Bamba, and of Granite 4
+ * (granitehybrid_convert.c). */
+extern const struct arch_convert mamba2_convert, bamba_convert, granitehybrid_convert;
 struct key_writer;
 struct source;
+struct config_writer;
 /* Write the sizes of these layers to a GGUF, and set the form of a tensor (struct arch_convert). */
 void mamba2_put_keys(struct key_writer *w);
 void mamba2_place(struct source *s, const struct model *m, const char *name);
 extern const struct name_pair mamba2_names[];
 extern const char *const mamba2_f32[];
+/* Append a member of config.json with a size of these layers, or with their limits (struct
+ * hf_field). */
+void mamba2_put_taps(struct config_writer *w, const char *name);
+void mamba2_put_states(struct config_writer *w, const char *name);
+void mamba2_put_groups(struct config_writer *w, const char *name);
+void mamba2_put_heads(struct config_writer *w, const char *name);
+void mamba2_put_head_size(struct config_writer *w, const char *name);
+void mamba2_put_expand(struct config_writer *w, const char *name);
+void mamba2_put_bias(struct config_writer *w, const char *name);
+void mamba2_put_conv_bias(struct config_writer *w, const char *name);
+void mamba2_put_limit(struct config_writer *w, const char *name);
+/* Rows of struct hf_field of these sizes, and of MAMBA2_HYBRID_KEYS. */
+#define MAMBA2_SIZE_FIELDS                                                                         \
+    {"ssm.conv_kernel", mamba2_put_taps}, {"ssm.state_size", mamba2_put_states},                   \
+        {"ssm.group_count", mamba2_put_groups}, {"ssm.time_step_rank", mamba2_put_heads},          \
+        {"ssm.head_dim", mamba2_put_head_size},                                                    \
+    {                                                                                              \
+        "config.time_step_limit", mamba2_put_limit                                                 \
+    }
+#define MAMBA2_HYBRID_FIELDS                                                                       \
+    MAMBA2_SIZE_FIELDS, {"config.mamba_expand", mamba2_put_expand},                                \
+        {"config.mamba_proj_bias", mamba2_put_bias},                                               \
+    {                                                                                              \
+        "config.mamba_conv_bias", mamba2_put_conv_bias                                             \
+    }
 /* Read the limits of time steps from the list config.time_step_limit, [least, most]
  * (mamba2.c). */
 void mamba2_read_limit(struct mamba2_sizes *s, struct binder *b);
-/* Set c->own to the sizes of MAMBA2_HYBRID_KEYS, and return them. d_inner: width of all heads; 0:
- * mamba_expand times the width of the model. NULL after a failure. */
+/* Set c->own to the sizes of MAMBA2_HYBRID_KEYS, or of MAMBA2_GGUF_KEYS in a GGUF, and return them.
+ * d_inner: width of all heads in a config.json; 0: mamba_expand times the width of the model. NULL
+ * after a failure. */
 struct mamba2_sizes *mamba2_hybrid_sizes(struct config *c, struct binder *b, int d_inner);
+/* Exclude the sizes from comparisons of configs if no layer is recurrent. The kinds of layers are
+ * final. */
+void mamba2_hybrid_end(struct config *c);
 /* Return a size of tensors.def. The function is a struct arch.size. */
 int64_t mamba2_hybrid_size(const struct config *c, enum tensor_size size);
 
