@@ -58,6 +58,8 @@ struct arch {
     /* Keys of config.json with the defaults of the reference class, and keys of a GGUF, in addition
      * to keys.def. Each list ends with KEYS_END. gguf_key is NULL if none. */
     const struct config_key *hf_key, *gguf_key;
+    /* a further name of the architecture in GGUF files, static; NULL if none */
+    const char *gguf_other;
     /* reason for rejecting GGUF files, static; NULL: GGUF files are accepted */
     const char *gguf_why;
     /* true: GGUF files pair rotary lanes as in neox. Hugging Face checkpoints without hf_adjacent
@@ -79,6 +81,9 @@ struct arch {
     bool gguf_lists, hf_lists;
     /* true: in GGUF files, layers with 0 KV heads are recurrent. Their list needs gguf_lists */
     bool gguf_kinds;
+    /* true: with gguf_kinds, a layer has one block: the feed-forward block in layers with a width
+     * of it, attention in layers with KV heads, otherwise a recurrence */
+    bool gguf_single;
     /* name of the output norm in tensors.def; NULL: output_norm */
     const char *output_norm;
     /* keys of a config.json whose list, or text, has an item or a character per layer. The first of

@@ -455,7 +455,9 @@ static bool has_lists(const struct binder *b)
 /* Return the least value of a size in the list of a GGUF: 0 if it may mark a kind of layer. */
 static int least_size(const struct binder *b, const char *key)
 {
-    return b->m->arch->gguf_kinds && !config_is_hf(b) && strcmp(key, kv_key) == 0 ? 0 : 1;
+    const struct arch *a = b->m->arch;
+    const bool marks = a->gguf_kinds && !config_is_hf(b);
+    return marks && (a->gguf_single || strcmp(key, kv_key) == 0) ? 0 : 1;
 }
 
 /* Return the first value above 0 of a size that may differ by layer. layer_sizes reads the values
@@ -472,11 +474,16 @@ static int first_size(struct binder *b, const char *key, int64_t hi, int64_t fal
 /* Set the sizes that differ by layer. */
 static void layer_sizes(struct binder *b, struct config *c)
 {
-    const int *d_ff = config_layer_ints(b, "feed_forward_length", 1, D_FF_MAX, c->d_ff),
+    static const char ff_key[] = "feed_forward_length";
+    const bool single = b->m->arch->gguf_single && !config_is_hf(b);
+    const int *d_ff = config_layer_ints(b, ff_key, least_size(b, ff_key), D_FF_MAX, c->d_ff),
               *n_kv = config_layer_ints(b, kv_key, least_size(b, kv_key), HEADS_MAX, c->n_head_kv);
     for (int i = 0; i < c->n_layer && b->rc == 0; i++) {
         c->layer[i].d_ff = d_ff[i];
-        c->layer[i].recurrent = n_kv[i] == 0;
+        c->layer[i].recurrent = n_kv[i] == 0 && !(single && d_ff[i] > 0);
+        if (single && n_kv[i] > 0 && d_ff[i] > 0)
+            config_refuse(b, ff_key, ERR_FORMAT, "must be 0 in layer %d with KV heads, got %d", i,
+                          d_ff[i]);
         if (n_kv[i] > 0) c->layer[i].n_head_kv = n_kv[i];
     }
 }

@@ -178,7 +178,9 @@ static const char *arch_name(const struct checkpoint *c)
 const struct arch *model_arch_find(const char *name)
 {
     for (size_t i = 0; i < sizeof arches / sizeof arches[0]; i++)
-        if (strcmp(arches[i]->name, name) == 0) return arches[i];
+        if (strcmp(arches[i]->name, name) == 0 ||
+            (arches[i]->gguf_other && strcmp(arches[i]->gguf_other, name) == 0))
+            return arches[i];
     return NULL;
 }
 
@@ -216,6 +218,9 @@ static void put_arch(char list[LIST_BYTES], struct nearest *near, const struct a
     if (folder || arch->gguf_why || !own) return;
     put_name(list, arch->name);
     nearest_compare(near, arch->name);
+    if (!arch->gguf_other) return;
+    put_name(list, arch->gguf_other);
+    nearest_compare(near, arch->gguf_other);
 }
 
 /* Set *arch. The error lists all architectures, or all models of several parts. */
@@ -229,7 +234,8 @@ static int choose_arch(const struct arch **arch, const struct checkpoint *c, str
                        path);
     if (!name) return err_set(e, ERR_MISSING, "%s: metadata general.architecture is missing", path);
     *arch = model_arch_find(name);
-    if (*arch) return 0;
+    /* only GGUF files have the further name */
+    if (*arch && (checkpoint_kind(c) != CKPT_HF || strcmp((*arch)->name, name) == 0)) return 0;
     char list[LIST_BYTES] = "", known[100] = "";
     const bool folder = checkpoint_kind(c) == CKPT_HF, several = has_unknown_parts(c);
     struct nearest near = nearest_begin(name);

@@ -181,7 +181,7 @@ static void compare_layer(struct comparison *x, int i, const struct layer_config
                           const struct layer_config *b)
 {
     SAME_IN(n_head);
-    SAME_IN(n_head_kv);
+    if (!a->recurrent || !b->recurrent) SAME_IN(n_head_kv);
     SAME_IN(d_head);
     SAME_IN(d_ff);
     SAME_IN(n_expert);

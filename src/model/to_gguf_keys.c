@@ -169,6 +169,12 @@ static int layer_d_ff(const struct layer_config *l)
     return l->d_ff;
 }
 
+/* Return the width of a block in a GGUF that has 0 for all other blocks. */
+static int layer_d_ff_or_0(const struct layer_config *l)
+{
+    return l->n_expert > 0 ? l->d_expert : l->d_ff;
+}
+
 static int layer_n_head_kv(const struct layer_config *l)
 {
     return l->n_head_kv;
@@ -178,6 +184,12 @@ static int layer_n_head_kv(const struct layer_config *l)
 static int layer_n_head_kv_or_0(const struct layer_config *l)
 {
     return l->recurrent ? 0 : l->n_head_kv;
+}
+
+/* Return the number of KV heads in a GGUF that has 0 for all layers without attention. */
+static int layer_n_head_kv_single(const struct layer_config *l)
+{
+    return l->recurrent || layer_d_ff_or_0(l) > 0 ? 0 : l->n_head_kv;
 }
 
 /* Return the size of a head in the layers with a window, or in the layers without one; 0 if there
@@ -296,10 +308,13 @@ static void put_sizes(struct key_writer *w)
         gguf_put_real(w, "attention.layer_norm_rms_epsilon", (double)c->rms_eps);
         return;
     }
-    put_layers(w, "feed_forward_length", layer_d_ff);
+    const struct arch *gguf = w->gguf;
+    put_layers(w, "feed_forward_length", gguf->gguf_single ? layer_d_ff_or_0 : layer_d_ff);
     gguf_put_int(w, "attention.head_count", c->n_head);
     put_layers(w, "attention.head_count_kv",
-               w->gguf->gguf_kinds ? layer_n_head_kv_or_0 : layer_n_head_kv);
+               gguf->gguf_single  ? layer_n_head_kv_single
+               : gguf->gguf_kinds ? layer_n_head_kv_or_0
+                                  : layer_n_head_kv);
     put_heads(w);
     gguf_put_int(w, "vocab_size", c->n_vocab);
     gguf_put_real(w,

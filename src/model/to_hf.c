@@ -267,6 +267,8 @@ int model_hf_open(struct conversion **out, const struct checkpoint *c,
                   const struct conversion_options *o, struct buf *config, struct err *e)
 {
     const char *arch = meta_text(checkpoint_meta(c, "general.architecture"), NULL);
+    const struct arch *reader = arch ? model_arch_find(arch) : NULL;
+    if (reader) arch = reader->name;
     const struct hf_class *found = arch ? class_of(c, arch, folder_has_window(c, arch)) : NULL;
     const struct tensor_info *embd = checkpoint_tensor(c, "token_embd.weight");
     const int type = o->type ? qtype_of_name(o->type) : QT_f32;

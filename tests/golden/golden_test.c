@@ -473,7 +473,7 @@ TEST(golden_folders_of_hybrids_converted_to_gguf)
     static const struct {
         const char *name;
         bool same_bits;
-    } cases[] = {{"granitemoehybrid", false}, {"bamba", false}};
+    } cases[] = {{"granitemoehybrid", false}, {"bamba", false}, {"nemotron_h", true}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
@@ -486,6 +486,11 @@ TEST(golden_folders_of_hybrids_converted_to_gguf)
         else
             compare_logits("a conversion", cases[i].name, path, cases[i].same_bits);
     }
+    /* this folder has a feed-forward block next to mixtures */
+    const struct convert_options o = {
+        .backend = b, .out = temp_path("hybrid.gguf"), .replaces = true};
+    EXPECT_INT(session_convert(golden("nemotron_h-moe", ""), &o, &e), ERR_UNSUPPORTED);
+    EXPECT(strstr(e.text, "layers_block_type: a GGUF with mixtures cannot have"));
     backend_close(b);
 }
 
@@ -545,7 +550,8 @@ TEST(golden_folders_converted_to_gguf_and_back)
                  {"mamba", true},        {"falcon_mamba", true},
                  {"jamba", true},        {"lfm2", true},
                  {"mamba2", true},       {"granitemoeshared", true},
-                 {"bamba", true},        {"granitemoehybrid", true}};
+                 {"bamba", true},        {"granitemoehybrid", true},
+                 {"nemotron_h", true}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");

@@ -45,6 +45,24 @@ const struct config_key nemotron_h_hf_key[] = {
     KEYS_END,
 };
 
+const struct config_key nemotron_h_gguf_key[] = {
+    MAMBA2_GGUF_KEYS,
+    KEY("expert_count", 0),
+    KEY("expert_used_count", 0),
+    KEY_UNSET("expert_feed_forward_length"),
+    KEY("expert_shared_feed_forward_length", 0),
+    KEY("expert_weights_norm", 0),
+    KEY("expert_weights_scale", 0),
+    KEY("expert_group_count", 0),
+    KEY("expert_group_used_count", 0),
+    KEY_UNSET("moe_latent_size"),
+    ONLY("expert_gating_func", 2, "Nemotron 3 has sigmoid scores"),
+    KEY("expert_shared_count", 0),
+    IDLE("rope.dimension_count", "the model has no rope"),
+    IDLE("rope.freq_base", "the model has no rope"),
+    KEYS_END,
+};
+
 static const char types_key[] = "config.layers_block_type",
                   pattern_key[] = "config.hybrid_override_pattern";
 const char *const nemotron_h_layer_keys[] = {types_key, pattern_key, NULL};
@@ -112,7 +130,7 @@ static const char *prefer(struct binder *b, const char *older, const char *key)
 }
 
 /* Set the mixtures of all layers. The class computes a block of all rows of the usual width if its
- * own width is 0. */
+ * own width is 0. All feed-forward blocks of a GGUF with experts are mixtures. */
 static void set_mixtures(struct config *c, struct binder *b)
 {
     static const char latent_key[] = "moe_latent_size";
@@ -127,12 +145,33 @@ static void set_mixtures(struct config *c, struct binder *b)
     }
 }
 
+/* Read the sizes of a GGUF. The kinds of its layers are already set by their widths. */
+static void read_gguf(struct config *c, struct binder *b, struct nemotron_h_own *own)
+{
+    mamba2_read_gguf(&own->mamba, b);
+    own->curve = CURVE_silu;
+    if (config_int(b, "expert_count", 0, EXPERTS_MAX, 0) > 0)
+        set_mixtures(c, b);
+    else
+        config_meta(b, "expert_used_count");
+    for (int i = 0; i < c->n_layer; i++) {
+        struct layer_config *l = &c->layer[i];
+        if (l->d_ff == 0) config_no_moe(l);
+        if (l->n_expert > 0) l->d_ff = 0;
+    }
+}
+
 void nemotron_h_config(struct config *c, struct binder *b)
 {
     const char *const least_key = prefer(b, "config.mamba_dt_min", "config.time_step_min");
     struct nemotron_h_own *own = bind_memory(b, "the sizes of recurrent layers", sizeof *own);
     if (!own) return;
     struct mamba2_sizes *s = &own->mamba;
+    c->own = own, c->own_bytes = sizeof *own;
+    if (!config_is_hf(b)) {
+        read_gguf(c, b, own);
+        return;
+    }
     mamba2_read_sizes(s, b, 0);
     s->biased = s->o_biased = config_bool(b, "config.use_bias", false);
     s->conv_biased =
@@ -144,7 +183,6 @@ void nemotron_h_config(struct config *c, struct binder *b)
     own->curve = CURVE_silu;
     read_curve(b, "config.mamba_hidden_act", &own->curve);
     read_curve(b, "config.mlp_hidden_act", &c->curve);
-    c->own = own, c->own_bytes = sizeof *own;
     set_mixtures(c, b);
     set_kinds(c, b);
 }

@@ -12,11 +12,14 @@ struct nemotron_h_own {
     enum curve curve; /* activation of the convolutions */
 };
 
-/* Keys of config.json, and those with the list of layers. */
-extern const struct config_key nemotron_h_hf_key[];
+/* Keys of config.json and of a GGUF, and those with the list of layers. */
+extern const struct config_key nemotron_h_hf_key[], nemotron_h_gguf_key[];
 extern const char *const nemotron_h_layer_keys[];
 /* Set c->own and the kinds of layers (struct arch). */
 void nemotron_h_config(struct config *c, struct binder *b);
+
+/* Conversion (nemotron_h_convert.c). */
+extern const struct arch_convert nemotron_h_convert;
 
 #define NEMOTRON_H_INITIAL "initial values of training"
 #define NEMOTRON_H_IDLE_KEYS                                                                       \
