@@ -180,8 +180,11 @@ struct modules {
  * exist. The caller drops *out. */
 int hf_modules_read(const struct modules *m, const char *file, enum json_kind kind,
                     struct json **out);
-/* Reject a field of `file` that has another type than `kind`. null and an absent field have the
- * default value. */
+/* Reject a field of `file` that has another type than `kind`. An absent field has the default
+ * value. */
+int hf_modules_value(const struct modules *m, const char *file, const struct json *config,
+                     const char *field, enum json_kind kind);
+/* As hf_modules_value, but null has the default value too. */
 int hf_modules_kind(const struct modules *m, const char *file, const struct json *config,
                     const char *field, enum json_kind kind);
 /* Judge the fields of `config`, an object of `file`. Fields of the list `used` have another reader.

@@ -218,6 +218,13 @@ TEST(hf_settings_of_sentence_transformers_are_read_or_refused)
         {"sentence_bert_config.json", "'query_length':4", "query_length: not supported yet"},
         {"sentence_bert_config.json", "'config_args':{'num_hidden_layers':1}",
          "config_args: num_hidden_layers: not supported yet"},
+        {"sentence_bert_config.json", "'tokenizer_args':{'do_lower_case':false}",
+         "tokenizer_args: do_lower_case: not supported yet"},
+        {"sentence_bert_config.json", "'config_kwargs':{'use_bidirectional_attention':null}",
+         "config_kwargs: use_bidirectional_attention: not supported yet"},
+        {"sentence_bert_config.json", "'processor_kwargs':{'bos_token':''}",
+         "processor_kwargs: bos_token: not supported yet"},
+        {"sentence_bert_config.json", "'model_kwargs':null", "model_kwargs: must be an object"},
         {"config_sentence_transformers.json", "'truncate_dim':0", "truncate_dim: must be at least"},
         {"config_sentence_transformers.json", "'model_type':'SparseEncoder'",
          "model_type: must be"},
@@ -240,7 +247,7 @@ TEST(hf_settings_of_sentence_transformers_are_read_or_refused)
         "'model_type':'CrossEncoder','similarity_fn_name':'dot','__version__':{'x':'1'}}");
     put("sentence_bert_config.json",
         "{'do_lower_case':true,'unpad_inputs':true,'query_length':null,"
-        "'model_args':{'torch_dtype':'float16'}}");
+        "'model_args':{'torch_dtype':'float16','use_cache':false},'config_args':{}}");
     put("tokenizer_config.json", "{'model_max_length':77}");
     NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
     expect_text(c, "sentence_transformers.activation_fn", "Identity");

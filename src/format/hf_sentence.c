@@ -36,8 +36,8 @@ int hf_modules_read(const struct modules *m, const char *file, enum json_kind ki
     return rc;
 }
 
-int hf_modules_kind(const struct modules *m, const char *file, const struct json *config,
-                    const char *field, enum json_kind kind)
+int hf_modules_value(const struct modules *m, const char *file, const struct json *config,
+                     const char *field, enum json_kind kind)
 {
     static const char *const name[] = {[JK_BOOL] = "true or false",
                                        [JK_INT] = "an integer",
@@ -45,9 +45,16 @@ int hf_modules_kind(const struct modules *m, const char *file, const struct json
                                        [JK_OBJECT] = "an object"};
     char value[80];
     const struct json *v = json_field(config, field);
-    if (json_kind(v) == JK_NONE || json_kind(v) == JK_NULL || json_kind(v) == kind) return 0;
+    if (json_kind(v) == JK_NONE || json_kind(v) == kind) return 0;
     return err_set(m->e, ERR_FORMAT, "%s/%s: %s: must be %s, got %s", m->dir, file, field,
                    name[kind], json_value_text(v, value));
+}
+
+int hf_modules_kind(const struct modules *m, const char *file, const struct json *config,
+                    const char *field, enum json_kind kind)
+{
+    if (json_kind(json_field(config, field)) == JK_NULL) return 0;
+    return hf_modules_value(m, file, config, field, kind);
 }
 
 /* ---- lists of settings ---- */
@@ -75,11 +82,13 @@ static bool is_default(const struct json *v)
     return kind == JK_NONE || kind == JK_NULL || (kind == JK_BOOL && !json_bool(v, true));
 }
 
-/* Mark a setting as irrelevant. */
-static int add_idle(const struct modules *m, const char *name)
+/* Mark a setting as irrelevant if it is idle; reject it otherwise. */
+static int judge(const struct modules *m, const char *file, const char *name, bool idle)
 {
-    char key[KEY_BYTES];
-    snprintf(key, sizeof key, "sentence_transformers.idle.%.80s", name);
+    char key[KEY_BYTES], shown[81];
+    snprintf(shown, sizeof shown, "%.80s", name);
+    if (!idle) return refuse(m, file, shown, "not supported yet");
+    snprintf(key, sizeof key, "sentence_transformers.idle.%s", shown);
     return checkpoint_meta(m->c, key) ? 0 : checkpoint_add_bool(m->c, key, true, m->e);
 }
 
@@ -89,25 +98,20 @@ int hf_modules_fields(const struct modules *m, const char *file, const struct js
     int rc = 0;
     for (void *it = json_first(config); it && rc == 0; it = json_next(config, it)) {
         const char *name = json_it_key(it, NULL);
-        char shown[81];
-        snprintf(shown, sizeof shown, "%.80s", name);
-        if (in_list(used, name)) continue;
-        if (in_list(idle, name) || is_default(json_it_value(it)))
-            rc = add_idle(m, shown);
-        else
-            rc = refuse(m, file, shown, "not supported yet");
+        if (!in_list(used, name))
+            rc = judge(m, file, name, in_list(idle, name) || is_default(json_it_value(it)));
     }
     return rc;
 }
 
 /* ---- sentence_bert_config.json ---- */
 
-/* Reject arguments of the constructors of transformers, unless they have no effect on numbers. */
+/* Reject arguments of the constructors of transformers, unless they have no effect on numbers. An
+ * argument of any value replaces that of the model's files. */
 static int check_arguments(const struct modules *m, const char *file, const struct json *config)
 {
     static const char *const field[] = {"model_args",       "model_kwargs", "tokenizer_args",
                                         "processor_kwargs", "config_args",  "config_kwargs"};
-    static const char *const none[] = {NULL};
     static const char *const idle[] = {"trust_remote_code",
                                        "dtype",
                                        "torch_dtype",
@@ -121,10 +125,12 @@ static int check_arguments(const struct modules *m, const char *file, const stru
                                        NULL};
     int rc = 0;
     for (size_t i = 0; i < sizeof field / sizeof field[0] && rc == 0; i++) {
+        const struct json *list = json_field(config, field[i]);
         char place[80];
         snprintf(place, sizeof place, "%s: %s", file, field[i]);
-        rc = hf_modules_kind(m, file, config, field[i], JK_OBJECT);
-        if (rc == 0) rc = hf_modules_fields(m, place, json_field(config, field[i]), none, idle);
+        rc = hf_modules_value(m, file, config, field[i], JK_OBJECT);
+        for (void *it = json_first(list); it && rc == 0; it = json_next(list, it))
+            rc = judge(m, place, json_it_key(it, NULL), in_list(idle, json_it_key(it, NULL)));
     }
     return rc;
 }
