@@ -193,8 +193,10 @@ TEST(batch_run_survives_failed_allocations)
         if (b.status != BATCH_completed || b.n[BATCH_OK] != N_LINE)
             test_fail(__FILE__, __LINE__, "case %d: status %d, %d answers: %s", i, (int)b.status,
                       (int)b.n[BATCH_OK], b.errors.data ? b.errors.data : "");
-        batch_deinit(&b);
+        if (b.output[0]) (void)store_delete(store, OWNER, b.output, &e);
+        if (b.error[0]) (void)store_delete(store, OWNER, b.error, &e);
         (void)store_delete(store, OWNER, id, &e);
+        batch_deinit(&b);
     }
     alloc_spare(false);
     test_note("%d batches completed, %d failed", n_completed, n_failed);
