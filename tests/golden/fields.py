@@ -285,6 +285,13 @@ def logits_of(model, ids):
     return (out.last_hidden_state if headless else out.logits)[0].double().numpy()
 
 
+def nest_rope(config):
+    """Replace the rope parameters by an object per type of layer, if the class requires it."""
+    rope = config.get("rope_parameters")
+    if config["model_type"] in NESTED and rope and not {FULL, SLIDES} & rope.keys():
+        config["rope_parameters"] = {FULL: rope, SLIDES: ROPE["default"]}
+
+
 class ConfigCampaign(Campaign):
     values, setting, setting_absent = VALUES, SETTING, SETTING_ABSENT
 
@@ -337,9 +344,7 @@ class ConfigCampaign(Campaign):
             if own in setting:
                 config[usual] = ABSENT
         config = {k: v for k, v in config.items() if v is not ABSENT}
-        rope = config.get("rope_parameters")
-        if arch in NESTED and rope and not {FULL, SLIDES} & rope.keys():
-            config["rope_parameters"] = {FULL: rope, SLIDES: ROPE["default"]}
+        nest_rope(config)
         if arch in NESTED and "num_hidden_layers" in setting:
             for name in {"layer_types", "activation_sparsity_pattern"} - setting.keys():
                 config.pop(name, None)

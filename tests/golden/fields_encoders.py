@@ -142,7 +142,9 @@ class EncoderCampaign(ConfigCampaign):
             if usual in setting:
                 config[own] = ABSENT
         config.update({k: v for k, v in setting.items() if k not in ("small", "n_token")})
-        return {k: v for k, v in config.items() if v is not ABSENT}
+        config = {k: v for k, v in config.items() if v is not ABSENT}
+        fields.nest_rope(config)
+        return config
 
     def rope(self, arch):
         """Check the parameters of each kind of scaling. quoth rejects every scaling of sliding
