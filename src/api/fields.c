@@ -152,7 +152,7 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
             return err_field(e, ERR_UNSUPPORTED, name,
                              f && f->support == IF_UNSET ? ": not supported yet"
                                                          : ": not supported by this endpoint");
-        if (!f) log_debug("ignored the unknown field \"%.60s\" of a request", name);
+        if (!f) log_info("ignored the unknown field \"%.60s\" of a request", name);
     }
     return 0;
 }

@@ -110,7 +110,7 @@ static int put_options(struct json_out *o, const struct json *body, struct err *
         if (!row && is_parameter(name) && strlen(name) == n) {
             if (o) openai_put_json(o, name, value);
         } else if (!row) {
-            log_debug("ignored the unknown option \"%.60s\" of a request", name);
+            log_info("ignored the unknown option \"%.60s\" of a request", name);
         }
     }
     return rc;

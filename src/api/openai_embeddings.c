@@ -28,7 +28,7 @@ static int read_body(struct api_call *c, const struct json *body, struct err *e)
     rc = vector_form_read(&own->vector, body, e);
     if (rc != 0) return rc;
     own->normalize = info->normalize;
-    rc = body_flag(body, "normalize", &own->normalize, e);
+    rc = pooled_read_normalize(body, &own->normalize, e);
     if (rc == 0) rc = pooled_read_prompt_name(c, body, e);
     if (rc != 0) return rc;
     own->dimensions = dimensions ? (int)dimensions : d;

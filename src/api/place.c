@@ -39,7 +39,7 @@ int place_members(const struct json *object, const struct place *at, const char 
     for (void *it = json_first(object); it; it = json_next(object, it)) {
         const char *name = json_it_key(it, NULL), *row = row_of(members, name);
         if (!row)
-            log_debug("ignored the unknown member \"%.60s\" of %s%s", name, at->field, at->path);
+            log_info("ignored the unknown member \"%.60s\" of %s%s", name, at->field, at->path);
         else if (*row == '!' && body_is_set(json_it_value(it)))
             return err_field(e, ERR_UNSUPPORTED, at->field, "%s.%s: not supported yet", at->path,
                              row + 1);

@@ -72,6 +72,14 @@ int pooled_read_activation(const struct json *body, bool *use, struct err *e)
     return rc ? rc : body_flag(body, "use_activation", use, e);
 }
 
+/* vLLM's newer name of the field is use_activation, because normalization is the activation of an
+ * embedding. */
+int pooled_read_normalize(const struct json *body, bool *normalize, struct err *e)
+{
+    const int rc = body_flag(body, "normalize", normalize, e);
+    return rc ? rc : body_flag(body, "use_activation", normalize, e);
+}
+
 /* Apply the classifier's activation to n logits. The sums are f64. The largest logit is subtracted
  * first, so that no exponential overflows. */
 static void apply_activation(const struct api *a, float *v, int n)

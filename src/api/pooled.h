@@ -22,6 +22,9 @@ void pooled_default_prompt(struct api_call *c);
 /* Set *use by use_activation or activation: true if the activation applies to a classifier's
  * logits. The default is true. ERR_ARG for another type. */
 int pooled_read_activation(const struct json *body, bool *use, struct err *e);
+/* Set *normalize by normalize or use_activation: true if embeddings get the length 1. Without these
+ * fields *normalize stays. ERR_ARG for another type. */
+int pooled_read_normalize(const struct json *body, bool *normalize, struct err *e);
 /* Set *out to a copy of p->pooled, f32 [p->n_pooled], owned by the caller. activate: apply the
  * activation of the model's classifier. ERR_IO if the numbers are not finite, ERR_MEMORY. */
 int pooled_logits(const struct api_call *c, const struct part *p, bool activate, float **out,

@@ -67,7 +67,7 @@ static int read_pooling(struct api_call *c, const struct json *body, struct err 
     if (rc == 0) rc = pooled_read_activation(body, &own->activate, e);
     if (rc == 0) rc = vector_form_read(&own->vector, body, e);
     if (rc == 0) own->normalize = info->normalize;
-    if (rc == 0) rc = body_flag(body, "normalize", &own->normalize, e);
+    if (rc == 0) rc = pooled_read_normalize(body, &own->normalize, e);
     if (rc == 0) rc = body_text(body, "task", 32, &task, e);
     if (rc != 0) return rc;
     pooled_default_prompt(c);

@@ -296,7 +296,7 @@ int filecache_begin(struct filecache_file *f, const struct filecache *c, const c
     if (!c->dir)
         return err_set(e, ERR_MISSING,
                        "cache folder not found; set XDG_CACHE_HOME or HOME to a folder");
-    int rc = dir_make(c->dir, e), dir = rc == 0 ? open_dir(c) : -1;
+    int rc = dir_make(c->dir, DIR_PRIVATE, e), dir = rc == 0 ? open_dir(c) : -1;
     if (rc == 0 && dir < 0) rc = err_set(e, ERR_IO, "%s: cannot open: %s", c->dir, strerror(errno));
     if (rc == 0) rc = make_room(dir, c, n_byte, e);
     if (dir >= 0) close(dir);

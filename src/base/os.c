@@ -279,9 +279,8 @@ bool dir_exists(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Create each missing folder of the path, as `mkdir -p` does. Mode 0700, because the files of a
- * cache may be private. */
-int dir_make(const char *path, struct err *e)
+/* Create each missing folder of the path, as `mkdir -p` does. */
+int dir_make(const char *path, unsigned mode, struct err *e)
 {
     char part[4096];
     int n = snprintf(part, sizeof part, "%s/", path);
@@ -289,7 +288,7 @@ int dir_make(const char *path, struct err *e)
         return err_set(e, ERR_ARG, "%s: cannot write: the path is too long", path);
     for (char *slash = part + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = 0;
-        if (mkdir(part, 0700) != 0 && errno != EEXIST && !dir_exists(part))
+        if (mkdir(part, mode) != 0 && errno != EEXIST && !dir_exists(part))
             return err_set(e, ERR_IO, "%s: cannot create: %s", part, strerror(errno));
         *slash = '/';
     }

@@ -67,9 +67,11 @@ bool file_exists(const char *path);
 /* Return true if the path is a directory. */
 bool dir_exists(const char *path);
 
-/* Make a folder and its missing parents, with permissions for this user only. ERR_IO with the path
- * and the reason, ERR_ARG if the path is too long. */
-int dir_make(const char *path, struct err *e);
+enum { DIR_PRIVATE = 0700, DIR_SHARED = 0777 };
+/* Make a folder and its missing parents. mode: DIR_PRIVATE for a cache of this user, DIR_SHARED for
+ * a result, whose permissions the umask limits. ERR_IO with the path and the reason, ERR_ARG if the
+ * path is too long. */
+int dir_make(const char *path, unsigned mode, struct err *e);
 
 /* Append the names (not paths) in a folder, sorted, one per line. Dot files are omitted. ERR_IO
  * with the path and the reason, ERR_MEMORY. */

@@ -103,7 +103,7 @@ static bool looks_like_model(const char *text)
     bool tagged = n_owner > 0 && text[n_owner] == ':' && text[n_owner + 1] && /* llama3.2:1b */
                   text[n_owner + 1 + strspn(text + n_owner + 1, part)] == 0;
     return named || hub || tagged || strstr(text, "://") || text_ends_with(text, ".gguf") ||
-           text_ends_with(text, ".safetensors");
+           text_ends_with(text, ".safetensors") || text_ends_with(text, "/");
 }
 
 /* Reject a model without logits before the first message. */

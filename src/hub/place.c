@@ -41,7 +41,7 @@ int parent_make(const char *path, struct err *e)
     const char *slash = strrchr(path, '/');
     if (!slash || slash == path) return 0;
     int rc = path_put(folder, e, "%.*s", (int)(slash - path), path);
-    return rc ? rc : dir_make(folder, e);
+    return rc ? rc : dir_make(folder, DIR_PRIVATE, e);
 }
 
 int text_write(const char *path, const char *text, size_t n, struct err *e)

@@ -113,7 +113,7 @@ static int pull_files(struct pull *p, struct err *e)
     char blobs[HUB_PATH_BYTES];
     struct blob b = {.n_all = files_bytes(&p->file)};
     int rc = path_put(blobs, e, "%s/blobs", p->folder);
-    if (rc == 0) rc = dir_make(blobs, e);
+    if (rc == 0) rc = dir_make(blobs, DIR_PRIVATE, e);
     for (size_t i = 0; rc == 0 && i < p->file.n; i++)
         if (p->file.v[i].chosen) rc = pull_file(p, &p->file.v[i], &b, e);
     return rc;

@@ -72,7 +72,7 @@ static int pull_all(struct remote *c, const char *store, const struct hub_name *
     if (rc == 0 && (rc = manifest_read(&layer, &model, text.data ? text.data : "", text.n, e)) != 0)
         err_prefix(e, rc, "%s", c->name);
     if (rc == 0) rc = path_put(url, e, "%s/blobs", store);
-    if (rc == 0) rc = dir_make(url, e);
+    if (rc == 0) rc = dir_make(url, DIR_PRIVATE, e);
     b.n_all = files_bytes(&layer);
     for (size_t i = 0; rc == 0 && i < layer.n; i++)
         rc = pull_layer(c, base, store, &layer.v[i], &b, e);

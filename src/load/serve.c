@@ -189,7 +189,7 @@ static char *result_path(const struct served_report *r)
 static int save_json(const struct served_report *r, const struct buf *json, struct err *e)
 {
     struct buf all = {0};
-    int rc = result_dir ? dir_make(result_dir, e) : 0;
+    int rc = result_dir ? dir_make(result_dir, DIR_SHARED, e) : 0;
     char *path = result_path(r);
     if (rc == 0 && !path) rc = err_memory(e, "a file's name", 64);
     if (rc == 0 && append && file_exists(path)) rc = file_read(&all, path, (size_t)1 << 31, e);

@@ -860,6 +860,8 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
         snprintf(why, WHY_BYTES, "table of rope angles; quoth computes these angles itself");
     else if (arch_left_out(b->m->arch, t->name_raw))
         snprintf(why, WHY_BYTES, "%s", own ? own : "a part that the model does not use");
+    else if (b->drops_pooler && strncmp(t->name, "cls.", 4) == 0)
+        snprintf(why, WHY_BYTES, "pooler of pretraining; embeddings do not use it");
     else if (decoder_drops_divisors(b, t->name))
         snprintf(why, WHY_BYTES, "%s replaces the scaling", checkpoint_rope_given(b->checkpoint));
     else if (is_of_next(b, t))

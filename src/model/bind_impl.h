@@ -31,6 +31,7 @@ struct binder {
     /* values of E4M3 codes, f32 [256] in the arena; NULL before their first use */
     const float *e4m3;
     int rc;
+    bool drops_pooler; /* true: a matrix "cls" is BERT's pooler, which embeddings do not use */
     bool all_bound; /* true: all parts of the model are bound, so all unbound tensors are unused */
     bool any_codes; /* true: a matrix has the tensors of the checkpoint's form (form_bind) */
     /* options of the model, borrowed; NULL: the model is not computed */

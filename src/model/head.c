@@ -155,22 +155,12 @@ static int label_count(struct binder *b)
     return n;
 }
 
-/* Mark a matrix that has no effect as bound. */
-static void leave_out(struct binder *b, const char *stem)
-{
-    char name[160];
-    bind_name(b, name, stem, -1, "weight");
-    bind_find(b, name);
-    bind_name(b, name, stem, -1, "bias");
-    bind_find(b, name);
-}
-
 void bind_classifier(struct binder *b, const enum curve *curve, enum bias bias)
 {
     struct config *c = &b->m->config;
     if (b->rc != 0) return;
     if (!bind_has(b, "cls.output", -1)) {
-        leave_out(b, "cls"); /* BERT's pooler, which embeddings do not use */
+        b->drops_pooler = true;
         return;
     }
     c->n_label = label_count(b);

@@ -807,7 +807,7 @@ static void put_id(struct config_writer *w, const char *field, const char *key)
     char full[96];
     snprintf(full, sizeof full, "tokenizer.ggml.%s", key);
     const int64_t id = meta_int(checkpoint_meta(w->m->checkpoint, full), -1);
-    if (id >= 0)
+    if (id >= 0 && id < UINT32_MAX) /* llama.cpp writes -1 as u32 for no token */
         hf_put_int(w, field, id);
     else
         put_null(w, field); /* null, because the class may have a default */

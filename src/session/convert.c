@@ -11,6 +11,7 @@
 #include "session_impl.h"
 
 #include "base/os.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -47,8 +48,23 @@ static int check_free(const struct convert_options *o, bool folder, struct err *
     if (file && !folder && !o->replaces)
         return err_set(e, ERR_ARG, "%s: cannot create: it exists; --force replaces it", o->out);
     if (file && !folder && (is_gguf(o->out) || (link && !file_exists(o->out)))) return 0;
-    return err_set(e, ERR_ARG, "%s: cannot create: it exists%s; remove it first", o->out,
+    return err_set(e, ERR_ARG, "%s: cannot create: it exists%s; give the path of a new one", o->out,
                    folder || S_ISDIR(st.st_mode) ? "" : " and is not a GGUF");
+}
+
+/* Check that the name of the result fits its kind: a GGUF becomes a folder, and a folder becomes a
+ * GGUF. */
+static int check_kind(const struct convert_options *o, bool folder, struct err *e)
+{
+    if (folder && text_ends_with(o->out, ".gguf"))
+        return err_set(e, ERR_ARG,
+                       "%s: a GGUF becomes a folder of safetensors, not a GGUF; to change the type "
+                       "of its matrices, convert the folder to a GGUF afterwards with --type",
+                       o->out);
+    if (!folder && text_ends_with(o->out, ".safetensors"))
+        return err_set(e, ERR_ARG, "%s: a folder becomes a GGUF; give a path such as model.gguf",
+                       o->out);
+    return 0;
 }
 
 /* Copy the path of the result without slashes at its end. With a slash at the end, the unfinished
@@ -145,6 +161,7 @@ int session_convert(const char *path, const struct convert_options *given, struc
     own.out = out;
     if (rc == 0) rc = checkpoint_open(&c, path, e);
     const bool gguf = c && checkpoint_kind(c) == CKPT_GGUF;
+    if (rc == 0) rc = check_kind(o, gguf, e);
     if (rc == 0) rc = check_free(o, gguf, e);
     if (rc == 0) rc = gguf ? convert_to_folder(c, o, e) : convert_to_gguf(c, o, e);
     if (c) rc = advise(c, o, rc, e);

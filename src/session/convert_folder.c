@@ -108,7 +108,7 @@ static int write_file(const struct folder *f, int i, const char *dir, struct err
     const struct buf *text = &f->text[i];
     int rc = inner_path(inner, dir, files[i].inner, e);
     if (rc == 0) rc = inner_path(path, inner, files[i].name, e);
-    if (rc == 0) rc = dir_make(inner, e);
+    if (rc == 0) rc = dir_make(inner, DIR_SHARED, e);
     if (rc != 0) return rc;
     if (text->n > 0) return file_write(path, text->data, text->n, e);
     return checkpoint_write_safetensors(conversion_view(f->tensors[i]), path, f->o->progress,

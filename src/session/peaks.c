@@ -125,7 +125,7 @@ static void save_file(const struct peaks *p)
     unsigned long long check = hash_bytes(text, (size_t)n, VERSION);
     n += snprintf(text + n, sizeof text - (size_t)n, " %016llx\n", check);
     int rc = p->path[0] ? filecache_dir(dir, sizeof dir, "peaks", &e) : ERR_MISSING;
-    if (rc == 0) rc = dir_make(dir, &e);
+    if (rc == 0) rc = dir_make(dir, DIR_PRIVATE, &e);
     if (rc == 0) rc = file_write(p->path, text, (size_t)n, &e);
     if (rc != 0 && p->path[0]) log_info("the machine's peaks are not kept: %s", e.text);
 }

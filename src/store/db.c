@@ -167,7 +167,7 @@ static int lock_dir(struct store *s, const char *dir, struct err *e)
 static int make_file(struct store *s, const char *dir, struct err *e)
 {
     char path[PATH_MAX];
-    int rc = dir_make(dir, e);
+    int rc = dir_make(dir, DIR_PRIVATE, e);
     if (rc == 0) rc = lock_dir(s, dir, e);
     if (rc != 0) return rc;
     if (!path_join(path, sizeof path, dir, "quoth.db"))

@@ -62,7 +62,7 @@ static struct tokenizer *through_folder(const char *name, const struct checkpoin
     struct err e;
     snprintf(path, sizeof path, "%s-json", temp_path(name));
     int rc = tokenizer_put_hf(&json, &world, &config, c, &e);
-    if (rc == 0) rc = dir_make(path, &e);
+    if (rc == 0) rc = dir_make(path, DIR_PRIVATE, &e);
     strncat(path, "/tokenizer_config.json", sizeof path - strlen(path) - 1);
     if (rc == 0) rc = file_write(path, config.data, config.n, &e);
     *strrchr(path, '/') = 0;
@@ -110,7 +110,7 @@ static struct checkpoint *open_folder(const char *name, const char *const *file)
     struct checkpoint *c = NULL;
     struct err e;
     snprintf(dir, sizeof dir, "%s-folder", temp_path(name));
-    int rc = dir_make(dir, &e);
+    int rc = dir_make(dir, DIR_PRIVATE, &e);
     link_to(dir, "config.json", repo_path("tests/golden/llama3/config.json"));
     link_to(dir, "model.safetensors", repo_path("tests/golden/llama3/model.safetensors"));
     for (; *file; file++) {

@@ -206,7 +206,7 @@ TEST(folder_of_a_world_model)
     struct tokenizer *t = NULL;
     struct err e = {0};
     snprintf(dir, sizeof dir, "%s", temp_path("world-folder"));
-    NEED_OK(dir_make(dir, &e), &e);
+    NEED_OK(dir_make(dir, DIR_PRIVATE, &e), &e);
     snprintf(path, sizeof path, "%s/rwkv_vocab_v20230424.txt", dir);
     NEED_OK(file_write(path, list, sizeof list - 1, &e), &e);
     snprintf(path, sizeof path, "%s/tokenizer_config.json", dir);

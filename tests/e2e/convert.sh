@@ -13,8 +13,8 @@ check() { if eval "$2"; then echo "ok   $1"; else echo "FAIL $1"; fi; }
 cd "$dir" || exit 1
 # Folders that do not convert to GGUF, and those whose GGUF does not become a folder. The test fails
 # if a folder that is not listed is rejected, or a listed folder is converted.
-refused='bamba bitnet cross/bart encoders/bert-dense encoders/distilbert-class falcon-rw falcon_h1
-    gptj granitemoehybrid helium kimi_linear llama4 nemotron_h nemotron_h-moe opt opt-post
+refused='bitnet cross/bart encoders/bert-dense encoders/distilbert-class falcon-rw falcon_h1
+    gptj helium kimi_linear llama4 nemotron_h nemotron_h-moe opt opt-post
     rwkv rwkv5 rwkv6 rwkv7'
 one_way='deepseek_v3 gpt_oss llama4_text qwen2_5_vl qwen3_vl'
 
@@ -89,7 +89,7 @@ check 'an existing file stays' '[ $? = 1 ] && grep -q -e --force err && "$QUOTH"
 "$QUOTH" convert "$golden/qwen3" -o llama3.gguf --force 2>err
 check '--force replaces it' '[ $? = 0 ] && "$QUOTH" inspect llama3.gguf | grep -q qwen3.block_count'
 cp -r "$golden/llama3" own && chmod -R u+w own
-check '--force replaces no file of the source' '! "$QUOTH" convert own -o own/model.safetensors --force 2>err && grep -q "not a GGUF" err && cmp -s "$golden/llama3/model.safetensors" own/model.safetensors'
+check '--force replaces no file of the source' '! "$QUOTH" convert own -o own/config.json --force 2>err && grep -q "not a GGUF" err && cmp -s "$golden/llama3/config.json" own/config.json'
 mkfifo pipe
 check '--force replaces no pipe' '! "$QUOTH" convert own -o pipe --force 2>err && grep -q "not a GGUF" err && ! "$QUOTH" convert own -o pipe 2>err && [ -p pipe ]'
 ln -s nowhere dangling
@@ -134,7 +134,12 @@ printf 'tools {{ messages[0].content }}' >chats/additional_chat_templates/tool_u
 check 'all chat templates come along' 'grep -q "\"name\":\"tool_use\",\"template\":\"tools " chats.back/tokenizer_config.json &&
     "$QUOTH" inspect again.gguf | grep -q "chat_template.tool_use" && grep -aq "plain {{" again.gguf'
 "$QUOTH" convert chats.gguf -o chats.back --force 2>err
-check 'an existing folder stays, also with --force' '[ $? = 1 ] && grep -q "remove it first" err && [ -e chats.back/model.safetensors ]'
+check 'an existing folder stays, also with --force' '[ $? = 1 ] && grep -q "give the path of a new one" err && [ -e chats.back/model.safetensors ]'
+"$QUOTH" convert chats.gguf -o other.gguf 2>err
+check 'a GGUF does not become a folder with the name of a file' '[ $? = 1 ] && grep -q "becomes a folder" err && [ ! -e other.gguf ]'
+check 'the result has the permissions of the umask' '[ "$(stat -c %a chats.back)" = "$(mkdir usual && stat -c %a usual)" ]'
+(ulimit -f 8; "$QUOTH" convert chats -o large.gguf 2>err)
+check 'a limit of file sizes is an error' '[ $? = 1 ] && grep -q "File too large" err && [ -z "$(ls | grep large)" ]'
 
 # BPE over characters, whose merges become scores.
 cp -r "$golden/qwen3" spm && chmod -R u+w spm

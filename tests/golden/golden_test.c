@@ -679,7 +679,7 @@ static void link_form(const char *form, const char *to)
                  {"tokenizer.json", false, false},
                  {"tokenizer_config.json", false, false}};
     struct err e;
-    NEED_OK(dir_make(to, &e), &e);
+    NEED_OK(dir_make(to, DIR_PRIVATE, &e), &e);
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char at[288], *real = realpath(golden(files[i].own ? form : "llama3", files[i].name), NULL);
         snprintf(at, sizeof at, "%s/%s", to, files[i].name);

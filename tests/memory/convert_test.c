@@ -86,7 +86,7 @@ TEST(memory_of_a_conversion)
         snprintf(from, sizeof from, "tests/golden/%s", models[i]);
         snprintf(from, sizeof from, "%s", repo_path(from));
         snprintf(dir, sizeof dir, "convert-%zu", i);
-        NEED_OK(dir_make(temp_path(dir), &e), &e);
+        NEED_OK(dir_make(temp_path(dir), DIR_PRIVATE, &e), &e);
         sweep(from, temp_path(dir), &rng);
         snprintf(file, sizeof file, "%s.gguf", temp_path(dir));
         NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);

@@ -55,6 +55,7 @@ static void bind_gemm(struct binder *b, const struct site *s, struct published *
     if (!t || !scale) return;
     const int64_t n_group = scale->dim[1];
     p->block_k = form_group_size(b, n_group, s->k, b->m->config.quant.any_shape);
+    if (p->block_k > 0 && s->k % p->block_k) p->block_k = 0; /* AutoAWQ has only whole groups */
     const struct tensor_info *zero = form_need(b, s, "qzeros", TYPE(i32), n_group, n_word);
     if (s->n_out % PER_WORD)
         form_fault(b, t, "outputs: must be a multiple of %d, got %lld", PER_WORD,

@@ -315,6 +315,7 @@ TEST(forms_that_contradict_themselves_are_refused_by_name)
         {"gptq", "config.json", "\"checkpoint_format\": \"gptq\"",
          "\"checkpoint_format\": \"gptq\\\"|\\\"gptq_v2\"", "checkpoint_format: must be"},
         {"awq", "config.json", "\"group_size\": 32", "\"group_size\": 48", "not of 48 inputs"},
+        {"awq", "config.json", "\"group_size\": 32", "\"group_size\": 33", "not of 33 inputs"},
         {"awq", "config.json", "\"group_size\": 32", "\"group_size\": 0", "group_size: must"},
         {"awq", "config.json", "\"version\"", "\"format\": \"gemv\", \"version\"",
          "format: must be the same"},
