@@ -167,11 +167,12 @@ static int push_entry(struct serve_models *m, const char *name, size_t n, const 
                      "--models-dir, --models-preset: a name must not contain control "
                      "characters and must have at most 255 bytes");
     else if (!old && find_entry(m, new.name))
-        rc = err_set(e, ERR_ARG,
-                     "--models-dir, --models-preset: %.200s and %.200s have the same name \"%.100s\"; "
-                     "rename or move one of them",
-                     find_entry(m, new.name)->path ? find_entry(m, new.name)->path : "a preset",
-                     new.path ? new.path : "a preset", new.name);
+        rc = err_set(
+            e, ERR_ARG,
+            "--models-dir, --models-preset: %.200s and %.200s have the same name \"%.100s\"; "
+            "rename or move one of them",
+            find_entry(m, new.name)->path ? find_entry(m, new.name)->path : "a preset",
+            new.path ? new.path : "a preset", new.name);
     else if (m->entry.n >= N_MODEL_MAX)
         rc = err_set(e, ERR_LIMIT, "the server has had more than %d models", N_MODEL_MAX);
     else if (!vec_push(&m->entry, new))
