@@ -85,6 +85,12 @@ int token_file(char path[static 4096], bool *found, const char *dir, const char 
     return file_find(found, path, e);
 }
 
+void token_folder(char dir[static 4096], const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    snprintf(dir, 4096, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+}
+
 /* Find the first *.tiktoken in a folder. Return false if the folder has no *.tiktoken. */
 static bool find_rank_file(const char *dir, char *path, size_t n)
 {
@@ -188,15 +194,15 @@ int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct er
     return finish_open(out, t, tokenizer_read(t, c, e), e);
 }
 
-/* Read a file or folder. A single tokenizer.json also uses the configuration files next to it. */
+/* Read a file or folder. A single tokenizer.json or plain vocabulary also uses the configuration
+ * files next to it. */
 static int read_path(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     if (dir_exists(path)) return read_dir(t, path, hint, e);
     int rc = read_file(t, path, hint, e);
-    const char *slash = strrchr(path, '/');
-    if (rc != 0 || !text_ends_with(path, ".json")) return rc;
     char dir[4096];
-    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (rc != 0 || !(text_ends_with(path, ".json") || text_ends_with(path, ".txt"))) return rc;
+    token_folder(dir, path);
     return hf_config_read(t, dir, e);
 }
 

@@ -1,13 +1,13 @@
 /* plain_vocab.c - vocabularies as plain lists: vocab.json (or encoder.json) + merges.txt, and
  * BERT's vocab.txt.
  *
- * The first form is GPT-2's byte-level BPE. The pre-tokenizer comes from the hint, or from the
- * class in tokenizer_config.json. The second form is WordPiece with one piece per line. */
+ * The first form is GPT-2's byte-level BPE. The second form is WordPiece with one piece per line.
+ * The lists have no steps and no special tokens. These come from the class and the keys of the
+ * folder's configuration files (hf_class.c), with the defaults of transformers. */
 #include "token_impl.h"
 
 #include "base/text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { FILE_BYTES_MAX = 256 << 20 };
@@ -39,30 +39,11 @@ static int read_vocab(struct tokenizer *t, const char *path, struct err *e)
     return rc;
 }
 
-/* Set *family to the family of a tokenizer class of transformers. */
-static int family_of_class(const char **family, const char *dir, struct err *e)
-{
-    static const char *const table[][2] = {{"Qwen2Tokenizer", "qwen2"},
-                                           {"Qwen2TokenizerFast", "qwen2"}};
-    char path[4096];
-    struct json *j = NULL;
-    bool found = false;
-    *family = "gpt-2";
-    int rc = token_file(path, &found, dir, "tokenizer_config.json", e);
-    if (rc == 0 && found) rc = json_read_file(&j, path, FILE_BYTES_MAX, e);
-    if (rc != 0) return rc;
-    const char *name = json_text(json_field(j, "tokenizer_class"), NULL);
-    for (size_t i = 0; name && i < sizeof table / sizeof table[0]; i++)
-        if (strcmp(table[i][0], name) == 0) *family = table[i][1];
-    json_drop(j);
-    return 0;
-}
-
 /* Mark a piece as special, because these lists have no field for special pieces. Return the id of
- * the piece; -1 if not found. */
+ * the piece; -1 if not found. text: NULL if there is no such token. */
 static int32_t mark_special(struct tokenizer *t, const char *text)
 {
-    int32_t id = tokenizer_scan(t, text);
+    const int32_t id = text ? tokenizer_scan(t, text) : -1;
     if (id < 0) return id;
     t->piece[id].kind = PIECE_CONTROL;
     t->piece[id].match = MATCH_RAW;
@@ -70,22 +51,66 @@ static int32_t mark_special(struct tokenizer *t, const char *text)
     return id;
 }
 
-/* Read vocab.json and merges.txt. The only special token of these files is <|endoftext|>. */
-static int read_gpt2(struct tokenizer *t, const char *path, const char *dir, const char *hint,
-                     struct err *e)
+/* Mark the token that a key of the configuration names. hf_settings.c marks it, with its flags, if
+ * a file has the key. */
+static int32_t mark_named(struct tokenizer *t, const struct hf_files *f, const char *key,
+                          const char *fallback)
 {
-    char merges[4096];
+    const char *text = hf_files_token(f, key, fallback);
+    if (hf_files_field(f, key)) return text ? tokenizer_scan(t, text) : -1;
+    return mark_special(t, text);
+}
+
+/* Append the steps that split a text into words. ByteLevel puts a blank before the text if
+ * add_prefix_space is set; behind the split of Qwen2 it puts a blank before each word. */
+static int add_words(struct tokenizer *t, const struct hf_files *f, const char *hint, struct err *e)
+{
+    const bool qwen2 = f->form == FORM_QWEN2;
+    const bool space = json_bool(json_field(f->config, "add_prefix_space"), false);
+    bool ok = !qwen2 || tokenizer_add_norm(t, norm_find("NFC"));
+    if (ok && space && !qwen2) ok = tokenizer_add_pretok(t, PRETOK_SPACE);
+    int rc = tokenizer_add_family(t, hint ? hint : qwen2 ? "qwen2" : "gpt-2", e);
+    if (ok && space && qwen2) ok = tokenizer_add_pretok(t, PRETOK_SPACE);
+    return ok || rc != 0 ? rc : err_memory(e, "the steps of a tokenizer", 1);
+}
+
+/* Set the special tokens of RoBERTa and BART: <s> A </s></s> B </s>. */
+static void set_roberta_tokens(struct tokenizer *t, const struct hf_files *f)
+{
+    t->bos = mark_named(t, f, "bos_token", "<s>");
+    t->eos = mark_named(t, f, "eos_token", "</s>");
+    mark_named(t, f, "unk_token", "<unk>");
+    mark_named(t, f, "pad_token", "<pad>");
+    mark_named(t, f, "mask_token", "<mask>");
+    const int32_t sep = mark_named(t, f, "sep_token", "</s>");
+    hf_affix_add(t, true, mark_named(t, f, "cls_token", "<s>"));
+    hf_affix_add(t, false, sep);
+    for (int i = 0; i < 2; i++) hf_between_add(t, sep);
+}
+
+/* Read vocab.json and merges.txt. <|endoftext|> is the special token of all classes except
+ * RoBERTa's. */
+static int read_gpt2(struct tokenizer *t, const char *path, const char *hint, struct err *e)
+{
+    char merges[4096], dir[4096];
     bool found = false;
-    int rc = token_file(merges, &found, dir, "merges.txt", e);
+    struct hf_files f;
+    token_folder(dir, path);
+    int rc = hf_files_open(&f, dir, e);
+    if (rc == 0) rc = token_file(merges, &found, dir, "merges.txt", e);
     if (rc == 0 && !found)
         rc = err_set(e, ERR_MISSING, "%s: merges.txt not found in its folder", path);
-    if (rc == 0 && !hint) rc = family_of_class(&hint, dir, e);
-    if (rc == 0) rc = tokenizer_add_family(t, hint, e);
+    if (rc == 0) rc = add_words(t, &f, hint, e);
     if (rc == 0) rc = read_vocab(t, path, e);
     if (rc == 0) rc = lines_read(t, merges, merge_line, e);
     t->kind = &token_kind_bpe;
     t->opt.byte_level = true;
-    t->eos = mark_special(t, "<|endoftext|>");
+    if (rc == 0 && f.form == FORM_ROBERTA)
+        set_roberta_tokens(t, &f);
+    else if (rc == 0)
+        t->eos = mark_special(t, "<|endoftext|>");
+    if (rc == 0 && f.form == FORM_GPT2 && !hf_files_field(&f, "bos_token")) t->bos = t->eos;
+    hf_files_close(&f);
     return rc;
 }
 
@@ -95,39 +120,51 @@ static int piece_line(struct tokenizer *t, const char *p, size_t n, struct err *
     return tokenizer_put(t, t->n_piece, p, n, PIECE_NORMAL, 0, e);
 }
 
-/* Read vocab.txt. The options are those of bert-base-uncased, because a vocab.txt has no
- * options. */
+/* Append the normalizer of BERT with the settings of the configuration. */
+static int add_bert_steps(struct tokenizer *t, const struct hf_files *f, struct err *e)
+{
+    struct norm_step *s = tokenizer_add_norm(t, norm_bert);
+    if (!s) return err_memory(e, "a normalizer", sizeof *s);
+    s->flags = BERT_CLEAN | hf_bert_flags(f);
+    return tokenizer_add_bert_words(t, e);
+}
+
+/* Set the special tokens of BERT: [CLS] A [SEP] B [SEP]. */
+static void set_bert_tokens(struct tokenizer *t, const struct hf_files *f)
+{
+    t->unk = mark_named(t, f, "unk_token", "[UNK]");
+    mark_named(t, f, "pad_token", "[PAD]");
+    mark_named(t, f, "mask_token", "[MASK]");
+    const int32_t sep = mark_named(t, f, "sep_token", "[SEP]");
+    hf_affix_add(t, true, mark_named(t, f, "cls_token", "[CLS]"));
+    hf_affix_add(t, false, sep);
+    hf_between_add(t, sep);
+    t->pair_segments = true;
+}
+
+/* Read vocab.txt. */
 static int read_bert(struct tokenizer *t, const char *path, struct err *e)
 {
+    struct hf_files f = {0};
     int rc = lines_read(t, path, piece_line, e);
-    if (rc != 0) return rc;
-    if (t->n_piece > 0 && strncmp(t->piece[0].text, "b'", 2) == 0) /* of RWKV-5 */
-        return err_set(e, ERR_UNSUPPORTED,
-                       "%s: literals of Python: not supported yet without ids; use "
-                       "rwkv_vocab_v20230424.txt",
-                       path);
+    if (rc == 0 && t->n_piece > 0 && strncmp(t->piece[0].text, "b'", 2) == 0) /* of RWKV-5 */
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "%s: literals of Python: not supported yet without ids; use "
+                     "rwkv_vocab_v20230424.txt",
+                     path);
+    if (rc == 0) rc = hf_files_open_of(&f, path, e);
+    if (rc == 0) rc = add_bert_steps(t, &f, e);
     t->kind = &token_kind_wordpiece;
     t->opt.inner_prefix = "##";
     t->opt.word_chars_max = 100;
     t->opt.drop_lead_space = t->opt.word_cleanup = true;
-    t->unk = mark_special(t, "[UNK]");
-    mark_special(t, "[PAD]");
-    mark_special(t, "[MASK]");
-    int32_t cls = mark_special(t, "[CLS]"), sep = mark_special(t, "[SEP]");
-    if (cls >= 0) t->prefix[t->n_prefix++] = cls;
-    if (sep >= 0) t->suffix[t->n_suffix++] = t->between[t->n_between++] = sep;
-    t->pair_segments = true;
-    struct norm_step *s = tokenizer_add_norm(t, norm_bert);
-    if (!s) return err_memory(e, "a normalizer", sizeof *s);
-    s->flags = BERT_CLEAN | BERT_CJK | BERT_LOWER | BERT_STRIP;
-    return tokenizer_add_bert_words(t, e);
+    if (rc == 0) set_bert_tokens(t, &f);
+    hf_files_close(&f);
+    return rc;
 }
 
 /* Read a plain vocabulary. The file's extension determines its form. */
 int plain_vocab_read(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
-    char dir[4096];
-    const char *slash = strrchr(path, '/');
-    snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    return text_ends_with(path, ".json") ? read_gpt2(t, path, dir, hint, e) : read_bert(t, path, e);
+    return text_ends_with(path, ".json") ? read_gpt2(t, path, hint, e) : read_bert(t, path, e);
 }

@@ -498,10 +498,76 @@ int hf_step_check(const struct json *j, const char *name, struct err *e);
  * nothing has the path. ERR_IO as file_find, ERR_ARG if the path is too long. */
 int token_file(char path[static 4096], bool *found, const char *dir, const char *name,
                struct err *e);
-/* Read tokenizer_config.json and generation_config.json in `dir`, if they exist. Errors are those
- * of json_read_file and tokenizer_put. */
+/* Write the folder of a file, cut off after 4095 bytes. */
+void token_folder(char dir[static 4096], const char *path);
+/* Return the flags that describe the text around an added token of a JSON file. */
+int hf_match_flags(const struct json *j);
+/* Return all flags of an added token of a JSON file (enum match_flag). */
+int hf_token_match(const struct tokenizer *t, const struct json *j);
+/* Make piece `id` >= 0 an added token. Errors are those of tokenizer_put. */
+int hf_token_put(struct tokenizer *t, int64_t id, const char *text, size_t n, enum piece_kind kind,
+                 int match, struct err *e);
+/* Reject an added token with a negative id or whose id another text has. Hugging Face's tokenizers
+ * assign it a new id, for which the model has no row or the row of another token. ERR_FORMAT. */
+int hf_token_check(const struct tokenizer *t, int64_t id, const char *text, size_t n,
+                   struct err *e);
+/* Make a piece an added token with the text and the flags of j. ERR_FORMAT if j has no text or id <
+ * 0. Other errors are those of tokenizer_put. */
+int hf_token_add(struct tokenizer *t, int64_t id, const struct json *j, struct err *e);
+/* Append an id before or after each text. Ignore ids beyond AFFIX_MAX. */
+void hf_affix_add(struct tokenizer *t, bool before, int64_t id);
+/* Append an id between the texts of a pair. Ignore ids beyond AFFIX_MAX. */
+void hf_between_add(struct tokenizer *t, int64_t id);
+
+/* ---- hf_class.c: the configuration files, and the class that they select ---- */
+
+/* Steps of a class of transformers (classes.def). */
+enum hf_form {
+    FORM_NONE, /* a class that only a tokenizer.json describes */
+    FORM_BERT,
+    FORM_GPT2,
+    FORM_QWEN2,
+    FORM_ROBERTA,
+    FORM_T5,
+    FORM_XLM_ROBERTA,
+    FORM_CAMEMBERT,
+    FORM_LLAMA,
+};
+/* The configuration files of a folder. All JSON is owned, and NULL if the file is absent. */
+struct hf_files {
+    struct json *config; /* tokenizer_config.json */
+    struct json *named;  /* special_tokens_map.json; NULL if config has added_tokens_decoder */
+    struct json *added;  /* added_tokens.json; NULL if config has added_tokens_decoder */
+    enum hf_form form;
+};
+/* Read the configuration files in `dir`. The caller closes f. Errors are those of
+ * json_read_file. */
+int hf_files_open(struct hf_files *f, const char *dir, struct err *e);
+/* Read the configuration files in the folder of a file. */
+int hf_files_open_of(struct hf_files *f, const char *path, struct err *e);
+void hf_files_close(struct hf_files *f);
+/* Return the value of a key of special_tokens_map.json or tokenizer_config.json, borrowed; NULL if
+ * absent. */
+const struct json *hf_files_field(const struct hf_files *f, const char *key);
+/* Return the text of the token that a key names, borrowed; `fallback` if no file has the key; NULL
+ * if its value is not a token. */
+const char *hf_files_token(const struct hf_files *f, const char *key, const char *fallback);
+/* Return the text of the token "text" or {"content": "text"}, borrowed; NULL for another value. */
+const char *hf_token_text(const struct json *v);
+/* Return true if `name` is one of n classes, without or with "Fast" at its end. NULL is allowed. */
+bool hf_is_class(const char *name, const char *const *classes, size_t n);
+/* Return the flags of norm_bert that the keys of BERT's classes set, with their defaults. */
+unsigned hf_bert_flags(const struct hf_files *f);
+/* Read an optional JSON file in `dir`. *out is NULL if it is missing. Errors are those of
+ * json_read_file. */
+int hf_file_read(struct json **out, const char *dir, const char *name, struct err *e);
+
+/* ---- hf_settings.c ---- */
+
+/* Apply the configuration files and generation_config.json in `dir`, if they exist. Errors are
+ * those of json_read_file and tokenizer_put. */
 int hf_config_read(struct tokenizer *t, const char *dir, struct err *e);
-/* Set *id to the id of a token that tokenizer_config.json in `dir` names, such as "pad_token".
+/* Set *id to the id of a token that a configuration file in `dir` names, such as "pad_token".
  * Set *id to -1 if no file names the token. Errors are those of json_read_file. */
 int hf_token_id(const struct tokenizer *t, const char *dir, const char *name, int32_t *id,
                 struct err *e);

@@ -1,0 +1,170 @@
+/* class_test.c - goal: the classes and keys of a folder's configuration files have the effect that
+ * they have in transformers 5.24. Method: folders of few small
+ * files, written here. */
+#include "pieces_test.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static const char *const file_names[] = {"tokenizer.json",
+                                         "vocab.txt",
+                                         "vocab.json",
+                                         "merges.txt",
+                                         "spiece.model",
+                                         "config.json",
+                                         "sentencepiece.bpe.model",
+                                         "tokenizer_config.json",
+                                         "added_tokens.json",
+                                         "special_tokens_map.json"};
+
+static void write_file(const char *name, const char *text, size_t n)
+{
+    struct err e;
+    EXPECT_INT(file_write(temp_path(name), text, n, &e), 0);
+}
+
+static void write_text(const char *name, const char *text)
+{
+    if (text) write_file(name, text, strlen(text));
+}
+
+/* Open the folder of the written files, then remove the files. NULL after a failure, with its
+ * sentence in `e`. */
+static struct tokenizer *open_written(struct err *e)
+{
+    char dir[4096];
+    struct tokenizer *t;
+    token_folder(dir, temp_path("config.json"));
+    tokenizer_open_file(&t, dir, NULL, e);
+    for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++)
+        unlink(temp_path(file_names[i]));
+    return t;
+}
+
+enum { ALL = ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL };
+
+/* Open the written folder and compare the pieces of a text. */
+static void expect_pieces(const char *text, const char *want)
+{
+    struct err e = {0};
+    struct tokenizer *t = open_written(&e);
+    if (!t) {
+        test_fail(__FILE__, __LINE__, "%s: %s", text, e.text);
+        return;
+    }
+    EXPECT_TEXT(pieces_of(t, text, ALL), want);
+    tokenizer_close(t);
+}
+
+/* Compare the pieces of a pair of texts, and the first piece of the second segment. */
+static void expect_pair(const char *a, const char *b, const int32_t *want, size_t n, int segment1)
+{
+    struct err e = {0};
+    struct tokenizer *t = open_written(&e);
+    struct ids got = {0};
+    int segment = -1;
+    NEED_OK(t ? 0 : -1, &e);
+    EXPECT_INT(tokenizer_encode_pair(t, (const char *const[2]){a, b},
+                                     (size_t[2]){strlen(a), strlen(b)}, -1, &got, &segment, &e),
+               0);
+    EXPECT_INT(got.n, n);
+    for (size_t i = 0; i < n && i < got.n; i++) EXPECT_INT(got.v[i], want[i]);
+    EXPECT_INT(segment, segment1);
+    vec_deinit(&got);
+    tokenizer_close(t);
+}
+
+#define WORDS                                                                                      \
+    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nA\n\xC3\xA9\ne\n\xE6\x97\xA5\n##\xE6\x9C\xAC\n"        \
+    "\xE6\x9C\xAC\ncat\n"
+
+/* Goal: a vocab.txt has the normalizer and the special tokens of the configuration. */
+TEST(settings_of_a_vocab_txt)
+{
+    static const struct {
+        const char *config, *named, *text, *want;
+    } row[] = {
+        {NULL, NULL, "A \xC3\xA9", "[CLS]|a|e|[SEP]"},
+        {"{\"do_lower_case\":false}", NULL, "A \xC3\xA9", "[CLS]|A|\xC3\xA9|[SEP]"},
+        {"{\"do_lower_case\":false,\"strip_accents\":true}", NULL, "A \xC3\xA9", "[CLS]|A|e|[SEP]"},
+        {"{\"strip_accents\":false}", NULL, "A \xC3\xA9", "[CLS]|a|\xC3\xA9|[SEP]"},
+        {"{\"strip_accents\":null}", NULL, "\xC3\xA9", "[CLS]|e|[SEP]"},
+        {NULL, NULL, "\xE6\x97\xA5\xE6\x9C\xAC", "[CLS]|\xE6\x97\xA5|\xE6\x9C\xAC|[SEP]"},
+        {"{\"tokenize_chinese_chars\":false}", NULL, "\xE6\x97\xA5\xE6\x9C\xAC",
+         "[CLS]|\xE6\x97\xA5|##\xE6\x9C\xAC|[SEP]"},
+        {"{\"cls_token\":\"[MASK]\",\"unk_token\":\"[PAD]\"}", NULL, "x", "[MASK]|[PAD]|[SEP]"},
+        {NULL, "{\"cls_token\":{\"content\":\"[MASK]\"}}", "a", "[MASK]|a|[SEP]"},
+        {"{\"additional_special_tokens\":[\"cat\"]}", NULL, "acat", "[CLS]|a|cat|[SEP]"},
+        {"{}", "{\"additional_special_tokens\":[{\"content\":\"cat\"}]}", "acat",
+         "[CLS]|a|cat|[SEP]"},
+        {"{\"added_tokens_decoder\":{}}", "{\"cls_token\":\"[MASK]\"}", "a", "[CLS]|a|[SEP]"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        write_text("vocab.txt", WORDS);
+        write_text("tokenizer_config.json", row[i].config);
+        write_text("special_tokens_map.json", row[i].named);
+        expect_pieces(row[i].text, row[i].want);
+    }
+    write_text("vocab.txt", WORDS);
+    expect_pair("a", "A", (const int32_t[]){2, 5, 3, 5, 3}, 5, 3);
+}
+
+/* Goal: tokens of an added_tokens.json have their ids if no other file lists added tokens. */
+TEST(tokens_of_an_added_tokens_json)
+{
+    write_text("vocab.txt", WORDS);
+    write_text("added_tokens.json", "{\"a cat\":13}");
+    expect_pieces("A a cat", "[CLS]|a|a cat|[SEP]");
+    write_text("vocab.txt", WORDS);
+    write_text("added_tokens.json", "{\"a cat\":12}");
+    struct err e = {0};
+    EXPECT(!open_written(&e) && strstr(e.text, "added_tokens.json") && strstr(e.text, "\"cat\""));
+}
+
+#define PIECES                                                                                     \
+    "{\"<s>\":0,\"<pad>\":1,\"</s>\":2,\"<unk>\":3,\"a\":4,\"\xC4\xA0\":5,\"\xC4\xA0"              \
+    "a\":6,"                                                                                       \
+    "\"<mask>\":7,\"<|endoftext|>\":8,\"<x>\":9,\"\xC3\x83\":10,\"\xC2\xA9\":11,\"e\":12,"         \
+    "\"\xC3\x8C\":13,\"\xC4\xA3\":14,\"\xC4\x81\":15}"
+#define SP "\xC4\xA0"
+
+/* Goal: a vocab.json has the steps and the special tokens of its class. */
+TEST(classes_of_a_vocab_json)
+{
+    static const struct {
+        const char *config, *named, *model, *text, *want;
+    } row[] = {
+        {NULL, NULL, NULL, "a a", "a|" SP "a"},
+        {"{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_prefix_space\":true}", NULL, NULL,
+         "a<|endoftext|>a", SP "a|<|endoftext|>|" SP "a"},
+        {"{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_bos_token\":true}", NULL, NULL, "a",
+         "<|endoftext|>|a"},
+        {"{\"tokenizer_class\":\"RobertaTokenizer\"}", NULL, NULL, "a<mask>", "<s>|a|<mask>|</s>"},
+        {"{\"tokenizer_class\":\"RobertaTokenizerFast\",\"add_bos_token\":true,"
+         "\"add_prefix_space\":true}",
+         NULL, NULL, "a", "<s>|" SP "a|</s>"},
+        {"{\"tokenizer_class\":\"BartTokenizer\",\"cls_token\":\"<x>\"}", NULL, NULL, "a",
+         "<x>|a|</s>"},
+        {NULL, NULL, "{\"model_type\":\"bart\"}", "a", "<s>|a|</s>"},
+        {NULL, NULL, "{\"model_type\":\"roberta\",\"x\":Infinity}", "a", "<s>|a|</s>"},
+        {"{\"tokenizer_class\":\"GPT2Tokenizer\"}", NULL, "{\"model_type\":\"roberta\"}", "a", "a"},
+        {NULL, "{\"bos_token\":\"<x>\"}", NULL, "a<x>", "a|<x>"},
+        {NULL, "{\"additional_special_tokens\":[\"<x>\"]}", NULL, "a<x>", "a|<x>"},
+        {"{\"tokenizer_class\":\"GPT2Tokenizer\"}", NULL, NULL, "e\xCC\x81", "e|\xC3\x8C|\xC4\xA3"},
+        {"{\"tokenizer_class\":\"Qwen2Tokenizer\"}", NULL, NULL, "e\xCC\x81", "\xC3\x83|\xC2\xA9"},
+        {"{\"tokenizer_class\":\"Qwen2Tokenizer\",\"add_prefix_space\":true}", NULL, NULL, "a",
+         SP "a"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        write_text("vocab.json", PIECES);
+        write_text("merges.txt", "#version: 0.2\n" SP " a\n");
+        write_text("tokenizer_config.json", row[i].config);
+        write_text("special_tokens_map.json", row[i].named);
+        write_text("config.json", row[i].model);
+        expect_pieces(row[i].text, row[i].want);
+    }
+    write_text("vocab.json", PIECES);
+    write_text("merges.txt", "");
+    write_text("config.json", "{\"model_type\":\"roberta\"}");
+    expect_pair("a", "aa", (const int32_t[]){0, 4, 2, 2, 4, 4, 2}, 7, 0);
+}
