@@ -233,6 +233,9 @@ struct executor {
     struct model_out (*forward)(void *ctx, const struct batch *b);
     /* Number of values of each head's result; 0: the model lacks this head. */
     int head_out[N_HEAD];
+    /* Token of padding, borrowed: POOLING_LAST gives HEAD_CLASS the last row of another token.
+     * NULL: none. */
+    const int32_t *class_pad;
     /* Compute head h: x f32 [d_hidden] is a pooled row, y f32 [head_out[h]] the result. NULL: the
      * result of HEAD_EMBED is the pooled row. */
     void (*head)(void *ctx, enum head h, const float *x, float *y);

@@ -221,6 +221,7 @@ struct group {
     int n_reserved;    /* number of events that the planned rows will cause: sum of n_event */
     float *row;        /* arena [n_method, d_hidden]: the pooled rows; NULL if one row is used */
     double *sum;       /* arena [n_method, d_hidden]: sums or maxima of the rows; NULL as row */
+    int n_pooled;      /* number of the prompt's first rows that are pooled */
     struct beam *beam; /* arena; NULL: no beam search */
     struct ranked_answer
         *answer; /* arena [n_answer]; valid if n_live is 0 and the group is ranked */

@@ -69,6 +69,7 @@ struct executor executor_of_model(struct model *m)
         .forward = forward,
         .head = head,
         .head_out = {info->head_out[HEAD_EMBED], info->head_out[HEAD_CLASS]},
+        .class_pad = info->class_pad >= 0 ? &info->class_pad : NULL,
         .now_us = now_us,
         .weights_use = model_weights_use(m).limit > 0 ? weights_use : NULL,
     };

@@ -47,12 +47,25 @@ enum pooling pooling_part(enum pooling list, int i)
     return (enum pooling)((unsigned)list >> POOLING_BITS * i & ((1u << POOLING_BITS) - 1));
 }
 
+/* Return the number of the prompt's first rows that are pooled. As in transformers, the row of a
+ * classifier of the last row is that of the last token that is not padding, or the first row. */
+static int n_pooled(const struct group *g, const struct engine *en)
+{
+    const struct request *r = g->request;
+    const int32_t *pad = r->head == HEAD_CLASS ? en->executor.class_pad : NULL;
+    int n = g->seq->n_prompt;
+    if (!pad || r->pooling != POOLING_LAST) return n;
+    while (n > r->pool_from + 1 && g->seq->token[n - 1] == *pad) n--;
+    return n;
+}
+
 /* The first and the last row are used without a copy. */
 bool pooling_open(struct group *g, const struct engine *en)
 {
     const enum pooling list = g->request->pooling;
     const size_t d = (size_t)en->executor.d_hidden;
     size_t n = 0;
+    g->n_pooled = n_pooled(g, en);
     if (list == POOLING_ALL || list == POOLING_FIRST || list == POOLING_LAST) return true;
     while (pooling_part(list, (int)n)) n++;
     g->sum = arena_push0(&g->arena, n * d, sizeof *g->sum);
@@ -112,13 +125,13 @@ void pooling_row(const struct engine *en, struct seq *s, int pos, const float *h
 {
     struct group *g = s->group;
     int d = en->executor.d_hidden;
-    CHECK(pos >= s->n_emitted && pos < s->n_prompt, "row %d of %d, after %d", pos, s->n_prompt,
+    CHECK(pos >= s->n_emitted && pos < g->n_pooled, "row %d of %d, after %d", pos, g->n_pooled,
           s->n_emitted);
     s->n_emitted = pos + 1;
     if (g->request->pooling == POOLING_ALL) {
         memcpy(g->request->pooled + (int64_t)pos * d, hidden, (size_t)d * sizeof *hidden);
         return;
     }
-    if (g->sum) hidden = add_to_all(g, pos, s->n_prompt, hidden, d);
+    if (g->sum) hidden = add_to_all(g, pos, g->n_pooled, hidden, d);
     if (hidden) finish(en, g->request, hidden);
 }

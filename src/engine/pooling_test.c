@@ -30,7 +30,8 @@ static struct request *make_request(struct rig *r, enum pooling pooling, float *
     struct err e;
     struct request *a = request_open(&e);
     const int32_t *ids = (const int32_t *)r->ids.data;
-    for (int i = 0; i < N_TOKEN; i++) (void)!vec_push(&a->prompt, ids[i]);
+    for (size_t i = 0; i < N_TOKEN && i < r->ids.n / sizeof *ids; i++)
+        (void)!vec_push(&a->prompt, ids[i]);
     a->max_tokens = 0;
     a->pooling = pooling;
     a->pooled = out;
@@ -111,6 +112,50 @@ TEST(pooled_vectors_do_not_depend_on_chunks_or_caches)
                 pool(&r, p, to);
                 EXPECT_BITS(to, want[p], (size_t)r.en->executor.d_hidden * sizeof *to);
             }
+        golden_close(&r);
+    }
+}
+
+/* Compute the class of n tokens, the last n_pad of which are padding, and the class of row `row` of
+ * the same tokens. */
+static void classify(struct rig *r, int n, int n_pad, int row, float *got, float *want)
+{
+    static float rows[N_TOKEN * D_MAX];
+    const struct executor *x = &r->en->executor;
+    for (int i = 0; i < 2; i++) {
+        struct err e;
+        struct event ev = {0};
+        struct queue *q = engine_reply_queue();
+        struct request *a = make_request(r, i ? POOLING_ALL : POOLING_LAST, i ? rows : got, q);
+        a->prompt.n = (size_t)n;
+        for (int k = n - n_pad; k < n; k++) a->prompt.v[k] = *x->class_pad;
+        a->head = i ? HEAD_EMBED : HEAD_CLASS;
+        NEED_OK(engine_submit(r->en, a, &e), &e);
+        while (engine_step(r->en)) continue;
+        EXPECT(queue_pop(q, &ev, 0) && ev.usage.n_prompt == n);
+        queue_close(q);
+    }
+    x->head(x->ctx, HEAD_CLASS, rows + (int64_t)row * x->d_hidden, want);
+}
+
+/* A decoder, and an encoder whose rows attend to the padding. */
+TEST(a_class_comes_from_the_last_row_without_padding)
+{
+    static const char *const model[] = {"encoders/llama-class", "encoders/gemma-class"};
+    if (!repo_path("tests/golden/encoders")) SKIP("tests/golden is not here");
+    for (int i = 0; i < 2; i++) {
+        static const struct {
+            int n, n_pad, row;
+        } text[] = {{20, 0, 19}, {20, 1, 18}, {20, 19, 0}, {3, 3, 0}};
+        struct rig r;
+        struct err e;
+        NEED_OK(open_rig(&r, model[i], 32, 16, &e), &e);
+        NEED(r.en->executor.class_pad && *r.en->executor.class_pad == 1);
+        for (size_t k = 0; k < sizeof text / sizeof *text; k++) {
+            float got[D_MAX], want[D_MAX];
+            classify(&r, text[k].n, text[k].n_pad, text[k].row, got, want);
+            EXPECT_BITS(got, want, 3 * sizeof *got);
+        }
         golden_close(&r);
     }
 }

@@ -114,7 +114,7 @@ struct wanted seq_wanted(const struct seq *s)
     const struct request *r = s->group->request;
     int from = s->n_emitted, to = 0;
     if (r->n_prompt_logprob >= 0 && s->choice == 0) to = s->n_prompt - 1;
-    if (r->pooling) to = r->pooling == POOLING_FIRST ? r->pool_from + 1 : s->n_prompt;
+    if (r->pooling) to = r->pooling == POOLING_FIRST ? r->pool_from + 1 : s->group->n_pooled;
     if (r->pooling && r->pooling != POOLING_ALL && from < r->pool_from) from = r->pool_from;
     if (r->pooling == POOLING_LAST && from < to - 1) from = to - 1;
     return to > from ? (struct wanted){from, to} : (struct wanted){s->n_token, s->n_token};

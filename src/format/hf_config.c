@@ -689,6 +689,24 @@ static int check_ids(const struct config_reader *h, const struct json *root)
     return rc ? rc : check_id(h, "pad_token_id", json_field(root, "pad_token_id"));
 }
 
+/* Read the token of padding of a classifier, which is that of the text part in config.json. The class
+ * may have a default. */
+static int read_class_pad(const struct config_reader *h)
+{
+    static const struct {
+        const char *arch; /* static */
+        int32_t id;
+    } class[] = {
+#define HF_PAD(arch, id) {arch, id},
+#include "hf_keys.def"
+    };
+    const struct json *v = hf_field(h, "pad_token_id");
+    int64_t id = json_int(v, -1);
+    for (size_t i = 0; !v && i < sizeof class / sizeof class[0]; i++)
+        if (strcmp(class[i].arch, h->arch) == 0) id = class[i].id;
+    return id < 0 ? 0 : checkpoint_add_int(h->c, "tokenizer.class_pad_id", id, h->e);
+}
+
 /* Read the ids of special tokens. Both generation_config.json and config.json may have these
  * ids. */
 static int read_token_ids(struct config_reader *h, const struct json *root)
@@ -912,7 +930,7 @@ static int read_merged(struct config_reader *h, const struct json *root)
     if (rc == 0) rc = read_class_activation(h);
     if (rc == 0) rc = read_token_ids(h, h->text);
     if (rc == 0) rc = read_token_ids(h, root);
-    return rc;
+    return rc ? rc : read_class_pad(h);
 }
 
 static int read_config(struct config_reader *h, const struct json *root)

@@ -821,6 +821,18 @@ static int64_t text_length(struct binder *b)
     return config_module_int(b, "max_seq_length", 1, INT_MAX, n >= 1 && n < INT_MAX ? n : INT_MAX);
 }
 
+/* Return the token of padding, at which a classifier does not take the last row. As in transformers,
+ * it is that of config.json. -1 if none. */
+static int32_t class_pad(const struct binder *b)
+{
+    const struct checkpoint *c = b->checkpoint;
+    const char *key = config_is_hf(b) ? "tokenizer.class_pad_id"
+                                      : "tokenizer.ggml.padding_token_id";
+    const int64_t id = meta_int(checkpoint_meta(c, key), -1);
+    const bool has = checkpoint_tensor(c, "cls.output.weight") && id >= 0 && id <= INT32_MAX;
+    return has ? (int32_t)id : -1;
+}
+
 /* Read the pooling of embeddings and the labels of a classifier. */
 static void config_results(struct binder *b, struct config *c)
 {
@@ -841,6 +853,7 @@ static void config_results(struct binder *b, struct config *c)
     c->labels = config_meta(b, "classifier.output_labels");
     c->length_max = text_length(b);
     c->class_pooling = b->m->arch->encoder ? 2 : 3; /* the first row, and the last row */
+    c->class_pad = class_pad(b);
     c->class_act = CLASS_AUTO;
     for (size_t i = 0; i < 3; i++)
         if (config_is_text(problem, problems[i].name)) c->class_act = problems[i].act;

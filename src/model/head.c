@@ -231,6 +231,7 @@ void bind_class_tokens(struct binder *b)
     }
     c->n_label = o->class_difference ? 1 : o->n_class_token;
     c->labels = NULL; /* the labels of config.json belong to another classifier */
+    c->class_pad = -1;
     float *row = token_rows(b, t, o->class_token, o->n_class_token);
     for (int i = 0; i < c->d_embd && row && o->class_difference; i++)
         row[i] = row[c->d_embd + i] - row[i];

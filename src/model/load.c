@@ -150,6 +150,7 @@ static void describe(struct model *m)
     i->headless = m->headless || m->arch->encoder;
     for (int h = 0; h < N_HEAD; h++) i->head_out[h] = m->head[h].n_out;
     i->class_pooling = c->class_pooling;
+    i->class_pad = c->class_pad;
     i->pooling_type = c->pooling_type, i->class_act = c->class_act;
     i->pooling = meta_text(checkpoint_meta(m->checkpoint, "sentence_transformers.pooling"), NULL);
     i->include_prompt =

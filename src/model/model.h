@@ -106,6 +106,8 @@ struct model_info {
     const char *pooling;
     bool include_prompt;      /* false: the pooling leaves the tokens of a prompt out */
     int class_pooling;        /* pooling of a classifier, as GGUF's number */
+    /* token of padding, at which a classifier does not take the last row; -1: none */
+    int32_t class_pad;
     bool normalize;           /* true: embeddings have the length 1 */
     enum class_act class_act; /* function of a classifier's logits */
     bool encoder;             /* true: a sequence is computed in one step, without logits */

@@ -38,6 +38,7 @@ static const struct {
     {"n_segment", "token_type_count"},
     {"pooling_type", "pooling_type"},
     {"n_label", "id2label classifier.output_labels"},
+    {"class_pad", "pad_token_id tokenizer.ggml.padding_token_id"},
     {"class_act", "problem_type"},
     {"start", "decoder_start_token_id"},
     {"rms_eps", "attention.layer_norm_rms_epsilon attention.layer_norm_epsilon"},
@@ -307,6 +308,7 @@ static void compare_all(struct comparison *x, const struct config *a, const stru
     SAME(length_max);
     SAME(n_label);
     if (a->n_label > 0) SAME(class_pooling);
+    if (a->n_label > 0) SAME(class_pad);
     if (a->n_label > 0) SAME(class_act);
     for (int i = 0; i < a->n_start && i < b->n_start; i++)
         check_value(x, "start", -1, a->start[i], b->start[i]);
