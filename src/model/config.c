@@ -826,8 +826,8 @@ static int64_t text_length(struct binder *b)
 static int32_t class_pad(const struct binder *b)
 {
     const struct checkpoint *c = b->checkpoint;
-    const char *key = config_is_hf(b) ? "tokenizer.class_pad_id"
-                                      : "tokenizer.ggml.padding_token_id";
+    const char *key =
+        config_is_hf(b) ? "tokenizer.class_pad_id" : "tokenizer.ggml.padding_token_id";
     const int64_t id = meta_int(checkpoint_meta(c, key), -1);
     const bool has = checkpoint_tensor(c, "cls.output.weight") && id >= 0 && id <= INT32_MAX;
     return has ? (int32_t)id : -1;

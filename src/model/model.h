@@ -104,8 +104,8 @@ struct model_info {
     /* names of sentence-transformers' poolings that GGUF has no number for, separated by '+',
      * borrowed; NULL if none */
     const char *pooling;
-    bool include_prompt;      /* false: the pooling leaves the tokens of a prompt out */
-    int class_pooling;        /* pooling of a classifier, as GGUF's number */
+    bool include_prompt; /* false: the pooling leaves the tokens of a prompt out */
+    int class_pooling;   /* pooling of a classifier, as GGUF's number */
     /* token of padding, at which a classifier does not take the last row; -1: none */
     int32_t class_pad;
     bool normalize;           /* true: embeddings have the length 1 */
