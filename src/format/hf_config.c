@@ -689,8 +689,8 @@ static int check_ids(const struct config_reader *h, const struct json *root)
     return rc ? rc : check_id(h, "pad_token_id", json_field(root, "pad_token_id"));
 }
 
-/* Read the token of padding of a classifier, which is that of the text part in config.json. The class
- * may have a default. */
+/* Read the token of padding of a classifier, which is that of the text part in config.json. The
+ * class may have a default. */
 static int read_class_pad(const struct config_reader *h)
 {
     static const struct {

@@ -821,8 +821,8 @@ static int64_t text_length(struct binder *b)
     return config_module_int(b, "max_seq_length", 1, INT_MAX, n >= 1 && n < INT_MAX ? n : INT_MAX);
 }
 
-/* Return the token of padding, at which a classifier does not take the last row. As in transformers,
- * it is that of config.json. -1 if none. */
+/* Return the token of padding, at which a classifier does not take the last row. As in
+ * transformers, it is that of config.json. -1 if none. */
 static int32_t class_pad(const struct binder *b)
 {
     const struct checkpoint *c = b->checkpoint;
