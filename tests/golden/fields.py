@@ -67,7 +67,7 @@ HYBRID = dict(mamba_n_heads=4, mamba_d_state=8, mamba_chunk_size=16, head_dim=AB
 BESIDE = {"granite": dict(attention_multiplier=0.25), "stablelm": dict(head_dim=8), "gemma-embedding": dict(WINDOWED, use_bidirectional_attention=True), "gemma3_text": WINDOWED, "olmo3": WINDOWED, "cohere2": WINDOWED, "exaone4": WINDOWED,
           "gpt_neox": dict(head_dim=ABSENT, hidden_size=128, num_attention_heads=2, rotary_pct=1.0), "gpt2": dict(TABLE, n_inner=64),
           "opt": dict(TABLE, ffn_dim=64), "gemma4_text": GEMMA4, "gemma3n_text": GEMMA3N,
-          "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64), "bitnet": dict(head_dim=ABSENT, hidden_size=64),
+          "gptj": dict(TABLE, n_inner=64, rotary_dim=4), "falcon": dict(head_dim=ABSENT, hidden_size=64), "bitnet": dict(head_dim=ABSENT, hidden_size=64), "helium": dict(hidden_size=64),
           "minicpm3": dict(num_key_value_heads=4, head_dim=ABSENT, q_lora_rank=24, kv_lora_rank=20, qk_nope_head_dim=12, qk_rope_head_dim=16,
                            scale_emb=3.0),
           "mixtral": dict(num_local_experts=5, num_experts_per_tok=2),
@@ -149,6 +149,7 @@ ROPE = {"default": dict(rope_type="default", rope_theta=10000.0),
         "llama3": dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
                        original_max_position_embeddings=64),
         "yarn": YARN}
+MINISTRAL = dict(llama_4_scaling_beta=0.1, original_max_position_embeddings=32)
 SLIDING = dict(use_sliding_window=True, sliding_window=16, max_window_layers=1)
 FULL, SLIDES = "full_attention", "sliding_attention"
 
@@ -345,6 +346,8 @@ class ConfigCampaign(Campaign):
                 config[usual] = ABSENT
         config = {k: v for k, v in config.items() if v is not ABSENT}
         nest_rope(config)
+        if arch == "ministral3" and "rope_parameters" in config:  # the class has no default
+            config["rope_parameters"] = dict(MINISTRAL, **(config["rope_parameters"] or {}))
         if arch in NESTED and "num_hidden_layers" in setting:
             for name in {"layer_types", "activation_sparsity_pattern"} - setting.keys():
                 config.pop(name, None)
@@ -374,6 +377,14 @@ class ConfigCampaign(Campaign):
         classes = [cls.config_class for cls in CLASSES.values()] + list(CONFIGS.values())
         own = {f.name for cls in classes for f in dataclasses.fields(cls)}
         return sorted(own | set(MORE))
+
+    def base(self, arch):
+        """Check the configuration that the others change. Both programs must compute it."""
+        want, got, said = self.compare(arch, {})
+        if want is None or got is None:
+            self.wrong.append(f"{arch}: the base configuration is rejected: {self.why if want is None else said[-200:]}")
+        elif distance(got, want) > max(1e-4, self.rounding):
+            self.wrong.append(f"{arch}: the base configuration differs by {distance(got, want):.2e}")
 
     def top_level(self, arch):
         for name in self.fields_of(arch):
@@ -431,6 +442,7 @@ def main(make, args):
                 if kind is fields_parts.PartsCampaign:
                     c.all(arch)
                     continue
+                c.base(arch)
                 c.top_level(arch)
                 c.rope(arch)
                 if arch not in CROSS:  # in these classes the field has another meaning
