@@ -192,6 +192,9 @@ int hf_modules_kind(const struct modules *m, const char *file, const struct json
  * fields are rejected by name. NULL ends a list. */
 int hf_modules_fields(const struct modules *m, const char *file, const struct json *config,
                       const char *const *used, const char *const *idle);
+/* Return the name of a class of torch.nn without its path, part of `path`; NULL for another class.
+ * path: may be NULL. */
+const char *hf_torch_class(const char *path);
 /* Read sentence_bert_config.json. Errors: those of checkpoint_open. */
 int hf_sentence_bert(const struct modules *m);
 /* Read a llama2.c file. Errors: those of checkpoint_open. */

@@ -635,16 +635,16 @@ static int read_labels(struct config_reader *h)
 }
 
 /* Read the activation of a sentence-transformers classifier, unless newer files have one
- * (hf_sentence.c). Remove the path before the class name. */
+ * (hf_sentence.c). The path before the class name is removed for a class of torch.nn. */
 static int read_class_activation(struct config_reader *h)
 {
-    size_t n;
     const struct json *v = json_field(hf_field(h, "sentence_transformers"), "activation_fn");
     if (!v) v = hf_field(h, "sbert_ce_default_activation_function");
-    const char *name = json_text(v, &n), *dot = name ? strrchr(name, '.') : NULL;
-    if (dot) n -= (size_t)(dot + 1 - name), name = dot + 1;
-    if (!name || checkpoint_meta(h->c, "sentence_transformers.activation_fn")) return 0;
-    return checkpoint_add_text(h->c, "sentence_transformers.activation_fn", name, n, h->e);
+    const char *path = json_text(v, NULL), *name = hf_torch_class(path);
+    if (!path || checkpoint_meta(h->c, "sentence_transformers.activation_fn")) return 0;
+    if (!name) name = path;
+    return checkpoint_add_text(h->c, "sentence_transformers.activation_fn", name, strlen(name),
+                               h->e);
 }
 
 /* ---- generation_config.json ---- */

@@ -6,9 +6,9 @@
  *                                       "sentence_transformers.pooling", their names
  *   2_Dense/config.json, *.safetensors  "sentence_transformers.dense.N.*", modules.N.linear.*
  *
- * N counts the Dense modules from 0. A module of another type, or at another place, has the key
- * "sentence_transformers.unsupported". A model is rejected if a module or a mechanism of a module
- * is not supported, because its vectors would be wrong. */
+ * N counts the Dense modules from 0. A module of another class (modules.def), or at another
+ * place, has the key "sentence_transformers.unsupported". A model is rejected if a module or a
+ * mechanism of a module is not supported, because its vectors would be wrong. */
 #include "format_impl.h"
 
 #include "base/text.h"
@@ -154,12 +154,13 @@ static int add_pooling(struct modules *m, const char *folder)
 static int add_activation(struct modules *m, const char *folder, const struct json *config)
 {
     char key[96];
-    if (json_kind(json_field(config, "activation_function")) == JK_NULL)
+    const struct json *v = json_field(config, "activation_function");
+    const char *name = json_kind(v) == JK_NONE ? "Tanh" : hf_torch_class(json_text(v, NULL));
+    if (json_kind(v) == JK_NULL)
         return refuse(m, folder, "activation_function", "must be a string, got null");
-    const char *name = json_text(json_field(config, "activation_function"), NULL);
-    const char *dot = name ? strrchr(name, '.') : NULL;
-    if (!name) name = "Tanh"; /* the default of the class */
-    if (dot) name = dot + 1;
+    if (!name)
+        return refuse(m, folder, "activation_function",
+                      "must be a class of torch.nn, such as torch.nn.modules.linear.Identity");
     snprintf(key, sizeof key, "sentence_transformers.dense.%d.activation", m->n_dense);
     return checkpoint_add_text(m->c, key, name, strlen(name), m->e);
 }
@@ -250,21 +251,71 @@ static int add_dense(struct modules *m, const char *folder)
     return rc;
 }
 
-/* Add the module i. The class name is the last part of the type's path. Folders must not lead out
- * of the directory, because the list is untrusted. */
+/* Return the name without its path of a class of sentence-transformers; NULL for another class. */
+static const char *find_class(const char *type)
+{
+    static const struct {
+        const char *name, *type; /* static */
+    } known[] = {
+#define MODULE(name, path) {name, "sentence_transformers." path "." name},
+#include "modules.def"
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(known[i].type, type) == 0) return known[i].name;
+    return NULL;
+}
+
+/* Write the name of a module's folder, without components ".", to out[n_out]. Return false for a
+ * path of several folders or out of the directory, because the list is untrusted. */
+static bool folder_name(char *out, size_t n_out, const char *path)
+{
+    out[0] = 0;
+    if (*path == '/') return false;
+    while (*path) {
+        const size_t n = strcspn(path, "/");
+        if (n > 0 && !(n == 1 && path[0] == '.')) {
+            if (out[0] || n >= n_out || (n == 2 && memcmp(path, "..", 2) == 0)) return false;
+            memcpy(out, path, n);
+            out[n] = 0;
+        }
+        path += n + (path[n] == '/');
+    }
+    return true;
+}
+
+/* Reject a module without a name, and one with the name of an earlier module, which it replaces in
+ * sentence-transformers. */
+static int check_name(const struct modules *m, const struct json *list, size_t i)
+{
+    const char *name = json_text(json_field(json_item(list, i), "name"), NULL);
+    if (!name)
+        return err_set(m->e, ERR_FORMAT, "%s/modules.json: module %zu: name: must be a string",
+                       m->dir, i);
+    for (size_t k = 0; k < i; k++) {
+        const char *other = json_text(json_field(json_item(list, k), "name"), NULL);
+        if (other && strcmp(other, name) == 0)
+            return err_set(m->e, ERR_FORMAT,
+                           "%s/modules.json: module %zu: name: must be another one than that of "
+                           "module %zu, got \"%.60s\"",
+                           m->dir, i, k, name);
+    }
+    return 0;
+}
+
+/* Add the module i. */
 static int add_module(struct modules *m, size_t i, const struct json *module)
 {
+    char folder[201];
     const char *type = json_text(json_field(module, "type"), NULL),
-               *folder = json_text(json_field(module, "path"), NULL);
-    const char *dot = type ? strrchr(type, '.') : NULL, *name = dot ? dot + 1 : type;
-    if (!name || !folder || strlen(folder) > 200 || strchr(folder, '/'))
+               *path = json_text(json_field(module, "path"), NULL);
+    if (!type || !path || !folder_name(folder, sizeof folder, path))
         return err_set(m->e, ERR_FORMAT,
                        "%s/modules.json: module %zu: expected the names of a type and of a folder, "
                        "got \"%.60s\" and \"%.60s\"",
-                       m->dir, i, name ? name : "", folder ? folder : "");
-    if (i == 0 && strcmp(name, "Transformer") == 0 && (!*folder || strcmp(folder, ".") == 0))
-        return 0;
-    if (i > 0 && folder[0] != '.') {
+                       m->dir, i, type ? type : "", path ? path : "");
+    const char *name = find_class(type);
+    if (name && i == 0 && strcmp(name, "Transformer") == 0 && !*folder) return 0;
+    if (name && i > 0 && *folder) {
         const bool first = m->n_pooling + m->n_dense + m->n_normalize == 0;
         if (strcmp(name, "Pooling") == 0 && first) return add_pooling(m, folder);
         if (strcmp(name, "Dense") == 0 && m->n_pooling == 1 && m->n_normalize == 0)
@@ -272,7 +323,7 @@ static int add_module(struct modules *m, size_t i, const struct json *module)
         if (strcmp(name, "Normalize") == 0 && m->n_pooling == 1) return add_normalize(m, folder);
     }
     if (checkpoint_meta(m->c, "sentence_transformers.unsupported")) return 0;
-    return checkpoint_add_text(m->c, "sentence_transformers.unsupported", name, strlen(name), m->e);
+    return checkpoint_add_text(m->c, "sentence_transformers.unsupported", type, strlen(type), m->e);
 }
 
 static int add_modules(struct modules *m, const struct json *list)
@@ -284,8 +335,10 @@ static int add_modules(struct modules *m, const struct json *list)
     if (json_count(list) > MODULES_MAX)
         return err_set(m->e, ERR_LIMIT, "%s/modules.json: must have at most %d modules, got %zu",
                        m->dir, MODULES_MAX, json_count(list));
-    for (size_t i = 0; i < json_count(list) && rc == 0; i++)
-        rc = add_module(m, i, json_item(list, i));
+    for (size_t i = 0; i < json_count(list) && rc == 0; i++) {
+        rc = check_name(m, list, i);
+        if (rc == 0) rc = add_module(m, i, json_item(list, i));
+    }
     if (rc == 0) rc = checkpoint_add_int(m->c, "sentence_transformers.n_dense", m->n_dense, m->e);
     if (rc == 0)
         rc = checkpoint_add_int(m->c, "sentence_transformers.normalize", m->n_normalize > 0, m->e);

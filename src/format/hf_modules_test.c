@@ -22,7 +22,8 @@ static void put(const char *name, const char *json)
     EXPECT_INT(json_write(path_of(name), json), 0);
 }
 
-#define MODULE(type, path) "{'type':'sentence_transformers.models." type "','path':'" path "'}"
+#define MODULE_OF(class, path, name) "{'type':'" class "','path':'" path "','name':'" name "'}"
+#define MODULE(type, path)           MODULE_OF("sentence_transformers.models." type, path, path)
 #define DENSE_CONFIG                                                                               \
     "'in_features':2,'out_features':3,'bias':false,"                                               \
     "'activation_function':'torch.nn.modules.linear.Identity'"
@@ -59,6 +60,12 @@ static void expect_refused(const char *word)
     else if (!strstr(e.text, word))
         test_fail(__FILE__, __LINE__, "\"%s\" lacks: %s", e.text, word);
     checkpoint_close(c);
+}
+
+static void expect_text(const struct checkpoint *c, const char *key, const char *want)
+{
+    const char *text = meta_text(checkpoint_meta(c, key), NULL);
+    EXPECT_TEXT(text ? text : "", want);
 }
 
 TEST(hf_modules_become_metadata)
@@ -117,6 +124,110 @@ TEST(hf_modules_that_are_not_computed_are_refused)
     expect_refused("modules.json: must begin with a Transformer");
 }
 
+TEST(hf_modules_are_found_by_the_whole_names_of_their_classes)
+{ /* goal: another class with the same last name is not taken for the class of the library */
+    static const struct {
+        const char *type, *pooling; /* pooling: the type of the second module */
+        bool known;
+    } cases[] = {{"sentence_transformers.models.Transformer.Transformer",
+                  "sentence_transformers.models.Pooling.Pooling", true},
+                 {"sentence_transformers.base.modules.transformer.Transformer",
+                  "sentence_transformers.sentence_transformer.modules.pooling.Pooling", true},
+                 {"sentence_transformers.base.modules.Transformer",
+                  "sentence_transformers.sentence_transformer.modules.Pooling", true},
+                 {"custom_st.Transformer", "sentence_transformers.models.Pooling", false},
+                 {"sentence_transformers.models.Transformer", "my_pooling.Pooling", false},
+                 {"sentence_transformers.models.Transformer", "Pooling", false},
+                 {"sentence_transformers.models.Transformer",
+                  "sentence_transformers.models.nonsense.Pooling", false}};
+    struct err e = {0};
+    struct checkpoint *c = NULL;
+    char text[400];
+    put_modules("'pooling_mode':'mean'", DENSE_CONFIG, "");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(text, sizeof text,
+                 "[" MODULE_OF("%s", "", "0") "," MODULE_OF("%s", "1_Pooling", "1") "]",
+                 cases[i].type, cases[i].pooling);
+        put("modules.json", text);
+        NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+        const char *other =
+            meta_text(checkpoint_meta(c, "sentence_transformers.unsupported"), NULL);
+        const bool first = !strstr(cases[i].type, "sentence_transformers.");
+        EXPECT_TEXT(other ? other : "", cases[i].known ? ""
+                                        : first        ? cases[i].type
+                                                       : cases[i].pooling);
+        checkpoint_close(c);
+    }
+}
+
+TEST(hf_modules_have_one_name_and_one_folder_each)
+{ /* goal: paths are those of sentence-transformers, and no module replaces another */
+    static const struct {
+        const char *path, *name, *want; /* want: NULL if the module is read */
+    } cases[] = {{".//1_Pooling", "1", NULL},
+                 {"1_Pooling/", "1", NULL},
+                 {"./1_Pooling/.", "1", NULL},
+                 {"1_Pooling", "0", "modules.json: module 1: name: must be another one than that"},
+                 {"../modules/1_Pooling", "1", "got \"sentence_transformers.models.Pooling\" and"},
+                 {"..", "1", "module 1: expected the names of a type and of a folder"},
+                 {"/1_Pooling", "1", "module 1: expected the names of a type and of a folder"}};
+    struct err e = {0};
+    struct checkpoint *c = NULL;
+    char text[400];
+    put_modules("'pooling_mode':'max'", DENSE_CONFIG, "");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(text, sizeof text,
+                 "[" MODULE_OF("sentence_transformers.models.Transformer", "", "0") "," MODULE_OF(
+                     "sentence_transformers.models.Pooling", "%s", "%s") "]",
+                 cases[i].path, cases[i].name);
+        put("modules.json", text);
+        if (cases[i].want) {
+            expect_refused(cases[i].want);
+            continue;
+        }
+        NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+        expect_text(c, "sentence_transformers.pooling", "max");
+        checkpoint_close(c);
+    }
+    put("modules.json", "[{'type':'sentence_transformers.models.Transformer','path':''}]");
+    expect_refused("module 0: name: must be a string");
+}
+
+TEST(hf_activations_are_classes_of_torch)
+{ /* goal: a class that sentence-transformers does not load is not taken for the one of torch */
+    static const struct {
+        const char *name, *want;
+        bool known;
+    } cases[] = {{"torch.nn.modules.linear.Identity", "Identity", true},
+                 {"torch.nn.modules.activation.Tanh", "Tanh", true},
+                 {"torch.nn.GELU", "GELU", true},
+                 {"torch.nn.modules.Identity", "Identity", true},
+                 {"mylib.Identity", "", false},
+                 {"Identity", "", false},
+                 {"", "", false},
+                 {"torch.bogus.Tanh", "", false},
+                 {"torch.nn.modules.linear.Tanh", "", false},
+                 {"torch.nn.modules.activation.Identity", "", false},
+                 {"torch.Tanh", "", false},
+                 {"torch.nn.quantized.ReLU", "", false}};
+    struct err e = {0};
+    struct checkpoint *c = NULL;
+    char text[200];
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(text, sizeof text,
+                 "'in_features':2,'out_features':3,'bias':false,'activation_function':'%s'",
+                 cases[i].name);
+        put_modules("'pooling_mode':'mean'", text, "");
+        if (!cases[i].known) {
+            expect_refused("2_Dense/config.json: activation_function: must be a class of torch.nn");
+            continue;
+        }
+        NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+        expect_text(c, "sentence_transformers.dense.0.activation", cases[i].want);
+        checkpoint_close(c);
+    }
+}
+
 TEST(hf_modules_with_values_of_other_types_are_refused)
 { /* goal: a value of a wrong type is not taken for an absent one */
     static const char mean[] = "'pooling_mode':'mean'";
@@ -164,12 +275,6 @@ TEST(hf_modules_with_values_of_other_types_are_refused)
     checkpoint_close(c);
     unlink(path_of("sentence_bert_config.json"));
     unlink(path_of("config_sentence_transformers.json"));
-}
-
-static void expect_text(const struct checkpoint *c, const char *key, const char *want)
-{
-    const char *text = meta_text(checkpoint_meta(c, key), NULL);
-    EXPECT_TEXT(text ? text : "", want);
 }
 
 TEST(hf_poolings_without_a_number_in_gguf_keep_their_names)

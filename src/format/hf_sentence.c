@@ -246,18 +246,30 @@ static int add_prompts(const struct modules *m, const char *file, const struct j
     return rc;
 }
 
-/* Add the activation of a classifier's scores, which replaces that of config.json. The key has the
- * class name without its path if the class is one of torch. sentence-transformers loads no other
- * class, so the whole path of another class is kept for the error. */
+const char *hf_torch_class(const char *path)
+{
+    static const char *const in[] = {"torch.nn.", "torch.nn.modules.",
+                                     "torch.nn.modules.activation.", "torch.nn.modules.linear."};
+    const char *dot = path ? strrchr(path, '.') : NULL;
+    if (!dot) return NULL;
+    const size_t n = (size_t)(dot + 1 - path);
+    size_t i = 0;
+    while (i < 4 && !(strlen(in[i]) == n && memcmp(in[i], path, n) == 0)) i++;
+    const bool identity = strcmp(dot + 1, "Identity") == 0; /* not in activation */
+    return i < 2 || i == (identity ? 3 : 2) ? dot + 1 : NULL;
+}
+
+/* Add the activation of a classifier's scores, which replaces that of config.json. The whole path
+ * of a class outside torch.nn, which sentence-transformers does not load, is kept for the error. */
 static int add_activation(const struct modules *m, const char *file, const struct json *config)
 {
-    size_t n;
-    const char *name = json_text(json_field(config, "activation_fn"), &n);
-    const char *dot = name && strncmp(name, "torch.", 6) == 0 ? strrchr(name, '.') : NULL;
+    const char *path = json_text(json_field(config, "activation_fn"), NULL),
+               *name = hf_torch_class(path);
     const int rc = hf_modules_kind(m, file, config, "activation_fn", JK_TEXT);
-    if (rc != 0 || !name) return rc;
-    if (dot) n -= (size_t)(dot + 1 - name), name = dot + 1;
-    return checkpoint_add_text(m->c, "sentence_transformers.activation_fn", name, n, m->e);
+    if (rc != 0 || !path) return rc;
+    if (!name) name = path;
+    return checkpoint_add_text(m->c, "sentence_transformers.activation_fn", name, strlen(name),
+                               m->e);
 }
 
 int hf_sentence_load(struct checkpoint *c, const char *dir, struct err *e)

@@ -395,7 +395,7 @@ TEST(hf_architecture_of_a_field)
         unlink(temp_path("modules.json"));
         if (with)
             put_json("modules.json",
-                     "[{'type':'sentence_transformers.models.Transformer','path':''}]");
+                     "[{'type':'sentence_transformers.models.Transformer','name':'0','path':''}]");
         struct checkpoint *c = open_dir(&e);
         NEED_OK(c ? 0 : -1, &e);
         EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), cases[i].arch);

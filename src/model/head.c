@@ -117,7 +117,7 @@ void bind_embedding(struct binder *b)
     if (!config_is_hf(b)) bind_dense_tensors(b);
     if (other && b->rc == 0)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s/modules.json: module %.60s: not supported yet at its place",
+                        "%s/modules.json: module %.120s: not supported yet at its place",
                         checkpoint_path(c), other);
     for (int i = 0; i < n && b->rc == 0; i++) {
         char stem[32], out[32];
