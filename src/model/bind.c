@@ -648,6 +648,17 @@ void bind_ones(struct binder *b, struct norm *n, int size, int n_part)
     bind_vector(b, &n->g, size);
 }
 
+/* Remove the suffix from the name of a norm if a GGUF has the norm without it, as files of
+ * Falcon-H1 do. */
+static void strip_suffix(const struct binder *b, char name[160])
+{
+    char bare[160];
+    snprintf(bare, sizeof bare, "%.*s", (int)(strrchr(name, '.') - name), name);
+    if (!config_is_hf(b) && !checkpoint_tensor(b->checkpoint, name) &&
+        checkpoint_tensor(b->checkpoint, bare))
+        memcpy(name, bare, sizeof bare);
+}
+
 /* norm_add is 1 for Gemma, because its files contain g - 1. */
 void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
 {
@@ -662,6 +673,7 @@ void bind_norm(struct binder *b, struct norm *n, const char *stem, int il)
     const struct arch *arch = b->m->arch;
     const int64_t size = bind_size(b, row->k, il);
     bind_name(b, name, stem, il, "weight");
+    strip_suffix(b, name);
     *n = (struct norm){.g = vector(b, name, size, c->norm_add),
                        .eps = c->rms_eps,
                        .n = (int)size,

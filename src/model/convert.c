@@ -85,7 +85,18 @@ static void decode_row(float *to, const struct source *s, int part, const struct
 /* Return true if the values of a row differ from the checkpoint's. */
 static bool changes_values(const struct source *s)
 {
-    return s->add != 0 || s->map != MAP_SAME || s->columns;
+    return s->add != 0 || s->n_factor > 0 || s->map != MAP_SAME || s->columns;
+}
+
+/* Multiply k values, of row `row` of a matrix or of a vector, by the factors of a source. */
+static void scale_row(float *v, const struct source *s, int64_t row, int64_t k, bool vector)
+{
+    int f = 0;
+    for (int64_t i = 0; i < k && s->n_factor > 0; i++) {
+        const int64_t at = vector ? i : row;
+        while (f + 1 < s->n_factor && at >= s->factor[f].end) f++;
+        v[i] *= s->factor[f].by;
+    }
 }
 
 /* Make row `row` of a part. to: receives the bytes of the row. */
@@ -98,7 +109,7 @@ static void make_row(struct conversion *g, const struct source *s, int part,
         return;
     }
     /* the codes of this format are copied, because other codes may have the same values */
-    if (s->form && s->form[part].form == FORM_CODES && t->type == QT_mxfp4 &&
+    if (s->form && s->form[part].form == FORM_CODES && t->type == QT_mxfp4 && s->n_factor == 0 &&
         published_type(&s->form[part]) == QT_mxfp4) {
         published_rows(to, &s->form[part], t->type, row, 1, k);
         return;
@@ -109,6 +120,7 @@ static void make_row(struct conversion *g, const struct source *s, int part,
         const double x = (double)g->row[i];
         g->row[i] = (float)(s->back ? log(-x) : -exp(x));
     }
+    scale_row(g->row, s, row, k, t->n_dim == 1);
     float *made = g->row + (s->columns ? k : 0);
     for (int64_t i = 0; i < k && s->columns; i++) made[i] = g->row[tile_from(s, i, k)];
     qtype_info[t->type].ops->encode(to, made, k, NULL);

@@ -22,6 +22,13 @@ struct tiles {
     int64_t keep;
 };
 
+/* Rows before row `end`, or values of a vector, that are multiplied by a factor. */
+struct row_factor {
+    int64_t end;
+    float by;
+};
+enum { ROW_FACTORS_MAX = 5 };
+
 /* The source of a tensor of the view: consecutive parts with equal numbers of rows. */
 struct source {
     int *tensor; /* positions of the parts in the checkpoint, owned [n_part] */
@@ -40,6 +47,10 @@ struct source {
     bool squeezed;      /* true: the directory has a dimension of size 1 before the last */
     int64_t row;        /* a GGUF has a vector as rows of this length; 0: as one row */
     enum value_map map;
+    /* factors of all rows in ascending order, of a source with one part in the same order; none:
+     * the values are not multiplied */
+    struct row_factor factor[ROW_FACTORS_MAX];
+    int n_factor;
     bool back; /* true: GGUF's order and values become those of a directory */
     float add; /* number that is added to each value */
     /* values that are not from a tensor of the checkpoint, in the model's arena */
@@ -162,6 +173,9 @@ struct arch_convert {
     /* function that changes the order and the function of a tensor's values; name: its name in a
      * GGUF; m: the bound model. `back` is final */
     void (*place)(struct source *s, const struct model *m, const char *name);
+    /* function that sets the values of a directory's config that a GGUF has in its tensors to those
+     * of the GGUF. own: c->own */
+    void (*fold)(struct config *c, void *own);
     /* function that adds keys to a GGUF; w keeps the first error */
     void (*put_keys)(struct key_writer *w);
     /* function that adds tensors to a directory. ERR_MEMORY, and errors of conversion_add. */

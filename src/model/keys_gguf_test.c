@@ -92,7 +92,8 @@ TEST(gguf_sizes_that_disagree_are_refused_by_name)
 /* Goal: sizes of Mamba-2 and limits of its time steps that cannot be right are refused by name. */
 TEST(gguf_sizes_of_mamba_2)
 {
-    static const struct arch *const all[] = {&arch_mamba2, &arch_granitehybrid, &arch_nemotron_h};
+    static const struct arch *const all[] = {&arch_mamba2, &arch_granitehybrid, &arch_nemotron_h,
+                                             &arch_falcon_h1};
     static const struct pair none = {0};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         expect_pairs(all[i], (struct pair){"ssm.inner_size", 63}, none, "ssm.time_step_rank: must");

@@ -289,6 +289,7 @@ static void compare_ids(struct comparison *x, const struct config *a, const stru
  *   - the presence and the values of tensors: biases, norms of heads, a tied head
  *   - norm_add, the form of the weights, and the order of lanes if the formats differ in them; the
  *     conversion changes the values of the tensors accordingly
+ *   - factors that a GGUF has in its tensors (arch_convert.fold)
  *   - the names of a classifier's labels
  *   - layers after the last layer, which quoth leaves out, and sizes of buffers */
 static void compare_all(struct comparison *x, const struct config *a, const struct config *b)
@@ -382,6 +383,20 @@ static int bind_again(struct model **m, const struct checkpoint *want, struct ba
     return rc;
 }
 
+/* Set the values of a directory's config that a GGUF has in its tensors to those of the GGUF. */
+static int fold(struct model *m, struct err *e)
+{
+    struct config *c = &m->config;
+    const struct arch_convert *convert = m->arch->convert;
+    if (!convert || !convert->fold) return 0;
+    void *own = arena_push(&m->arena, c->own_bytes, 64);
+    if (!own) return err_memory(e, "values of the architecture", c->own_bytes);
+    memcpy(own, c->own, c->own_bytes);
+    c->own = own;
+    convert->fold(c, own);
+    return 0;
+}
+
 int model_same_config(const struct checkpoint *want, const struct checkpoint *got,
                       struct backend *b, struct err *e)
 {
@@ -389,6 +404,7 @@ int model_same_config(const struct checkpoint *want, const struct checkpoint *go
     struct comparison x = {.want = want, .e = e};
     x.rc = bind_again(&m, want, b, e);
     if (x.rc == 0) x.rc = model_bind(&other, got, b, NULL, e);
+    if (x.rc == 0) x.rc = fold(m, e);
     if (x.rc == 0)
         x.rc = compare_configs(want, &m->config, &other->config,
                                !m->arch->gguf_neox && !m->arch->hf_adjacent,

@@ -33,8 +33,8 @@ void conversion_order(struct source *s, const struct model *m, const struct arch
                       const char *name)
 {
     const char *part = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
-    if (!part) return;
     if (a->convert && a->convert->place) a->convert->place(s, m, name);
+    if (!part) return;
     const int n_head = lane_heads(m, a, part);
     if (n_head > 0)
         s->order = ORDER_LANES, s->n_head = n_head, s->n_lane = m->config.rope[ROPE_MAIN].d_rot;
@@ -51,6 +51,17 @@ static bool has_end(const char *name, const char *const *end)
     for (; end && *end; end++)
         if (text_ends_with(name, *end)) return true;
     return false;
+}
+
+/* Return a type for values of type `from` with factors: `from` if it has all products, because the
+ * factors are powers of two and its exponents are those of f32; otherwise F32. */
+static enum qtype scaled_type(enum qtype from, const struct source *s)
+{
+    int exponent;
+    bool exact = from == QT_bf16;
+    for (int i = 0; i < s->n_factor; i++)
+        exact &= fabsf(frexpf(s->factor[i].by, &exponent)) == 0.5f;
+    return exact || s->n_factor == 0 ? from : QT_f32;
 }
 
 /* Return the type of a tensor in the file. Vectors, norms, routers, and the tables of positions and
@@ -81,6 +92,7 @@ static int add(struct conversion *g, const struct quant_mix *mix, const char *na
 {
     int64_t dim[4] = {t->dim[0], t->dim[1], t->dim[2], t->dim[3]};
     int n_dim = t->n_dim;
+    struct tensor_info made = *t;
     if (text_ends_with(name, "norm.weight")) s->add = g->m->config.norm_add;
     conversion_order(s, g->m, g->m->arch, name);
     if (s->form && s->order == ORDER_TRANSPOSED)
@@ -94,7 +106,8 @@ static int add(struct conversion *g, const struct quant_mix *mix, const char *na
         s->first = g->m->config.position0;
         dim[1] -= s->first;
     }
-    return conversion_add(g, name, gguf_type_of(g, mix, name, t, n_dim), n_dim, dim, s, e);
+    made.type = scaled_type(t->type, s);
+    return conversion_add(g, name, gguf_type_of(g, mix, name, &made, n_dim), n_dim, dim, s, e);
 }
 
 /* Return the number of a part, such as 7 for "blk.3.ffn_up_exps.7.weight", and write the name

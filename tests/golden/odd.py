@@ -1073,7 +1073,7 @@ for kind, w in wrappers.WRAPPERS.items():
 # functions that draw such configurations. quoth must convert all other configurations.
 REFUSED = {
     r"json: (hidden_act|hidden_activation|activation_function|activation): the result cannot":
-        "llama olmo2 qwen3moe jamba bamba granitemoehybrid nemotron_h mamba falcon_mamba mamba2 mixtral qwen2_moe glm4_moe olmoe granitemoe granitemoeshared phimoe "
+        "llama olmo2 qwen3moe jamba bamba granitemoehybrid nemotron_h falcon_h1 mamba falcon_mamba mamba2 mixtral qwen2_moe glm4_moe olmoe granitemoe granitemoeshared phimoe "
         "ernie4_5_moe minimax_m2 llama4_text gemma gemma2 gemma3 gemma4 gemma4_padded gemma3n gemma_embedding granite seed_oss ernie4_5 exaone4 phi3 "
         "minicpm3 deepseek_v2 deepseek_v3 glm cohere cohere2 starcoder2 phi stablelm nemotron arcee olmo olmo3 hunyuan internlm3 apertus gpt2 gpt_neox falcon t5 "
         "qwen3vlmoe glm4v bert roberta distilbert modernbert nomic_bert",
@@ -1081,7 +1081,7 @@ REFUSED = {
         "llama mistral qwen2 qwen3 smollm3 olmo2 qwen3moe lfm2 qwen3_next mixtral qwen2_moe gpt_oss glm4_moe olmoe granitemoe "
         "granitemoeshared phimoe ernie4_5_moe minimax_m2 llama4_text gemma gemma2 gemma3 gemma3n gemma_embedding granite seed_oss "
         "ernie4_5 exaone4 phi3 minicpm3 deepseek_v2 deepseek_v3 glm cohere cohere2 starcoder2 phi stablelm nemotron arcee olmo "
-        "bamba granitemoehybrid gpt_neox falcon olmo3 hunyuan internlm3 apertus ministral3 qwen2vl qwen3_5 qwen3_5_moe qwen3vl qwen3vlmoe glm4v",
+        "bamba granitemoehybrid falcon_h1 gpt_neox falcon olmo3 hunyuan internlm3 apertus ministral3 qwen2vl qwen3_5 qwen3_5_moe qwen3vl qwen3vlmoe glm4v",
     r"metadata [\w-]+\.attention\.sliding_window: must":
         "qwen2 qwen3 smollm3 qwen3moe qwen2_moe gemma3 gemma3n gemma_embedding exaone4 qwen2vl",
     r"tensor blk\.\d+\.ffn_gate_inp\.weight is missing": "qwen3moe qwen3_next qwen2_moe ernie4_5_moe llama4_text qwen3vlmoe",
@@ -1089,9 +1089,10 @@ REFUSED = {
     r"query_pre_attn_scalar: the result cannot": "gemma2 gemma3 gemma_embedding gpt2 mpt",
     r"metadata [\w-]+\.expert_count: is missing": "qwen3moe qwen2_moe glm4_moe ernie4_5_moe qwen3vlmoe",
     r"layer_types: the result cannot": "smollm3 gemma2 gemma_embedding exaone4",
-    r"the result cannot express values that only this architecture has": "nemotron_h jamba falcon_mamba mamba2 llama4_text gemma3n",
+    r"the result cannot express values that only this architecture has": "falcon_h1 nemotron_h jamba falcon_mamba mamba2 llama4_text gemma3n",
     r"norm_topk_prob: the result cannot": "qwen3moe qwen3_next qwen2_moe olmoe",
-    r"conversion to GGUF is not supported yet": "falcon_h1 kimi_linear",
+    r"conversion to GGUF is not supported yet": "kimi_linear",
+    r"tie_word_embeddings: a GGUF cannot have": "falcon_h1",
     r"a GGUF with mixtures cannot have layers with a feed-forward block": "nemotron_h",
     r"has no GGUF: ": "rwkv bitnet gptj opt bart",
     r"final_logit_softcapping: the result cannot": "gemma2 gemma3",

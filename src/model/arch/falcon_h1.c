@@ -1,9 +1,12 @@
 /* falcon_h1.c - Falcon-H1 (arXiv 2507.22448): attention and Mamba-2 in each layer read one norm of
  * the residual stream, and both results are added. The class has factors of many inputs and results
- * (muP). The factors of inputs are applied to results, and biases are divided by them.
+ * (muP). The factors of inputs are applied to results, and biases are divided by them. The tensors
+ * of a GGUF are already multiplied by the factors.
  *
  *   x += s * mamba2(norm x) + o * attn(i * norm x);  x += d * down(curve(g * gate h) * up h) */
-#include "mamba2_impl.h"
+#include "falcon_h1_impl.h"
+
+#include <string.h>
 
 /* defaults of FalconH1Config of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -40,13 +43,19 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Values that only this class has. mamba2_hybrid_size reads the first member. */
-struct falcon_h1_own {
-    struct mamba2_sizes mamba;
-    /* factors of the input of attention, of the results of both blocks, of the gate and of the
-     * result of the feed-forward block */
-    float attn_in, attn_out, ssm_out, gate, down;
+static const struct config_key gguf_key[] = {
+    MAMBA2_GGUF_KEYS,
+    KEYS_END,
 };
+
+void falcon_h1_unscale(struct mamba2_sizes *s)
+{
+    s->scaled = 0, s->in_scale = 0;
+    memset(s->part_scale, 0, sizeof s->part_scale);
+}
+
+const struct falcon_h1_own falcon_h1_folded = {
+    .attn_in = 1, .key = 1, .attn_out = 1, .ssm_out = 1, .gate = 1, .down = 1};
 
 /* Read a list of n factors; all are 1 if the list is null. */
 static void factors(struct binder *b, const char *key, float *v, size_t n)
@@ -87,7 +96,6 @@ static void read_mamba(struct config *c, struct binder *b, struct falcon_h1_own 
     s->no_norm = !config_bool(b, "config.mamba_rms_norm", false);
     const bool before = config_bool(b, "config.mamba_norm_before_gate", true);
     s->norm_first = !s->no_norm && before;
-    s->scaled = 1;
     s->in_scale = input_factor(b, "config.ssm_in_multiplier");
     factors(b, parts, s->part_scale, 5);
     /* the biases of time steps are divided by this product */
@@ -96,6 +104,9 @@ static void read_mamba(struct config *c, struct binder *b, struct falcon_h1_own 
         config_refuse(b, parts, ERR_UNSUPPORTED,
                       "[4]: must give a normal number of float32 with ssm_in_multiplier, got %g",
                       steps);
+    s->scaled = s->in_scale != 1;
+    for (int i = 0; i < 5; i++) s->scaled |= s->part_scale[i] != 1;
+    if (!s->scaled) falcon_h1_unscale(s);
     own->mamba = *s;
 }
 
@@ -104,6 +115,13 @@ static void config(struct config *c, struct binder *b)
     struct falcon_h1_own *own = bind_memory(b, "factors of layers", sizeof *own);
     float ffn[2];
     if (!own) return;
+    if (!config_is_hf(b)) {
+        *own = falcon_h1_folded;
+        mamba2_read_gguf(&own->mamba, b);
+        own->mamba.no_norm = !bind_has(b, "blk.%d.ssm_norm", 0);
+        c->own = own, c->own_bytes = sizeof *own;
+        return;
+    }
     read_mamba(c, b, own);
     factors(b, "config.mlp_multipliers", ffn, 2);
     if (b->rc == 0 && ffn[0] == 0)
@@ -115,8 +133,8 @@ static void config(struct config *c, struct binder *b)
     own->ssm_out = (float)config_real(b, "config.ssm_out_multiplier", 1);
     c->embed_scale = (float)config_real(b, "config.embedding_multiplier", 1);
     c->logit_scale = (float)config_real(b, "config.lm_head_multiplier", 1);
-    const float scores =
-        own->attn_in * own->attn_in * (float)config_real(b, "config.key_multiplier", 1);
+    own->key = (float)config_real(b, "config.key_multiplier", 1);
+    const float scores = own->attn_in * own->attn_in * own->key;
     for (int i = 0; i < c->n_layer; i++) c->layer[i].attn_scale *= scores;
     c->own = own, c->own_bytes = sizeof *own;
 }
@@ -164,7 +182,9 @@ static void layer(struct fwd *f, const void *layer)
 const struct arch arch_falcon_h1 = {
     .name = "falcon-h1",
     .hf_key = hf_key,
-    .gguf_why = "not supported yet",
+    .gguf_key = gguf_key,
+    .gguf_neox = true,
+    .convert = &falcon_h1_convert,
     .layer_bytes = sizeof(struct falcon_h1_layer),
     .size = mamba2_hybrid_size,
     .config = config,
