@@ -24,6 +24,13 @@ static void put_pieces(struct json_out *o, const struct tokenizer *t, const stru
     out_end(o);
 }
 
+/* Return the flags of tokens that the tokenizer adds, as in the model's prompts. */
+static unsigned added(const struct api *a, bool special)
+{
+    if (!special) return 0;
+    return ENCODE_ADD_SPECIAL | (a->session->info->headless ? ENCODE_ADD_ALWAYS : 0);
+}
+
 /* Return the ids of `prompt`, or of the prompt rendered from `messages`. */
 static int encode(const struct api *a, const struct json *body, struct ids *ids, struct err *e)
 {
@@ -44,7 +51,7 @@ static int encode(const struct api *a, const struct json *body, struct ids *ids,
                        json_kind_name(json_kind(body_field(body, "prompt"))));
     if (rc == 0)
         rc = tokenizer_encode(a->session->tokenizer, text, n,
-                              ENCODE_PARSE_SPECIAL | (special ? ENCODE_ADD_SPECIAL : 0), ids, e);
+                              added(a, special) | ENCODE_PARSE_SPECIAL, ids, e);
     buf_deinit(&rendered);
     return rc;
 }
@@ -78,7 +85,7 @@ static int put_content_tokens(const struct api *a, const struct json *body, stru
     int rc = body_flag(body, "add_special", &special, e);
     if (rc == 0) rc = body_flag(body, "parse_special", &parse, e);
     if (rc == 0) rc = body_flag(body, "with_pieces", &pieces, e);
-    unsigned flags = (special ? ENCODE_ADD_SPECIAL : 0) | (parse ? ENCODE_PARSE_SPECIAL : 0);
+    const unsigned flags = added(a, special) | (parse ? ENCODE_PARSE_SPECIAL : 0);
     if (rc == 0) rc = read_mixed(&ids, a, "content", body_field(body, "content"), flags, e);
     struct json_out o = {.b = b};
     out_object(&o, NULL);

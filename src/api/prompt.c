@@ -26,10 +26,18 @@ void count_time(const struct api *a, enum times_id which, int64_t begin_us)
         stats_time(engine_stats(a->session->engine), which, time_us() - begin_us);
 }
 
+/* Return the flags of a prompt. A text that is pooled gets all tokens of the tokenizer, as in
+ * sentence-transformers. */
+static unsigned flags_of(const struct request *r, bool add_special)
+{
+    return ENCODE_PARSE_SPECIAL | (add_special ? ENCODE_ADD_SPECIAL : 0) |
+           (r->pooling ? ENCODE_ADD_ALWAYS : 0);
+}
+
 int api_prompt_text(struct request *r, const struct api *a, const char *text, size_t n,
                     bool add_special, struct err *e)
 {
-    unsigned flags = ENCODE_PARSE_SPECIAL | (add_special ? ENCODE_ADD_SPECIAL : 0);
+    const unsigned flags = flags_of(r, add_special);
     int64_t begin_us = time_us();
     r->prompt.n = 0;
     int rc = tokenizer_encode(a->session->tokenizer, text, n, flags, &r->prompt, e);
@@ -37,16 +45,16 @@ int api_prompt_text(struct request *r, const struct api *a, const char *text, si
     return rc;
 }
 
-/* Set *n to the number of tokens of a prompt that the pooling leaves out: the tokens of the prompt
- * alone, without a special token at its end, as in sentence-transformers. */
-static int count_left_out(const struct api *a, const struct text_span *before, bool add_special,
-                          int *n, struct err *e)
+/* Set r->pool_from to the number of tokens of a prompt that the pooling leaves out: the tokens of
+ * the prompt alone, without a special token at its end, as in sentence-transformers. */
+static int count_left_out(struct request *r, const struct api *a, const struct text_span *before,
+                          bool add_special, struct err *e)
 {
     const struct tokenizer *t = a->session->tokenizer;
     struct ids ids = {0};
-    const unsigned flags = ENCODE_PARSE_SPECIAL | (add_special ? ENCODE_ADD_SPECIAL : 0);
+    const unsigned flags = flags_of(r, add_special);
     int rc = tokenizer_encode(t, before->text, before->n, flags, &ids, e);
-    *n = (int)ids.n - (ids.n > 0 && tokenizer_is_special(t, ids.v[ids.n - 1]));
+    r->pool_from = (int)ids.n - (ids.n > 0 && tokenizer_is_special(t, ids.v[ids.n - 1]));
     vec_deinit(&ids);
     return rc;
 }
@@ -60,7 +68,7 @@ int api_prompt_after(struct request *r, const struct api *a, const struct text_s
     int rc = b.failed ? err_memory(e, "a prompt", b.n) : 0;
     if (rc == 0) rc = api_prompt_text(r, a, b.data ? b.data : "", b.n, add_special, e);
     if (rc == 0 && before->n > 0 && !a->session->info->include_prompt)
-        rc = count_left_out(a, before, add_special, &r->pool_from, e);
+        rc = count_left_out(r, a, before, add_special, e);
     buf_deinit(&b);
     return rc;
 }
@@ -437,8 +445,8 @@ static int read_prompt(struct part *p, const struct api_call *c, const struct js
                        bool add_special, struct err *e)
 {
     /* marks in code around a gap are text, as in llama.cpp */
-    unsigned flags =
-        (c->has_gap ? 0 : ENCODE_PARSE_SPECIAL) | (add_special ? ENCODE_ADD_SPECIAL : 0);
+    const unsigned flags =
+        flags_of(p->request, add_special) & ~(c->has_gap ? (unsigned)ENCODE_PARSE_SPECIAL : 0);
     int64_t begin_us = time_us();
     size_t n;
     const char *own = c->before.text ? json_text(prompt, &n) : NULL;

@@ -235,9 +235,9 @@ static int submit(quoth_queue *q, struct pending_request *p, const quoth_request
     int rc = p->queue ? 0 : err_memory(e, "a reply queue", sizeof *p);
     if (rc == 0) queue_ring(p->queue, q->bell);
     if (rc == 0) rc = read_params(m, r, p, input->params, &budget, e);
+    if (rc == 0) rc = read_pooling(m, r, p, input->pooling, e); /* before the prompt's tokens */
     if (rc == 0) rc = read_prompt(m, r, input, e);
     if (rc == 0) rc = api_limit_reasoning(&r->constraint, &m->api, budget, NULL, &r->prompt, e);
-    if (rc == 0) rc = read_pooling(m, r, p, input->pooling, e);
     if (rc == 0) rc = open_replies(m, p, r->n, e);
     p->needs_logprobs = r->params.n_logprob >= 0;
     /* memory is reserved first, because a submitted request must be in the list */

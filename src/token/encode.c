@@ -80,10 +80,11 @@ static bool add_ids(struct ids *out, const int32_t *id, int n)
     return true;
 }
 
-/* Remove the added BOS if the text already begins with a BOS, for example from a chat template. */
+/* Remove the added BOS if the text already begins with a BOS, for example from a chat template. A
+ * tokenizer that also ends a text (CLS and SEP) is not one of prompts. */
 static void drop_double_bos(const struct tokenizer *t, struct ids *out, size_t body)
 {
-    if (t->n_prefix == 0 || body == out->n) return;
+    if (t->n_prefix == 0 || t->n_suffix > 0 || body == out->n) return;
     int32_t id = out->v[body];
     if (id != t->prefix[t->n_prefix - 1] || !t->piece[id].special) return;
     memmove(out->v + body, out->v + body + 1, (out->n - body - 1) * sizeof *out->v);
@@ -111,7 +112,7 @@ int tokenizer_encode(const struct tokenizer *t, const char *text, size_t n, unsi
     bool ok = en.regex && (!add || add_ids(out, t->prefix, t->n_prefix));
     size_t body = out->n;
     ok = ok && added_split(&en, &t->raw, (struct pretok_text){text, n, true}, encode_text);
-    if (ok && add) drop_double_bos(t, out, body);
+    if (ok && add && !(flags & ENCODE_ADD_ALWAYS)) drop_double_bos(t, out, body);
     ok = ok && (!add || add_ids(out, t->suffix, t->n_suffix));
     bool too_long = en.text[0].limited || en.text[1].limited;
     encoder_deinit(&en);

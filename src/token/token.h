@@ -45,7 +45,8 @@ void tokenizer_close(struct tokenizer *t); /* close t; NULL is allowed */
 
 enum {
     /* Add BOS, EOS, CLS and SEP as the tokenizer defines. Do not add a BOS if the text already
-     * begins with a BOS, for example from a chat template. */
+     * begins with a BOS, for example from a chat template, and the tokenizer adds no token after
+     * the text. */
     ENCODE_ADD_SPECIAL = 1,
     /* Convert special tokens in the text to their ids. Without the flag, special tokens are
      * ordinary text. Added tokens that are not special always match. */
@@ -53,6 +54,8 @@ enum {
     /* Do not prepend the space ("▁") that some tokenizers put before a text. The text continues
      * other text. */
     ENCODE_CONTINUE = 4,
+    /* With ENCODE_ADD_SPECIAL, add a BOS to every text, as Hugging Face's tokenizers do. */
+    ENCODE_ADD_ALWAYS = 8,
 };
 
 /* Append the ids of text[0, n) to `out`. Every text is valid. Return 0, ERR_MEMORY, ERR_LIMIT if n

@@ -205,8 +205,12 @@ TEST(special_tokens_only_on_request_and_bos_once)
     EXPECT_TEXT(pieces_of(t, "a", ENCODE_ADD_SPECIAL), "<s>|a");
     EXPECT_TEXT(pieces_of(t, "<s>a", ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL), "<s>|a");
     EXPECT_TEXT(pieces_of(t, "<s>a", ENCODE_ADD_SPECIAL), "<s>|<|s|>|a");
+    EXPECT_TEXT(pieces_of(t, "<s>a", ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL | ENCODE_ADD_ALWAYS),
+                "<s>|<s>|a");
     EXPECT_TEXT(pieces_of(t, "", ENCODE_ADD_SPECIAL), "<s>");
     EXPECT(tokenizer_adds_bos(t) && tokenizer_bos(t) == 5);
+    t->suffix[t->n_suffix++] = 3; /* as CLS and SEP of an encoder */
+    EXPECT_TEXT(pieces_of(t, "<s>a", ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL), "<s>|<s>|a|<t>");
     tokenizer_close(t);
 }
 

@@ -237,6 +237,9 @@ def scores_of_vectors(s, want):
 
 
 def pooling(s, want):
+    written = "[CLS] cat"  # the tokenizer's own tokens are still added: [CLS] [CLS] cat [SEP]
+    check(s.ask("POST", "/tokenize", {"prompt": written})[2]["count"] == 4, "a text that begins with CLS")
+    check(s.ask("POST", "/v1/embeddings", {"input": written})[2]["usage"]["prompt_tokens"] == 4, "a text that begins with CLS")
     status, _, answer = s.ask("POST", "/pooling", {"input": want["texts"]})
     check(status == 200 and answer["data"][0]["object"] == "pooling")
     near([d["data"] for d in answer["data"]], want["vectors"], "/pooling")
