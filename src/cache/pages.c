@@ -34,13 +34,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NONE = -1 };
+enum {
+    NONE = -1,
+    HITS_MAX = 8 /* more hits do not raise the order, so that a popular text of the past leaves */
+};
 
 struct page {
     int32_t refs;
     int32_t newer, older; /* neighbours in the LRU, if CACHED */
     bool named;           /* true if `name` finds the page */
     uint64_t name;
+    int worth;     /* work that a hit saves (page_value) */
+    int n_hit;     /* number of hits, at most HITS_MAX */
+    int64_t order; /* if CACHED: pages with the lowest order are evicted first */
     int64_t born_us, used_us; /* times of page_take and of the last drop by its last holder */
 };
 
@@ -52,7 +58,8 @@ struct pages {
     struct page *page;  /* [n_page] state of each page */
     int32_t *token;     /* [n_page, page_rows] of named pages */
     int32_t *free_list; /* [n_page] list of free pages; the first n_free entries are valid */
-    int32_t newest, oldest;
+    int32_t newest, oldest; /* ends of the cached list; the oldest page is evicted next */
+    int64_t spent;          /* highest order of an evicted page */
     int32_t *slot;   /* [n_slot] open-addressing table name -> page; NONE = empty */
     uint32_t n_slot; /* a power of two, at least 2 * n_page */
     int32_t *count;  /* [n_page], scratch of pages_check */
@@ -192,15 +199,20 @@ int32_t page_seal(struct pages *p, int32_t page, uint64_t name, const int32_t *t
     return page;
 }
 
-/* ---- the LRU ---- */
+/* ---- the LRU, ordered by the saved work ---- */
 
+/* Insert a page after the pages of the same or a lower order. If pages have no worth, all orders
+ * are 0, and the page becomes the newest. */
 static void lru_add(struct pages *p, int32_t page)
 {
-    p->page[page].newer = NONE;
-    p->page[page].older = p->newest;
-    if (p->newest != NONE) p->page[p->newest].newer = page;
-    p->newest = page;
-    if (p->oldest == NONE) p->oldest = page;
+    struct page *x = &p->page[page];
+    int32_t older = p->newest, newer = NONE;
+    x->order = p->spent + (int64_t)x->worth * (1 + x->n_hit);
+    for (; older != NONE && p->page[older].order > x->order; older = p->page[older].older)
+        newer = older;
+    x->newer = newer, x->older = older;
+    *(newer == NONE ? &p->newest : &p->page[newer].older) = page;
+    *(older == NONE ? &p->oldest : &p->page[older].newer) = page;
     p->n_cached++;
 }
 
@@ -227,6 +239,9 @@ int32_t page_take(struct pages *p)
         page = p->free_list[--p->n_free];
     } else if (p->oldest != NONE) {
         page = p->oldest;
+        p->spent = p->page[page].order;
+        if (p->watch.gone)
+            p->watch.gone(p->watch.ctx, p->page[page].name, tokens_of(p, page));
         if (p->watch.evicted)
             p->watch.evicted(p->watch.ctx, p->now_us - p->page[page].born_us,
                              p->now_us - p->page[page].used_us);
@@ -238,6 +253,7 @@ int32_t page_take(struct pages *p)
     CHECK(p->page[page].refs == 0 && !p->page[page].named, "page %d has %d references", page,
           p->page[page].refs);
     p->page[page].refs = 1;
+    p->page[page].worth = p->page[page].n_hit = 0;
     p->page[page].born_us = p->now_us;
     return page;
 }
@@ -261,17 +277,13 @@ void page_drop(struct pages *p, int32_t page)
         p->free_list[p->n_free++] = page;
 }
 
-void page_demote(struct pages *p, int32_t page)
+void page_value(struct pages *p, int32_t page, int worth)
 {
-    CHECK(page >= 0 && page < p->n_page && p->page[page].refs == 0 && p->page[page].named,
-          "page %d of %d", page, p->n_page);
+    CHECK(page >= 0 && page < p->n_page && p->page[page].named, "page %d of %d", page, p->n_page);
+    p->page[page].worth = worth;
+    if (p->page[page].refs > 0) return;
     lru_remove(p, page);
-    p->page[page].older = NONE;
-    p->page[page].newer = p->oldest;
-    if (p->oldest != NONE) p->page[p->oldest].older = page;
-    p->oldest = page;
-    if (p->newest == NONE) p->newest = page;
-    p->n_cached++;
+    lru_add(p, page);
 }
 
 int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens)
@@ -286,7 +298,9 @@ int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens)
 int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens)
 {
     int32_t page = page_look(p, name, tokens);
-    if (page == NONE || p->page[page].refs++ > 0) return page;
+    if (page == NONE) return page;
+    if (p->page[page].n_hit < HITS_MAX) p->page[page].n_hit++;
+    if (p->page[page].refs++ > 0) return page;
     CHECK(p->n_cached > 0, "page %d has no holder and is not cached", page);
     if (p->watch.found) p->watch.found(p->watch.ctx, p->now_us - p->page[page].used_us);
     lru_remove(p, page);
@@ -355,8 +369,11 @@ const char *pages_check(const struct pages *p, const int32_t *const *table, cons
     }
     int n_cached = 0;
     for (int32_t page = p->oldest; page != NONE; page = p->page[page].newer, n_cached++) {
+        const int32_t older = p->page[page].older;
         if (p->count[page] != 0 || !p->page[page].named)
             return "a cached page is held, nameless, or in two places";
+        if (p->page[page].order < (older == NONE ? p->spent : p->page[older].order))
+            return "a cached page has a lower order than the page before it";
         p->count[page] = -1;
     }
     if (n_cached != p->n_cached) return "the LRU's length is wrong";

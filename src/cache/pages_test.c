@@ -35,8 +35,9 @@ static void sequence_begin(struct pages *p, struct imaginary *s, uint64_t *rng)
         s->n_reused += hit;
         if (!hit) page = page_take(p);
         if (page < 0) return;
-        s->page[s->n_page] = page;
-        page_seal(p, page, name, tokens);
+        s->page[s->n_page] = page_seal(p, page, name, tokens);
+        if (rng_below(rng, 4) == 0)
+            page_value(p, s->page[s->n_page], (int)rng_below(rng, 100));
     }
 }
 
@@ -55,6 +56,8 @@ TEST(pages_keep_their_invariants)
         if (rng_below(&rng, 500) == 0) pages_clear(p);
         if (rng_below(&rng, 3)) sequence_begin(p, &s[t], &rng);
         n_reused += s[t].n_reused;
+        const int32_t first = page_look(p, page_name(p, PAGE_ROOT, s[t].token, 0), s[t].token);
+        if (first >= 0) page_value(p, first, (int)rng_below(&rng, 100)); /* held or cached */
         for (int k = 0; k < N_TABLE; k++) at[k] = s[k].page, n[k] = s[k].n_page;
         const char *wrong = pages_check(p, at, n, N_TABLE);
         if (wrong) test_fail(__FILE__, __LINE__, "step %d: %s", i, wrong);

@@ -125,6 +125,16 @@ static int open_vocab(struct engine *en, struct err *e)
     return en->flat ? 0 : err_memory(e, "logits", (size_t)n_vocab * sizeof *en->flat);
 }
 
+static void page_evicted(void *en, int64_t life_us, int64_t idle_us)
+{
+    stats_page_evicted(((struct engine *)en)->stats, life_us, idle_us);
+}
+
+static void page_found(void *en, int64_t gap_us)
+{
+    stats_page_found(((struct engine *)en)->stats, gap_us);
+}
+
 static int open_stats(struct engine *en, const struct engine_options *o, struct err *e)
 {
     const struct executor *x = &o->executor;
@@ -138,9 +148,10 @@ static int open_stats(struct engine *en, const struct engine_options *o, struct 
                                .cost = x->cost};
     int rc = stats_open(&en->stats, &so, e);
     if (rc == 0)
-        pages_watch(en->pages, &(struct page_watch){.ctx = en->stats,
-                                                    .evicted = stats_page_evicted,
-                                                    .found = stats_page_found});
+        pages_watch(en->pages, &(struct page_watch){.ctx = en,
+                                                    .evicted = page_evicted,
+                                                    .found = page_found,
+                                                    .gone = state_page_gone});
     return rc;
 }
 

@@ -104,7 +104,9 @@ struct seq_slots {
     /* number of leading pages that the cache had at the admission, without a state after them; 0 if
      * none */
     int n_branch;
-    int n_decoded; /* number of pages whose state was kept last while the sequence decodes */
+    /* numbers of pages of the sequence's last sealed or found state, and of the state before it; 0
+     * if none */
+    int n_last, n_before;
 };
 
 struct group;
@@ -553,6 +555,10 @@ void state_adopt(struct engine *en, struct seq *s, int i);
 void state_unplan(struct engine *en, struct seq *s);
 /* Make states after whole pages findable and drop unused slots. */
 void state_commit(struct engine *en, struct seq *s);
+/* Let the state at the end of a page that the cache of K and V evicted be evicted next. A prefix
+ * cannot be found without this page. name and tokens are those of the page. en: a struct engine.
+ * The function is a callback of page_watch. */
+void state_page_gone(void *en, uint64_t name, const int32_t *tokens);
 /* Release the slots of s. */
 void state_drop(struct engine *en, struct seq *s);
 /* Share the state of the parent with the child. */

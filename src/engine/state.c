@@ -19,8 +19,13 @@
  *     inside a chunk, if a slot is free.
  * (4) If the cache has more pages of a prompt than states, the prompt leaves another text at the
  *     end of these pages. Its sequence takes a snapshot there, for the third text.
- * (5) While a sequence decodes, its last state after a whole page is worth most, because the next
- *     turn of a chat continues there. The states before it are evicted first. */
+ * (5) All slots have equal bytes, so the states that save the fewest tokens are evicted first: by
+ *     their last use plus tokens times hits (GreedyDual-Size-Frequency; Cherkasova, "Improving WWW
+ *     Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", HPL-98-69). The last
+ *     state of a text saves all its tokens. A state before it saves only the tokens after the next
+ *     earlier state, because the text continues at the last one. While a sequence decodes, the
+ *     states before the last therefore save one page each.
+ * (6) A state without the page of K and V at its end is not found, and is evicted next. */
 #include "engine_impl.h"
 
 #include "base/check.h"
@@ -45,11 +50,30 @@ static void drop(struct engine *en, int32_t *slot)
     *slot = -1;
 }
 
+/* Return the number of pages, below n, after which the next earlier state of s is cached. */
+static int state_before(const struct engine *en, const struct seq *s, int n)
+{
+    for (n--; n > 0 && !state_is_cached(en, s, n);) n--;
+    return n > 0 ? n : 0;
+}
+
+/* Set the tokens that a hit of the state after n pages of s saves, if the state is cached: those
+ * after the first n_before pages. */
+static void value_state(struct engine *en, const struct seq *s, int n, int n_before)
+{
+    const int32_t slot = n ? page_look(en->states, s->name[n - 1], page_tokens(en, s, n)) : -1;
+    if (slot >= 0) page_value(en->states, slot, (n - n_before) * pages_rows(en->pages));
+}
+
+/* A text continues at the state after n pages, so the state before it is worth less. */
 void state_find(struct engine *en, struct seq *s, int n)
 {
     if (!en->states) return;
     drop(en, &s->slots.at);
+    s->slots.n_last = n;
+    s->slots.n_before = state_before(en, s, n);
     if (n == 0) return;
+    value_state(en, s, s->slots.n_before, state_before(en, s, s->slots.n_before));
     s->slots.at = page_find(en->states, s->name[n - 1], page_tokens(en, s, n));
     s->slots.sealed = true;
     CHECK(s->slots.at >= 0, "no state after %d pages", n);
@@ -139,29 +163,33 @@ void state_unplan(struct engine *en, struct seq *s)
     for (int i = 0; i < SNAPSHOTS; i++) drop(en, &s->slots.snapshot[i].slot);
 }
 
-/* Seal a slot as the state after n pages of s. Return the slot that s holds afterwards. */
-static int32_t seal_state(struct engine *en, const struct seq *s, int32_t slot, int n)
+/* Seal a slot as the state after n pages of s, which saves all their tokens. The state that s sealed
+ * or found before is worth less from now on, except the last state that an equal prompt finds.
+ * Return the slot that s holds afterwards. */
+static int32_t seal_state(struct engine *en, struct seq *s, int32_t slot, int n)
 {
-    return page_seal(en->states, slot, s->name[n - 1], page_tokens(en, s, n));
+    const int last = s->slots.n_last, n_prompt = (s->n_prompt - 1) / pages_rows(en->pages);
+    const int32_t own = page_seal(en->states, slot, s->name[n - 1], page_tokens(en, s, n));
+    if (own == slot) value_state(en, s, n, 0);
+    if (n <= last) return own;
+    if (last > n_prompt || n <= n_prompt) value_state(en, s, last, s->slots.n_before);
+    s->slots.n_before = last;
+    s->slots.n_last = n;
+    return own;
 }
 
-/* Let the state that s kept before while it decodes be evicted first, unless a sequence holds it.
- * n: number of pages after which s now keeps a state. */
-static void demote_last(struct engine *en, struct seq *s, int n)
+void state_page_gone(void *engine, uint64_t name, const int32_t *tokens)
 {
-    const int last = s->slots.n_decoded;
-    if (n * pages_rows(en->pages) <= s->n_prompt) return;
-    s->slots.n_decoded = n;
-    if (last == 0 || last == n) return;
-    const int32_t slot = page_look(en->states, s->name[last - 1], page_tokens(en, s, last));
-    if (slot >= 0 && page_refs(en->states, slot) == 0) page_demote(en->states, slot);
+    struct engine *en = engine;
+    const int32_t slot = en->states ? page_look(en->states, name, tokens) : -1;
+    if (slot >= 0) page_value(en->states, slot, 0);
 }
 
 void state_commit(struct engine *en, struct seq *s)
 {
     if (!en->states) return;
     int rows = pages_rows(en->pages), n = s->n_kv / rows;
-    for (int i = 0; i < SNAPSHOTS; i++) {
+    for (int i = SNAPSHOTS - 1; i >= 0; i--) { /* in the order of the text */
         struct seq_snapshot *shot = &s->slots.snapshot[i];
         if (shot->slot >= 0) shot->slot = seal_state(en, s, shot->slot, shot->n_after);
     }
@@ -169,7 +197,6 @@ void state_commit(struct engine *en, struct seq *s)
     if (!en->keep_prefixes || s->slots.at < 0 || s->slots.sealed || n * rows != s->n_kv) return;
     s->slots.at = seal_state(en, s, s->slots.at, n);
     s->slots.sealed = true;
-    demote_last(en, s, n);
 }
 
 void state_drop(struct engine *en, struct seq *s)
@@ -186,6 +213,8 @@ void state_fork(struct engine *en, struct seq *child, const struct seq *parent)
     if (!en->states) return;
     child->slots.at = parent->slots.at;
     child->slots.sealed = parent->slots.sealed;
+    child->slots.n_last = parent->slots.n_last;
+    child->slots.n_before = parent->slots.n_before;
     if (child->slots.at >= 0) page_ref(en->states, child->slots.at);
 }
 

@@ -422,16 +422,14 @@ void stats_token(struct stats *st, int64_t us)
     st->now.value[STAT_generation_tokens]++;
 }
 
-void stats_page_evicted(void *stats, int64_t life_us, int64_t idle_us)
+void stats_page_evicted(struct stats *st, int64_t life_us, int64_t idle_us)
 {
-    struct stats *st = stats;
     histogram_add(&st->now.times[TIMES_page_life], life_us);
     histogram_add(&st->now.times[TIMES_page_idle], idle_us);
 }
 
-void stats_page_found(void *stats, int64_t gap_us)
+void stats_page_found(struct stats *st, int64_t gap_us)
 {
-    struct stats *st = stats;
     histogram_add(&st->now.times[TIMES_page_gap], gap_us);
 }
 

@@ -129,11 +129,10 @@ void stats_first_token(struct stats *st, int64_t us);
 void stats_token(struct stats *st, int64_t us);
 
 /* Count an evicted page. life_us is the time since it was taken, idle_us the time since its last
- * use. stats: a struct stats. The function is a callback of page_watch (cache.h). */
-void stats_page_evicted(void *stats, int64_t life_us, int64_t idle_us);
-/* Count a cached page that a sequence found gap_us microseconds after its last use. stats: a struct
- * stats. The function is a callback of page_watch. */
-void stats_page_found(void *stats, int64_t gap_us);
+ * use. */
+void stats_page_evicted(struct stats *st, int64_t life_us, int64_t idle_us);
+/* Count a cached page that a sequence found gap_us microseconds after its last use. */
+void stats_page_found(struct stats *st, int64_t gap_us);
 
 /* Times of a finished answer, engine clock, in microseconds; 0: the answer ended before that
  * point. */
