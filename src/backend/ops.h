@@ -353,7 +353,7 @@ struct backend_ops {
     void (*weights_close)(struct backend *b, struct weights *w);
     /* Return the figures of the limit of the weights in memory. w: NULL is allowed. Any
      * thread. */
-    struct weights_use (*weights_use)(const struct weights *w);
+    struct weights_use (*weights_use)(struct backend *b, const struct weights *w);
 
     /* Allocate scratch for ops of these sizes. Call reserve once, before the first begin and the
      * first op on rows. Return 0 or ERR_MEMORY. */

@@ -424,7 +424,7 @@ struct pool *model_pool(const struct model *m)
 
 struct weights_use model_weights_use(const struct model *m)
 {
-    return m->backend->op->weights_use(m->weights);
+    return m->backend->op->weights_use(m->backend, m->weights);
 }
 
 const struct batch_limits *model_batch_limits(const struct model *m)

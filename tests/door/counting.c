@@ -176,6 +176,12 @@ static void count_weights_close(struct backend *b, struct weights *w)
     c->cpu->op->weights_close(c->cpu, w);
 }
 
+static struct weights_use count_weights_use(struct backend *b, const struct weights *w)
+{
+    struct counting *c = counting_of(b);
+    return c->cpu->op->weights_use(c->cpu, w);
+}
+
 /* ---- steps ---- */
 
 static int count_reserve(struct backend *b, const struct op_sizes *s, struct err *e)
@@ -315,6 +321,7 @@ static const struct backend_ops ops = {
     .weights = count_weights,
     .weights_verify = count_weights_verify,
     .weights_close = count_weights_close,
+    .weights_use = count_weights_use,
     .reserve = count_reserve,
     .read = count_read,
     .write = count_write,

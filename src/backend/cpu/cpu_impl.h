@@ -150,7 +150,7 @@ int cpu_weights_verify(struct backend *b, enum weights_verdict *verdict,
 /* Unmap or free the weights; NULL is allowed. */
 void cpu_weights_close(struct backend *b, struct weights *w);
 /* Return the figures of the resident set; zeros without a limit. NULL is allowed. */
-struct weights_use cpu_weights_use(const struct weights *w);
+struct weights_use cpu_weights_use(struct backend *b, const struct weights *w);
 /* Compute y f32 [n_row, n_out] = x W^T + bias. */
 void cpu_linear(struct backend *b, float *y, const struct linear *l, const float *x, int n_row);
 /* Compute the outputs of one input. */

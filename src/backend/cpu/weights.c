@@ -413,7 +413,8 @@ void cpu_weights_close(struct backend *b, struct weights *w)
     free(w);
 }
 
-struct weights_use cpu_weights_use(const struct weights *w)
+struct weights_use cpu_weights_use(struct backend *b, const struct weights *w)
 {
+    (void)b;
     return w && w->resident ? resident_figures(w->resident) : (struct weights_use){0};
 }
