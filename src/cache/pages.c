@@ -44,9 +44,9 @@ struct page {
     int32_t newer, older; /* neighbours in the LRU, if CACHED */
     bool named;           /* true if `name` finds the page */
     uint64_t name;
-    int worth;     /* work that a hit saves (page_value) */
-    int n_hit;     /* number of hits, at most HITS_MAX */
-    int64_t order; /* if CACHED: pages with the lowest order are evicted first */
+    int worth;                /* work that a hit saves (page_value) */
+    int n_hit;                /* number of hits, at most HITS_MAX */
+    int64_t order;            /* if CACHED: pages with the lowest order are evicted first */
     int64_t born_us, used_us; /* times of page_take and of the last drop by its last holder */
 };
 
@@ -54,15 +54,15 @@ struct page {
 struct pages {
     int n_page, page_rows, n_free, n_cached;
     bool keep;
-    uint64_t root;      /* parent name of first pages */
-    struct page *page;  /* [n_page] state of each page */
-    int32_t *token;     /* [n_page, page_rows] of named pages */
-    int32_t *free_list; /* [n_page] list of free pages; the first n_free entries are valid */
+    uint64_t root;          /* parent name of first pages */
+    struct page *page;      /* [n_page] state of each page */
+    int32_t *token;         /* [n_page, page_rows] of named pages */
+    int32_t *free_list;     /* [n_page] list of free pages; the first n_free entries are valid */
     int32_t newest, oldest; /* ends of the cached list; the oldest page is evicted next */
     int64_t spent;          /* highest order of an evicted page */
-    int32_t *slot;   /* [n_slot] open-addressing table name -> page; NONE = empty */
-    uint32_t n_slot; /* a power of two, at least 2 * n_page */
-    int32_t *count;  /* [n_page], scratch of pages_check */
+    int32_t *slot;          /* [n_slot] open-addressing table name -> page; NONE = empty */
+    uint32_t n_slot;        /* a power of two, at least 2 * n_page */
+    int32_t *count;         /* [n_page], scratch of pages_check */
     int64_t now_us;
     struct page_watch watch;
 };
@@ -240,8 +240,7 @@ int32_t page_take(struct pages *p)
     } else if (p->oldest != NONE) {
         page = p->oldest;
         p->spent = p->page[page].order;
-        if (p->watch.gone)
-            p->watch.gone(p->watch.ctx, p->page[page].name, tokens_of(p, page));
+        if (p->watch.gone) p->watch.gone(p->watch.ctx, p->page[page].name, tokens_of(p, page));
         if (p->watch.evicted)
             p->watch.evicted(p->watch.ctx, p->now_us - p->page[page].born_us,
                              p->now_us - p->page[page].used_us);

@@ -36,8 +36,7 @@ static void sequence_begin(struct pages *p, struct imaginary *s, uint64_t *rng)
         if (!hit) page = page_take(p);
         if (page < 0) return;
         s->page[s->n_page] = page_seal(p, page, name, tokens);
-        if (rng_below(rng, 4) == 0)
-            page_value(p, s->page[s->n_page], (int)rng_below(rng, 100));
+        if (rng_below(rng, 4) == 0) page_value(p, s->page[s->n_page], (int)rng_below(rng, 100));
     }
 }
 
