@@ -26,8 +26,8 @@ int pages_n_cached(const struct pages *p);
 /* Return the number of rows of a page. */
 int pages_rows(const struct pages *p);
 
-/* Take a page, which the caller then holds once. The page is a free page, or otherwise the cached page
- * that is evicted next (page_value). Return -1 if no page is free or cached. */
+/* Take a page, which the caller then holds once. The page is a free page, or otherwise the cached
+ * page that is evicted next (page_value). Return -1 if no page is free or cached. */
 int32_t page_take(struct pages *p);
 void page_ref(struct pages *p, int32_t page); /* add a holder: one more table contains the page */
 /* Remove one holder. After the last holder, a sealed page is cached, any other page is free. */
@@ -53,8 +53,8 @@ int32_t page_find(struct pages *p, uint64_t name, const int32_t *tokens);
  * such page exists. */
 int32_t page_look(const struct pages *p, uint64_t name, const int32_t *tokens);
 
-/* Set the work that a hit of a sealed page saves, in tokens; 0 after page_take. Pages with more work
- * and more hits are evicted later. Pages without worth are evicted by their last use. */
+/* Set the work that a hit of a sealed page saves, in tokens; 0 after page_take. Pages with more
+ * work and more hits are evicted later. Pages without work are evicted by their last use. */
 void page_value(struct pages *p, int32_t page, int worth);
 
 /* Callbacks for the ages of cached pages, NULL if none. evicted: times since the page was taken and

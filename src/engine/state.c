@@ -163,9 +163,9 @@ void state_unplan(struct engine *en, struct seq *s)
     for (int i = 0; i < SNAPSHOTS; i++) drop(en, &s->slots.snapshot[i].slot);
 }
 
-/* Seal a slot as the state after n pages of s, which saves all their tokens. The state that s sealed
- * or found before is worth less from now on, except the last state that an equal prompt finds.
- * Return the slot that s holds afterwards. */
+/* Seal a slot as the state after n pages of s, which saves all their tokens. The state that s
+ * sealed or found before is worth less from now on, except the last state that an equal prompt
+ * finds. Return the slot that s holds afterwards. */
 static int32_t seal_state(struct engine *en, struct seq *s, int32_t slot, int n)
 {
     const int last = s->slots.n_last, n_prompt = (s->n_prompt - 1) / pages_rows(en->pages);
