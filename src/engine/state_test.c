@@ -168,7 +168,7 @@ TEST(a_long_text_stays_in_the_cache_while_short_ones_pass)
     free(r);
 }
 
-/* Goal: a long text that nobody asks for leaves the cache in the end. */
+/* Goal: a long text without further requests leaves the cache in the end. */
 TEST(an_unused_long_text_leaves_the_cache)
 {
     enum { LONG = 1200, SHORT = 100 };
