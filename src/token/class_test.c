@@ -168,3 +168,99 @@ TEST(classes_of_a_vocab_json)
     write_text("config.json", "{\"model_type\":\"roberta\"}");
     expect_pair("a", "aa", (const int32_t[]){0, 4, 2, 2, 4, 4, 2}, 7, 0);
 }
+
+/* Append a piece of a SentencePiece model. The lengths are below 128. */
+static void put_piece(struct buf *out, const char *text, float score, enum piece_kind kind)
+{
+    const size_t n = strlen(text);
+    const uint8_t head[] = {0x0A, (uint8_t)(n + 9), 0x0A, (uint8_t)n},
+                  tail[] = {0x18, (uint8_t)kind};
+    buf_add(out, (const char *)head, sizeof head);
+    buf_add(out, text, n);
+    buf_add_char(out, 0x15);
+    buf_add(out, (const char *)&score, sizeof score);
+    buf_add(out, (const char *)tail, sizeof tail);
+}
+
+/* Write a Unigram model. The first n control pieces precede the words. unk: the id of <unk>. */
+static void write_model(const char *name, const char *const *control, size_t n, uint8_t unk)
+{
+    static const char *const word[] = {"\xE2\x96\x81",
+                                       "\xE2\x96\x81"
+                                       "a",
+                                       "a", "b"};
+    const uint8_t trainer[] = {0x12, 5, 0x18, 1, 0xC0, 2, unk};
+    struct buf out = {0};
+    for (size_t i = 0; i < n; i++)
+        put_piece(&out, control[i], 0, i == unk ? PIECE_UNKNOWN : PIECE_CONTROL);
+    for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+        put_piece(&out, word[i], -1 - (float)i, PIECE_NORMAL);
+    buf_add(&out, (const char *)trainer, sizeof trainer);
+    write_file(name, out.data, out.n);
+    buf_deinit(&out);
+}
+
+#define MARK "\xE2\x96\x81"
+
+/* Goal: a spiece.model of T5 has </s> after a text, no BOS, and the sentinels behind its pieces. */
+TEST(sentinels_of_a_spiece_model)
+{
+    static const char *const control[] = {"<pad>", "</s>", "<unk>"};
+    static const struct {
+        const char *config, *model, *text, *want;
+    } row[] = {
+        {"{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":2}", NULL, "a<extra_id_0> b ?",
+         MARK "a|<extra_id_0>|" MARK "|b|" MARK "|<unk>|</s>"},
+        {NULL, "{\"model_type\":\"mt5\"}", " a\n a <extra_id_99>",
+         MARK "a|" MARK "a|<extra_id_99>|</s>"},
+        {NULL, NULL, "a", MARK "a"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        write_model("spiece.model", control, 3, 2);
+        write_text("tokenizer_config.json", row[i].config);
+        write_text("config.json", row[i].model);
+        expect_pieces(row[i].text, row[i].want);
+    }
+    write_model("spiece.model", control, 3, 2);
+    write_text("config.json", "{\"model_type\":\"t5\"}");
+    struct err e = {0};
+    struct tokenizer *t = open_written(&e);
+    NEED_OK(t ? 0 : -1, &e);
+    EXPECT_INT(tokenizer_n_vocab(t), 107);
+    EXPECT_INT(tokenizer_find(t, "<extra_id_0>", 12), 106);
+    EXPECT_INT(tokenizer_bos(t), -1);
+    EXPECT_INT(tokenizer_eos(t), 1);
+    tokenizer_close(t);
+    write_model("spiece.model", control, 3, 2);
+    write_text("tokenizer_config.json",
+               "{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":99999999999}");
+    EXPECT(!open_written(&e) && strstr(e.text, "token id"));
+    write_model("spiece.model", control, 3, 2);
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":0}");
+    expect_pair("a", "a", (const int32_t[]){4, 1, 4, 1}, 4, 0);
+}
+
+/* Goal: a sentencepiece.bpe.model has fairseq's ids. */
+TEST(ids_of_a_sentencepiece_bpe_model)
+{
+    static const char *const control[] = {"<unk>", "<s>", "</s>"};
+    write_model("sentencepiece.bpe.model", control, 3, 0);
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"XLMRobertaTokenizer\"}");
+    expect_pair("a", "? <mask>b", (const int32_t[]){0, 5, 2, 2, 4, 3, 8, 4, 7, 2}, 10, 0);
+    write_model("sentencepiece.bpe.model", control, 3, 0);
+    write_text("config.json", "{\"model_type\":\"xlm-roberta\"}");
+    write_text("special_tokens_map.json",
+               "{\"mask_token\":{\"content\":\"<mask>\",\"lstrip\":true}}");
+    expect_pieces("a <mask> b", "<s>|" MARK "a|<mask>|" MARK "|b|</s>");
+    write_model("sentencepiece.bpe.model", control, 3, 0);
+    write_text("tokenizer_config.json",
+               "{\"tokenizer_class\":\"CamembertTokenizer\",\"add_prefix_space\":false}");
+    expect_pair("a", "?", (const int32_t[]){5, 9, 6, 6, 3, 6}, 6, 0);
+    struct err e = {0};
+    write_model("sentencepiece.bpe.model", control, 3, 0);
+    write_text("tokenizer_config.json", "{\"tokenizer_class\":\"MBartTokenizer\"}");
+    EXPECT(!open_written(&e) && strstr(e.text, "tokenizer_class \"MBartTokenizer\""));
+    write_file("sentencepiece.bpe.model", "\x0A\x0B\x0A\x02<>\x15\0\0\0\0\x18\x03", 13);
+    write_text("config.json", "{\"model_type\":\"xlm-roberta\"}");
+    EXPECT(!open_written(&e) && strstr(e.text, "at least 3 pieces"));
+}

@@ -128,6 +128,24 @@ const char *hf_files_token(const struct hf_files *f, const char *key, const char
     return v ? hf_token_text(v) : fallback;
 }
 
+int32_t hf_special_mark(struct tokenizer *t, const char *text)
+{
+    const int32_t id = text ? tokenizer_scan(t, text) : -1;
+    if (id < 0) return id;
+    t->piece[id].kind = PIECE_CONTROL;
+    t->piece[id].match = MATCH_RAW;
+    t->piece[id].special = true;
+    return id;
+}
+
+int32_t hf_named_mark(struct tokenizer *t, const struct hf_files *f, const char *key,
+                      const char *fallback)
+{
+    const char *text = hf_files_token(f, key, fallback);
+    if (hf_files_field(f, key)) return text ? tokenizer_scan(t, text) : -1;
+    return hf_special_mark(t, text);
+}
+
 unsigned hf_bert_flags(const struct hf_files *f)
 {
     const bool lower = json_bool(json_field(f->config, "do_lower_case"), true);

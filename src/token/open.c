@@ -2,7 +2,8 @@
  *
  *   GGUF                    its metadata
  *   Hugging Face directory  the first of: rwkv_vocab_v20230424.txt, tokenizer.json,
- *                           tokenizer.model, vocab.json + merges.txt, encoder.json + merges.txt,
+ *                           tokenizer.model, spiece.model, sentencepiece.bpe.model,
+ *                           vocab.json + merges.txt, encoder.json + merges.txt,
  *                           vocab.txt, *.tiktoken, tokenizer.bin
  *   llama2.c .bin           tokenizer.bin or tok512.bin in its folder */
 #include "token_impl.h"
@@ -116,6 +117,7 @@ static int read_dir(struct tokenizer *t, const char *dir, const char *hint, stru
                                        "tokenizer.json",
                                        "tokenizer.model",
                                        "spiece.model",
+                                       "sentencepiece.bpe.model",
                                        "vocab.json",
                                        "encoder.json",
                                        "vocab.txt",
@@ -194,14 +196,16 @@ int tokenizer_open(struct tokenizer **out, const struct checkpoint *c, struct er
     return finish_open(out, t, tokenizer_read(t, c, e), e);
 }
 
-/* Read a file or folder. A single tokenizer.json or plain vocabulary also uses the configuration
- * files next to it. */
+/* Read a file or folder. A single tokenizer.json, plain vocabulary or model of a class also uses
+ * the configuration files next to it. */
 static int read_path(struct tokenizer *t, const char *path, const char *hint, struct err *e)
 {
     if (dir_exists(path)) return read_dir(t, path, hint, e);
     int rc = read_file(t, path, hint, e);
     char dir[4096];
-    if (rc != 0 || !(text_ends_with(path, ".json") || text_ends_with(path, ".txt"))) return rc;
+    if (rc != 0 || !(text_ends_with(path, ".json") || text_ends_with(path, ".txt") ||
+                     hf_sentencepiece_is_file(path)))
+        return rc;
     token_folder(dir, path);
     return hf_config_read(t, dir, e);
 }

@@ -39,28 +39,6 @@ static int read_vocab(struct tokenizer *t, const char *path, struct err *e)
     return rc;
 }
 
-/* Mark a piece as special, because these lists have no field for special pieces. Return the id of
- * the piece; -1 if not found. text: NULL if there is no such token. */
-static int32_t mark_special(struct tokenizer *t, const char *text)
-{
-    const int32_t id = text ? tokenizer_scan(t, text) : -1;
-    if (id < 0) return id;
-    t->piece[id].kind = PIECE_CONTROL;
-    t->piece[id].match = MATCH_RAW;
-    t->piece[id].special = true;
-    return id;
-}
-
-/* Mark the token that a key of the configuration names. hf_settings.c marks it, with its flags, if
- * a file has the key. */
-static int32_t mark_named(struct tokenizer *t, const struct hf_files *f, const char *key,
-                          const char *fallback)
-{
-    const char *text = hf_files_token(f, key, fallback);
-    if (hf_files_field(f, key)) return text ? tokenizer_scan(t, text) : -1;
-    return mark_special(t, text);
-}
-
 /* Append the steps that split a text into words. ByteLevel puts a blank before the text if
  * add_prefix_space is set; behind the split of Qwen2 it puts a blank before each word. */
 static int add_words(struct tokenizer *t, const struct hf_files *f, const char *hint, struct err *e)
@@ -77,13 +55,13 @@ static int add_words(struct tokenizer *t, const struct hf_files *f, const char *
 /* Set the special tokens of RoBERTa and BART: <s> A </s></s> B </s>. */
 static void set_roberta_tokens(struct tokenizer *t, const struct hf_files *f)
 {
-    t->bos = mark_named(t, f, "bos_token", "<s>");
-    t->eos = mark_named(t, f, "eos_token", "</s>");
-    mark_named(t, f, "unk_token", "<unk>");
-    mark_named(t, f, "pad_token", "<pad>");
-    mark_named(t, f, "mask_token", "<mask>");
-    const int32_t sep = mark_named(t, f, "sep_token", "</s>");
-    hf_affix_add(t, true, mark_named(t, f, "cls_token", "<s>"));
+    t->bos = hf_named_mark(t, f, "bos_token", "<s>");
+    t->eos = hf_named_mark(t, f, "eos_token", "</s>");
+    hf_named_mark(t, f, "unk_token", "<unk>");
+    hf_named_mark(t, f, "pad_token", "<pad>");
+    hf_named_mark(t, f, "mask_token", "<mask>");
+    const int32_t sep = hf_named_mark(t, f, "sep_token", "</s>");
+    hf_affix_add(t, true, hf_named_mark(t, f, "cls_token", "<s>"));
     hf_affix_add(t, false, sep);
     for (int i = 0; i < 2; i++) hf_between_add(t, sep);
 }
@@ -108,7 +86,7 @@ static int read_gpt2(struct tokenizer *t, const char *path, const char *hint, st
     if (rc == 0 && f.form == FORM_ROBERTA)
         set_roberta_tokens(t, &f);
     else if (rc == 0)
-        t->eos = mark_special(t, "<|endoftext|>");
+        t->eos = hf_special_mark(t, "<|endoftext|>");
     if (rc == 0 && f.form == FORM_GPT2 && !hf_files_field(&f, "bos_token")) t->bos = t->eos;
     hf_files_close(&f);
     return rc;
@@ -132,11 +110,11 @@ static int add_bert_steps(struct tokenizer *t, const struct hf_files *f, struct 
 /* Set the special tokens of BERT: [CLS] A [SEP] B [SEP]. */
 static void set_bert_tokens(struct tokenizer *t, const struct hf_files *f)
 {
-    t->unk = mark_named(t, f, "unk_token", "[UNK]");
-    mark_named(t, f, "pad_token", "[PAD]");
-    mark_named(t, f, "mask_token", "[MASK]");
-    const int32_t sep = mark_named(t, f, "sep_token", "[SEP]");
-    hf_affix_add(t, true, mark_named(t, f, "cls_token", "[CLS]"));
+    t->unk = hf_named_mark(t, f, "unk_token", "[UNK]");
+    hf_named_mark(t, f, "pad_token", "[PAD]");
+    hf_named_mark(t, f, "mask_token", "[MASK]");
+    const int32_t sep = hf_named_mark(t, f, "sep_token", "[SEP]");
+    hf_affix_add(t, true, hf_named_mark(t, f, "cls_token", "[CLS]"));
     hf_affix_add(t, false, sep);
     hf_between_add(t, sep);
     t->pair_segments = true;

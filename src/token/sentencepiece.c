@@ -195,8 +195,8 @@ static bool keep_user_pieces(struct norm_step *s, const struct tokenizer *t)
     return ok;
 }
 
-/* Set the options of the tokenizer from the options of the file. */
-static int apply(struct sentencepiece_reader *m, struct err *e)
+/* Set the options of the tokenizer from the options of the file. map: NULL if the file has none. */
+static int apply(struct sentencepiece_reader *m, const struct charsmap *map, struct err *e)
 {
     struct tokenizer *t = m->t;
     t->kind = m->type == 1 ? &token_kind_unigram : &token_kind_spm;
@@ -213,14 +213,16 @@ static int apply(struct sentencepiece_reader *m, struct err *e)
     if (!s || !keep_user_pieces(s, t)) return err_memory(e, "a normalizer", sizeof *s);
     s->flags = (m->dummy_prefix ? SP_PREFIX : 0) | (m->trim ? SP_TRIM : 0) |
                (m->escape ? SP_ESCAPE : 0) | (m->byte_fallback ? SP_KEEP : 0);
-    return m->charsmap.n ? charsmap_open(&s->charsmap, &t->arena, m->charsmap.p, m->charsmap.n, e)
-                         : 0;
+    s->charsmap = map;
+    return 0;
 }
 
 /* Set the values of m to SentencePiece's defaults for absent fields first. */
 int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e)
 {
     struct buf file = {0};
+    const struct charsmap *map = NULL;
+    bool done = false; /* true: the class of the folder has other steps */
     struct sentencepiece_reader m = {.t = t,
                                      .type = 1,
                                      .dummy_prefix = true,
@@ -232,8 +234,12 @@ int sentencepiece_read(struct tokenizer *t, const char *path, struct err *e)
     int rc = file_read(&file, path, MODEL_BYTES_MAX, e);
     if (rc == 0) { /* the error of file_read already contains the file */
         rc = read_model(&m, (struct wire){(const uint8_t *)file.data, file.n}, e);
-        if (rc == 0) rc = apply(&m, e);
+        if (rc == 0 && m.charsmap.n)
+            rc = charsmap_open(&map, &t->arena, m.charsmap.p, m.charsmap.n, e);
         if (rc != 0) err_prefix(e, rc, "%s", path);
+        if (rc == 0 && hf_sentencepiece_is_file(path))
+            rc = hf_sentencepiece_apply(t, path, m.unk, map, &done, e);
+        if (rc == 0 && !done && (rc = apply(&m, map, e)) != 0) err_prefix(e, rc, "%s", path);
     }
     buf_deinit(&file);
     return rc;

@@ -556,11 +556,29 @@ const char *hf_files_token(const struct hf_files *f, const char *key, const char
 const char *hf_token_text(const struct json *v);
 /* Return true if `name` is one of n classes, without or with "Fast" at its end. NULL is allowed. */
 bool hf_is_class(const char *name, const char *const *classes, size_t n);
+/* Mark a piece as special, for files without a field for special pieces. Return the id of the
+ * piece; -1 if not found. text: NULL if there is no such token. */
+int32_t hf_special_mark(struct tokenizer *t, const char *text);
+/* Mark the token that a class names, and return its id; -1 if not found. A token that a file names
+ * is marked later, with its flags (hf_config_read). */
+int32_t hf_named_mark(struct tokenizer *t, const struct hf_files *f, const char *key,
+                      const char *fallback);
 /* Return the flags of norm_bert that the keys of BERT's classes set, with their defaults. */
 unsigned hf_bert_flags(const struct hf_files *f);
 /* Read an optional JSON file in `dir`. *out is NULL if it is missing. Errors are those of
  * json_read_file. */
 int hf_file_read(struct json **out, const char *dir, const char *name, struct err *e);
+
+/* ---- hf_sentencepiece.c ---- */
+
+/* Return true if the file has the name of a SentencePiece model whose class changes its ids. */
+bool hf_sentencepiece_is_file(const char *path);
+/* Change the pieces of a SentencePiece model to the ids of its class, and set the steps and the
+ * added ids of the class. *done: false without a change, for a class that uses the model unchanged.
+ * unk: id of the model's unknown piece. map: in the arena; NULL if the model has none.
+ * ERR_UNSUPPORTED for a class with unknown ids, ERR_FORMAT, ERR_LIMIT, ERR_MEMORY. */
+int hf_sentencepiece_apply(struct tokenizer *t, const char *path, int32_t unk,
+                           const struct charsmap *map, bool *done, struct err *e);
 
 /* ---- hf_settings.c ---- */
 
