@@ -264,3 +264,89 @@ TEST(ids_of_a_sentencepiece_bpe_model)
     write_text("config.json", "{\"model_type\":\"xlm-roberta\"}");
     EXPECT(!open_written(&e) && strstr(e.text, "at least 3 pieces"));
 }
+
+/* Write a WordPiece or byte-level BPE model as tokenizer.json. */
+static void write_json(bool words, const char *added)
+{
+    static char json[4096];
+    if (words)
+        snprintf(
+            json, sizeof json,
+            "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0,\"[CLS]\":1,\"[SEP]\":2,"
+            "\"a\":3,\"A\":4,\"\xC3\xA9\":5,\"e\":6,\"cat\":7}},"
+            "\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},"
+            "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},\"added_tokens\":[%s]}",
+            added);
+    else
+        snprintf(json, sizeof json,
+                 "{\"model\":{\"type\":\"BPE\",\"vocab\":" PIECES ",\"merges\":[\"" SP " a\"]},"
+                 "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+                 "\"decoder\":{\"type\":\"ByteLevel\"},\"added_tokens\":[%s]}",
+                 added);
+    write_text("tokenizer.json", json);
+}
+
+/* Goal: keys of tokenizer_config.json have effect where transformers uses them in place of
+ * tokenizer.json. */
+TEST(keys_that_override_a_tokenizer_json)
+{
+    static const struct {
+        bool words;
+        const char *added, *config, *named, *text, *want;
+    } row[] = {
+        {true, "", NULL, NULL, "A \xC3\xA9", "a|e"},
+        {true, "", "{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false}", NULL,
+         "A \xC3\xA9", "A|\xC3\xA9"},
+        {true, "", "{\"tokenizer_class\":\"DistilBertTokenizerFast\",\"strip_accents\":false}",
+         NULL, "A \xC3\xA9", "a|\xC3\xA9"},
+        {true, "", "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"do_lower_case\":false}",
+         NULL, "A \xC3\xA9", "a|e"},
+        {true, "", "{\"extra_special_tokens\":{\"x\":\"cat\"}}", NULL, "acat", "a|cat"},
+        {true, "{\"id\":7,\"content\":\"cat\",\"lstrip\":false}",
+         "{\"added_tokens_decoder\":{\"7\":{\"content\":\"cat\",\"single_word\":true}}}", NULL,
+         "acat", "[UNK]"},
+        {true, "{\"id\":7,\"content\":\"cat\",\"special\":true}", NULL, NULL, "acat", "a|cat"},
+        {true, "{\"id\":7,\"content\":\"cat\",\"special\":true}", "{\"split_special_tokens\":true}",
+         NULL, "acat", "[UNK]"},
+        {false, "", "{\"tokenizer_class\":\"GPT2Tokenizer\",\"add_prefix_space\":true}", NULL, "a",
+         SP "a"},
+        {false, "", "{\"tokenizer_class\":\"Qwen2TokenizerFast\",\"add_prefix_space\":true}", NULL,
+         "a", SP "a"},
+        {false, "", "{\"tokenizer_class\":\"RobertaTokenizer\",\"add_prefix_space\":true}", NULL,
+         "a a", SP "a|" SP "a"},
+        {false, "", "{\"tokenizer_class\":\"PreTrainedTokenizerFast\",\"add_prefix_space\":true}",
+         NULL, "a", "a"},
+        {false, "", NULL, "{\"pad_token\":\"<x>\"}", "a<x>", "a|<x>"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        write_json(row[i].words, row[i].added);
+        write_text("tokenizer_config.json", row[i].config);
+        write_text("special_tokens_map.json", row[i].named);
+        expect_pieces(row[i].text, row[i].want);
+    }
+}
+
+/* Goal: LlamaTokenizer puts no "▁" before a text if add_prefix_space is false. Other model types
+ * do not have this class, whatever the file names. */
+TEST(prefix_of_llama_tokenizer)
+{
+    static const char json[] =
+        "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"" MARK "\":0,\"a\":1},\"merges\":[]},"
+        "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":"
+        "\"" MARK "\"},{\"type\":\"Replace\",\"pattern\":{\"String\":\" \"},\"content\":\"" MARK
+        "\"}]},\"added_tokens\":[]}";
+    static const char *const want[][3] = {
+        {"{}", "{}", MARK "|a|" MARK "|a"},
+        {"{\"tokenizer_class\":\"LlamaTokenizer\",\"add_prefix_space\":false}",
+         "{\"model_type\":\"llama\"}", "a|" MARK "|a"},
+        {"{\"tokenizer_class\":\"LlamaTokenizer\",\"add_prefix_space\":true}",
+         "{\"model_type\":\"llama\"}", MARK "|a|" MARK "|a"},
+        {"{\"tokenizer_class\":\"LlamaTokenizerFast\",\"add_prefix_space\":false}",
+         "{\"model_type\":\"phi3\"}", MARK "|a|" MARK "|a"}};
+    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+        write_text("tokenizer.json", json);
+        write_text("tokenizer_config.json", want[i][0]);
+        write_text("config.json", want[i][1]);
+        expect_pieces("a a", want[i][2]);
+    }
+}

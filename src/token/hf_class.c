@@ -77,7 +77,10 @@ static enum hf_form find_form(const struct json *config, const struct json *mode
     const char *class = json_text(json_field(config, "tokenizer_class"), NULL);
     const char *type = json_text(json_field(model, "model_type"), NULL);
     if (!class) class = json_text(json_field(model, "tokenizer_class"), NULL);
-    if (class) return form_of_class(class);
+    const enum hf_form form = class ? form_of_class(class) : FORM_NONE;
+    /* many models of other types name Llama's class, which transformers then replaces */
+    if (form == FORM_LLAMA && type && strcmp(type, "llama") != 0) return FORM_NONE;
+    if (class) return form;
     return type ? form_of_model(type) : FORM_NONE;
 }
 

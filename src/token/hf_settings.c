@@ -5,6 +5,8 @@
  * tokens, BOS and EOS, the ends of texts. The rules are those of transformers. */
 #include "token_impl.h"
 
+#include "base/log.h"
+
 #include <string.h>
 
 /* Return the id of the token that a key names; -1 if no file names the token. */
@@ -112,9 +114,28 @@ static void settle_segments(struct tokenizer *t, const struct json *config)
     if (!has) t->pair_segments = false;
 }
 
+/* Set the flags of an added token of tokenizer.json to those of added_tokens_decoder, as
+ * transformers does. Warn if tokenizer.json has another token with the id. */
+static void compare_added(struct tokenizer *t, int64_t id, const struct json *j, const char *dir)
+{
+    struct piece *p = id >= 0 && (uint64_t)id < t->n_piece ? &t->piece[id] : NULL;
+    size_t n;
+    const char *text = json_text(json_field(j, "content"), &n);
+    if (!t->from_json || !p || !text || p->n_text == 0) return;
+    if (p->n_text != n || memcmp(p->text, text, n) != 0) {
+        log_warn("%s/tokenizer_config.json: added_tokens_decoder: %lld is \"%.60s\", but "
+                 "tokenizer.json has \"%.60s\"",
+                 dir, (long long)id, text, p->text);
+    } else if (p->match) {
+        p->match = (uint8_t)hf_token_match(t, j);
+        if (json_bool(json_field(j, "special"), false)) p->kind = PIECE_CONTROL, p->special = true;
+    }
+}
+
 /* Add the tokens of added_tokens_decoder that no other file contains. Its keys are ids as texts,
  * such as "32000". */
-static int read_decoder_tokens(struct tokenizer *t, const struct json *added, struct err *e)
+static int read_decoder_tokens(struct tokenizer *t, const struct json *added, const char *dir,
+                               struct err *e)
 {
     for (void *it = json_first(added); it; it = json_next(added, it)) {
         size_t n;
@@ -124,6 +145,7 @@ static int read_decoder_tokens(struct tokenizer *t, const struct json *added, st
             id = key[i] >= '0' && key[i] <= '9' ? id * 10 + key[i] - '0' : -1;
         bool known = id >= 0 && (uint64_t)id < t->n_piece && t->piece[id].match;
         if (t->kind == &token_kind_longest && id == 0) known = false; /* named by world.c */
+        compare_added(t, id, json_it_value(it), dir);
         int rc = known || n == 0 ? 0 : hf_token_add(t, id, json_it_value(it), e);
         if (rc != 0) return rc;
     }
@@ -132,13 +154,18 @@ static int read_decoder_tokens(struct tokenizer *t, const struct json *added, st
 
 /* Add the tokens {"text": id} of added_tokens.json. They match in normalized text, unless another
  * key makes them special (mark_text). */
-static int read_added_tokens(struct tokenizer *t, const struct json *added, struct err *e)
+static int read_added_tokens(struct tokenizer *t, const struct json *added, const char *dir,
+                             struct err *e)
 {
     for (void *it = json_first(added); it; it = json_next(added, it)) {
         size_t n;
         const char *text = json_it_key(it, &n);
         const int64_t id = json_int(json_it_value(it), -1);
         int rc = hf_token_check(t, id, text, n, e);
+        if (rc != 0 && t->from_json) {
+            log_warn("%s/added_tokens.json: %s; tokenizer.json has precedence", dir, e->text);
+            continue;
+        }
         const bool known = rc == 0 && (uint64_t)id < t->n_piece && t->piece[id].match;
         if (rc == 0 && !known)
             rc = hf_token_put(t, id, text, n, PIECE_USER, t->norm.n ? MATCH_NORMALIZED : MATCH_RAW,
@@ -149,9 +176,10 @@ static int read_added_tokens(struct tokenizer *t, const struct json *added, stru
 }
 
 /* Read the settings of the configuration files. Named tokens may be added tokens. */
-static int read_config(struct tokenizer *t, const struct hf_files *f, struct err *e)
+static int read_config(struct tokenizer *t, const struct hf_files *f, const char *dir,
+                       struct err *e)
 {
-    int rc = read_decoder_tokens(t, json_field(f->config, "added_tokens_decoder"), e);
+    int rc = read_decoder_tokens(t, json_field(f->config, "added_tokens_decoder"), dir, e);
     if (rc == 0 && !mark_named(t, f)) rc = err_memory(e, "an index of tokens", t->n_piece);
     if (rc != 0) return rc;
     int32_t id;
@@ -232,10 +260,11 @@ int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
     struct json *generation = NULL;
     int rc = hf_files_open(&f, dir, e);
     if (rc == 0) rc = hf_file_read(&generation, dir, "generation_config.json", e);
-    if (rc == 0 && (rc = read_added_tokens(t, f.added, e)) != 0)
+    if (rc == 0 && (rc = read_added_tokens(t, f.added, dir, e)) != 0)
         err_prefix(e, rc, "%s/added_tokens.json", dir);
-    if (rc == 0 && (f.config || f.named || f.added) && (rc = read_config(t, &f, e)) != 0)
+    if (rc == 0 && (f.config || f.named || f.added) && (rc = read_config(t, &f, dir, e)) != 0)
         err_prefix(e, rc, "%s/tokenizer_config.json", dir);
+    if (rc == 0) rc = hf_override(t, &f, dir, e);
     if (rc == 0) {
         read_generation(t, generation);
         guess_ends(t);

@@ -107,6 +107,19 @@ static int add_bert_steps(struct tokenizer *t, const struct hf_files *f, struct 
     return tokenizer_add_bert_words(t, e);
 }
 
+/* Set the special tokens of MPNet: <s> A </s></s> B </s>. */
+static void set_mpnet_tokens(struct tokenizer *t, const struct hf_files *f)
+{
+    t->unk = hf_named_mark(t, f, "unk_token", "[UNK]");
+    hf_named_mark(t, f, "pad_token", "<pad>");
+    const int32_t mask = hf_named_mark(t, f, "mask_token", "<mask>");
+    if (mask >= 0 && t->piece[mask].match) t->piece[mask].match |= MATCH_LSTRIP;
+    const int32_t sep = hf_named_mark(t, f, "sep_token", "</s>");
+    hf_affix_add(t, true, hf_named_mark(t, f, "cls_token", "<s>"));
+    hf_affix_add(t, false, sep);
+    for (int i = 0; i < 2; i++) hf_between_add(t, sep);
+}
+
 /* Set the special tokens of BERT: [CLS] A [SEP] B [SEP]. */
 static void set_bert_tokens(struct tokenizer *t, const struct hf_files *f)
 {
@@ -136,7 +149,10 @@ static int read_bert(struct tokenizer *t, const char *path, struct err *e)
     t->opt.inner_prefix = "##";
     t->opt.word_chars_max = 100;
     t->opt.drop_lead_space = t->opt.word_cleanup = true;
-    if (rc == 0) set_bert_tokens(t, &f);
+    if (rc == 0 && f.form == FORM_MPNET)
+        set_mpnet_tokens(t, &f);
+    else if (rc == 0)
+        set_bert_tokens(t, &f);
     hf_files_close(&f);
     return rc;
 }

@@ -525,6 +525,7 @@ void hf_between_add(struct tokenizer *t, int64_t id);
 enum hf_form {
     FORM_NONE, /* a class that only a tokenizer.json describes */
     FORM_BERT,
+    FORM_MPNET,
     FORM_GPT2,
     FORM_QWEN2,
     FORM_ROBERTA,
@@ -579,6 +580,12 @@ bool hf_sentencepiece_is_file(const char *path);
  * ERR_UNSUPPORTED for a class with unknown ids, ERR_FORMAT, ERR_LIMIT, ERR_MEMORY. */
 int hf_sentencepiece_apply(struct tokenizer *t, const char *path, int32_t unk,
                            const struct charsmap *map, bool *done, struct err *e);
+
+/* ---- hf_override.c ---- */
+
+/* Apply the keys of tokenizer_config.json that override a tokenizer.json, and warn of keys without
+ * effect. dir: the folder, for warnings. ERR_MEMORY. */
+int hf_override(struct tokenizer *t, const struct hf_files *f, const char *dir, struct err *e);
 
 /* ---- hf_settings.c ---- */
 
