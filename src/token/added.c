@@ -82,8 +82,9 @@ bool added_split(struct encoder *en, const struct added *a, struct pretok_text s
                 return false;
         }
         if (!encoder_emit(en, id)) return false;
-        size_t end = match & MATCH_RSTRIP ? space_after(s.p, s.n, i + len) : i + len;
-        if (end > done) done = end;
+        size_t end = i + len;
+        if (end < done) end = done; /* white space that an earlier match has consumed */
+        done = match & MATCH_RSTRIP ? space_after(s.p, s.n, end) : end;
         i += len - 1;
     }
     return text(en, (struct pretok_text){s.p + done, s.n - done, s.first && done == 0});

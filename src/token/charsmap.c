@@ -67,14 +67,14 @@ static uint32_t children_of(uint32_t unit)
     return (unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* Find the shortest or the longest key that is a prefix of p[0, n). Return the key's length and set
- * *value to its value. */
+/* Find the shortest or the longest key that is a prefix of p[0, n). Keys longer than
+ * NORM_SEARCH_BYTES_MAX never match. Return the key's length and set *value to its value. */
 static size_t find_key(const struct charsmap *m, const char *p, size_t n, bool longest,
                        uint32_t *value)
 {
     size_t found = 0;
     uint32_t at = children_of(m->unit[0]);
-    for (size_t i = 0; i < n && p[i]; i++) {
+    for (size_t i = 0; i < n && i < NORM_SEARCH_BYTES_MAX && p[i]; i++) {
         uint8_t c = (uint8_t)p[i];
         at ^= c;
         if (at >= m->n_unit || (m->unit[at] & (1u << 31 | 0xFF)) != c) break;

@@ -98,8 +98,11 @@ static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct j
     if (rc == 0) rc = text_field(&s->b, &s->n_b, t, j, "content", e);
     if (rc == 0 && literal)
         rc = text_field(&s->a, &s->n_a, t, pattern, "String", e);
-    else if (rc == 0)
-        rc = regex_open(&s->regex, text.data, text.n, e);
+    if (rc == 0 && literal && s->n_a > NORM_SEARCH_BYTES_MAX)
+        rc = err_set(e, ERR_LIMIT,
+                     "normalizer Replace: pattern: must have at most %d bytes, got %zu",
+                     NORM_SEARCH_BYTES_MAX, s->n_a);
+    if (rc == 0 && !literal) rc = regex_open(&s->regex, text.data, text.n, e);
     buf_deinit(&text);
     return rc;
 }

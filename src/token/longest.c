@@ -29,12 +29,16 @@ static int longest_build(struct tokenizer *t, struct err *e)
     struct trie *trie = t->model = calloc(1, sizeof *trie);
     struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
     size_t n = 0;
-    for (size_t id = 0; key && id < t->n_piece; id++) {
+    int rc = 0;
+    for (size_t id = 0; key && id < t->n_piece && rc == 0; id++) {
         const struct piece *p = &t->piece[id];
-        if (in_trie(p)) key[n++] = (struct trie_key){p->bytes, p->n_byte, (int32_t)id};
+        if (!in_trie(p)) continue;
+        key[n++] = (struct trie_key){p->bytes, p->n_byte, (int32_t)id};
+        rc = tokenizer_check_search(t, id, e);
     }
-    const bool ok = trie && key && trie_build(trie, key, n);
+    const bool ok = trie && key && rc == 0 && trie_build(trie, key, n);
     free(key);
+    if (rc != 0) return rc;
     return ok ? 0 : err_memory(e, "the trie of a tokenizer", t->n_piece);
 }
 

@@ -101,6 +101,14 @@ bool tokenizer_index(struct tokenizer *t)
     return true;
 }
 
+int tokenizer_check_search(const struct tokenizer *t, size_t id, struct err *e)
+{
+    const uint32_t n = t->piece[id].n_text;
+    if (n <= PIECE_SEARCH_BYTES_MAX) return 0;
+    return err_set(e, ERR_LIMIT, "token %zu: must have at most %d bytes, got %u", id,
+                   PIECE_SEARCH_BYTES_MAX, (unsigned)n);
+}
+
 /* ---- bytes of pieces ---- */
 
 /* Return the byte of a piece of the form "<0x0A>"; -1 if the piece has another form. */

@@ -27,6 +27,11 @@ enum {
      * quadratic time. No known vocabulary has longer pieces. */
     PIECE_MERGE_BYTES_MAX = 512,
     ADDED_BYTES_MAX = 1024, /* maximum length of an added token; longer tokens never match */
+    /* Maximum length, in bytes, of a piece that is searched at each position of a text. A megabyte
+     * takes 1.1 s at most. The longest known piece of these kinds has 128 bytes. */
+    PIECE_SEARCH_BYTES_MAX = 512,
+    /* maximum length, in bytes, of a text that a normalizer searches at each position */
+    NORM_SEARCH_BYTES_MAX = 1024,
 };
 
 /* Kinds of pieces, with the numbers of GGUF and of SentencePiece's model format. */
@@ -399,6 +404,8 @@ void tokenizer_mark_end(struct tokenizer *t, int64_t id, enum end from);
  * ERR_MEMORY. */
 int tokenizer_finish(struct tokenizer *t, struct err *e);
 bool tokenizer_index(struct tokenizer *t); /* fill t->find; may be called early and repeatedly */
+/* Reject a piece that is too long to be searched at each position of a text. ERR_LIMIT. */
+int tokenizer_check_search(const struct tokenizer *t, size_t id, struct err *e);
 
 /* ---- encode.c ---- */
 

@@ -65,12 +65,16 @@ static int unigram_build(struct tokenizer *t, struct err *e)
     struct unigram *m = t->model = calloc(1, sizeof *m);
     struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
     size_t n = 0;
-    for (size_t id = 0; key && id < t->n_piece; id++) {
+    int rc = 0;
+    for (size_t id = 0; key && id < t->n_piece && rc == 0; id++) {
         const struct piece *p = &t->piece[id];
-        if (in_lattice(t, p)) key[n++] = (struct trie_key){p->text, p->n_text, (int32_t)id};
+        if (!in_lattice(t, p)) continue;
+        key[n++] = (struct trie_key){p->text, p->n_text, (int32_t)id};
+        rc = tokenizer_check_search(t, id, e);
     }
-    bool ok = m && key && trie_build(&m->trie, key, n);
+    bool ok = m && key && rc == 0 && trie_build(&m->trie, key, n);
     free(key);
+    if (rc != 0) return rc;
     if (!ok) return err_memory(e, "the trie of a tokenizer", t->n_piece);
     find_extremes(m, t);
     return 0;

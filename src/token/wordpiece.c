@@ -51,23 +51,29 @@ static bool key_of(const struct tokenizer *t, size_t id, bool head, struct trie_
     return fits && key->n > 0;
 }
 
-/* Build the trie for heads or for tails. Return false if memory is exhausted. */
-static bool build_trie(struct trie *out, const struct tokenizer *t, bool head)
+/* Build the trie for heads or for tails. ERR_LIMIT, ERR_MEMORY. */
+static int build_trie(struct trie *out, const struct tokenizer *t, bool head, struct err *e)
 {
     struct trie_key *key = malloc((t->n_piece + 1) * sizeof *key);
     size_t n = 0;
-    for (size_t id = 0; key && id < t->n_piece; id++) n += key_of(t, id, head, &key[n]);
-    bool ok = key && trie_build(out, key, n);
+    int rc = 0;
+    for (size_t id = 0; key && id < t->n_piece && rc == 0; id++) {
+        if (!key_of(t, id, head, &key[n])) continue;
+        n++;
+        rc = tokenizer_check_search(t, id, e);
+    }
+    if (rc == 0 && !(key && trie_build(out, key, n)))
+        rc = err_memory(e, "the trie of a tokenizer", t->n_piece);
     free(key);
-    return ok;
+    return rc;
 }
 
-/* Build both tries. ERR_MEMORY is the only error. */
 static int wordpiece_build(struct tokenizer *t, struct err *e)
 {
     struct wordpiece *m = t->model = calloc(1, sizeof *m);
-    if (m && build_trie(&m->head, t, true) && build_trie(&m->tail, t, false)) return 0;
-    return err_memory(e, "the tries of a tokenizer", t->n_piece);
+    if (!m) return err_memory(e, "a tokenizer", sizeof *m);
+    int rc = build_trie(&m->head, t, true, e);
+    return rc == 0 ? build_trie(&m->tail, t, false, e) : rc;
 }
 
 /* Return true if a word has more than the maximum number of characters. */

@@ -1,0 +1,96 @@
+/* hf_json_test.c - goal: a tokenizer.json gives the ids of Hugging Face's tokenizers, or is rejected
+ * by the name of the part that quoth does not compute. Method: small files; the expected ids are
+ * those of tokenizers 0.22. */
+#include "pieces_test.h"
+
+#define JSON_NAME "t.json"
+
+/* Open a tokenizer.json with the given members. The caller closes the result; NULL after an
+ * error. */
+static struct tokenizer *open_json(const char *members, struct err *e)
+{
+    struct buf json = {0};
+    struct tokenizer *t;
+    struct err io;
+    buf_addf(&json, "{%s}", members);
+    EXPECT_INT(file_write(temp_path(JSON_NAME), json.data, json.n, &io), 0);
+    tokenizer_open_file(&t, temp_path(JSON_NAME), NULL, e);
+    remove(temp_path(JSON_NAME));
+    buf_deinit(&json);
+    return t;
+}
+
+static void expect_pieces(const char *members, const char *text, unsigned flags, const char *want)
+{
+    struct err e = {0};
+    struct tokenizer *t = open_json(members, &e);
+    if (!t) test_fail(__FILE__, __LINE__, "%s", e.text);
+    if (t) EXPECT_TEXT(pieces_of(t, text, flags), want);
+    tokenizer_close(t);
+}
+
+static void expect_refused(const char *members, const char *want)
+{
+    struct err e = {0};
+    struct tokenizer *t = open_json(members, &e);
+    if (t || !strstr(e.text, want))
+        test_fail(__FILE__, __LINE__, "expected \"%s\", got \"%s\"", want, e.text);
+    tokenizer_close(t);
+}
+
+/* ---- long pieces ---- */
+
+/* Append a model with one piece of n letters. */
+static void put_long(struct buf *out, const char *before, size_t n, const char *after)
+{
+    buf_clear(out);
+    buf_add_text(out, before);
+    for (size_t i = 0; i < n; i++) buf_add_char(out, 'a');
+    buf_add_text(out, after);
+}
+
+/* Goal: no vocabulary makes the time of a text quadratic, because the search at each position has
+ * an upper limit. */
+TEST(long_pieces_are_refused)
+{
+    static const char *const model[][2] = {
+        {"\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"", "\",-1]]}"},
+        {"\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0,\"##", "\":1}}"},
+        {"\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[]},\"normalizer\":{\"type\":"
+         "\"Replace\",\"content\":\"\",\"pattern\":{\"String\":\"",
+         "\"}}"},
+    };
+    static const char *const want[] = {"token 1: must have at most 512 bytes, got 513",
+                                       "token 1: must have at most 512 bytes, got 515",
+                                       "normalizer Replace: pattern: must have at most 1024 bytes"};
+    struct buf json = {0};
+    for (int i = 0; i < 3; i++) {
+        put_long(&json, model[i][0], i < 2 ? 513 : 1025, model[i][1]);
+        expect_refused(json.data, want[i]);
+        put_long(&json, model[i][0], i < 2 ? 510 : 1024, model[i][1]);
+        expect_pieces(json.data, "", 0, "");
+    }
+    buf_deinit(&json);
+}
+
+/* Goal: white space that a match has consumed is not scanned again. Method: the time of a text of
+ * blanks would be minutes. */
+TEST(consumed_white_space_is_scanned_once)
+{
+    static const char members[] =
+        "\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"[UNK]\":0,\"a\":1}},"
+        "\"added_tokens\":[{\"id\":2,\"content\":\" \",\"rstrip\":true}]";
+    enum { N = 1 << 20 };
+    struct err e = {0};
+    struct ids ids = {0};
+    struct tokenizer *t = open_json(members, &e);
+    char *text = malloc(N);
+    NEED(t && text);
+    memset(text, ' ', N);
+    EXPECT_INT(tokenizer_encode(t, text, N, 0, &ids, &e), 0);
+    EXPECT_INT(ids.n, N);
+    EXPECT_TEXT(pieces_of(t, "a   a", 0), "a| | | |a");
+    free(text);
+    vec_deinit(&ids);
+    tokenizer_close(t);
+}
