@@ -8,12 +8,6 @@
 
 #include <stdlib.h>
 
-/* Return true if token p may match under the flag ENCODE_PARSE_SPECIAL. */
-static bool allowed(const struct encoder *en, const struct piece *p)
-{
-    return !p->special || (en->flags & ENCODE_PARSE_SPECIAL);
-}
-
 /* Return true if neither neighbour of [begin, end) is a letter or digit. */
 static bool is_separate(const char *p, size_t n, size_t begin, size_t end)
 {
@@ -32,7 +26,7 @@ static size_t match_at(const struct encoder *en, const struct added *a, const ch
     uint32_t node = 0;
     for (size_t i = at; i < n && (node = trie_step(&a->trie, node, (uint8_t)p[i])) != 0; i++) {
         int32_t v = a->trie.value[node];
-        if (v < 0 || !allowed(en, &en->t->piece[v])) continue;
+        if (v < 0 || !encoder_allows(en, v)) continue;
         longest = i + 1 - at;
         *id = v;
     }

@@ -11,6 +11,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool encoder_allows(const struct encoder *en, int32_t id)
+{
+    return !en->t->piece[id].special || (en->flags & ENCODE_PARSE_SPECIAL);
+}
+
+bool encoder_allows_piece(const struct encoder *en, int32_t id)
+{
+    return encoder_allows(en, id) || id == en->t->unk;
+}
+
 /* Append an id. Return false if memory is exhausted. */
 bool encoder_emit(struct encoder *en, int32_t id)
 {

@@ -177,18 +177,20 @@ int hf_token_match(const struct tokenizer *t, const struct json *j)
     return (raw ? MATCH_RAW : MATCH_NORMALIZED) | hf_match_flags(j);
 }
 
-/* `listed` is true if the vocabulary has the same text at this id, because merging can then also
+/* `listed` is true if the vocabulary has the same text at this id, because the model can then also
  * produce the piece. */
 int hf_token_put(struct tokenizer *t, int64_t id, const char *text, size_t n, enum piece_kind kind,
                  int match, struct err *e)
 {
     const struct piece *was = (uint64_t)id < t->n_piece ? &t->piece[id] : NULL;
     double score = was ? was->score : 0;
-    bool listed = was && was->kind == PIECE_NORMAL && was->n_text == n && n > 0 &&
-                  memcmp(was->text, text, n) == 0;
+    const bool same = was && was->n_text == n && n > 0 && memcmp(was->text, text, n) == 0;
+    const bool listed = same && (was->kind == PIECE_NORMAL || was->listed);
+    const bool outside = !same || was->outside;
     int rc = tokenizer_put(t, (size_t)id, text, n, kind, score, e);
     if (rc != 0) return rc;
     t->piece[id].listed = listed;
+    t->piece[id].outside = outside;
     t->piece[id].match = (uint8_t)match;
     return 0;
 }

@@ -94,3 +94,38 @@ TEST(consumed_white_space_is_scanned_once)
     vec_deinit(&ids);
     tokenizer_close(t);
 }
+
+/* ---- added tokens and the model's vocabulary ---- */
+
+/* Goal: an added token outside of the vocabulary is no piece of the model, and a special token is
+ * produced only on request. */
+TEST(added_tokens_are_not_pieces_of_the_model)
+{
+    static const char unigram[] =
+        "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"<unk>\",0],[\"</s>\",0],"
+        "[\"H\",-3],[\"e\",-3],[\"l\",-3],[\"<\",-3],[\"/\",-3],[\"s\",-3],[\">\",-3]]},";
+    static const char wordpiece[] =
+        "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"[UNK]\",\"vocab\":{\"[UNK]\":0,"
+        "\"</s>\":1,\"H\":2,\"##e\":3,\"##l\":4,\"<\":5,\"##/\":6,\"##s\":7,\"##>\":8}},";
+    static const char added[] = "\"added_tokens\":[{\"id\":1,\"content\":\"</s>\",\"special\":true}"
+                                ",{\"id\":9,\"content\":\"Hel\",\"single_word\":true%s}]";
+    struct buf json = {0};
+    for (int special = 0; special < 2; special++)
+        for (int i = 0; i < 2; i++) {
+            const char *mark = i ? "##" : "";
+            char want[80];
+            buf_clear(&json);
+            buf_add_text(&json, i ? wordpiece : unigram);
+            buf_addf(&json, added, special ? ",\"special\":true" : "");
+            snprintf(want, sizeof want, "H|%se|%sl|%sl", mark, mark, mark);
+            expect_pieces(json.data, "Hell", ENCODE_PARSE_SPECIAL, want);
+            expect_pieces(json.data, "Hell", 0, want);
+            expect_pieces(json.data, "Hel", ENCODE_PARSE_SPECIAL, "Hel");
+            snprintf(want, sizeof want, "H|%se|%sl", mark, mark);
+            expect_pieces(json.data, "Hel", 0, special ? want : "Hel");
+            expect_pieces(json.data, "</s>", ENCODE_PARSE_SPECIAL, "</s>");
+            snprintf(want, sizeof want, "<|%s/|%ss|%s>", mark, mark, mark);
+            expect_pieces(json.data, "</s>", 0, want);
+        }
+    buf_deinit(&json);
+}

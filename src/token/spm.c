@@ -51,7 +51,7 @@ static void spm_close(struct tokenizer *t)
 static bool is_part(const struct piece *p)
 {
     return p->n_text && (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED ||
-                         (p->kind == PIECE_USER && p->match));
+                         (p->kind == PIECE_USER && p->match && !p->outside));
 }
 
 /* Add a character as a symbol if it is not known. p is in the arena. */

@@ -63,6 +63,7 @@ struct piece {
     bool special;
     bool listed;  /* true: an added token that is also in the model's vocabulary */
     bool spelled; /* true: listed, and the byte alphabet spells the bytes differently */
+    bool outside; /* true: an added token that the model's vocabulary does not have */
 };
 
 /* Places that make a token an end of a text. */
@@ -422,6 +423,11 @@ struct encoder {
     bool seam;      /* true: the text continues other text, so no space is prepended */
     bool after_unk; /* true: the last id was an unknown token of the current word */
 };
+/* Return true if a text may give the token: a special token only with ENCODE_PARSE_SPECIAL. */
+bool encoder_allows(const struct encoder *en, int32_t id);
+/* Return true if the model may give the piece. Unlike other special pieces, the unknown token is
+ * always a piece of the model, as in Hugging Face's tokenizers: it controls nothing. */
+bool encoder_allows_piece(const struct encoder *en, int32_t id);
 /* Append an id. Return false if memory is exhausted. */
 bool encoder_emit(struct encoder *en, int32_t id);
 /* Emit an unknown character as its byte tokens or as the unknown token. The unknown token may be

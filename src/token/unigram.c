@@ -40,7 +40,7 @@ static void unigram_close(struct tokenizer *t)
 /* Return true if segmentations may contain the piece. */
 static bool in_lattice(const struct tokenizer *t, const struct piece *p)
 {
-    if (p->n_text == 0 || p->kind == 0) return false;
+    if (p->n_text == 0 || p->kind == 0 || p->outside) return false;
     return p->kind == PIECE_NORMAL || p->kind == PIECE_USER || t->opt.match_all;
 }
 
@@ -52,7 +52,7 @@ static void find_extremes(struct unigram *m, const struct tokenizer *t)
     m->score_max = FLT_MIN;
     for (size_t id = 0; id < t->n_piece; id++) {
         const struct piece *p = &t->piece[id];
-        if (p->kind == 0 || (p->kind != PIECE_NORMAL && !t->opt.match_all)) continue;
+        if (p->kind == 0 || p->outside || (p->kind != PIECE_NORMAL && !t->opt.match_all)) continue;
         low = fmin(low, p->score);
         m->score_max = fmax(m->score_max, p->score);
     }
@@ -109,7 +109,7 @@ static void offer_pieces(const struct encoder *en, const struct unigram *m,
     uint32_t node = 0;
     for (size_t i = at; i < n && (node = trie_step(&m->trie, node, (uint8_t)p[i])) != 0; i++) {
         int32_t id = m->trie.value[node];
-        if (id < 0) continue;
+        if (id < 0 || !encoder_allows_piece(en, id)) continue;
         size_t len = i + 1 - at;
         offer(&best[i + 1], sum + piece_score(en, m, id, len), id, at);
         single |= len == char_len;

@@ -39,7 +39,7 @@ static bool key_of(const struct tokenizer *t, size_t id, bool head, struct trie_
 {
     const struct piece *p = &t->piece[id];
     *key = (struct trie_key){p->text, p->n_text, (int32_t)id};
-    if (p->kind == 0) return false;
+    if (p->kind == 0 || p->outside) return false;
     const char *word = t->opt.word_prefix, *inner = t->opt.inner_prefix;
     bool fits = true;
     if (word) {
@@ -86,6 +86,20 @@ static bool too_long(const struct tokenizer *t, const char *p, size_t n)
     return n_char > t->opt.word_chars_max;
 }
 
+/* Return the length of the longest piece at p[0, n) that the text may give; 0 if none. */
+static size_t longest_allowed(const struct encoder *en, const struct trie *t, const char *p,
+                              size_t n, int32_t *id)
+{
+    size_t longest = 0;
+    uint32_t node = 0;
+    for (size_t i = 0; i < n && t->n_node && (node = trie_step(t, node, (uint8_t)p[i])) != 0; i++) {
+        if (t->value[node] < 0 || !encoder_allows_piece(en, t->value[node])) continue;
+        longest = i + 1;
+        *id = t->value[node];
+    }
+    return longest;
+}
+
 /* Encode one word. Emitted pieces are removed again if a later part of the word is unknown. The
  * whole word is then one UNK. */
 static bool wordpiece_encode(struct encoder *en, const char *p, size_t n)
@@ -95,7 +109,7 @@ static bool wordpiece_encode(struct encoder *en, const char *p, size_t n)
     bool known = !too_long(en->t, p, n);
     for (size_t i = 0; i < n && known;) {
         int32_t id;
-        size_t len = trie_longest(i == 0 ? &m->head : &m->tail, p + i, n - i, &id);
+        size_t len = longest_allowed(en, i == 0 ? &m->head : &m->tail, p + i, n - i, &id);
         known = len > 0;
         if (known && !encoder_emit(en, id)) return false;
         i += len;
