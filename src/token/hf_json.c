@@ -5,6 +5,8 @@
  * kind spm. */
 #include "token_impl.h"
 
+#include "base/log.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -153,11 +155,19 @@ static int read_model(struct tokenizer *t, const struct json *m, struct err *e)
     if (!hf_step_absent(named) && json_kind(named) != JK_TEXT)
         return err_set(e, ERR_FORMAT, "model.type: expected a string, got %s",
                        json_value_text(named, value));
-    if (strcmp(type, "BPE") == 0 || (!*type && json_field(m, "merges"))) return read_bpe(t, m, e);
-    if (strcmp(type, "Unigram") == 0 || (!*type && json_field(m, "unk_id")))
-        return read_unigram(t, m, e);
-    if (strcmp(type, "WordPiece") == 0 || (!*type && json_field(m, "max_input_chars_per_word")))
-        return read_wordpiece(t, m, e);
+    const struct {
+        const char *type, *field; /* static */
+        int (*read)(struct tokenizer *t, const struct json *m, struct err *e);
+    } row[] = {{"BPE", "merges", read_bpe},
+               {"Unigram", "unk_id", read_unigram},
+               {"WordPiece", "max_input_chars_per_word", read_wordpiece}};
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        if (strcmp(type, row[i].type) != 0 && (*type || !json_field(m, row[i].field))) continue;
+        if (i > 0 && t->opt.byte_level) /* the pieces of these models are text */
+            return err_set(e, ERR_UNSUPPORTED, "ByteLevel with model %s: not supported yet",
+                           row[i].type);
+        return row[i].read(t, m, e);
+    }
     return err_set(e, ERR_UNSUPPORTED,
                    "model type \"%.40s\" not found; available: BPE, Unigram, WordPiece", type);
 }
@@ -195,6 +205,15 @@ int hf_token_put(struct tokenizer *t, int64_t id, const char *text, size_t n, en
     return 0;
 }
 
+/* Return the id of an added token of a tokenizer.json. Hugging Face's tokenizers ignore the file's
+ * id if the text already is a token. */
+static int64_t own_id(const struct tokenizer *t, int64_t id, const char *text, size_t n)
+{
+    const uint32_t *known = t->from_json ? strmap_get(&t->find, text, n) : NULL;
+    const bool taken = (uint64_t)id < t->n_piece && t->piece[id].n_text > 0;
+    return known && !taken ? (int64_t)*known : id;
+}
+
 int hf_token_add(struct tokenizer *t, int64_t id, const struct json *j, struct err *e)
 {
     size_t n;
@@ -204,6 +223,7 @@ int hf_token_add(struct tokenizer *t, int64_t id, const struct json *j, struct e
                          ": expected an id and content, got the id %lld and %s", (long long)id,
                          json_kind_name(json_kind(json_field(j, "content"))));
     bool special = json_bool(json_field(j, "special"), false);
+    id = own_id(t, id, text, n);
     return hf_token_put(t, id, text, n, special ? PIECE_CONTROL : PIECE_USER, hf_token_match(t, j),
                         e);
 }
@@ -220,9 +240,31 @@ int hf_token_check(const struct tokenizer *t, int64_t id, const char *text, size
                      p->text);
 }
 
-static int read_added(struct tokenizer *t, const struct json *list, struct err *e)
+/* Return the number of pieces. */
+static size_t count_pieces(const struct tokenizer *t)
 {
-    int rc = 0;
+    size_t n = 0;
+    for (size_t id = 0; id < t->n_piece; id++) n += t->piece[id].kind != 0;
+    return n;
+}
+
+/* Warn about the first new token whose id is not the next one. Hugging Face's tokenizers then
+ * assign the next id; quoth uses the file's id, which is the row of the model's embedding. */
+static void warn_gap(const char *path, const char *text, int64_t id, int64_t next, bool *warned)
+{
+    if (id == next || *warned) return;
+    log_warn("%s: added_tokens: \"%.40s\" has the id %lld; Hugging Face's tokenizers use %lld",
+             path, text, (long long)id, (long long)next);
+    *warned = true;
+}
+
+/* Read the list. The index has the vocabulary and the tokens that are already read. */
+static int read_added(struct tokenizer *t, const struct json *list, const char *path, struct err *e)
+{
+    const int64_t n_model = (int64_t)count_pieces(t);
+    int64_t next = n_model;
+    bool warned = false;
+    int rc = tokenizer_index(t) ? 0 : err_memory(e, "an index of tokens", t->n_piece);
     char value[80];
     if (!hf_step_absent(list) && json_kind(list) != JK_LIST)
         return err_field(e, ERR_FORMAT, "added_tokens", ": expected a list, got %s",
@@ -234,6 +276,12 @@ static int read_added(struct tokenizer *t, const struct json *list, struct err *
         const char *text = json_text(json_field(j, "content"), &n);
         if (text && id >= 0) rc = hf_token_check(t, id, text, n, e);
         if (rc == 0) rc = hf_token_add(t, id, j, e);
+        if (rc != 0) return rc;
+        if (!strmap_get(&t->find, text, n)) warn_gap(path, text, id, next, &warned);
+        const int64_t own = own_id(t, id, text, n);
+        if (own >= next) next = own + 1;
+        if (!strmap_put(&t->find, t->piece[own].text, n, (uint32_t)own))
+            return err_memory(e, "an index of tokens", t->n_piece);
     }
     return rc;
 }
@@ -268,22 +316,65 @@ static void read_pair(struct tokenizer *t, const struct json *pair, const struct
     }
 }
 
+/* Append the ids of a special token of a template. */
+static int read_affix(struct tokenizer *t, bool before, const char *name,
+                      const struct json *special, struct err *e)
+{
+    const struct json *ids = json_field(json_field(special, name), "ids");
+    if (json_kind(ids) != JK_LIST)
+        return err_set(e, ERR_FORMAT,
+                       "post_processor TemplateProcessing: special_tokens: \"%.40s\" is missing",
+                       name);
+    if ((size_t)(before ? t->n_prefix : t->n_suffix) + json_count(ids) > AFFIX_MAX)
+        return err_set(e, ERR_LIMIT,
+                       "post_processor TemplateProcessing: must have at most %d tokens %s the text",
+                       AFFIX_MAX, before ? "before" : "after");
+    for (size_t k = 0; k < json_count(ids); k++)
+        hf_affix_add(t, before, json_int(json_item(ids, k), -1));
+    return 0;
+}
+
 /* Read a TemplateProcessing. The item Sequence of "single" separates the ids before the text from
- * the ids after the text. */
-static void read_template(struct tokenizer *t, const struct json *j)
+ * the ids after the text. A template may repeat the text or omit it, which quoth does not
+ * compute. */
+static int read_template(struct tokenizer *t, const struct json *j, struct err *e)
 {
     const struct json *single = json_field(j, "single"), *special = json_field(j, "special_tokens");
-    bool before = true;
-    for (size_t i = 0; i < json_count(single); i++) {
-        const struct json *item = json_item(single, i);
-        if (json_field(item, "Sequence")) before = false;
+    size_t n_text = 0, n_first = 0;
+    int rc = 0;
+    for (size_t i = 0; i < json_count(single) && rc == 0; i++) {
+        const struct json *item = json_item(single, i), *text = json_field(item, "Sequence");
+        const char *id = json_text(json_field(text, "id"), NULL);
+        n_text += text != NULL;
+        n_first += id && strcmp(id, "A") == 0;
         const char *name = json_text(json_field(json_field(item, "SpecialToken"), "id"), NULL);
-        if (!name) continue;
-        const struct json *ids = json_field(json_field(special, name), "ids");
-        for (size_t k = 0; k < json_count(ids); k++)
-            hf_affix_add(t, before, json_int(json_item(ids, k), -1));
+        if (name) rc = read_affix(t, n_text == 0, name, special, e);
     }
-    read_pair(t, json_field(j, "pair"), special);
+    if (rc == 0 && (n_text != 1 || n_first != 1))
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "post_processor TemplateProcessing: single: expected one Sequence A, got %zu "
+                     "of %zu Sequences",
+                     n_first, n_text);
+    if (rc == 0) read_pair(t, json_field(j, "pair"), special);
+    return rc;
+}
+
+static int read_post(struct tokenizer *t, const struct json *j, struct err *e);
+
+/* Read the post-processors of a Sequence. A second processor that adds tokens puts them around
+ * those of the first, which quoth does not compute. */
+static int read_post_list(struct tokenizer *t, const struct json *list, struct err *e)
+{
+    int rc = 0;
+    for (size_t i = 0; i < json_count(list) && rc == 0; i++) {
+        const int n_before = t->n_prefix + t->n_between + t->n_suffix;
+        rc = read_post(t, json_item(list, i), e);
+        if (rc == 0 && n_before && t->n_prefix + t->n_between + t->n_suffix != n_before)
+            rc = err_set(e, ERR_UNSUPPORTED,
+                         "post_processor Sequence: two processors that add tokens: not supported "
+                         "yet");
+    }
+    return rc;
 }
 
 /* Read the ids that the post-processor adds. Each type of post-processor has different fields. The
@@ -295,11 +386,9 @@ static int read_post(struct tokenizer *t, const struct json *j, struct err *e)
     int rc = hf_step_check(j, "post_processor", e);
     if (rc != 0) return rc;
     if (strcmp(type, "Sequence") == 0) {
-        const struct json *list = json_field(j, "processors");
-        for (size_t i = 0; i < json_count(list) && rc == 0; i++)
-            rc = read_post(t, json_item(list, i), e);
+        rc = read_post_list(t, json_field(j, "processors"), e);
     } else if (strcmp(type, "TemplateProcessing") == 0) {
-        read_template(t, j);
+        rc = read_template(t, j, e);
     } else if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
         hf_affix_add(t, true, json_int(json_item(json_field(j, "cls"), 1), -1));
         const int64_t sep = json_int(json_item(json_field(j, "sep"), 1), -1);
@@ -335,7 +424,7 @@ int hf_json_read(struct tokenizer *t, const char *path, struct err *e)
     if (rc == 0) rc = hf_steps_pretok(t, json_field(j, "pre_tokenizer"), e);
     if (rc == 0) rc = read_decoder(t, json_field(j, "decoder"), e);
     if (rc == 0) rc = read_model(t, json_field(j, "model"), e);
-    if (rc == 0) rc = read_added(t, json_field(j, "added_tokens"), e);
+    if (rc == 0) rc = read_added(t, json_field(j, "added_tokens"), path, e);
     if (rc == 0) rc = read_post(t, json_field(j, "post_processor"), e);
     if (rc == 0 && t->kind == &token_kind_spm) t->opt.byte_level = false;
     /* Spaces join the pieces if there is no decoder, as in Hugging Face's tokenizers, unless the

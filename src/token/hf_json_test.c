@@ -1,6 +1,6 @@
-/* hf_json_test.c - goal: a tokenizer.json gives the ids of Hugging Face's tokenizers, or is rejected
- * by the name of the part that quoth does not compute. Method: small files; the expected ids are
- * those of tokenizers 0.22. */
+/* hf_json_test.c - goal: a tokenizer.json gives the ids of Hugging Face's tokenizers, or is
+ * rejected by the name of the part that quoth does not compute. Method: small files; the expected
+ * ids are those of tokenizers 0.22. */
 #include "pieces_test.h"
 
 #define JSON_NAME "t.json"
@@ -128,4 +128,98 @@ TEST(added_tokens_are_not_pieces_of_the_model)
             expect_pieces(json.data, "</s>", 0, want);
         }
     buf_deinit(&json);
+}
+
+#define BPE_AB "\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]}"
+
+/* Goal: an added token whose text is already a token has the id of that token. */
+TEST(added_tokens_with_another_id_than_their_text)
+{
+    struct err e = {0};
+    struct tokenizer *t = open_json(
+        BPE_AB ",\"added_tokens\":[{\"id\":2,\"content\":\"<s>\",\"special\":true},{\"id\":7,"
+               "\"content\":\"<s>\",\"special\":true},{\"id\":8,\"content\":\"b\"}]",
+        &e);
+    NEED(t);
+    EXPECT_INT(tokenizer_n_vocab(t), 3);
+    EXPECT_TEXT(pieces_of(t, "ab<s>", ENCODE_PARSE_SPECIAL), "a|b|<s>");
+    EXPECT_INT(tokenizer_find(t, "<s>", 3), 2);
+    EXPECT_INT(tokenizer_find(t, "b", 1), 1);
+    tokenizer_close(t);
+}
+
+/* ---- steps that quoth does not compute ---- */
+
+#define A "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}"
+#define B "{\"Sequence\":{\"id\":\"B\",\"type_id\":0}}"
+#define S "{\"SpecialToken\":{\"id\":\"<s>\",\"type_id\":0}}"
+#define TEMPLATE(single)                                                                           \
+    "{\"type\":\"TemplateProcessing\",\"single\":" single ",\"pair\":[" A "," B                    \
+    "],\"special_tokens\":{\"<s>\":{\"id\":\"<s>\",\"ids\":[1],\"tokens\":[\"<s>\"]}}}"
+#define ROBERTA    "{\"type\":\"RobertaProcessing\",\"cls\":[\"b\",1],\"sep\":[\"b\",1]}"
+#define POST(json) BPE_AB ",\"post_processor\":" json
+#define TWO(x, y)  "{\"type\":\"Sequence\",\"processors\":[" x "," y "]}"
+
+TEST(templates_contain_the_text_once)
+{
+    static const char want[] = "post_processor TemplateProcessing: single: expected one Sequence A";
+    const unsigned all = ENCODE_ADD_SPECIAL;
+    expect_pieces(POST(TEMPLATE("[" S "," A "," S "]")), "a", all, "b|a|b");
+    expect_refused(POST(TEMPLATE("[" A "," A "]")), want);
+    expect_refused(POST(TEMPLATE("[" S "," A "," S "," A "]")), want);
+    expect_refused(POST(TEMPLATE("[]")), want);
+    expect_refused(POST(TEMPLATE("[" S "]")), want);
+    expect_refused(POST(TEMPLATE("[" B "]")), want);
+    expect_refused(POST(TEMPLATE("[" A "," B "]")), want);
+    expect_refused(POST(TEMPLATE("[" A ",{\"SpecialToken\":{\"id\":\"x\",\"type_id\":0}}]")),
+                   "post_processor TemplateProcessing: special_tokens: \"x\" is missing");
+    expect_refused(POST(TEMPLATE("[" S "," S "," S "," S "," S "," S "," S "," S "," S "," A "]")),
+                   "post_processor TemplateProcessing: must have at most 8 tokens before");
+}
+
+TEST(one_post_processor_adds_tokens)
+{
+    static const char want[] = "post_processor Sequence: two processors that add tokens";
+    const unsigned all = ENCODE_ADD_SPECIAL;
+    expect_pieces(POST(TWO(TEMPLATE("[" S "," A "]"), "{\"type\":\"ByteLevel\"}")), "a", all,
+                  "b|a");
+    expect_pieces(POST(TWO(TEMPLATE("[" A "]"), TEMPLATE("[" S "," A "]"))), "a", all, "b|a");
+    expect_refused(POST(TWO(TEMPLATE("[" S "," A "]"), TEMPLATE("[" S "," A "]"))), want);
+    expect_refused(POST(TWO(TEMPLATE("[" A "," S "]"), TEMPLATE("[" A "," S "]"))), want);
+    expect_refused(POST(TWO(ROBERTA, TEMPLATE("[" S "," A "]"))), want);
+    expect_refused(POST(TWO(TEMPLATE("[" S "," A "]"), ROBERTA)), want);
+}
+
+#define BYTES      "{\"type\":\"ByteLevel\",\"add_prefix_space\":false}"
+#define NORMALIZER ",\"normalizer\":"
+#define PRETOK     ",\"pre_tokenizer\":"
+
+/* Goal: the byte alphabet is used for BPE only, and once. */
+TEST(byte_alphabet_for_bpe_and_once)
+{
+    static const char unigram[] = "\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\",0]]}";
+    static const char wordpiece[] = "\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}";
+    static const struct {
+        const char *model, *steps, *want;
+    } bad[] = {
+        {unigram, NORMALIZER BYTES, "ByteLevel with model Unigram: not supported"},
+        {unigram, PRETOK BYTES, "ByteLevel with model Unigram: not supported"},
+        {wordpiece, NORMALIZER BYTES, "ByteLevel with model WordPiece: not supported"},
+        {BPE_AB, NORMALIZER BYTES PRETOK BYTES, "pre_tokenizer ByteLevel after ByteLevel"},
+        {BPE_AB, NORMALIZER BYTES PRETOK "{\"type\":\"Metaspace\"}",
+         "pre_tokenizer Metaspace after ByteLevel"},
+        {BPE_AB,
+         NORMALIZER "{\"type\":\"Sequence\",\"normalizers\":[" BYTES ",{\"type\":\"NFC\"}]}",
+         "normalizer NFC after ByteLevel"},
+    };
+    struct buf json = {0};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        buf_clear(&json);
+        buf_addf(&json, "%s%s", bad[i].model, bad[i].steps);
+        expect_refused(json.data, bad[i].want);
+    }
+    buf_deinit(&json);
+    expect_pieces(BPE_AB NORMALIZER
+                  "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"}," BYTES "]}",
+                  "ab", 0, "a|b");
 }

@@ -79,6 +79,13 @@ static bool read_pattern(const struct json *j, struct buf *out, bool *literal)
     return text != NULL;
 }
 
+/* Reject a step that would change text in the byte alphabet, because quoth uses the alphabet for
+ * pieces only: a step before ByteLevel sees the text itself. */
+static int after_bytes(const char *kind, const char *type, struct err *e)
+{
+    return err_set(e, ERR_UNSUPPORTED, "%s %.60s after ByteLevel: not supported yet", kind, type);
+}
+
 /* ---- normalizer ---- */
 
 /* Read a pattern. A Regex is compiled. A String is searched as text, without the regex engine. */
@@ -96,8 +103,7 @@ static int norm_pattern(struct tokenizer *t, struct norm_step *s, const struct j
                           json_kind_name(json_kind(json_field(j, "content"))));
     if (rc == 0 && text.failed) rc = err_memory(e, "a pattern", text.n);
     if (rc == 0) rc = text_field(&s->b, &s->n_b, t, j, "content", e);
-    if (rc == 0 && literal)
-        rc = text_field(&s->a, &s->n_a, t, pattern, "String", e);
+    if (rc == 0 && literal) rc = text_field(&s->a, &s->n_a, t, pattern, "String", e);
     if (rc == 0 && literal && s->n_a > NORM_SEARCH_BYTES_MAX)
         rc = err_set(e, ERR_LIMIT,
                      "normalizer Replace: pattern: must have at most %d bytes, got %zu",
@@ -168,6 +174,7 @@ int hf_steps_norm(struct tokenizer *t, const struct json *j, struct err *e)
             rc = hf_steps_norm(t, json_item(list, i), e);
         return rc;
     }
+    if (t->opt.byte_level) return after_bytes("normalizer", type, e);
     if (strcmp(type, "ByteLevel") == 0) {
         t->opt.byte_level = true;
         return 0;
@@ -228,6 +235,7 @@ static int pretok_split(struct tokenizer *t, const struct json *j, struct err *e
  * Split before the ByteLevel. */
 static int pretok_bytelevel(struct tokenizer *t, const struct json *j, struct err *e)
 {
+    if (t->opt.byte_level) return after_bytes("pre_tokenizer", "ByteLevel", e);
     if (flag(j, "add_prefix_space", true) && !tokenizer_add_pretok(t, PRETOK_SPACE))
         return err_memory(e, "a pre-tokenizer step", sizeof(struct pretok_step));
     t->opt.byte_level = true;
@@ -243,6 +251,7 @@ static int pretok_metaspace(struct tokenizer *t, const struct json *j, struct er
     if (mark && strcmp(mark, SPACE_MARK) != 0)
         return err_set(e, ERR_UNSUPPORTED,
                        "pre-tokenizer Metaspace with \"%.20s\": not supported yet", mark);
+    if (t->opt.byte_level) return after_bytes("pre_tokenizer", "Metaspace", e);
     struct pretok_step *s = tokenizer_add_pretok(t, PRETOK_METASPACE);
     if (!s) return err_memory(e, "a pre-tokenizer step", sizeof *s);
     if (!scheme) scheme = flag(j, "add_prefix_space", true) ? "always" : "never";
