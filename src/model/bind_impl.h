@@ -145,6 +145,9 @@ void config_share_kv(struct config *c, struct binder *b, const char *key, int n)
 /* Set the rope of each layer by "no_rope_layers" (0: no rope) or "no_rope_layer_interval". empty:
  * true if an empty list is an absent list. */
 void config_no_rope(struct config *c, struct binder *b, bool empty);
+/* Copy the lists of divisors of ROPE_MAIN to ROPE_QUERY, if the class rotates queries by the same
+ * angles. */
+void config_share_factors(struct config *c);
 /* Set ROPE_LOCAL, the rope of layers with a window, to base `base` and no scaling. */
 void config_local_rope(struct config *c, struct binder *b, const char *key, double base);
 /* Return the base of rope_parameters.sliding_attention; `fallback` if none. The type of

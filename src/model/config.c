@@ -260,6 +260,16 @@ static void config_long_factors(struct binder *b, struct rope_config *r)
     if (r->scaling != ROPE_LONG) r->short_factor = r->long_factor = NULL;
 }
 
+void config_share_factors(struct config *c)
+{
+    const struct rope_config *r = &c->rope[ROPE_MAIN];
+    struct rope_config *q = &c->rope[ROPE_QUERY];
+    if (!c->shares_factors) return;
+    q->freq_factor = r->freq_factor;
+    q->short_factor = r->short_factor;
+    q->long_factor = r->long_factor;
+}
+
 /* Extend the context by the caller's scaling, as in vLLM. A scaling in the file is already part of
  * its context length, or requires --max-model-len. */
 static void extend_context(struct binder *b, const struct rope_config *r)
@@ -1016,6 +1026,7 @@ void config_read(struct binder *b)
     if (b->rc == 0) parts_tokens(b, c);
     if (b->rc == 0) parts_ids(b, c);
     if (b->rc == 0 && !b->m->arch->no_rope) config_long_factors(b, &c->rope[ROPE_MAIN]);
+    config_share_factors(c);
     if (b->rc == 0) check_heads(b, c);
     if (b->rc == 0) check_rope_given(b, c);
     if (b->rc == 0) share_kv(c);

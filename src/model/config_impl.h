@@ -49,10 +49,11 @@ struct rope_config {
     /* proportional: share of rotated lanes; the angles of all other lanes are 0 */
     double rotated_share;
     double magnitude; /* factor of cos and sin */
-    /* beta of the factor 1 + beta ln(1 + floor((position + beta_add) / context_original)) of cos
-     * and sin */
+    /* beta of the factor 1 + beta ln(1 + floor((position + beta_add) / beta_context)) of cos and
+     * sin; 0: no factor */
     double beta;
-    int beta_add; /* addend of the position in the factor of beta: 0 or 1 */
+    int beta_add;     /* addend of the position in the factor of beta: 0 or 1 */
+    int beta_context; /* divisor of the position in the factor of beta, at least 1 */
     /* context length in training, before the scaling; for dynamic scaling, the largest context with
      * the original base */
     int context_original;
@@ -63,8 +64,9 @@ struct rope_config {
     const float *short_factor, *long_factor;
 };
 
-/* Rope of a layer, as an index into the config's ropes. ROPE_OFF: no rope (NoPE). */
-enum { ROPE_OFF = -1, ROPE_MAIN = 0, ROPE_LOCAL = 1, ROPES_MAX };
+/* Rope of a layer, as an index into the config's ropes. ROPE_OFF: no rope (NoPE). ROPE_QUERY:
+ * factors of queries, in classes without ROPE_LOCAL. */
+enum { ROPE_OFF = -1, ROPE_MAIN = 0, ROPE_LOCAL = 1, ROPE_QUERY = 1, ROPES_MAX };
 
 /* Sizes and mechanism of one layer. config.c sets the values common to all layers. The
  * architecture's config function changes the values of layers that differ. */
@@ -187,7 +189,8 @@ struct config {
     float alibi_scale; /* factor of the slopes */
     /* factors of embeddings, residuals and logits; 1: none */
     float embed_scale, residual_scale, logit_scale;
-    int n_rope;                         /* number of ropes; 0 if none    */
+    int n_rope;          /* number of ropes; 0 if none    */
+    bool shares_factors; /* true: ROPE_QUERY has the lists of divisors of ROPE_MAIN */
     struct rope_config rope[ROPES_MAX]; /* ropes by ROPE_MAIN, ROPE_LOCAL */
     struct layer_config *layer;         /* configs of the layers [n_layer], in the model's arena */
     const struct latent *latent; /* sizes of latent attention, in the model's arena; NULL if none */

@@ -512,6 +512,33 @@ TEST(config_context_of_phi3)
 #undef LONG
 }
 
+/* Goal: in Ministral 3, queries have the lists of divisors of keys, and their factor has the
+ * context of training also for a scaling with another context. */
+TEST(config_ropes_of_ministral3)
+{
+#define FIELDS                                                                                     \
+    "'hidden_size':8,'head_dim':4,'num_attention_heads':2,'num_key_value_heads':1,"                \
+    "'max_position_embeddings':64,'rope_parameters':{'llama_4_scaling_beta':0.1,"                  \
+    "'original_max_position_embeddings':16,'rope_theta':10000.0,"
+    static const char *const fields[] = {
+        FIELDS "'rope_type':'longrope','short_factor':[1.0,1.0],'long_factor':[2.0,2.0]}",
+        FIELDS "'rope_type':'dynamic','factor':4.0}"};
+    for (int i = 0; i < 2; i++) {
+        struct read r;
+        read_config(&r, &arch_mistral3, fields[i]);
+        NEED_OK(r.rc, &r.e);
+        const struct rope_config *rope = r.m.config.rope;
+        EXPECT_INT(rope[ROPE_MAIN].context_original, i ? 64 : 16);
+        EXPECT_INT(rope[ROPE_QUERY].beta_context, 16);
+        EXPECT(rope[ROPE_MAIN].beta == 0 && rope[ROPE_QUERY].beta == 0.1);
+        EXPECT(rope[ROPE_QUERY].long_factor == rope[ROPE_MAIN].long_factor &&
+               rope[ROPE_QUERY].short_factor == rope[ROPE_MAIN].short_factor);
+        EXPECT(i || rope[ROPE_QUERY].long_factor);
+        read_done(&r);
+    }
+#undef FIELDS
+}
+
 /* Goal: the published files of Nomic's model have the fields and defaults of another class than
  * that of transformers. Each field has an effect, or is refused by name. */
 TEST(config_fields_of_nomics_class)

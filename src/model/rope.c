@@ -157,7 +157,7 @@ void rope_close(struct model *m)
 static double magnitude(const struct rope_config *r, int pos)
 {
     if (r->beta == 0) return r->magnitude;
-    const double n = floor(((double)pos + r->beta_add) / r->context_original);
+    const double n = floor(((double)pos + r->beta_add) / r->beta_context);
     return r->magnitude * (1 + r->beta * log1p(n));
 }
 

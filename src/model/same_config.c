@@ -61,8 +61,9 @@ static const struct {
     {"the order of rotated lanes", "rope_interleave"},
     {"magnitude", "rope_parameters rope_scaling rope.scaling.attn_factor"},
     {"beta", "attn_scale rope_parameters rope_scaling rope.scaling.type"},
-    {"context_original",
+    {"beta_context",
      "floor_scale rope_parameters rope_scaling rope.scaling.original_context_length"},
+    {"context_original", "rope_parameters rope_scaling rope.scaling.original_context_length"},
     {"n_head_kv", "attention.head_count_kv"},
     {"d_head", "attention.key_length"},
     {"d_ff", "feed_forward_length decoder_ffn_dim"},
@@ -240,9 +241,10 @@ static void compare_rope(struct comparison *x, int i, const struct rope_config *
     SAME_IN(magnitude);
     SAME_IN(beta);
     if (a->beta != 0) SAME_IN(beta_add);
+    if (a->beta != 0) SAME_IN(beta_context);
     check_value(x, "two lists of divisors", i, a->long_factor != NULL, b->long_factor != NULL);
     check_value(x, "dynamic scaling", i, a->scaling == ROPE_DYNAMIC, b->scaling == ROPE_DYNAMIC);
-    if (a->long_factor || a->beta != 0 || a->scaling == ROPE_DYNAMIC) SAME_IN(context_original);
+    if (a->long_factor || a->scaling == ROPE_DYNAMIC) SAME_IN(context_original);
     for (int k = 0; k < a->d_rot / 2 && x->rc == 0; k++) {
         check_value(x, "an angle of the rope", i, rope_freq(a, k, false), rope_freq(b, k, false));
         check_value(x, "an angle of the long rope", i, rope_freq(a, k, true),

@@ -92,7 +92,7 @@ static void set_temperature(struct config *c, double beta, int floor_scale)
                                                .magnitude = 1,
                                                .beta = beta,
                                                .beta_add = 1,
-                                               .context_original = floor_scale};
+                                               .beta_context = floor_scale};
     c->n_rope = 2;
 }
 

@@ -4,8 +4,6 @@
 
 #include "model/model_impl.h"
 
-enum { ROPE_QUERY = ROPE_LOCAL }; /* factors of queries in layers without rope */
-
 /* Keys of config.json with the defaults of Llama4TextConfig of transformers 5, and of a GGUF. */
 extern const struct config_key llama4_hf_key[], llama4_gguf_key[];
 /* Set ropes, chunks, factors of queries and mixtures. */

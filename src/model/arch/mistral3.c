@@ -2,7 +2,7 @@
  * floor(position / original context)), as in Llama 4. */
 #include "model/model_impl.h"
 
-enum { ROPE_QUERY = ROPE_LOCAL }; /* rope of queries */
+#include <limits.h>
 
 /* defaults of Ministral3Config of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -51,6 +51,7 @@ static void default_rope(struct binder *b, struct rope_config *r)
     r->beta_slow = 1;
     r->magnitude = 1;
     r->beta = 0.1;
+    r->beta_context = r->context_original;
 }
 
 static void config(struct config *c, struct binder *b)
@@ -62,11 +63,14 @@ static void config(struct config *c, struct binder *b)
     for (int i = 0; i < c->n_layer; i++) c->layer[i].window = window;
     r->beta = config_real(
         b, hf ? "config.rope_parameters.llama_4_scaling_beta" : "attention.temperature_scale", 0);
+    r->beta_context =
+        config_int(b, "rope.scaling.original_context_length", 1, INT_MAX, c->context_train);
     if (config_lacks_rope(b)) default_rope(b, r);
     if (!hf) gguf_magnitude(b, r);
     *q = *r;
     r->beta = 0;
     c->n_rope = 2;
+    c->shares_factors = true;
 }
 
 /* Rotate q and k by their own ropes. */

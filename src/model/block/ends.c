@@ -154,6 +154,7 @@ void decoder_bind_head(struct binder *b, struct decoder_ends *e)
     if (bind_has(b, "cls.output", -1)) bind_classifier(b, NULL, BIAS_HELD);
     bind_class_tokens(b);
     if (b->rc == 0) bind_factors(b, &c->rope[ROPE_MAIN]);
+    config_share_factors(c);
 }
 
 void decoder_bind(struct binder *b, void *ends)
