@@ -366,6 +366,9 @@ void count_time(const struct api *a, enum times_id which, int64_t begin_us);
  * invalid template, ERR_LIMIT, ERR_MEMORY. */
 int api_template(struct template **out, const struct template *known, const struct json *body,
                  struct err *e);
+/* Report that the model has no default chat template, which the field needs. ERR_UNSUPPORTED with
+ * the names of the model's other templates. */
+int api_no_template(const struct api *a, const char *field, struct err *e);
 /* Read a part for read_prompts. Errors: those of part_read and of the dialect's own fields. */
 typedef int part_fn(struct api_call *c, struct part *p, const struct json *body, struct err *e);
 /* Return ERR_LIMIT for a text of n bytes that cannot fit into the context. Tokenizing a very long

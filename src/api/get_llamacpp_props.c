@@ -25,6 +25,13 @@ static void put_defaults(struct json_out *o, const struct api *a)
     out_end(o);
 }
 
+/* Append the text of a special token; "" if there is no such token. */
+static void put_special(struct json_out *o, const struct chat *chat, const char *name)
+{
+    const struct chat_variable *v = chat_special_find(&chat->special, name);
+    out_text(o, name, v ? v->text : "", v ? v->n : 0);
+}
+
 void get_llamacpp_props(struct exchange *x, void *server)
 {
     const struct server *s = server;
@@ -47,8 +54,8 @@ void get_llamacpp_props(struct exchange *x, void *server)
     out_word(&o, "chat_template", chat->t ? template_source(chat->t) : "");
     out_object(&o, "chat_template_caps");
     out_end(&o);
-    out_word(&o, "bos_token", chat->special.bos ? chat->special.bos : "");
-    out_word(&o, "eos_token", chat->special.eos ? chat->special.eos : "");
+    put_special(&o, chat, "bos_token");
+    put_special(&o, chat, "eos_token");
     out_text(&o, "build_info", build.n ? build.data : "", build.n);
     out_flag(&o, "is_sleeping", models_asleep(s->models));
     out_end(&o);

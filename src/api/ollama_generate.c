@@ -100,10 +100,7 @@ static int read_prompt(struct api_call *c, const struct json *body, bool raw, st
     struct llamacpp_gap gap = {0};
     struct json *neutral = NULL;
     own->plain = raw || !templated || has(body, "suffix");
-    if (!raw && !templated && has(body, "system"))
-        return err_field(e, ERR_UNSUPPORTED, "system",
-                         ": chat template not found in the model; give one with --chat-template "
-                         "FILE");
+    if (!raw && !templated && has(body, "system")) return api_no_template(c->api, "system", e);
     int rc = read_suffix(&gap, c, body, e);
     if (rc == 0)
         rc = ollama_neutral_generate(&neutral, c->api, body, own->plain,

@@ -308,6 +308,13 @@ static int join_messages(struct json **out, const struct json *first, const stru
     return rc;
 }
 
+int api_no_template(const struct api *a, const char *field, struct err *e)
+{
+    char missing[CHAT_MISSING_BYTES];
+    chat_missing(missing, a->session->checkpoint);
+    return err_field(e, ERR_UNSUPPORTED, field, ": %s", missing);
+}
+
 /* Render the body's conversation. Fields of the body have precedence over the chat's defaults.
  * answer_only saves a second rendering, because callers need only the beginning of the answer. */
 static int render(const struct api *a, const struct json *body, struct buf *prompt,
@@ -316,11 +323,9 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
     const struct chat *chat = a->chat;
     if (!chat->t && a->session->info->headless) return openai_check_text(a, e);
     if (!chat->t && !body_is_set(body_field(body, "chat_template")))
-        return err_field(
-            e, ERR_UNSUPPORTED, "messages",
-            ": chat template not found in the model; give one with --chat-template FILE");
-    struct conversation c = {.bos_token = chat->special.bos,
-                             .eos_token = chat->special.eos,
+        return api_no_template(a, "messages", e);
+    struct conversation c = {.token = chat->special.v,
+                             .n_token = chat->special.n,
                              .add_generation_prompt = true,
                              .answer_only = true,
                              .system = chat->system,

@@ -69,6 +69,12 @@ enum chat_continue {
     CHAT_CONTINUE_CONTENT,
 };
 
+/* A template variable with a text of n bytes. */
+struct chat_variable {
+    const char *name, *text;
+    size_t n;
+};
+
 /* A conversation to render. All pointers are borrowed for template_render. */
 struct conversation {
     /* parsed from a request in OpenAI's form. messages: list of objects with a role. tools,
@@ -76,7 +82,9 @@ struct conversation {
      * enable_thinking; NULL if none */
     const struct json *messages, *tools, *documents, *kwargs;
     const char *system; /* system message if no message has that role; NULL if none */
-    const char *bos_token, *eos_token; /* text of the special tokens; NULL: "" */
+    /* texts of special tokens, [n_token]; bos_token and eos_token are "" if they are absent */
+    const struct chat_variable *token;
+    int n_token;
     /* Template variable; NULL if not set. "none" also sets enable_thinking and `thinking` to false.
      * Other words set both to true if the template does not use reasoning_effort. */
     const char *reasoning_effort;

@@ -43,12 +43,14 @@ static void render_case(const struct template *t, const struct json *j, enum cha
     struct buf out = {0};
     struct chat_turn turn;
     struct err e;
+    static const struct chat_variable tokens[] = {{"bos_token", "<s>", 3},
+                                                  {"eos_token", "</s>", 4}};
     struct conversation c = {
         .messages = json_field(j, "messages"),
         .tools = json_field(j, "tools"),
         .kwargs = json_field(j, "kwargs"),
-        .bos_token = "<s>",
-        .eos_token = "</s>",
+        .token = tokens,
+        .n_token = 2,
         .add_generation_prompt = true,
         .continue_final = how,
         .now = 1795176000,

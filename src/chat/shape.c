@@ -238,8 +238,10 @@ void shape_dates(struct render *r)
 int shape_conversation(struct render *r, const struct template *t, const struct conversation *c)
 {
     if (r->rc != 0) return r->rc;
-    set_text(r, "bos_token", c->bos_token);
-    set_text(r, "eos_token", c->eos_token);
+    set_text(r, "bos_token", "");
+    set_text(r, "eos_token", "");
+    for (int i = 0; i < c->n_token; i++)
+        dict_set(r, r->globals, c->token[i].name, val_text(c->token[i].text, c->token[i].n));
     dict_set(r, r->globals, "add_generation_prompt", val_bool(c->add_generation_prompt));
     if (json_count(c->tools) > 0) dict_set(r, r->globals, "tools", val_from_json(r, c->tools));
     if (json_count(c->documents) > 0)

@@ -133,11 +133,15 @@ static bool template_case(const struct json *c)
     struct json *kwargs = NULL;
     bool incomplete = strstr(source, "additional_special_tokens") != NULL;
     if (incomplete) json_parse(&kwargs, tokens, strlen(tokens), NULL, &e);
+    const char *bos = incomplete ? "<s>" : field_text(c, "bos_token"),
+               *eos = field_text(c, "eos_token");
+    const struct chat_variable token[] = {{"bos_token", bos, strlen(bos)},
+                                          {"eos_token", eos, strlen(eos)}};
     struct conversation conversation = {
         .messages = json_field(c, "messages"),
         .kwargs = kwargs,
-        .bos_token = incomplete ? "<s>" : field_text(c, "bos_token"),
-        .eos_token = field_text(c, "eos_token"),
+        .token = token,
+        .n_token = 2,
         .add_generation_prompt = json_bool(json_field(c, "add_generation_prompt"), true),
     };
     bool ok = template_open(&t, source, strlen(source), &e) == 0 &&

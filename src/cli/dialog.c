@@ -250,8 +250,8 @@ static int render(const struct dialog *d, struct buf *prompt, struct chat_turn *
         .messages = messages,
         .tools = d->tools,
         .kwargs = d->chat.kwargs,
-        .bos_token = d->chat.special.bos,
-        .eos_token = d->chat.special.eos,
+        .token = d->chat.special.v,
+        .n_token = d->chat.special.n,
         .add_generation_prompt = true,
         .now = d->chat.now,
     };

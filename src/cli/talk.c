@@ -255,9 +255,11 @@ static void command(struct talk *t, char *text)
     while (n > 0 && isspace((unsigned char)text[n - 1])) text[--n] = 0;
     char *name = next_word(&text);
     int rc = find_verb(&v, name, &e);
-    if (rc == 0 && v->needs_template && !t->dialog->chat.t)
-        rc = err_set(&e, ERR_ARG,
-                     "chat template not found in the model; give one with --chat-template FILE");
+    if (rc == 0 && v->needs_template && !t->dialog->chat.t) {
+        char missing[CHAT_MISSING_BYTES];
+        chat_missing(missing, t->dialog->s->checkpoint);
+        rc = err_set(&e, ERR_ARG, "%s", missing);
+    }
     if (rc == 0) rc = v->run(t, text, &e);
     if (rc != 0) view_note(0, "/%s: %s\n", name, e.text);
 }

@@ -30,10 +30,10 @@ int chat_template_of(struct template **t, struct checkpoint **c, const char *pat
     if (text_ends_with(path, ".jinja")) return chat_template_file(t, path, e);
     int rc = checkpoint_open_header(c, path, e);
     if (rc == 0) rc = chat_template(t, *c, session_flags.chat_template, e);
-    if (rc == 0 && !*t)
-        rc = err_set(e, ERR_MISSING,
-                     "chat template not found in %s; give one with --chat-template FILE", path);
-    return rc;
+    if (rc != 0 || *t) return rc;
+    char missing[CHAT_MISSING_BYTES];
+    chat_missing(missing, *c);
+    return err_set(e, ERR_MISSING, "%s: %s", path, missing);
 }
 
 /* The template and its variables. All are owned. */
@@ -123,8 +123,8 @@ static int render(const struct template_source *s, const struct json *root, stru
 {
     struct chat_special special;
     struct json *messages = NULL, *kwargs = NULL;
-    chat_special(&special, s->tokenizer);
-    struct conversation c = {.bos_token = special.bos, .eos_token = special.eos};
+    chat_special(&special, s->checkpoint, s->tokenizer);
+    struct conversation c = {.token = special.v, .n_token = special.n};
     int rc = conversation_read(&c, root, &messages, &kwargs, e);
     if (rc == 0) rc = template_render(s->template, &c, out, NULL, e);
     json_drop(messages);

@@ -220,6 +220,7 @@ const struct tensor_info *checkpoint_tensor_at(const struct checkpoint *c, int i
 /* Return the tensor of a canonical name, borrowed from c; NULL if not found. */
 const struct tensor_info *checkpoint_tensor(const struct checkpoint *c, const char *name);
 
+enum { CHECKPOINT_SPECIAL_MAX = 128 };
 /* Return the number of metadata entries. The keys are those of GGUF files, such as
  * "general.architecture", "llama.block_count" or "tokenizer.ggml.tokens". A Hugging Face directory
  * provides the following fields under their GGUF names (hf_keys.def):
@@ -227,6 +228,7 @@ const struct tensor_info *checkpoint_tensor(const struct checkpoint *c, const ch
  *   generation_config.json  general.sampling.temp, .top_k, .top_p, .min_p, .penalty_repeat;
  *                           tokenizer.ggml.eos_token_ids as a list
  *   the chat template       tokenizer.chat_template, and tokenizer.chat_template.NAME
+ *   special tokens          tokenizer.special.NAME, at most CHECKPOINT_SPECIAL_MAX; tokenizer.class
  * The tokenizer of a directory remains in its files. No field of config.json is omitted. Fields
  * without a GGUF name have the key "config.FIELD". Fields of rope_parameters have the key
  * "config.rope_parameters.FIELD". The architecture defines the default and the meaning of each key

@@ -11,6 +11,8 @@
  *   chat_template.jinja, additional_chat_templates/NAME.jinja, chat_template.json and
  *   tokenizer_config.json    tokenizer.chat_template(.NAME); the first file that has it is used
  *
+ *   tokenizer_config.json, special_tokens_map.json   tokenizer.special.NAME (hf_special.c)
+ *
  * The table of fields is hf_keys.def. Only config.json is required. Every field of config.json
  * becomes a key. A null becomes a key, too, because null and absent differ (mistral's
  * sliding_window). A field of an impossible kind is rejected. In all other files a null does not
@@ -813,12 +815,6 @@ static int read_templates(struct config_reader *h, const struct json *root)
     return rc;
 }
 
-static int read_tokenizer(struct config_reader *h, const struct json *root)
-{
-    const int rc = read_templates(h, root);
-    return rc ? rc : hf_sentence_length(h->c, root, h->e);
-}
-
 /* ---- files ---- */
 
 /* Return true for a name of a model file: GGUF, or llama2.c's .bin. The suffix .bin also belongs to
@@ -870,6 +866,20 @@ static int with_file(struct config_reader *h, const char *file, bool optional,
     if (rc == 0) rc = read(h, root);
     json_drop(root);
     return rc;
+}
+
+/* Read tokenizer_config.json, and special_tokens_map.json between its two groups of tokens. */
+static int read_tokenizer(struct config_reader *h, const struct json *root)
+{
+    const char *file = h->file;
+    int rc = read_templates(h, root);
+    if (rc == 0) rc = hf_sentence_length(h->c, root, h->e);
+    if (rc == 0) rc = hf_special_own(h, root);
+    h->map_read = true;
+    if (rc == 0 && !json_field(root, "added_tokens_decoder"))
+        rc = with_file(h, "special_tokens_map.json", true, hf_special_map);
+    h->file = file;
+    return rc ? rc : hf_special_standard(h, root);
 }
 
 /* Return the class of a model of several parts; NULL if the model has one part. over: fields that
@@ -970,5 +980,6 @@ int hf_config_load(struct checkpoint *c, const char *dir, struct err *e)
     if (rc == 0) rc = add_template_folder(&h);
     if (rc == 0) rc = with_file(&h, "chat_template.json", true, read_templates);
     if (rc == 0) rc = with_file(&h, "tokenizer_config.json", true, read_tokenizer);
+    if (rc == 0 && !h.map_read) rc = with_file(&h, "special_tokens_map.json", true, hf_special_map);
     return rc;
 }

@@ -23,6 +23,8 @@ struct config_reader {
     /* class of a model of several parts, static; NULL: the model has one part */
     const struct parts *parts;
     const char *arch; /* name of the architecture, borrowed */
+    int n_special;    /* number of special tokens so far */
+    bool map_read;    /* true: special_tokens_map.json is read, or has no effect */
 };
 
 /* A pair of names that belongs to one architecture (HF_KEY_OF, HF_ROPE_OF). All texts are
@@ -53,6 +55,16 @@ int hf_add_named(struct config_reader *h, const struct name_pair *key, size_t n,
 /* Read quanto_qmap.json as a quantization_config, before config.json. Reject quantized activations
  * and unknown types; the error contains the module. */
 int hf_read_qmap(struct config_reader *h, const struct json *root);
+
+/* ---- hf_special.c: the order of calls is the priority of the files ---- */
+
+/* Read the tokens of one model, and the class, of tokenizer_config.json. ERR_LIMIT beyond
+ * CHECKPOINT_SPECIAL_MAX tokens, as in the other functions. */
+int hf_special_own(struct config_reader *h, const struct json *root);
+/* Read special_tokens_map.json. */
+int hf_special_map(struct config_reader *h, const struct json *root);
+/* Read the standard tokens of tokenizer_config.json. */
+int hf_special_standard(struct config_reader *h, const struct json *root);
 
 /* ---- hf_rope.c ---- */
 

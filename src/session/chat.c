@@ -52,18 +52,24 @@ int chat_template_file(struct template **t, const char *path, struct err *e)
     return rc;
 }
 
-/* Report an unknown --chat-template with the names of the model's templates. The keys of these
- * templates are tokenizer.chat_template.NAME. */
-static int unknown_template(const struct checkpoint *c, const char *name, struct err *e)
+/* Append the names of the model's templates other than the default. Their keys are
+ * tokenizer.chat_template.NAME. */
+static void put_names(struct buf *names, const struct checkpoint *c)
 {
-    struct buf names = {0};
     const char *key;
     for (int i = 0; c && i < checkpoint_n_meta(c); i++) {
         checkpoint_meta_at(c, i, &key);
         if (strncmp(key, key_default, sizeof key_default - 1) == 0 &&
             key[sizeof key_default - 1] == '.')
-            buf_addf(&names, "%s%s", names.n ? ", " : "", key + sizeof key_default);
+            buf_addf(names, "%s%s", names->n ? ", " : "", key + sizeof key_default);
     }
+}
+
+/* Report an unknown --chat-template with the names of the model's templates. */
+static int unknown_template(const struct checkpoint *c, const char *name, struct err *e)
+{
+    struct buf names = {0};
+    put_names(&names, c);
     int rc = err_set(
         e, ERR_ARG,
         "--chat-template: file \"%s\" not found; %s%s; give a Jinja file (llama.cpp's "
@@ -81,6 +87,33 @@ static const char *source_of(const struct checkpoint *c, const char *name, char 
     const bool named = name && strcmp(name, "default") != 0;
     snprintf(key, 256, "%s%s%s", key_default, named ? "." : "", named ? name : "");
     return c ? meta_text(checkpoint_meta(c, key), n) : NULL;
+}
+
+/* Return true if a source has white space only. */
+static bool is_blank(const char *source, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strchr(" \t\r\n", source[i])) return false;
+    return true;
+}
+
+void chat_missing(char out[static CHAT_MISSING_BYTES], const struct checkpoint *c)
+{
+    struct buf names = {0};
+    char key[256];
+    size_t n = 0;
+    const char *source = source_of(c, NULL, key, &n);
+    put_names(&names, c);
+    if (names.n && !names.failed && !source)
+        snprintf(out, CHAT_MISSING_BYTES,
+                 "chat template \"default\" not found in the model; available with "
+                 "--chat-template NAME: %s",
+                 names.data);
+    else
+        snprintf(out, CHAT_MISSING_BYTES, "%s; give one with --chat-template FILE",
+                 source && is_blank(source, n) ? "the chat template of the model is empty"
+                                               : "chat template not found in the model");
+    buf_deinit(&names);
 }
 
 int chat_mark_turns(struct tokenizer *t, const struct checkpoint *c, const char *name,
@@ -101,7 +134,8 @@ int chat_mark_turns(struct tokenizer *t, const struct checkpoint *c, const char 
 }
 
 /* Open a file, a named template of the model, or the model's default template (name NULL or
- * "default"). *t is NULL if name is NULL and the model has no template. */
+ * "default"). *t is NULL if name is NULL and the model has no template, or an empty one. An empty
+ * template renders nothing, so no conversation would reach the model. */
 int chat_template(struct template **t, const struct checkpoint *c, const char *name, struct err *e)
 {
     char key[256];
@@ -110,27 +144,9 @@ int chat_template(struct template **t, const struct checkpoint *c, const char *n
     if (name && file_exists(name)) return chat_template_file(t, name, e);
     const char *source = source_of(c, name, key, &n);
     if (!source && name) return unknown_template(c, name, e);
-    if (!source) return 0;
+    if (!source || (!name && is_blank(source, n))) return 0;
     int rc = template_open(t, source, n, e);
     return rc ? err_prefix(e, rc, "%s", key) : 0;
-}
-
-/* ---- texts of special tokens ---- */
-
-/* Copy a token's text to out. Return NULL if the tokenizer lacks the token. */
-static const char *special_text(char *out, size_t n_out, const struct tokenizer *t, int32_t id)
-{
-    size_t n = 0;
-    const char *piece = id >= 0 ? tokenizer_piece(t, id, &n) : NULL;
-    if (!piece) return NULL;
-    snprintf(out, n_out, "%.*s", (int)n, piece);
-    return out;
-}
-
-void chat_special(struct chat_special *c, const struct tokenizer *t)
-{
-    c->bos = t ? special_text(c->bos_text, sizeof c->bos_text, t, tokenizer_bos(t)) : NULL;
-    c->eos = t ? special_text(c->eos_text, sizeof c->eos_text, t, tokenizer_eos(t)) : NULL;
 }
 
 /* ---- the parsers ---- */
@@ -174,7 +190,7 @@ int chat_open(struct chat *c, const struct session *s, const struct session_opti
     if (rc == 0) rc = chat_kwargs(&c->kwargs, o, e);
     if (rc == 0) rc = chat_now(&c->now, o, e);
     if (rc == 0) rc = chat_parsers(c, o, e);
-    if (rc == 0) chat_special(&c->special, s->tokenizer);
+    if (rc == 0) chat_special(&c->special, s->checkpoint, s->tokenizer);
     if (o->system && *o->system) c->system = o->system;
     if (rc != 0) chat_close(c);
     return rc;

@@ -14,6 +14,7 @@
 #include "base/names.h"
 #include "chat/chat.h"
 #include "engine/engine.h"
+#include "format/format.h"
 #include "grammar_constraint.h"
 #include "kern/kern.h"
 #include "thinking.h"
@@ -292,14 +293,18 @@ bool peaks_get(const struct peaks *p, struct machine_peaks *out);
 
 /* ---- conversations ---- */
 
-/* bos_token and eos_token in the form that templates use; NULL if the tokenizer lacks the token. t
- * may be NULL. */
+/* The texts of special tokens by the variables of templates, such as bos_token. Names and texts are
+ * borrowed from the checkpoint, or are static. */
+enum { CHAT_SPECIAL_MAX = CHECKPOINT_SPECIAL_MAX + 7 };
 struct chat_special {
-    char bos_text[64], eos_text[64];
-    const char *bos, *eos; /* borrowed from the arrays above */
+    struct chat_variable v[CHAT_SPECIAL_MAX];
+    int n;
 };
-/* Set *c to the special texts of t, which is borrowed for the call and may be NULL. */
-void chat_special(struct chat_special *c, const struct tokenizer *t);
+/* Set *s to the special tokens that c's folder names, or to BOS and EOS of t for other files. c and
+ * t are borrowed as long as *s; each may be NULL. */
+void chat_special(struct chat_special *s, const struct checkpoint *c, const struct tokenizer *t);
+/* Return the variable `name`, borrowed from s; NULL if there is no such token. */
+const struct chat_variable *chat_special_find(const struct chat_special *s, const char *name);
 
 /* Conversion of conversations to prompts: the template and its variables except the messages. */
 struct chat {
@@ -324,10 +329,15 @@ int chat_open(struct chat *c, const struct session *s, const struct session_opti
 void chat_close(struct chat *c); /* free the memory; a zeroed chat is allowed */
 
 /* Open the template `name`: a file, or the name of a template of the checkpoint; NULL: the
- * checkpoint's default template. Set *t to NULL if there is no template. c NULL: no checkpoint. The
- * caller owns *t. Return ERR_ARG if neither a file nor a template has the name. Return ERR_FORMAT,
- * with the line, for a syntax error. Other errors are ERR_IO, ERR_LIMIT and ERR_MEMORY. */
+ * checkpoint's default template. Set *t to NULL if there is no template, or an empty one. c NULL:
+ * no checkpoint. The caller owns *t. Return ERR_ARG if neither a file nor a template has the name.
+ * Return ERR_FORMAT, with the line, for a syntax error. Other errors are ERR_IO, ERR_LIMIT and
+ * ERR_MEMORY. */
 int chat_template(struct template **t, const struct checkpoint *c, const char *name, struct err *e);
+enum { CHAT_MISSING_BYTES = 320 };
+/* Write the sentence for a checkpoint without a default template: the names of its templates, and
+ * the flag. c NULL: no checkpoint. */
+void chat_missing(char out[static CHAT_MISSING_BYTES], const struct checkpoint *c);
 /* Read a template from a file. "-" is standard input. The caller owns *t. Return the errors of
  * chat_template. */
 int chat_template_file(struct template **t, const char *path, struct err *e);
