@@ -63,20 +63,21 @@ static int found_max(const struct engine *en, const struct seq *s)
     return max < s->n_name ? max : s->n_name;
 }
 
-/* Return n, the number of leading pages of s that the cache has. The prefix needs only the pages
- * that row n * page_rows attends to, and the recurrent state before that row. */
-static int n_found(const struct engine *en, const struct seq *s)
+/* Return n <= max, the number of leading pages of s that the cache has. The prefix needs only the
+ * pages that row n * page_rows attends to, and, if with_state, the recurrent state before that
+ * row. */
+static int n_found_of(const struct engine *en, const struct seq *s, int max, bool with_state)
 {
-    int rows = pages_rows(en->pages), max = found_max(en, s);
+    int rows = pages_rows(en->pages);
     if (en->executor.window == 0) {
         int n = 0;
         while (n < max && look_up(en, s, n) >= 0) n++;
-        while (!state_is_cached(en, s, n)) n--;
+        while (with_state && !state_is_cached(en, s, n)) n--;
         return n;
     }
     for (int n = max; n > 0;) {
         int i = n - 1, first = first_page(en, n * rows);
-        if (!state_is_cached(en, s, n)) {
+        if (with_state && !state_is_cached(en, s, n)) {
             n--;
             continue;
         }
@@ -85,6 +86,12 @@ static int n_found(const struct engine *en, const struct seq *s)
         n = i; /* page i is missing: try a prefix that ends before page i */
     }
     return 0;
+}
+
+/* Return the number of leading pages of s that come from the cache. */
+static int n_found(const struct engine *en, const struct seq *s)
+{
+    return n_found_of(en, s, found_max(en, s), true);
 }
 
 /* Return an estimate of the number of cached tokens. Start from the last estimate to save time,
@@ -99,22 +106,28 @@ int hold_cached(const struct engine *en, const struct seq *s)
     return n * rows;
 }
 
-/* Note the pages of s after the first n that the cache has, when s is first admitted. They have no
- * state at their end, so s computes their tokens again. */
-static void note_branch(struct engine *en, struct seq *s, int n)
+/* Count the reasons for which the tokens of the prompt after the first n pages are computed, when s
+ * is first admitted. The cache lacks a state, results of the tokens are wanted, the cache lacks
+ * their pages, or the tokens are not in a whole page with a token after it. If there is no state at
+ * the end of pages that the cache has, s keeps one there. */
+static void note_misses(struct engine *en, struct seq *s, int n)
 {
-    const int max = found_max(en, s);
-    int end = n;
-    if (!en->states || en->executor.window > 0 || s->sched_us != 0) return;
-    while (end < max && look_up(en, s, end) >= 0) end++;
-    state_branch(s, end > n ? end : 0);
-    stats_count(en->stats, STAT_missed_state, (end - n) * pages_rows(en->pages));
+    const int rows = pages_rows(en->pages), whole = (s->n_token - 1) / rows;
+    const int max = whole < s->n_name ? whole : s->n_name;
+    if (!en->keep_prefixes || s->sched_us != 0) return;
+    const int end = n_found_of(en, s, found_max(en, s), false), all = n_found_of(en, s, max, false);
+    const int wanted = all > end ? all : end;
+    if (en->executor.window == 0) state_branch(s, end > n ? end : 0);
+    stats_count(en->stats, STAT_missed_state, (end - n) * rows);
+    stats_count(en->stats, STAT_missed_results, (wanted - end) * rows);
+    stats_count(en->stats, STAT_missed_pages, (whole - wanted) * rows);
+    stats_count(en->stats, STAT_missed_rest, s->n_token - whole * rows);
 }
 
 static void find_prefix(struct engine *en, struct seq *s)
 {
     int rows = pages_rows(en->pages), n = n_found(en, s), first = first_page(en, n * rows);
-    note_branch(en, s, n);
+    note_misses(en, s, n);
     for (int i = 0; i < n; i++)
         s->page[i] = i < first ? -1 : page_find(en->pages, s->name[i], tokens_of(en, s, i));
     s->n_page = s->n_sealed = n;

@@ -16,13 +16,17 @@ struct rig {
     struct queue *q;
     int32_t text[CONTEXT]; /* text of the last request with its answer */
     int n;
+    int n_logprob; /* n_prompt_logprob of the requests */
 };
 
 static void rig_open_sized(struct rig *r, int n_state, int n_page)
 {
     struct err e;
-    *r = (struct rig){.q = engine_reply_queue()};
-    r->fake = (struct fake){.n_page = n_page,
+    const bool no_kv = r->fake.no_kv;
+    *r = (struct rig){.q = engine_reply_queue(), .n_logprob = -1};
+    r->fake = (struct fake){.no_kv = no_kv,
+                            .window = no_kv,
+                            .n_page = n_page,
                             .page_rows = ROWS,
                             .now_us = 1000,
                             .limits = {.n_row = 256,
@@ -60,6 +64,7 @@ static int run(struct rig *r, int n_output)
     for (int i = 0; i < r->n; i++) (void)!vec_push(&rq->prompt, r->text[i]);
     rq->max_tokens = n_output;
     rq->params.temperature = 0;
+    rq->n_prompt_logprob = r->n_logprob;
     rq->reply = r->q;
     if (engine_submit(r->en, rq, &e) != 0) test_fail(__FILE__, __LINE__, "%s", e.text);
     while (ev.kind != EVENT_DONE) {
@@ -75,6 +80,70 @@ static void append(struct rig *r, uint64_t number, int n)
 {
     uint64_t rng = number * 2 + 1;
     for (int i = 0; i < n; i++) r->text[r->n++] = (int32_t)rng_below(&rng, FAKE_VOCAB);
+}
+
+/* Run a text of n tokens that follow from a number. Return the number of its cached tokens. */
+static int run_text(struct rig *r, uint64_t number, int n)
+{
+    r->n = 0;
+    append(r, number, n);
+    return run(r, 1);
+}
+
+/* ---- reasons of misses ---- */
+
+/* Set miss to the numbers of tokens that a request with text[0, n) does not find, by reason:
+ * recurrent state, results, not cached, rest. Return their sum with the cached tokens. */
+static int misses_of(struct rig *r, uint64_t number, int n, int64_t miss[4])
+{
+    static struct stats_view v[2];
+    r->n = 0;
+    append(r, number, n);
+    stats_read(engine_stats(r->en), &v[0]);
+    int64_t sum = run(r, 1);
+    stats_read(engine_stats(r->en), &v[1]);
+    for (int i = 0; i < 4; i++) {
+        miss[i] = v[1].value[STAT_missed_state + i] - v[0].value[STAT_missed_state + i];
+        sum += miss[i];
+    }
+    return (int)sum;
+}
+
+static void expect_misses(struct rig *r, int line, int n, const int64_t want[4])
+{
+    int64_t miss[4];
+    EXPECT_INT(misses_of(r, 1, n, miss), n);
+    for (int i = 0; i < 4; i++)
+        if (miss[i] != want[i])
+            test_fail(__FILE__, line, "text %d, %d tokens: reason %d has %d tokens, not %d", 1, n,
+                      i, (int)miss[i], (int)want[i]);
+}
+
+/* Goal: each token of a prompt is found in the cache, or counted with the reason why not: with K
+ * and V, and in a model that has only recurrent state. */
+TEST(every_prompt_token_is_found_or_has_a_reason)
+{
+    enum { N = 200, WHOLE = 192 };
+    /* without K and V, only the state is missing */
+    static const int64_t no_state[] = {WHOLE, 0, 0, N - WHOLE},
+                         no_page[] = {0, 0, WHOLE, N - WHOLE};
+    for (int no_kv = 0; no_kv < 2; no_kv++) {
+        struct rig *r = calloc(1, sizeof *r);
+        r->fake.no_kv = no_kv;
+        rig_open(r, 6);
+        expect_misses(r, __LINE__, 10, (int64_t[]){0, 0, 0, 10});
+        expect_misses(r, __LINE__, N, no_kv ? no_state : no_page);
+        expect_misses(r, __LINE__, N, (int64_t[]){0, 0, 0, N - WHOLE});
+        r->n_logprob = 2;
+        expect_misses(r, __LINE__, N, (int64_t[]){0, WHOLE, 0, N - WHOLE});
+        r->n_logprob = -1;
+        for (uint64_t i = 0; i < 40; i++) run_text(r, 1000 + i, N);
+        expect_misses(r, __LINE__, N, no_state);
+        engine_reset_prefix_cache(r->en);
+        expect_misses(r, __LINE__, N, no_kv ? no_state : no_page);
+        rig_close(r);
+        free(r);
+    }
 }
 
 /* ---- a mixed load ---- */
@@ -145,14 +214,6 @@ TEST(a_mixed_load_finds_its_prefixes)
 }
 
 /* ---- single cases ---- */
-
-/* Run a text of n tokens that follow from a number. Return the number of its cached tokens. */
-static int run_text(struct rig *r, uint64_t number, int n)
-{
-    r->n = 0;
-    append(r, number, n);
-    return run(r, 1);
-}
 
 /* Goal: a long text stays while short texts, each used once, need more states than there are. An
  * LRU evicts the long text. */
