@@ -197,6 +197,9 @@ int hf_modules_fields(const struct modules *m, const char *file, const struct js
 const char *hf_torch_class(const char *path);
 /* Read sentence_bert_config.json. Errors: those of checkpoint_open. */
 int hf_sentence_bert(const struct modules *m);
+/* Reject a model_type of config_sentence_transformers.json that the modules do not belong to.
+ * Errors: those of checkpoint_open. */
+int hf_sentence_type(const struct modules *m);
 /* Read a llama2.c file. Errors: those of checkpoint_open. */
 int llama2c_load(struct checkpoint *c, const char *path, struct err *e);
 

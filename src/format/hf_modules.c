@@ -33,6 +33,13 @@ static int refuse(const struct modules *m, const char *folder, const char *field
     return err_set(m->e, ERR_UNSUPPORTED, "%s/%s/config.json: %s: %s", m->dir, folder, field, why);
 }
 
+/* Return true for a field that is true or absent, and false for null, as in Python. */
+static bool is_true(const struct json *config, const char *field)
+{
+    const struct json *v = json_field(config, field);
+    return json_kind(v) == JK_NONE || json_bool(v, false);
+}
+
 /* ---- modules ---- */
 
 enum { NAMES_BYTES = 160 };
@@ -61,7 +68,7 @@ static int put_mode(const struct modules *m, const char *folder, struct pooling_
     while (i < N_MODE && !(name && strcmp(name, modes[i].name) == 0)) i++;
     if (i == N_MODE || to->n == POOLINGS_MAX) {
         snprintf(why, sizeof why,
-                 "must be at most %d of cls, max, mean, mean_sqrt_len_tokens, weightedmean and "
+                 "must be 1 to %d of cls, max, mean, mean_sqrt_len_tokens, weightedmean and "
                  "lasttoken, got \"%.60s\"",
                  POOLINGS_MAX, name ? name : "");
         return refuse(m, folder, "pooling_mode", why);
@@ -81,7 +88,7 @@ static int read_poolings(const struct modules *m, const char *folder, const stru
     const struct json *mode = json_field(config, "pooling_mode");
     const bool many = json_kind(mode) == JK_LIST;
     snprintf(file, sizeof file, "%s/config.json", folder);
-    int rc = many ? 0 : hf_modules_kind(m, file, config, "pooling_mode", JK_TEXT);
+    int rc = many ? 0 : hf_modules_value(m, file, config, "pooling_mode", JK_TEXT);
     for (size_t i = 0; i < N_MODE && rc == 0; i++)
         rc = hf_modules_kind(m, file, config, modes[i].flag, JK_BOOL);
     if (rc == 0) rc = hf_modules_kind(m, file, config, "include_prompt", JK_BOOL);
@@ -91,21 +98,25 @@ static int read_poolings(const struct modules *m, const char *folder, const stru
     for (size_t i = 0; !many && !name && i < N_MODE && rc == 0; i++)
         if (json_bool(json_field(config, modes[i].flag), false))
             rc = put_mode(m, folder, to, modes[i].name);
-    if (rc == 0 && to->n == 0) rc = put_mode(m, folder, to, name ? name : "mean");
+    if (rc == 0 && to->n == 0) rc = put_mode(m, folder, to, many ? NULL : name ? name : "mean");
     return rc;
 }
 
-/* Reject a pooling of vectors with another width than the model's. */
-static int check_width(const struct modules *m, const char *folder, const struct json *config,
-                       const char *field)
+/* Reject a pooling without the width of its vectors, or with another width than the model's. The
+ * older name of the field has an effect only without the newer name. */
+static int check_width(const struct modules *m, const char *folder, const struct json *config)
 {
     char key[96], file[300], value[80];
+    const char *field = "embedding_dimension";
+    if (!json_field(config, field) && json_field(config, "word_embedding_dimension"))
+        field = "word_embedding_dimension";
     snprintf(key, sizeof key, "%s.embedding_length", checkpoint_arch(m->c));
     snprintf(file, sizeof file, "%s/config.json", folder);
     const struct json *v = json_field(config, field);
     const int64_t d = meta_int(checkpoint_meta(m->c, key), -1);
-    const int rc = hf_modules_kind(m, file, config, field, JK_INT);
-    if (rc != 0 || json_kind(v) != JK_INT || d < 0 || json_int(v, d) == d) return rc;
+    const int rc = hf_modules_value(m, file, config, field, JK_INT);
+    if (!v) return refuse(m, folder, field, "is missing");
+    if (rc != 0 || d < 0 || json_int(v, d) == d) return rc;
     return err_set(m->e, ERR_FORMAT, "%s/%s: %s: must be %lld, the width of the model, got %s",
                    m->dir, file, field, (long long)d, json_value_text(v, value));
 }
@@ -133,8 +144,7 @@ static int add_pooling(struct modules *m, const char *folder)
     char key[96];
     int rc = read_module_file(m, folder, &config);
     if (rc == 0) rc = read_poolings(m, folder, config, &list);
-    if (rc == 0) rc = check_width(m, folder, config, "word_embedding_dimension");
-    if (rc == 0) rc = check_width(m, folder, config, "embedding_dimension");
+    if (rc == 0) rc = check_width(m, folder, config);
     if (rc == 0) rc = check_fields(m, folder, config, used);
     snprintf(key, sizeof key, "%s.pooling_type", checkpoint_arch(m->c));
     if (rc == 0 && list.n == 1 && list.type > 0)
@@ -142,7 +152,7 @@ static int add_pooling(struct modules *m, const char *folder)
     else if (rc == 0)
         rc = checkpoint_add_text(m->c, "sentence_transformers.pooling", list.names,
                                  strlen(list.names), m->e);
-    if (rc == 0 && !json_bool(json_field(config, "include_prompt"), true))
+    if (rc == 0 && !is_true(config, "include_prompt"))
         rc = checkpoint_add_int(m->c, "sentence_transformers.include_prompt", 0, m->e);
     json_drop(config);
     m->n_pooling++;
@@ -208,7 +218,7 @@ static int add_dense_tensors(struct modules *m, const char *folder, const struct
     m->c->prefix = NULL;
     snprintf(name, sizeof name, "%slinear.bias", prefix);
     const bool has = checkpoint_tensor(m->c, name) != NULL;
-    if (rc == 0 && has != json_bool(json_field(config, "bias"), true))
+    if (rc == 0 && has != is_true(config, "bias"))
         rc = refuse(m, folder, "bias",
                     has ? "is false, but the file has the tensor linear.bias"
                         : "is true, but the file lacks the tensor linear.bias");
@@ -352,6 +362,7 @@ int hf_modules_load(struct checkpoint *c, const char *dir, struct err *e)
     int rc = hf_modules_read(&m, "modules.json", JK_LIST, &list);
     if (rc != 0 || !list) return rc;
     rc = add_modules(&m, list);
+    if (rc == 0) rc = hf_sentence_type(&m);
     if (rc == 0) rc = hf_sentence_bert(&m);
     json_drop(list);
     return rc;

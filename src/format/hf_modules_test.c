@@ -39,7 +39,8 @@ static void put_modules(const char *pooling, const char *dense, const char *norm
                0);
     put("modules.json", "[" MODULE("Transformer", "") "," MODULE("Pooling", "1_Pooling") "," MODULE(
                             "Dense", "2_Dense") "," MODULE("Normalize", "3_Normalize") "]");
-    snprintf(text, sizeof text, "{%s}", pooling);
+    snprintf(text, sizeof text, "{%s%s}",
+             strstr(pooling, "dimension") ? "" : "'embedding_dimension':4,", pooling);
     put("1_Pooling/config.json", text);
     snprintf(text, sizeof text, "{%s}", dense);
     put("2_Dense/config.json", text);
@@ -90,7 +91,7 @@ TEST(hf_modules_that_are_not_computed_are_refused)
 {
     static const char mean[] = "'pooling_mode':'mean'";
     put_modules("'pooling_mode':'median'", DENSE_CONFIG, "");
-    expect_refused("1_Pooling/config.json: pooling_mode: must be at most 6 of cls");
+    expect_refused("1_Pooling/config.json: pooling_mode: must be 1 to 6 of cls");
     put_modules("'pooling_mode':'mean','layers':3", DENSE_CONFIG, "");
     expect_refused("1_Pooling/config.json: layers: not supported yet");
     put_modules(mean, DENSE_CONFIG ",'use_residual':true", "");
@@ -239,12 +240,16 @@ TEST(hf_modules_with_values_of_other_types_are_refused)
           "pooling_mode_cls_token: must be true or false"},
          {"'pooling_mode':5,'pooling_mode_mean_tokens':true", "pooling_mode: must be a string"},
          {"'pooling_mode':'mean','include_prompt':0", "include_prompt: must be true or false"},
-         {"'pooling_mode':'mean','word_embedding_dimension':'4'", "dimension: must be an integer"},
+         {"'pooling_mode':null", "pooling_mode: must be a string, got null"},
+         {"'pooling_mode':[]", "pooling_mode: must be 1 to 6 of cls"},
+         {"'pooling_mode':'mean','embedding_dimension':'4'", "dimension: must be an integer"},
          {"'pooling_mode':'mean','word_embedding_dimension':5", "dimension: must be 4, the width"}},
       length[] = {{"'max_seq_length':'x'", "max_seq_length: must be an integer"},
                   {"'max_seq_length':-1", "max_seq_length: must be at least 1"},
                   {"'do_lower_case':1", "do_lower_case: must be true or false"}},
       prompt[] = {{"'prompts':129", "prompts: must be an object"},
+                  {"'prompts':null", "prompts: must be an object, got null"},
+                  {"'prompts':{'q':3}", "prompts: expected a string with a name"},
                   {"'default_prompt_name':5", "default_prompt_name: must be a string"},
                   {"'default_prompt_name':'q'", "default_prompt_name: must be a name in prompts"},
                   {"'prompts':{'p':'x'},'default_prompt_name':'q'", "must be a name in prompts"}};
@@ -256,6 +261,11 @@ TEST(hf_modules_with_values_of_other_types_are_refused)
         put("config.json", "{'model_type':'bert','hidden_size':4}");
         expect_refused(pooling[i].want);
     }
+    put_modules(mean, DENSE_CONFIG, "");
+    put("1_Pooling/config.json", "{}");
+    expect_refused("1_Pooling/config.json: embedding_dimension: is missing");
+    put("1_Pooling/config.json", "{'word_embedding_dimension':4,'embedding_dimension':null}");
+    expect_refused("1_Pooling/config.json: embedding_dimension: must be an integer, got null");
     put_modules(mean, DENSE_CONFIG ",'use_residual':1", "");
     expect_refused("use_residual: must be true or false");
     put_modules(mean, DENSE_CONFIG, "");
@@ -297,10 +307,15 @@ TEST(hf_poolings_without_a_number_in_gguf_keep_their_names)
         EXPECT_INT(meta_int(checkpoint_meta(c, "bert.pooling_type"), -1), pooling[i].type);
         checkpoint_close(c);
     }
-    put_modules("'pooling_mode':'mean','include_prompt':false", DENSE_CONFIG, "");
-    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
-    EXPECT_INT(meta_int(checkpoint_meta(c, "sentence_transformers.include_prompt"), 1), 0);
-    checkpoint_close(c);
+    static const char *const without[] = {"false", "null"}; /* null is false in Python */
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
+        char fields[80];
+        snprintf(fields, sizeof fields, "'pooling_mode':'mean','include_prompt':%s", without[i]);
+        put_modules(fields, DENSE_CONFIG, "");
+        NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+        EXPECT_INT(meta_int(checkpoint_meta(c, "sentence_transformers.include_prompt"), 1), 0);
+        checkpoint_close(c);
+    }
 }
 
 TEST(hf_settings_of_sentence_transformers_are_read_or_refused)
@@ -313,11 +328,28 @@ TEST(hf_settings_of_sentence_transformers_are_read_or_refused)
          "'message':{'format':'flat'}}",
          "modality_config.message: not supported yet"},
         {"sentence_bert_config.json", "'modality_config':{'text':{'method':'encode'}}",
-         "modality_config.text: must be the forward pass"},
+         "modality_config.text: method: must be forward, got \"encode\""},
         {"sentence_bert_config.json", "'modality_config':{'image':{}}", "text is missing"},
+        {"sentence_bert_config.json", "'modality_config':{}", "text is missing"},
+        {"sentence_bert_config.json", "'modality_config':null",
+         "modality_config: must be an object"},
+        {"sentence_bert_config.json",
+         "'modality_config':{'text':{'method':'forward','method_output_name':'logits'}}",
+         "modality_config.text: method_output_name: must be last_hidden_state, got \"logits\""},
+        {"sentence_bert_config.json", "'modality_config':{'text':{'method':'forward'}}",
+         "modality_config.text: method_output_name: is missing"},
+        {"sentence_bert_config.json",
+         "'modality_config':{'text':{'method':'forward','method_output_name':'last_hidden_state'}}",
+         "module_output_name: is missing"},
         {"sentence_bert_config.json", "'transformer_task':'fill-mask'",
-         "transformer_task: must be"},
-        {"sentence_bert_config.json", "'module_output_name':'x'", "module_output_name: must be"},
+         "transformer_task: must be feature-extraction, got \"fill-mask\""},
+        {"sentence_bert_config.json", "'transformer_task':'sequence-classification'",
+         "transformer_task: must be feature-extraction, got"},
+        {"sentence_bert_config.json", "'transformer_task':null", "transformer_task: must be"},
+        {"sentence_bert_config.json",
+         "'modality_config':{'text':{'method':'forward','method_output_name':'last_hidden_state'}},"
+         "'module_output_name':'scores'",
+         "module_output_name: must be token_embeddings, got"},
         {"sentence_bert_config.json", "'processing_kwargs':{'text':{'max_length':4}}",
          "processing_kwargs: not supported yet"},
         {"sentence_bert_config.json", "'query_length':4", "query_length: not supported yet"},
@@ -333,6 +365,9 @@ TEST(hf_settings_of_sentence_transformers_are_read_or_refused)
         {"config_sentence_transformers.json", "'truncate_dim':0", "truncate_dim: must be at least"},
         {"config_sentence_transformers.json", "'model_type':'SparseEncoder'",
          "model_type: must be"},
+        {"config_sentence_transformers.json", "'model_type':'CrossEncoder'",
+         "model_type: must be SentenceTransformer, got \"CrossEncoder\""},
+        {"config_sentence_transformers.json", "'model_type':null", "model_type: must be"},
         {"config_sentence_transformers.json", "'pooling':'x'", "pooling: not supported yet"},
     };
     struct err e = {0};
@@ -349,7 +384,7 @@ TEST(hf_settings_of_sentence_transformers_are_read_or_refused)
                        "'torch.nn.modules.activation.Sigmoid'}}");
     put("config_sentence_transformers.json",
         "{'truncate_dim':2,'activation_fn':'torch.nn.modules.linear.Identity',"
-        "'model_type':'CrossEncoder','similarity_fn_name':'dot','__version__':{'x':'1'}}");
+        "'model_type':'SentenceTransformer','similarity_fn_name':'dot','__version__':{'x':'1'}}");
     put("sentence_bert_config.json",
         "{'do_lower_case':true,'unpad_inputs':true,'query_length':null,"
         "'model_args':{'torch_dtype':'float16','use_cache':false},'config_args':{}}");
@@ -372,6 +407,41 @@ TEST(hf_settings_of_sentence_transformers_are_read_or_refused)
     unlink(path_of("tokenizer_config.json"));
     put("config.json", "{'model_type':'bert','architectures':['BertForTokenClassification']}");
     expect_refused("architectures: the head of BertForTokenClassification");
+}
+
+TEST(hf_prompts_of_queries_and_documents_are_empty_without_a_text)
+{ /* goal: as in sentence-transformers, null is an empty prompt, and two names need no prompt */
+    struct err e = {0};
+    struct checkpoint *c = NULL;
+    size_t n = 1;
+    put_modules("'pooling_mode':'mean'", DENSE_CONFIG, "");
+    put("config_sentence_transformers.json",
+        "{'prompts':{'q':null},'default_prompt_name':'document'}");
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    EXPECT(meta_text(checkpoint_meta(c, "sentence_transformers.prompts.q"), &n) && n == 0);
+    EXPECT(meta_text(checkpoint_meta(c, "sentence_transformers.prompts.document"), &n) && n == 0);
+    expect_text(c, "sentence_transformers.default_prompt", "document");
+    checkpoint_close(c);
+    unlink(path_of("config_sentence_transformers.json"));
+}
+
+TEST(hf_classifiers_have_one_module)
+{ /* goal: the settings of a CrossEncoder are accepted without a Pooling module */
+    struct err e = {0};
+    struct checkpoint *c = NULL;
+    put_modules("'pooling_mode':'mean'", DENSE_CONFIG, "");
+    put("modules.json", "[" MODULE("Transformer", "") "]");
+    put("config_sentence_transformers.json", "{'model_type':'CrossEncoder'}");
+    put("sentence_bert_config.json",
+        "{'transformer_task':'sequence-classification','module_output_name':'scores',"
+        "'modality_config':{'text':{'method':'forward','method_output_name':'logits'}}}");
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    checkpoint_close(c);
+    put("config_sentence_transformers.json", "{'model_type':'SparseEncoder'}");
+    expect_refused(
+        "model_type: must be CrossEncoder or SentenceTransformer, got \"SparseEncoder\"");
+    unlink(path_of("config_sentence_transformers.json"));
+    unlink(path_of("sentence_bert_config.json"));
 }
 
 TEST(hf_files_that_cannot_be_read_are_not_absent)

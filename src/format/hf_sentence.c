@@ -135,41 +135,57 @@ static int check_arguments(const struct modules *m, const char *file, const stru
     return rc;
 }
 
-/* Reject another method than the model's forward pass. The result of the forward pass is the hidden
- * states, or the logits of a classifier. */
-static int check_text(const struct modules *m, const char *file, const struct json *text)
+/* Return the values that are allowed with these modules. words: the value of a classifier, that of
+ * an embedding, NULL. A Pooling module permits only the latter. */
+static const char *const *allowed(const struct modules *m, const char *const *words)
 {
-    const char *method = json_text(json_field(text, "method"), NULL),
-               *output = json_text(json_field(text, "method_output_name"), NULL);
-    if (!text || (method && strcmp(method, "forward") == 0 && output &&
-                  (strcmp(output, "last_hidden_state") == 0 || strcmp(output, "logits") == 0)))
-        return 0;
-    return refuse(m, file, "modality_config.text",
-                  "must be the forward pass with last_hidden_state or logits");
+    return words + (m->n_pooling > 0);
 }
 
-/* Check the kinds of inputs. If the kind "message" is present, sentence-transformers renders every
- * text with the chat template. */
+/* Reject a text that is not one of the list, which has 1 or 2 texts. An absent text is the
+ * default. */
+static int check_word(const struct modules *m, const char *file, const struct json *config,
+                      const char *field, const char *const *words)
+{
+    char why[200];
+    const char *word = json_text(json_field(config, field), NULL);
+    const int rc = hf_modules_value(m, file, config, field, JK_TEXT);
+    if (rc != 0 || !word || in_list(words, word)) return rc;
+    snprintf(why, sizeof why, "must be %s%s%s, got \"%.80s\"", words[0], words[1] ? " or " : "",
+             words[1] ? words[1] : "", word);
+    return refuse(m, file, field, why);
+}
+
+/* As check_word, for a text that must exist. */
+static int need_word(const struct modules *m, const char *file, const struct json *config,
+                     const char *field, const char *const *words)
+{
+    if (!json_field(config, field)) return refuse(m, file, field, "is missing");
+    return check_word(m, file, config, field, words);
+}
+
+/* Check the kinds of inputs: texts must be inputs of the forward pass. If the kind "message" is
+ * present, sentence-transformers renders every text with the chat template. Without kinds,
+ * module_output_name has no effect. */
 static int check_modalities(const struct modules *m, const char *file, const struct json *config)
 {
-    const struct json *list = json_field(config, "modality_config");
-    int rc = hf_modules_kind(m, file, config, "modality_config", JK_OBJECT);
-    if (rc == 0 && json_field(list, "message"))
-        rc = refuse(m, file, "modality_config.message",
-                    "not supported yet: sentence-transformers renders every text with the chat "
-                    "template; without this field, texts are used unchanged");
-    if (rc == 0 && json_count(list) > 0 && !json_field(list, "text"))
-        rc = refuse(m, file, "modality_config", "text is missing");
-    return rc ? rc : check_text(m, file, json_field(list, "text"));
-}
-
-/* Reject a text that is not one of the list. An absent text is the default. */
-static int check_word(const struct modules *m, const char *file, const struct json *config,
-                      const char *field, const char *const *words, const char *expected)
-{
-    const char *word = json_text(json_field(config, field), NULL);
-    const int rc = hf_modules_kind(m, file, config, field, JK_TEXT);
-    return rc || !word || in_list(words, word) ? rc : refuse(m, file, field, expected);
+    static const char *const methods[] = {"forward", NULL};
+    static const char *const outputs[] = {"logits", "last_hidden_state", NULL};
+    static const char *const names[] = {"scores", "token_embeddings", NULL};
+    const struct json *list = json_field(config, "modality_config"),
+                      *text = json_field(list, "text");
+    char place[80];
+    snprintf(place, sizeof place, "%s: modality_config.text", file);
+    int rc = hf_modules_value(m, file, config, "modality_config", JK_OBJECT);
+    if (rc != 0 || !list) return rc;
+    if (json_field(list, "message"))
+        return refuse(m, file, "modality_config.message",
+                      "not supported yet: sentence-transformers renders every text with the chat "
+                      "template; without this field, texts are used unchanged");
+    if (!text) return refuse(m, file, "modality_config", "text is missing");
+    rc = need_word(m, place, text, "method", methods);
+    if (rc == 0) rc = need_word(m, place, text, "method_output_name", allowed(m, outputs));
+    return rc ? rc : need_word(m, file, config, "module_output_name", allowed(m, names));
 }
 
 /* Add a field, an integer of at least 1, as sentence_transformers.FIELD. An absent field has no
@@ -197,18 +213,12 @@ int hf_sentence_bert(const struct modules *m)
                                        "model_kwargs",    "tokenizer_args", "processor_kwargs",
                                        "config_args",     "config_kwargs",  NULL};
     static const char *const idle[] = {"unpad_inputs", "backend", NULL};
-    static const char *const tasks[] = {"feature-extraction", "sequence-classification", NULL};
-    static const char *const outputs[] = {"token_embeddings", "scores", NULL};
+    static const char *const tasks[] = {"sequence-classification", "feature-extraction", NULL};
     struct json *config;
     int rc = hf_modules_read(m, file, JK_OBJECT, &config);
     if (rc == 0) rc = add_size(m, file, config, "max_seq_length");
     if (rc == 0) rc = hf_modules_kind(m, file, config, "do_lower_case", JK_BOOL);
-    if (rc == 0)
-        rc = check_word(m, file, config, "transformer_task", tasks,
-                        "must be feature-extraction or sequence-classification");
-    if (rc == 0)
-        rc = check_word(m, file, config, "module_output_name", outputs,
-                        "must be token_embeddings or scores");
+    if (rc == 0) rc = check_word(m, file, config, "transformer_task", allowed(m, tasks));
     if (rc == 0) rc = check_modalities(m, file, config);
     if (rc == 0) rc = check_arguments(m, file, config);
     if (rc == 0) rc = hf_modules_fields(m, file, config, used, idle);
@@ -218,32 +228,51 @@ int hf_sentence_bert(const struct modules *m)
 
 /* ---- config_sentence_transformers.json ---- */
 
-static int add_prompts(const struct modules *m, const char *file, const struct json *config)
+static const char prompts_file[] = "config_sentence_transformers.json";
+
+/* Add a prompt, a string. null is the empty prompt. */
+static int add_prompt(const struct modules *m, const char *name, const struct json *value)
 {
-    int rc = hf_modules_kind(m, file, config, "prompts", JK_OBJECT);
-    if (rc == 0) rc = hf_modules_kind(m, file, config, "default_prompt_name", JK_TEXT);
-    const struct json *prompts = json_field(config, "prompts");
-    for (void *it = json_first(prompts); it && rc == 0; it = json_next(prompts, it)) {
-        char key[KEY_BYTES];
-        size_t n;
-        const char *text = json_text(json_it_value(it), &n), *name = json_it_key(it, NULL);
-        if (!text || strlen(name) > 64)
-            rc = err_set(m->e, ERR_FORMAT,
-                         "%s/%s: prompts: expected a string with a name of at most 64 bytes, got "
-                         "%s with \"%.80s\"",
-                         m->dir, file, json_kind_name(json_kind(json_it_value(it))), name);
-        snprintf(key, sizeof key, "sentence_transformers.prompts.%.64s", name);
-        if (rc == 0) rc = checkpoint_add_text(m->c, key, text, n, m->e);
-    }
+    char key[KEY_BYTES];
+    size_t n = 0;
+    const char *text = json_kind(value) == JK_NULL ? "" : json_text(value, &n);
+    if (!text || strlen(name) > 64)
+        return err_set(m->e, ERR_FORMAT,
+                       "%s/%s: prompts: expected a string with a name of at most 64 bytes, got %s "
+                       "with \"%.80s\"",
+                       m->dir, prompts_file, json_kind_name(json_kind(value)), name);
+    snprintf(key, sizeof key, "sentence_transformers.prompts.%.64s", name);
+    return checkpoint_add_text(m->c, key, text, n, m->e);
+}
+
+/* Add the name of the default prompt. The names "query" and "document" have an empty prompt if the
+ * file has none. */
+static int add_default_prompt(const struct modules *m, const struct json *config)
+{
+    static const char *const usual[] = {"query", "document", NULL};
+    char key[KEY_BYTES];
     size_t n;
     const char *name = json_text(json_field(config, "default_prompt_name"), &n);
-    if (rc == 0 && name && !json_field(prompts, name))
-        rc = err_set(m->e, ERR_FORMAT,
-                     "%s/%s: default_prompt_name: must be a name in prompts, got \"%.80s\"", m->dir,
-                     file, name);
-    if (rc == 0 && name)
-        rc = checkpoint_add_text(m->c, "sentence_transformers.default_prompt", name, n, m->e);
-    return rc;
+    const bool found = name && json_field(json_field(config, "prompts"), name);
+    int rc = hf_modules_kind(m, prompts_file, config, "default_prompt_name", JK_TEXT);
+    if (rc != 0 || !name) return rc;
+    if (!found && !in_list(usual, name))
+        return err_set(m->e, ERR_FORMAT,
+                       "%s/%s: default_prompt_name: must be a name in prompts, got \"%.80s\"",
+                       m->dir, prompts_file, name);
+    snprintf(key, sizeof key, "sentence_transformers.prompts.%.64s", name);
+    if (!found) rc = checkpoint_add_text(m->c, key, "", 0, m->e);
+    return rc ? rc
+              : checkpoint_add_text(m->c, "sentence_transformers.default_prompt", name, n, m->e);
+}
+
+static int add_prompts(const struct modules *m, const struct json *config)
+{
+    const struct json *prompts = json_field(config, "prompts");
+    int rc = hf_modules_value(m, prompts_file, config, "prompts", JK_OBJECT);
+    for (void *it = json_first(prompts); it && rc == 0; it = json_next(prompts, it))
+        rc = add_prompt(m, json_it_key(it, NULL), json_it_value(it));
+    return rc ? rc : add_default_prompt(m, config);
 }
 
 const char *hf_torch_class(const char *path)
@@ -261,25 +290,39 @@ const char *hf_torch_class(const char *path)
 
 /* Add the activation of a classifier's scores, which replaces that of config.json. The whole path
  * of a class outside torch.nn, which sentence-transformers does not load, is kept for the error. */
-static int add_activation(const struct modules *m, const char *file, const struct json *config)
+static int add_activation(const struct modules *m, const struct json *config)
 {
     const char *path = json_text(json_field(config, "activation_fn"), NULL),
                *name = hf_torch_class(path);
-    const int rc = hf_modules_kind(m, file, config, "activation_fn", JK_TEXT);
+    const int rc = hf_modules_kind(m, prompts_file, config, "activation_fn", JK_TEXT);
     if (rc != 0 || !path) return rc;
     if (!name) name = path;
     return checkpoint_add_text(m->c, "sentence_transformers.activation_fn", name, strlen(name),
                                m->e);
 }
 
+/* sentence-transformers converts a model of another type than its class. */
+static int check_type(const struct modules *m, const struct json *config)
+{
+    static const char *const types[] = {"CrossEncoder", "SentenceTransformer", NULL};
+    return check_word(m, prompts_file, config, "model_type", allowed(m, types));
+}
+
+int hf_sentence_type(const struct modules *m)
+{
+    struct json *config;
+    int rc = hf_modules_read(m, prompts_file, JK_OBJECT, &config);
+    if (rc == 0) rc = check_type(m, config);
+    json_drop(config);
+    return rc;
+}
+
 int hf_sentence_load(struct checkpoint *c, const char *dir, struct err *e)
 {
-    static const char file[] = "config_sentence_transformers.json";
     static const char *const used[] = {"prompts",       "default_prompt_name", "truncate_dim",
                                        "activation_fn", "model_type",          NULL};
     static const char *const idle[] = {"__version__", "requirements", "similarity_fn_name",
                                        "keep_in_fp32_modules", NULL};
-    static const char *const kinds[] = {"SentenceTransformer", "CrossEncoder", NULL};
     const struct modules m = {.c = c, .e = e, .dir = dir};
     struct json *config;
     char path[4096];
@@ -287,14 +330,12 @@ int hf_sentence_load(struct checkpoint *c, const char *dir, struct err *e)
     int rc = hf_path(path, sizeof path, dir, "modules.json", e);
     if (rc == 0) rc = file_find(&found, path, e);
     if (rc != 0 || !found) return rc;
-    rc = hf_modules_read(&m, file, JK_OBJECT, &config);
-    if (rc == 0)
-        rc = check_word(&m, file, config, "model_type", kinds,
-                        "must be SentenceTransformer or CrossEncoder");
-    if (rc == 0) rc = add_prompts(&m, file, config);
-    if (rc == 0) rc = add_size(&m, file, config, "truncate_dim");
-    if (rc == 0) rc = add_activation(&m, file, config);
-    if (rc == 0) rc = hf_modules_fields(&m, file, config, used, idle);
+    rc = hf_modules_read(&m, prompts_file, JK_OBJECT, &config);
+    if (rc == 0) rc = check_type(&m, config);
+    if (rc == 0) rc = add_prompts(&m, config);
+    if (rc == 0) rc = add_size(&m, prompts_file, config, "truncate_dim");
+    if (rc == 0) rc = add_activation(&m, config);
+    if (rc == 0) rc = hf_modules_fields(&m, prompts_file, config, used, idle);
     json_drop(config);
     return rc;
 }
