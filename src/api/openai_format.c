@@ -88,6 +88,9 @@ static int read_format(struct api_call *c, const struct json *body, struct err *
                       *schema = body_field(format, "schema");
     const char *type = json_text(json_field(format, "type"), NULL);
     if (!format || (type && strcmp(type, "text") == 0)) return 0;
+    if (json_kind(format) != JK_OBJECT)
+        return err_field(e, ERR_ARG, "response_format", ": expected an object, got %s",
+                         json_kind_name(json_kind(format)));
     if (!type)
         return err_field(e, ERR_ARG, "response_format", ".type: expected a string, got %s",
                          json_kind_name(json_kind(json_field(format, "type"))));

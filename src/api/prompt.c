@@ -334,6 +334,7 @@ static int render(const struct api *a, const struct json *body, struct buf *prom
     struct json *joined = NULL;
     int rc = api_template(&own, chat->t, body, e);
     if (rc == 0) rc = check_kind(body, "messages", JK_LIST, "a list of messages", &c.messages, e);
+    if (rc == 0 && !c.messages) rc = err_field(e, ERR_ARG, "messages", ": is missing");
     if (rc == 0 && json_count(c.messages) == 0)
         rc = err_field(e, ERR_ARG, "messages", ": must have at least 1 message, got 0");
     if (rc == 0) rc = check_kind(body, "tools", JK_LIST, "a list of tools", &c.tools, e);
