@@ -3,6 +3,8 @@
  * files, written here. */
 #include "pieces_test.h"
 
+#include "../../tests/alloc.h"
+
 #include <stdio.h>
 #include <unistd.h>
 
@@ -28,6 +30,12 @@ static void write_text(const char *name, const char *text)
     if (text) write_file(name, text, strlen(text));
 }
 
+static void remove_written(void)
+{
+    for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++)
+        unlink(temp_path(file_names[i]));
+}
+
 /* Open the folder of the written files, then remove the files. NULL after a failure, with its
  * sentence in `e`. */
 static struct tokenizer *open_written(struct err *e)
@@ -36,8 +44,7 @@ static struct tokenizer *open_written(struct err *e)
     struct tokenizer *t;
     token_folder(dir, temp_path("config.json"));
     tokenizer_open_file(&t, dir, NULL, e);
-    for (size_t i = 0; i < sizeof file_names / sizeof *file_names; i++)
-        unlink(temp_path(file_names[i]));
+    remove_written();
     return t;
 }
 
@@ -348,5 +355,38 @@ TEST(prefix_of_llama_tokenizer)
         write_text("tokenizer_config.json", want[i][0]);
         write_text("config.json", want[i][1]);
         expect_pieces("a a", want[i][2]);
+    }
+}
+
+/* Goal: a failed allocation is an error, without a leak. */
+TEST(failed_allocations_of_classes)
+{
+    static const char *const control[] = {"<unk>", "<s>", "</s>"};
+    static const char *const config[] = {
+        "{\"tokenizer_class\":\"BertTokenizer\",\"additional_special_tokens\":[\"cat\"]}",
+        "{\"tokenizer_class\":\"RobertaTokenizer\",\"add_prefix_space\":true}",
+        "{\"tokenizer_class\":\"XLMRobertaTokenizer\"}",
+        "{\"tokenizer_class\":\"Qwen2Tokenizer\",\"add_prefix_space\":true}"};
+    for (size_t i = 0; i < sizeof config / sizeof *config; i++) {
+        char dir[4096];
+        bool hit = true;
+        if (i == 0) write_text("vocab.txt", WORDS);
+        if (i == 1) write_text("vocab.json", PIECES), write_text("merges.txt", SP " a\n");
+        if (i == 2) write_model("sentencepiece.bpe.model", control, 3, 0);
+        if (i == 3) write_json(false, "");
+        write_text("added_tokens.json", "{\"<new>\":40}");
+        write_text("tokenizer_config.json", config[i]);
+        token_folder(dir, temp_path("config.json"));
+        for (uint64_t n = 0; hit; n++) {
+            struct tokenizer *t = NULL;
+            struct err e = {0};
+            alloc_fail(n, 1);
+            const int rc = tokenizer_open_file(&t, dir, NULL, &e);
+            hit = alloc_fail_end() > n;
+            if (rc != 0 && (!hit || (rc != ERR_MEMORY && rc != ERR_IO)))
+                test_fail(__FILE__, __LINE__, "%s, %d: code %d: %s", config[i], (int)n, rc, e.text);
+            tokenizer_close(t);
+        }
+        remove_written();
     }
 }
