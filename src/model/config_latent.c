@@ -11,8 +11,9 @@
 #include <limits.h>
 
 /* The classes normalize compressed rows with the default epsilon of their norm. llama.cpp uses the
- * epsilon of all other norms. */
+ * epsilon of all other norms. GGUF files of quoth have a key for another epsilon. */
 static const float class_eps = 1e-6f;
+static const char eps_key[] = "attention.latent_norm_rms_epsilon";
 
 static const char value_key[] = "attention.value_length", rope_key[] = "rope.dimension_count";
 
@@ -25,7 +26,9 @@ static bool has_value(struct binder *b, const char *key)
 /* Read the sizes of a GGUF with one KV head. */
 static void read_paged(struct config *c, struct binder *b, struct latent *l)
 {
-    const int d_key = l->kv_rank + l->d_rope, d_value = config_int(b, value_key, 1, D_HEAD_MAX, 0);
+    const int d_key = l->kv_rank + l->d_rope,
+              d_value = config_has(b, value_key) ? config_int(b, value_key, 1, D_HEAD_MAX, 0)
+                                                 : l->kv_rank;
     l->d_nope = config_int(b, "attention.key_length_mla", 1, D_HEAD_MAX, 0) - l->d_rope;
     l->d_v = config_int(b, "attention.value_length_mla", 1, D_HEAD_MAX, 0);
     if (c->d_head != d_key)
@@ -52,7 +55,9 @@ void latent_heads(struct config *c, struct binder *b)
     const bool optional = config_is_hf(b) || config_has(b, "attention.key_length_mla");
     struct latent *l = bind_memory(b, "sizes of latent attention", sizeof *l);
     if (!l) return;
-    l->row_eps = config_is_hf(b) ? class_eps : c->rms_eps;
+    l->row_eps = config_is_hf(b) ? class_eps : (float)config_real(b, eps_key, c->rms_eps);
+    if (b->rc == 0 && !(l->row_eps >= 0))
+        config_refuse(b, eps_key, ERR_FORMAT, "must be at least 0, got %g", (double)l->row_eps);
     const int q = config_int(b, "attention.q_lora_rank", 1, D_HEAD_MAX, optional ? INT_MAX : 0);
     l->q_rank = q == INT_MAX ? 0 : q;
     l->kv_rank = config_int(b, "attention.kv_lora_rank", 1, D_HEAD_MAX, 0);

@@ -114,6 +114,22 @@ TEST(gguf_sizes_of_mamba_2)
                  "nemotron_h.expert_feed_forward_length: is missing");
 }
 
+/* Goal: sizes of Kimi Linear that cannot be right are refused by name. */
+TEST(gguf_sizes_of_kimi_linear)
+{
+    static const struct pair none = {0};
+    const struct arch *a = &arch_kimi_linear;
+    expect_pairs(a, (struct pair){"kda.head_dim", 0}, none, "kda.head_dim: must be in [1, ");
+    expect_pairs(a, (struct pair){"ssm.conv_kernel", 1}, none, "ssm.conv_kernel: must be in [2, ");
+    expect_pairs(a, (struct pair){"expert_gating_func", 1}, none, "expert_gating_func: must be 2");
+    expect_pairs(a, (struct pair){"expert_group_count", 3}, none, "a divisor of 8 experts");
+    expect_pairs(a, (struct pair){"attention.latent_norm_rms_epsilon", -1}, none,
+                 "latent_norm_rms_epsilon: must be at least 0");
+    read_left_out = "expert_gating_func";
+    expect_pairs(a, none, none, "expert_gating_func: is missing");
+    read_left_out = NULL;
+}
+
 /* Goal: a key without a default in llama.cpp's class is required. llama.cpp computes a causal
  * encoder, or no positions, if the key is absent. */
 TEST(gguf_keys_with_another_default_in_llama_cpp_are_required)

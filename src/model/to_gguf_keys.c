@@ -210,6 +210,13 @@ static void put_latent(struct key_writer *w, const struct latent *l)
     gguf_put_int(w, "attention.value_length_mla", l->d_v);
     gguf_put_int(w, "attention.kv_lora_rank", l->kv_rank);
     if (l->q_rank > 0) gguf_put_int(w, "attention.q_lora_rank", l->q_rank);
+    if (l->row_eps != w->m->config.rms_eps) {
+        gguf_put_real(w, "attention.latent_norm_rms_epsilon", (double)l->row_eps);
+        log_warn(
+            "%s: llama.cpp ignores the epsilon %g of compressed rows, and gives slightly other "
+            "results",
+            checkpoint_path(w->m->checkpoint), (double)l->row_eps);
+    }
     double all;
     class_value(w->m, "config.rope_parameters.mscale_all_dim", &all);
     if (all > 0) gguf_put_real(w, "rope.scaling.yarn_log_multiplier", 0.1 * all);

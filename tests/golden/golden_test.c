@@ -498,6 +498,9 @@ TEST(golden_folders_of_hybrids_converted_to_gguf)
     o = (struct convert_options){.backend = b, .out = there, .replaces = true};
     EXPECT_INT(session_convert(golden("nemotron_h-moe", ""), &o, &e), ERR_UNSUPPORTED);
     EXPECT(strstr(e.text, "layers_block_type: a GGUF with mixtures cannot have"));
+    /* this folder has other numbers of heads in its two kinds of attention */
+    EXPECT_INT(session_convert(golden("kimi_linear", ""), &o, &e), ERR_UNSUPPORTED);
+    EXPECT(strstr(e.text, "num_heads: must be the 2 heads of attention in a GGUF, got 3"));
     backend_close(b);
 }
 

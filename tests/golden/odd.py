@@ -305,6 +305,8 @@ def kimi_linear(r):
              num_experts_per_token=r.randrange(1, min(3, n_expert // n_group * n_used_group) + 1), moe_renormalize=r.random() < 0.7,
              routed_scaling_factor=r.choice((1.0, 2.446)), first_k_dense_replace=r.randrange(0, 3),
              linear_attn_config=dict(head_dim=r.choice((8, 10, 16, 32)), num_heads=r.randrange(1, 6), short_conv_kernel_size=r.choice((2, 3, 4))))
+    if r.random() < 0.7:  # a GGUF has one number of heads
+        c["linear_attn_config"]["num_heads"] = c["num_attention_heads"]
     # the class needs a layer with attention, and its pattern has the first one in layer 4
     full = sorted(r.sample(range(n), r.randrange(1, n + 1)))
     if r.random() < 0.5:
@@ -1073,7 +1075,7 @@ for kind, w in wrappers.WRAPPERS.items():
 # functions that draw such configurations. quoth must convert all other configurations.
 REFUSED = {
     r"json: (hidden_act|hidden_activation|activation_function|activation): the result cannot":
-        "llama olmo2 qwen3moe jamba bamba granitemoehybrid nemotron_h falcon_h1 mamba falcon_mamba mamba2 mixtral qwen2_moe glm4_moe olmoe granitemoe granitemoeshared phimoe "
+        "llama olmo2 qwen3moe jamba bamba granitemoehybrid nemotron_h falcon_h1 kimi_linear mamba falcon_mamba mamba2 mixtral qwen2_moe glm4_moe olmoe granitemoe granitemoeshared phimoe "
         "ernie4_5_moe minimax_m2 llama4_text gemma gemma2 gemma3 gemma4 gemma4_padded gemma3n gemma_embedding granite seed_oss ernie4_5 exaone4 phi3 "
         "minicpm3 deepseek_v2 deepseek_v3 glm cohere cohere2 starcoder2 phi stablelm nemotron arcee olmo olmo3 hunyuan internlm3 apertus gpt2 gpt_neox falcon t5 "
         "qwen3vlmoe glm4v bert roberta distilbert modernbert nomic_bert",
@@ -1084,14 +1086,15 @@ REFUSED = {
         "bamba granitemoehybrid falcon_h1 gpt_neox falcon olmo3 hunyuan internlm3 apertus ministral3 qwen2vl qwen3_5 qwen3_5_moe qwen3vl qwen3vlmoe glm4v",
     r"metadata [\w-]+\.attention\.sliding_window: must":
         "qwen2 qwen3 smollm3 qwen3moe qwen2_moe gemma3 gemma3n gemma_embedding exaone4 qwen2vl",
-    r"tensor blk\.\d+\.ffn_gate_inp\.weight is missing": "qwen3moe qwen3_next qwen2_moe ernie4_5_moe llama4_text qwen3vlmoe",
+    r"tensor blk\.\d+\.ffn_gate_inp\.weight is missing": "kimi_linear qwen3moe qwen3_next qwen2_moe ernie4_5_moe llama4_text qwen3vlmoe",
     r"metadata [\w-]+\.attention\.sliding_window_pattern: must": "gpt_oss gemma3 gemma_embedding cohere2",
     r"query_pre_attn_scalar: the result cannot": "gemma2 gemma3 gemma_embedding gpt2 mpt",
-    r"metadata [\w-]+\.expert_count: is missing": "qwen3moe qwen2_moe glm4_moe ernie4_5_moe qwen3vlmoe",
+    r"metadata [\w-]+\.expert_count: is missing": "kimi_linear qwen3moe qwen2_moe glm4_moe ernie4_5_moe qwen3vlmoe",
     r"layer_types: the result cannot": "smollm3 gemma2 gemma_embedding exaone4",
     r"the result cannot express values that only this architecture has": "falcon_h1 nemotron_h jamba falcon_mamba mamba2 llama4_text gemma3n",
-    r"norm_topk_prob: the result cannot": "qwen3moe qwen3_next qwen2_moe olmoe",
-    r"conversion to GGUF is not supported yet": "kimi_linear",
+    r"norm_topk_prob: the result cannot": "kimi_linear qwen3moe qwen3_next qwen2_moe olmoe",
+    r"metadata [\w-]+\.expert_weights_norm: must": "kimi_linear",
+    r"linear_attn_config.num_heads: must be the \d+ heads": "kimi_linear",
     r"tie_word_embeddings: a GGUF cannot have": "falcon_h1",
     r"a GGUF with mixtures cannot have layers with a feed-forward block": "nemotron_h",
     r"has no GGUF: ": "rwkv bitnet gptj opt bart",
@@ -1106,7 +1109,6 @@ REFUSED = {
     r"metadata [\w-]+\.attention\.sliding_window_pattern: is missing": "gemma4 gemma4_padded",
     r"metadata [\w-]+\.attention\.shared_kv_layers: ": "gemma4 gemma4_padded",
     r"metadata [\w-]+\.attention\.sliding_window_pattern: ": "exaone4",
-    r"row_eps: the result cannot": "deepseek_v2 deepseek_v3",
     r"metadata [\w-]+\.rope\.scaling\.yarn_log_multiplier: must": "deepseek_v2 deepseek_v3",
     r"relative_attention_max_distance: the result cannot": "t5",
     r"metadata [\w-]+\.ssm\.inner_size: must": "qwen3_5 qwen3_5_moe",

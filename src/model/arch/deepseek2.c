@@ -34,19 +34,11 @@ static const struct config_key hf_key[] = {
 };
 
 static const struct config_key gguf_key[] = {
-    KEY_UNSET("attention.q_lora_rank"),
-    KEY_UNSET("attention.kv_lora_rank"),
-    KEY_UNSET("attention.key_length_mla"),
-    KEY_UNSET("attention.value_length_mla"),
-    KEY_UNSET("rope.dimension_count"),
+    LATENT_GGUF_KEYS,
     KEY_UNSET("rope.scaling.yarn_beta_fast"),
     KEY_UNSET("rope.scaling.yarn_beta_slow"),
     KEY_UNSET("rope.scaling.yarn_log_multiplier"),
-    KEY("leading_dense_block_count", 0),
-    KEY_UNSET("expert_count"),
-    KEY_UNSET("expert_used_count"),
-    KEY_UNSET("expert_feed_forward_length"),
-    KEY_UNSET("expert_shared_count"),
+    DEEPSEEK_GGUF_MIXTURES,
     KEY_UNSET("expert_weights_scale"),
     KEY_UNSET("expert_weights_norm"),
     KEY_UNSET("expert_gating_func"),

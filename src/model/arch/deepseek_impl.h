@@ -22,6 +22,18 @@
         IDLE("config.aux_loss_alpha", "training"), IDLE("config.seq_aux", "training"),             \
         IDLE("config.ep_size", "parallel execution")
 
+/* Keys of latent attention in a GGUF. The epsilon of compressed rows is a key of quoth. */
+#define LATENT_GGUF_KEYS                                                                           \
+    KEY_UNSET("attention.q_lora_rank"), KEY_UNSET("attention.kv_lora_rank"),                       \
+        KEY_UNSET("attention.latent_norm_rms_epsilon"), KEY_UNSET("attention.key_length_mla"),     \
+        KEY_UNSET("attention.value_length_mla"), KEY_UNSET("rope.dimension_count")
+
+/* Keys of mixtures after layers without a mixture, in a GGUF. */
+#define DEEPSEEK_GGUF_MIXTURES                                                                     \
+    KEY("leading_dense_block_count", 0), KEY_UNSET("expert_count"),                                \
+        KEY_UNSET("expert_used_count"), KEY_UNSET("expert_feed_forward_length"),                   \
+        KEY_UNSET("expert_shared_count")
+
 struct deepseek_layer {
     struct norm attn_norm, ffn_norm;
     struct latent_block attn;

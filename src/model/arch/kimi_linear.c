@@ -1,8 +1,7 @@
 /* kimi_linear.c - Kimi Linear (arXiv 2510.26692): Kimi delta attention (block/kda.c) in most
  * layers, latent attention without a rope in the others, then the mixtures of DeepSeek-V3 or a
- * feed-forward block. */
-#include "deepseek_impl.h"
-#include "model/recurrent_impl.h"
+ * feed-forward block. In a GGUF, heads of both kinds of attention have the same number. */
+#include "kimi_linear_impl.h"
 
 /* defaults of KimiLinearConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -54,9 +53,19 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
-/* Sizes of recurrent layers. */
-struct kimi_own {
-    int n_head, d_head, n_tap;
+static const struct config_key gguf_key[] = {
+    LATENT_GGUF_KEYS,
+    IDLE("attention.value_length", "llama.cpp uses attention.value_length_mla"),
+    IDLE("rope.freq_base", "the model has no rope"),
+    KEY_UNSET("ssm.conv_kernel"),
+    KEY_UNSET("kda.head_dim"),
+    DEEPSEEK_GGUF_MIXTURES,
+    KEY("expert_weights_scale", 0),
+    KEY("expert_group_count", 1),
+    KEY("expert_group_used_count", 1),
+    MUST("expert_gating_func", 2, "Kimi Linear has sigmoid scores"),
+    ONLY("expert_weights_norm", 1, "llama.cpp always normalizes"),
+    KEYS_END,
 };
 
 /* A layer: Kimi delta attention or latent attention, then a mixture or a feed-forward block. */
@@ -115,16 +124,24 @@ static void config(struct config *c, struct binder *b)
 {
     struct kimi_own *own = bind_memory(b, "the sizes of recurrent layers", sizeof *own);
     if (!own) return;
+    c->own = own, c->own_bytes = sizeof *own;
+    c->route = (struct route_spec){
+        .score = ROUTE_SIGMOID, .group_pairs = true, .normalize = true, .sum_add = 1e-20f};
+    if (!config_is_hf(b)) {
+        own->d_head = config_int(b, "kda.head_dim", 1, D_HEAD_MAX, 0);
+        own->n_head = c->n_head;
+        own->n_tap = config_int(b, "ssm.conv_kernel", 2, TAPS_MAX, 0);
+        config_moe(c, b, 0);
+        set_sizes(c, own);
+        return;
+    }
     own->d_head =
         own_int(b, "config.linear_attn_config.head_dim", "config.linear_head_dim", 1, D_HEAD_MAX);
     own->n_head =
         own_int(b, "config.linear_attn_config.num_heads", "config.linear_num_heads", 1, HEADS_MAX);
     own->n_tap = own_int(b, "config.linear_attn_config.short_conv_kernel_size", "ssm.conv_kernel",
                          2, TAPS_MAX);
-    c->own = own, c->own_bytes = sizeof *own;
     config_object(b, "config.linear_attn_config");
-    c->route = (struct route_spec){
-        .score = ROUTE_SIGMOID, .group_pairs = true, .normalize = true, .sum_add = 1e-20f};
     config_only_text(b, "config.moe_router_activation_func", "sigmoid");
     config_moe(c, b, 0);
     set_kinds(c, b);
@@ -137,8 +154,6 @@ static int64_t size(const struct config *c, enum tensor_size size)
     const struct kimi_own *own = c->own;
     return size == SIZE_N_TAP ? own->n_tap : latent_size(c, size);
 }
-
-/* ---- layers ---- */
 
 static void bind(struct binder *b, void *layer, int il)
 {
@@ -168,9 +183,12 @@ static void layer(struct fwd *f, const void *layer)
 }
 
 const struct arch arch_kimi_linear = {
-    .name = "kimi_linear",
+    .name = "kimi-linear",
     .hf_key = hf_key,
-    .gguf_why = "not supported yet",
+    .gguf_key = gguf_key,
+    .gguf_lists = true,
+    .gguf_kinds = true,
+    .convert = &kimi_linear_convert,
     .no_rope = true,
     .layer_bytes = sizeof(struct kimi_layer),
     .heads = latent_heads,

@@ -32,8 +32,10 @@ static void bind_decay(struct binder *b, struct kda_block *a, int il)
     a->decay_b.w.joined = true;
     const float *log_a = bind_transposed(b, "blk.%d.ssm_a", il, a->n_head, 1);
     float *rate = bind_memory(b, "the decays of heads", (size_t)n * sizeof *rate);
-    for (int64_t i = 0; i < n && log_a && rate; i++)
-        rate[i] = (float)-exp((double)log_a[i / a->d_head]);
+    for (int64_t i = 0; i < n && log_a && rate; i++) {
+        const float x = log_a[i / a->d_head];
+        rate[i] = config_is_hf(b) ? (float)-exp((double)x) : x; /* a GGUF has the decays */
+    }
     a->a = rate;
     bind_vector(b, &a->a, n);
 }
