@@ -378,6 +378,8 @@ TEST(hf_architecture_of_a_field)
         {"{'model_type':'t5','architectures':[1,'T5EncoderModel']}", "t5encoder"},
         {"{'model_type':'mt5','architectures':['MT5EncoderModel']}", "mt5encoder"},
         {"{'model_type':'mt5','architectures':['T5EncoderModel']}", "mt5"},
+        {"{'model_type':'umt5','architectures':['UMT5ForConditionalGeneration']}", "umt5"},
+        {"{'model_type':'umt5','architectures':['UMT5EncoderModel']}", "umt5encoder"},
         /* sentence-transformers ignores the class */
         {"{'model_type':'t5','architectures':['T5ForConditionalGeneration']}m", "t5encoder"},
         {"{'model_type':'mt5'}m", "mt5encoder"},

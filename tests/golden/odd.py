@@ -1008,6 +1008,7 @@ MODELS = {
     "mpt": dict(cls=transformers.MptForCausalLM, config=mpt),
     "t5": dict(cls=transformers.T5ForConditionalGeneration, config=t5, cross=True),
     "mt5": dict(cls=transformers.MT5ForConditionalGeneration, config=t5, cross=True),
+    "umt5": dict(cls=transformers.UMT5ForConditionalGeneration, config=t5, cross=True),
     "bart": dict(cls=transformers.BartForConditionalGeneration, config=bart, cross=True),
 }
 

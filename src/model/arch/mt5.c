@@ -26,6 +26,7 @@ static void config(struct config *c, struct binder *b)
 const struct arch arch_mt5 = {
     .name = "mt5",
     T5_ARCH,
+    .bind = t5_bind,
     .hf_key = hf_key,
     .config = config,
 };

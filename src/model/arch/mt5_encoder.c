@@ -23,4 +23,5 @@ const struct arch arch_mt5_encoder = {
     .hf_key = hf_key,
     .config = config,
     T5_ENCODER,
+    .bind = t5_bind,
 };

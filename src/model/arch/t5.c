@@ -101,14 +101,19 @@ static bool shares_head(const struct binder *b)
  * factor. tie_word_embeddings identifies the version. The class writes scale_decoder_outputs in
  * place of tie_word_embeddings. A GGUF has no key for this factor. llama.cpp has no factor, so a
  * temperature has another effect in llama.cpp. */
-static void config(struct config *c, struct binder *b)
+void t5_scaled_config(struct config *c, struct binder *b, const char *proj)
 {
     static const char key[] = "config.scale_decoder_outputs";
     const struct meta *own = config_meta(b, key);
     const bool tied = config_bool(b, "config.tie_word_embeddings", true);
-    t5_config(c, b, "relu");
+    t5_config(c, b, proj);
     if (config_is_hf(b) ? (own ? config_bool(b, key, false) : tied) : shares_head(b))
         c->logit_scale = 1 / sqrtf((float)c->d);
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    t5_scaled_config(c, b, "relu");
 }
 
 /* ---- biases by distance ---- */
@@ -152,9 +157,9 @@ static void bind_bias(struct binder *b, struct attn_spec *s, int il)
     s->bias = v;
 }
 
-/* The first layer of encoder or decoder has the biases for all layers of this side. llama.cpp
- * accepts layers with their own biases. */
-void t5_bind(struct binder *b, void *layer, int il)
+/* Bind a layer. own: true if the layer has biases of its own, otherwise it has those of the first
+ * layer of its side. */
+static void bind_layer(struct binder *b, void *layer, int il, bool own)
 {
     struct decoder_layer *l = layer;
     const struct decoder_layer *first = (struct decoder_layer *)b->m->layer + b->layer0;
@@ -162,16 +167,30 @@ void t5_bind(struct binder *b, void *layer, int il)
     decoder_bind_layer(b, layer, il);
     if (b->rc != 0) return;
     s->bias_reach = b->m->config.bucket_reach;
-    if (il == b->layer0 || (!config_is_hf(b) && bind_has(b, "blk.%d.attn_rel_b", il)))
+    if (own)
         bind_bias(b, s, il);
     else
         s->bias = first->attn.spec.bias;
     bind_vector(b, &s->bias, (int64_t)s->n_head * bias_floats(s->bias_reach));
 }
 
+/* The first layer of encoder or decoder has the biases for all layers of this side. llama.cpp
+ * accepts layers with their own biases, which a converted UMT5 has. */
+void t5_bind(struct binder *b, void *layer, int il)
+{
+    const bool own = !config_is_hf(b) && bind_has(b, "blk.%d.attn_rel_b", il);
+    bind_layer(b, layer, il, il == b->layer0 || own);
+}
+
+void umt5_bind(struct binder *b, void *layer, int il)
+{
+    bind_layer(b, layer, il, true);
+}
+
 const struct arch arch_t5 = {
     .name = "t5",
     T5_ARCH,
+    .bind = t5_bind,
     .hf_key = hf_key,
     .config = config,
 };

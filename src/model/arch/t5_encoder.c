@@ -41,4 +41,5 @@ const struct arch arch_t5_encoder = {
     .hf_key = hf_key,
     .config = config,
     T5_ENCODER,
+    .bind = t5_bind,
 };

@@ -41,8 +41,7 @@
     .convert = &t5_convert, .gguf_key = t5_gguf_key, .no_rope = true, .crosses = true,             \
     .left_out = t5_left_out,                                                                       \
     .left_out_why = "biases by the distance to the source; the class does not use these biases",   \
-    .ends_bytes = sizeof(struct cross_ends), .size = t5_size, .bind_ends = cross_bind_ends,        \
-    .bind = t5_bind
+    .ends_bytes = sizeof(struct cross_ends), .size = t5_size, .bind_ends = cross_bind_ends
 
 /* Members of struct arch of an encoder without decoder (t5_encoder.c). */
 #define T5_ENCODER                                                                                 \
@@ -50,7 +49,7 @@
     .part = "enc.", .left_out = t5_encoder_left_out,                                               \
     .left_out_why = "the decoder and the head; embeddings do not use them",                        \
     .ends_bytes = sizeof(struct encoder_ends), .size = t5_size, .bind_ends = t5_encoder_bind_ends, \
-    .bind = t5_bind, .embed = encoder_embed, .output = encoder_output
+    .embed = encoder_embed, .output = encoder_output
 
 extern const struct config_key t5_gguf_key[], t5_encoder_gguf_key[];
 extern const char *const t5_encoder_left_out[];
@@ -63,7 +62,11 @@ extern const struct arch_convert t5_convert; /* t5_convert.c */
 int64_t t5_size(const struct config *c, enum tensor_size size);
 /* Set the fields that T5Config and MT5Config share. `proj` is the default of feed_forward_proj. */
 void t5_config(struct config *c, struct binder *b, const char *proj);
+/* Set the fields of t5_config, and the factor of the logits of T5Config and UMT5Config. */
+void t5_scaled_config(struct config *c, struct binder *b, const char *proj);
 /* Bind layer il, of the encoder or the decoder (struct arch). */
 void t5_bind(struct binder *b, void *layer, int il);
+/* Bind layer il of a UMT5, in which each layer has its own biases (struct arch). */
+void umt5_bind(struct binder *b, void *layer, int il);
 
 #endif
