@@ -440,6 +440,14 @@ const struct arch_field *arch_field_at(size_t i);
 /* Return row i of the list of architectures that a class selects, which `field` names, static. NULL
  * after the last row. */
 const struct arch_field *arch_class_at(size_t i);
+/* Set `path` to the folder of the model, the tokenizer and their settings in the Hugging Face
+ * directory `dir`: dir itself, or the folder of the first module of sentence-transformers. Set
+ * *modules to true if dir has a modules.json. ERR_ARG if a path is too long. Other errors are those
+ * of file_find and json_read_file. Any thread. */
+int sentence_folder(char path[static 4096], bool *modules, const char *dir, struct err *e);
+/* Return name i of the file of the Transformer's settings, static; NULL after the last. As in
+ * sentence-transformers, the first file with fields is used. */
+const char *sentence_file(size_t i);
 /* Return the architecture of a folder of sentence-transformers with a model_type, static; NULL if
  * the folder's kind has no effect. */
 const char *arch_of_modules(const char *model_type);

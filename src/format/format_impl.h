@@ -159,9 +159,12 @@ int hf_config_load(struct checkpoint *c, const char *dir, struct err *e);
 /* Replace the parameters of rope in the metadata of a GGUF or llama2.c file by those of c->changes.
  * Errors: those of checkpoint_open_with. */
 int hf_replace_rope(struct checkpoint *c, struct err *e);
-/* Read the modules of sentence-transformers in a Hugging Face directory. Errors: those of
- * checkpoint_open. */
-int hf_modules_load(struct checkpoint *c, const char *dir, struct err *e);
+/* Reject the modules of sentence-transformers in a Hugging Face directory if the first one is not a
+ * model of transformers. Errors: those of checkpoint_open. */
+int hf_modules_check(struct checkpoint *c, const char *dir, struct err *e);
+/* Read the modules of sentence-transformers in a Hugging Face directory. own: the folder of the
+ * model. Errors: those of checkpoint_open. */
+int hf_modules_load(struct checkpoint *c, const char *dir, const char *own, struct err *e);
 /* Read config_sentence_transformers.json of a Hugging Face directory. Errors: those of
  * checkpoint_open. */
 int hf_sentence_load(struct checkpoint *c, const char *dir, struct err *e);
@@ -195,11 +198,17 @@ int hf_modules_fields(const struct modules *m, const char *file, const struct js
 /* Return the name of a class of torch.nn without its path, part of `path`; NULL for another class.
  * path: may be NULL. */
 const char *hf_torch_class(const char *path);
-/* Read sentence_bert_config.json. Errors: those of checkpoint_open. */
+/* Read the settings of the Transformer in m->dir. Errors: those of checkpoint_open. */
 int hf_sentence_bert(const struct modules *m);
 /* Reject a model_type of config_sentence_transformers.json that the modules do not belong to.
  * Errors: those of checkpoint_open. */
 int hf_sentence_type(const struct modules *m);
+/* Return the name without its path of a class of sentence-transformers, static; NULL for another
+ * class (modules.def). */
+const char *sentence_class(const char *type);
+/* Write the name of a module's folder, without components ".", to out[n_out]. Return false for a
+ * path of several folders or out of the directory, because modules.json is untrusted. */
+bool sentence_inner(char *out, size_t n_out, const char *path);
 /* Read a llama2.c file. Errors: those of checkpoint_open. */
 int llama2c_load(struct checkpoint *c, const char *path, struct err *e);
 

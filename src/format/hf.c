@@ -191,12 +191,24 @@ static int share_head(struct checkpoint *c, struct err *e)
     return checkpoint_add_tensor(c, &own, e);
 }
 
+/* Read the configuration of the model. Without one, name the first module that is not a model. */
+static int config_load(struct checkpoint *c, const char *dir, const char *own, struct err *e)
+{
+    const int rc = hf_config_load(c, own, e);
+    const int other = rc == ERR_MISSING ? hf_modules_check(c, dir, e) : 0;
+    return other ? other : rc;
+}
+
 int hf_load(struct checkpoint *c, const char *dir, struct err *e)
 {
-    int rc = hf_sentence_load(c, dir, e); /* first: its activation replaces that of config.json */
-    if (rc == 0) rc = hf_config_load(c, dir, e);
-    if (rc == 0) rc = load_known(c, dir, e);
+    char own[4096];
+    bool modules;
+    int rc = sentence_folder(own, &modules, dir, e);
+    /* first: its activation replaces that of config.json */
+    if (rc == 0) rc = hf_sentence_load(c, dir, e);
+    if (rc == 0) rc = config_load(c, dir, own, e);
+    if (rc == 0) rc = load_known(c, own, e);
     if (rc == 0) rc = name_aliases(c, e);
     if (rc == 0) rc = share_head(c, e);
-    return rc ? rc : hf_modules_load(c, dir, e);
+    return rc ? rc : hf_modules_load(c, dir, own, e);
 }

@@ -218,7 +218,7 @@ static bool has_class(const struct config_reader *h, const char *name)
 static bool has_modules(const struct config_reader *h)
 {
     char path[4096];
-    const int n = snprintf(path, sizeof path, "%s/modules.json", h->dir);
+    const int n = snprintf(path, sizeof path, "%s/modules.json", h->c->dir);
     return n > 0 && (size_t)n < sizeof path && file_exists(path);
 }
 

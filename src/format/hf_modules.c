@@ -1,7 +1,8 @@
 /* hf_modules.c - the files of sentence-transformers in a Hugging Face directory: the modules after
  * the model (hf_sentence.c: their settings).
  *
- *   modules.json                        the list of modules: Transformer, Pooling, Dense, Normalize
+ *   modules.json                        the list of modules: Transformer, Pooling, Dense,
+ *                                       Normalize, and Dropout, which has no effect
  *   1_Pooling/config.json               "ARCH.pooling_type", GGUF's number; for other modes,
  *                                       "sentence_transformers.pooling", their names
  *   2_Dense/config.json, *.safetensors  "sentence_transformers.dense.N.*", modules.N.linear.*
@@ -205,13 +206,34 @@ static int add_normalize(struct modules *m, const char *folder)
     return rc;
 }
 
+/* Reject a Dense module whose only weights are pickled. */
+static int check_pickle(const struct modules *m, const char *folder)
+{
+    static const char *const name[] = {"model.safetensors", "pytorch_model.bin"};
+    char path[4096];
+    bool found[2] = {false};
+    int rc = 0;
+    for (int i = 0; i < 2 && rc == 0; i++) {
+        char file[300];
+        snprintf(file, sizeof file, "%s/%s", folder, name[i]);
+        rc = hf_path(path, sizeof path, m->dir, file, m->e);
+        if (rc == 0) rc = file_find(&found[i], path, m->e);
+    }
+    if (rc != 0 || found[0] || !found[1]) return rc;
+    return err_set(m->e, ERR_UNSUPPORTED,
+                   "%s: not supported: the file may contain code, and quoth reads safetensors; "
+                   "SentenceTransformer(\"%s\").save_pretrained() writes them",
+                   path, m->dir);
+}
+
 /* Add the tensors of a Dense module as modules.N.linear.weight and .bias. Without the field `bias`,
  * the module has a bias, as in the class. */
 static int add_dense_tensors(struct modules *m, const char *folder, const struct json *config)
 {
     char path[4096], file[300], prefix[32], name[64];
     snprintf(file, sizeof file, "%s/model.safetensors", folder);
-    int rc = hf_path(path, sizeof path, m->dir, file, m->e);
+    int rc = check_pickle(m, folder);
+    if (rc == 0) rc = hf_path(path, sizeof path, m->dir, file, m->e);
     snprintf(prefix, sizeof prefix, "modules.%d.", m->n_dense);
     m->c->prefix = prefix;
     if (rc == 0) rc = safetensors_load(m->c, path, m->e);
@@ -261,38 +283,6 @@ static int add_dense(struct modules *m, const char *folder)
     return rc;
 }
 
-/* Return the name without its path of a class of sentence-transformers; NULL for another class. */
-static const char *find_class(const char *type)
-{
-    static const struct {
-        const char *name, *type; /* static */
-    } known[] = {
-#define MODULE(name, path) {name, "sentence_transformers." path "." name},
-#include "modules.def"
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(known[i].type, type) == 0) return known[i].name;
-    return NULL;
-}
-
-/* Write the name of a module's folder, without components ".", to out[n_out]. Return false for a
- * path of several folders or out of the directory, because the list is untrusted. */
-static bool folder_name(char *out, size_t n_out, const char *path)
-{
-    out[0] = 0;
-    if (*path == '/') return false;
-    while (*path) {
-        const size_t n = strcspn(path, "/");
-        if (n > 0 && !(n == 1 && path[0] == '.')) {
-            if (out[0] || n >= n_out || (n == 2 && memcmp(path, "..", 2) == 0)) return false;
-            memcpy(out, path, n);
-            out[n] = 0;
-        }
-        path += n + (path[n] == '/');
-    }
-    return true;
-}
-
 /* Reject a module without a name, and one with the name of an earlier module, which it replaces in
  * sentence-transformers. */
 static int check_name(const struct modules *m, const struct json *list, size_t i)
@@ -312,19 +302,22 @@ static int check_name(const struct modules *m, const struct json *list, size_t i
     return 0;
 }
 
-/* Add the module i. */
+/* Add the module i. The modules after an unsupported one are not read: that one is the error. */
 static int add_module(struct modules *m, size_t i, const struct json *module)
 {
+    static const char unsupported[] = "sentence_transformers.unsupported";
     char folder[201];
     const char *type = json_text(json_field(module, "type"), NULL),
                *path = json_text(json_field(module, "path"), NULL);
-    if (!type || !path || !folder_name(folder, sizeof folder, path))
+    if (!type || !path || !sentence_inner(folder, sizeof folder, path))
         return err_set(m->e, ERR_FORMAT,
                        "%s/modules.json: module %zu: expected the names of a type and of a folder, "
                        "got \"%.60s\" and \"%.60s\"",
                        m->dir, i, type ? type : "", path ? path : "");
-    const char *name = find_class(type);
-    if (name && i == 0 && strcmp(name, "Transformer") == 0 && !*folder) return 0;
+    const char *name = sentence_class(type);
+    if (checkpoint_meta(m->c, unsupported)) return 0;
+    if (name && i == 0 && strcmp(name, "Transformer") == 0) return 0;
+    if (name && i > 0 && strcmp(name, "Dropout") == 0) return 0; /* for training only */
     if (name && i > 0 && *folder) {
         const bool first = m->n_pooling + m->n_dense + m->n_normalize == 0;
         if (strcmp(name, "Pooling") == 0 && first) return add_pooling(m, folder);
@@ -332,8 +325,7 @@ static int add_module(struct modules *m, size_t i, const struct json *module)
             return add_dense(m, folder);
         if (strcmp(name, "Normalize") == 0 && m->n_pooling == 1) return add_normalize(m, folder);
     }
-    if (checkpoint_meta(m->c, "sentence_transformers.unsupported")) return 0;
-    return checkpoint_add_text(m->c, "sentence_transformers.unsupported", type, strlen(type), m->e);
+    return checkpoint_add_text(m->c, unsupported, type, strlen(type), m->e);
 }
 
 static int add_modules(struct modules *m, const struct json *list)
@@ -355,15 +347,30 @@ static int add_modules(struct modules *m, const struct json *list)
     return rc;
 }
 
-int hf_modules_load(struct checkpoint *c, const char *dir, struct err *e)
+int hf_modules_check(struct checkpoint *c, const char *dir, struct err *e)
+{
+    const struct modules m = {.c = c, .e = e, .dir = dir};
+    struct json *list;
+    int rc = hf_modules_read(&m, "modules.json", JK_LIST, &list);
+    const char *type = json_text(json_field(json_item(list, 0), "type"), NULL),
+               *name = type ? sentence_class(type) : NULL;
+    if (rc == 0 && type && !(name && strcmp(name, "Transformer") == 0))
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "%s/modules.json: module %.120s: not supported yet at its place", dir, type);
+    json_drop(list);
+    return rc;
+}
+
+int hf_modules_load(struct checkpoint *c, const char *dir, const char *own, struct err *e)
 {
     struct modules m = {.c = c, .e = e, .dir = dir};
+    const struct modules inner = {.c = c, .e = e, .dir = own};
     struct json *list;
     int rc = hf_modules_read(&m, "modules.json", JK_LIST, &list);
     if (rc != 0 || !list) return rc;
     rc = add_modules(&m, list);
     if (rc == 0) rc = hf_sentence_type(&m);
-    if (rc == 0) rc = hf_sentence_bert(&m);
+    if (rc == 0) rc = hf_sentence_bert(&inner);
     json_drop(list);
     return rc;
 }

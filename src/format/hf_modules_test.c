@@ -121,6 +121,14 @@ TEST(hf_modules_that_are_not_computed_are_refused)
                                  36),
                0);
     expect_refused("2_Dense/config.json: bias: is false, but");
+    unlink(path_of("2_Dense/model.safetensors"));
+    put("2_Dense/pytorch_model.bin", "0");
+    expect_refused("2_Dense/pytorch_model.bin: not supported: ");
+    unlink(path_of("2_Dense/pytorch_model.bin"));
+    unlink(path_of("config.json"));
+    put("modules.json", "[" MODULE("Router", "") "]");
+    expect_refused("modules.json: module sentence_transformers.models.Router: not supported yet");
+    put("config.json", "{'model_type':'bert'}");
     put("modules.json", "[]");
     expect_refused("modules.json: must begin with a Transformer");
 }
@@ -227,6 +235,56 @@ TEST(hf_activations_are_classes_of_torch)
         expect_text(c, "sentence_transformers.dense.0.activation", cases[i].want);
         checkpoint_close(c);
     }
+}
+
+/* Goal: a Dropout has no effect, and modules after an unsupported one do not hide it. */
+TEST(hf_modules_without_an_effect_and_at_other_places)
+{
+    struct err e;
+    struct checkpoint *c;
+    put_modules("'word_embedding_dimension':3", DENSE_CONFIG, "");
+    put("config.json", "{'model_type':'bert','hidden_size':2}");
+    put("modules.json", "[" MODULE("Transformer", "") "," MODULE("Dense", "2_Dense") "," MODULE(
+                            "Pooling", "1_Pooling") "]");
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    expect_text(c, "sentence_transformers.unsupported", "sentence_transformers.models.Dense");
+    checkpoint_close(c);
+    put("1_Pooling/config.json", "{'word_embedding_dimension':2}");
+    put("modules.json", "[" MODULE("Transformer", "") "," MODULE("Pooling", "1_Pooling") "," MODULE(
+                            "Dropout", "2_Dropout") "," MODULE("Dense", "2_Dense") "]");
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    EXPECT(!checkpoint_meta(c, "sentence_transformers.unsupported"));
+    EXPECT_INT(meta_int(checkpoint_meta(c, "sentence_transformers.n_dense"), 0), 1);
+    checkpoint_close(c);
+}
+
+/* Goal: the model and its settings are in the folder of the first module, under each name of the
+ * settings, and the first file with fields is used. */
+TEST(hf_folders_of_older_sentence_transformers)
+{
+    struct err e;
+    struct checkpoint *c;
+    put_modules("", DENSE_CONFIG, "");
+    put("0_Transformer/config.json", "{'model_type':'distilbert'}");
+    unlink(path_of("model.safetensors"));
+    EXPECT_INT(safetensors_write(path_of("0_Transformer/model.safetensors"),
+                                 "{'x':{'dtype':'I8','shape':[1],'data_offsets':[0,1]}}", 1),
+               0);
+    put("modules.json", "[" MODULE("Transformer", "0_Transformer") "]");
+    put("0_Transformer/sentence_xlnet_config.json", "{'max_seq_length':5}");
+    put("0_Transformer/sentence_roberta_config.json", "{'max_seq_length':7}");
+    put("0_Transformer/sentence_bert_config.json", "{}");
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    EXPECT_TEXT(meta_text(checkpoint_meta(c, "general.architecture"), NULL), "distilbert");
+    EXPECT(checkpoint_tensor(c, "x") != NULL);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "sentence_transformers.max_seq_length"), 0), 7);
+    checkpoint_close(c);
+    unlink(path_of("0_Transformer/sentence_roberta_config.json"));
+    NEED_OK(checkpoint_open(&c, path_of(""), &e), &e);
+    EXPECT_INT(meta_int(checkpoint_meta(c, "sentence_transformers.max_seq_length"), 0), 5);
+    checkpoint_close(c);
+    put("modules.json", "[" MODULE("Transformer", "..") "]");
+    expect_refused("module");
 }
 
 TEST(hf_modules_with_values_of_other_types_are_refused)

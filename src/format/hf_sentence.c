@@ -2,7 +2,8 @@
  * a key in the checkpoint, is listed as irrelevant, or is rejected by its name, because results
  * would differ from those of sentence-transformers.
  *
- *   sentence_bert_config.json           "sentence_transformers.max_seq_length"
+ *   sentence_bert_config.json           "sentence_transformers.max_seq_length"; for other names of
+ *                                       the file see sentence.c
  *   config_sentence_transformers.json   "sentence_transformers.prompts.NAME", .default_prompt,
  *                                       .truncate_dim, .activation_fn
  *   tokenizer_config.json               "tokenizer.model_max_length"
@@ -205,9 +206,21 @@ static int add_size(const struct modules *m, const char *file, const struct json
     return checkpoint_add_int(m->c, key, n, m->e);
 }
 
+/* Read the first file with fields. *out is NULL if there is none. */
+static int read_settings(const struct modules *m, const char **file, struct json **out)
+{
+    int rc = 0;
+    *out = NULL;
+    for (size_t i = 0; rc == 0 && sentence_file(i) && json_count(*out) == 0; i++) {
+        json_drop(*out);
+        *file = sentence_file(i);
+        rc = hf_modules_read(m, *file, JK_OBJECT, out);
+    }
+    return rc;
+}
+
 int hf_sentence_bert(const struct modules *m)
 {
-    static const char file[] = "sentence_bert_config.json";
     static const char *const used[] = {"max_seq_length",  "do_lower_case",  "transformer_task",
                                        "modality_config", "model_args",     "module_output_name",
                                        "model_kwargs",    "tokenizer_args", "processor_kwargs",
@@ -215,7 +228,8 @@ int hf_sentence_bert(const struct modules *m)
     static const char *const idle[] = {"unpad_inputs", "backend", NULL};
     static const char *const tasks[] = {"sequence-classification", "feature-extraction", NULL};
     struct json *config;
-    int rc = hf_modules_read(m, file, JK_OBJECT, &config);
+    const char *file = sentence_file(0);
+    int rc = read_settings(m, &file, &config);
     if (rc == 0) rc = add_size(m, file, config, "max_seq_length");
     if (rc == 0) rc = hf_modules_kind(m, file, config, "do_lower_case", JK_BOOL);
     if (rc == 0) rc = check_word(m, file, config, "transformer_task", allowed(m, tasks));

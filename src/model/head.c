@@ -40,6 +40,7 @@ static void set_activation(struct binder *b, struct head_layer *l, const char *n
                  {"Identity", false, CURVE_tanh},
                  {"ReLU", true, CURVE_relu},
                  {"GELU", true, CURVE_gelu_erf},
+                 {"Sigmoid", true, CURVE_sigmoid},
                  {"SiLU", true, CURVE_silu}};
     for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].name, name) == 0) {
@@ -47,8 +48,8 @@ static void set_activation(struct binder *b, struct head_layer *l, const char *n
             return;
         }
     b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                    "%s: activation_function of a Dense module: must be Tanh, Identity, ReLU, GELU "
-                    "or SiLU, got \"%.40s\"",
+                    "%s: activation_function of a Dense module: must be Tanh, Identity, ReLU, GELU, "
+                    "Sigmoid or SiLU, got \"%.40s\"",
                     checkpoint_path(b->checkpoint), name ? name : "?");
 }
 

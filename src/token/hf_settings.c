@@ -222,8 +222,11 @@ static void guess_ends(struct tokenizer *t)
 int hf_token_id(const struct tokenizer *t, const char *dir, const char *name, int32_t *id,
                 struct err *e)
 {
-    struct hf_files f;
-    const int rc = hf_files_open(&f, dir, e);
+    struct hf_files f = {0};
+    char own[4096];
+    bool modules;
+    int rc = sentence_folder(own, &modules, dir, e);
+    if (rc == 0) rc = hf_files_open(&f, own, e);
     *id = rc == 0 ? token_field(t, &f, name) : -1;
     hf_files_close(&f);
     return rc;
@@ -233,13 +236,14 @@ int hf_token_id(const struct tokenizer *t, const char *dir, const char *name, in
  * step of the tokenizer does. */
 static int read_lower_case(struct tokenizer *t, const char *dir, struct err *e)
 {
-    struct json *config;
-    char path[4096];
-    bool found = false, lower = false;
+    struct json *config = NULL;
+    bool lower = false;
     norm_fn *const lowercase = norm_find("Lowercase");
-    int rc = token_file(path, &found, dir, "modules.json", e);
-    if (rc != 0 || !found) return rc;
-    rc = hf_file_read(&config, dir, "sentence_bert_config.json", e);
+    int rc = 0;
+    for (size_t i = 0; rc == 0 && sentence_file(i) && json_count(config) == 0; i++) {
+        json_drop(config);
+        rc = hf_file_read(&config, dir, sentence_file(i), e);
+    }
     if (rc == 0) lower = json_bool(json_field(config, "do_lower_case"), false);
     json_drop(config);
     for (size_t i = 0; i < t->norm.n && lower; i++)
@@ -254,7 +258,7 @@ static int read_lower_case(struct tokenizer *t, const char *dir, struct err *e)
     return 0;
 }
 
-int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
+int hf_config_read(struct tokenizer *t, const char *dir, bool modules, struct err *e)
 {
     struct hf_files f;
     struct json *generation = NULL;
@@ -268,7 +272,7 @@ int hf_config_read(struct tokenizer *t, const char *dir, struct err *e)
     if (rc == 0) {
         read_generation(t, generation);
         guess_ends(t);
-        rc = read_lower_case(t, dir, e);
+        if (modules) rc = read_lower_case(t, dir, e);
     }
     hf_files_close(&f);
     json_drop(generation);

@@ -110,7 +110,7 @@ static bool find_rank_file(const char *dir, char *path, size_t n)
 }
 
 /* Read the tokenizer of a folder. The first existing file is used, even if it cannot be read. */
-static int read_dir(struct tokenizer *t, const char *dir, const char *hint, struct err *e)
+static int read_dir(struct tokenizer *t, const char *outer, const char *hint, struct err *e)
 {
     /* a list of RWKV is first: no tokenizer.json expresses it, but some folders have one */
     static const char *const name[] = {"rwkv_vocab_v20230424.txt",
@@ -122,9 +122,9 @@ static int read_dir(struct tokenizer *t, const char *dir, const char *hint, stru
                                        "encoder.json",
                                        "vocab.txt",
                                        "tokenizer.bin"};
-    char path[4096];
-    bool found = false;
-    int rc = 0;
+    char path[4096], dir[4096];
+    bool found = false, modules = false;
+    int rc = sentence_folder(dir, &modules, outer, e);
     for (size_t i = 0; i < sizeof name / sizeof name[0] && !found && rc == 0; i++)
         rc = token_file(path, &found, dir, name[i], e);
     if (rc != 0) return rc;
@@ -134,7 +134,7 @@ static int read_dir(struct tokenizer *t, const char *dir, const char *hint, stru
             "%s: tokenizer.json, tokenizer.model, vocab.json, vocab.txt or *.tiktoken not found",
             dir);
     rc = read_file(t, path, hint, e);
-    return rc == 0 ? hf_config_read(t, dir, e) : rc;
+    return rc == 0 ? hf_config_read(t, dir, modules, e) : rc;
 }
 
 static int read_llama2c(struct tokenizer *t, const struct checkpoint *c, struct err *e)
@@ -202,12 +202,14 @@ static int read_path(struct tokenizer *t, const char *path, const char *hint, st
 {
     if (dir_exists(path)) return read_dir(t, path, hint, e);
     int rc = read_file(t, path, hint, e);
-    char dir[4096];
+    char dir[4096], inner[4096];
+    bool modules;
     if (rc != 0 || !(text_ends_with(path, ".json") || text_ends_with(path, ".txt") ||
                      hf_sentencepiece_is_file(path)))
         return rc;
     token_folder(dir, path);
-    return hf_config_read(t, dir, e);
+    rc = sentence_folder(inner, &modules, dir, e);
+    return rc ? rc : hf_config_read(t, dir, modules, e);
 }
 
 int tokenizer_open_file(struct tokenizer **out, const char *path, const char *hint, struct err *e)

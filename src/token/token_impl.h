@@ -602,10 +602,12 @@ int hf_override(struct tokenizer *t, const struct hf_files *f, const char *dir, 
 
 /* ---- hf_settings.c ---- */
 
-/* Apply the configuration files and generation_config.json in `dir`, if they exist. Errors are
- * those of json_read_file and tokenizer_put. */
-int hf_config_read(struct tokenizer *t, const char *dir, struct err *e);
-/* Set *id to the id of a token that a configuration file in `dir` names, such as "pad_token".
+/* Apply the configuration files and generation_config.json in `dir`, if they exist. modules: apply
+ * the settings of sentence-transformers too. Errors are those of json_read_file and
+ * tokenizer_put. */
+int hf_config_read(struct tokenizer *t, const char *dir, bool modules, struct err *e);
+/* Set *id to the id of a token that a configuration file of the folder `dir` names, such as
+ * "pad_token".
  * Set *id to -1 if no file names the token. Errors are those of json_read_file. */
 int hf_token_id(const struct tokenizer *t, const char *dir, const char *name, int32_t *id,
                 struct err *e);
