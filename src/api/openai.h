@@ -36,8 +36,8 @@ struct openai {
     struct vector_form vector; /* form of the vectors' numbers */
     bool normalize;            /* true to scale vectors to length 1 */
     /* fields of classes and scores. activate: apply the activation. classify: logits of labels.
-     * tokens: vectors of all tokens. */
-    bool activate, classify, tokens;
+     * score: the activation is that of scores. tokens: vectors of all tokens. */
+    bool activate, classify, score, tokens;
     void *more; /* data of the dialect, in the call's arena; NULL if none */
 };
 /* Return the OpenAI options of a call. */

@@ -80,11 +80,10 @@ int pooled_read_normalize(const struct json *body, bool *normalize, struct err *
     return rc ? rc : body_flag(body, "use_activation", normalize, e);
 }
 
-/* Apply the classifier's activation to n logits. The sums are f64. The largest logit is subtracted
+/* Apply a classifier's activation to n logits. The sums are f64. The largest logit is subtracted
  * first, so that no exponential overflows. */
-static void apply_activation(const struct api *a, float *v, int n)
+static void apply_activation(enum class_act act, float *v, int n)
 {
-    enum class_act act = a->session->info->class_act;
     CHECK(n >= 1, "%d logits", n);
     if (act == CLASS_AUTO) act = n == 1 ? CLASS_SIGMOID : CLASS_SOFTMAX;
     if (act == CLASS_IDENTITY) return;
@@ -96,8 +95,17 @@ static void apply_activation(const struct api *a, float *v, int n)
                                     : (float)(exp((double)v[i] - top) / sum);
 }
 
-int pooled_logits(const struct api_call *c, const struct part *p, bool activate, float **out,
-                  struct err *e)
+enum class_act pooled_class_act(const struct api_call *c, bool activate)
+{
+    return activate ? c->api->session->info->class_act : CLASS_IDENTITY;
+}
+
+enum class_act pooled_score_act(const struct api_call *c, bool activate)
+{
+    return activate ? c->api->session->info->score_act : CLASS_IDENTITY;
+}
+
+int pooled_logits(const struct part *p, enum class_act act, float **out, struct err *e)
 {
     const size_t n_byte = (size_t)p->n_pooled * sizeof(float);
     float *v = *out = malloc(n_byte);
@@ -109,7 +117,7 @@ int pooled_logits(const struct api_call *c, const struct part *p, bool activate,
             *out = NULL;
             return err_set(e, ERR_IO, "the model returned no finite numbers");
         }
-    if (activate) apply_activation(c->api, v, (int)p->n_pooled);
+    apply_activation(act, v, (int)p->n_pooled);
     return 0;
 }
 

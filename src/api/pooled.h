@@ -25,10 +25,12 @@ int pooled_read_activation(const struct json *body, bool *use, struct err *e);
 /* Set *normalize by normalize or use_activation: true if embeddings get the length 1. Without these
  * fields *normalize stays. ERR_ARG for another type. */
 int pooled_read_normalize(const struct json *body, bool *normalize, struct err *e);
-/* Set *out to a copy of p->pooled, f32 [p->n_pooled], owned by the caller. activate: apply the
- * activation of the model's classifier. ERR_IO if the numbers are not finite, ERR_MEMORY. */
-int pooled_logits(const struct api_call *c, const struct part *p, bool activate, float **out,
-                  struct err *e);
+/* Return the activation of the model's classes, or of its scores; the identity if !activate. */
+enum class_act pooled_class_act(const struct api_call *c, bool activate);
+enum class_act pooled_score_act(const struct api_call *c, bool activate);
+/* Set *out to a copy of p->pooled, f32 [p->n_pooled], after `act`, owned by the caller. ERR_IO if
+ * the numbers are not finite, ERR_MEMORY. */
+int pooled_logits(const struct part *p, enum class_act act, float **out, struct err *e);
 /* Read encoding_format, embed_dtype and endianness. ERR_ARG for an unknown word, or a number format
  * of a list. */
 int vector_form_read(struct vector_form *f, const struct json *body, struct err *e);

@@ -163,7 +163,7 @@ static int put_embed(const struct api_call *c, struct buf *b, struct err *e)
     out_list(&o, NULL);
     for (int i = 0; rc == 0 && i < c->n_part; i++) {
         float *v;
-        rc = pooled_logits(c, &c->part[i], false, &v, e);
+        rc = pooled_logits(&c->part[i], CLASS_IDENTITY, &v, e);
         if (rc != 0) break;
         if (!api_scale(v, own->dimensions, own->normalize))
             rc = err_set(e, ERR_IO, "the model returned no finite numbers");
@@ -260,7 +260,8 @@ static int put_labels(const struct api_call *c, const struct part *p, struct jso
     const int n = (int)p->n_pooled;
     struct scored *best = malloc((size_t)n * sizeof *best);
     float *v = NULL;
-    int rc = best ? pooled_logits(c, p, own->activate, &v, e) : err_memory(e, "labels", (size_t)n);
+    int rc = best ? pooled_logits(p, pooled_class_act(c, own->activate), &v, e)
+                  : err_memory(e, "labels", (size_t)n);
     for (int i = 0; rc == 0 && i < n; i++) best[i] = (struct scored){(double)v[i], i};
     if (rc == 0) scored_sort(best, n);
     out_list(o, NULL);

@@ -31,7 +31,7 @@ static int put_class(const struct api_call *c, const struct part *p, const struc
     const int n = (int)p->n_pooled;
     size_t n_label;
     float *v;
-    int best = 0, rc = pooled_logits(c, p, openai_of(c)->activate, &v, e);
+    int best = 0, rc = pooled_logits(p, pooled_class_act(c, openai_of(c)->activate), &v, e);
     if (rc != 0) return rc;
     for (int i = 1; i < n; i++)
         if (v[i] > v[best]) best = i;
@@ -71,7 +71,8 @@ static int read_pooling(struct api_call *c, const struct json *body, struct err 
     if (rc == 0) rc = body_text(body, "task", 32, &task, e);
     if (rc != 0) return rc;
     pooled_default_prompt(c);
-    if (strcmp(task, "classify") == 0 || strcmp(task, "score") == 0)
+    own->score = strcmp(task, "score") == 0;
+    if (own->score || strcmp(task, "classify") == 0)
         return own->classify = true, read_prompts(c, body, pooled_open_class, e);
     if (strcmp(task, "embed") == 0) return read_prompts(c, body, pooled_open_embedding, e);
     if (strcmp(task, "token_embed") != 0)
@@ -105,7 +106,10 @@ static int put_pooling(const struct api_call *c, const struct part *p, const str
     (void)a, (void)called;
     const struct openai *own = openai_of(c);
     float *v;
-    int rc = pooled_logits(c, p, own->classify && own->activate, &v, e);
+    const bool activate = own->classify && own->activate;
+    const enum class_act act =
+        own->score ? pooled_score_act(c, activate) : pooled_class_act(c, activate);
+    int rc = pooled_logits(p, act, &v, e);
     if (rc != 0) return rc;
     out_word(o, "object", "pooling");
     if (!own->classify && !own->tokens) api_scale(v, (int)p->n_pooled, own->normalize);

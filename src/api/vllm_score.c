@@ -193,9 +193,9 @@ static int score_of(const struct api_call *c, int i, double *score, struct err *
     const struct scoring *s = scoring_of(c);
     float *a, *b = NULL;
     const struct part *p = &c->part[s->cross || s->n[0] > 1 ? i : 0];
-    int rc = pooled_logits(c, p, s->cross && openai_of(c)->activate, &a, e);
+    int rc = pooled_logits(p, pooled_score_act(c, s->cross && openai_of(c)->activate), &a, e);
     if (rc != 0) return rc;
-    if (!s->cross) rc = pooled_logits(c, &c->part[s->n[0] + i], false, &b, e);
+    if (!s->cross) rc = pooled_logits(&c->part[s->n[0] + i], CLASS_IDENTITY, &b, e);
     if (rc == 0) *score = s->cross ? (double)a[0] : pooled_cosine(a, b, (int)p->n_pooled);
     free(a);
     free(b);

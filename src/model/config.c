@@ -867,9 +867,12 @@ static void config_results(struct binder *b, struct config *c)
     c->class_act = CLASS_AUTO;
     for (size_t i = 0; i < 3; i++)
         if (config_is_text(problem, problems[i].name)) c->class_act = problems[i].act;
+    /* as in CrossEncoder and vLLM, problem_type has no effect on a score */
+    c->score_act = CLASS_AUTO;
     bool known = !own;
     for (size_t i = 0; i < 3; i++)
-        if (config_is_text(own, acts[i].name)) c->class_act = acts[i].act, known = true;
+        if (config_is_text(own, acts[i].name))
+            c->class_act = c->score_act = acts[i].act, known = true;
     if (!known && b->rc == 0)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
                         "%s: activation_fn: must be Sigmoid, Identity or Softmax, "

@@ -154,6 +154,7 @@ struct config {
     int64_t length_max;        /* maximum length of a text, in tokens */
     const struct meta *labels; /* names of the labels, borrowed; NULL if none */
     enum class_act class_act;  /* function of a classifier's logits */
+    enum class_act score_act;  /* function of the logit of a score */
     float rms_eps;             /* epsilon of the norms */
     bool plain_norms;          /* true: no LayerNorm has weights */
     /* addend of the weights of norms, 0 or 1, because files contain g - norm_add */

@@ -36,21 +36,19 @@ static void set_activation(struct binder *b, struct head_layer *l, const char *n
         const char *name; /* static */
         bool curved;
         enum curve curve;
-    } known[] = {{"Tanh", true, CURVE_tanh},
-                 {"Identity", false, CURVE_tanh},
-                 {"ReLU", true, CURVE_relu},
-                 {"GELU", true, CURVE_gelu_erf},
-                 {"Sigmoid", true, CURVE_sigmoid},
-                 {"SiLU", true, CURVE_silu}};
+    } known[] = {{"Tanh", true, CURVE_tanh},       {"Identity", false, CURVE_tanh},
+                 {"ReLU", true, CURVE_relu},       {"GELU", true, CURVE_gelu_erf},
+                 {"Sigmoid", true, CURVE_sigmoid}, {"SiLU", true, CURVE_silu}};
     for (size_t i = 0; name && i < sizeof known / sizeof known[0]; i++)
         if (strcmp(known[i].name, name) == 0) {
             l->curved = known[i].curved, l->curve = known[i].curve;
             return;
         }
-    b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                    "%s: activation_function of a Dense module: must be Tanh, Identity, ReLU, GELU, "
-                    "Sigmoid or SiLU, got \"%.40s\"",
-                    checkpoint_path(b->checkpoint), name ? name : "?");
+    b->rc =
+        err_set(b->e, ERR_UNSUPPORTED,
+                "%s: activation_function of a Dense module: must be Tanh, Identity, ReLU, GELU, "
+                "Sigmoid or SiLU, got \"%.40s\"",
+                checkpoint_path(b->checkpoint), name ? name : "?");
 }
 
 static const struct meta *dense_meta(const struct binder *b, int i, const char *name)

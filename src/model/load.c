@@ -152,6 +152,7 @@ static void describe(struct model *m)
     i->class_pooling = c->class_pooling;
     i->class_pad = c->class_pad;
     i->pooling_type = c->pooling_type, i->class_act = c->class_act;
+    i->score_act = c->score_act;
     i->pooling = meta_text(checkpoint_meta(m->checkpoint, "sentence_transformers.pooling"), NULL);
     i->include_prompt =
         meta_int(checkpoint_meta(m->checkpoint, "sentence_transformers.include_prompt"), 1) != 0;

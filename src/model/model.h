@@ -110,6 +110,7 @@ struct model_info {
     int32_t class_pad;
     bool normalize;           /* true: embeddings have the length 1 */
     enum class_act class_act; /* function of a classifier's logits */
+    enum class_act score_act; /* function of the logit of a pair's score */
     bool encoder;             /* true: a sequence is computed in one step, without logits */
     /* values of a model of encoder and decoder; zeros for all other models. n_encoder: number of
      * the encoder's layers. start: tokens that follow a source, borrowed [n_start]. side_max:

@@ -40,6 +40,7 @@ static const struct {
     {"n_label", "id2label classifier.output_labels"},
     {"class_pad", "pad_token_id tokenizer.ggml.padding_token_id"},
     {"class_act", "problem_type"},
+    {"score_act", "activation_fn"},
     {"start", "decoder_start_token_id"},
     {"rms_eps", "attention.layer_norm_rms_epsilon attention.layer_norm_epsilon"},
     {"an activation", "hidden_act hidden_activation activation_function activation"},
@@ -313,6 +314,7 @@ static void compare_all(struct comparison *x, const struct config *a, const stru
     if (a->n_label > 0) SAME(class_pooling);
     if (a->n_label > 0) SAME(class_pad);
     if (a->n_label > 0) SAME(class_act);
+    if (a->n_label > 0) SAME(score_act);
     for (int i = 0; i < a->n_start && i < b->n_start; i++)
         check_value(x, "start", -1, a->start[i], b->start[i]);
     SAME(rms_eps);

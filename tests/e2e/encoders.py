@@ -279,6 +279,21 @@ def rerankers():
             check(s.ask("POST", "/score", {"text_1": "x", "text_2": long, "truncate_prompt_tokens": -1})[0] == 200)
 
 
+def regression():
+    """problem_type has an effect on classes, not on scores, as in CrossEncoder and vLLM"""
+    want = golden("qwen3-rerank")
+    with serving_model(copied("qwen3-rerank", "regression", {"config.json": {"problem_type": "regression"}}), *F32) as s:
+        first, second = [p[0] for p in want["pairs"]], [p[1] for p in want["pairs"]]
+        _, _, answer = s.ask("POST", "/score", {"text_1": first, "text_2": second})
+        near([d["score"] for d in answer["data"]], want["scores"], "/score")
+        _, _, answer = s.ask("POST", "/rerank", {"query": first[0], "documents": second[:1]})
+        near([answer["results"][0]["relevance_score"]], want["scores"][:1], "/rerank")
+        number = {task: s.ask("POST", "/pooling", {"input": "a", "task": task})[2]["data"][0]["data"][0] for task in ("classify", "score")}
+        near([number["score"]], [1 / (1 + math.exp(-number["classify"]))], "/pooling")
+        _, _, answer = s.ask("POST", "/classify", {"input": "a"})
+        check(answer["data"][0]["probs"] == [number["classify"]], answer)
+
+
 def yes_and_no():
     """a Qwen3-Reranker's scores equal those of the program on its model card"""
     want = golden("qwen3-yes-no")
@@ -524,4 +539,4 @@ def python():
     near(found["yes"], want["qwen3-yes-no"]["scores"], "hf_overrides")
 
 
-run([embeddings, settings, lengths, named, converted, without_modules, headless, rerankers, yes_and_no, classes, tei, tei_client, batch, *([] if SLOW else [python])])
+run([embeddings, settings, lengths, named, converted, without_modules, headless, rerankers, regression, yes_and_no, classes, tei, tei_client, batch, *([] if SLOW else [python])])
