@@ -911,7 +911,8 @@ static int find_text(struct config_reader *h)
 static int check_head(const struct config_reader *h)
 {
     static const char *const heads[] = {"ForTokenClassification", "ForQuestionAnswering",
-                                        "ForMultipleChoice", "ForNextSentencePrediction"};
+                                        "ForMultipleChoice", "ForNextSentencePrediction",
+                                        "NomicBertForSequenceClassification"};
     const struct json *list = json_field(h->root, "architectures");
     const char *name = json_text(json_item(list, 0), NULL);
     for (size_t i = 0; name && i < sizeof heads / sizeof heads[0]; i++)

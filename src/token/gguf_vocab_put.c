@@ -531,6 +531,9 @@ int tokenizer_put_gguf(struct checkpoint *out, const struct checkpoint *c, int n
     if (rc == 0 && t->n_piece > (size_t)n_vocab)
         rc = err_set(e, ERR_FORMAT, "%s: must have at most %d tokens, got %zu", path, n_vocab,
                      t->n_piece);
+    if (rc == 0 && t->lowers)
+        rc = err_set(e, ERR_UNSUPPORTED,
+                     "%s: do_lower_case of sentence-transformers: has no key in a GGUF", dir);
     if (rc == 0) rc = put_kind(out, t, c, path, (size_t)n_vocab, e);
     if (rc == 0) rc = put_pieces(out, t, (size_t)n_vocab, e);
     if (rc == 0) rc = put_ids(out, t, c, e);

@@ -255,6 +255,7 @@ static int read_lower_case(struct tokenizer *t, const char *dir, struct err *e)
     const struct norm_step last = t->norm.v[t->norm.n - 1];
     memmove(t->norm.v + 1, t->norm.v, (t->norm.n - 1) * sizeof last);
     t->norm.v[0] = last;
+    t->lowers = true;
     return 0;
 }
 

@@ -375,6 +375,7 @@ struct tokenizer {
     VEC(struct pretok_step) pretok;
     bool any_spelled; /* true if any piece has `spelled` */
     bool ends_listed; /* true: a file lists ends, so that eog.def adds none */
+    bool lowers;      /* true: the settings of sentence-transformers lower the case of texts */
     bool from_json;   /* true: from a tokenizer.json; its post-processor defines added ids */
     struct added raw, normalized;
     int32_t prefix[AFFIX_MAX], suffix[AFFIX_MAX]; /* ids that ENCODE_ADD_SPECIAL adds */

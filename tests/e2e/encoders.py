@@ -147,6 +147,13 @@ def named():
     folder = copied("bert", "tokens", {"config.json": {"architectures": ["BertForTokenClassification"]}})
     failed = subprocess.run([QUOTH, "inspect", folder], capture_output=True, text=True)
     check(failed.returncode == 1 and "BertForTokenClassification" in failed.stderr, failed.stderr)
+    folder = copied("bert", "nomic", {"config.json": {"architectures": ["NomicBertForSequenceClassification"], "model_type": "nomic_bert"}})
+    failed = subprocess.run([QUOTH, "inspect", folder], capture_output=True, text=True)
+    check(failed.returncode == 1 and "the head of NomicBertForSequenceClassification" in failed.stderr, failed.stderr)
+    folder = copied("roberta", "lower", {"modules.json": [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}],
+                                         "sentence_bert_config.json": {"do_lower_case": True}})
+    failed = subprocess.run([QUOTH, "convert", folder, "-o", os.path.join(TMP, "lower.gguf")], capture_output=True, text=True)
+    check(failed.returncode == 1 and "do_lower_case" in failed.stderr, failed.stderr)
     folder = copied("bert", "message", {"sentence_bert_config.json": {"modality_config": {
         m: {"method": "forward", "method_output_name": "last_hidden_state"} for m in ("text", "message")}}})
     failed = subprocess.run([QUOTH, "inspect", folder], capture_output=True, text=True)
