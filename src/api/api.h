@@ -33,6 +33,7 @@ struct api {
     const char *fingerprint;       /* "system_fingerprint" of responses, borrowed; NULL: absent */
     enum pooling pooling;          /* pooling of embeddings */
     struct sample_params defaults; /* defaults of absent fields */
+    int max_tokens;                /* maximum of the default of max_tokens; 0: none */
     const struct text_span *stop;  /* stop texts of requests without `stop`, borrowed [n_stop] */
     int n_stop;
     int64_t n_ctx; /* default of options.num_ctx of Ollama's API; 0: none */
@@ -135,10 +136,10 @@ void ollama_defaults_deinit(struct ollama_defaults *d); /* accepts a zeroed stru
 /* ---- parts, for other forms of requests ---- */
 
 /* Read the sampling fields of a body into a request (arrays into its arena). Arrays of the reply's
- * data are in `keep`, which must outlive the reply. r->max_tokens is unchanged if the body has no
- * maximum. The caller reads logprobs, because endpoints differ in them. Nothing is borrowed from
- * the body. ERR_ARG for a wrong type or range, ERR_LIMIT for too many or too long entries,
- * ERR_MEMORY, ERR_BUSY if the client disconnects. */
+ * data are in `keep`, which must outlive the reply. r->max_tokens is at most a->max_tokens if the
+ * body has no maximum. The caller reads logprobs, because endpoints differ in them. Nothing is
+ * borrowed from the body. ERR_ARG for a wrong type or range, ERR_LIMIT for too many or too long
+ * entries, ERR_MEMORY, ERR_BUSY if the client disconnects. */
 int api_read_params(struct request *r, struct reply_options *ro, struct arena *keep,
                     const struct api *a, const struct json *body, struct err *e);
 /* Read the numbers of params.def and the seed of a body into *p. Absent ones are unchanged. ERR_ARG

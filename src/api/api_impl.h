@@ -369,6 +369,9 @@ int api_template(struct template **out, const struct template *known, const stru
 /* Report that the model has no default chat template, which the field needs. ERR_UNSUPPORTED with
  * the names of the model's other templates. */
 int api_no_template(const struct api *a, const char *field, struct err *e);
+/* Limit the model's default of min_tokens to r->max_tokens, because a default is no error of a
+ * request. No effect if the body has min_tokens. */
+void api_settle_min_tokens(struct request *r, const struct api *a, const struct json *body);
 /* Read a part for read_prompts. Errors: those of part_read and of the dialect's own fields. */
 typedef int part_fn(struct api_call *c, struct part *p, const struct json *body, struct err *e);
 /* Return ERR_LIMIT for a text of n bytes that cannot fit into the context. Tokenizing a very long

@@ -73,6 +73,7 @@ int ollama_limit(struct api_call *c, struct err *e)
         return err_figures(e, rc, (long long)n, (long long)max);
     }
     if (r->max_tokens > own->n_ctx - n) r->max_tokens = (int)(own->n_ctx - n);
+    if (r->params.min_tokens > r->max_tokens) r->params.min_tokens = r->max_tokens;
     return 0;
 }
 

@@ -18,13 +18,12 @@
 /* Open the part of a prompt without a conversation (part_fn). */
 static int open_part(struct api_call *c, struct part *p, const struct json *body, struct err *e)
 {
-    int64_t n = c->api->session->info->context_max, top = 0;
+    int64_t top = 0;
     int rc = part_read(p, c, body, e);
-    if (rc == 0) rc = body_int(body, "max_tokens", 0, INT32_MAX, &n, e);
+    if (rc == 0) rc = openai_read_max_tokens(c, p->request, body, e);
     if (rc == 0) rc = body_flag(body, "logprobs", &c->logprobs, e);
     if (rc == 0) rc = body_int(body, "top_logprobs", 0, TOP_LOGPROB_MAX, &top, e);
     if (rc != 0) return rc;
-    p->request->max_tokens = (int)n;
     p->request->params.n_logprob = c->logprobs ? (int32_t)top : -1;
     return 0;
 }

@@ -95,11 +95,13 @@ static int read_chat_logprobs(struct api_call *c, struct request *r, const struc
 int openai_read_max_tokens(const struct api_call *c, struct request *r, const struct json *body,
                            struct err *e)
 {
-    int64_t n = c->api->session->info->context_max;
+    const int own = c->api->max_tokens, context = c->api->session->info->context_max;
+    int64_t n = own > 0 && own < context ? own : context;
     int rc = body_int(body, "max_tokens", 0, INT32_MAX, &n, e);
     if (rc == 0) rc = body_int(body, "max_completion_tokens", 0, INT32_MAX, &n, e);
     if (rc == 0) rc = api_read_n_predict(c->api, body, &n, e);
     r->max_tokens = (int)n;
+    api_settle_min_tokens(r, c->api, body);
     return rc;
 }
 

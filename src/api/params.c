@@ -405,6 +405,13 @@ int api_read_n_predict(const struct api *a, const struct json *body, int64_t *n,
     return rc;
 }
 
+void api_settle_min_tokens(struct request *r, const struct api *a, const struct json *body)
+{
+    const int own = a->defaults.min_tokens;
+    if (!body_field(body, "min_tokens"))
+        r->params.min_tokens = own < r->max_tokens ? own : r->max_tokens;
+}
+
 /* keep: arena for the stop strings, which outlive the request. The other lists of the request are
  * in the request's arena. */
 int api_read_params(struct request *r, struct reply_options *ro, struct arena *keep,
@@ -412,6 +419,7 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
 {
     const struct tokenizer *t = a->session->tokenizer;
     int64_t max_tokens = r->max_tokens;
+    if (a->max_tokens > 0 && max_tokens > a->max_tokens) max_tokens = a->max_tokens;
     *ro = (struct reply_options){.tokenizer = t};
     r->params = a->defaults;
     int rc = api_read_numbers(&r->params, body, e);
@@ -424,6 +432,7 @@ int api_read_params(struct request *r, struct reply_options *ro, struct arena *k
     if (rc == 0) rc = body_int(body, "max_tokens", 0, INT32_MAX, &max_tokens, e);
     if (rc == 0) rc = api_read_n_predict(a, body, &max_tokens, e);
     r->max_tokens = (int)max_tokens;
+    api_settle_min_tokens(r, a, body);
     if (rc == 0) rc = read_lists(&r->params, a, body, &r->arena, e);
     if (rc == 0) rc = read_stop(ro, body, a, keep, e);
     if (rc == 0) rc = read_lines(ro, body, e);

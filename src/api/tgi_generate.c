@@ -148,6 +148,7 @@ static int put_parameters(struct json_out *o, const struct json *given, struct e
             out_float(o, p->neutral, (float)p->off);
     }
     if (!body_field(given, "max_new_tokens")) out_int(o, "max_tokens", MAX_NEW_TOKENS);
+    out_int(o, "min_tokens", 0);
     out_flag(o, "include_stop_str_in_output", true); /* as in TGI */
     return grammar ? put_grammar(o, grammar, e) : 0;
 }

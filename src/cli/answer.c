@@ -129,7 +129,11 @@ static int fill_request(struct request *r, struct answer *a, struct session *s,
     r->n_prompt_logprob = (int)n_prompt_logprob;
     struct reply_options o = reply_options_read(s, &r->arena);
     o.keep_special |= raw_text;
-    r->max_tokens = max_tokens < 0 ? model_info(s->model)->context_max : (int)max_tokens;
+    const int own = session_max_tokens(s->checkpoint);
+    r->max_tokens = max_tokens >= 0 ? (int)max_tokens
+                    : own > 0       ? own
+                                    : model_info(s->model)->context_max;
+    if (r->params.min_tokens > r->max_tokens) r->params.min_tokens = r->max_tokens;
     if (constraint_is_set() && r->params.ignore_eos)
         return err_field(e, ERR_ARG, "--ignore-eos",
                          ": must not come with a constraint, which ends the answer, got one");

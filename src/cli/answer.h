@@ -21,9 +21,9 @@ extern const struct option sample_options[];
 
 /* The sampling parameters, --generation-config and --override-generation-config. */
 extern const struct option request_default_options[];
-/* Set *p to the model's defaults (generation_config) or quoth's, overridden by the flags. ERR_ARG
- * contains the invalid flag. */
-int request_defaults(struct sample_params *p, const struct checkpoint *c, struct err *e);
+/* Set a->defaults and a->max_tokens to the model's defaults (generation_config) or quoth's,
+ * overridden by the flags. ERR_ARG contains the invalid flag. */
+int request_defaults(struct api *a, const struct checkpoint *c, struct err *e);
 
 /* Set *p to the model's defaults (generation_config), overridden by the flags. The lists in *p are
  * in the arena a or borrowed from the flags. ERR_LIMIT if a bad word is too long, ERR_MEMORY. */

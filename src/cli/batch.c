@@ -389,7 +389,7 @@ static int run(int n_arg, char **arg)
                       .name = rc == 0 ? model_info(s.model)->name : NULL,
                       .seed = (uint64_t)seed,
                       .seeded = true};
-    if (rc == 0) rc = request_defaults(&api.defaults, s.checkpoint, &e);
+    if (rc == 0) rc = request_defaults(&api, s.checkpoint, &e);
     if (rc == 0) rc = session_pooling(&api.pooling, &s, "auto", &e);
     if (rc == 0) rc = answer_file(&api, &all_failed, &e);
     chat_close(&chat);

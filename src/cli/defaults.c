@@ -63,10 +63,12 @@ const struct option request_default_options[] = {
     OPTIONS_END,
 };
 
-int request_defaults(struct sample_params *p, const struct checkpoint *c, struct err *e)
+int request_defaults(struct api *a, const struct checkpoint *c, struct err *e)
 {
-    *p = strcmp(source, "auto") == 0 ? session_sample_defaults(c, 1) : sample_params_default;
+    const bool own = strcmp(source, "auto") == 0;
+    a->defaults = own ? session_sample_defaults(c, 1) : sample_params_default;
+    a->max_tokens = own ? session_max_tokens(c) : 0;
     int rc = overrides ? for_overrides(overrides, options_set, e) : 0;
-    sampling_read(p);
+    sampling_read(&a->defaults);
     return rc;
 }

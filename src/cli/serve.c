@@ -481,7 +481,7 @@ static int check_command(const char *model, struct err *e)
 {
     struct session s = {0};
     struct chat chat = {0};
-    struct sample_params p;
+    struct api api = {0};
     model_flag = model;
     check_only = false; /* the printed file must start a server */
     options_print(options, stdout);
@@ -490,7 +490,7 @@ static int check_command(const char *model, struct err *e)
     if (rc == 0) rc = session_tokenizer(&s.tokenizer, s.checkpoint, &session_flags, e);
     if (rc == 0) rc = session_open_adapters(&s, &session_flags, e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, e);
-    if (rc == 0) rc = request_defaults(&p, s.checkpoint, e);
+    if (rc == 0) rc = request_defaults(&api, s.checkpoint, e);
     chat_close(&chat);
     session_close(&s);
     return rc;
@@ -517,7 +517,7 @@ static int serve_one(const char *model, struct net_keys *k, struct err *e)
     if (rc == 0)
         rc = session_start(&s, &session_flags, names.n ? names.v[0] : NULL, (int)n_queue, e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, e);
-    if (rc == 0) rc = request_defaults(&api.defaults, s.checkpoint, e);
+    if (rc == 0) rc = request_defaults(&api, s.checkpoint, e);
     if (rc == 0) rc = serve_api(&api, NULL, k, e);
     chat_close(&chat);
     session_close(&s);

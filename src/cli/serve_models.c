@@ -564,7 +564,7 @@ static int open_entry(const struct serve_models *m, struct model_entry *n, struc
     if (rc == 0) rc = session_start(&n->session, &n->o, n->name, m->n_queue, e);
     if (rc == 0) rc = chat_open(&n->chat, &n->session, &n->o, e);
     sampling_flags_set(n->sampling); /* no other thread uses these flags at this time */
-    if (rc == 0) rc = request_defaults(&a->defaults, n->session.checkpoint, e);
+    if (rc == 0) rc = request_defaults(a, n->session.checkpoint, e);
     if (rc == 0) rc = session_pooling(&a->pooling, &n->session, m->pooling, e);
     return rc || !n->stored ? rc : apply_layers(n, a, e);
 }

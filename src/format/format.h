@@ -225,7 +225,9 @@ enum { CHECKPOINT_SPECIAL_MAX = 128 };
  * "general.architecture", "llama.block_count" or "tokenizer.ggml.tokens". A Hugging Face directory
  * provides the following fields under their GGUF names (hf_keys.def):
  *   config.json
- *   generation_config.json  general.sampling.temp, .top_k, .top_p, .min_p, .penalty_repeat;
+ *   generation_config.json  general.sampling.temp, .top_k, .top_p, .min_p, .typical_p,
+ *                           .penalty_repeat; generation.max_new_tokens, .min_new_tokens, and
+ *                           others (generation.def);
  *                           tokenizer.ggml.eos_token_ids as a list
  *   the chat template       tokenizer.chat_template, and tokenizer.chat_template.NAME
  *   special tokens          tokenizer.special.NAME, at most CHECKPOINT_SPECIAL_MAX; tokenizer.class

@@ -7,7 +7,8 @@
  *                            "ARCH.key" or "config.FIELD" for the fields of text_config;
  *                            "config.outer.FIELD" for others; "config.inner.FIELD" for fields of
  *                            text_config that count at the top level
- *   generation_config.json   general.sampling.*, tokenizer.ggml.*_token_id(s)
+ *   generation_config.json   general.sampling.*, generation.*, tokenizer.ggml.*_token_id(s), by
+ *                            generation.def
  *   chat_template.jinja, additional_chat_templates/NAME.jinja, chat_template.json and
  *   tokenizer_config.json    tokenizer.chat_template(.NAME); the first file that has it is used
  *
@@ -724,26 +725,82 @@ static int read_token_ids(struct config_reader *h, const struct json *root)
     return rc;
 }
 
-/* Read token ids and sampling values. Sampling values are not used if do_sample is false, because
- * transformers ignores them. */
+/* ---- generation_config.json ---- */
+
+/* A row of generation.def. All texts are static. */
+struct generation_row {
+    const char *field, *key; /* key: metadata key of a default; NULL if none */
+    const char *group; /* prefix of the key of a field without an effect; NULL if it has one */
+    bool sampling;     /* true: no effect if do_sample is false */
+    double value;      /* value without an effect; NAN if none */
+};
+
+static const struct generation_row generation_rows[] = {
+#define GENERATION(field, key)                   {field, key, NULL, false, NAN},
+#define GENERATION_SAMPLING(field, key)          {field, key, NULL, true, NAN},
+#define GENERATION_OWN(field)                    {field, NULL, NULL, false, NAN},
+#define GENERATION_IDLE(field, reason)           {field, NULL, "idle", false, NAN},
+#define GENERATION_UNUSED(field, value)          {field, NULL, "unused", false, value},
+#define GENERATION_UNUSED_SAMPLING(field, value) {field, NULL, "unused", true, value},
+#include "generation.def"
+};
+
+static const struct generation_row *generation_row(const char *field)
+{
+    for (size_t i = 0; i < sizeof generation_rows / sizeof generation_rows[0]; i++)
+        if (strcmp(generation_rows[i].field, field) == 0) return &generation_rows[i];
+    return NULL;
+}
+
+/* Return true if a setting has no effect: null, an empty list or object, or the row's value. */
+static bool is_without_effect(const struct json *v, double value)
+{
+    const enum json_kind kind = json_kind(v);
+    if (kind == JK_NULL) return true;
+    if (kind == JK_LIST || kind == JK_OBJECT) return json_count(v) == 0 && !json_first(v);
+    return (kind == JK_BOOL ? (double)json_bool(v, false) : json_real(v, NAN)) == value;
+}
+
+/* Add a field without an effect on requests as "generation.GROUP.FIELD". Long names are
+ * shortened. */
+static int add_setting(struct config_reader *h, const char *group, const char *field,
+                       const struct json *v)
+{
+    char key[KEY_BYTES_MAX];
+    snprintf(key, sizeof key, "generation.%s.%.200s", group, field);
+    if (json_kind(v) == JK_NULL) return hf_add_bare(h, key, VT_NULL);
+    if (json_kind(v) == JK_LIST || json_kind(v) == JK_OBJECT) return hf_add_bare(h, key, VT_OBJECT);
+    return add_json(h, key, field, v);
+}
+
+/* Add a field of generation_config.json. greedy: do_sample is false. */
+static int add_generation(struct config_reader *h, const char *field, const struct json *v,
+                          bool greedy)
+{
+    const struct generation_row *row = generation_row(field);
+    if (!row) return add_setting(h, "unknown", field, v);
+    if (row->sampling && greedy) return add_setting(h, "greedy", field, v);
+    if (row->key) return add_json(h, row->key, field, v);
+    if (!row->group) return 0;
+    return add_setting(h, is_without_effect(v, row->value) ? "idle" : row->group, field, v);
+}
+
+/* Read token ids and defaults of requests. If do_sample is false, transformers takes the most
+ * likely tokens and ignores values of sampling; penalties remain. The default of the temperature is
+ * then 0. */
 static int read_generation(struct config_reader *h, const struct json *root)
 {
-    static const struct name_pair key[] =
-        {
-#define HF_SAMPLING(field, key) {field, key},
-#include "hf_keys.def"
-        },
-                                  always[] = {
-#define HF_GENERATION(field, key) {field, key},
-#include "hf_keys.def"
-                                  };
+    const struct json *samples = json_field(root, "do_sample");
+    const bool greedy = !json_bool(samples, true);
     int rc = read_token_ids(h, root);
     if (rc == 0) rc = add_bool(h, "generation.present", true);
-    for (size_t i = 0; i < sizeof always / sizeof always[0] && rc == 0; i++)
-        rc = add_json(h, always[i].name, always[i].raw, json_field(root, always[i].raw));
-    bool samples = json_bool(json_field(root, "do_sample"), true);
-    for (size_t i = 0; i < sizeof key / sizeof key[0] && samples && rc == 0; i++)
-        rc = add_json(h, key[i].name, key[i].raw, json_field(root, key[i].raw));
+    if (rc == 0 && json_kind(samples) == JK_BOOL) rc = add_bool(h, "generation.do_sample", !greedy);
+    if (rc == 0 && greedy) rc = checkpoint_add_real(h->c, "general.sampling.temp", 0, h->e);
+    for (void *it = json_first(root); it && rc == 0; it = json_next(root, it)) {
+        size_t n;
+        const char *field = json_it_key(it, &n);
+        rc = add_generation(h, field, json_it_value(it), greedy);
+    }
     return rc;
 }
 

@@ -477,7 +477,8 @@ TEST(hf_token_ids_are_integers)
 
 TEST(hf_generation_config)
 {
-    /* Goal: sampling defaults are used unless do_sample is false. Token ids override the ids of
+    /* Goal: sampling defaults are used unless do_sample is false, which makes the temperature 0;
+     * penalties and lengths remain. Each other setting has a key. Token ids override the ids of
      * config.json. */
     struct err e = {0};
     begin("{'model_type':'llama','eos_token_id':7}");
@@ -493,10 +494,34 @@ TEST(hf_generation_config)
     EXPECT(real_of(c, "general.sampling.penalty_repeat") == 1.1);
     EXPECT_INT(meta_count(checkpoint_meta(c, "tokenizer.ggml.eos_token_ids")), 2);
     checkpoint_close(c);
-    put_json("generation_config.json", "{'do_sample':false,'temperature':0.7}");
+    put_json("generation_config.json",
+             "{'do_sample':false,'temperature':0.7,'top_k':5,'repetition_penalty':1.5,"
+             "'min_new_tokens':3,'max_new_tokens':9,'num_beams':1,'max_length':20,"
+             "'use_cache':true,'suppress_tokens':[],'watermarking_config':null,'eta_cutoff':0.1,"
+             "'no_repeat_ngram_size':2,'bad_words_ids':[[1,2],[3]],'own_field':{'a':1}}");
     c = open_dir(&e);
     NEED_OK(c ? 0 : -1, &e);
-    EXPECT(!checkpoint_meta(c, "general.sampling.temp"));
+    EXPECT(real_of(c, "general.sampling.temp") == 0 &&
+           !checkpoint_meta(c, "general.sampling.top_k"));
+    EXPECT(real_of(c, "general.sampling.penalty_repeat") == 1.5);
+    EXPECT(int_of(c, "generation.min_new_tokens") == 3 &&
+           int_of(c, "generation.max_new_tokens") == 9);
+    static const char *const without[] = {"greedy.temperature",
+                                          "greedy.top_k",
+                                          "greedy.eta_cutoff",
+                                          "idle.num_beams",
+                                          "idle.max_length",
+                                          "idle.use_cache",
+                                          "idle.suppress_tokens",
+                                          "idle.watermarking_config",
+                                          "unused.no_repeat_ngram_size",
+                                          "unused.bad_words_ids",
+                                          "unknown.own_field"};
+    for (size_t i = 0; i < sizeof without / sizeof without[0]; i++) {
+        char key[80];
+        snprintf(key, sizeof key, "generation.%s", without[i]);
+        if (!checkpoint_meta(c, key)) test_fail(__FILE__, __LINE__, "no key %s", key);
+    }
     const struct meta *eos = checkpoint_meta(c, "tokenizer.ggml.eos_token_ids");
     EXPECT(meta_count(eos) == 1 && meta_item_int(eos, 0, 0) == 7);
     checkpoint_close(c);

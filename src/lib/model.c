@@ -78,7 +78,8 @@ static int open_all(quoth_model *m, const char *path, const struct session_optio
     m->api = (struct api){.session = &m->session,
                           .chat = &m->chat,
                           .name = m->session.info->name,
-                          .defaults = session_sample_defaults(m->session.checkpoint, 1)};
+                          .defaults = session_sample_defaults(m->session.checkpoint, 1),
+                          .max_tokens = session_max_tokens(m->session.checkpoint)};
     return session_pooling(&m->api.pooling, &m->session, "auto", e);
 }
 

@@ -358,8 +358,9 @@ static enum fate judge_other(const char *key, char why[WHY_BYTES])
         const char *prefix, *reader; /* static */
         enum fate fate;
     } group[] = {
-#define GGUF_GROUP(prefix, reader)      {prefix, reader, FATE_USED},
-#define GGUF_IDLE_GROUP(prefix, reason) {prefix, reason, FATE_IDLE},
+#define GGUF_GROUP(prefix, reader)         {prefix, reader, FATE_USED},
+#define GGUF_IDLE_GROUP(prefix, reason)    {prefix, reason, FATE_IDLE},
+#define GGUF_UNKNOWN_GROUP(prefix, reason) {prefix, reason, FATE_UNKNOWN},
 #include "keys.def"
     };
     for (size_t i = 0; i < sizeof group / sizeof group[0]; i++)
@@ -411,6 +412,17 @@ enum fate config_judge(const struct binder *b, int i, char why[WHY_BYTES])
     return FATE_USED;
 }
 
+/* Return the field of generation_config.json of a key "generation.GROUP.FIELD"; NULL for another
+ * key. */
+static const char *setting_of(const char *full)
+{
+    static const char *const groups[] = {"generation.greedy.", "generation.idle.",
+                                         "generation.unused.", "generation.unknown."};
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        if (begins(full, groups[i])) return full + strlen(groups[i]);
+    return strcmp(full, "generation.do_sample") == 0 ? "do_sample" : NULL;
+}
+
 void config_key_name(const struct binder *b, const char *full, char name[160])
 {
     static const struct name_pair other[] = {
@@ -418,11 +430,16 @@ void config_key_name(const struct binder *b, const char *full, char name[160])
         {"eos_token_id", "tokenizer.ggml.eos_token_ids"},
         {"bos_token_id", "tokenizer.ggml.bos_token_id"},
         {"pad_token_id", "tokenizer.ggml.padding_token_id"},
-#define HF_SAMPLING(field, key) {"generation_config.json: " field, key},
-#include "format/hf_keys.def"
+#define GENERATION(field, key)          {"generation_config.json: " field, key},
+#define GENERATION_SAMPLING(field, key) {"generation_config.json: " field, key},
+#include "format/generation.def"
     };
-    const char *key = own_part(b, full);
+    const char *key = own_part(b, full), *setting = setting_of(full);
     snprintf(name, 160, "%s", full);
+    if (setting && config_is_hf(b)) {
+        snprintf(name, 160, "generation_config.json: %s", setting);
+        return;
+    }
     if (config_is_hf(b) && strcmp(key, "rope.scaling.type") == 0)
         snprintf(name, 160, "rope_parameters.rope_type");
     else if (key != full || begins(full, "config.")) {
@@ -436,13 +453,28 @@ void config_key_name(const struct binder *b, const char *full, char name[160])
             if (strcmp(other[i].name, full) == 0) snprintf(name, 160, "%s", other[i].raw);
 }
 
-/* Log the unknown keys, in one line for all keys, so that the log is short. */
-static void warn_of(const struct binder *b, const char *list, int n)
+/* Names of keys for one line of the log. */
+struct key_list {
+    char text[600];
+    int n;
+};
+
+static void list_key(struct key_list *l, const char *name)
 {
-    bool hf = checkpoint_kind(b->checkpoint) == CKPT_HF;
-    if (n > 0)
-        log_warn("%s: ignored unknown %s: %s", checkpoint_path(b->checkpoint),
-                 hf ? "fields of config.json" : "metadata keys", list);
+    const size_t at = strlen(l->text);
+    snprintf(l->text + at, sizeof l->text - at, "%s%s", l->n++ ? ", " : "", name);
+}
+
+/* Log the unknown keys, in one line for all keys of a file, so that the log is short. */
+static void warn_of(const struct binder *b, const struct key_list *keys,
+                    const struct key_list *settings)
+{
+    const char *path = checkpoint_path(b->checkpoint);
+    if (keys->n > 0)
+        log_warn("%s: ignored unknown %s: %s", path,
+                 config_is_hf(b) ? "fields of config.json" : "metadata keys", keys->text);
+    if (settings->n > 0)
+        log_warn("%s: not used in generation_config.json: %s", path, settings->text);
 }
 
 /* Reject a GGUF without a key that the architecture requires (KEY_MUST). */
@@ -461,8 +493,8 @@ static void check_absent(struct binder *b)
  * config.json and all unknown groups of keys. */
 void config_check_keys(struct binder *b)
 {
-    char list[600] = "", name[160], why[WHY_BYTES];
-    int n = 0;
+    char name[160], why[WHY_BYTES];
+    struct key_list keys = {0}, settings = {0};
     form_read(b);
     check_absent(b);
     for (int i = 0; i < checkpoint_n_meta(b->checkpoint) && b->rc == 0; i++) {
@@ -471,9 +503,11 @@ void config_check_keys(struct binder *b)
         const enum fate fate = config_judge(b, i, why);
         if (fate == FATE_REFUSED) config_refuse(b, own_part(b, full), ERR_UNSUPPORTED, "%s", why);
         if (fate != FATE_UNKNOWN) continue;
-        size_t at = strlen(list);
         config_key_name(b, full, name);
-        snprintf(list + at, sizeof list - at, "%s%s", n++ ? ", " : "", name);
+        if (config_is_hf(b) && setting_of(full))
+            list_key(&settings, setting_of(full));
+        else
+            list_key(&keys, name);
     }
-    if (b->rc == 0) warn_of(b, list, n);
+    if (b->rc == 0) warn_of(b, &keys, &settings);
 }

@@ -486,6 +486,12 @@ const char *session_label(const struct session *s, int i, size_t *n)
     return model_label(s->model, i, n);
 }
 
+int session_max_tokens(const struct checkpoint *c)
+{
+    const int64_t n = meta_int(checkpoint_meta(c, "generation.max_new_tokens"), 0);
+    return n > 0 && n <= INT32_MAX ? (int)n : 0;
+}
+
 /* Values of the model's generation_config replace defaults of params.def. The caller gives the
  * default of the temperature. */
 struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature)
@@ -501,5 +507,7 @@ struct sample_params session_sample_defaults(const struct checkpoint *c, float t
                          which->kind == SAMPLE_INT ? (double)meta_int(v, (int64_t)was)
                                                    : meta_real(v, was));
     }
+    const int64_t least = meta_int(checkpoint_meta(c, "generation.min_new_tokens"), 0);
+    p.min_tokens = least > 0 && least <= INT32_MAX ? (int32_t)least : 0;
     return p;
 }

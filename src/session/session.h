@@ -261,6 +261,9 @@ const char *session_label(const struct session *s, int i, size_t *n);
 /* Return quoth's defaults, overridden by the recommendations of the model's authors
  * (generation_config). */
 struct sample_params session_sample_defaults(const struct checkpoint *c, float temperature);
+/* Return max_new_tokens of generation_config.json, a maximum of the default of max_tokens; 0 if
+ * none. */
+int session_max_tokens(const struct checkpoint *c);
 
 /* ---- peaks.c: the machine's peak rates ---- */
 
