@@ -389,17 +389,12 @@ static int put_wordpiece(struct buf *b, const struct checkpoint *c, const struct
 
 /* ---- tokenizer_config.json ---- */
 
+/* Append the name of a token if it is special, because a name makes a token special. */
 static void put_named(struct buf *b, const char *name, const struct tokenizer *t, int32_t id)
 {
-    if (id < 0) return;
+    if (id < 0 || !t->piece[id].special) return;
     buf_addf(b, ",\"%s\":", name);
     json_put_text(b, t->piece[id].text, t->piece[id].n_text);
-}
-
-/* Append the name of a token if it is special, because a name makes a token special. */
-static void put_if_special(struct buf *b, const char *name, const struct tokenizer *t, int32_t id)
-{
-    if (id >= 0 && t->piece[id].special) put_named(b, name, t, id);
 }
 
 /* Append the chat templates: one as a string, several as a list of {name, template}. */
@@ -442,11 +437,11 @@ static void put_names(struct buf *b, const struct checkpoint *c, const struct to
                   sep = meta_int(field(c, "seperator_token_id"), -1);
     put_named(b, "bos_token", t, words ? -1 : t->bos);
     put_named(b, "eos_token", t, words ? -1 : t->eos);
-    put_if_special(b, "unk_token", t, t->unk);
-    put_if_special(b, "pad_token", t, pad < n ? (int32_t)pad : -1);
-    put_if_special(b, "mask_token", t, mask < n ? (int32_t)mask : -1);
-    put_if_special(b, "cls_token", t, words ? t->prefix[0] : sep >= 0 ? t->bos : -1);
-    put_if_special(b, "sep_token", t, words ? t->suffix[0] : sep < n ? (int32_t)sep : -1);
+    put_named(b, "unk_token", t, t->unk);
+    put_named(b, "pad_token", t, pad < n ? (int32_t)pad : -1);
+    put_named(b, "mask_token", t, mask < n ? (int32_t)mask : -1);
+    put_named(b, "cls_token", t, words ? t->prefix[0] : sep >= 0 ? t->bos : -1);
+    put_named(b, "sep_token", t, words ? t->suffix[0] : sep < n ? (int32_t)sep : -1);
     buf_addf(b, ",\"model_input_names\":[\"input_ids\",%s\"attention_mask\"]",
              t->pair_segments ? "\"token_type_ids\"," : "");
 }
