@@ -364,13 +364,13 @@ int hf_modules_check(struct checkpoint *c, const char *dir, struct err *e)
 int hf_modules_load(struct checkpoint *c, const char *dir, const char *own, struct err *e)
 {
     struct modules m = {.c = c, .e = e, .dir = dir};
-    const struct modules inner = {.c = c, .e = e, .dir = own};
     struct json *list;
     int rc = hf_modules_read(&m, "modules.json", JK_LIST, &list);
     if (rc != 0 || !list) return rc;
     rc = add_modules(&m, list);
     if (rc == 0) rc = hf_sentence_type(&m);
-    if (rc == 0) rc = hf_sentence_bert(&inner);
+    m.dir = own; /* the settings are next to the model */
+    if (rc == 0) rc = hf_sentence_bert(&m);
     json_drop(list);
     return rc;
 }
