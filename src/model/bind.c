@@ -300,7 +300,11 @@ static void matrix(struct binder *b, struct tensor *w, struct published *p, cons
         const bool transposed = is_transposed(b, s->il);
         snprintf(suffix, sizeof suffix, "%sweight", s->expert);
         bind_name(b, name, s->stem, s->il, suffix);
-        t = need(b, name, transposed ? s->k : s->n_out, transposed ? s->n_out : s->k);
+        t = checkpoint_tensor(b->checkpoint, name);
+        if (s->flat && !config_is_hf(b) && t && t->n_dim == 1 && !qtype_is_block(t->type))
+            t = need(b, name, 1, s->n_out * s->k);
+        else
+            t = need(b, name, transposed ? s->k : s->n_out, transposed ? s->n_out : s->k);
         if (!t) return;
         type = t->type;
         *p = (struct published){.form = FORM_ROWS, .rows = t->data};
@@ -377,7 +381,7 @@ static void bind_rows_of(struct binder *b, struct linear *l, const char *stem, i
     char name[160];
     struct published p;
     if (b->rc != 0) return;
-    matrix(b, &l->w, &p, &(struct site){stem, il, "", n_out, k});
+    matrix(b, &l->w, &p, &(struct site){stem, il, "", n_out, k, false});
     if (b->rc == 0) take_part(&l->w, &p, part);
     bind_order(b, l, &p);
     if (b->rc != 0) return;
@@ -437,7 +441,7 @@ static void listed(struct binder *b, struct tensor *w, const char *stem, int il,
         char expert[16], first[LABEL_BYTES];
         struct tensor own;
         snprintf(expert, sizeof expert, "%d.", e);
-        matrix(b, &own, &from[e], &(struct site){stem, il, expert, n_out, k});
+        matrix(b, &own, &from[e], &(struct site){stem, il, expert, n_out, k, false});
         if (b->rc != 0) return;
         if (e == 0)
             *w = own;
@@ -524,7 +528,7 @@ static void bind_stack_part(struct binder *b, struct linear *l, const char *stem
 {
     char name[160];
     const struct expert_sizes s = expert_sizes(b, stem, il);
-    const struct site site = {stem, il, "", s.n_out, s.k};
+    const struct site site = {stem, il, "", s.n_out, s.k, false};
     bind_name(b, name, stem, il, "weight");
     const struct tensor_info *t = b->rc == 0 ? checkpoint_tensor(b->checkpoint, name) : NULL;
     const bool formed = b->rc == 0 && !t && form_has_experts(b, &site);
@@ -591,7 +595,7 @@ void bind_heads(struct binder *b, struct linear *l, const char *stem, int il,
     if (!row || b->rc != 0) return;
     const int64_t n_out = bind_size(b, row->n_out, il), k = bind_size(b, row->k, il);
     const int64_t n_head = n_out / part->step;
-    matrix(b, &whole, &p, &(struct site){stem, il, "", n_out, k});
+    matrix(b, &whole, &p, &(struct site){stem, il, "", n_out, k, .flat = true});
     if (b->rc != 0) return;
     struct published *from = arena_push0(&b->m->arena, (size_t)n_head, sizeof *from);
     if (!from) b->rc = err_memory(b->e, whole.name, (size_t)n_head * sizeof *from);

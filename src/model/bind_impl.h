@@ -175,6 +175,7 @@ struct site {
     int il;
     const char *expert; /* "", or "E." with the number E of an expert */
     int64_t n_out, k;
+    bool flat; /* true: a GGUF may have the rows as one vector */
 };
 /* Set the codes and scales of the quantized matrix s, and *type to the format of its values. Return
  * its first tensor. NULL if the model is not quantized, or after a failure. */

@@ -60,8 +60,9 @@ static int64_t row_from(const struct source *s, int64_t r, int64_t n_row)
     return r;
 }
 
-/* Decode row `row` of a part, k values. In a transposed part, the row is a column. A row that is
- * not whole blocks, such as one value of a vector, is decoded value by value. */
+/* Decode row `row` of a part, k values. In a transposed part, the row is a column of one of its
+ * matrices. A row that is not whole blocks, such as one value of a vector, is decoded value by
+ * value. */
 static void decode_row(float *to, const struct source *s, int part, const struct tensor_info *from,
                        int64_t row, int64_t k)
 {
@@ -73,8 +74,9 @@ static void decode_row(float *to, const struct source *s, int part, const struct
         for (int64_t i = 0; i < k && p->order; i++) to[p->order[i]] = own[i];
     } else if (s->order == ORDER_TRANSPOSED) {
         const size_t step = qtype_bytes(from->type, from->dim[0]);
+        const int64_t n = from->dim[0], matrix = row / n * from->dim[1];
         for (int64_t i = 0; i < k; i++)
-            to[i] = qtype_value(from->type, from->data + (size_t)i * step, row);
+            to[i] = qtype_value(from->type, from->data + (size_t)(matrix + i) * step, row % n);
     } else if (k % qtype_info[from->type].block != 0) {
         for (int64_t i = 0; i < k; i++) to[i] = qtype_value(from->type, from->data, row * k + i);
     } else {

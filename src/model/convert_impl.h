@@ -46,6 +46,10 @@ struct source {
     bool columns;       /* true: the columns of each row are tiled */
     bool squeezed;      /* true: the directory has a dimension of size 1 before the last */
     int64_t row;        /* a GGUF has a vector as rows of this length; 0: as one row */
+    /* true: a GGUF has the values as one vector. flat_row: length of the directory's rows; 0: one
+     * row with two dimensions of size 1 */
+    bool flat;
+    int64_t flat_row;
     enum value_map map;
     /* factors of all rows in ascending order, of a source with one part in the same order; none:
      * the values are not multiplied */
@@ -164,6 +168,8 @@ struct arch_convert {
     const char *const *f32;       /* ends of the names of tensors that are F32 in a GGUF */
     /* pairs of different ends of tensor names: in tensors.def (raw), in a GGUF (name) */
     const struct name_pair *name;
+    /* end of the name of a tensor in a GGUF, and the ends of the vectors that are its rows */
+    const char *const *rows;
     const char *key_tensors; /* text in the names of all tensors that are keys in a GGUF */
     /* function that returns the architecture's name in a GGUF of a bound directory, static; NULL:
      * the name in tensors.def */
@@ -178,6 +184,8 @@ struct arch_convert {
     void (*fold)(struct config *c, void *own);
     /* function that adds keys to a GGUF; w keeps the first error */
     void (*put_keys)(struct key_writer *w);
+    /* function that adds tensors to a GGUF. Errors: those of put_tensors */
+    int (*put_gguf_tensors)(struct conversion *g, struct err *e);
     /* function that adds tensors to a directory. ERR_MEMORY, and errors of conversion_add. */
     int (*put_tensors)(struct conversion *g, const struct hf_class *class, struct err *e);
 };

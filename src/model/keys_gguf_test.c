@@ -208,8 +208,8 @@ TEST(gguf_activations_are_the_architecture_s_own)
             expect_gguf_text(all_arches[i], "hidden_activation", cases[k].name,
                              all_arches[i]->gguf_curve || (all_arches[i]->curve == cases[k].curve &&
                                                            !all_arches[i]->own_curve));
-        expect_gguf_text(all_arches[i], "hidden_activation", "xielu",
-                         all_arches[i]->own_curve != NULL);
+        const char *own = all_arches[i]->own_curve;
+        expect_gguf_text(all_arches[i], "hidden_activation", own ? own : "xielu", own != NULL);
         n_read += all_arches[i]->gguf_curve;
     }
     EXPECT_INT(n_read, 1);

@@ -9,6 +9,19 @@
 #include "recurrent_impl.h"
 
 enum { RWKV_CONTEXT = 1 << 20 }; /* maximum length of a text, because the recurrence has none */
+#define RWKV_HEAD_EPSILON 1e-5   /* epsilon of the norm of heads, a constant of RWKV-5 and 6 */
+/* epsilon of the norm of heads in GGUF files, a constant of llama.cpp. quoth writes and reads the
+ * key RWKV_HEAD_EPS_KEY for another epsilon. */
+#define RWKV_HEAD_EPS     64e-5
+#define RWKV_HEAD_EPS_KEY "wkv.norm_epsilon"
+
+/* Read the width of heads and the epsilon of their norm from a GGUF. Set *n_head to their number,
+ * and the other values. */
+void rwkv_read_gguf_heads(const struct config *c, struct binder *b, int *n_head, int *d_head,
+                          float *eps);
+
+struct arch_convert;
+extern const struct arch_convert rwkv6_convert, rwkv7_convert; /* arch/rwkv_convert.c */
 
 /* The difference of each row and the row before it (block/rwkv.c). State: the last row. Row
  * scratch: the difference [d], which all layers share. */
@@ -23,6 +36,10 @@ float *fwd_shift(struct fwd *f, const float *x, const struct shift_block *s);
 /* Bind factors of the differences, f32 [d], at *by. The tensor is stem. rest: the tensor has the
  * factors of the rows, so 1 minus its values are the factors of the differences. */
 void bind_lerp(struct binder *b, const float **by, const char *stem, int il, bool rest);
+/* Bind factors i of n, from a GGUF's tensor of all factors [n, d] if the file has one. Otherwise as
+ * bind_lerp. */
+void bind_lerp_part(struct binder *b, const float **by, const char *stem, int il, int i, int n,
+                    bool rest);
 /* Compute y f32 [n_row, d] = x + by * xx. y is neither x nor xx. */
 void fwd_lerp(struct fwd *f, float *y, const float *x, const float *xx, const float *by);
 
@@ -32,6 +49,7 @@ struct channel_block {
     struct shift_block shift;
     const float *k_by, *r_by; /* f32 [d] factors of the differences, vectors of the model */
     struct linear k, v, r;    /* matrices k [d_ff, d], v [d, d_ff], r [d, d]; r.w.n_out 0: no r */
+    float factor;             /* number that v is divided by in the file, a power of 2; 0: 1 */
     int at_in, at_k, at_r;
 };
 /* Bind channel mixing of layer il. rest: as bind_lerp. */
@@ -68,6 +86,7 @@ struct time_block {
      * factors of the exponentials (RWKV-6). first: factors of the own row */
     const float *decay, *first;
     struct norm norm; /* norm of heads */
+    float factor;     /* number that o is divided by in the file, a power of 2; 0: 1 */
     int64_t at_state;
     int at_in, at_low, at_high, at_r, at_k, at_v, at_g, at_decay_low, at_decay, at_y;
 };

@@ -99,6 +99,7 @@ static int add(struct conversion *g, const struct quant_mix *mix, const char *na
         s->order = ORDER_SAME; /* forms are not transposed */
     if (s->order == ORDER_TRANSPOSED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s->squeezed && n_dim == 3) dim[1] = dim[2], dim[--n_dim] = 1;
+    if (s->flat) dim[0] *= dim[1] * dim[2], dim[1] = dim[2] = 1, n_dim = 1;
     if (s->row > 0 && n_dim == 1) dim[1] = dim[0] / s->row, dim[0] = s->row, n_dim = 2;
     if (s->n_part > 1 || s->parted) dim[n_dim++] = s->n_part;
     if (n_dim == 2 && dim[1] == 1 && text_ends_with(name, ".bias")) n_dim = 1;
@@ -174,12 +175,45 @@ static void gguf_name(char out[NAME_BYTES], const struct conversion *g, const ch
     if (own && own->rename) own->rename(out, g->m);
 }
 
+/* Return the number of the row that a vector is in a tensor of several vectors; -1 if none. */
+static int row_of_tensor(const struct arch *a, const char *name)
+{
+    const char *const *rows = a->convert ? a->convert->rows : NULL;
+    for (int i = 1; rows && rows[i]; i++)
+        if (text_ends_with(name, rows[i])) return i - 1;
+    return -1;
+}
+
+/* Add the tensor whose rows are vectors. t: the first row. */
+static int put_rows(struct conversion *g, const struct tensor_info *t, struct err *e)
+{
+    const char *const *rows = g->m->arch->convert->rows;
+    const int stem = (int)(strlen(t->name) - strlen(rows[1]));
+    char name[NAME_BYTES];
+    struct source s = {0};
+    int n = 0;
+    while (rows[n + 1]) n++;
+    s.tensor = calloc((size_t)n, sizeof *s.tensor);
+    if (!s.tensor) return err_memory(e, t->name, (size_t)n * sizeof *s.tensor);
+    for (; s.n_part < n; s.n_part++) {
+        snprintf(name, sizeof name, "%.*s%s", stem, t->name, rows[s.n_part + 1]);
+        const struct tensor_info *row = checkpoint_tensor(g->c, name);
+        CHECK(row, "tensor %s was bound", name);
+        s.tensor[s.n_part] = (int)(row - checkpoint_tensor_at(g->c, 0));
+    }
+    snprintf(name, sizeof name, "%.*s%s", stem, t->name, rows[0]);
+    const int64_t dim[4] = {g->m->config.d, 1, 1, n};
+    return conversion_add(g, name, QT_f32, 4, dim, &s, e);
+}
+
 /* Add tensor i of the directory; nothing if it is left out or part of an earlier tensor. */
 static int put_tensor(struct conversion *g, const struct quant_mix *mix, int i, struct err *e)
 {
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
     char joined[NAME_BYTES], raw[200];
     if (is_left_out(g, t)) return 0;
+    const int row = row_of_tensor(g->m->arch, t->name);
+    if (row >= 0) return row == 0 ? put_rows(g, t, e) : 0;
     const int part = part_of(g, t->name, joined);
     if (part > 0) return 0; /* the name contains the number of part 0 */
     if (part == 0) return put_parts(g, mix, joined, t, e);
@@ -504,6 +538,8 @@ static int put_tensors(struct conversion *g, struct err *e)
         else if (is_split(w) && !is_halved(g, w->name))
             rc = put_split(g, mix, w, e);
     }
+    const struct arch_convert *convert = g->m->arch->convert;
+    if (rc == 0 && convert && convert->put_gguf_tensors) rc = convert->put_gguf_tensors(g, e);
     return rc ? rc : put_rope_factors(g, e);
 }
 

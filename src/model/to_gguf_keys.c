@@ -309,10 +309,11 @@ static void put_sizes(struct key_writer *w)
     gguf_put_int(w, "embedding_length", c->d);
     if (w->m->arch->no_attention) {
         /* llama.cpp requires both keys */
-        gguf_put_int(w, "feed_forward_length", 0);
+        gguf_put_int(w, "feed_forward_length", own ? c->layer[0].d_ff : 0);
         gguf_put_int(w, "attention.head_count", 0);
         gguf_put_int(w, "vocab_size", c->n_vocab);
-        gguf_put_real(w, "attention.layer_norm_rms_epsilon", (double)c->rms_eps);
+        gguf_put_real(w, own ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
+                      (double)c->rms_eps);
         return;
     }
     const struct arch *gguf = w->gguf;

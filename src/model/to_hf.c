@@ -156,6 +156,10 @@ static int put_part(struct conversion *g, const struct hf_class *class, const st
     conversion_order(&s, g->m, model_arch_find(class->arch), t->name);
     if (s.order == ORDER_TRANSPOSED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s.squeezed && n_dim == 2) dim[2] = dim[1], dim[1] = 1, n_dim = 3;
+    if (s.flat && n_dim == 1) {
+        const int64_t row = s.flat_row ? s.flat_row : dim[0];
+        dim[1] = dim[0] / row, dim[0] = row, n_dim = s.flat_row ? 2 : 3;
+    }
     if (s.row > 0 && n_dim == 2) dim[0] *= dim[1], dim[1] = 1, n_dim = 1;
     if (n > 1) dim[--n_dim] = 1;
     s.first = part * (n_dim > 1 ? dim[1] : 1);
@@ -234,6 +238,36 @@ static int put_pair(struct conversion *g, const struct hf_class *class, const st
     return conversion_add(g, raw, hf_type_of(g, t, &s), t->n_dim, dim, &s, e);
 }
 
+/* Return true if the rows of a tensor are vectors of the directory. */
+static bool has_rows(const struct hf_class *class, const char *name)
+{
+    const struct arch_convert *own = model_arch_find(class->arch)->convert;
+    return own && own->rows && text_ends_with(name, own->rows[0]);
+}
+
+/* Add each row of a tensor as a vector with two dimensions of size 1. */
+static int put_rows(struct conversion *g, const struct hf_class *class, const struct tensor_info *t,
+                    struct err *e)
+{
+    const char *const *rows = model_arch_find(class->arch)->convert->rows;
+    const int stem = (int)(strlen(t->name) - strlen(rows[0]));
+    const int64_t dim[4] = {t->dim[0], 1, 1, 1};
+    int rc = 0;
+    for (int i = 0; rows[i + 1] && rc == 0; i++) {
+        char name[NAME_BYTES], raw[NAME_BYTES];
+        struct source s = {.back = true, .first = i};
+        struct tensor_info row = *t;
+        row.n_dim = 1, row.dim[1] = row.dim[2] = row.dim[3] = 1;
+        row.data += (size_t)i * qtype_bytes(t->type, t->dim[0]);
+        snprintf(name, sizeof name, "%.*s%s", stem, t->name, rows[i + 1]);
+        const bool named = conversion_raw_name(raw, sizeof raw, g, class, name, -1);
+        CHECK(named, "tensor %s is in the table", name);
+        rc = conversion_source(&s, (int)(t - checkpoint_tensor_at(g->c, 0)), e);
+        if (rc == 0) rc = conversion_add(g, raw, hf_type_of(g, &row, &s), 3, dim, &s, e);
+    }
+    return rc;
+}
+
 /* Add tensor i, as one tensor or as its parts. Only a tensor of parts has no name of its own. */
 static int put_tensor(struct conversion *g, const struct hf_class *class, int i, struct err *e)
 {
@@ -242,6 +276,7 @@ static int put_tensor(struct conversion *g, const struct hf_class *class, int i,
     const char *end = halved(class, t->name, ".ffn_gate");
     if (is_elsewhere(t->name) || halved(class, t->name, ".ffn_up")) return 0;
     if (end) return put_pair(g, class, t, end, e);
+    if (has_rows(class, t->name)) return put_rows(g, class, t, e);
     if (conversion_raw_name(raw, sizeof raw, g, class, t->name, -1))
         return put_part(g, class, t, raw, 0, 1, e);
     int rc = 0, n = (int)t->dim[t->n_dim - 1];

@@ -34,7 +34,7 @@ NO_GGUF, NOT_YET = "has no GGUF: llama.cpp", "to GGUF is not supported yet|has n
 REFUSED = {
     "bitnet": NO_GGUF, "cross/bart": NO_GGUF, "gptj": NO_GGUF,
     "helium": NO_GGUF, "kimi_linear": "num_heads: must be the 2 heads", "nemotron_h-moe": "a GGUF with mixtures cannot have", "opt": NO_GGUF, "opt-post": NO_GGUF,
-    "rwkv": NO_GGUF, "rwkv5": NO_GGUF, "rwkv6": NOT_YET, "rwkv7": NOT_YET,
+    "rwkv": NO_GGUF, "rwkv5": NO_GGUF,
     "encoders/bert-dense": "hidden_act: the result cannot express", "encoders/distilbert-class": "an activation in the head: the result cannot express",
     "falcon-rw": "tensor blk.0.ffn_norm.bias: not supported yet", "llama4": "attn_scale: the result cannot express"}
 # folders whose GGUF quoth must reject

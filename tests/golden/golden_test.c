@@ -473,8 +473,12 @@ TEST(golden_folders_of_hybrids_converted_to_gguf)
     static const struct {
         const char *name;
         bool same_bits;
-    } cases[] = {
-        {"granitemoehybrid", false}, {"bamba", false}, {"nemotron_h", true}, {"falcon_h1", false}};
+    } cases[] = {{"granitemoehybrid", false},
+                 {"bamba", false},
+                 {"nemotron_h", true},
+                 {"rwkv6", true},
+                 {"rwkv7", true},
+                 {"falcon_h1", false}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
@@ -501,6 +505,61 @@ TEST(golden_folders_of_hybrids_converted_to_gguf)
     /* this folder has other numbers of heads in its two kinds of attention */
     EXPECT_INT(session_convert(golden("kimi_linear", ""), &o, &e), ERR_UNSUPPORTED);
     EXPECT(strstr(e.text, "num_heads: must be the 2 heads of attention in a GGUF, got 3"));
+    backend_close(b);
+}
+
+/* Write a copy of the golden folder of RWKV-6 whose class halves the rows after each layer. */
+static void write_halving(const char *dir)
+{
+    static const char *const files[] = {"model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json", "generation_config.json"};
+    struct buf config = slurp(golden("rwkv6", "config.json"));
+    char path[300];
+    struct err e;
+    NEED_OK(dir_make(dir, DIR_PRIVATE, &e), &e);
+    for (int i = 0; i < 4; i++) {
+        struct buf file = slurp(golden("rwkv6", files[i]));
+        snprintf(path, sizeof path, "%s/%s", dir, files[i]);
+        NEED_OK(file_write(path, file.data, file.n, &e), &e);
+        buf_deinit(&file);
+    }
+    char *at = memmem(config.data, config.n, "\"rescale_every\": 0", 18);
+    NEED(at);
+    at[17] = '1';
+    snprintf(path, sizeof path, "%s/config.json", dir);
+    NEED_OK(file_write(path, config.data, config.n, &e), &e);
+    buf_deinit(&config);
+}
+
+/* Goal: matrices that a GGUF of RWKV-6 has divided, because of rescale_every, give the logits of
+ * the folder, bit for bit, and are the same matrices in a folder made of this GGUF. */
+TEST(golden_divided_matrices_of_rwkv6)
+{
+    char dir[256], back[256], file[256];
+    struct backend *b;
+    struct err e;
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    snprintf(dir, sizeof dir, "%s", temp_path("halving"));
+    snprintf(back, sizeof back, "%s", temp_path("halving-back"));
+    snprintf(file, sizeof file, "%s", temp_path("halving.gguf"));
+    write_halving(dir);
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    struct convert_options o = {.backend = b, .out = file, .replaces = true};
+    NEED_OK(session_convert(dir, &o, &e), &e);
+    o.out = back;
+    NEED_OK(session_convert(file, &o, &e), &e);
+    compare_tensors("rwkv6", back, dir, true);
+    struct loaded from = {0}, to = {0};
+    struct buf tokens = slurp(golden("rwkv6", "tokens.i32"));
+    NEED_OK(load(&from, dir, &plain, &e), &e);
+    NEED_OK(load(&to, file, &plain, &e), &e);
+    struct logits want = logits_of(&from, &tokens, 0), got = logits_of(&to, &tokens, 0);
+    expect_same("divided matrices", "rwkv6", &want, &got);
+    free(want.v);
+    free(got.v);
+    unload(&from);
+    unload(&to);
+    buf_deinit(&tokens);
     backend_close(b);
 }
 
@@ -561,7 +620,8 @@ TEST(golden_folders_converted_to_gguf_and_back)
                  {"jamba", true},        {"lfm2", true},
                  {"mamba2", true},       {"granitemoeshared", true},
                  {"bamba", true},        {"granitemoehybrid", true},
-                 {"nemotron_h", true}};
+                 {"nemotron_h", true},   {"rwkv6", true},
+                 {"rwkv7", true}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");

@@ -17,10 +17,12 @@ struct rwkv_sizes *rwkv_read_sizes(struct config *c, struct binder *b, int64_t d
     struct rwkv_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
     if (!s) return NULL;
     c->own = s, c->own_bytes = sizeof *s;
-    s->d_att = config_int(b, "config.attention_hidden_size", 1, WIDTH_MAX, c->d);
-    s->rescale = config_int(b, "config.rescale_every", INT32_MIN, INT32_MAX, 6);
+    const bool hf = config_is_hf(b);
+    s->d_att = hf ? config_int(b, "config.attention_hidden_size", 1, WIDTH_MAX, c->d) : c->d;
+    s->rescale = config_int(b, hf ? "config.rescale_every" : "rescale_every_n_layers", INT32_MIN,
+                            INT32_MAX, hf ? 6 : 0);
     if (s->rescale < 0) s->rescale = 0;
-    c->d_ff = config_int(b, "feed_forward_length", 1, D_FF_MAX, d_ff);
+    c->d_ff = config_int(b, "feed_forward_length", 1, D_FF_MAX, hf ? d_ff : 0);
     for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true, c->layer[i].d_ff = c->d_ff;
     return s;
 }
@@ -44,6 +46,12 @@ static void scale_eps(struct norm *n, const struct config *c, int n_done)
     if (s->rescale > 0) n->eps *= (float)pow(4, n_done / s->rescale);
 }
 
+float rwkv_divisor(const struct config *c, int il)
+{
+    const struct rwkv_sizes *s = c->own;
+    return s->rescale > 0 && il >= s->rescale ? (float)exp2(il / s->rescale) : 0;
+}
+
 void rwkv_bind(struct binder *b, void *layer, int il)
 {
     struct rwkv_layer *l = layer;
@@ -53,6 +61,7 @@ void rwkv_bind(struct binder *b, void *layer, int il)
     bind_channel(b, &l->channel, il, l->time.s.rank_mix == 0);
     scale_eps(&l->time_norm, &b->m->config, il);
     scale_eps(&l->channel_norm, &b->m->config, il);
+    if (!config_is_hf(b)) l->time.factor = l->channel.factor = rwkv_divisor(&b->m->config, il);
 }
 
 void rwkv_bind_ends(struct binder *b, void *ends)

@@ -3,8 +3,6 @@
  * The class belongs to published directories (model_type rwkv5), not to transformers. */
 #include "rwkv_arch_impl.h"
 
-#define HEAD_EPSILON 1e-5 /* epsilon of the norm of heads, a constant of the class */
-
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 65536),
     KEY("embedding_length", 768),
@@ -27,7 +25,7 @@ void rwkv_read_heads(struct config *c, struct binder *b, struct rwkv_sizes *s)
     if (b->rc == 0 && s->d_att % s->d_head)
         config_refuse(b, size_key, ERR_FORMAT, "must divide %d, got %d", s->d_att, s->d_head);
     /* the class divides the results before the norm, which only its epsilon detects */
-    s->head_eps = (float)(HEAD_EPSILON * by * by);
+    s->head_eps = (float)(RWKV_HEAD_EPSILON * by * by);
     if (b->rc == 0 && !(by > 0 && s->head_eps > 0 && isfinite(s->head_eps)))
         config_refuse(b, by_key, ERR_FORMAT, "must be above 0, got %g", by);
     s->n_head = b->rc == 0 ? s->d_att / s->d_head : 1;

@@ -15,6 +15,18 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("attention.layer_norm_epsilon"),
+    KEY_UNSET("wkv.head_size"),
+    KEY_UNSET("time_mix_extra_dim"),
+    KEY_UNSET("time_decay_extra_dim"),
+    KEY("rescale_every_n_layers", 0),
+    KEY(RWKV_HEAD_EPS_KEY, RWKV_HEAD_EPS),
+    ONLY("token_shift_count", 2, "both parts of a layer mix each row with the row before it"),
+    ONLY("attention.head_count", 0, "the layers have no attention"),
+    KEYS_END,
+};
+
 /* Return dimension i of a tensor of the first layer, in [1, WIDTH_MAX]. A missing tensor, or one of
  * another size, is an error of binding. */
 static int rank_of(const struct binder *b, const char *name, int i)
@@ -27,6 +39,12 @@ static void config(struct config *c, struct binder *b)
 {
     struct rwkv_sizes *s = rwkv_read_sizes(c, b, (int64_t)c->d * 7 / 64 * 32);
     if (!s) return;
+    if (!config_is_hf(b)) {
+        rwkv_read_gguf_heads(c, b, &s->n_head, &s->d_head, &s->head_eps);
+        s->rank_mix = config_int(b, "time_mix_extra_dim", 1, WIDTH_MAX, 0);
+        s->rank_decay = config_int(b, "time_decay_extra_dim", 1, WIDTH_MAX, 0);
+        return;
+    }
     rwkv_read_heads(c, b, s);
     s->rank_mix = rank_of(b, "blk.0.time_mix_w2.weight", 1);
     s->rank_decay = rank_of(b, "blk.0.time_mix_decay_w1.weight", 0);
@@ -35,7 +53,8 @@ static void config(struct config *c, struct binder *b)
 const struct arch arch_rwkv6 = {
     .name = "rwkv6",
     .hf_key = hf_key,
-    .gguf_why = "not supported yet",
+    .gguf_key = gguf_key,
+    .convert = &rwkv6_convert,
     .config = config,
     RWKV_ARCH,
 };

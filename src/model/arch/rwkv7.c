@@ -31,6 +31,23 @@ static const struct config_key hf_key[] = {
     KEYS_END,
 };
 
+static const struct config_key gguf_key[] = {
+    KEY_UNSET("attention.layer_norm_epsilon"),
+    KEY_UNSET("wkv.head_size"),
+    KEY_UNSET("attention.decay_lora_rank"),
+    KEY_UNSET("attention.iclr_lora_rank"),
+    KEY_UNSET("attention.value_residual_mix_lora_rank"),
+    KEY_UNSET("attention.gate_lora_rank"),
+    KEY(RWKV_HEAD_EPS_KEY, RWKV_HEAD_EPS),
+    ONLY("token_shift_count", 2, "both parts of a layer mix each row with the row before it"),
+    ONLY("attention.head_count", 0, "the layers have no attention"),
+    KEYS_END,
+};
+
+/* tensors of the first layer, whose values no earlier layer has */
+static const char *const left_out[] = {"blk.0.time_mix_v0.", "blk.0.time_mix_v1.",
+                                       "blk.0.time_mix_v2.", "model.layers.0.attn.v_lora.", NULL};
+
 /* Return a rank: the field, or dimension 1 of the tensor of layer il. A missing tensor, or one of
  * another size, is an error of binding. */
 static int rank_of(struct binder *b, const char *key, const char *name)
@@ -78,13 +95,20 @@ static void set_heads(struct config *c, struct binder *b, struct rwkv7_sizes *s)
     s->head_eps = c->rms_eps * (float)s->d_head;
 }
 
-static void config(struct config *c, struct binder *b)
+/* Set the sizes by the keys of a GGUF. */
+static void gguf_sizes(struct config *c, struct binder *b, struct rwkv7_sizes *s)
 {
-    struct rwkv7_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
-    if (!s) return;
-    c->own = s, c->own_bytes = sizeof *s;
-    /* the field has the length of training; the recurrence has no maximum length */
-    c->context_train = RWKV_CONTEXT;
+    rwkv_read_gguf_heads(c, b, &s->n_head, &s->d_head, &s->head_eps);
+    s->rank_decay = config_int(b, "attention.decay_lora_rank", 1, WIDTH_MAX, 0);
+    s->rank_a = config_int(b, "attention.iclr_lora_rank", 1, WIDTH_MAX, 0);
+    s->rank_v = config_int(b, "attention.value_residual_mix_lora_rank", 1, WIDTH_MAX, 0);
+    s->rank_gate = config_int(b, "attention.gate_lora_rank", 1, WIDTH_MAX, 0);
+    c->d_ff = config_int(b, "feed_forward_length", 1, D_FF_MAX, 0);
+}
+
+/* Set the sizes by the fields of a folder. */
+static void hf_sizes(struct config *c, struct binder *b, struct rwkv7_sizes *s)
+{
     check_layers(c, b);
     set_heads(c, b, s);
     s->rank_decay = rank_of(b, "config.decay_low_rank_dim", "blk.0.time_mix_w1.weight");
@@ -94,6 +118,19 @@ static void config(struct config *c, struct binder *b)
     const double ratio = config_real(b, "config.hidden_ratio", 4), width = floor(c->d * ratio);
     const int64_t d_ff = width >= 1 && width <= D_FF_MAX ? ((int64_t)width + 31) / 32 * 32 : 0;
     c->d_ff = config_int(b, "feed_forward_length", 1, D_FF_MAX, d_ff);
+}
+
+static void config(struct config *c, struct binder *b)
+{
+    struct rwkv7_sizes *s = bind_memory(b, "the sizes of recurrent layers", sizeof *s);
+    if (!s) return;
+    c->own = s, c->own_bytes = sizeof *s;
+    /* the field has the length of training; the recurrence has no maximum length */
+    c->context_train = RWKV_CONTEXT;
+    if (config_is_hf(b))
+        hf_sizes(c, b, s);
+    else
+        gguf_sizes(c, b, s);
     for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true, c->layer[i].d_ff = c->d_ff;
 }
 
@@ -129,7 +166,10 @@ static void layer(struct fwd *f, const void *layer)
 const struct arch arch_rwkv7 = {
     .name = "rwkv7",
     .hf_key = hf_key,
-    .gguf_why = "not supported yet",
+    .gguf_key = gguf_key,
+    .convert = &rwkv7_convert,
+    .left_out = left_out,
+    .left_out_why = "the first layer has no values of an earlier layer",
     .no_rope = true,
     .no_attention = true,
     .layer_norm_eps = "config.norm_eps",

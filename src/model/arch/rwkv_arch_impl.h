@@ -21,6 +21,10 @@ void rwkv_read_heads(struct config *c, struct binder *b, struct rwkv_sizes *s);
 /* Return a size of tensors.def. The function is a struct arch.size. */
 int64_t rwkv_arch_size(const struct config *c, enum tensor_size size);
 
+/* Return the number by which a GGUF's matrices that add to the residual stream are divided in layer
+ * il, a power of 2; 0: 1. */
+float rwkv_divisor(const struct config *c, int il);
+
 /* A layer: time mixing and channel mixing, each after a norm. */
 struct rwkv_layer {
     struct norm time_norm, channel_norm;

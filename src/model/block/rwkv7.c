@@ -33,11 +33,17 @@ int64_t rwkv7_size(const struct rwkv7_sizes *s, enum tensor_size size)
 
 /* ---- binding ---- */
 
+/* Bind both matrices. base: the bias of `high` in a GGUF, which has it as a tensor with another
+ * name; NULL: no bias. */
 static void bind_low_rank(struct binder *b, struct low_rank *l, const char *low, const char *high,
-                          int il, enum bias bias)
+                          const char *base, int il)
 {
+    const bool hf = config_is_hf(b);
     bind_linear(b, &l->low, low, il, BIAS_NONE);
-    bind_linear(b, &l->high, high, il, bias);
+    bind_linear(b, &l->high, high, il, base && hf ? BIAS_NEEDED : BIAS_NONE);
+    if (!base || hf || b->rc != 0) return;
+    l->high.bias = bind_floats(b, base, il, 1, l->high.w.n_out);
+    bind_vector(b, &l->high.bias, l->high.w.n_out);
 }
 
 /* Bind the matrices and the factors of the mixed inputs. */
@@ -46,18 +52,21 @@ static void bind_goose_inputs(struct binder *b, struct goose_block *t, int il)
     static const char *const by[MIX7_COUNT] = {"blk.%d.time_mix_lerp_r", "blk.%d.time_mix_lerp_w",
                                                "blk.%d.time_mix_lerp_k", "blk.%d.time_mix_lerp_v",
                                                "blk.%d.time_mix_lerp_a", "blk.%d.time_mix_lerp_g"};
-    for (int i = 0; i < MIX7_COUNT; i++) bind_lerp(b, &t->by[i], by[i], il, false);
+    for (int i = 0; i < MIX7_COUNT; i++)
+        bind_lerp_part(b, &t->by[i], by[i], il, i, MIX7_COUNT, false);
     bind_linear(b, &t->r, "blk.%d.time_mix_receptance", il, BIAS_NONE);
     bind_linear(b, &t->k, "blk.%d.time_mix_key", il, BIAS_NONE);
     bind_linear(b, &t->v, "blk.%d.time_mix_value", il, BIAS_NONE);
     bind_linear(b, &t->o, "blk.%d.time_mix_output", il, BIAS_NONE);
     bind_heads(b, &t->bonus, "blk.%d.time_mix_r_k", il, &(struct row_part){.n = 1, .step = 1},
                false);
-    bind_low_rank(b, &t->decay, "blk.%d.time_mix_w1", "blk.%d.time_mix_w2", il, BIAS_NEEDED);
-    bind_low_rank(b, &t->a, "blk.%d.time_mix_a1", "blk.%d.time_mix_a2", il, BIAS_NEEDED);
-    bind_low_rank(b, &t->gate, "blk.%d.time_mix_g1", "blk.%d.time_mix_g2", il, BIAS_NONE);
+    bind_low_rank(b, &t->decay, "blk.%d.time_mix_w1", "blk.%d.time_mix_w2", "blk.%d.time_mix_w0",
+                  il);
+    bind_low_rank(b, &t->a, "blk.%d.time_mix_a1", "blk.%d.time_mix_a2", "blk.%d.time_mix_a0", il);
+    bind_low_rank(b, &t->gate, "blk.%d.time_mix_g1", "blk.%d.time_mix_g2", NULL, il);
     if (!t->first)
-        bind_low_rank(b, &t->mix, "blk.%d.time_mix_v1", "blk.%d.time_mix_v2", il, BIAS_NEEDED);
+        bind_low_rank(b, &t->mix, "blk.%d.time_mix_v1", "blk.%d.time_mix_v2", "blk.%d.time_mix_v0",
+                      il);
 }
 
 /* Bind the factors of keys, and the norms. */

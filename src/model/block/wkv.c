@@ -39,7 +39,8 @@ static void bind_mixed(struct binder *b, struct time_block *t, int il)
                                               "blk.%d.time_mix_lerp_v", "blk.%d.time_mix_lerp_r",
                                               "blk.%d.time_mix_lerp_g"};
     for (int i = 0; i < MIX_COUNT; i++)
-        if (bind_row(b, by[i])) bind_lerp(b, &t->by[i], by[i], il, t->s.rank_mix == 0);
+        if (bind_row(b, by[i]))
+            bind_lerp_part(b, &t->by[i], by[i], il, i, MIX_COUNT, t->s.rank_mix == 0);
     bind_linear(b, &t->r, "blk.%d.time_mix_receptance", il, BIAS_NONE);
     bind_linear(b, &t->k, "blk.%d.time_mix_key", il, BIAS_NONE);
     bind_linear(b, &t->v, "blk.%d.time_mix_value", il, BIAS_NONE);
@@ -188,6 +189,7 @@ void fwd_time_add(struct fwd *f, float *x, const float *h, const struct time_blo
     trace(f, "scan", y, t->s.d_att);
     if (heads) fwd_norm(f, y, y, &t->norm);
     b->op->curve_mul(b, g, g, y, n, heads ? CURVE_silu : CURVE_sigmoid);
+    if (t->factor != 0) b->op->scale(b, g, n, t->factor);
     fwd_linear_add(f, x, &t->o, g);
     trace(f, "attn_out", f->y, t->o.w.n_out);
 }
