@@ -159,7 +159,7 @@ def main():
     tokens = [bytes([b]) for b in range(256)] + [b"he", b"ll", b"hell", b"\xe2\x96", b"  "]
     ranks = b"".join(base64.b64encode(t) + b" %d\n" % i for i, t in enumerate(tokens))
     write("tiktoken", "ranks.tiktoken", ranks)
-    write("world", "small.txt", world())
+    write("world", "rwkv_vocab_small.txt", world())
     pieces = [b"<unk>", b"\n<s>\n", b"\n</s>\n"] + [b"<0x%02X>" % b for b in range(256)] + [b" ", b"a", b"b", b" a", b"ab", b" ab"]
     body = b"".join(struct.pack("<fi", -i, len(p)) + p for i, p in enumerate(pieces))
     write("tokenizer_bin", "tiny.bin", struct.pack("<i", 8) + body)

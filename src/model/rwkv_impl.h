@@ -21,7 +21,10 @@ void rwkv_read_gguf_heads(const struct config *c, struct binder *b, int *n_head,
                           float *eps);
 
 struct arch_convert;
-extern const struct arch_convert rwkv6_convert, rwkv7_convert; /* arch/rwkv_convert.c */
+struct key_writer;
+extern const struct arch_convert rwkv6_convert, rwkv7_convert; /* arch/rwkv*_convert.c */
+/* Write the width of heads to a GGUF, and the epsilon of their norm if it is not RWKV_HEAD_EPS. */
+void rwkv_put_heads(struct key_writer *w, int d_head, float eps);
 
 /* The difference of each row and the row before it (block/rwkv.c). State: the last row. Row
  * scratch: the difference [d], which all layers share. */

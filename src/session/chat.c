@@ -80,13 +80,27 @@ static int unknown_template(const struct checkpoint *c, const char *name, struct
     return rc;
 }
 
+/* Templates that a file may name, because llama.cpp has them built in: earlier converters wrote the
+ * name for RWKV. All pointers are static. */
+static const struct {
+    const char *name, *source;
+} named[] = {{"rwkv-world",
+              "{% for m in messages %}{{ m.role|capitalize }}: {{ m.content|trim }}\n\n"
+              "{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}"}};
+
 /* Return the source of the model's template and its key, borrowed; NULL if none. name: as in
  * chat_template. */
 static const char *source_of(const struct checkpoint *c, const char *name, char key[256], size_t *n)
 {
-    const bool named = name && strcmp(name, "default") != 0;
-    snprintf(key, 256, "%s%s%s", key_default, named ? "." : "", named ? name : "");
-    return c ? meta_text(checkpoint_meta(c, key), n) : NULL;
+    const bool other = name && strcmp(name, "default") != 0;
+    snprintf(key, 256, "%s%s%s", key_default, other ? "." : "", other ? name : "");
+    const char *source = c ? meta_text(checkpoint_meta(c, key), n) : NULL;
+    for (size_t i = 0; source && i < sizeof named / sizeof named[0]; i++) {
+        if (*n != strlen(named[i].name) || memcmp(source, named[i].name, *n) != 0) continue;
+        *n = strlen(named[i].source);
+        return named[i].source;
+    }
+    return source;
 }
 
 /* Return true if a source has white space only. */

@@ -52,6 +52,8 @@ TEST(every_seed_opens_and_encodes)
     expect_seed("tiktoken/ranks.tiktoken", "bpe", "hell<|endoftext|>", ENCODE_PARSE_SPECIAL,
                 "hell|<|endoftext|>");
     expect_seed("tokenizer_gguf/rwkv.gguf", "longest", "hello", 0, "hell|o");
+    expect_seed("world/rwkv_vocab_small.txt", "longest", "<s>hello", ENCODE_PARSE_SPECIAL,
+                "<s>|hell|o");
     expect_seed("tokenizer_bin/tiny.bin", "spm", "ab", ENCODE_ADD_SPECIAL, "<s>|" SPACE_MARK "ab");
 }
 
