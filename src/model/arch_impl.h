@@ -62,6 +62,7 @@ struct arch {
     const char *gguf_other;
     /* reason for rejecting GGUF files, static; NULL: GGUF files are accepted */
     const char *gguf_why;
+    const char *hf_why; /* reason for rejecting folders, static; NULL: folders are accepted */
     /* true: GGUF files pair rotary lanes as in neox. Hugging Face checkpoints without hf_adjacent
      * have the same pairs */
     bool gguf_neox;

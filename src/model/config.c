@@ -1014,6 +1014,10 @@ void config_read(struct binder *b)
     if (a->gguf_why && !config_is_hf(b))
         b->rc = err_set(b->e, ERR_UNSUPPORTED, "%s: architecture %s is not supported in a GGUF: %s",
                         checkpoint_path(b->checkpoint), a->name, a->gguf_why);
+    if (a->hf_why && config_is_hf(b))
+        b->rc =
+            err_set(b->e, ERR_UNSUPPORTED, "%s: architecture %s is not supported in a folder: %s",
+                    checkpoint_path(b->checkpoint), a->name, a->hf_why);
     if (b->rc != 0) return;
     c->embed_scale = c->residual_scale = c->logit_scale = c->alibi_scale = 1;
     c->plain_norms = b->m->arch->plain_norms;

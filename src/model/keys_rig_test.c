@@ -104,6 +104,7 @@ void read_done(struct read *r)
 void expect_config(const struct arch *a, const char *fields, const char *word)
 {
     struct read r;
+    if (a->hf_why) word = a->hf_why;
     read_config(&r, a, fields);
     if (!word && r.rc != 0)
         test_fail(__FILE__, __LINE__, "%s {%s}: %s", a->name, fields, r.e.text);
@@ -267,6 +268,13 @@ static const struct {
               {&arch_rwkv7, {"attention.iclr_lora_rank", 5}},
               {&arch_rwkv7, {"attention.value_residual_mix_lora_rank", 6}},
               {&arch_rwkv7, {"attention.gate_lora_rank", 7}},
+              {&arch_arwkv7, {"attention.head_count", 0}},
+              {&arch_arwkv7, {"token_shift_count", 1}},
+              {&arch_arwkv7, {"wkv.head_size", 16}},
+              {&arch_arwkv7, {"attention.decay_lora_rank", 4}},
+              {&arch_arwkv7, {"attention.iclr_lora_rank", 5}},
+              {&arch_arwkv7, {"attention.value_residual_mix_lora_rank", 6}},
+              {&arch_arwkv7, {"attention.gate_lora_rank", 7}},
               {&arch_lfm2, {"shortconv.l_cache", 3}},
               {&arch_jamba, {"ssm.conv_kernel", 4}},
               {&arch_jamba, {"ssm.state_size", 8}},

@@ -99,7 +99,7 @@ void bind_time(struct binder *b, struct time_block *t, int il, const struct rwkv
 void fwd_time_add(struct fwd *f, float *x, const float *h, const struct time_block *t);
 
 /* Sizes of time mixing of RWKV-7: n_head heads of d_head values, and ranks of the compressed
- * vectors. */
+ * vectors. rank_gate 0: no gate. */
 struct rwkv7_sizes {
     int n_head, d_head, rank_decay, rank_a, rank_v, rank_gate;
     float head_eps; /* epsilon of the norm of heads */
@@ -128,11 +128,15 @@ struct goose_block {
     struct low_rank decay, a, mix, gate;
     /* f32 [d] factors of keys, vectors of the model: k_k of the removed key; k_a, and 1 - k_a */
     const float *k_k, *k_a, *k_rest;
-    struct norm length, norm; /* norm of keys to the length 1, and norm of the results of heads */
+    /* norm of keys to the length 1, and norm of the results of heads; norm.g NULL: no norm */
+    struct norm length, norm;
     int64_t at_state;
     int at_in, at_low, at_r, at_k, at_v, at_decay, at_a, at_gate, at_remove, at_add, at_t, at_y;
     int at_first, at_bonus;
 };
+/* Read the sizes from a GGUF. The rank of the gate may be gate_least. */
+void rwkv7_read_gguf(const struct config *c, struct binder *b, struct rwkv7_sizes *s,
+                     int gate_least);
 /* Bind time mixing of layer il. */
 void bind_goose(struct binder *b, struct goose_block *t, int il, const struct rwkv7_sizes *s);
 /* Add time mixing of h f32 [n_row, d] to x f32 [n_row, d]. */

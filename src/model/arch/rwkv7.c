@@ -95,17 +95,6 @@ static void set_heads(struct config *c, struct binder *b, struct rwkv7_sizes *s)
     s->head_eps = c->rms_eps * (float)s->d_head;
 }
 
-/* Set the sizes by the keys of a GGUF. */
-static void gguf_sizes(struct config *c, struct binder *b, struct rwkv7_sizes *s)
-{
-    rwkv_read_gguf_heads(c, b, &s->n_head, &s->d_head, &s->head_eps);
-    s->rank_decay = config_int(b, "attention.decay_lora_rank", 1, WIDTH_MAX, 0);
-    s->rank_a = config_int(b, "attention.iclr_lora_rank", 1, WIDTH_MAX, 0);
-    s->rank_v = config_int(b, "attention.value_residual_mix_lora_rank", 1, WIDTH_MAX, 0);
-    s->rank_gate = config_int(b, "attention.gate_lora_rank", 1, WIDTH_MAX, 0);
-    c->d_ff = config_int(b, "feed_forward_length", 1, D_FF_MAX, 0);
-}
-
 /* Set the sizes by the fields of a folder. */
 static void hf_sizes(struct config *c, struct binder *b, struct rwkv7_sizes *s)
 {
@@ -127,10 +116,12 @@ static void config(struct config *c, struct binder *b)
     c->own = s, c->own_bytes = sizeof *s;
     /* the field has the length of training; the recurrence has no maximum length */
     c->context_train = RWKV_CONTEXT;
-    if (config_is_hf(b))
+    if (config_is_hf(b)) {
         hf_sizes(c, b, s);
-    else
-        gguf_sizes(c, b, s);
+    } else {
+        rwkv7_read_gguf(c, b, s, 1);
+        c->d_ff = config_int(b, "feed_forward_length", 1, D_FF_MAX, 0);
+    }
     for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true, c->layer[i].d_ff = c->d_ff;
 }
 

@@ -31,6 +31,16 @@ int64_t rwkv7_size(const struct rwkv7_sizes *s, enum tensor_size size)
     }
 }
 
+void rwkv7_read_gguf(const struct config *c, struct binder *b, struct rwkv7_sizes *s,
+                     int gate_least)
+{
+    rwkv_read_gguf_heads(c, b, &s->n_head, &s->d_head, &s->head_eps);
+    s->rank_decay = config_int(b, "attention.decay_lora_rank", 1, WIDTH_MAX, 0);
+    s->rank_a = config_int(b, "attention.iclr_lora_rank", 1, WIDTH_MAX, 0);
+    s->rank_v = config_int(b, "attention.value_residual_mix_lora_rank", 1, WIDTH_MAX, 0);
+    s->rank_gate = config_int(b, "attention.gate_lora_rank", gate_least, WIDTH_MAX, 0);
+}
+
 /* ---- binding ---- */
 
 /* Bind both matrices. base: the bias of `high` in a GGUF, which has it as a tensor with another
@@ -49,11 +59,11 @@ static void bind_low_rank(struct binder *b, struct low_rank *l, const char *low,
 /* Bind the matrices and the factors of the mixed inputs. */
 static void bind_goose_inputs(struct binder *b, struct goose_block *t, int il)
 {
+    const int n = t->s.rank_gate > 0 ? MIX7_COUNT : MIX7_G;
     static const char *const by[MIX7_COUNT] = {"blk.%d.time_mix_lerp_r", "blk.%d.time_mix_lerp_w",
                                                "blk.%d.time_mix_lerp_k", "blk.%d.time_mix_lerp_v",
                                                "blk.%d.time_mix_lerp_a", "blk.%d.time_mix_lerp_g"};
-    for (int i = 0; i < MIX7_COUNT; i++)
-        bind_lerp_part(b, &t->by[i], by[i], il, i, MIX7_COUNT, false);
+    for (int i = 0; i < n; i++) bind_lerp_part(b, &t->by[i], by[i], il, i, n, false);
     bind_linear(b, &t->r, "blk.%d.time_mix_receptance", il, BIAS_NONE);
     bind_linear(b, &t->k, "blk.%d.time_mix_key", il, BIAS_NONE);
     bind_linear(b, &t->v, "blk.%d.time_mix_value", il, BIAS_NONE);
@@ -63,10 +73,32 @@ static void bind_goose_inputs(struct binder *b, struct goose_block *t, int il)
     bind_low_rank(b, &t->decay, "blk.%d.time_mix_w1", "blk.%d.time_mix_w2", "blk.%d.time_mix_w0",
                   il);
     bind_low_rank(b, &t->a, "blk.%d.time_mix_a1", "blk.%d.time_mix_a2", "blk.%d.time_mix_a0", il);
-    bind_low_rank(b, &t->gate, "blk.%d.time_mix_g1", "blk.%d.time_mix_g2", NULL, il);
+    if (t->s.rank_gate > 0)
+        bind_low_rank(b, &t->gate, "blk.%d.time_mix_g1", "blk.%d.time_mix_g2", NULL, il);
     if (!t->first)
         bind_low_rank(b, &t->mix, "blk.%d.time_mix_v1", "blk.%d.time_mix_v2", "blk.%d.time_mix_v0",
                       il);
+}
+
+/* Bind the norm of results, which files of arwkv7 may lack. */
+static void bind_results(struct binder *b, struct norm *n, int il)
+{
+    static const char stem[] = "blk.%d.time_mix_ln";
+    const int d = b->m->config.d;
+    char name[160];
+    if (b->m->arch->layer_norm_eps) {
+        bind_norm(b, n, stem, il);
+        return;
+    }
+    if (b->rc != 0 || !bind_has(b, stem, il)) return;
+    bind_name(b, name, stem, il, "weight");
+    n->g = bind_extra(b, name, d);
+    bind_name(b, name, stem, il, "bias");
+    n->b = bind_extra(b, name, d);
+    if (!n->b) bind_missing(b, name);
+    n->n = d;
+    bind_vector(b, &n->g, d);
+    bind_vector(b, &n->b, d);
 }
 
 /* Bind the factors of keys, and the norms. */
@@ -84,7 +116,7 @@ static void bind_goose_keys(struct binder *b, struct goose_block *t, int il)
     for (int64_t i = 0; i < d && rest && t->k_a; i++) rest[i] = 1 - t->k_a[i];
     t->k_rest = rest;
     bind_vector(b, &t->k_rest, d);
-    bind_norm(b, &t->norm, "blk.%d.time_mix_ln", il);
+    bind_results(b, &t->norm, il);
     t->norm.n_part = t->s.n_head, t->norm.eps = t->s.head_eps;
 }
 
@@ -98,7 +130,8 @@ void bind_goose(struct binder *b, struct goose_block *t, int il, const struct rw
     bind_goose_inputs(b, t, il);
     bind_goose_keys(b, t, il);
     t->at_state = bind_state(b, d * s->d_head);
-    for (int i = 0; i < 4; i++) t->at_low = bind_rows(b, "scan low", rank[i]);
+    for (int i = 0; i < 4; i++)
+        if (rank[i] > 0) t->at_low = bind_rows(b, "scan low", rank[i]);
     t->at_in = bind_rows(b, "mixed", d);
     t->at_r = bind_rows(b, "scan q", d);
     t->at_k = bind_rows(b, "scan k", d);
@@ -217,7 +250,8 @@ void fwd_goose_add(struct fwd *f, float *x, const float *h, const struct goose_b
     values(f, mixed(f, h, xx, MIX7_V, t), t);
     fwd_low_rank(f, a, mixed(f, h, xx, MIX7_A, t), &t->a, false, CURVE_tanh, t);
     b->op->curve(b, a, n, CURVE_sigmoid);
-    fwd_low_rank(f, gate, mixed(f, h, xx, MIX7_G, t), &t->gate, true, CURVE_sigmoid, t);
+    const bool gated = t->s.rank_gate > 0;
+    if (gated) fwd_low_rank(f, gate, mixed(f, h, xx, MIX7_G, t), &t->gate, true, CURVE_sigmoid, t);
     keys(f, t);
     const struct scan scan = {.kind = SCAN_WKV_DELTA,
                               .n_head = t->s.n_head,
@@ -234,9 +268,9 @@ void fwd_goose_add(struct fwd *f, float *x, const float *h, const struct goose_b
                               .state = fwd_state(f, t->at_state)};
     b->op->scan(b, y, &scan, f->on_device);
     trace(f, "scan", y, f->m->config.d);
-    fwd_norm(f, y, y, &t->norm);
+    if (t->norm.g) fwd_norm(f, y, y, &t->norm);
     add_bonus(f, y, t);
-    b->op->mul(b, y, gate, n);
+    if (gated) b->op->mul(b, y, gate, n);
     fwd_linear_add(f, x, &t->o, y);
     trace(f, "attn_out", f->y, t->o.w.n_out);
 }
