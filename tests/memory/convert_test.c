@@ -75,8 +75,9 @@ static void sweep(const char *from, const char *dir, uint64_t *rng)
 
 TEST(memory_of_a_conversion)
 {
-    static const char *const models[] = {"llama3", "qwen3moe-fp8", "encoders/gemma-embedding",
-                                         "cross/t5", "gemma4-moe", "rwkv6", "rwkv7"};
+    static const char *const models[] = {"llama3",   "qwen3moe-fp8", "encoders/gemma-embedding",
+                                         "cross/t5", "gemma4-moe",   "rwkv6",
+                                         "rwkv7"};
     uint64_t rng = 3;
     log_silent = true;
     for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {

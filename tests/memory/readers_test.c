@@ -216,7 +216,7 @@ static int sweep_folder(const char *relative, int (*sweep)(const char *path))
 TEST(memory_of_tokenizers)
 {
     static const char *const seeds[] = {"tokenizer_json", "sentencepiece", "tokenizer_gguf",
-                                        "tiktoken", "tokenizer_bin", "world"};
+                                        "tiktoken",       "tokenizer_bin", "world"};
     for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
         char relative[100];
         snprintf(relative, sizeof relative, "tests/fuzz/corpus/%s", seeds[i]);
