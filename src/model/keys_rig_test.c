@@ -361,7 +361,8 @@ static const struct {
               {&arch_bart, {"attention.layer_norm_epsilon", 1e-5}},
               {&arch_bart, {"decoder_start_token_id", 2}},
               {&arch_t5, {"decoder_start_token_id", 0}},
-              {&arch_mt5, {"decoder_start_token_id", 0}}};
+              {&arch_mt5, {"decoder_start_token_id", 0}},
+              {&arch_umt5, {"decoder_start_token_id", 0}}};
 enum { N_NEEDED = sizeof needed / sizeof needed[0] };
 
 const char *read_left_out;
