@@ -286,10 +286,10 @@ def logits_of(model, ids):
     return (out.last_hidden_state if headless else out.logits)[0].double().numpy()
 
 
-def nest_rope(config):
+def nest_rope(config, model_type):
     """Replace the rope parameters by an object per type of layer, if the class requires it."""
     rope = config.get("rope_parameters")
-    if config["model_type"] in NESTED and rope and not {FULL, SLIDES} & rope.keys():
+    if model_type in NESTED and rope and not {FULL, SLIDES} & rope.keys():
         config["rope_parameters"] = {FULL: rope, SLIDES: ROPE["default"]}
 
 
@@ -345,7 +345,7 @@ class ConfigCampaign(Campaign):
             if own in setting:
                 config[usual] = ABSENT
         config = {k: v for k, v in config.items() if v is not ABSENT}
-        nest_rope(config)
+        nest_rope(config, arch)
         if arch == "ministral3" and "rope_parameters" in config:  # the class has no default
             config["rope_parameters"] = dict(MINISTRAL, **(config["rope_parameters"] or {}))
         if arch in NESTED and "num_hidden_layers" in setting:

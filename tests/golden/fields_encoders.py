@@ -143,7 +143,7 @@ class EncoderCampaign(ConfigCampaign):
                 config[own] = ABSENT
         config.update({k: v for k, v in setting.items() if k not in ("small", "n_token")})
         config = {k: v for k, v in config.items() if v is not ABSENT}
-        fields.nest_rope(config)
+        fields.nest_rope(config, model_type)
         return config
 
     def rope(self, arch):

@@ -60,9 +60,7 @@ class PartsCampaign(fields.ConfigCampaign):
             if own in setting:
                 config[usual] = ABSENT
         config = {k: v for k, v in config.items() if v is not ABSENT}
-        rope = config.get("rope_parameters")
-        if text in fields.NESTED and rope and not {fields.FULL, fields.SLIDES} & rope.keys():
-            config["rope_parameters"] = {fields.FULL: rope, fields.SLIDES: fields.ROPE["default"]}
+        fields.nest_rope(config, text)
         if text in fields.NESTED and "num_hidden_layers" in setting:
             for name in {"layer_types", "activation_sparsity_pattern"} - setting.keys():
                 config.pop(name, None)
@@ -89,6 +87,7 @@ class PartsCampaign(fields.ConfigCampaign):
         parsed = transformers.AutoConfig.from_pretrained(self.folder)
         parsed._attn_implementation = parsed._experts_implementation = "eager"
         for part in (parsed, parsed.get_text_config()):
+            part.dtype = None  # the text part's own type would round constants, although its weights are f32
             if hasattr(part, "quantization_config"):
                 delattr(part, "quantization_config")
         text = wrappers.WRAPPERS[kind]["texts"][0]

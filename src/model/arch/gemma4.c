@@ -41,7 +41,7 @@ static void bind_ends(struct binder *b, void *ends)
     const int n_vocab = b->m->config.n_vocab;
     if (b->rc == 0 && own->d_input > 0 && own->n_input < n_vocab)
         b->rc = err_set(b->e, ERR_UNSUPPORTED,
-                        "%s: vocab_size_per_layer_input: must be at least the %d tokens, got %d",
+                        "%s: vocab_size_per_layer_input: must be at least vocab_size, %d, got %d",
                         checkpoint_path(b->checkpoint), n_vocab, own->n_input);
 }
 
