@@ -19,9 +19,10 @@
  *     inside a chunk, if a slot is free.
  * (4) If the cache has more pages of a prompt than states, the prompt leaves another text at the
  *     end of these pages. Its sequence takes a snapshot there, for the third text.
- * (5) All slots have equal bytes, so the states that save the fewest tokens are evicted first: by
- *     their last use plus tokens times hits (GreedyDual-Size-Frequency; Cherkasova, "Improving WWW
- *     Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy", HPL-98-69). The last
+ * (5) All slots have equal bytes, so the states that save the fewest tokens are evicted first, by
+ *     the priority L + tokens * (1 + hits) of GreedyDual-Size-Frequency, where L is the priority of
+ *     the last evicted state at the last use (Cherkasova, "Improving WWW Proxies Performance with
+ *     Greedy-Dual-Size-Frequency Caching Policy", HPL-98-69). The last
  *     state of a text saves all its tokens. A state before it saves only the tokens after the next
  *     earlier state, because the text continues at the last one. While a sequence decodes, the
  *     states before the last therefore save one page each.
