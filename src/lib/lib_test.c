@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static const char *model_path(void)
 {
@@ -500,6 +501,35 @@ TEST(lib_model_lives_as_long_as_its_queues)
     finish(q, text, sizeof text);
     EXPECT(text[0]);
     quoth_queue_close(q);
+}
+
+/* Goal: the default of min_tokens of a generation_config.json does not apply to embeddings, which
+ * generate no text. */
+TEST(lib_embeddings_ignore_the_default_of_min_tokens)
+{
+    static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.json",
+                                        "tokenizer_config.json"};
+    char why[512] = "", from[4096];
+    quoth_model *m;
+    NEED(temp_put("least/generation_config.json", "{\"min_new_tokens\": 4}"));
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "least/%s", files[i]);
+        snprintf(from, sizeof from, "%s/%s", repo_path("tests/golden/qwen3"), files[i]);
+        char *real = realpath(from, NULL);
+        NEED(real && symlink(real, temp_path(name)) == 0);
+        free(real);
+    }
+    if (quoth_open(&m, temp_path("least"), NULL, 0, why, sizeof why) != 0)
+        test_fail(__FILE__, __LINE__, "%s", why);
+    NEED(m);
+    quoth_queue *q = quoth_queue_open(m);
+    quoth_request r = {.size = sizeof r, .prompt = "a", .n_prompt = 1, .pooling = "mean"};
+    EXPECT_INT(quoth_submit(q, &r, NULL, why, sizeof why), 0);
+    EXPECT_TEXT(why, "");
+    while (quoth_poll(q, -1)) continue;
+    quoth_queue_close(q);
+    quoth_close(m);
 }
 
 /* Goal: embeddings have length 1, alone and with other requests. A poll can be woken. */

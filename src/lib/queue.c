@@ -202,7 +202,7 @@ static int read_pooling(const quoth_model *m, struct request *r, struct pending_
     if (rc != 0) return rc;
     p->n_pooled = m->session.info->head_out[HEAD_EMBED];
     p->pooled = r->pooled = calloc((size_t)p->n_pooled, sizeof *p->pooled);
-    r->max_tokens = 0;
+    r->max_tokens = r->params.min_tokens = 0;
     if (r->pooling == POOLING_NONE) r->pooling = POOLING_LAST;
     return p->pooled ? 0 : err_memory(e, "an embedding", (size_t)p->n_pooled * sizeof *p->pooled);
 }
