@@ -83,13 +83,15 @@ static int check_option(const struct option_row *row, const struct json *value, 
 }
 
 /* Write an option that the engine uses. As in Ollama, -1 means a random seed, and a negative
- * num_predict means no limit. */
+ * num_predict means no limit: n_predict -1, because an absent field has the model's default. */
 static void put_option(struct json_out *o, const struct option_row *row, const struct json *value)
 {
     if (!row->neutral) return;
     if (strcmp(row->name, "seed") == 0 && json_int(value, 0) == -1) return;
-    if (strcmp(row->name, "num_predict") == 0 && json_int(value, 0) < 0) return;
-    openai_put_json(o, row->neutral, value);
+    if (strcmp(row->name, "num_predict") == 0 && json_int(value, 0) < 0)
+        out_int(o, "n_predict", -1);
+    else
+        openai_put_json(o, row->neutral, value);
 }
 
 /* Check `options`, and write them to the open object, if there is one. */

@@ -71,7 +71,7 @@ TEST(ollama_fields_become_neutral)
          "'stop':['a'],'min_tokens':2,"},
         {"'options':{'seed':-1,'num_predict':-2,'tfs_z':1,'penalize_newline':true,"
          "'vocab_only':false}",
-         ""},
+         "'n_predict':-1,"},
         {"'options':{'num_predict':0}", "'max_tokens':0,"},
         {"'format':'json'", "'response_format':{'type':'json_object'},"},
         {"'format':''", ""},
