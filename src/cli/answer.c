@@ -17,12 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int64_t max_tokens = -1, n_logprob = -1, n_prompt_logprob = -1;
+/* max_tokens: INT64_MIN if the flag is not given */
+static int64_t max_tokens = INT64_MIN, n_logprob = -1, n_prompt_logprob = -1;
 
 const struct option answer_options[] = {
     INT_OPTION("max-tokens", "N", &max_tokens, -1, 1 << 30,
-               "maximum number of generated tokens (default -1: until the model ends or the "
-               "context is full)",
+               "maximum number of generated tokens; -1: no limit (default max_new_tokens of the "
+               "model, or -1)",
                .letter = 'n'),
     INT_OPTION(
         "logprobs", "N", &n_logprob, -1, TOP_LOGPROB_MAX,
@@ -113,6 +114,15 @@ static void follow(struct session *s, struct queue *q, struct answer *a, answer_
     }
 }
 
+/* Return the maximum number of tokens of an answer: --max-tokens, the model's default, or the
+ * context. */
+static int length_max(const struct session *s)
+{
+    const int own = session_max_tokens(s->checkpoint);
+    if (max_tokens >= 0) return (int)max_tokens;
+    return max_tokens == INT64_MIN && own > 0 ? own : model_info(s->model)->context_max;
+}
+
 /* Fill the request. The request takes ownership of the constraint. Lists of parameters are in its
  * arena, so they are valid as long as the request. */
 static int fill_request(struct request *r, struct answer *a, struct session *s,
@@ -123,17 +133,13 @@ static int fill_request(struct request *r, struct answer *a, struct session *s,
                  : err_memory(e, "a prompt", prompt->n * sizeof *prompt->v);
     if (rc == 0 && prompt->n) memcpy(r->prompt.v, prompt->v, prompt->n * sizeof *prompt->v);
     if (rc == 0) r->prompt.n = prompt->n;
-    if (rc == 0) rc = sample_params_read(&r->params, s, &r->arena, e);
+    r->max_tokens = length_max(s);
+    if (rc == 0) rc = sample_params_read(&r->params, s, r->max_tokens, &r->arena, e);
     if (rc != 0) return rc;
     r->params.n_logprob = (int32_t)n_logprob;
     r->n_prompt_logprob = (int)n_prompt_logprob;
     struct reply_options o = reply_options_read(s, &r->arena);
     o.keep_special |= raw_text;
-    const int own = session_max_tokens(s->checkpoint);
-    r->max_tokens = max_tokens >= 0 ? (int)max_tokens
-                    : own > 0       ? own
-                                    : model_info(s->model)->context_max;
-    if (r->params.min_tokens > r->max_tokens) r->params.min_tokens = r->max_tokens;
     if (constraint_is_set() && r->params.ignore_eos)
         return err_field(e, ERR_ARG, "--ignore-eos",
                          ": must not come with a constraint, which ends the answer, got one");
@@ -231,9 +237,16 @@ void answer_report(const struct answer *a, const struct session *s, bool in_chat
 {
     const struct usage *u = &a->reply.usage;
     const struct model_info *info = model_info(s->model);
-    if (a->reply.finish == FINISH_LENGTH && max_tokens >= 0 && u->n_output >= max_tokens)
-        view_note(0, "[length: truncated at --max-tokens %lld]\n", (long long)max_tokens);
-    else if (a->reply.finish == FINISH_LENGTH)
+    const int max = length_max(s);
+    const bool by_length = a->reply.finish == FINISH_LENGTH,
+               by_max = by_length && u->n_output >= max;
+    if (by_max && max_tokens >= 0)
+        view_note(0, "[length: truncated at --max-tokens %d]\n", max);
+    else if (by_max)
+        view_note(0,
+                  "[length: truncated at the model's max_new_tokens %d; --max-tokens gives more]\n",
+                  max);
+    else if (by_length)
         view_note(0, "[length: the context of %d tokens is full%s%s]\n", info->context_max,
                   in_chat ? ". /clear begins a new conversation" : "",
                   info->context_max < info->context_train ? "; --max-model-len gives more" : "");

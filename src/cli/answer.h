@@ -25,10 +25,11 @@ extern const struct option request_default_options[];
  * overridden by the flags. ERR_ARG contains the invalid flag. */
 int request_defaults(struct api *a, const struct checkpoint *c, struct err *e);
 
-/* Set *p to the model's defaults (generation_config), overridden by the flags. The lists in *p are
+/* Set *p to the model's defaults (generation_config), overridden by the flags. max_tokens: limit of
+ * the model's default of min_tokens, because a default is no error of the user. The lists in *p are
  * in the arena a or borrowed from the flags. ERR_LIMIT if a bad word is too long, ERR_MEMORY. */
-int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
-                       struct err *e);
+int sample_params_read(struct sample_params *p, const struct session *s, int max_tokens,
+                       struct arena *a, struct err *e);
 /* Return the reply options of the flags. Stop strings are in the arena a. There are no stop strings
  * if memory is exhausted. */
 struct reply_options reply_options_read(const struct session *s, struct arena *a);

@@ -120,10 +120,11 @@ int sample_show(const struct session *s, FILE *out)
 
 /* Flags override generation_config. The temperature of quoth run is 0.8 if neither source gives a
  * temperature. */
-int sample_params_read(struct sample_params *p, const struct session *s, struct arena *a,
-                       struct err *e)
+int sample_params_read(struct sample_params *p, const struct session *s, int max_tokens,
+                       struct arena *a, struct err *e)
 {
     *p = session_sample_defaults(s->checkpoint, 0.8f);
+    if (p->min_tokens > max_tokens) p->min_tokens = max_tokens;
     sampling_read(p);
     if (seed >= 0) p->seed = (uint64_t)seed, p->seeded = true;
     int rc = read_ids(&stop_id, &p->stop_id, &p->n_stop_id, a, e);

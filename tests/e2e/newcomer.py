@@ -112,6 +112,20 @@ def test_a_completion_has_a_report():
     check(b"[length: truncated at --max-tokens 1]" in out.stderr and b"1 generated" in out.stderr, out.stderr)
 
 
+def test_the_default_lengths_of_a_model():
+    """max_new_tokens and min_new_tokens are defaults: flags win, and the report names the limit"""
+    folder = os.path.join(TMP, "lengths")
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("*.gguf"))
+    with open(os.path.join(folder, "generation_config.json"), "w") as f:
+        json.dump({"max_new_tokens": 3, "min_new_tokens": 2}, f)
+    raw = ["run", folder, "hi", "--raw", "--ignore-eos"]
+    for more, words in (([], [b"the model's max_new_tokens 3", b"3 generated"]), (["-n", "1"], [b"--max-tokens 1]", b"1 generated"]),
+                        (["-n", "5"], [b"--max-tokens 5]", b"5 generated"]), (["-n", "-1"], [b"is full"])):
+        out = quoth(*raw, *more)
+        check(out.returncode == 0 and all(word in out.stderr for word in words), out.stderr)
+    says(raw + ["-n", "4", "--min-tokens", "9"], 1, "min_tokens: must be at most max_tokens, 4, got 9")
+
+
 def test_lengths_beyond_the_context():
     out = quoth("bench", "interference", MODEL, "--idle", "2")
     check(out.returncode == 0 and b"the lengths are cut to a context of" in out.stderr, out.stderr)
