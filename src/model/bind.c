@@ -865,6 +865,16 @@ static bool is_of_next(const struct binder *b, const struct tensor_info *t)
     return il >= c->n_layer && il - c->n_layer < c->n_next;
 }
 
+/* Return true for a tensor of the first matrix of an encoder's classifier. The matrix of an encoder
+ * without a classifier is the pooler of BERT's pretraining. A quantized matrix has tensors with
+ * other names. */
+static bool is_pooler(const struct binder *b, const char *name)
+{
+    if (strcmp(name, "cls.weight") == 0 || strcmp(name, "cls.bias") == 0) return true;
+    return b->m->config.quant.form && strncmp(name, "cls.", 4) == 0 &&
+           strncmp(name, "cls.norm.", 9) != 0 && strncmp(name, "cls.output.", 11) != 0;
+}
+
 bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why[WHY_BYTES])
 {
     const char *own = b->m->arch->left_out_why,
@@ -876,7 +886,7 @@ bool bind_left_out(const struct binder *b, const struct tensor_info *t, char why
         snprintf(why, WHY_BYTES, "table of rope angles; quoth computes these angles itself");
     else if (arch_left_out(b->m->arch, t->name_raw))
         snprintf(why, WHY_BYTES, "%s", own ? own : "a part that the model does not use");
-    else if (b->drops_pooler && strncmp(t->name, "cls.", 4) == 0)
+    else if (b->drops_pooler && is_pooler(b, t->name))
         snprintf(why, WHY_BYTES, "pooler of pretraining; embeddings do not use it");
     else if (decoder_drops_divisors(b, t->name))
         snprintf(why, WHY_BYTES, "%s replaces the scaling", checkpoint_rope_given(b->checkpoint));

@@ -121,6 +121,8 @@ const struct rope_type *config_rope_types(const struct arch *a);
 void config_read(struct binder *b);
 /* Return true if the metadata are a config.json. */
 bool config_is_hf(const struct binder *b);
+/* Return true for a classifier of the last row, the only one whose result depends on class_pad. */
+bool config_uses_class_pad(const struct config *c);
 /* Return the value of "attention.sliding_window"; 0 if none. */
 int config_window(struct binder *b);
 /* Set the windows of the layers by "layer_types". Return false if there is no such list, or after a

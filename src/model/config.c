@@ -843,6 +843,12 @@ static int32_t class_pad(const struct binder *b)
     return has ? (int32_t)id : -1;
 }
 
+bool config_uses_class_pad(const struct config *c)
+{
+    enum { LAST = 3 }; /* GGUF's number */
+    return c->n_label > 0 && c->class_pooling == LAST;
+}
+
 /* Read the pooling of embeddings and the labels of a classifier. */
 static void config_results(struct binder *b, struct config *c)
 {

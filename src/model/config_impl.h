@@ -150,7 +150,8 @@ struct config {
     bool pads_apart;   /* true: tokens `pad` have the position before the first, and do not count */
     int pooling_type;  /* pooling of embeddings, as GGUF's number; 0 if none */
     int class_pooling; /* pooling of a classifier, as GGUF's number */
-    int32_t class_pad; /* token of padding, at which a classifier takes no row; -1: none */
+    /* token of padding, at which a classifier of the last row takes no row; -1: none */
+    int32_t class_pad;
     int64_t length_max;        /* maximum length of a text, in tokens */
     const struct meta *labels; /* names of the labels, borrowed; NULL if none */
     enum class_act class_act;  /* function of a classifier's logits */

@@ -312,7 +312,7 @@ static void compare_all(struct comparison *x, const struct config *a, const stru
     SAME(length_max);
     SAME(n_label);
     if (a->n_label > 0) SAME(class_pooling);
-    if (a->n_label > 0) SAME(class_pad);
+    if (config_uses_class_pad(a)) SAME(class_pad);
     if (a->n_label > 0) SAME(class_act);
     if (a->n_label > 0) SAME(score_act);
     for (int i = 0; i < a->n_start && i < b->n_start; i++)

@@ -423,6 +423,17 @@ static void put_labels(struct key_writer *w)
     if (n > 0 && w->rc == 0) w->rc = checkpoint_add_texts(w->view, key, text, len, n, w->e);
 }
 
+/* Write the token of padding of a classifier that uses it, which may differ from the tokenizer's.
+ * The key has llama.cpp's number for no token, because the writer of the tokenizer would add its
+ * token for an absent key. */
+static void put_class_pad(struct key_writer *w)
+{
+    const struct config *c = &w->m->config;
+    if (w->rc == 0 && config_uses_class_pad(c))
+        w->rc = checkpoint_add_u32(w->view, "tokenizer.ggml.padding_token_id",
+                                   (uint32_t)c->class_pad, w->e);
+}
+
 /* Copy the texts and numbers of the directory's other files: sampling, chat templates, and fields
  * of sentence-transformers' files. GGUF has no keys for the fields of sentence-transformers, and
  * llama.cpp ignores the copies. */
@@ -503,6 +514,7 @@ int gguf_put_keys(struct conversion *g, struct err *e)
     put_own(&w);
     put_declared(&w);
     put_labels(&w);
+    put_class_pad(&w);
     if (own && own->put_keys) own->put_keys(&w);
     const int type = w.rc == 0 ? file_type(g) : -1;
     if (w.rc == 0 && type >= 0)

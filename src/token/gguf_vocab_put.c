@@ -236,7 +236,8 @@ static int put_ids(struct checkpoint *out, const struct tokenizer *t, const stru
     if (rc == 0) rc = hf_token_id(t, checkpoint_dir(c), "pad_token", &pad, e);
     if (rc == 0) rc = hf_token_id(t, checkpoint_dir(c), "mask_token", &mask, e);
     if (rc == 0) rc = put_id(out, "unknown_token_id", t->unk, e);
-    if (rc == 0)
+    /* the key may be that of a classifier (model/to_gguf_keys.c) */
+    if (rc == 0 && !checkpoint_meta(out, "tokenizer.ggml.padding_token_id"))
         rc = put_id(out, "padding_token_id",
                     meta_int(checkpoint_meta(c, "tokenizer.ggml.padding_token_id"), pad), e);
     if (rc == 0) rc = put_id(out, "mask_token_id", mask, e);
