@@ -307,6 +307,8 @@ void put_progress(struct json_out *o, struct part *p);
 
 /* ---- params.c ---- */
 
+/* Return the default of max_tokens: max_new_tokens of the model, or the context. Any thread. */
+int api_max_tokens(const struct api *a);
 /* Read llama.cpp's "n_predict" into *n. *n is unchanged if the body has no such field. The value -1
  * means the context's length. ERR_ARG for another type or range. */
 int api_read_n_predict(const struct api *a, const struct json *body, int64_t *n, struct err *e);

@@ -20,7 +20,9 @@ static void put_defaults(struct json_out *o, const struct api *a)
     out_object(o, "default_generation_settings");
     put_slot(o, a, 0, false);
     out_object(o, "params");
-    llamacpp_put_settings(o, &(struct llamacpp_settings){.params = &a->defaults, .n_predict = -1});
+    llamacpp_put_settings(
+        o, &(struct llamacpp_settings){.params = &a->defaults,
+                                       .n_predict = llamacpp_n_predict(a, api_max_tokens(a))});
     out_end(o);
     out_end(o);
 }

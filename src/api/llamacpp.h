@@ -15,6 +15,8 @@ struct llamacpp_settings {
     const struct reply_options *reply; /* stop strings; NULL if none */
     const struct api_call *call;       /* other fields of the body; NULL: defaults */
 };
+/* Return the value of n_predict for a maximum number of tokens: -1 for the context's length. */
+int64_t llamacpp_n_predict(const struct api *a, int max_tokens);
 /* Append the members of llama.cpp's `generation_settings` to the open object. */
 void llamacpp_put_settings(struct json_out *o, const struct llamacpp_settings *s);
 

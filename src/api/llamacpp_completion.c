@@ -80,12 +80,11 @@ static int keep_settings(struct api_call *c, struct err *e)
     struct buf b = {0};
     struct json_out o = {.b = &b};
     out_object(&o, NULL);
-    llamacpp_put_settings(
-        &o, &(struct llamacpp_settings){
-                .params = &p->request->params,
-                .n_predict = p->request->max_tokens == context ? -1 : p->request->max_tokens,
-                .reply = &p->reply,
-                .call = c});
+    llamacpp_put_settings(&o, &(struct llamacpp_settings){
+                                  .params = &p->request->params,
+                                  .n_predict = llamacpp_n_predict(c->api, p->request->max_tokens),
+                                  .reply = &p->reply,
+                                  .call = c});
     out_int(&o, "n_ctx", context);
     out_word(&o, "model", c->model);
     out_end(&o);

@@ -64,6 +64,11 @@ static void put_constants(struct json_out *o)
     out_end(o);
 }
 
+int64_t llamacpp_n_predict(const struct api *a, int max_tokens)
+{
+    return max_tokens == a->session->info->context_max ? -1 : max_tokens;
+}
+
 void llamacpp_put_settings(struct json_out *o, const struct llamacpp_settings *s)
 {
     const struct sample_params *p = s->params;

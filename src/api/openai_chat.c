@@ -95,8 +95,7 @@ static int read_chat_logprobs(struct api_call *c, struct request *r, const struc
 int openai_read_max_tokens(const struct api_call *c, struct request *r, const struct json *body,
                            struct err *e)
 {
-    const int own = c->api->max_tokens, context = c->api->session->info->context_max;
-    int64_t n = own > 0 && own < context ? own : context;
+    int64_t n = api_max_tokens(c->api);
     int rc = body_int(body, "max_tokens", 0, INT32_MAX, &n, e);
     if (rc == 0) rc = body_int(body, "max_completion_tokens", 0, INT32_MAX, &n, e);
     if (rc == 0) rc = api_read_n_predict(c->api, body, &n, e);

@@ -395,6 +395,12 @@ static int read_repetition(struct request *r, const struct json *body, struct er
     return 0;
 }
 
+int api_max_tokens(const struct api *a)
+{
+    const int context = a->session->info->context_max;
+    return a->max_tokens > 0 && a->max_tokens < context ? a->max_tokens : context;
+}
+
 /* n_predict is llama.cpp's name of max_tokens. -1 means no limit. */
 int api_read_n_predict(const struct api *a, const struct json *body, int64_t *n, struct err *e)
 {

@@ -3,10 +3,12 @@
 Method: the answers of /completion and /infill are compared with those of OpenAI's completions, whole
 and in events. /infill has a model whose vocabulary has the marks of Qwen's code models."""
 import json
+import os
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from server import MODEL, check, code_model, first_server, run, serving_model
+from server import MODEL, ROOT, TMP, check, code_model, first_server, run, serving_model
 
 ASK = "Once upon a time"
 main = first_server("--served-model-name", "quoth-tiny", "--max-body-size", "1", "--max-num-batched-tokens", "256")
@@ -110,6 +112,13 @@ def properties():
     same = set(params) - {"n_predict", "max_tokens"}
     check(same <= set(settings) and all(settings[k] == params[k] for k in same), (settings, params))
     check(params["n_predict"] == -1 and settings["n_predict"] == 1, settings)
+    folder = os.path.join(TMP, "lengths")
+    shutil.copytree(os.path.join(ROOT, "tests", "golden", "qwen3"), folder, ignore=shutil.ignore_patterns("*.gguf"))
+    with open(os.path.join(folder, "generation_config.json"), "w", encoding="ascii") as f:
+        json.dump({"max_new_tokens": 3}, f)
+    with serving_model(folder) as s:
+        params = s.ask("GET", "/props")[2]["default_generation_settings"]["params"]
+        check(params["n_predict"] == params["max_tokens"] == complete(server=s)["generation_settings"]["n_predict"] == 3, params)
     status, _, slots = main.ask("GET", "/slots")
     check(status == 200 and len(slots) == props["total_slots"], slots)
     check([s["id"] for s in slots] == list(range(len(slots))) and not any(s["is_processing"] for s in slots), slots)
