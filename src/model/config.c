@@ -904,19 +904,26 @@ static void config_decoder(struct binder *b, struct config *c)
     c->context_train = c->context_train > INT_MAX / 2 ? INT_MAX : 2 * c->context_train;
 }
 
-/* Return a token id of generation_config.json, or `own` if the file has none. */
-static int64_t generation_id(struct binder *b, const char *field, int64_t own)
+/* Return an integer of generation_config.json, at least lo >= 0, or `own` if the file has none. */
+static int64_t generation_int(struct binder *b, const char *field, int lo, int64_t own)
 {
     char key[80], text[80];
     snprintf(key, sizeof key, "generation.%s", field);
     const struct meta *m = checkpoint_meta(b->checkpoint, key);
-    const int64_t id = meta_kind(m) == META_BOOL ? -1 : meta_int(m, m ? -1 : own);
-    if (m && (id < 0 || id > INT32_MAX) && b->rc == 0)
-        b->rc =
-            err_set(b->e, ERR_FORMAT,
-                    "%s: generation_config.json: %s: must be an integer in [0, %d], got %s",
-                    checkpoint_path(b->checkpoint), field, INT32_MAX, config_value_text(m, text));
-    return id;
+    const int64_t n = meta_kind(m) == META_BOOL ? -1 : meta_int(m, m ? -1 : own);
+    if (m && (n < lo || n > INT32_MAX) && b->rc == 0)
+        b->rc = err_set(b->e, ERR_FORMAT,
+                        "%s: generation_config.json: %s: must be an integer in [%d, %d], got %s",
+                        checkpoint_path(b->checkpoint), field, lo, INT32_MAX,
+                        config_value_text(m, text));
+    return n;
+}
+
+/* Reject default lengths of answers that requests cannot have. */
+static void check_lengths(struct binder *b)
+{
+    (void)generation_int(b, "max_new_tokens", 1, 1);
+    (void)generation_int(b, "min_new_tokens", 0, 0);
 }
 
 /* Read the first tokens of the decoder's text: a start token, and a token that transformers forces
@@ -930,9 +937,10 @@ static void config_starts(struct binder *b, struct config *c)
     int64_t start = config_int(b, "decoder_start_token_id", 0, INT_MAX, INT_MAX),
             forced = config_int(b, "forced_bos_token_id", 0, INT_MAX, INT_MAX);
     if (config_bool(b, "config.force_bos_token_to_be_generated", false)) forced = meta_int(bos, -1);
-    start =
-        generation_id(b, "decoder_start_token_id", start == INT_MAX ? meta_int(bos, -1) : start);
-    forced = generation_id(b, "forced_bos_token_id", generation || forced == INT_MAX ? -1 : forced);
+    start = generation_int(b, "decoder_start_token_id", 0,
+                           start == INT_MAX ? meta_int(bos, -1) : start);
+    forced =
+        generation_int(b, "forced_bos_token_id", 0, generation || forced == INT_MAX ? -1 : forced);
     if (start < 0 || start > INT32_MAX)
         config_refuse(b, "decoder_start_token_id", ERR_MISSING, "is missing, as is a BOS token");
     c->start[c->n_start++] = (int32_t)start;
@@ -1032,6 +1040,7 @@ void config_read(struct binder *b)
     if (b->rc == 0) config_parts(b, c);
     if (b->rc == 0) config_results(b, c);
     if (b->rc == 0 && !b->m->arch->no_rope) config_rope(b, c);
+    if (b->rc == 0) check_lengths(b);
     if (b->rc == 0) config_starts(b, c);
     if (b->rc == 0) config_layers(b, c);
     if (b->rc == 0 && b->m->arch->config) b->m->arch->config(c, b);

@@ -108,7 +108,11 @@ def refused_keys():
 def refused_tokenizers():
     """a tokenizer or a sampling value that quoth run rejects has its reason, and the exit status is 1"""
     for name, word, content in (("tokenizer.json", "tokenizer.json", "{"), ("generation_config.json", "top_p", '{"top_p": 9}'),
-                                ("generation_config.json", "temperature", '{"temperature": -1}')):
+                                ("generation_config.json", "temperature", '{"temperature": -1}'),
+                                ("generation_config.json", "max_new_tokens: must be", '{"max_new_tokens": 0}'),
+                                ("generation_config.json", "max_new_tokens: must be", '{"max_new_tokens": "9"}'),
+                                ("generation_config.json", "min_new_tokens: must be", '{"min_new_tokens": -1}'),
+                                ("generation_config.json", "min_new_tokens: must be", '{"min_new_tokens": 2147483648}')):
         folder = copy("llama3")
         with open(os.path.join(folder, name), "w") as f:
             f.write(content)
