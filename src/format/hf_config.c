@@ -736,8 +736,8 @@ struct generation_row {
 };
 
 static const struct generation_row generation_rows[] = {
-#define GENERATION(field, key)                   {field, key, NULL, false, NAN},
-#define GENERATION_SAMPLING(field, key)          {field, key, NULL, true, NAN},
+#define GENERATION(field, key, kind)             {field, key, NULL, false, NAN},
+#define GENERATION_SAMPLING(field, key, kind)    {field, key, NULL, true, NAN},
 #define GENERATION_OWN(field)                    {field, NULL, NULL, false, NAN},
 #define GENERATION_IDLE(field, reason)           {field, NULL, "idle", false, NAN},
 #define GENERATION_UNUSED(field, value)          {field, NULL, "unused", false, value},

@@ -430,8 +430,8 @@ void config_key_name(const struct binder *b, const char *full, char name[160])
         {"eos_token_id", "tokenizer.ggml.eos_token_ids"},
         {"bos_token_id", "tokenizer.ggml.bos_token_id"},
         {"pad_token_id", "tokenizer.ggml.padding_token_id"},
-#define GENERATION(field, key)          {"generation_config.json: " field, key},
-#define GENERATION_SAMPLING(field, key) {"generation_config.json: " field, key},
+#define GENERATION(field, key, kind)          {"generation_config.json: " field, key},
+#define GENERATION_SAMPLING(field, key, kind) {"generation_config.json: " field, key},
 #include "format/generation.def"
     };
     const char *key = own_part(b, full), *setting = setting_of(full);

@@ -434,8 +434,39 @@ static void put_class_pad(struct key_writer *w)
                                    (uint32_t)c->class_pad, w->e);
 }
 
-/* Copy the texts and numbers of the directory's other files: sampling, chat templates, and fields
- * of sentence-transformers' files. GGUF has no keys for the fields of sentence-transformers, and
+/* Copy the numbers of generation_config.json. A value that is no number has no effect. top_k -1 is
+ * off, as is 0, and a GGUF has an unsigned value. */
+static int copy_generation(struct checkpoint *view, const struct checkpoint *c, struct err *e)
+{
+    enum { INT, REAL };
+    static const struct {
+        const char *key;
+        int kind;
+    } rows[] = {
+#define GENERATION(field, key, kind)          {key, kind},
+#define GENERATION_SAMPLING(field, key, kind) {key, kind},
+#include "format/generation.def"
+    };
+    int rc = 0;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0] && rc == 0; i++) {
+        const struct meta *v = checkpoint_meta(c, rows[i].key);
+        const enum meta_kind kind = meta_kind(v);
+        const int64_t n = meta_int(v, 0);
+        if (kind != META_INT && kind != META_UINT && kind != META_REAL) continue;
+        if (rows[i].kind == INT)
+            rc = checkpoint_add_u32(view, rows[i].key,
+                                    n < 0            ? 0
+                                    : n > UINT32_MAX ? UINT32_MAX
+                                                     : (uint32_t)n,
+                                    e);
+        else
+            rc = checkpoint_add_f32(view, rows[i].key, (float)meta_real(v, 0), e);
+    }
+    return rc;
+}
+
+/* Copy the texts and numbers of the directory's other files: chat templates, and fields of
+ * sentence-transformers' files. GGUF has no keys for the fields of sentence-transformers, and
  * llama.cpp ignores the copies. */
 static int copy_general(struct checkpoint *view, const struct checkpoint *c, struct err *e)
 {
@@ -455,11 +486,6 @@ static int copy_general(struct checkpoint *view, const struct checkpoint *c, str
                  strcmp(key, "tokenizer.model_max_length") == 0 ||
                  strcmp(key, "sentence_transformers.normalize") == 0)
             rc = checkpoint_add_u32(view, key, (uint32_t)meta_int(v, 0), e);
-        if (strncmp(key, "general.sampling.", 17) != 0) continue;
-        if (strcmp(key + 17, "top_k") == 0)
-            rc = checkpoint_add_u32(view, key, (uint32_t)meta_int(v, 0), e);
-        else
-            rc = checkpoint_add_f32(view, key, (float)meta_real(v, 0), e);
     }
     return rc;
 }
@@ -520,5 +546,6 @@ int gguf_put_keys(struct conversion *g, struct err *e)
     if (w.rc == 0 && type >= 0)
         w.rc = checkpoint_add_u32(g->view, "general.file_type", (uint32_t)type, e);
     if (w.rc == 0) w.rc = checkpoint_add_u32(g->view, "general.quantization_version", 2, e);
+    if (w.rc == 0) w.rc = copy_generation(g->view, g->c, e);
     return w.rc ? w.rc : copy_general(g->view, g->c, e);
 }

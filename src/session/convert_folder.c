@@ -57,7 +57,26 @@ static void put_end_ids(struct buf *b, const struct checkpoint *c, const struct 
     buf_deinit(&ids);
 }
 
-/* Append generation_config.json: the ids that end a generation. */
+/* Append the defaults of requests, and other numbers of generation_config.json. A value that is no
+ * number has no effect. */
+static void put_defaults(struct buf *b, const struct checkpoint *c)
+{
+    static const char *const rows[][2] = {
+#define GENERATION(field, key, kind)          {field, key},
+#define GENERATION_SAMPLING(field, key, kind) {field, key},
+#include "format/generation.def"
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct meta *m = checkpoint_meta(c, rows[i][1]);
+        const enum meta_kind kind = meta_kind(m);
+        if (kind == META_INT || kind == META_UINT) json_member_int(b, rows[i][0], meta_int(m, 0));
+        if (kind != META_REAL) continue;
+        buf_addf(b, ",\"%s\":", rows[i][0]);
+        json_put_float(b, (float)meta_real(m, 0));
+    }
+}
+
+/* Append generation_config.json: the ids that end a generation, and defaults of requests. */
 static int put_generation(struct buf *b, const struct checkpoint *c, struct err *e)
 {
     struct tokenizer *t;
@@ -65,22 +84,7 @@ static int put_generation(struct buf *b, const struct checkpoint *c, struct err 
     if (rc != 0) return rc;
     put_end_ids(b, c, t);
     if (tokenizer_bos(t) >= 0) json_member_int(b, "bos_token_id", tokenizer_bos(t));
-    static const char *const sampling[][2] = {{"temp", "temperature"},
-                                              {"top_p", "top_p"},
-                                              {"top_k", "top_k"},
-                                              {"min_p", "min_p"},
-                                              {"penalty_repeat", "repetition_penalty"}};
-    for (size_t i = 0; i < sizeof sampling / sizeof sampling[0]; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "general.sampling.%s", sampling[i][0]);
-        const struct meta *m = checkpoint_meta(c, key);
-        if (!m) continue;
-        buf_addf(b, ",\"%s\":", sampling[i][1]);
-        if (meta_kind(m) == META_REAL)
-            json_put_float(b, (float)meta_real(m, 0));
-        else
-            buf_addf(b, "%lld", (long long)meta_int(m, 0));
-    }
+    put_defaults(b, c);
     buf_add_text(b, "}\n");
     tokenizer_close(t);
     return b->failed ? err_memory(e, "generation_config.json", b->n) : 0;

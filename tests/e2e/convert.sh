@@ -84,6 +84,19 @@ print(*(json.load(open(f"{d}/generation_config.json"))["eos_token_id"] for d in 
 EOF
     check "generation_config.json names the ends of its source ($(cat got))" '[ -s got ] && [ "$(cut -d"|" -f1 got)" = "$(cut -d"|" -f2 got)" ]'
 done
+# the numbers of the table format/generation.def
+cat >one/generation_config.json <<'EOF'
+{"eos_token_id": 258, "max_new_tokens": 9, "min_new_tokens": 2, "typical_p": 0.5, "temperature": 1, "top_k": 7, "top_p": 0.75,
+ "min_p": 0.25, "repetition_penalty": 1.5}
+EOF
+rm -rf ends.gguf ends.back
+"$QUOTH" convert one -o ends.gguf 2>err && "$QUOTH" convert ends.gguf -o ends.back 2>err
+python3 - >got 2>&1 <<'EOF'
+import json
+source, back = (json.load(open(f"{d}/generation_config.json")) for d in ("one", "ends.back"))
+print({k: back.get(k) for k in source if back.get(k) != source[k]})
+EOF
+check "the defaults of requests come along ($(cat got))" '[ "$(cat got)" = "{}" ]'
 "$QUOTH" convert "$golden/qwen3" -o llama3.gguf 2>err
 check 'an existing file stays' '[ $? = 1 ] && grep -q -e --force err && "$QUOTH" inspect llama3.gguf | grep -q llama.block_count'
 "$QUOTH" convert "$golden/qwen3" -o llama3.gguf --force 2>err
