@@ -27,8 +27,7 @@ static void put_pieces(struct json_out *o, const struct tokenizer *t, const stru
 /* Return the flags of tokens that the tokenizer adds, as in the model's prompts. */
 static unsigned added(const struct api *a, bool special)
 {
-    if (!special) return 0;
-    return ENCODE_ADD_SPECIAL | (a->session->info->headless ? ENCODE_ADD_ALWAYS : 0);
+    return session_added(special, a->session->info->headless);
 }
 
 /* Return the ids of `prompt`, or of the prompt rendered from `messages`. */

@@ -26,12 +26,10 @@ void count_time(const struct api *a, enum times_id which, int64_t begin_us)
         stats_time(engine_stats(a->session->engine), which, time_us() - begin_us);
 }
 
-/* Return the flags of a prompt. A text that is pooled gets all tokens of the tokenizer, as in
- * sentence-transformers. */
+/* Return the flags of encoding of a prompt. */
 static unsigned flags_of(const struct request *r, bool add_special)
 {
-    return ENCODE_PARSE_SPECIAL | (add_special ? ENCODE_ADD_SPECIAL : 0) |
-           (r->pooling ? ENCODE_ADD_ALWAYS : 0);
+    return ENCODE_PARSE_SPECIAL | session_added(add_special, r->pooling != POOLING_NONE);
 }
 
 int api_prompt_text(struct request *r, const struct api *a, const char *text, size_t n,

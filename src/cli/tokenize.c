@@ -5,12 +5,13 @@
  *    quoth tokenize MODEL --jsonl    "text"  -> [1, 15043, 3186], line by line
  *    quoth tokenize MODEL --decode   ids     -> text
  *
- * Only the tokenizer is opened. MODEL may be a file without weights. */
+ * Only the tokenizer is opened, unless a model without logits would get other tokens than a model
+ * with them. MODEL may be a file without weights. */
 #include "cli.h"
 
 #include "base/json.h"
 #include "base/os.h"
-#include "token/token.h"
+#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ enum { INPUT_BYTES_MAX = 1 << 30 };
 
 static bool by_line, decode, no_special, as_json;
 static const char *hint;
+static unsigned flags; /* flags of encoding */
 
 static const struct option options[] = {
     FLAG_OPTION("jsonl", &by_line,
@@ -43,13 +45,20 @@ static void print_ids(const struct ids *ids)
     printf(list ? "]\n" : "\n");
 }
 
-/* Print the ids of a text. By default the ids are those of a prompt: with BOS, and with special
+/* Return the flags of encoding. By default they are those of a prompt: with BOS, and with special
  * tokens parsed. */
+static unsigned flags_of(const struct tokenizer *t, const char *path)
+{
+    if (no_special) return 0;
+    return ENCODE_PARSE_SPECIAL |
+           session_added(true, tokenizer_adds_bos(t) && session_is_headless(path));
+}
+
+/* Print the ids of a text. */
 static int encode_one(const struct tokenizer *t, const char *text, size_t n, struct err *e)
 {
     struct ids ids = {0};
-    int rc = tokenizer_encode(t, text, n,
-                              no_special ? 0 : ENCODE_ADD_SPECIAL | ENCODE_PARSE_SPECIAL, &ids, e);
+    int rc = tokenizer_encode(t, text, n, flags, &ids, e);
     if (rc == 0) print_ids(&ids);
     vec_deinit(&ids);
     return rc;
@@ -142,6 +151,7 @@ static int run(int n_arg, char **arg)
     struct tokenizer *t = NULL;
     struct buf text = {0};
     int rc = tokenizer_open_file(&t, arg[0], hint, &e);
+    if (rc == 0 && !decode) flags = flags_of(t, arg[0]);
     if (rc == 0) rc = file_read(&text, "-", INPUT_BYTES_MAX, &e);
     if (rc == 0 && by_line)
         rc = each_line(t, text.data, &e);

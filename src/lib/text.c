@@ -25,9 +25,8 @@ int quoth_tokenize(const quoth_model *m, const char *text, size_t n, unsigned fl
     struct err e = {0};
     struct ids out = {0};
     /* the numbers of quoth.h are part of its binary interface, those of token.h are not */
-    unsigned f = (flags & QUOTH_ADD_SPECIAL ? ENCODE_ADD_SPECIAL : 0) |
-                 (flags & QUOTH_PARSE_SPECIAL ? ENCODE_PARSE_SPECIAL : 0) |
-                 (m->session.info->headless ? ENCODE_ADD_ALWAYS : 0);
+    unsigned f = session_added(flags & QUOTH_ADD_SPECIAL, m->session.info->headless) |
+                 (flags & QUOTH_PARSE_SPECIAL ? ENCODE_PARSE_SPECIAL : 0);
     *ids = NULL;
     *n_id = 0;
     int rc = tokenizer_encode(m->session.tokenizer, text ? text : "", n, f, &out, &e);

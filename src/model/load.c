@@ -127,6 +127,11 @@ static int reach_of(const struct layer_config *l)
     return l->chunk > 0 ? l->chunk : l->window;
 }
 
+static bool lacks_logits(const struct model *m)
+{
+    return m->headless || m->arch->encoder;
+}
+
 /* Set the other facts of struct model_info. `permuted` is true for GGUF's order of the rows of q
  * and k, which adapters need. window_all is 0 if any layer has no window. */
 static void describe(struct model *m)
@@ -147,7 +152,7 @@ static void describe(struct model *m)
     i->n_encoder = c->n_encoder, i->n_start = c->n_start, i->start = c->start;
     i->source_max = m->limits.n_source;
     i->side_max = c->n_encoder > 0 && c->n_position > 0 ? c->n_position - c->position0 : 0;
-    i->headless = m->headless || m->arch->encoder;
+    i->headless = lacks_logits(m);
     for (int h = 0; h < N_HEAD; h++) i->head_out[h] = m->head[h].n_out;
     i->class_pooling = c->class_pooling;
     i->class_pad = c->class_pad;
@@ -354,10 +359,11 @@ int model_measure(const struct checkpoint *c, struct backend *b, const char *qua
     const int rc = new_model(&m, c, b, &o, NULL, e);
     for (size_t i = 0; rc == 0 && i < m->tensor.n; i++) {
         const struct tensor *t = m->tensor.v[i];
-        if (!is_repeated(m, i))
+        if (s->matrix && !is_repeated(m, i))
             s->matrix(s->ctx, t->name, t->type, value_count(t), is_converted(t));
     }
     s->kv_token_bytes = rc == 0 ? plan_token_bytes(m, s->kv_type) : 0;
+    s->headless = rc == 0 && lacks_logits(m);
     s->state_bytes = rc == 0 ? m->state_floats * (int64_t)sizeof(float) : 0;
     model_close(m);
     return rc;

@@ -174,12 +174,13 @@ typedef void model_matrix_fn(void *ctx, const char *tensor, enum qtype type, int
 /* Options and result of model_measure, which measures a model without packing it. */
 struct model_sizes {
     /* Report one matrix, with its number of values and its number format in memory. converted: the
-     * file has codes of a quantized form (model/form). */
+     * file has codes of a quantized form (model/form). NULL: no report */
     model_matrix_fn *matrix;
     void *ctx;            /* borrowed: argument of `matrix` */
     enum kv_type kv_type; /* type of K and V */
     /* results, as in model_info: KV bytes per token over all layers, bytes of a recurrent state */
     int64_t kv_token_bytes, state_bytes;
+    bool headless; /* result, as in model_info: true if the model has no logits */
 };
 /* Bind a checkpoint without packing it, and report its sizes. quantization: as in model_options.
  * Return an error of model_open. */

@@ -129,20 +129,13 @@ static int convert_to_folder(const struct checkpoint *c, const struct convert_op
     return rc;
 }
 
-/* Ignore a matrix (callback of model_measure). */
-static void skip_matrix(void *ctx, const char *tensor, enum qtype type, int64_t n_value,
-                        bool converted)
-{
-    (void)ctx, (void)tensor, (void)type, (void)n_value, (void)converted;
-}
-
 /* Append advice to the error of a conversion that is not supported, if quoth runs the source: its
  * architecture and its tokenizer are supported. */
 static int advise(const struct checkpoint *c, const struct convert_options *o, int rc,
                   struct err *e)
 {
     struct err other = {0}, was = *e;
-    struct model_sizes sizes = {.matrix = skip_matrix, .kv_type = KV_F16};
+    struct model_sizes sizes = {.kv_type = KV_F16};
     struct tokenizer *t = NULL;
     if (rc != ERR_UNSUPPORTED || model_measure(c, o->backend, NULL, &sizes, &other) != 0 ||
         tokenizer_open(&t, c, &other) != 0)

@@ -173,6 +173,13 @@ struct session_files {
     int64_t modified_us; /* time of the last change, since 1970; 0 if unknown */
 };
 void session_describe(struct session_files *out, const struct session *s); /* set *out */
+/* Return true if `path` is a model without logits. The model is bound, but not packed. Return false
+ * for a file or folder that quoth cannot run. */
+bool session_is_headless(const char *path);
+/* Return the flags of the tokens that the tokenizer adds to a text; 0 if special is false. pooled:
+ * true for a text that is pooled, or for any text of a model without logits. Such a text gets all
+ * these tokens, as in sentence-transformers. */
+unsigned session_added(bool special, bool pooled);
 /* Append the metadata of the files as a JSON object, without the chat template. Long lists are
  * empty if `whole` is false. */
 void session_put_metadata(struct buf *b, const struct session *s, bool whole);

@@ -229,6 +229,27 @@ def headless():
                 check(status in (400, 501) and "no language model head" in answer["error"]["message"], str(answer))
 
 
+def ids_of_a_text_with_bos():
+    """quoth tokenize, /tokenize and an embedding have the same ids of a text that begins with BOS"""
+    folder = os.path.join(TMP, "bos")
+    shutil.copytree(os.path.join(GOLDEN, "qwen3-untied"), folder)
+    path = os.path.join(folder, "tokenizer.json")
+    with open(path) as f:
+        tokenizer = json.load(f)
+    tokenizer["post_processor"] = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+                                   "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+                                   "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}}
+    os.remove(path)
+    with open(path, "w") as f:
+        json.dump(tokenizer, f)
+    text = "<s>cat"
+    r = subprocess.run([QUOTH, "tokenize", folder, "--json"], input=text, capture_output=True, text=True)
+    with serving(folder) as s:
+        ids = s.ask("POST", "/tokenize", {"prompt": text})[2]["tokens"]
+        check(ids[:2] == [0, 0] and json.loads(r.stdout) == ids, (ids, r.stdout, r.stderr))
+        check(s.ask("POST", "/v1/embeddings", {"input": text})[2]["usage"]["prompt_tokens"] == len(ids), str(ids))
+
+
 def scores_of_vectors(s, want):
     """Scores of a model of embeddings are cosines."""
     texts, v = want["texts"], want["vectors"]
@@ -546,4 +567,4 @@ def python():
     near(found["yes"], want["qwen3-yes-no"]["scores"], "hf_overrides")
 
 
-run([embeddings, settings, lengths, named, converted, without_modules, headless, rerankers, regression, yes_and_no, classes, tei, tei_client, batch, *([] if SLOW else [python])])
+run([embeddings, settings, lengths, named, converted, without_modules, headless, ids_of_a_text_with_bos, rerankers, regression, yes_and_no, classes, tei, tei_client, batch, *([] if SLOW else [python])])
