@@ -76,8 +76,14 @@ int pooled_read_activation(const struct json *body, bool *use, struct err *e)
  * embedding. */
 int pooled_read_normalize(const struct json *body, bool *normalize, struct err *e)
 {
-    const int rc = body_flag(body, "normalize", normalize, e);
-    return rc ? rc : body_flag(body, "use_activation", normalize, e);
+    int rc = body_flag(body, "normalize", normalize, e);
+    bool use = *normalize;
+    if (rc == 0) rc = body_flag(body, "use_activation", &use, e);
+    if (rc == 0 && body_field(body, "normalize") && use != *normalize)
+        rc = err_field(e, ERR_ARG, "normalize", ": must not come with use_activation: %s",
+                       use ? "true" : "false");
+    *normalize = use;
+    return rc;
 }
 
 /* Apply a classifier's activation to n logits. The sums are f64. The largest logit is subtracted

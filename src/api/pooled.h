@@ -23,7 +23,7 @@ void pooled_default_prompt(struct api_call *c);
  * logits. The default is true. ERR_ARG for another type. */
 int pooled_read_activation(const struct json *body, bool *use, struct err *e);
 /* Set *normalize by normalize or use_activation: true if embeddings get the length 1. Without these
- * fields *normalize stays. ERR_ARG for another type. */
+ * fields *normalize stays. ERR_ARG for another type, or for two different values. */
 int pooled_read_normalize(const struct json *body, bool *normalize, struct err *e);
 /* Return the activation of the model's classes, or of its scores; the identity if !activate. */
 enum class_act pooled_class_act(const struct api_call *c, bool activate);
