@@ -243,6 +243,10 @@ TEST(sentinels_of_a_spiece_model)
                "{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":99999999999}");
     EXPECT(!open_written(&e) && strstr(e.text, "token id"));
     write_model("spiece.model", control, 3, 2);
+    write_text("tokenizer_config.json",
+               "{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":-9223372036854775808}");
+    EXPECT(!open_written(&e) && strstr(e.text, "extra_ids: must be at least 0"));
+    write_model("spiece.model", control, 3, 2);
     write_text("tokenizer_config.json", "{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":0}");
     expect_pair("a", "a", (const int32_t[]){4, 1, 4, 1}, 4, 0);
 }

@@ -64,7 +64,11 @@ static int put_special(struct tokenizer *t, const struct json *named, const char
 static int set_t5(struct tokenizer *t, const struct hf_files *f, int32_t unk, struct err *e)
 {
     const int64_t n_extra = json_int(json_field(f->config, "extra_ids"), 100);
-    int rc = 0;
+    int rc = n_extra >= 0
+                 ? 0
+                 : err_set(e, ERR_FORMAT,
+                           "tokenizer_config.json: extra_ids: must be at least 0, got %lld",
+                           (long long)n_extra);
     for (int64_t i = n_extra; i-- > 0 && rc == 0;) {
         char text[40];
         snprintf(text, sizeof text, "<extra_id_%lld>", (long long)i);
