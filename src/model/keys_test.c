@@ -41,6 +41,16 @@ TEST(config_keys_of_no_effect_are_accepted)
     expect_all("'some_object':{'a':1},'nothing':null", NULL);
 }
 
+/* Goal: the halvings of the residual stream leave a finite epsilon and a finite divisor. */
+TEST(halvings_of_rwkv_are_finite)
+{
+    expect_config(&arch_rwkv, "'num_hidden_layers':63,'rescale_every':1", NULL);
+    expect_config(&arch_rwkv, "'num_hidden_layers':64,'rescale_every':1", "rescale_every: must be");
+    expect_config(&arch_rwkv, "'num_hidden_layers':130,'rescale_every':2", "0 or at least 3");
+    expect_config(&arch_rwkv, "'num_hidden_layers':130,'rescale_every':3", NULL);
+    expect_config(&arch_rwkv, "'num_hidden_layers':130,'rescale_every':-1", NULL);
+}
+
 /* Return the field of the activation; NULL if the class has a fixed one. */
 static const char *activation_of(const struct arch *a)
 {

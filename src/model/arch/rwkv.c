@@ -4,6 +4,9 @@
 
 #define OUTPUT_EPSILON 1e-5f /* epsilon of the last norm, a constant of the classes */
 
+/* number of halvings for which the factor 4^n of an epsilon is not finite in f32 */
+enum { HALVINGS_MAX = 64 };
+
 static const struct config_key hf_key[] = {
     KEY("vocab_size", 50277),
     KEY("embedding_length", 4096),
@@ -19,9 +22,12 @@ struct rwkv_sizes *rwkv_read_sizes(struct config *c, struct binder *b, int64_t d
     c->own = s, c->own_bytes = sizeof *s;
     const bool hf = config_is_hf(b);
     s->d_att = hf ? config_int(b, "config.attention_hidden_size", 1, WIDTH_MAX, c->d) : c->d;
-    s->rescale = config_int(b, hf ? "config.rescale_every" : "rescale_every_n_layers", INT32_MIN,
-                            INT32_MAX, hf ? 6 : 0);
+    const char *key = hf ? "config.rescale_every" : "rescale_every_n_layers";
+    s->rescale = config_int(b, key, INT32_MIN, INT32_MAX, hf ? 6 : 0);
     if (s->rescale < 0) s->rescale = 0;
+    if (s->rescale > 0 && c->n_layer / s->rescale >= HALVINGS_MAX)
+        config_refuse(b, key, ERR_UNSUPPORTED, "must be 0 or at least %d for %d layers, got %d",
+                      c->n_layer / HALVINGS_MAX + 1, c->n_layer, s->rescale);
     c->d_ff = config_int(b, "feed_forward_length", 1, D_FF_MAX, hf ? d_ff : 0);
     for (int i = 0; i < c->n_layer; i++) c->layer[i].recurrent = true, c->layer[i].d_ff = c->d_ff;
     return s;
