@@ -4,7 +4,7 @@
  *   Hugging Face directory  the first of: rwkv_vocab_v20230424.txt, tokenizer.json,
  *                           tokenizer.model, spiece.model, sentencepiece.bpe.model,
  *                           vocab.json + merges.txt, encoder.json + merges.txt,
- *                           vocab.txt, *.tiktoken, tokenizer.bin
+ *                           vocab.txt, tokenizer.bin, *.tiktoken
  *   llama2.c .bin           tokenizer.bin or tok512.bin in its folder */
 #include "token_impl.h"
 
@@ -129,10 +129,11 @@ static int read_dir(struct tokenizer *t, const char *outer, const char *hint, st
         rc = token_file(path, &found, dir, name[i], e);
     if (rc != 0) return rc;
     if (!found && !find_rank_file(dir, path, sizeof path))
-        return err_set(
-            e, ERR_MISSING,
-            "%s: tokenizer.json, tokenizer.model, vocab.json, vocab.txt or *.tiktoken not found",
-            dir);
+        return err_set(e, ERR_MISSING,
+                       "%s: tokenizer.json, tokenizer.model, spiece.model, "
+                       "sentencepiece.bpe.model, vocab.json, vocab.txt, "
+                       "rwkv_vocab_v20230424.txt or *.tiktoken not found",
+                       dir);
     rc = read_file(t, path, hint, e);
     return rc == 0 ? hf_config_read(t, dir, modules, e) : rc;
 }

@@ -556,7 +556,7 @@ struct hf_files {
     enum hf_form form;
 };
 /* Read the configuration files in `dir`. The caller closes f. Errors are those of
- * json_read_file. */
+ * json_read_python. */
 int hf_files_open(struct hf_files *f, const char *dir, struct err *e);
 /* Read the configuration files in the folder of a file. */
 int hf_files_open_of(struct hf_files *f, const char *path, struct err *e);
@@ -581,7 +581,7 @@ int32_t hf_named_mark(struct tokenizer *t, const struct hf_files *f, const char 
 /* Return the flags of norm_bert that the keys of BERT's classes set, with their defaults. */
 unsigned hf_bert_flags(const struct hf_files *f);
 /* Read an optional JSON file in `dir`. *out is NULL if it is missing. Errors are those of
- * json_read_file. */
+ * json_read_python. */
 int hf_file_read(struct json **out, const char *dir, const char *name, struct err *e);
 
 /* ---- hf_sentencepiece.c ---- */
@@ -604,12 +604,12 @@ int hf_override(struct tokenizer *t, const struct hf_files *f, const char *dir, 
 /* ---- hf_settings.c ---- */
 
 /* Apply the configuration files and generation_config.json in `dir`, if they exist. modules: apply
- * the settings of sentence-transformers too. Errors are those of json_read_file and
+ * the settings of sentence-transformers too. Errors are those of json_read_python and
  * tokenizer_put. */
 int hf_config_read(struct tokenizer *t, const char *dir, bool modules, struct err *e);
 /* Set *id to the id of a token that a configuration file of the folder `dir` names, such as
  * "pad_token".
- * Set *id to -1 if no file names the token. Errors are those of json_read_file. */
+ * Set *id to -1 if no file names the token. Errors are those of json_read_python. */
 int hf_token_id(const struct tokenizer *t, const char *dir, const char *name, int32_t *id,
                 struct err *e);
 /* Read a file like hf_json_read. Errors are those of tokenizer_open. */
