@@ -96,6 +96,8 @@ static int run_text(struct rig *r, uint64_t number, int n)
  * recurrent state, results, not cached, rest. Return their sum with the cached tokens. */
 static int misses_of(struct rig *r, uint64_t number, int n, int64_t miss[4])
 {
+    static const enum stat_id reason[] = {STAT_missed_state, STAT_missed_results, STAT_missed_pages,
+                                          STAT_missed_rest};
     static struct stats_view v[2];
     r->n = 0;
     append(r, number, n);
@@ -103,7 +105,7 @@ static int misses_of(struct rig *r, uint64_t number, int n, int64_t miss[4])
     int64_t sum = run(r, 1);
     stats_read(engine_stats(r->en), &v[1]);
     for (int i = 0; i < 4; i++) {
-        miss[i] = v[1].value[STAT_missed_state + i] - v[0].value[STAT_missed_state + i];
+        miss[i] = v[1].value[reason[i]] - v[0].value[reason[i]];
         sum += miss[i];
     }
     return (int)sum;
@@ -205,7 +207,7 @@ static double mixed_share(int n_state, uint64_t seed)
 TEST(a_mixed_load_finds_its_prefixes)
 {
     static const int n_state[] = {16, 64, 128};
-    static const double least[] = {0.09, 0.55, 0.65};
+    static const double least[] = {0.105, 0.55, 0.65};
     for (int i = 0; i < 3; i++) {
         const double share = mixed_share(n_state[i], 3);
         test_note("%d states: %.3f of the prompts' tokens are cached", n_state[i], share);

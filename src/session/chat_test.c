@@ -15,8 +15,8 @@ static const char *advice_of(const char *config, const char *jinja)
     static const char *const files[] = {"config.json", "model.safetensors", "tokenizer_config.json",
                                         "chat_template.jinja", "chat_template.json"};
     static char out[CHAT_MISSING_BYTES];
-    struct checkpoint *c;
-    struct template *t;
+    struct checkpoint *c = NULL;
+    struct template *t = NULL;
     static struct err e;
     char dir[4096];
     for (int i = 0; i < 5; i++) unlink(temp_path(files[i])); /* also files of other tests */
@@ -31,12 +31,11 @@ static const char *advice_of(const char *config, const char *jinja)
     *out = 0;
     int rc = checkpoint_open(&c, dir, &e);
     if (rc == 0) rc = chat_template(&t, c, NULL, &e);
-    if (rc != 0) return e.text;
-    if (!t) chat_missing(out, c);
+    if (rc == 0 && !t) chat_missing(out, c);
     template_close(t);
     checkpoint_close(c);
     for (int i = 0; i < 5; i++) unlink(temp_path(files[i]));
-    return out;
+    return rc ? e.text : out;
 }
 
 TEST(chat_template_without_a_default)

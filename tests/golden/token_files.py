@@ -6,7 +6,7 @@ or a SentencePiece model with a class and keys of tokenizer_config.json, or a to
 tokenizer_config.json contradicts. quoth (`quoth tokenize`, the program in build/) and transformers
 encode the same texts. Texts that begin with a BOS are left out, because quoth does not add a second
 one for decoders. Words select the rows whose names contain one of them. The exit status is 1 if any
-row differs. The script needs the packages of make.py, and sentencepiece."""
+row differs, or if there is no row. The script needs the packages of make.py, and sentencepiece."""
 import io
 import json
 import os
@@ -110,14 +110,14 @@ def compare(folder):
     if run.returncode:
         return [("", None, run.stderr.strip())]
     want = transformers.AutoTokenizer.from_pretrained(folder)
-    pairs = zip(TEXTS, run.stdout.splitlines())
+    pairs = zip(TEXTS, run.stdout.splitlines(), strict=True)
     return [(t, want(t).input_ids, json.loads(ids)) for t, ids in pairs if want(t).input_ids != json.loads(ids)]
 
 
 def main():
     os.environ["HF_HUB_OFFLINE"] = "1"
     transformers.logging.set_verbosity_error()
-    bad = 0
+    bad = n_row = 0
     for name, files, keys, kind, named in rows():
         if sys.argv[1:] and not any(w in name for w in sys.argv[1:]):
             continue
@@ -130,8 +130,11 @@ def main():
                     (pathlib.Path(d) / file).write_text(json.dumps(data))
             wrong = compare(d)
         bad += bool(wrong)
+        n_row += 1
         print(f"{name}: {len(wrong)} of {len(TEXTS)} texts differ", *wrong[:2], sep="\n    " if wrong else "")
-    return bad > 0
+    if n_row == 0:
+        print("no row has a name with one of the words")
+    return bad > 0 or n_row == 0
 
 
 if __name__ == "__main__":
