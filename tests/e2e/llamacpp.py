@@ -75,7 +75,7 @@ def cached_prefix():
 def progress():
     """a stream has the progress of its prompt on request, of any dialect with streams of llama.cpp"""
     for path, key in (("/completion", "prompt"), ("/v1/completions", "prompt"), ("/v1/chat/completions", "messages")):
-        ask = path + " a b c" * 130
+        ask = path + " a b c" * 300  # several steps, of which a slow writer joins the events
         body = {"stream": True, "return_progress": True, "n_predict": 2, key: ask if key == "prompt" else [{"role": "user", "content": ask}]}
         frames = [f[6:] for f in main.ask("POST", path, body)[2].decode().split("\n\n") if f.startswith("data: {")]
         steps = [json.loads(f)["prompt_progress"] for f in frames if "prompt_progress" in f]
@@ -91,9 +91,9 @@ def pings():
     check(main.ask("POST", "/completion", {"prompt": ASK, "sse_ping_interval": 1e9})[0] == 400)
     long = {"prompt": ASK, "ignore_eos": True, "n_predict": 200}
     with serving_model(MODEL, "--max-num-seqs", "1") as s:
-        with ThreadPoolExecutor(70) as pool:  # each of them takes more than 0.05 s
-            before = [pool.submit(s.ask, "POST", "/completion", long) for _ in range(60)]
-            while s.ask("GET", "/load")[2]["waiting"] < 50:
+        with ThreadPoolExecutor(190) as pool:  # each of them takes more than 0.01 s
+            before = [pool.submit(s.ask, "POST", "/completion", long) for _ in range(180)]
+            while s.ask("GET", "/load")[2]["waiting"] < 150:
                 time.sleep(0.01)
             quiet = pool.submit(events, server=s, n_predict=2, sse_ping_interval=-1)
             _, comments = events(server=s, n_predict=2, sse_ping_interval=1)
