@@ -31,6 +31,7 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import sys
 import tempfile
 import zlib
 
@@ -431,6 +432,8 @@ def main(make, args):
     torch.set_num_threads(1)
     encoders, parts = fields_encoders.CLASSES, [f"parts:{kind}" for kind in fields_parts.KINDS]
     names = [a for a in args if a in CLASSES or a in encoders or a in parts]
+    if unknown := set(args) - set(names) - {"parts:"}:
+        sys.exit(f"fields.py: unknown: {' '.join(sorted(unknown))}; known: {' '.join([*CLASSES, *encoders, *parts])}")
     names += parts if "parts:" in args else [] if names else [*CLASSES, *encoders, *parts]
     kinds = ((ConfigCampaign, [a for a in names if a in CLASSES]), (fields_encoders.EncoderCampaign, [a for a in names if a in encoders]),
              (fields_parts.PartsCampaign, [a for a in names if a in parts]))

@@ -1308,7 +1308,10 @@ def main(args):
     transformers.logging.disable_progress_bar()
     torch.set_num_threads(1)  # threads that wait for each other take most of the time on a busy machine
     count, first = option(args, "--count", 20), option(args, "--first", 1)
-    names = [a for a in args if a in MODELS] or list(MODELS)
+    names = [a for i, a in enumerate(args) if not a.startswith("--") and (i == 0 or args[i - 1] not in ("--count", "--first"))]
+    if unknown := set(names) - set(MODELS):
+        sys.exit(f"odd.py: unknown: {' '.join(sorted(unknown))}; known: {' '.join(MODELS)}")
+    names = names or list(MODELS)
     quoth = os.environ.get("QUOTH_LOGITS")
     if not quoth:
         quoth = ROOT / "build" / "logits"
