@@ -265,18 +265,20 @@ TEST(responses_in_the_background_stay_within_the_store)
     free(text);
     EXPECT(store_check(store) == NULL);
     struct job *held[4] = {0};
-    int n_running = 0;
+    int n_running = 0, n_ended = 0, n_refused = 0;
     for (int i = 0; i < 4; i++) {
         held[i] = start(LONG ",'stream':true}", id, &code);
         EXPECT(held[i] || code == ERR_LIMIT);
+        n_refused += !held[i];
     }
     /* A job that has ended, for example on a slow machine, has released its bytes. */
     for (int i = 0; i < 4; i++) {
         struct buf b = {0};
-        n_running += held[i] && !job_response(held[i], &b);
+        if (held[i]) *(job_response(held[i], &b) ? &n_ended : &n_running) += 1;
         buf_deinit(&b);
     }
-    EXPECT(n_running < 4);
+    EXPECT(held[0]);
+    EXPECT(n_running < 3 && n_refused + n_ended > 0);
     for (int i = 0; i < 4; i++)
         if (held[i]) {
             job_cancel(held[i], false);

@@ -5,11 +5,8 @@
 
 /* defaults of MT5Config in transformers 5; the class never scales logits */
 static const struct config_key hf_key[] = {
-    KEY("vocab_size", 250112),
-    KEY("feed_forward_length", 1024),
-    KEY("block_count", 8),
+    MT5_SIZES,
     KEY("decoder_block_default", 8),
-    KEY("attention.head_count", 6),
     KEY("decoder_start_token_id", 0),
     IDLE("config.tie_word_embeddings",
          "the class uses the embedding as the head if the file has no head"),

@@ -18,6 +18,11 @@
         KEY_UNSET("config.is_gated_act"),                                                          \
         IDLE("config.output_past", "implementation of the reference")
 
+/* Defaults of sizes that MT5Config and UMT5Config share. */
+#define MT5_SIZES                                                                                  \
+    KEY("vocab_size", 250112), KEY("feed_forward_length", 1024), KEY("block_count", 8),            \
+        KEY("attention.head_count", 6)
+
 /* Fields of the decoder. */
 #define T5_DECODER_KEYS                                                                            \
     KEY_UNSET("decoder_block_count"), KEY_UNSET("forced_bos_token_id"),                            \
@@ -51,7 +56,7 @@
     .ends_bytes = sizeof(struct encoder_ends), .size = t5_size, .bind_ends = t5_encoder_bind_ends, \
     .embed = encoder_embed, .output = encoder_output
 
-extern const struct config_key t5_gguf_key[], t5_encoder_gguf_key[];
+extern const struct config_key t5_gguf_key[], t5_encoder_gguf_key[], mt5_encoder_hf_key[];
 extern const char *const t5_encoder_left_out[];
 /* Bind the embedding and the last norm of an encoder without decoder. */
 void t5_encoder_bind_ends(struct binder *b, void *ends);
@@ -62,6 +67,8 @@ extern const struct arch_convert t5_convert; /* t5_convert.c */
 int64_t t5_size(const struct config *c, enum tensor_size size);
 /* Set the fields that T5Config and MT5Config share. `proj` is the default of feed_forward_proj. */
 void t5_config(struct config *c, struct binder *b, const char *proj);
+/* Set the fields of the encoder of mT5 or UMT5 (struct arch). */
+void mt5_encoder_config(struct config *c, struct binder *b);
 /* Set the fields of t5_config, and the factor of the logits of T5Config and UMT5Config. */
 void t5_scaled_config(struct config *c, struct binder *b, const char *proj);
 /* Bind layer il, of the encoder or the decoder (struct arch). */

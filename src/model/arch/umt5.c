@@ -5,11 +5,8 @@
 
 /* defaults of UMT5Config in transformers 5 */
 static const struct config_key hf_key[] = {
-    KEY("vocab_size", 250112),
-    KEY("feed_forward_length", 1024),
-    KEY("block_count", 8),
+    MT5_SIZES,
     KEY("decoder_block_default", 8),
-    KEY("attention.head_count", 6),
     KEY("decoder_start_token_id", 0),
     KEY("config.tie_word_embeddings", 1),
     KEY_UNSET("config.scale_decoder_outputs"),
