@@ -65,6 +65,16 @@ static struct file *file_open(void)
     return f;
 }
 
+/* Set n units of the file, of which the last n_routed are routed. The size of unit i is UNIT_BYTES
+ * plus i % 7 times `step`. */
+static void fill_units(struct file *f, struct resident_unit *unit, int n, int n_routed, int step)
+{
+    for (int i = 0; i < n; i++) {
+        f->size[i] = (size_t)(UNIT_BYTES + i % 7 * step);
+        unit[i] = (struct resident_unit){f->data + 8 * i, f->size[i], i >= n - n_routed};
+    }
+}
+
 static void file_end(struct file *f)
 {
     EXPECT_INT(f->n_bad, 0);
@@ -84,11 +94,8 @@ TEST(plain_weights_are_read_ahead_within_the_limit)
         struct file *f = file_open();
         const struct resident_io io = {f, sim_read, sim_drop};
         int64_t all = 0, n_absent = 0;
-        for (int i = 0; i < N; i++) {
-            f->size[i] = (size_t)(UNIT_BYTES + i % 7 * 100);
-            unit[i] = (struct resident_unit){f->data + 8 * i, f->size[i], false};
-            all += (int64_t)f->size[i];
-        }
+        fill_units(f, unit, N, 0, 100);
+        for (int i = 0; i < N; i++) all += (int64_t)f->size[i];
         const int64_t limit = all * share / 100;
         NEED_OK(resident_open(&r, unit, N, limit, &io, &e), &e);
         for (int pass = 0; pass < PASSES; pass++)
@@ -121,10 +128,7 @@ TEST(weights_that_were_read_ahead_and_not_used_leave_the_memory)
     struct err e;
     struct file *f = file_open();
     const struct resident_io io = {f, sim_read, sim_drop};
-    for (int i = 0; i < N; i++) {
-        f->size[i] = UNIT_BYTES;
-        unit[i] = (struct resident_unit){f->data + 8 * i, UNIT_BYTES, false};
-    }
+    fill_units(f, unit, N, 0, 0);
     NEED_OK(resident_open(&r, unit, N, LIMIT, &io, &e), &e);
     for (int pass = 0; pass < PASSES; pass++)
         for (int i = 0; i < N; i++) {
@@ -161,10 +165,7 @@ TEST(experts_that_are_used_often_stay_in_memory)
     struct resident *r;
     struct err e;
     uint64_t rng = 3;
-    for (int i = 0; i < N; i++) {
-        f->size[i] = UNIT_BYTES;
-        unit[i] = (struct resident_unit){f->data + 8 * i, UNIT_BYTES, true};
-    }
+    fill_units(f, unit, N, N, 0);
     for (int i = 0; i < N_EXPERT; i++) sum[i] = (i ? sum[i - 1] : 0) + 1.0 / (i + 1);
     for (int l = 0; l < N_LAYER; l++)
         for (int i = 0, j; i < N_EXPERT; i++) {
@@ -232,10 +233,7 @@ static void expect_scanned_drops(int n, int n_use)
     uint64_t rng = 5;
     int64_t n_byte = 0, limit = (int64_t)n / 2 * UNIT_BYTES, us = 0;
     int n_drop = 0;
-    for (int i = 0; i < n; i++) {
-        f->size[i] = (size_t)(UNIT_BYTES - i % 7 * 50);
-        unit[i] = (struct resident_unit){f->data + 8 * i, f->size[i], true};
-    }
+    fill_units(f, unit, n, n, -50);
     NEED_OK(resident_open(&r, unit, n, limit, &io, &e), &e);
     for (int k = 1; k <= n_use; k++) {
         /* squares of uniform numbers favour low experts; the first half fills the memory */
@@ -284,10 +282,7 @@ TEST(figures_of_limited_weights_agree_with_the_file)
     struct err e;
     struct file *f = file_open();
     const struct resident_io io = {f, sim_read, sim_drop};
-    for (int i = 0; i < N; i++) {
-        f->size[i] = UNIT_BYTES;
-        unit[i] = (struct resident_unit){f->data + 8 * i, UNIT_BYTES, i >= N - N_EXPERT};
-    }
+    fill_units(f, unit, N, N_EXPERT, 0);
     NEED_OK(resident_open(&r, unit, N, LIMIT, &io, &e), &e);
     for (int pass = 0; pass < PASSES; pass++)
         for (int i = 0; i < N; i++) {
