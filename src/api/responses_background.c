@@ -4,8 +4,8 @@
  *     Only the thread uses the call of a job in the list.
  * (2) `lock` protects the list. For each job, `lock` also protects log, response, input, listeners,
  *     n_ref, state and wish.
- * (3) The log of a job counts for its owner's size in the store (store_reserve). A job whose log
- *     does not fit fails.
+ * (3) The log of a job counts for its owner's size in the store (store_reserve), until the record
+ *     of the response counts in its place. A job whose log does not fit fails.
  * (4) A job in the list has its call, and is not DONE between two steps. Its state only grows.
  * (5) The list has a reference to each of its jobs. A job without references is freed.
  *
@@ -230,6 +230,9 @@ static void store(struct job *job, const struct buf *events, struct buf *respons
 {
     struct buf log = {0};
     struct err e = {0};
+    /* the record counts in place of the log, and needs its bytes */
+    store_reserve(job->jobs->store, job->owner, -job->n_reserved);
+    job->n_reserved = 0;
     buf_add(&log, job->log.data, job->log.n);
     if (!job->gap) buf_add(&log, events->data, events->n);
     int rc = put(job, response, &log, &e);
