@@ -217,7 +217,7 @@ static int make_safetensors_header(struct buf *b, const struct checkpoint *c, st
     buf_add_text(&json, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (size_t i = 0; i < c->tensor.n && rc == 0; i++) {
         const struct tensor_info *t = &c->tensor.v[i];
-        if (t->type != QT_f32 && t->type != QT_f16 && t->type != QT_bf16)
+        if (t->type != QT_f32 && t->type != QT_f16 && t->type != QT_bf16 && t->type != QT_u8)
             rc = err_set(e, ERR_UNSUPPORTED, "%s: tensor %s: type %s: not in a safetensors file",
                          c->path, t->name, qtype_info[t->type].name);
         buf_add_char(&json, ',');

@@ -60,11 +60,48 @@ static int64_t row_from(const struct source *s, int64_t r, int64_t n_row)
     return r;
 }
 
-/* Decode row `row` of a part, k values. In a transposed part, the row is a column of one of its
- * matrices. A row that is not whole blocks, such as one value of a vector, is decoded value by
- * value. */
-static void decode_row(float *to, const struct source *s, int part, const struct tensor_info *from,
-                       int64_t row, int64_t k)
+/* Return true if the values of a part are those of its transposed matrices. */
+static bool is_transposed(const struct source *s, int part)
+{
+    return s->order == ORDER_TRANSPOSED && (part == 0 || !s->first_only);
+}
+
+/* Return the number of columns of a matrix that are decoded together: whole blocks. */
+static int64_t panel_width(const struct tensor_info *from)
+{
+    enum { COLUMNS = 32 };
+    const int block = qtype_info[from->type].block;
+    return block > 1 ? block : from->dim[0] % COLUMNS == 0 ? COLUMNS : 1;
+}
+
+/* Decode columns of a matrix: panel `at` of all panels of the tensor's matrices. */
+static void fill_panel(struct panel *p, const struct tensor_info *from, int64_t at)
+{
+    const int64_t width = panel_width(from), n = from->dim[1], matrix = at * width / from->dim[0],
+                  column = at * width % from->dim[0];
+    const size_t step = qtype_bytes(from->type, from->dim[0]);
+    const uint8_t *row = from->data + (size_t)(matrix * n) * step + qtype_bytes(from->type, column);
+    float value[BLOCK_MAX];
+    for (int64_t i = 0; i < n; i++, row += step) {
+        qtype_info[from->type].ops->decode(value, row, width);
+        for (int64_t c = 0; c < width; c++) p->v[c * n + i] = value[c];
+    }
+    p->from = from, p->at = at;
+}
+
+/* Write n values of one column from value `first` on of the transposed matrices of a tensor. */
+static void decode_transposed(float *to, struct panel *p, const struct tensor_info *from,
+                              int64_t first, int64_t n)
+{
+    const int64_t size = panel_width(from) * from->dim[1], at = first / size;
+    if (p->from != from || p->at != at) fill_panel(p, from, at);
+    memcpy(to, p->v + first % size, (size_t)n * sizeof *to);
+}
+
+/* Decode row `row` of a part, k values. A row that is not whole blocks, such as one value of a
+ * vector, is decoded value by value. */
+static void decode_row(struct conversion *g, float *to, const struct source *s, int part,
+                       const struct tensor_info *from, int64_t row, int64_t k)
 {
     const struct qtype_ops *ops = qtype_info[from->type].ops;
     if (s->form) {
@@ -72,11 +109,8 @@ static void decode_row(float *to, const struct source *s, int part, const struct
         float *own = p->order ? to + k : to;
         published_rows((uint8_t *)own, p, QT_f32, row, 1, k);
         for (int64_t i = 0; i < k && p->order; i++) to[p->order[i]] = own[i];
-    } else if (s->order == ORDER_TRANSPOSED) {
-        const size_t step = qtype_bytes(from->type, from->dim[0]);
-        const int64_t n = from->dim[0], matrix = row / n * from->dim[1];
-        for (int64_t i = 0; i < k; i++)
-            to[i] = qtype_value(from->type, from->data + (size_t)(matrix + i) * step, row % n);
+    } else if (is_transposed(s, part)) {
+        decode_transposed(to, &g->panel[part], from, row * k, k);
     } else if (k % qtype_info[from->type].block != 0) {
         for (int64_t i = 0; i < k; i++) to[i] = qtype_value(from->type, from->data, row * k + i);
     } else {
@@ -101,12 +135,35 @@ static void scale_row(float *v, const struct source *s, int64_t row, int64_t k, 
     }
 }
 
+/* Write the codes of block `row`, or the k exponents of the blocks from row * k on. A byte of codes
+ * has two consecutive values, the first in the low bits. In a block, the values i and i + 16 share
+ * byte i. */
+static void make_piece(uint8_t *to, const struct source *s, const struct tensor_info *from,
+                       int64_t k, int64_t row)
+{
+    const size_t step = (size_t)qtype_info[QT_mxfp4].n_byte;
+    const int half = qtype_info[QT_mxfp4].block / 2;
+    if (s->piece == PIECE_EXPONENTS) {
+        for (int64_t i = 0; i < k; i++) to[i] = from->data[(size_t)(row * k + i) * step];
+        return;
+    }
+    const uint8_t *code = from->data + (size_t)row * step + 1;
+    for (int i = 0; i < half; i++) {
+        const int at = 2 * i % half, shift = 2 * i / half * 4;
+        to[i] = (uint8_t)((code[at] >> shift & 15) | (code[at + 1] >> shift & 15) << 4);
+    }
+}
+
 /* Make row `row` of a part. to: receives the bytes of the row. */
 static void make_row(struct conversion *g, const struct source *s, int part,
                      const struct tensor_info *t, int64_t k, int64_t row, uint8_t *to)
 {
     const struct tensor_info *from = s->tensor ? checkpoint_tensor_at(g->c, s->tensor[part]) : t;
-    if (!s->form && from->type == t->type && !changes_values(s) && s->order != ORDER_TRANSPOSED) {
+    if (s->piece != PIECE_VALUES) {
+        make_piece(to, s, from, k, row);
+        return;
+    }
+    if (!s->form && from->type == t->type && !changes_values(s) && !is_transposed(s, part)) {
         memcpy(to, from->data + (size_t)row * qtype_bytes(t->type, k), qtype_bytes(t->type, k));
         return;
     }
@@ -116,7 +173,7 @@ static void make_row(struct conversion *g, const struct source *s, int part,
         published_rows(to, &s->form[part], t->type, row, 1, k);
         return;
     }
-    decode_row(g->row, s, part, from, row, k);
+    decode_row(g, g->row, s, part, from, row, k);
     for (int64_t i = 0; i < k && s->add != 0; i++) g->row[i] += s->add;
     for (int64_t i = 0; i < k && s->map == MAP_DECAY; i++) {
         const double x = (double)g->row[i];
@@ -142,6 +199,24 @@ static bool grow(struct conversion *g, size_t n_byte, size_t n_row)
     return n_byte <= g->n_made && n_row <= g->n_row;
 }
 
+/* Make the panels of a source long enough. Return false without memory. */
+static bool grow_panels(struct conversion *g, const struct source *s)
+{
+    bool ok = true;
+    for (int i = 0; i < s->n_part && !s->form && is_transposed(s, i); i++) {
+        CHECK(i < 2, "a source has %d transposed parts", s->n_part);
+        struct panel *p = &g->panel[i];
+        const struct tensor_info *from = checkpoint_tensor_at(g->c, s->tensor[i]);
+        const size_t n = (size_t)(panel_width(from) * from->dim[1]);
+        if (n <= p->n) continue;
+        free(p->v);
+        *p = (struct panel){.v = malloc(n * sizeof *p->v)};
+        p->n = p->v ? n : 0;
+        ok = ok && p->v;
+    }
+    return ok;
+}
+
 /* Return the bytes of a tensor if they are a section of the checkpoint; otherwise NULL. */
 static const uint8_t *section(const struct conversion *g, const struct source *s,
                               const struct tensor_info *t)
@@ -152,8 +227,15 @@ static const uint8_t *section(const struct conversion *g, const struct source *s
                                  : NULL;
 }
 
-/* Make the bytes of a tensor. A vector with an order is treated as rows of one value, so that a
- * bias has the order of its matrix. */
+/* Return the number of values of a row that is made at once. A vector with an order is treated as
+ * rows of one value, so that a bias has the order of its matrix. */
+static int64_t row_length(const struct source *s, const struct tensor_info *t)
+{
+    const int64_t k = t->n_dim > 1 || s->order == ORDER_SAME ? t->dim[0] : 1;
+    return s->run[0] > 0 && s->run[0] < k ? s->run[0] : k;
+}
+
+/* Make the bytes of a tensor. */
 static const uint8_t *make(void *ctx, int i, int *rc, struct err *e)
 {
     struct conversion *g = ctx;
@@ -164,14 +246,19 @@ static const uint8_t *make(void *ctx, int i, int *rc, struct err *e)
     if (s->value) return (const uint8_t *)s->value;
     const uint8_t *whole = section(g, s, t);
     if (whole) return whole;
-    const int64_t k = t->n_dim > 1 || s->order == ORDER_SAME ? t->dim[0] : 1;
-    const int64_t n_row = t->dim[0] / k * t->dim[1] * t->dim[2] * t->dim[3] / s->n_part;
-    if (!grow(g, t->n_byte, 2 * (size_t)k)) *rc = err_memory(e, t->name, t->n_byte);
+    const int64_t k = row_length(s, t);
+    const int64_t n_row = t->dim[0] / k * t->dim[1] * t->dim[2] * t->dim[3];
+    if (!grow(g, t->n_byte, 2 * (size_t)k) || !grow_panels(g, s))
+        *rc = err_memory(e, t->name, t->n_byte);
     uint8_t *to = g->made;
-    for (int p = 0; p < s->n_part && *rc == 0; p++)
-        for (int64_t r = 0; r < n_row; r++, to += qtype_bytes(t->type, k))
-            make_row(g, s, p, t, k,
-                     s->first + (s->paired ? p / 2 * n_row : 0) + row_from(s, r, n_row), to);
+    for (int64_t p = 0, done = 0, n; done < n_row && *rc == 0; p++, done += n) {
+        const bool alternates = s->run[0] > 0;
+        const int part = (int)(alternates ? p % 2 : p);
+        n = alternates ? s->run[part] / k : n_row / s->n_part;
+        const int64_t first = s->first + (alternates ? p / 2 * n : 0);
+        for (int64_t r = 0; r < n; r++, to += qtype_bytes(t->type, k))
+            make_row(g, s, part, t, k, first + row_from(s, r, n), to);
+    }
     return *rc == 0 ? g->made : NULL;
 }
 
@@ -246,6 +333,7 @@ void conversion_close(struct conversion *g)
     model_close(g->m);
     free(g->made);
     free(g->row);
+    for (size_t i = 0; i < sizeof g->panel / sizeof g->panel[0]; i++) free(g->panel[i].v);
     free(g->used);
     free(g);
 }

@@ -14,6 +14,10 @@ enum row_order { ORDER_SAME, ORDER_LANES, ORDER_GROUPS, ORDER_TRANSPOSED, ORDER_
 /* Function of values in a GGUF. DECAY: -exp(x) of a directory's x. */
 enum value_map { MAP_SAME, MAP_DECAY };
 
+/* Bytes of a source that become a tensor: its values, or the codes or the exponents of its blocks
+ * of MXFP4 in the order of form/mxfp4.c. */
+enum source_piece { PIECE_VALUES, PIECE_CODES, PIECE_EXPONENTS };
+
 /* Heads of rows or columns in groups: a directory has the heads of the first group, then of the
  * second ... A GGUF has the first head of every group, then the second ... The first `keep` rows
  * are the same. */
@@ -35,10 +39,12 @@ struct source {
     int n_part;
     bool parted;   /* true: the last dimension is that of the parts, also if there is one part */
     int64_t first; /* first row of each part */
-    /* true: parts p and p + 1 of even p are rows of two tensors. Each pair of parts continues after
-     * the rows of the previous pair. */
-    bool paired;
+    /* numbers of values by which two parts alternate: run[0] values of the first part, run[1] of
+     * the second, the next run[0] values of the first ...; 0: one part follows the other */
+    int64_t run[2];
+    enum source_piece piece;
     enum row_order order;
+    bool first_only;    /* true: only the first part is transposed */
     int n_head;         /* number of heads (LANES) or of KV heads (GROUPS) */
     int64_t n_lane;     /* LANES: number of the first rows of a head that change places */
     int64_t d_head;     /* GROUPS: rows of a head */
@@ -62,6 +68,14 @@ struct source {
     const struct published *form; /* published forms of the parts, borrowed [n_part]; NULL: plain */
 };
 
+/* Decoded columns of a matrix that is transposed, f32 [columns, rows of the matrix]. */
+struct panel {
+    const struct tensor_info *from; /* tensor of the matrix, borrowed; NULL: no values */
+    int64_t at;                     /* number of the panel in the tensor */
+    float *v;                       /* owned [n] */
+    size_t n;
+};
+
 struct conversion {
     const struct checkpoint *c;        /* borrowed */
     struct model *m;                   /* model that is bound to the checkpoint, owned */
@@ -72,9 +86,10 @@ struct conversion {
     size_t n_made;
     float *row; /* two buffers for the values of one row, owned */
     size_t n_row;
-    bool *used;       /* true for each tensor that binding used, owned [n_tensor] */
-    int n_left_out;   /* number of tensors without a use */
-    const char *type; /* number format or mix of formats, borrowed; NULL: the files' formats */
+    struct panel panel[2]; /* of the parts of a source */
+    bool *used;            /* true for each tensor that binding used, owned [n_tensor] */
+    int n_left_out;        /* number of tensors without a use */
+    const char *type;      /* number format or mix of formats, borrowed; NULL: the files' formats */
 };
 
 struct hf_class;
@@ -210,8 +225,35 @@ int gguf_put_keys(struct conversion *g, struct err *e);
 struct hf_class {
     const char *arch, *name, *model_type; /* static */
     float norm_add;
+    bool keeps_codes; /* true: the directory has the codes of the experts' matrices */
 };
 int hf_put_config(struct buf *b, const struct model *m, const struct hf_class *class,
                   enum qtype type, struct err *e);
+/* Return the type of a tensor in the directory. A float matrix keeps its type. A vector has the
+ * type of the matrices if this type can represent its values exactly. */
+enum qtype hf_type_of(const struct conversion *g, const struct tensor_info *t,
+                      const struct source *s);
+
+/* Two tensors of a GGUF that are one tensor of a directory (to_hf_pair.c). The tensors are borrowed
+ * from the checkpoint. */
+struct hf_pair {
+    const struct tensor_info *t[2];
+    char name[NAME_BYTES]; /* name of the whole in tensors.def */
+    char raw[NAME_BYTES];  /* Hugging Face name of the whole */
+};
+/* Set p to the pair with the tensor t. Return false if t is not one of a pair. */
+bool hf_pair_of(struct hf_pair *p, const struct conversion *g, const struct hf_class *class,
+                const struct tensor_info *t);
+/* Add a pair as one tensor, or as its codes and exponents. ERR_MEMORY, and errors of
+ * conversion_add. */
+int hf_put_pair(struct conversion *g, const struct hf_class *class, const struct hf_pair *p,
+                struct err *e);
+/* Return true if the directory gets the codes of the experts' matrices: the class has tensors for
+ * them, all these matrices are MXFP4, and the caller gave no type. */
+bool hf_keeps_codes(const struct conversion *g, const struct hf_class *class);
+/* Add the codes and the exponents of MXFP4 matrices: of t[0], or of t[0] and t[1] as one tensor.
+ * name: in tensors.def. Errors: those of hf_put_pair. */
+int hf_put_codes(struct conversion *g, const struct hf_class *class, const char *name,
+                 const struct tensor_info *const t[2], struct err *e);
 
 #endif

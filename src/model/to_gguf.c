@@ -33,6 +33,7 @@ void conversion_order(struct source *s, const struct model *m, const struct arch
                       const char *name)
 {
     const char *part = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
+    bool square; /* not used: published files of these classes transpose every matrix */
     if (a->convert && a->convert->place) a->convert->place(s, m, name);
     if (!part) return;
     const int n_head = lane_heads(m, a, part);
@@ -41,6 +42,9 @@ void conversion_order(struct source *s, const struct model *m, const struct arch
     else if (a->hf_groups && strncmp(part, ".attn_qkv.", 10) == 0)
         s->order = ORDER_GROUPS, s->n_head = m->config.n_head_kv, s->d_head = m->config.d_head;
     else if (arch_hf_columns(a->name) && text_ends_with(part, ".weight") && !strstr(part, "norm"))
+        s->order = ORDER_TRANSPOSED;
+    else if (s->back && text_ends_with(part, "_exps.weight") &&
+             arch_hf_expert_columns(a->name, &square))
         s->order = ORDER_TRANSPOSED;
 }
 

@@ -3,8 +3,9 @@
  * feature that the config.json cannot express.
  *
  * A directory has one tensor per layer and matrix, as the class's modules. Experts and fused
- * matrices of the GGUF are therefore divided (put_part). The vectors have the type of the matrices
- * if this type has their values exactly. */
+ * matrices of the GGUF are therefore divided (put_part), and two matrices of it may be one
+ * (to_hf_pair.c). The vectors have the type of the matrices if this type has their values
+ * exactly. */
 #include "convert_impl.h"
 
 #include "base/text.h"
@@ -19,11 +20,11 @@ static const struct hf_class *class_of(const struct checkpoint *c, const char *a
 {
     static const struct hf_class all[] =
         {
-#define TO_HF(arch, class, model_type, norm_add) {arch, class, model_type, norm_add},
+#define TO_HF(arch, class, model_type, norm_add) {arch, class, model_type, norm_add, false},
 #include "to_hf.def"
         },
                                  windowed[] = {
-#define TO_HF_WINDOW(arch, class, model_type, norm_add) {arch, class, model_type, norm_add},
+#define TO_HF_WINDOW(arch, class, model_type, norm_add) {arch, class, model_type, norm_add, false},
 #include "to_hf.def"
                                  };
     static const struct {
@@ -31,7 +32,7 @@ static const struct hf_class *class_of(const struct checkpoint *c, const char *a
         const char *tensor; /* static */
     } lacking[] = {
 #define TO_HF_LACKS(arch, class, model_type, norm_add, tensor)                                     \
-    {{arch, class, model_type, norm_add}, tensor},
+    {{arch, class, model_type, norm_add, false}, tensor},
 #include "to_hf.def"
     };
     static const struct {
@@ -39,7 +40,7 @@ static const struct hf_class *class_of(const struct checkpoint *c, const char *a
         const char *key; /* static */
     } keyed[] = {
 #define TO_HF_KEY(arch, class, model_type, norm_add, key)                                          \
-    {{arch, class, model_type, norm_add}, key},
+    {{arch, class, model_type, norm_add, false}, key},
 #include "to_hf.def"
     };
     for (size_t i = 0; i < sizeof keyed / sizeof keyed[0]; i++) {
@@ -117,10 +118,8 @@ static bool is_vector(const struct conversion *g, const struct tensor_info *t)
     return t->n_dim == 1 || (t->n_dim == 2 && t->type == QT_f32 && end && *end);
 }
 
-/* Return the type of a tensor in the directory. A float matrix keeps its type. A vector has the
- * type of the matrices if this type can represent its values exactly. */
-static enum qtype hf_type_of(const struct conversion *g, const struct tensor_info *t,
-                             const struct source *s)
+enum qtype hf_type_of(const struct conversion *g, const struct tensor_info *t,
+                      const struct source *s)
 {
     const struct tensor_info *embd = checkpoint_tensor(g->c, "token_embd.weight");
     const bool vector = is_vector(g, t);
@@ -202,42 +201,6 @@ bool conversion_raw_name(char *out, size_t n_out, const struct conversion *g,
     return true;
 }
 
-/* Return the end of the name of a half, such as "_exps.weight", if a GGUF has gate and up in two
- * tensors and the directory in one. NULL for all other tensors. half: ".ffn_gate" or ".ffn_up". */
-static const char *halved(const struct hf_class *class, const char *name, const char *half)
-{
-    static const char *const ends[] = {"_exps.weight", "_shexp.weight", ".weight"};
-    const char *at = model_arch_find(class->arch)->gguf_halves ? strstr(name, half) : NULL;
-    char raw[NAME_BYTES];
-    const bool joined = hf_raw_name(raw, sizeof raw, "blk.0.ffn_gate_up.weight", class->arch, -1);
-    for (int i = 0; i < 2 + joined && at; i++)
-        if (strcmp(at + strlen(half), ends[i]) == 0) return at + strlen(half);
-    return NULL;
-}
-
-/* Add gate and up as one tensor: for each expert the rows of gate, then the rows of up. t: gate.
- * end: end of its name. */
-static int put_pair(struct conversion *g, const struct hf_class *class, const struct tensor_info *t,
-                    const char *end, struct err *e)
-{
-    char up[NAME_BYTES], both[NAME_BYTES], raw[NAME_BYTES];
-    const int n = (int)(end - t->name - (int)strlen("gate")), n_part = (int)(2 * t->dim[2]);
-    const int64_t dim[4] = {t->dim[0], 2 * t->dim[1], t->dim[2], 1};
-    snprintf(up, sizeof up, "%.*sup%s", n, t->name, end);
-    snprintf(both, sizeof both, "%.*sgate_up%s", n, t->name, end);
-    const struct tensor_info *other = checkpoint_tensor(g->c, up);
-    struct source s = {.n_part = n_part, .paired = true, .back = true};
-    CHECK(other, "tensor %s was bound", up);
-    if (!conversion_raw_name(raw, sizeof raw, g, class, both, -1))
-        return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s: not supported yet",
-                       checkpoint_path(g->c), t->name);
-    s.tensor = malloc((size_t)n_part * sizeof *s.tensor);
-    if (!s.tensor) return err_memory(e, raw, (size_t)n_part * sizeof *s.tensor);
-    const struct tensor_info *first = checkpoint_tensor_at(g->c, 0);
-    for (int p = 0; p < n_part; p++) s.tensor[p] = (int)((p % 2 ? other : t) - first);
-    return conversion_add(g, raw, hf_type_of(g, t, &s), t->n_dim, dim, &s, e);
-}
-
 /* Return true if the rows of a tensor are vectors of the directory. */
 static bool has_rows(const struct hf_class *class, const char *name)
 {
@@ -268,23 +231,37 @@ static int put_rows(struct conversion *g, const struct hf_class *class, const st
     return rc;
 }
 
+/* Return the error of a tensor that the directory cannot have. */
+static int refuse(const struct conversion *g, const struct tensor_info *t, struct err *e)
+{
+    return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s: conversion to a folder is not supported yet",
+                   checkpoint_path(g->c), t->name);
+}
+
+/* Return true for a tensor with the rows of gate, then those of up, whose rows alternate in the
+ * directory. */
+static bool is_unpaired(const struct hf_class *class, const char *name)
+{
+    return model_arch_find(class->arch)->hf_pairs && strstr(name, ".ffn_gate_up");
+}
+
 /* Add tensor i, as one tensor or as its parts. Only a tensor of parts has no name of its own. */
 static int put_tensor(struct conversion *g, const struct hf_class *class, int i, struct err *e)
 {
     char raw[200];
     const struct tensor_info *t = checkpoint_tensor_at(g->c, i);
-    const char *end = halved(class, t->name, ".ffn_gate");
-    if (is_elsewhere(t->name) || halved(class, t->name, ".ffn_up")) return 0;
-    if (end) return put_pair(g, class, t, end, e);
+    struct hf_pair pair;
+    if (is_elsewhere(t->name)) return 0;
+    if (is_unpaired(class, t->name)) return refuse(g, t, e);
+    if (hf_pair_of(&pair, g, class, t)) return t == pair.t[0] ? hf_put_pair(g, class, &pair, e) : 0;
+    if (class->keeps_codes && text_ends_with(t->name, "_exps.weight"))
+        return hf_put_codes(g, class, t->name, (const struct tensor_info *[]){t, NULL}, e);
     if (has_rows(class, t->name)) return put_rows(g, class, t, e);
     if (conversion_raw_name(raw, sizeof raw, g, class, t->name, -1))
         return put_part(g, class, t, raw, 0, 1, e);
     int rc = 0, n = (int)t->dim[t->n_dim - 1];
     for (int p = 0; p < n && rc == 0; p++) {
-        if (!conversion_raw_name(raw, sizeof raw, g, class, t->name, p))
-            return err_set(e, ERR_UNSUPPORTED,
-                           "%s: tensor %s: conversion to a folder is not supported yet",
-                           checkpoint_path(g->c), t->name);
+        if (!conversion_raw_name(raw, sizeof raw, g, class, t->name, p)) return refuse(g, t, e);
         rc = put_part(g, class, t, raw, p, n, e);
     }
     return rc;
@@ -318,6 +295,7 @@ int model_hf_open(struct conversion **out, const struct checkpoint *c,
     struct hf_class class = *found;
     int rc = conversion_open(out, c, o, e);
     if (rc == 0) rc = name_class(&class, (*out)->m, e);
+    if (rc == 0) class.keeps_codes = hf_keeps_codes(*out, &class);
     for (int i = 0; i < checkpoint_n_tensor(c) && rc == 0; i++)
         if ((*out)->used[i]) rc = put_tensor(*out, &class, i, e);
     const struct arch_convert *own = model_arch_find(class.arch)->convert;

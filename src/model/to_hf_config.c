@@ -703,6 +703,7 @@ static void put_yarn(struct config_writer *w, const struct rope_config *r)
     hf_put_int(w, "original_max_position_embeddings", r->context_original);
     if (r->beta_fast != 32) hf_put_real(w, "beta_fast", r->beta_fast);
     if (r->beta_slow != 1) hf_put_real(w, "beta_slow", r->beta_slow);
+    if (!r->ramp_whole) hf_put_bool(w, "truncate", false);
     put_magnitude(w, r, r->factor <= 1 ? 1 : 0.1 * log(r->factor) + 1);
 }
 
@@ -858,6 +859,12 @@ int hf_put_config(struct buf *b, const struct model *m, const struct hf_class *c
             hf_put_name(&w, constant[i].field);
             buf_add_text(b, constant[i].value);
         }
+    if (class->keeps_codes) {
+        hf_put_name(&w, "quantization_config");
+        buf_add_text(b, "{\"quant_method\":\"mxfp4\",\"modules_to_not_convert\":"
+                        "[\"model.layers.*.self_attn\",\"model.layers.*.mlp.router\","
+                        "\"model.embed_tokens\",\"lm_head\"]}");
+    }
     put_labels(&w);
     put_id(&w, "bos_token_id", "bos_token_id");
     put_id(&w, "eos_token_id", "eos_token_id");

@@ -621,7 +621,8 @@ TEST(golden_folders_converted_to_gguf_and_back)
                  {"mamba2", true},       {"granitemoeshared", true},
                  {"bamba", true},        {"granitemoehybrid", true},
                  {"nemotron_h", true},   {"rwkv6", true},
-                 {"rwkv7", true}};
+                 {"rwkv7", true},        {"gpt_oss", true},
+                 {"llama4_text", true}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
@@ -692,6 +693,27 @@ TEST(golden_vectors_of_blocks_converted_to_a_folder)
         if (convert_to_f32(file[0], folder[0], b) && convert_to_f32(file[1], folder[1], b))
             compare_tensors(cases[i].model, folder[1], folder[0], true);
     }
+    backend_close(b);
+}
+
+/* Goal: experts in MXFP4 become the transposed matrices of all experts, with alternating columns of
+ * gate and up, if the caller gives a type. The folder has the logits of the codes. */
+TEST(golden_codes_of_experts_converted_to_values)
+{
+    char folder[256];
+    struct backend *b;
+    struct err e;
+    struct checkpoint *c = NULL;
+    if (!repo_path("tests/golden/gpt_oss")) SKIP("tests/golden is not here");
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    snprintf(folder, sizeof folder, "%s", temp_path("values"));
+    NEED(convert_to_f32(golden("gpt_oss", "model.gguf"), folder, b));
+    NEED_OK(checkpoint_open(&c, folder, &e), &e);
+    const struct tensor_info *t = checkpoint_tensor(c, "blk.1.ffn_gate_up_exps.weight");
+    NEED(t);
+    EXPECT(t->type == QT_f32 && t->dim[0] == 64 && t->dim[1] == 32 && t->dim[2] == 4);
+    compare_logits("values of codes", "gpt_oss", folder, false);
+    checkpoint_close(c);
     backend_close(b);
 }
 

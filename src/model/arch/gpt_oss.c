@@ -2,7 +2,7 @@
  * matrices have biases and whose gated unit has limits, attention with a sink per head, windows in
  * every other layer, YaRN. Rows of gate and up of an expert alternate in Hugging Face directories.
  * Published directories have the experts' matrices as MXFP4 (form/mxfp4.c). */
-#include "model/model_impl.h"
+#include "gpt_oss_impl.h"
 
 /* defaults of GptOssConfig of transformers 5 */
 static const struct config_key hf_key[] = {
@@ -85,5 +85,6 @@ const struct arch arch_gpt_oss = {
     .gguf_neox = true,
     .hf_pairs = true,
     .gguf_halves = true,
+    .convert = &gpt_oss_convert,
     .config = config,
 };

@@ -46,6 +46,7 @@ const struct arch arch_llama4 = {
     .gguf_neox = false,
     .hf_adjacent = true,
     .gguf_halves = true,
+    .convert = &llama4_convert,
     .config = llama4_config,
     .bind = bind,
 };
