@@ -78,7 +78,7 @@ static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
 static int write_model(const char *model, struct err *e)
 {
     struct checkpoint *c;
-    int rc = session_checkpoint(&c, model, &session_flags, true, e);
+    int rc = session_gguf(&c, model, &session_flags, e);
     if (rc == 0) rc = checkpoint_write_gguf(c, out_path, show_progress, (void *)out_path, e);
     checkpoint_close(c);
     return rc;

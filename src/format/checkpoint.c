@@ -347,6 +347,11 @@ const char *checkpoint_path(const struct checkpoint *c)
     return c->path;
 }
 
+bool checkpoint_is_random(const struct checkpoint *c)
+{
+    return c->dummy != NULL;
+}
+
 const char *checkpoint_dir(const struct checkpoint *c)
 {
     return c->dir;

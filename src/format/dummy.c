@@ -2,7 +2,8 @@
  * measurements and tests with any shape and number format, without a download.
  *
  *   --shape NAME        dummy_shape.def -> metadata ------+
- *   folder              config.json     -> metadata ------+-> struct shape -> tensors
+ *   folder, for a GGUF  config.json     -> metadata ------+-> struct shape -> tensors
+ *   folder              metadata unchanged; the caller lists the tensors (dummy_request)
  *   GGUF                metadata and tensor list unchanged
  *
  * The next steps are a type for each tensor (quant_mix.c), the tokenizer (dummy_vocab.c) and the
@@ -68,7 +69,7 @@ static const struct shape shapes[] = {
 };
 
 /* Pointers are borrowed. */
-struct maker {
+struct dummy_maker {
     struct checkpoint *c;
     const struct dummy_options *o;
     struct shape shape;
@@ -99,7 +100,7 @@ const char *dummy_shapes(int i)
 
 /* Set the config to the row of a named shape. All named shapes have the same constants as
  * parameters of llama 3.1's scaling. */
-static int find_shape(struct maker *m)
+static int find_shape(struct dummy_maker *m)
 {
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         if (strcmp(shapes[i].name, m->o->shape) == 0) {
@@ -111,14 +112,14 @@ static int find_shape(struct maker *m)
 }
 
 /* Add an integer under the key "ARCH.key". */
-static int add_u32(struct maker *m, const char *key, int64_t x)
+static int add_u32(struct dummy_maker *m, const char *key, int64_t x)
 {
     char full[160];
     snprintf(full, sizeof full, "%s.%s", m->shape.arch, key);
     return checkpoint_add_u32(m->c, full, (uint32_t)x, m->e);
 }
 
-static int add_f32(struct maker *m, const char *key, double x)
+static int add_f32(struct dummy_maker *m, const char *key, double x)
 {
     char full[160];
     snprintf(full, sizeof full, "%s.%s", m->shape.arch, key);
@@ -126,7 +127,7 @@ static int add_f32(struct maker *m, const char *key, double x)
 }
 
 /* Add the metadata that src/model requires of a GGUF. */
-static int shape_meta(struct maker *m)
+static int shape_meta(struct dummy_maker *m)
 {
     const struct shape *s = &m->shape;
     const struct {
@@ -175,8 +176,8 @@ static bool is_lacking(const char *gguf, const char *key)
  * architecture is mistral, which GGUF labels llama. Token ids are skipped, because the folder's
  * tokenizer is not used. Fields without a GGUF name are skipped, because these fields do not change
  * the amount of work. */
-static const char *config_key(const struct maker *m, const char *arch, const char *key, char *out,
-                              size_t n_out)
+static const char *config_key(const struct dummy_maker *m, const char *arch, const char *key,
+                              char *out, size_t n_out)
 {
     size_t n = strlen(arch);
     if (begins(key, "tokenizer.ggml.") || begins(key, "config.")) return NULL;
@@ -201,7 +202,7 @@ static bool is_float_key(const char *key)
 }
 
 /* Add a 64-bit number of JSON as a 32-bit number, because readers of GGUF require 32 bits. */
-static int add_narrow(struct maker *m, const char *key, const struct meta *v)
+static int add_narrow(struct dummy_maker *m, const char *key, const struct meta *v)
 {
     if (strcmp(key, "general.architecture") == 0)
         return checkpoint_add_text(m->c, key, m->shape.arch, strlen(m->shape.arch), m->e);
@@ -237,7 +238,7 @@ static int64_t equal_ints(const struct meta *v)
 /* Return the size v, in [lo, hi]. Return `fallback` if v is absent or null; fallback -1: the size
  * is required. m->rc keeps the first failure, whose error names `key`. Return 1 after a failure, so
  * that callers may divide by the result. */
-static int size_in(struct maker *m, const struct meta *v, const char *key, int lo, int hi,
+static int size_in(struct dummy_maker *m, const struct meta *v, const char *key, int lo, int hi,
                    int64_t fallback)
 {
     if (meta_kind(v) == META_NONE) v = NULL;
@@ -251,16 +252,16 @@ static int size_in(struct maker *m, const struct meta *v, const char *key, int l
 }
 
 /* Return the size of a key, in [1, hi], the range that src/model requires (size_in). */
-static int config_int(struct maker *m, const struct checkpoint *config, const char *key, int hi,
-                      int64_t fallback)
+static int config_int(struct dummy_maker *m, const struct checkpoint *config, const char *key,
+                      int hi, int64_t fallback)
 {
     return size_in(m, arch_meta(config, key), key, 1, hi, fallback);
 }
 
 /* Return the size of a field without a row in hf_keys.def, in [lo, hi]. Return 0 if the field is
  * absent or null. */
-static int field_int(struct maker *m, const struct checkpoint *config, const char *field, int lo,
-                     int hi)
+static int field_int(struct dummy_maker *m, const struct checkpoint *config, const char *field,
+                     int lo, int hi)
 {
     char key[96];
     snprintf(key, sizeof key, "config.%s", field);
@@ -268,7 +269,7 @@ static int field_int(struct maker *m, const struct checkpoint *config, const cha
     return meta_kind(v) == META_NONE ? 0 : size_in(m, v, field, lo, hi, -1);
 }
 
-static void read_rope_scaling(struct maker *m, const struct checkpoint *config)
+static void read_rope_scaling(struct dummy_maker *m, const struct checkpoint *config)
 {
     const char *type = meta_text(arch_meta(config, "rope.scaling.type"), NULL);
     if (!type || strcmp(type, "llama3") != 0) return;
@@ -280,7 +281,7 @@ static void read_rope_scaling(struct maker *m, const struct checkpoint *config)
 
 /* Read the sizes of latent attention, if the config has any. Each q or k head has a part without
  * rope and a part with rope. The width of a head is the sum of both widths. */
-static void read_latent(struct maker *m, const struct checkpoint *config)
+static void read_latent(struct dummy_maker *m, const struct checkpoint *config)
 {
     struct shape *s = &m->shape;
     if (!arch_meta(config, "attention.kv_lora_rank")) return;
@@ -295,7 +296,7 @@ static void read_latent(struct maker *m, const struct checkpoint *config)
 }
 
 /* Read the sizes of residual streams and of inputs of layers, if the config has any. */
-static void read_streams(struct maker *m, const struct checkpoint *config)
+static void read_streams(struct dummy_maker *m, const struct checkpoint *config)
 {
     m->shape.stream = (struct stream_shape){
         .d_input = field_int(m, config, "hidden_size_per_layer_input", 0, WIDTH_MAX),
@@ -326,7 +327,7 @@ static int shared_width(const struct shape *s)
 
 /* Read the sizes of mixtures. Without a width of the experts, they have the width of the
  * feed-forward block. */
-static void read_mixture(struct maker *m, const struct checkpoint *config)
+static void read_mixture(struct dummy_maker *m, const struct checkpoint *config)
 {
     struct shape *s = &m->shape;
     s->step = 1;
@@ -386,7 +387,7 @@ static bool is_recurrent(const struct delta_shape *s, int il)
 
 /* Read the sizes of layers with the gated delta rule, with the defaults of Qwen3-Next. A GGUF has
  * no key for layers without a mixture. */
-static void read_delta(struct maker *m, const struct checkpoint *config)
+static void read_delta(struct dummy_maker *m, const struct checkpoint *config)
 {
     static const char heads[] = "ssm.time_step_rank";
     struct shape *s = &m->shape;
@@ -420,7 +421,7 @@ static void read_delta(struct maker *m, const struct checkpoint *config)
 
 /* Read the shape from the metadata of a config.json. The architecture's name changes to that of
  * GGUF. */
-static int read_config(struct maker *m, const struct checkpoint *config)
+static int read_config(struct dummy_maker *m, const struct checkpoint *config)
 {
     struct shape *s = &m->shape;
     s->name = config->path;
@@ -450,7 +451,7 @@ static int read_config(struct maker *m, const struct checkpoint *config)
 }
 
 /* Add the metadata that GGUF files of the architecture require and that config.json lacks. */
-static int add_required(struct maker *m)
+static int add_required(struct dummy_maker *m)
 {
     static const struct {
         const char *arch, *key; /* static */
@@ -473,7 +474,7 @@ static int add_required(struct maker *m)
 }
 
 /* Add the fields that the GGUF files of the architecture have under keys of their own. */
-static int add_copies(struct maker *m, const struct checkpoint *config)
+static int add_copies(struct dummy_maker *m, const struct checkpoint *config)
 {
     static const struct {
         const char *arch, *field, *key; /* static */
@@ -492,7 +493,7 @@ static int add_copies(struct maker *m, const struct checkpoint *config)
 
 /* Add the width of experts, if folders of the architecture have it as that of feed-forward
  * blocks. */
-static int add_expert_width(struct maker *m, const struct checkpoint *config)
+static int add_expert_width(struct dummy_maker *m, const struct checkpoint *config)
 {
     static const char key[] = "expert_feed_forward_length";
     static const char *const list[] = {
@@ -506,7 +507,7 @@ static int add_expert_width(struct maker *m, const struct checkpoint *config)
 }
 
 /* Add the list of layers with a window, if the architecture's GGUF files have one. */
-static int add_windows(struct maker *m, const struct checkpoint *config)
+static int add_windows(struct dummy_maker *m, const struct checkpoint *config)
 {
     static const char *const list[] = {
 #define ARCH_LAYER_TYPES(gguf) #gguf,
@@ -534,7 +535,7 @@ static int add_windows(struct maker *m, const struct checkpoint *config)
 
 /* Add the keys of layers with the gated delta rule that the config lacks: defaults, the width of
  * all heads, and a list of the layers' kinds. */
-static int add_delta(struct maker *m, const struct checkpoint *config)
+static int add_delta(struct dummy_maker *m, const struct checkpoint *config)
 {
     const struct delta_shape *s = &m->shape.delta;
     const struct {
@@ -560,7 +561,7 @@ static int add_delta(struct maker *m, const struct checkpoint *config)
 }
 
 /* Copy the metadata under the names of GGUF, and add the values that GGUF requires. */
-static int take_config(struct maker *m, struct checkpoint *config)
+static int take_config(struct dummy_maker *m, struct checkpoint *config)
 {
     int rc = read_config(m, config);
     const char *arch = meta_text(checkpoint_meta(config, "general.architecture"), NULL);
@@ -603,7 +604,8 @@ static struct dummy_fill fill_of(const struct tensor_info *t)
 }
 
 /* Add a tensor with the type of the mix. t->data remains NULL if the bytes are random. */
-static int add_tensor(struct maker *m, struct tensor_info *t, const struct quant_mix_site *about)
+static int add_tensor(struct dummy_maker *m, struct tensor_info *t,
+                      const struct quant_mix_site *about)
 {
     struct quant_mix_site site = *about;
     site.name = t->name, site.type = t->type, site.n_dim = t->n_dim, site.k = t->dim[0];
@@ -681,7 +683,7 @@ static const char *ending(const char *arch, const struct tensor_row *row)
 
 /* Add a row of the architecture's table. Vectors, biases and weights of convolutions are F32.
  * Matrices are BF16 unless the mix has another type. */
-static int add_row(struct maker *m, const struct tensor_row *row, int il)
+static int add_row(struct dummy_maker *m, const struct tensor_row *row, int il)
 {
     const struct shape *s = &m->shape;
     char stem[64], name[80];
@@ -708,7 +710,7 @@ static int add_row(struct maker *m, const struct tensor_row *row, int il)
 
 /* Return llama 3.1's divisor of a rotary frequency. The divisor is the factor for long waves and 1
  * for short waves. A ramp connects the two ranges. */
-static float rope_divisor(const struct maker *m, int i)
+static float rope_divisor(const struct dummy_maker *m, int i)
 {
     double wave = 2 * M_PI * pow(m->shape.rope_base, 2.0 * i / m->shape.d_head),
            n_rotation = m->rope_context / wave, factor = m->shape.rope_factor;
@@ -718,7 +720,7 @@ static float rope_divisor(const struct maker *m, int i)
     return (float)(1 / ((1 - smooth) / factor + smooth));
 }
 
-static int add_rope_freqs(struct maker *m)
+static int add_rope_freqs(struct dummy_maker *m)
 {
     int n = m->shape.d_head / 2;
     float *v = arena_push(&m->c->arena, (size_t)n * sizeof *v, 64);
@@ -766,7 +768,7 @@ static bool in_layer(const struct shape *s, const struct tensor_row *row, int il
 
 /* Add the rows of the table in this order: rows before the layers, rows of each layer, rows after
  * the layers. */
-static int add_tensors(struct maker *m)
+static int add_tensors(struct dummy_maker *m)
 {
     int rc = 0, n, i = 0;
     const struct tensor_row *row = tensor_rows(m->shape.arch, &n);
@@ -801,7 +803,7 @@ static int add_tensors(struct maker *m)
 /* ---- a GGUF ---- */
 
 /* Copy the metadata. The general.file_type of the file is skipped if a mix is given. */
-static int take_gguf_meta(struct maker *m, const struct checkpoint *g)
+static int take_gguf_meta(struct dummy_maker *m, const struct checkpoint *g)
 {
     int rc = 0;
     for (size_t i = 0; i < g->meta.n && rc == 0; i++) {
@@ -812,8 +814,15 @@ static int take_gguf_meta(struct maker *m, const struct checkpoint *g)
     return rc;
 }
 
+/* Set the number of tokens to the rows of the embedding. */
+static void find_vocab(struct dummy_maker *m)
+{
+    const struct tensor_info *embd = checkpoint_tensor(m->c, "token_embd.weight");
+    m->shape.n_vocab = embd && embd->dim[1] <= INT_MAX ? (int)embd->dim[1] : 1;
+}
+
 /* Copy metadata and tensor list. Rope tables keep their data. All other tensors become random. */
-static int take_gguf(struct maker *m, const struct checkpoint *g)
+static int take_gguf(struct dummy_maker *m, const struct checkpoint *g)
 {
     if (g->kind != CKPT_GGUF || g->tensor.n == 0)
         return err_set(m->e, ERR_UNSUPPORTED,
@@ -837,15 +846,14 @@ static int take_gguf(struct maker *m, const struct checkpoint *g)
         t.file = 0;
         rc = add_tensor(m, &t, &about);
     }
-    const struct tensor_info *embd = checkpoint_tensor(g, "token_embd.weight");
-    m->shape.n_vocab = embd && embd->dim[1] <= INT_MAX ? (int)embd->dim[1] : 1;
+    find_vocab(m);
     return rc;
 }
 
 /* ---- opening ---- */
 
 /* Add the file type of the mix, and a tokenizer if the source has none. */
-static int add_ends(struct maker *m)
+static int add_ends(struct dummy_maker *m)
 {
     int rc = 0, file_type = m->mixed ? m->mix.file_type : -1;
     if (file_type >= 0)
@@ -857,16 +865,68 @@ static int add_ends(struct maker *m)
     return rc;
 }
 
-static int fill_named(struct maker *m)
+static int fill_named(struct dummy_maker *m)
 {
     int rc = find_shape(m);
     if (rc == 0) rc = shape_meta(m);
     return rc ? rc : add_tensors(m);
 }
 
+/* Check the sizes, because random bytes of an absent size are no model. */
+static int check_sizes(const struct dummy_maker *m, const struct tensor_info *t)
+{
+    for (int i = 0; i < t->n_dim; i++)
+        if (t->dim[i] < 1)
+            return err_set(m->e, ERR_UNSUPPORTED,
+                           "%s: random weights: the sizes of tensor %s are missing", m->c->path,
+                           t->name);
+    return 0;
+}
+
+int dummy_request(struct dummy_maker *m, const struct quant_mix_site *site, const int64_t *dim)
+{
+    static const uint8_t unreadable[1];
+    const bool mixed = m->mixed;
+    struct tensor_info t = {.name = site->name,
+                            .name_raw = site->name,
+                            .type = site->type,
+                            .n_dim = site->n_dim,
+                            .dim = {1, 1, 1, 1}};
+    memcpy(t.dim, dim, (size_t)t.n_dim * sizeof *dim);
+    int rc = check_sizes(m, &t);
+    if (rc == 0 && m->c->tensor.n >= DUMMY_TENSORS_MAX)
+        rc = err_set(m->e, ERR_LIMIT, "%s: random weights: more than %d tensors", m->c->path,
+                     DUMMY_TENSORS_MAX);
+    m->mixed = mixed && t.type != QT_f32;
+    if (rc == 0) rc = add_tensor(m, &t, site);
+    m->mixed = mixed;
+    if (rc != 0) return rc;
+    struct tensor_info *own = &m->c->tensor.v[m->c->tensor.n - 1];
+    own->data = own->type == QT_f32 ? arena_push0(&m->c->arena, own->n_byte, 1) : unreadable;
+    return own->data ? 0 : err_memory(m->e, own->name, own->n_byte);
+}
+
+/* Read a folder's config.json, and let the caller list the tensors. The list has its maximum size
+ * from the beginning, so that tensors keep their addresses. */
+static int fill_listed(struct dummy_maker *m)
+{
+    struct checkpoint *c = m->c;
+    c->kind = CKPT_HF;
+    int rc = hf_load_config(c, c->path, m->e);
+    for (size_t i = 0; i < c->tensor.n && rc == 0; i++)
+        rc = dummy_add(c, (struct dummy_fill){0}, m->e);
+    if (rc == 0 && !vec_reserve(&c->tensor, DUMMY_TENSORS_MAX))
+        rc = err_memory(m->e, "the tensor list", DUMMY_TENSORS_MAX * sizeof *c->tensor.v);
+    if (rc == 0) rc = m->o->tensors(m->o->tensors_ctx, m, c, m->e);
+    if (rc != 0) return rc;
+    dummy_clear(c);
+    find_vocab(m);
+    return 0;
+}
+
 /* Read the shape from a folder's config.json. The config's checkpoint stays open, because the
  * copied metadata point into that checkpoint. */
-static int fill_from_folder(struct maker *m)
+static int fill_from_folder(struct dummy_maker *m)
 {
     struct checkpoint *config;
     int rc = checkpoint_begin(&config, m->o->model, m->e);
@@ -876,7 +936,7 @@ static int fill_from_folder(struct maker *m)
     return rc ? rc : add_tensors(m);
 }
 
-static int fill_from_gguf(struct maker *m)
+static int fill_from_gguf(struct dummy_maker *m)
 {
     struct checkpoint *g;
     int rc = checkpoint_open_header(&g, m->o->model, m->e);
@@ -885,15 +945,16 @@ static int fill_from_gguf(struct maker *m)
     return take_gguf(m, g);
 }
 
-static int make_tensors(struct maker *m)
+static int make_tensors(struct dummy_maker *m)
 {
     if (m->o->shape) return fill_named(m);
-    return dir_exists(m->o->model) ? fill_from_folder(m) : fill_from_gguf(m);
+    if (!dir_exists(m->o->model)) return fill_from_gguf(m);
+    return m->o->tensors ? fill_listed(m) : fill_from_folder(m);
 }
 
 int checkpoint_open_dummy(struct checkpoint **out, const struct dummy_options *o, struct err *e)
 {
-    struct maker m = {.o = o, .e = e, .mixed = o->quant != NULL};
+    struct dummy_maker m = {.o = o, .e = e, .mixed = o->quant != NULL};
     int rc = checkpoint_begin(&m.c, o->shape ? o->shape : o->model, e);
     if (rc == 0) rc = dummy_open(m.c, o->seed, e);
     if (rc == 0 && m.mixed) rc = quant_mix_find(&m.mix, o->quant, o->pure, e);

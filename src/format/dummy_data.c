@@ -133,7 +133,7 @@ static int find_tile(struct dummy *d, enum qtype type, struct dummy_fill fill, s
 int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e)
 {
     struct dummy *d = c->dummy;
-    const struct tensor_info *t = &c->tensor.v[c->tensor.n - 1];
+    const struct tensor_info *t = &c->tensor.v[d->source.n];
     int tile = t->data ? -1 : find_tile(d, t->type, fill, e);
     if (tile < -1) return tile;
     struct tensor_source s = {tile, hash_bytes(t->name, strlen(t->name), d->seed)};
@@ -213,6 +213,12 @@ int dummy_finish(struct checkpoint *c, bool no_data, struct err *e)
     pool_close(c->dummy->pool);
     c->dummy->pool = NULL;
     return rc;
+}
+
+void dummy_clear(struct checkpoint *c)
+{
+    for (size_t i = 0; i < c->tensor.n; i++)
+        if (c->dummy->source.v[i].tile >= 0) c->tensor.v[i].data = NULL;
 }
 
 /* Return the number of bytes of a tensor that an outline contains. */

@@ -73,7 +73,7 @@ int dummy_vocab(struct checkpoint *c, int n_vocab, struct err *e)
     if (rc == 0) rc = checkpoint_add_meta(c, "tokenizer.ggml.tokens", &tokens, e);
     if (rc == 0) rc = checkpoint_add_meta(c, "tokenizer.ggml.token_type", &types, e);
     if (rc == 0) rc = checkpoint_add_meta(c, "tokenizer.ggml.merges", &merges, e);
-    if (rc == 0) rc = checkpoint_add_u32(c, "tokenizer.ggml.bos_token_id", (uint32_t)end, e);
-    if (rc == 0) rc = checkpoint_add_u32(c, "tokenizer.ggml.eos_token_id", (uint32_t)end, e);
-    return rc;
+    if (rc == 0 && !checkpoint_meta(c, "tokenizer.ggml.bos_token_id"))
+        rc = checkpoint_add_u32(c, "tokenizer.ggml.bos_token_id", (uint32_t)end, e);
+    return rc ? rc : checkpoint_add_u32(c, "tokenizer.ggml.eos_token_id", (uint32_t)end, e);
 }

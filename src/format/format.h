@@ -95,10 +95,17 @@ void checkpoint_close(struct checkpoint *c); /* close c; NULL is allowed */
  * checkpoint_open. */
 int checkpoint_open_header(struct checkpoint **out, const char *path, struct err *e);
 
+struct quant_mix_site;
+struct dummy_maker; /* model of random weights whose tensors are being listed; opaque */
+/* Add each tensor of the model of c by dummy_request. ctx: argument of the caller. */
+typedef int dummy_tensors_fn(void *ctx, struct dummy_maker *m, struct checkpoint *c, struct err *e);
+enum { DUMMY_TENSORS_MAX = 1 << 18 }; /* maximum number of tensors of a listed model */
+
 /* Options of a model of random weights, with any shape and number format. The model needs no
- * download, and its activations are finite. The kind of the checkpoint is CKPT_GGUF. Equal options
- * give equal bytes on every machine. The metadata contain the GGUF's tokenizer, or a tokenizer with
- * one token per byte. All texts are borrowed for checkpoint_open_dummy. */
+ * download, and its activations are finite. Equal options give equal bytes on every machine. The
+ * metadata contain the GGUF's tokenizer, or a tokenizer with one token per byte. The kind of the
+ * checkpoint is CKPT_GGUF, or CKPT_HF for a folder whose tensors the caller lists. All texts are
+ * borrowed for checkpoint_open_dummy. */
 struct dummy_options {
     const char *shape; /* name of a shape in dummy_shape.def; NULL: `model` has the shape */
     /* path of a GGUF (the header is sufficient) or of a folder with a config.json */
@@ -111,7 +118,20 @@ struct dummy_options {
     uint64_t seed;
     /* true: tensor data is NULL; checkpoint_write_gguf generates the data while writing */
     bool no_data;
+    /* function, with its argument, that lists the tensors of a folder's model. The metadata are
+     * then those of the folder. NULL: a folder is presented under the keys and names of a GGUF */
+    dummy_tensors_fn *tensors;
+    void *tensors_ctx; /* borrowed */
 };
+/* Add a tensor of random weights under its GGUF name `site->name`, while checkpoint_open_dummy
+ * lists the tensors. dim [site->n_dim], of which the first is site->k. A tensor of type F32 keeps
+ * this type; all other matrices get the type of the mix. Tensors of type F32 have zeros as data,
+ * and all others have no readable data, until checkpoint_open_dummy returns. Tensors that were
+ * added earlier keep their addresses. ERR_LIMIT, ERR_MEMORY, and ERR_UNSUPPORTED for a size below
+ * 1. */
+int dummy_request(struct dummy_maker *m, const struct quant_mix_site *site, const int64_t *dim);
+/* Return true if the weights of c are random. Random matrices are not transposed in a folder. */
+bool checkpoint_is_random(const struct checkpoint *c);
 /* Return valid value i of the option `shape`, from 0. NULL after the last value. The text is
  * static. */
 const char *dummy_shapes(int i);

@@ -149,6 +149,9 @@ bool tensor_set_bytes(struct tensor_info *t);
  * Errors: those of checkpoint_open. The caller closes c after a failure. */
 int gguf_load(struct checkpoint *c, const char *path, struct err *e);
 int hf_load(struct checkpoint *c, const char *dir, struct err *e);
+/* Read a Hugging Face directory without its weights. The weights of modules of
+ * sentence-transformers are read. Errors: those of checkpoint_open. */
+int hf_load_config(struct checkpoint *c, const char *dir, struct err *e);
 /* Write the path of a file of the directory to out[n_out]. ERR_ARG if the path is too long. */
 int hf_path(char *out, size_t n_out, const char *dir, const char *name, struct err *e);
 /* Read one .safetensors file, and append its tensors to the checkpoint. Errors: those of
@@ -263,12 +266,14 @@ struct dummy_fill {
 
 /* Create c->dummy, without tensors. ERR_MEMORY. */
 int dummy_open(struct checkpoint *c, uint64_t seed, struct err *e);
-/* Set random weights for the last added tensor. ERR_MEMORY. */
+/* Set random weights for the first tensor without them, unless it has data. ERR_MEMORY. */
 int dummy_add(struct checkpoint *c, struct dummy_fill fill, struct err *e);
 /* Generate the bytes of all tensors in memory of the checkpoint, unless no_data is true. Call
  * dummy_finish after all other functions for a dummy. ERR_LIMIT if the tensors exceed the memory,
  * ERR_MEMORY. */
 int dummy_finish(struct checkpoint *c, bool no_data, struct err *e);
+/* Remove the data of all tensors with random weights. */
+void dummy_clear(struct checkpoint *c);
 void dummy_close(struct dummy *d); /* free d; NULL is allowed */
 /* Keep the checkpoint take_source open, because the metadata of c point into take_source. c becomes
  * the owner of take_source. */

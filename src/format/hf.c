@@ -199,7 +199,8 @@ static int config_load(struct checkpoint *c, const char *dir, const char *own, s
     return other ? other : rc;
 }
 
-int hf_load(struct checkpoint *c, const char *dir, struct err *e)
+/* weights: true to load the weights of the model. */
+static int load_folder(struct checkpoint *c, const char *dir, bool weights, struct err *e)
 {
     char own[4096];
     bool modules;
@@ -207,8 +208,18 @@ int hf_load(struct checkpoint *c, const char *dir, struct err *e)
     /* first: its activation replaces that of config.json */
     if (rc == 0) rc = hf_sentence_load(c, dir, e);
     if (rc == 0) rc = config_load(c, dir, own, e);
-    if (rc == 0) rc = load_known(c, own, e);
+    if (rc == 0 && weights) rc = load_known(c, own, e);
     if (rc == 0) rc = name_aliases(c, e);
     if (rc == 0) rc = share_head(c, e);
     return rc ? rc : hf_modules_load(c, dir, own, e);
+}
+
+int hf_load(struct checkpoint *c, const char *dir, struct err *e)
+{
+    return load_folder(c, dir, true, e);
+}
+
+int hf_load_config(struct checkpoint *c, const char *dir, struct err *e)
+{
+    return load_folder(c, dir, false, e);
 }

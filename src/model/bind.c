@@ -56,12 +56,16 @@ void bind_name(const struct binder *b, char out[160], const char *stem, int il, 
     snprintf(out, 160, "%s%s.%s", stem_prefix(b, stem), layer, suffix);
 }
 
-/* Return the tensor [n_out, k]. NULL after an error: ERR_MISSING, ERR_FORMAT for another shape,
- * ERR_UNSUPPORTED for a type without arithmetic. */
-static const struct tensor_info *need(struct binder *b, const char *name, int64_t n_out, int64_t k)
+/* Return the tensor [n_out, k]. values: true if it is not a matrix of a linear layer. NULL after an
+ * error: ERR_MISSING, ERR_FORMAT for another shape, ERR_UNSUPPORTED for a type without
+ * arithmetic. */
+static const struct tensor_info *need(struct binder *b, const char *name, int64_t n_out, int64_t k,
+                                      bool values)
 {
     if (b->rc != 0) return NULL;
     const struct tensor_info *t = bind_find(b, name);
+    if (!t) t = random_tensor(b, name, 1, n_out, k, values);
+    if (b->rc != 0) return NULL;
     if (!t)
         bind_missing(b, name);
     else if (t->dim[2] != 1 || t->dim[3] != 1)
@@ -193,7 +197,7 @@ bool bind_is_fused(const struct binder *b, const char *fused, const char *part, 
  * after packing. Add `add` to each value. */
 static const float *vector(struct binder *b, const char *name, int64_t n, float add)
 {
-    const struct tensor_info *t = need(b, name, 1, n);
+    const struct tensor_info *t = need(b, name, 1, n, true);
     if (!t) return NULL;
     float *v = arena_push(&b->m->arena, (size_t)n * sizeof *v, 64);
     if (!v) {
@@ -208,7 +212,7 @@ static const float *vector(struct binder *b, const char *name, int64_t n, float 
 /* Return the values of a tensor, f32 [n_row, n] in the arena. */
 static const float *floats(struct binder *b, const char *name, int64_t n_row, int64_t n)
 {
-    const struct tensor_info *t = need(b, name, n_row, n);
+    const struct tensor_info *t = need(b, name, n_row, n, true);
     float *v = t ? arena_push(&b->m->arena, (size_t)(n_row * n) * sizeof *v, 64) : NULL;
     if (t && !v) b->rc = err_memory(b->e, t->name, (size_t)(n_row * n) * sizeof *v);
     if (t) b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = BOUND_VALUES;
@@ -258,8 +262,7 @@ void bind_scaled(struct binder *b, const float **at, const char *name, int il, i
 {
     char full[160];
     bind_name(b, full, "blk.%d", il, name);
-    const float *v = b->rc == 0 ? bind_extra(b, full, n) : NULL;
-    if (!v) bind_missing(b, full);
+    const float *v = bind_required(b, full, n);
     float *scaled = bind_memory(b, full, (size_t)n * sizeof *v);
     for (int64_t i = 0; i < n && scaled; i++) scaled[i] = v[i] * by;
     *at = scaled;
@@ -268,13 +271,19 @@ void bind_scaled(struct binder *b, const float **at, const char *name, int il, i
 
 const float *bind_extra(struct binder *b, const char *name, int64_t n)
 {
-    return checkpoint_tensor(b->checkpoint, name) ? vector(b, name, n, 0) : NULL;
+    return checkpoint_tensor(b->checkpoint, name) ? bind_required(b, name, n) : NULL;
+}
+
+const float *bind_required(struct binder *b, const char *name, int64_t n)
+{
+    return vector(b, name, n, 0);
 }
 
 /* Return true if the file contains transposed matrices of layers. */
 static bool is_transposed(const struct binder *b, int il)
 {
-    return il >= 0 && config_is_hf(b) && arch_hf_columns(b->m->arch->name);
+    return il >= 0 && config_is_hf(b) && !checkpoint_is_random(b->checkpoint) &&
+           arch_hf_columns(b->m->arch->name);
 }
 
 /* Set p to the values of a transposed matrix. A matrix with blocks of values is rejected, because
@@ -302,9 +311,9 @@ static void matrix(struct binder *b, struct tensor *w, struct published *p, cons
         bind_name(b, name, s->stem, s->il, suffix);
         t = checkpoint_tensor(b->checkpoint, name);
         if (s->flat && !config_is_hf(b) && t && t->n_dim == 1 && !qtype_is_block(t->type))
-            t = need(b, name, 1, s->n_out * s->k);
+            t = need(b, name, 1, s->n_out * s->k, false);
         else
-            t = need(b, name, transposed ? s->k : s->n_out, transposed ? s->n_out : s->k);
+            t = need(b, name, transposed ? s->k : s->n_out, transposed ? s->n_out : s->k, false);
         if (!t) return;
         type = t->type;
         *p = (struct published){.form = FORM_ROWS, .rows = t->data};
@@ -495,8 +504,17 @@ static bool is_transposed_stack(const struct binder *b, const struct tensor_info
                                 const struct expert_sizes *s)
 {
     bool square;
-    return config_is_hf(b) && arch_hf_expert_columns(b->m->arch->name, &square) &&
-           t->dim[0] == s->n_out && t->dim[1] == s->k && (square || s->n_out != s->k);
+    return config_is_hf(b) && !checkpoint_is_random(b->checkpoint) &&
+           arch_hf_expert_columns(b->m->arch->name, &square) && t->dim[0] == s->n_out &&
+           t->dim[1] == s->k && (square || s->n_out != s->k);
+}
+
+/* Return the tensor of all experts; NULL if none. Random weights always have it. */
+static const struct tensor_info *stack_of(struct binder *b, const char *name,
+                                          const struct expert_sizes *s)
+{
+    const struct tensor_info *t = b->rc == 0 ? checkpoint_tensor(b->checkpoint, name) : NULL;
+    return t ? t : random_tensor(b, name, s->n_expert, s->n_out, s->k, false);
 }
 
 /* Bind rows `part` of each expert's matrix in the tensor t of all experts. */
@@ -530,9 +548,9 @@ static void bind_stack_part(struct binder *b, struct linear *l, const char *stem
     const struct expert_sizes s = expert_sizes(b, stem, il);
     const struct site site = {stem, il, "", s.n_out, s.k, false};
     bind_name(b, name, stem, il, "weight");
-    const struct tensor_info *t = b->rc == 0 ? checkpoint_tensor(b->checkpoint, name) : NULL;
+    const struct tensor_info *t = stack_of(b, name, &s);
     const bool formed = b->rc == 0 && !t && form_has_experts(b, &site);
-    if (!t && !formed) bind_missing(b, name);
+    if (b->rc == 0 && !t && !formed) bind_missing(b, name);
     struct published *from =
         b->rc == 0 ? arena_push0(&b->m->arena, (size_t)s.n_expert, sizeof *from) : NULL;
     if (b->rc == 0 && !from)
@@ -564,7 +582,8 @@ static void bind_stack(struct binder *b, struct linear *l, const char *stem, int
     const struct expert_sizes s = expert_sizes(b, stem, il);
     if (b->rc != 0) return;
     bind_name(b, name, stem, il, "weight");
-    const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
+    const struct tensor_info *t = stack_of(b, name, &s);
+    if (b->rc != 0) return;
     if (t ? is_transposed_stack(b, t, &s) : bind_has_stack(b, stem, il)) {
         bind_stack_part(b, l, stem, il, &(struct row_part){.n = s.n_out}, routed);
         return;
@@ -704,7 +723,7 @@ bool bind_has(const struct binder *b, const char *stem, int il)
 {
     char name[160];
     bind_name(b, name, stem, il, "weight");
-    return checkpoint_tensor(b->checkpoint, name) != NULL;
+    return checkpoint_tensor(b->checkpoint, name) != NULL || (b->maker && random_has(b, stem));
 }
 
 /* Decode part p of the weights to g, f32 [n]. The file has one matrix with a row per part, or a
@@ -716,7 +735,7 @@ static void part_weights(struct binder *b, float *g, const char *stem, int il, i
     const bool whole = bind_has(b, stem, il);
     if (!whole) snprintf(suffix, sizeof suffix, "%d.weight", p);
     bind_name(b, name, stem, il, suffix);
-    const struct tensor_info *t = need(b, name, whole ? n_part : 1, n);
+    const struct tensor_info *t = need(b, name, whole ? n_part : 1, n, true);
     const size_t at = t && whole ? (size_t)p * (size_t)qtype_bytes(t->type, n) : 0;
     if (t) b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = BOUND_VALUES;
     if (t) qtype_info[t->type].ops->decode(g, t->data + at, n);
@@ -741,7 +760,7 @@ static void table(struct binder *b, struct tensor *t, const char *stem, int64_t 
 {
     char name[160];
     bind_name(b, name, stem, -1, "weight");
-    const struct tensor_info *info = need(b, name, n_out, k);
+    const struct tensor_info *info = need(b, name, n_out, k, false);
     if (!info) return;
     *t = tensor_of(info);
     t->data += (size_t)first * qtype_bytes(t->type, t->k);
@@ -958,7 +977,6 @@ void bind_all(struct binder *b)
     struct model *m = b->m;
     const struct arch *arch = m->arch;
     const size_t n_layer = (size_t)m->config.n_layer;
-    b->row = tensor_rows(arch->name, &b->n_row);
     m->layer_bytes = arch->layer_bytes ? arch->layer_bytes : sizeof(struct decoder_layer);
     m->ends = push_bound(b, "the ends", 1,
                          arch->ends_bytes ? arch->ends_bytes : sizeof(struct decoder_ends));

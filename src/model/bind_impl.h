@@ -21,6 +21,9 @@ struct binder {
      * matrix of a linear layer */
     uint8_t *bound;
     uint8_t *read; /* mark of each key [n_meta], owned by the loader. 1: read */
+    /* list of random weights to which binding adds the tensors that it needs (random.c), borrowed;
+     * NULL: tensors are found in the checkpoint */
+    struct dummy_maker *maker;
     /* prefix of the table's names for the part that is bound, static: "enc.", "dec." or "" */
     const char *part;
     /* number of the part's first layer, which is layer 0 in names of tensors */
@@ -204,6 +207,16 @@ const struct tensor_row *bind_bias_row(const struct binder *b, const char *stem)
 /* Return the values of the tensor stem.bias, f32 [n_row, n] in the arena. NULL after
  * an error. */
 const float *bind_bias_values(struct binder *b, const char *stem, int il, int64_t n_row, int64_t n);
+/* Add a tensor [dim2, n_out, k] to the list of random weights. dim2 is 1 for a matrix, and n_out is
+ * 1 for a vector. values: true if the tensor is F32, because it is not a matrix of a linear layer.
+ * NULL after an error, and if the checkpoint has files. ERR_LIMIT, ERR_MEMORY, and ERR_UNSUPPORTED
+ * for a size below 1. */
+const struct tensor_info *random_tensor(struct binder *b, const char *name, int64_t dim2,
+                                        int64_t n_out, int64_t k, bool values);
+/* Return true if random weights have the tensor stem.weight, which only some files have. */
+bool random_has(const struct binder *b, const char *stem);
+/* Return true if random weights have a head in place of the embedding. */
+bool random_unties(const struct binder *b);
 /* Return the tensor `name`, and mark it as bound; NULL if none. */
 const struct tensor_info *bind_find(const struct binder *b, const char *name);
 /* Return the value of a size in tensors.def for layer il; il -1: for a tensor outside of layers. */
@@ -301,6 +314,9 @@ void bind_tied(struct binder *b, struct linear *l, const struct tensor *t);
 /* Return the values, f32 [n], of a tensor that is not in tensors.def. NULL if the file has no such
  * tensor. */
 const float *bind_extra(struct binder *b, const char *name, int64_t n);
+/* Return the values, f32 [n], of a required tensor that is not in tensors.def. NULL after an
+ * error. */
+const float *bind_required(struct binder *b, const char *name, int64_t n);
 /* Return the number of scratch buffer `name`, with at least per_row values per row. */
 int bind_rows(struct binder *b, const char *name, int64_t per_row);
 /* Return the number of scratch buffer `name`, with at least per_out values per result row. */

@@ -144,7 +144,9 @@ static int label_count(struct binder *b)
 {
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, "cls.output.weight");
     const struct meta *list = b->m->config.labels;
-    const int n = t && t->dim[1] <= LABELS_MAX ? (int)t->dim[1] : 0;
+    const int n = b->maker                       ? (int)meta_count(list)
+                  : t && t->dim[1] <= LABELS_MAX ? (int)t->dim[1]
+                                                 : 0;
     if (n == 0)
         b->rc = err_set(b->e, ERR_LIMIT, "%s: a classifier must have 1 to %d labels, got %lld",
                         checkpoint_path(b->checkpoint), LABELS_MAX, t ? (long long)t->dim[1] : 0);

@@ -490,7 +490,8 @@ static void check_absent(struct binder *b)
 }
 
 /* Reject unread keys of the architecture in a GGUF. Log one warning with all unknown fields of a
- * config.json and all unknown groups of keys. */
+ * config.json and all unknown groups of keys. Binding that lists random weights logs nothing,
+ * because the model is bound again. */
 void config_check_keys(struct binder *b)
 {
     char name[160], why[WHY_BYTES];
@@ -509,5 +510,5 @@ void config_check_keys(struct binder *b)
         else
             list_key(&keys, name);
     }
-    if (b->rc == 0) warn_of(b, &keys, &settings);
+    if (b->rc == 0 && !b->maker) warn_of(b, &keys, &settings);
 }

@@ -266,20 +266,27 @@ int model_check_arch(const struct checkpoint *c, struct err *e)
 }
 
 /* Run all steps of opening a model before the packing of weights. x: receiver of an explanation;
- * NULL if none. */
+ * NULL if none. maker: list that receives the tensors of random weights; NULL if none. */
 static int bind_model(struct model *m, const struct model_options *o, const struct explain *x,
-                      struct err *e)
+                      struct dummy_maker *maker, struct err *e)
 {
     const struct checkpoint *c = m->checkpoint;
+    const int n_tensor = maker ? DUMMY_TENSORS_MAX : checkpoint_n_tensor(c);
     struct refusal refusal = {0};
-    struct binder b = {
-        .m = m, .checkpoint = c, .options = o, .e = e, .part = "", .refusal = x ? &refusal : NULL};
+    struct binder b = {.m = m,
+                       .checkpoint = c,
+                       .options = o,
+                       .e = e,
+                       .part = "",
+                       .refusal = x ? &refusal : NULL,
+                       .maker = maker};
     b.rc = choose_arch(&m->arch, c, e);
     b.prefix = arch_name(c);
-    b.bound = b.rc == 0 ? calloc((size_t)checkpoint_n_tensor(c) + 1, 1) : NULL;
+    b.bound = b.rc == 0 ? calloc((size_t)n_tensor + 1, 1) : NULL;
     b.read = b.rc == 0 ? calloc((size_t)checkpoint_n_meta(c) + 1, 1) : NULL;
     if (b.rc == 0 && (!b.bound || !b.read))
-        b.rc = err_memory(e, "the tensor list", (unsigned long long)checkpoint_n_tensor(c));
+        b.rc = err_memory(e, "the tensor list", (unsigned long long)n_tensor);
+    if (b.rc == 0) b.row = tensor_rows(m->arch->name, &b.n_row);
     if (b.rc == 0) config_read(&b);
     if (b.rc == 0) bind_all(&b);
     if (b.rc == 0 && o && o->quantization) model_quantize(&b, o->quantization);
@@ -312,16 +319,32 @@ static int pack_weights(struct model *m, const struct model_options *o, struct e
     return rc;
 }
 
+/* Create a model that is not bound. */
+static struct model *empty_model(const struct checkpoint *c, struct backend *b, struct err *e)
+{
+    struct model *m = calloc(1, sizeof *m);
+    if (m)
+        m->checkpoint = c, m->backend = b;
+    else
+        err_memory(e, "the model", sizeof *m);
+    return m;
+}
+
 /* Create a model without weights. `o` is NULL if the model is not computed. `x` receives an
  * explanation; NULL if none. */
 static int new_model(struct model **out, const struct checkpoint *c, struct backend *b,
                      const struct model_options *o, const struct explain *x, struct err *e)
 {
-    struct model *m = *out = calloc(1, sizeof *m);
-    if (!m) return err_memory(e, "the model", sizeof *m);
-    m->checkpoint = c;
-    m->backend = b;
-    return bind_model(m, o, x, e);
+    *out = empty_model(c, b, e);
+    return *out ? bind_model(*out, o, x, NULL, e) : ERR_MEMORY;
+}
+
+int model_list_random(void *backend, struct dummy_maker *maker, struct checkpoint *c, struct err *e)
+{
+    struct model *m = empty_model(c, backend, e);
+    const int rc = m ? bind_model(m, NULL, NULL, maker, e) : ERR_MEMORY;
+    model_close(m);
+    return rc;
 }
 
 int model_bind(struct model **out, const struct checkpoint *c, struct backend *b,

@@ -186,6 +186,10 @@ struct model_sizes {
  * Return an error of model_open. */
 int model_measure(const struct checkpoint *c, struct backend *b, const char *quantization,
                   struct model_sizes *s, struct err *e);
+/* List the tensors of random weights for a folder, as a dummy_tensors_fn. backend: a backend of one
+ * thread. Errors: those of model_open and dummy_request. */
+int model_list_random(void *backend, struct dummy_maker *maker, struct checkpoint *c,
+                      struct err *e);
 
 /* Use of a key or a tensor of a file by loading. CHECKED: a key with its only accepted value.
  * UNKNOWN: a key that is ignored with a warning, or a tensor after a failure. */

@@ -7,6 +7,7 @@
  *   keys.c     accepted metadata keys: each key is read, known to be idle, or rejected
  *   config.c   metadata -> struct config
  *   bind.c     tensors -> weights; checks names and shapes with format/tensors.def
+ *   random.c   the tensors that binding needs, for random weights of a folder
  *   form/      quantized weights as other libraries publish them
  *   quantize.c quantization of float weights while they are packed
  *   plan.c     memory: scratch, rope tables, KV pages

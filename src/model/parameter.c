@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-/* Return the tensor of a parameter; NULL if none. */
-static const struct tensor_info *find_parameter(struct binder *b, const char *stem, int il)
+/* Return the tensor [n, k] of a parameter; NULL if none. */
+static const struct tensor_info *find_parameter(struct binder *b, const char *stem, int il,
+                                                int64_t n, int64_t k)
 {
     static const char *const end[] = {"weight", "bias", ""};
     char name[160];
@@ -17,8 +18,10 @@ static const struct tensor_info *find_parameter(struct binder *b, const char *st
         if (t) return t;
     }
     bind_name(b, name, stem, il, end[0]);
-    bind_missing(b, name);
-    return NULL;
+    const struct tensor_info *t =
+        k > 1 ? random_tensor(b, name, 1, n, k, true) : random_tensor(b, name, 1, 1, n, true);
+    if (!t && b->rc == 0) bind_missing(b, name);
+    return t;
 }
 
 /* Return true if the sizes of t are those of [n, k], without sizes of 1. */
@@ -39,7 +42,7 @@ static bool has_sizes(const struct tensor_info *t, int64_t n, int64_t k)
 
 float *bind_transposed(struct binder *b, const char *stem, int il, int64_t n, int64_t k)
 {
-    const struct tensor_info *t = b->rc == 0 ? find_parameter(b, stem, il) : NULL;
+    const struct tensor_info *t = b->rc == 0 ? find_parameter(b, stem, il, n, k) : NULL;
     if (!t) return NULL;
     b->bound[t - checkpoint_tensor_at(b->checkpoint, 0)] = k > 1 || t->n_dim > 1 ? BOUND_VALUES : 1;
     if (!has_sizes(t, n, k))

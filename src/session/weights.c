@@ -47,8 +47,20 @@ static int check_kind(const struct checkpoint *c, const char *format, struct err
                    checkpoint_path(c));
 }
 
-int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
-                       bool no_data, struct err *e)
+/* Open a model of random weights. Binding lists the tensors of a folder. */
+static int open_listed(struct checkpoint **out, struct dummy_options *d, struct err *e)
+{
+    struct backend *b = NULL;
+    int rc = backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, e);
+    d->tensors = model_list_random, d->tensors_ctx = b;
+    if (rc == 0) rc = checkpoint_open_dummy(out, d, e);
+    backend_close(b);
+    return rc;
+}
+
+/* gguf: true if random weights of a folder have the keys and names of a GGUF. */
+static int open_checkpoint(struct checkpoint **out, const char *path,
+                           const struct session_options *o, bool no_data, bool gguf, struct err *e)
 {
     bool dummy;
     int rc = check(o, path, &dummy, e);
@@ -70,13 +82,25 @@ int session_checkpoint(struct checkpoint **out, const char *path, const struct s
                               .pure = o->pure,
                               .seed = (uint64_t)o->dummy_seed,
                               .no_data = no_data};
-    return checkpoint_open_dummy(out, &d, e);
+    return gguf ? checkpoint_open_dummy(out, &d, e) : open_listed(out, &d, e);
+}
+
+int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
+                       bool no_data, struct err *e)
+{
+    return open_checkpoint(out, path, o, no_data, false, e);
+}
+
+int session_gguf(struct checkpoint **out, const char *path, const struct session_options *o,
+                 struct err *e)
+{
+    return open_checkpoint(out, path, o, true, true, e);
 }
 
 int session_tokenizer(struct tokenizer **out, const struct checkpoint *c,
                       const struct session_options *o, struct err *e)
 {
-    bool random_folder = checkpoint_kind(c) == CKPT_GGUF && dir_exists(checkpoint_path(c));
+    const bool random_folder = checkpoint_is_random(c) && dir_exists(checkpoint_path(c));
     int rc = random_folder ? tokenizer_open_file(out, checkpoint_path(c), NULL, e) : ERR_MISSING;
     if (rc == ERR_MISSING) rc = tokenizer_open(out, c, e);
     if (rc == 0) rc = chat_mark_turns(*out, c, o->chat_template, e);

@@ -155,14 +155,8 @@ static int read_llama2c(struct tokenizer *t, const struct checkpoint *c, struct 
 /* Also mark the end tokens of a folder's configuration. */
 int tokenizer_read(struct tokenizer *t, const struct checkpoint *c, struct err *e)
 {
-    switch (checkpoint_kind(c)) {
-    case CKPT_GGUF:
-        return gguf_vocab_read(t, c, e);
-    case CKPT_LLAMA2C:
-        return read_llama2c(t, c, e);
-    case CKPT_HF:
-        break;
-    }
+    if (checkpoint_kind(c) == CKPT_GGUF || checkpoint_is_random(c)) return gguf_vocab_read(t, c, e);
+    if (checkpoint_kind(c) == CKPT_LLAMA2C) return read_llama2c(t, c, e);
     int rc = read_dir(t, checkpoint_dir(c), NULL, e);
     const struct meta *eos = checkpoint_meta(c, "tokenizer.ggml.eos_token_ids");
     for (size_t i = 0; rc == 0 && i < meta_count(eos); i++) {

@@ -33,6 +33,21 @@ check 'int8 activations of BF16 matrices are not what they are called' '[ $(grep
 say folder 'Once upon' >got
 check 'without --load-format dummy the weights are missed' '[ $? = 1 ] && grep -q safetensors err'
 
+find "$QUOTH_ROOT/tests/golden" -name config.json >configs
+while read -r config; do
+    model=${config%/config.json}
+    grep -q model_type "$config" || continue # a module of sentence-transformers
+    say "$model" abc --load-format dummy --threads 1 >got || grep -q 'generates no text' err || { echo "$model"; cat err; }
+done <configs >failed
+check 'every folder of the golden models generates from random weights' '[ -s configs ] && [ ! -s failed ] || ! head -c 300 failed'
+
+for n in 5 64; do
+    mkdir chunks$n
+    sed "s/\"attention_chunk_size\": [0-9]*/\"attention_chunk_size\": $n/" "$QUOTH_ROOT/tests/golden/llama4_text/config.json" >chunks$n/config.json
+    say chunks$n 'Once upon a time' --load-format dummy >$n
+done
+check "the fields of the folder: chunks of attention" '[ -s 5 ] && ! cmp -s 5 64'
+
 cp -r "$QUOTH_ROOT/tests/golden/qwen3" strange
 sed -i '1s/{/{"unsloth_version": "1", "foo": [], "no_such": null,/' strange/config.json
 "$QUOTH" run strange abc --raw --temperature 0 --max-tokens 4 -q >got 2>err

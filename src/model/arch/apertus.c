@@ -58,7 +58,7 @@ static double xielu_part(struct binder *b, const char *part, int il)
     double v = NAN;
     bind_name(b, name, "blk.%d.xielu", il, part);
     if (config_is_hf(b))
-        x = bind_extra(b, name, 1);
+        x = bind_required(b, name, 1);
     else {
         snprintf(name, sizeof name, "xielu.%s", part);
         v = meta_item_real(checkpoint_meta(b->checkpoint, name), (size_t)il, NAN);

@@ -43,8 +43,7 @@ static void bind_scale(struct binder *b, const float **scale, int il)
     char name[160];
     const int n = b->m->config.d;
     bind_name(b, name, "blk.%d.altup_correct_scale", il, "weight");
-    *scale = b->rc == 0 ? bind_extra(b, name, n) : NULL;
-    if (!*scale) bind_missing(b, name);
+    *scale = bind_required(b, name, n);
     const struct gemma_own *own = b->m->config.own;
     if (own->scales)
         bind_vector(b, scale, n);

@@ -27,11 +27,14 @@ static const struct config_key gguf_key[] = {
     KEYS_END,
 };
 
-/* Return dimension i of a tensor of the first layer, in [1, WIDTH_MAX]. A missing tensor, or one of
- * another size, is an error of binding. */
-static int rank_of(const struct binder *b, const char *name, int i)
+/* Return a rank of a folder: dimension i of a tensor of the first layer, in [1, WIDTH_MAX]. A
+ * missing tensor, or one of another size, is an error of binding. Random weights have `usual` rows,
+ * the rank in published folders, because no field has it. */
+static int rank_of(const struct binder *b, const char *name, int i, int usual)
 {
     const struct tensor_info *t = checkpoint_tensor(b->checkpoint, name);
+    if (b->maker) return usual;
+    if (checkpoint_is_random(b->checkpoint)) i = 1 - i;
     return t && t->dim[i] >= 1 && t->dim[i] <= WIDTH_MAX ? (int)t->dim[i] : 1;
 }
 
@@ -46,8 +49,9 @@ static void config(struct config *c, struct binder *b)
         return;
     }
     rwkv_read_heads(c, b, s);
-    s->rank_mix = rank_of(b, "blk.0.time_mix_w2.weight", 1);
-    s->rank_decay = rank_of(b, "blk.0.time_mix_decay_w1.weight", 0);
+    const int usual = c->d < 4096 ? 32 : 64;
+    s->rank_mix = rank_of(b, "blk.0.time_mix_w2.weight", 1, usual);
+    s->rank_decay = rank_of(b, "blk.0.time_mix_decay_w1.weight", 0, 2 * usual);
 }
 
 const struct arch arch_rwkv6 = {

@@ -12,8 +12,7 @@ void bind_conv(struct binder *b, struct conv_block *c, const char *stem, int il,
     bind_vector(b, &c->w, n * n_tap);
     bind_name(b, name, stem, il, "bias");
     if (biased) {
-        c->bias = b->rc == 0 ? bind_extra(b, name, n) : NULL;
-        if (!c->bias) bind_missing(b, name);
+        c->bias = bind_required(b, name, n);
         bind_vector(b, &c->bias, n);
     }
     c->at_state = bind_state(b, n * (n_tap - 1));

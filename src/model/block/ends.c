@@ -28,6 +28,8 @@ void bind_vocab(struct binder *b)
 {
     struct config *c = &b->m->config;
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight");
+    if (!embd) embd = random_tensor(b, "token_embd.weight", 1, c->n_vocab, c->d_embd, false);
+    if (b->rc != 0) return;
     if (!embd || embd->dim[1] > INT_MAX) {
         bind_missing(b, "token_embd.weight");
         return;
@@ -46,7 +48,7 @@ static bool head_is_tied(struct binder *b)
     const struct tensor_info *embd = checkpoint_tensor(b->checkpoint, "token_embd.weight"),
                              *head = checkpoint_tensor(b->checkpoint, "output.weight");
     if (!b->m->config.tied) return false;
-    if (!head) return true;
+    if (!head) return !random_unties(b);
     bool same = head->type == embd->type && head->n_byte == embd->n_byte && head->data &&
                 memcmp(head->dim, embd->dim, sizeof head->dim) == 0 &&
                 memcmp(head->data, embd->data, head->n_byte) == 0;

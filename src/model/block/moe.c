@@ -70,7 +70,8 @@ static void bind_narrow(struct binder *b, struct moe_block *m, int il)
     m->at_mixed = bind_rows(b, "moe mixed", c->layer[il].d_latent);
 }
 
-/* Bind the vectors of the rule of selection: addends of the scores for the choice. */
+/* Bind the vectors of the rule of selection: addends of the scores for the choice. If only some
+ * files of the architecture have addends, random weights have them with sigmoid scores. */
 static void bind_rule(struct binder *b, struct moe_block *m, int il)
 {
     static const char stem[] = "blk.%d.exp_probs_b";
@@ -78,7 +79,10 @@ static void bind_rule(struct binder *b, struct moe_block *m, int il)
     char name[160];
     m->route = b->m->config.route;
     bind_name(b, name, stem, il, "bias");
-    if (!row || (row->some && !checkpoint_tensor(b->checkpoint, name)) || b->rc != 0) return;
+    if (!row || b->rc != 0) return;
+    const bool has = !row->some || checkpoint_tensor(b->checkpoint, name) ||
+                     (b->maker && m->route.score == ROUTE_SIGMOID);
+    if (!has) return;
     m->route.bias = bind_bias_values(b, stem, il, 1, m->n_expert);
     bind_vector(b, &m->route.bias, m->n_expert);
 }

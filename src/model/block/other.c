@@ -30,9 +30,7 @@ static void bind_other(struct binder *b, struct other_embedding *o, const struct
     snprintf(stem, sizeof stem, "%sembedding_projection", begin);
     bind_sized(b, &o->project, stem, d, ids->d, BIAS_NONE);
     snprintf(stem, sizeof stem, "%shard_embedding_norm.weight", begin);
-    o->norm = (struct norm){
-        .g = b->rc == 0 ? bind_extra(b, stem, ids->d) : NULL, .eps = ids->eps, .n = ids->d};
-    if (!o->norm.g) bind_missing(b, stem);
+    o->norm = (struct norm){.g = bind_required(b, stem, ids->d), .eps = ids->eps, .n = ids->d};
     bind_vector(b, &o->norm.g, ids->d);
     bind_ones(b, &o->project_norm, d, 0);
     o->project_norm.eps = ids->eps;

@@ -92,10 +92,9 @@ static void bind_results(struct binder *b, struct norm *n, int il)
     }
     if (b->rc != 0 || !bind_has(b, stem, il)) return;
     bind_name(b, name, stem, il, "weight");
-    n->g = bind_extra(b, name, d);
+    n->g = bind_required(b, name, d);
     bind_name(b, name, stem, il, "bias");
-    n->b = bind_extra(b, name, d);
-    if (!n->b) bind_missing(b, name);
+    n->b = bind_required(b, name, d);
     n->n = d;
     bind_vector(b, &n->g, d);
     bind_vector(b, &n->b, d);

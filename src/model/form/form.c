@@ -176,10 +176,11 @@ const struct tensor_info *form_bind_experts(struct binder *b, const struct site 
     return b->m->config.quant.form->bind_experts(b, s, from, n_expert, part);
 }
 
+/* Random weights have no codes, in any form. */
 void form_check(const struct binder *b)
 {
     const struct form *form = b->m->config.quant.form;
-    if (form && !b->any_codes && b->rc == 0)
+    if (form && !b->any_codes && b->rc == 0 && !checkpoint_is_random(b->checkpoint))
         log_warn(
             "%s: quantization_config: no matrix is quantized by \"%s\"; the weights are used as "
             "they are",
