@@ -69,7 +69,7 @@ static int set_t5(struct tokenizer *t, const struct hf_files *f, int32_t unk, st
                  : err_set(e, ERR_FORMAT,
                            "tokenizer_config.json: extra_ids: must be at least 0, got %lld",
                            (long long)n_extra);
-    for (int64_t i = n_extra; i-- > 0 && rc == 0;) {
+    for (int64_t i = n_extra; rc == 0 && i-- > 0;) {
         char text[40];
         snprintf(text, sizeof text, "<extra_id_%lld>", (long long)i);
         rc = put_special(t, NULL, text, 0, e);
