@@ -126,33 +126,37 @@ static bool slice_text(struct render *r, struct val *part, struct val self, cons
     return r->rc == 0;
 }
 
-/* Return true if v begins with the prefix. A value of another kind is not a prefix. An empty text
- * is a prefix of each text. */
-static bool begins(struct val v, struct val prefix)
+/* Return true if v begins with the bytes of the affix. The comparison is charged by its bytes. */
+static bool same_bytes(struct render *r, const char *v, struct val affix)
 {
-    return prefix.kind == V_TEXT && prefix.n <= v.n &&
-           (prefix.n == 0 || memcmp(v.s, prefix.s, prefix.n) == 0);
+    return render_charge(r, affix.n / 8) && (affix.n == 0 || memcmp(v, affix.s, affix.n) == 0);
 }
 
-static bool ends(struct val v, struct val suffix)
+/* Return true if v begins with the prefix. A value of another kind is not a prefix. An empty text
+ * is a prefix of each text. */
+static bool begins(struct render *r, struct val v, struct val prefix)
 {
-    return suffix.kind == V_TEXT && suffix.n <= v.n &&
-           (suffix.n == 0 || memcmp(v.s + v.n - suffix.n, suffix.s, suffix.n) == 0);
+    return prefix.kind == V_TEXT && prefix.n <= v.n && same_bytes(r, v.s, prefix);
+}
+
+static bool ends(struct render *r, struct val v, struct val suffix)
+{
+    return suffix.kind == V_TEXT && suffix.n <= v.n && same_bytes(r, v.s + v.n - suffix.n, suffix);
 }
 
 /* Return true if the argument matches: a string, or any string of a tuple. */
 static struct val any_affix(struct render *r, struct val self, const struct args *a,
-                            bool (*fits)(struct val, struct val))
+                            bool (*fits)(struct render *, struct val, struct val))
 {
     const struct val *affix = arg(a, 0, NULL);
     struct val part;
     bool found = false;
     if (!affix) return jinja_fail(r, "this method needs an argument");
     const bool any = slice_text(r, &part, self, a);
-    if (affix->kind == V_TEXT) return val_bool(any && fits(part, *affix));
+    if (affix->kind == V_TEXT) return val_bool(any && fits(r, part, *affix));
     if (!val_is_seq(*affix)) return jinja_fail(r, "expected a string, got %s", val_type(*affix));
     for (uint32_t i = 0; any && i < affix->list->n && !found && render_charge(r, 1); i++)
-        found = fits(part, affix->list->v[i]);
+        found = fits(r, part, affix->list->v[i]);
     return val_bool(found);
 }
 
@@ -170,13 +174,13 @@ struct val method_text_endswith(struct render *r, struct val self, const struct 
 struct val method_text_removeprefix(struct render *r, struct val self, const struct args *a)
 {
     struct val prefix = arg_text(r, a, 0, NULL, NULL);
-    return begins(self, prefix) ? val_text(self.s + prefix.n, self.n - prefix.n) : self;
+    return begins(r, self, prefix) ? val_text(self.s + prefix.n, self.n - prefix.n) : self;
 }
 
 struct val method_text_removesuffix(struct render *r, struct val self, const struct args *a)
 {
     struct val suffix = arg_text(r, a, 0, NULL, NULL);
-    return ends(self, suffix) ? val_text(self.s, self.n - suffix.n) : self;
+    return ends(r, self, suffix) ? val_text(self.s, self.n - suffix.n) : self;
 }
 
 /* Return the last occurrence of `needle` that ends at or before `end`; NULL if none. */

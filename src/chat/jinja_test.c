@@ -152,6 +152,10 @@ TEST_ALONE(jinja_limits_hold)
         "{% for a in range(9999) %}{{ s * 9999 }}{% endfor %}",
         "{% set ns = namespace(x=s) %}{% for a in range(9999) %}{% set ns.x = [ns.x] %}{% endfor "
         "%}{{ ns.x }}",
+        "{% set x = s * 9999 %}{% for a in range(99) %}{{ x.startswith(x) }}{% endfor %}",
+        "{% set x = s * 9999 %}{% for a in range(99) %}{{ x.endswith(('y', x)) }}{% endfor %}",
+        "{% set x = s * 9999 %}{% for a in range(99) %}{{ x.removeprefix(x) }}{% endfor %}",
+        "{% set x = s * 9999 %}{% for a in range(99) %}{{ x.removesuffix(x) }}{% endfor %}",
     };
     for (size_t i = 0; i < sizeof runaway / sizeof *runaway; i++) {
         int64_t begin = time_us();
