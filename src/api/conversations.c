@@ -11,6 +11,7 @@
  * Items of all clients have one form in the store, that of responses_keep_item. A body of items is
  * therefore read like the `input` of a response, and an item that no response accepts is rejected
  * here. Only the owner of a conversation finds it; others get the error for an unknown id. */
+#include "item_list.h"
 #include "openai.h"
 #include "responses.h"
 #include "stored.h"
@@ -166,29 +167,14 @@ void post_conversation(struct exchange *x, void *server)
 
 /* ---- one conversation, one item ---- */
 
-/* Return the index of the item in the list; -1 if none. */
-static int64_t find_item(const struct json *list, const char *id)
+/* Set *list to the items, which the caller frees, and *i to the index of the path's item. */
+static int find_item(const struct visit *v, item_list *list, size_t *i, struct err *e)
 {
-    for (size_t i = 0; i < json_count(list); i++) {
-        const char *own = json_text(json_field(json_item(list, i), "id"), NULL);
-        if (own && strcmp(own, id) == 0) return (int64_t)i;
-    }
-    return -1;
-}
-
-/* Set *list to the items, owned by the caller, and *i to the index of the path's item. */
-static int load_item(struct visit *v, struct json **list, int64_t *i, struct err *e)
-{
-    struct buf b = {0};
-    *list = NULL;
-    buf_add_char(&b, '[');
-    buf_add(&b, v->items.data, v->items.n);
-    buf_add_char(&b, ']');
-    int rc = b.failed ? err_memory(e, "items", b.n) : json_parse(list, b.data, b.n, NULL, e);
-    buf_deinit(&b);
-    *i = rc == 0 ? find_item(*list, v->item) : -1;
-    if (rc == 0 && *i < 0)
+    int rc = item_list_split(list, &v->items, e);
+    const int64_t at = rc == 0 ? item_list_find(list, v->item) : -1;
+    if (rc == 0 && at < 0)
         rc = err_field(e, ERR_MISSING, "item_id", ": item \"%.80s\" not found", v->item);
+    *i = at < 0 ? 0 : (size_t)at;
     return rc;
 }
 
@@ -197,14 +183,14 @@ void get_conversation(struct exchange *x, void *server)
     struct visit v;
     struct err e = {0};
     struct buf b = {0};
-    struct json *list = NULL;
-    int64_t i;
+    item_list list;
+    size_t i;
     int rc = visit_begin(&v, x, server, &e);
     if (rc == 0) rc = visit_load(&v, &e);
     if (rc == 0 && v.item) {
-        rc = load_item(&v, &list, &i, &e);
-        if (rc == 0) json_put(&b, json_item(list, (size_t)i));
-        json_drop(list);
+        rc = find_item(&v, &list, &i, &e);
+        if (rc == 0) buf_add(&b, list.v[i].text, list.v[i].n);
+        vec_deinit(&list);
     } else if (rc == 0) {
         buf_add(&b, v.object.data, v.object.n);
     }
@@ -227,21 +213,23 @@ static int change_metadata(struct visit *v, const struct json *body, struct err 
     return rc;
 }
 
-/* Write the items without the path's item. The record has one text of all items, which is parsed
- * and written again. */
+/* Write the items without the path's item. */
 static int remove_item(struct visit *v, struct err *e)
 {
-    struct json *list = NULL;
-    int64_t at;
-    int rc = load_item(v, &list, &at, e);
-    buf_clear(&v->items);
-    for (size_t i = 0; rc == 0 && i < json_count(list); i++) {
-        if ((int64_t)i == at) continue;
-        if (v->items.n) buf_add_char(&v->items, ',');
-        json_put(&v->items, json_item(list, i));
+    item_list list;
+    struct buf rest = {0};
+    size_t at;
+    int rc = find_item(v, &list, &at, e);
+    for (size_t i = 0; rc == 0 && i < list.n; i++) {
+        if (i == at) continue;
+        if (rest.n) buf_add_char(&rest, ',');
+        buf_add(&rest, list.v[i].text, list.v[i].n);
     }
-    json_drop(list);
-    return rc == 0 && v->items.failed ? err_memory(e, "items", 0) : rc;
+    vec_deinit(&list);
+    if (rc == 0 && rest.failed) rc = err_memory(e, "items", rest.n);
+    buf_deinit(&v->items);
+    v->items = rest;
+    return rc;
 }
 
 /* Change the metadata of the record by the body, or remove the item if body is NULL. */

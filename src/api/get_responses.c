@@ -4,6 +4,7 @@
  * gets 404, as for an unknown id. */
 #include "server_impl.h"
 
+#include "item_list.h"
 #include "responses.h"
 #include "responses_background.h"
 
@@ -179,93 +180,77 @@ static int read_order(const struct exchange *x, struct list_page *p, struct err 
 }
 
 /* Return item i in the order of the page. */
-static const struct json *page_item(const struct json *list, const struct list_page *p, size_t i)
+static const struct item_text *page_item(const item_list *list, const struct list_page *p, size_t i)
 {
-    return json_item(list, p->ascending ? i : json_count(list) - 1 - i);
+    return &list->v[p->ascending ? i : list->n - 1 - i];
 }
 
 /* Set *i to the index of the first item after the item `after`. */
-static int read_after(const struct exchange *x, const struct json *list, const struct list_page *p,
+static int read_after(const struct exchange *x, const item_list *list, const struct list_page *p,
                       size_t *i, struct err *e)
 {
     struct buf text = {0};
     const int found = exchange_query(x, "after", &text);
+    const int64_t at = found == 1 && text.data ? item_list_find(list, text.data) : -1;
     int rc = 0;
-    bool known = found == 0;
-    for (size_t k = 0; found == 1 && text.data && !known && k < json_count(list); k++) {
-        const char *id = json_text(json_field(page_item(list, p, k), "id"), NULL);
-        if (id && strcmp(id, text.data) == 0) known = true, *i = k + 1;
-    }
+    if (at >= 0) *i = p->ascending ? (size_t)at + 1 : list->n - (size_t)at;
     if (text.failed)
         rc = err_memory(e, "after", text.n);
-    else if (!known)
+    else if (found != 0 && at < 0)
         rc = err_field(e, ERR_ARG, "after", ": item \"%.80s\" not found",
                        text.data ? text.data : "");
     buf_deinit(&text);
     return rc;
 }
 
+/* Append a member with the item's id; null if there is no item. */
+static void put_item_id(struct json_out *o, const char *name, const struct item_text *item)
+{
+    char id[RESPONSES_ID_MAX] = "";
+    if (item) item_text_id(id, sizeof id, item);
+    out_word(o, name, id[0] ? id : NULL);
+}
+
 /* Append the page that begins at item `from`. has_more and last_id are enough for a client to
  * request the next page. */
-static void put_page(struct buf *b, const struct json *list, const struct list_page *p, size_t from)
+static void put_page(struct buf *b, const item_list *list, const struct list_page *p, size_t from)
 {
-    const size_t n = json_count(list),
-                 end = n - from > (size_t)p->limit ? from + (size_t)p->limit : n;
+    const size_t n = list->n, end = n - from > (size_t)p->limit ? from + (size_t)p->limit : n;
     struct json_out o = {.b = b};
     out_object(&o, NULL);
     out_word(&o, "object", "list");
     out_list(&o, "data");
-    for (size_t i = from; i < end; i++) {
-        struct buf item = {0};
-        json_put(&item, page_item(list, p, i));
-        out_raw(&o, NULL, item.failed ? "" : item.data, item.failed ? 0 : item.n);
-        b->failed |= item.failed;
-        buf_deinit(&item);
-    }
+    for (size_t i = from; i < end; i++)
+        out_raw(&o, NULL, page_item(list, p, i)->text, page_item(list, p, i)->n);
     out_end(&o);
-    out_word(&o, "first_id",
-             from < end ? json_text(json_field(page_item(list, p, from), "id"), NULL) : NULL);
-    out_word(&o, "last_id",
-             from < end ? json_text(json_field(page_item(list, p, end - 1), "id"), NULL) : NULL);
+    put_item_id(&o, "first_id", from < end ? page_item(list, p, from) : NULL);
+    put_item_id(&o, "last_id", from < end ? page_item(list, p, end - 1) : NULL);
     out_flag(&o, "has_more", end < n);
     out_end(&o);
 }
 
-/* Parse items that are separated by commas. */
-static int parse_items(struct json **out, const struct buf *items, struct err *e)
-{
-    struct buf b = {0};
-    *out = NULL;
-    buf_add_char(&b, '[');
-    buf_add(&b, items->data, items->n);
-    buf_add_char(&b, ']');
-    int rc = b.failed ? err_memory(e, "items", b.n) : json_parse(out, b.data, b.n, NULL, e);
-    buf_deinit(&b);
-    return rc;
-}
-
 int server_put_list(const struct buf *items, struct buf *out, struct err *e)
 {
-    struct json *list;
+    item_list list;
     const struct list_page p = {.limit = INT32_MAX, .ascending = true};
-    int rc = parse_items(&list, items, e);
-    if (rc == 0) put_page(out, list, &p, 0);
-    json_drop(list);
+    int rc = item_list_split(&list, items, e);
+    if (rc == 0) put_page(out, &list, &p, 0);
+    vec_deinit(&list);
     return rc;
 }
 
 int server_put_page(const struct exchange *x, const struct buf *items, struct buf *out,
                     struct err *e)
 {
-    struct json *list = NULL;
+    item_list list = {0};
     struct list_page p = {.limit = PAGE};
     size_t from = 0;
     int rc = server_query_int(x, "limit", 1, PAGE_MAX, &p.limit, e);
     if (rc == 0) rc = read_order(x, &p, e);
-    if (rc == 0) rc = parse_items(&list, items, e);
-    if (rc == 0) rc = read_after(x, list, &p, &from, e);
-    if (rc == 0) put_page(out, list, &p, from);
-    json_drop(list);
+    if (rc == 0) rc = item_list_split(&list, items, e);
+    if (rc == 0) rc = read_after(x, &list, &p, &from, e);
+    if (rc == 0) put_page(out, &list, &p, from);
+    vec_deinit(&list);
     return rc;
 }
 

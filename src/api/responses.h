@@ -73,6 +73,8 @@ struct responses_source {
     struct buf items; /* items of the prompt, separated by commas, owned by the caller */
     bool keep;        /* true: fill `items` */
     int n_load;       /* number of stored responses that were read */
+    /* references to stored items: bytes of the items, compared ids, index after the last item */
+    size_t n_referenced, n_compared, next_item;
 };
 /* Convert a body to the neutral form. The caller owns *out, which is NULL after an error. ERR_ARG
  * with the client's field for a wrong type or value, ERR_UNSUPPORTED for an item, tool or member
@@ -105,7 +107,7 @@ int responses_conversation(const struct json *body, const char **conversation, s
 int responses_previous(struct json **out, struct responses_source *from, struct err *e);
 /* Set *out to a stored item by its id. The caller owns *root, of which *out is a part; *root may
  * have an older value, which is used if it has the item. ERR_MISSING; ERR_LIMIT if too many
- * responses were read; ERR_MEMORY. */
+ * responses were read, too many ids compared or the items too large; ERR_MEMORY. */
 int responses_find_item(struct json **root, const struct json **out, struct responses_source *from,
                         const char *id, struct err *e);
 

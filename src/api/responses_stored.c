@@ -102,12 +102,13 @@ void responses_keep_item(struct buf *b, const struct json *item, const char *hex
 
 /* ---- earlier responses ---- */
 
-/* Set *out to the items of a stored response as one list. Only the text of the list is parsed,
- * within the limits for bodies. */
+/* limits of stored lists, which are those for bodies */
+static const struct json_limits limits = {.depth_max = 200, .node_max = 1 << 20};
+
+/* Set *out to the items of a stored response as one list. Only the text of the list is parsed. */
 static int load(struct json **out, const struct responses_source *from, const char *id,
                 struct err *e)
 {
-    static const struct json_limits limits = {.depth_max = 200, .node_max = 1 << 20};
     struct buf text = {0}, list = {0};
     struct json *response = NULL;
     buf_add_char(&list, '[');
@@ -156,7 +157,7 @@ static int load_conversation(struct json **out, struct responses_source *from, c
         strncmp(id, "conv_", 5) == 0 ? store_get(from->store, from->owner, id, &t, e) : ERR_MISSING;
     buf_add_char(&list, ']');
     if (rc == 0 && list.failed) rc = err_memory(e, "a conversation", list.n);
-    if (rc == 0) rc = json_parse(out, list.data, list.n, NULL, e);
+    if (rc == 0) rc = json_parse(out, list.data, list.n, &limits, e);
     if (rc == 0 && last.n) snprintf(from->previous, sizeof from->previous, "%s", last.data);
     buf_deinit(&last);
     buf_deinit(&list);
@@ -180,24 +181,49 @@ int responses_previous(struct json **out, struct responses_source *from, struct 
     return rc ? err_field(e, rc, field, ": %s", why.text) : 0;
 }
 
-/* Return the item with the id; NULL if the list has none. */
-static const struct json *item_of(const struct json *list, const char *id)
+/* Return the item with the id; NULL if the list has none. The search begins after the item of the
+ * last reference, because most clients send references in order. */
+static const struct json *item_of(const struct json *list, struct responses_source *from,
+                                  const char *id)
 {
-    for (size_t i = 0; i < json_count(list); i++) {
-        const char *own = json_text(json_field(json_item(list, i), "id"), NULL);
-        if (own && strcmp(own, id) == 0) return json_item(list, i);
+    const size_t n = json_count(list);
+    for (size_t i = 0; i < n; i++, from->n_compared++) {
+        const size_t at = (from->next_item + i) % n;
+        const char *own = json_text(json_field(json_item(list, at), "id"), NULL);
+        if (!own || strcmp(own, id) != 0) continue;
+        from->next_item = at + 1;
+        return json_item(list, at);
     }
     return NULL;
+}
+
+/* Count the bytes of a stored item that replaces a reference. A reference has few bytes, so the
+ * limit for bodies does not limit the items. */
+static int count_item(struct responses_source *from, const struct json *item, struct err *e)
+{
+    enum { BYTES_MAX = 32 << 20 };
+    struct buf b = {0};
+    json_put(&b, item);
+    from->n_referenced += b.n;
+    const bool failed = b.failed;
+    buf_deinit(&b);
+    if (failed) return err_memory(e, "an item", 0);
+    if (from->n_referenced <= BYTES_MAX) return 0;
+    return err_set(e, ERR_LIMIT, "referenced items of more than %d bytes", BYTES_MAX);
 }
 
 int responses_find_item(struct json **root, const struct json **out, struct responses_source *from,
                         const char *id, struct err *e)
 {
-    enum { LOAD_MAX = 64 }; /* each response may take milliseconds to read */
+    /* LOAD_MAX: each response may take milliseconds to read. COMPARED_MAX: about a second */
+    enum { LOAD_MAX = 64, COMPARED_MAX = 4 << 20 };
     char response[RESPONSES_ID_MAX];
     const char *hex = strchr(id, '_');
-    *out = item_of(*root, id);
-    if (*out) return 0;
+    if (from->n_compared > COMPARED_MAX)
+        return err_set(e, ERR_LIMIT, "more than %d comparisons of ids of stored items",
+                       COMPARED_MAX);
+    *out = item_of(*root, from, id);
+    if (*out) return count_item(from, *out, e);
     json_drop(*root);
     *root = NULL;
     if (from->n_load++ == LOAD_MAX)
@@ -206,7 +232,8 @@ int responses_find_item(struct json **root, const struct json **out, struct resp
         snprintf(response, sizeof response, "resp_%.*s", (int)RESPONSES_HEX, hex + 1);
         int rc = load(root, from, response, e);
         if (rc != 0 && rc != ERR_MISSING) return rc;
-        *out = item_of(*root, id);
+        *out = item_of(*root, from, id);
     }
-    return *out ? 0 : err_set(e, ERR_MISSING, "item \"%.80s\" not found", id);
+    return *out ? count_item(from, *out, e)
+                : err_set(e, ERR_MISSING, "item \"%.80s\" not found", id);
 }

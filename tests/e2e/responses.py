@@ -142,9 +142,40 @@ def chain_in_a_folder():
     check(size < 350000, size)
 
 
+def references():
+    """references to stored items have limits of bytes and of comparisons"""
+    s = Server("--store", os.path.join(TMP, "references"), "--max-model-len", "1024")
+
+    def refer(items, which, count):
+        r = post(s, input=[{"role": "user", "content": c} for c in items + ["hi"]], truncation="auto", max_output_tokens=1)
+        listed = s.ask("GET", f"/v1/responses/{r['id']}/input_items?limit=100&order=desc")[2]["data"]
+        body = {"items": [{"type": "item_reference", "id": listed[which]["id"]}] * count}
+        status, _, answer = s.ask("POST", "/v1/conversations", body)
+        return status, answer
+
+    check(refer(["x" * 1000], 1, 3)[0] == 200)
+    status, answer = refer(["x" * 1000000], 1, 40)
+    check(status == 400 and "referenced items of more than" in answer["error"]["message"], answer)
+    status, answer = refer(["x"] * 5000, 1, 1000)
+    check(status == 400 and "comparisons of ids" in answer["error"]["message"], answer)
+    # a page of a conversation of many items, and items that are found, read and removed
+    c = s.ask("POST", "/v1/conversations", {"items": [{"role": "user", "content": f'a,"{i}'} for i in range(3000)]})[2]["id"]
+    first = s.ask("GET", f"/v1/conversations/{c}/items?limit=2&order=asc")[2]
+    check([x["content"][0]["text"] for x in first["data"]] == ['a,"0', 'a,"1'] and first["has_more"], first)
+    check(first["first_id"] == first["data"][0]["id"] and first["last_id"] == first["data"][1]["id"], first)
+    path = f"/v1/conversations/{c}/items"
+    next = s.ask("GET", f"{path}?limit=1&order=asc&after={first['last_id']}")[2]
+    back = s.ask("GET", f"{path}?limit=100&order=desc&after={next['first_id']}")[2]
+    check(next["data"][0]["content"][0]["text"] == 'a,"2' and back["data"] == first["data"][::-1] and not back["has_more"], back)
+    check(s.ask("GET", f"{path}/{first['last_id']}")[2] == first["data"][1])
+    check(s.ask("DELETE", f"{path}/{first['last_id']}")[0] == 200 and s.ask("GET", f"{path}/{first['last_id']}")[0] == 404)
+    check(s.ask("GET", f"{path}?limit=1&order=asc&after={first['first_id']}")[2]["data"] == next["data"])
+    s.stop()
+
+
 def stop():
     """the server stops on a signal"""
     main.stop()
 
 
-run([event_names, event_items, rejections, openai_client, chain_in_a_folder, stop])
+run([event_names, event_items, rejections, openai_client, chain_in_a_folder, references, stop])
