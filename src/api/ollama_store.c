@@ -44,6 +44,16 @@ int ollama_read_name(struct hub_name *out, const char *name, const char *field, 
     return rc ? err_field(e, rc, field, "%s", why.text + strcspn(why.text, ":")) : 0;
 }
 
+/* Read the name of a model that the server may have: its first name, which is that of the stores,
+ * if the client sent another of its names. */
+static int read_served(struct hub_name *out, const struct server *s, const char *name,
+                       const char *field, struct err *e)
+{
+    struct served *m;
+    const bool served = server_model(s, name, &m, NULL) == 0 && served_spec(m)->stored;
+    return ollama_read_name(out, served ? served_spec(m)->name[0] : name, field, e);
+}
+
 struct hub_job *ollama_job(int (*run)(struct hub_job *j, struct err *e), struct err *e)
 {
     struct hub_job *j = calloc(1, sizeof *j);
@@ -233,7 +243,7 @@ void ollama_delete(struct exchange *x, void *server)
         refuse_named(x, s, name, "delete");
     } else if (body) {
         struct hub_job *j = ollama_job(run_delete, &e);
-        int rc = j ? ollama_read_name(&j->name, name, "model", &e) : ERR_MEMORY;
+        int rc = j ? read_served(&j->name, s, name, "model", &e) : ERR_MEMORY;
         if (rc == 0) rc = check_stored(s, name, &e);
         start(s, x, j, rc, &e);
     }
@@ -267,7 +277,7 @@ void ollama_post_copy(struct exchange *x, void *server)
         refuse_named(x, s, from, "copy");
     } else {
         struct hub_job *j = ollama_job(run_copy, &e);
-        int rc = j ? ollama_read_name(&j->from, from, "source", &e) : ERR_MEMORY;
+        int rc = j ? read_served(&j->from, s, from, "source", &e) : ERR_MEMORY;
         if (rc == 0 && !to) rc = err_field(&e, ERR_ARG, "destination", ": expected a name");
         if (rc == 0) rc = ollama_read_name(&j->name, to, "destination", &e);
         if (rc == 0) rc = check_stored(s, from, &e);

@@ -26,12 +26,11 @@ static struct named *all;
 static int keep(const struct hub_model *m, const char **path, struct err *e)
 {
     struct named *n = calloc(1, sizeof *n);
-    const struct hub_name *name = &m->name;
     char text[HUB_NAME_BYTES];
-    hub_name_text(text, name);
+    hub_own_name(text, &m->name);
     if (n) {
         n->path = strdup(m->path);
-        n->name = strdup(name->kind == HUB_HF ? name->repo : strchr(text, ':') + 1);
+        n->name = strdup(text);
     }
     if (!n || !n->path || !n->name) return err_memory(e, "a path", sizeof *n);
     n->next = all;
@@ -74,7 +73,7 @@ int model_path(const char **path, struct err *e)
     struct hub_model m = {0};
     if (!hub_is_name(*path) || file_exists(*path) || dir_exists(*path)) return 0;
     int rc = hub_name_read(&n, *path, e);
-    if (rc == 0) rc = hub_find(&m, &n, e);
+    if (rc == 0) rc = find_advised(&m, &n, e);
     if (rc == ERR_MISSING) rc = pull_missing(&m, &n, e);
     if (rc == 0) warn_of_layers(*path, &m);
     if (rc == 0) rc = keep(&m, path, e);

@@ -59,7 +59,7 @@ static const struct option options[] = {
                 "do not share cached prefixes between keys, whose response times could reveal "
                 "other prompts"),
     WORDS_OPTION("served-model-name", "NAME...", &names,
-                 "name of the model for clients; *: any name (default: the model's own name)"),
+                 "name of the model for clients; *: any name (default: see below)"),
     NAME_OPTION("pooling", "KIND", &pooling, session_pooling_names,
                 "pooling of /v1/embeddings: mean, last, first or auto (the model's own, else mean "
                 "or last) (default auto)"),
@@ -370,10 +370,11 @@ static void close_parts(struct serve_parts *v)
     peaks_close(v->peaks);
 }
 
-/* Serve the api's session, or the models of --models-dir if it has none. */
+/* Serve the api's session, or models that are loaded later if it has none: model, or those of
+ * --models-dir if model is NULL. */
 static int serve_api(struct api *api, const char *model, struct net_keys *k, struct err *e)
 {
-    /* the name for clients: that of the hub, else that in the file; --served-model-name replaces
+    /* the name for clients: that on the hub, else that in the file; --served-model-name replaces
      * both */
     const char *own = model ? model_hub_name(model) : NULL;
     if (!own) own = api->session ? model_info(api->session->model)->name : NULL;
@@ -457,13 +458,18 @@ static int begin_many(const char *model, struct err *e)
     return 0;
 }
 
+/* Print the configuration as a file that starts a server. */
+static void print_configuration(void)
+{
+    check_only = false;
+    options_print(options, stdout);
+}
+
 /* Run --check for several models: read their list. */
 static int check_many(const char *model, struct err *e)
 {
     struct serve_models *m = NULL;
     const struct api api = {0};
-    check_only = false; /* the printed file must start a server */
-    options_print(options, stdout);
     int rc = serve_models_open(&m,
                                &(struct serve_models_options){.model = model,
                                                               .name = names.v,
@@ -472,6 +478,7 @@ static int check_many(const char *model, struct err *e)
                                                               .pooling = pooling},
                                e);
     serve_models_close(m);
+    if (rc == 0) print_configuration();
     return rc;
 }
 
@@ -483,14 +490,13 @@ static int check_command(const char *model, struct err *e)
     struct chat chat = {0};
     struct api api = {0};
     model_flag = model;
-    check_only = false; /* the printed file must start a server */
-    options_print(options, stdout);
     int rc = session_checkpoint(&s.checkpoint, model, &session_flags, true, e);
     if (rc == 0) rc = session_quantization(&s.quantization, &session_flags, s.checkpoint, e);
     if (rc == 0) rc = session_tokenizer(&s.tokenizer, s.checkpoint, &session_flags, e);
     if (rc == 0) rc = session_open_adapters(&s, &session_flags, e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, e);
     if (rc == 0) rc = request_defaults(&api, s.checkpoint, e);
+    if (rc == 0) print_configuration();
     chat_close(&chat);
     session_close(&s);
     return rc;
@@ -515,13 +521,25 @@ static int serve_one(const char *model, struct net_keys *k, struct err *e)
     struct api api = {.session = &s, .chat = &chat};
     int rc = session_open_sized(&s, model, &session_many, e);
     if (rc == 0)
-        rc = session_start(&s, &session_flags, names.n ? names.v[0] : NULL, (int)n_queue, e);
+        rc = session_start(&s, &session_flags, names.n ? names.v[0] : model_hub_name(model),
+                           (int)n_queue, e);
     if (rc == 0) rc = chat_open(&chat, &s, &session_flags, e);
     if (rc == 0) rc = request_defaults(&api, s.checkpoint, e);
-    if (rc == 0) rc = serve_api(&api, NULL, k, e);
+    if (rc == 0) rc = serve_api(&api, model, k, e);
     chat_close(&chat);
     session_close(&s);
     return rc;
+}
+
+/* Print an error. The error for a folder of models names the flag that serves them. */
+static int fail_advised(const char *model, struct err *e)
+{
+    char config[4096];
+    const struct err why = *e;
+    if (model && dir_exists(model) && path_join(config, sizeof config, model, "config.json") &&
+        !file_exists(config))
+        err_set(e, ERR_MISSING, "%s; the models of a folder need --models-dir", why.text);
+    return fail("serve", e);
 }
 
 /* Run the command. Keys and files are checked before the model is loaded, because loading may take
@@ -548,7 +566,7 @@ static int run(int n_arg, char **arg)
         rc = many ? check_many(model, &e) : check_command(model, &e);
         net_keys_deinit(&k);
         log_end(LOG_END_MS);
-        return rc ? fail("serve", &e) : 0;
+        return rc ? fail_advised(model, &e) : 0;
     }
     take_star();
     /* one client with many requests must not delay the others */
@@ -557,7 +575,7 @@ static int run(int n_arg, char **arg)
     /* the server is closed, so no request refers to a key */
     net_keys_deinit(&k);
     log_end(LOG_END_MS);
-    return rc ? fail("serve", &e) : 0;
+    return rc ? fail_advised(model, &e) : 0;
 }
 
 static const char detail[] = "Endpoints: "
@@ -567,7 +585,10 @@ static const char detail[] = "Endpoints: "
 #undef ROUTE
 #undef DIALECT
                              "and HEAD for each GET. On SIGTERM the server completes requests in "
-                             "flight.";
+                             "flight. The default name of MODEL is its name on the hub (org/repo, "
+                             "llama3.2:1b), else general.name of the GGUF, else the name of the "
+                             "file or folder. Models of --models-dir have the names of their files "
+                             "and folders.";
 
 const struct command command_serve = {
     .name = "serve",

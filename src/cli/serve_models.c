@@ -96,7 +96,8 @@ int serve_models_check(struct err *e)
 /* A model that can be opened. */
 struct model_entry {
     char *name, *path;        /* owned */
-    const char *name_list[1]; /* name, for its spec */
+    const char *alias;        /* ORG/REPO of the name hf:ORG/REPO, in name; NULL if none */
+    const char *name_list[2]; /* name and alias, for its spec */
     const char *const *names; /* names for its spec [n_name], borrowed; NULL: name_list */
     int n_name;
     struct session_options o;        /* texts are valid until the program ends */
@@ -138,11 +139,17 @@ static size_t stem_of(const char *name)
     return strncmp(split, "-00001", 6) == 0 ? n - SPLIT : 0;
 }
 
-/* Return the entry of a name, also if the name is given with or without ":latest"; NULL if none. */
+/* Return true if the entry has this name, with or without ":latest". */
+static bool has_name(const struct model_entry *n, const char *name)
+{
+    return session_same_name(n->name, name) || (n->alias && session_same_name(n->alias, name));
+}
+
+/* Return the entry of a name; NULL if none. */
 static struct model_entry *find_entry(struct serve_models *m, const char *name)
 {
     for (size_t i = 0; i < m->entry.n; i++)
-        if (session_same_name(m->entry.v[i].name, name)) return &m->entry.v[i];
+        if (has_name(&m->entry.v[i], name)) return &m->entry.v[i];
     return NULL;
 }
 
@@ -283,6 +290,16 @@ static void set_stored(struct model_entry *n, int64_t n_byte, int64_t modified_u
     n->modified_us = modified_us;
 }
 
+/* Give a model of Hugging Face its name without "hf:" too, unless another model has that name:
+ * ORG/REPO may also be a name of Ollama. */
+static void set_alias(struct serve_models *m, struct model_entry *n)
+{
+    const char *alias = strncmp(n->name, "hf:", 3) == 0 ? n->name + 3 : NULL;
+    for (size_t i = 0; alias && i < m->entry.n; i++)
+        if (session_same_name(m->entry.v[i].name, alias)) alias = NULL;
+    n->alias = alias;
+}
+
 /* Add the models of the hub's stores, unless a model of the folder has their name. */
 static int add_stored(struct serve_models *m, struct err *e)
 {
@@ -297,6 +314,8 @@ static int add_stored(struct serve_models *m, struct err *e)
         if (rc == 0) set_stored(&m->entry.v[m->entry.n - 1], (int64_t)h->n_byte, h->modified_us);
     }
     hub_models_deinit(&all);
+    for (size_t i = 0; rc == 0 && i < m->entry.n; i++)
+        if (m->entry.v[i].stored) set_alias(m, &m->entry.v[i]);
     return rc;
 }
 
@@ -351,14 +370,14 @@ static int read_preset(struct serve_models *m, struct err *e)
     return rc;
 }
 
-/* Apply the lines of a section to the flags. */
-static int apply(struct serve_models *m, const char *section, struct err *e)
+/* Apply the lines of the entry's sections to the flags. */
+static int apply(struct serve_models *m, const struct model_entry *n, struct err *e)
 {
     int rc = 0;
     for (size_t i = 0; rc == 0 && i < m->line.n; i++)
-        if (session_same_name(m->line.v[i].section, section))
+        if (has_name(n, m->line.v[i].section))
             rc = options_set(keys, m->line.v[i].key, m->line.v[i].value, e);
-    return rc ? err_prefix(e, rc, "%s [%s]", preset, section) : 0;
+    return rc ? err_prefix(e, rc, "%s [%s]", preset, n->name) : 0;
 }
 
 /* Set the options of an entry: those of the command line, of the section [*], and of its own
@@ -371,8 +390,9 @@ static int set_options(struct serve_models *m, struct model_entry *n, struct err
     key_model = NULL;
     key_pinned = key_loads = false;
     session_flags.memory_limit = session_defaults.memory_limit; /* that of all models */
-    int rc = apply(m, "*", e);
-    if (rc == 0) rc = apply(m, n->name, e);
+    static const struct model_entry all = {.name = "*"};
+    int rc = apply(m, &all, e);
+    if (rc == 0) rc = apply(m, n, e);
     if (rc == 0 && session_flags.lora_modules.n > common.lora_modules.n)
         rc = err_set(e, ERR_UNSUPPORTED, "%s: lora-modules: not supported yet with several models",
                      preset);
@@ -464,14 +484,15 @@ static int check_flags(struct err *e)
     return 0;
 }
 
-/* Add the only model. The model has its own name if no names are given. A damaged file is detected
- * before the server opens. */
+/* Add the only model. The model has its name on the hub, else its own, if no names are given. A
+ * damaged file is detected before the server opens. */
 static int add_only(struct serve_models *m, const struct serve_models_options *o, struct err *e)
 {
     struct checkpoint *c = NULL;
     int rc = session_checkpoint(&c, o->model, &session_flags, true, e);
     if (rc == 0) rc = model_check_arch(c, e);
-    const char *name = rc != 0 ? "" : o->n_name ? o->name[0] : model_name(c);
+    const char *own = model_hub_name(o->model);
+    const char *name = rc != 0 ? "" : o->n_name ? o->name[0] : own ? own : model_name(c);
     if (rc == 0) rc = add_entry(m, name, strlen(name), o->model, e);
     checkpoint_close(c);
     if (rc != 0) return rc;
@@ -609,8 +630,11 @@ static int load(void *models, int i, int64_t n_byte, struct api *out, struct err
 static struct served_spec spec_of(struct model_entry *n)
 {
     n->name_list[0] = n->name;
+    n->name_list[1] = n->alias;
     return (struct served_spec){.name = n->names ? n->names : n->name_list,
-                                .n_name = n->names ? n->n_name : 1,
+                                .n_name = n->names   ? n->n_name
+                                          : n->alias ? 2
+                                                     : 1,
                                 .path = n->path,
                                 .loads = n->loads,
                                 .pinned = n->pinned,
@@ -631,6 +655,7 @@ static int add(void *models, int i, const struct served_spec *spec, struct serve
     n->o = m->later.o;
     n->sampling = m->later.sampling;
     set_stored(n, spec->n_byte, spec->modified_us);
+    set_alias(m, n);
     *out = spec_of(n);
     return 0;
 }

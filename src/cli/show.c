@@ -1,8 +1,8 @@
 /* show.c - quoth show: the path, the files and the main properties of a model of quoth list.
  *
- * hub_find gives the path and the files without opening the model. The architecture and the number
- * of parameters are in the header of the model. A model that quoth cannot open is also shown,
- * without these lines. */
+ * find_advised gives the path and the files without opening the model. The architecture and the
+ * number of parameters are in the header of the model. A model that quoth cannot open is also
+ * shown, without these lines. */
 #include "cli.h"
 #include "pull.h"
 
@@ -20,21 +20,27 @@ static const struct option options[] = {
     OPTIONS_END,
 };
 
-/* Properties of a model. Texts are borrowed from the checkpoint. */
+/* Properties of a model. arch is borrowed from the checkpoint. */
 struct properties {
-    const char *arch, *title;
+    const char *arch;
+    char title[HUB_NAME_BYTES];
     int64_t n_param;
 };
 
-/* Read the properties. All fields are empty if quoth cannot open the model. */
-static struct properties read_properties(struct checkpoint **c, const char *path)
+/* Read the properties. All fields are empty if quoth cannot open the model. A model without a name
+ * in its files has the name on its hub as title, because its path is a hash. */
+static struct properties read_properties(struct checkpoint **c, const struct hub_model *m)
 {
     struct properties p = {0};
     struct err e;
-    if (session_checkpoint(c, path, &session_flags, true, &e) != 0) return p;
+    if (session_checkpoint(c, m->path, &session_flags, true, &e) != 0) return p;
     p.arch = meta_text(checkpoint_meta(*c, "general.architecture"), NULL);
     if (!p.arch) p.arch = meta_text(checkpoint_meta(*c, "config.model_type"), NULL);
-    p.title = model_name(*c);
+    const char *title = meta_text(checkpoint_meta(*c, "general.name"), NULL);
+    if (title && *title)
+        snprintf(p.title, sizeof p.title, "%s", title);
+    else
+        hub_own_name(p.title, &m->name);
     for (int i = 0; i < checkpoint_n_tensor(*c); i++) {
         const struct tensor_info *t = checkpoint_tensor_at(*c, i);
         p.n_param += t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3];
@@ -86,8 +92,8 @@ static void put_text(struct buf *b, const struct hub_model *m, const struct prop
     date_put_iso(b, m->modified_us);
     buf_addf(b, "\nsize          %s\n", size_text(size, m->n_byte));
     if (p->arch)
-        buf_addf(b, "architecture  %s\ntitle         %s\nparameters    %.1f M\n", p->arch,
-                 p->title ? p->title : "", (double)p->n_param * 1e-6);
+        buf_addf(b, "architecture  %s\ntitle         %s\nparameters    %.1f M\n", p->arch, p->title,
+                 (double)p->n_param * 1e-6);
     buf_add_text(b, "files\n");
     for (size_t i = 0; i < m->file.n; i++)
         if (m->file.v[i].chosen)
@@ -105,9 +111,9 @@ static int run(int n_arg, char **arg)
     struct buf b = {0};
     if (n_arg != 1) return fprintf(stderr, "quoth show: usage: quoth show NAME\n"), 2;
     if (hub_name_read(&n, arg[0], &e) != 0) return fprintf(stderr, "quoth show: %s\n", e.text), 2;
-    int rc = hub_find(&m, &n, &e);
+    int rc = find_advised(&m, &n, &e);
     if (rc == 0) {
-        const struct properties p = read_properties(&c, m.path);
+        const struct properties p = read_properties(&c, &m);
         as_json ? put_json(&b, &m, &p) : put_text(&b, &m, &p);
         rc = print_out(&b, &e);
     }

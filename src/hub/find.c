@@ -18,13 +18,12 @@ void hub_model_deinit(struct hub_model *m)
     hub_files_deinit(&m->file);
 }
 
-/* Set the error for a name without files, with the command that downloads them. */
+/* Set the error for a name without files. */
 static int missing(const struct hub_name *n, struct err *e)
 {
     char name[HUB_NAME_BYTES];
     hub_name_text(name, n);
-    return err_set(e, ERR_MISSING, "%s: not found on this machine; get it by: quoth pull %s", name,
-                   name);
+    return err_set(e, ERR_MISSING, "%s: not found on this machine", name);
 }
 
 /* Return the modification time of a file, microseconds; 0 if unknown. */

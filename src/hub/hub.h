@@ -51,6 +51,8 @@ int hub_name_read(struct hub_name *out, const char *text, struct err *e);
 int hub_name_typed(struct hub_name *out, const char *text, struct err *e);
 /* Write the shortest text that hub_name_typed reads as n: without "ollama:". */
 void hub_served_name(char out[static HUB_NAME_BYTES], const struct hub_name *n);
+/* Write the name without its hub, format and revision: ORG/REPO, or Ollama's name with the tag. */
+void hub_own_name(char out[static HUB_NAME_BYTES], const struct hub_name *n);
 /* Write the shortest text of a name. */
 void hub_name_text(char out[static HUB_NAME_BYTES], const struct hub_name *n);
 

@@ -150,3 +150,11 @@ void hub_served_name(char out[static HUB_NAME_BYTES], const struct hub_name *n)
     hub_name_text(text, n);
     snprintf(out, HUB_NAME_BYTES, "%s", n->kind == HUB_OLLAMA ? strchr(text, ':') + 1 : text);
 }
+
+void hub_own_name(char out[static HUB_NAME_BYTES], const struct hub_name *n)
+{
+    if (n->kind == HUB_HF)
+        snprintf(out, HUB_NAME_BYTES, "%s", n->repo);
+    else
+        hub_served_name(out, n);
+}

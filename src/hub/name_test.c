@@ -106,23 +106,26 @@ TEST(hub_names_that_are_refused)
 
 TEST(hub_names_as_clients_type_them)
 {
-    static const char *const pair[][2] = {
-        {"x", "x:latest"},
-        {"x:1b", "x:1b"},
-        {"library/x", "x:latest"},
-        {"registry.ollama.ai/library/x:latest", "x:latest"},
-        {"ollama:me/x", "me/x:latest"},
-        {"hf.co/org/x:Q4", "hf.co/org/x:Q4"},
-        {"hf:org/x:Q4", "hf:org/x:Q4"},
+    static const char *const names[][3] = {
+        {"x", "x:latest", "x:latest"},
+        {"x:1b", "x:1b", "x:1b"},
+        {"library/x", "x:latest", "x:latest"},
+        {"registry.ollama.ai/library/x:latest", "x:latest", "x:latest"},
+        {"ollama:me/x", "me/x:latest", "me/x:latest"},
+        {"hf.co/org/x:Q4", "hf.co/org/x:Q4", "hf.co/org/x:Q4"},
+        {"hf:org/x:Q4", "hf:org/x:Q4", "org/x"},
+        {"hf:org/x@v1", "hf:org/x@v1", "org/x"},
     };
     static const char *const bad[] = {"", "..", "../x", "a/../b", "/x", "a/b/c/d", "hf:", "a b"};
     struct hub_name n;
     struct err e;
     char text[HUB_NAME_BYTES];
-    for (size_t i = 0; i < sizeof pair / sizeof *pair; i++) {
-        NEED_OK(hub_name_typed(&n, pair[i][0], &e), &e);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        NEED_OK(hub_name_typed(&n, names[i][0], &e), &e);
         hub_served_name(text, &n);
-        EXPECT_TEXT(text, pair[i][1]);
+        EXPECT_TEXT(text, names[i][1]);
+        hub_own_name(text, &n);
+        EXPECT_TEXT(text, names[i][2]);
     }
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         if (hub_name_typed(&n, bad[i], NULL) != ERR_ARG)

@@ -126,7 +126,16 @@ def test_check_finds_what_would_stop_the_server():
     out = quoth("serve", MODEL, "--override-generation-config", '{"temprature": 1}')
     assert out.returncode == 2 and b"did you mean temperature" in out.stderr, out.stderr
     out = quoth("serve", os.path.join(TMP, "none.gguf"), "--check")
-    assert out.returncode == 1 and b"none.gguf" in out.stderr, out.stderr
+    assert out.returncode == 1 and b"none.gguf" in out.stderr and not out.stdout, out
+    folder = os.path.join(TMP, "several")
+    os.makedirs(folder)
+    for name in ("a.gguf", "b.gguf"):
+        os.symlink(MODEL, os.path.join(folder, name))
+    out = quoth("serve", "--models-dir", folder, "--models-pinned", "nope", "--check")
+    assert out.returncode == 1 and b'"nope" not found' in out.stderr and not out.stdout, out
+    for more in ([], ["--check"]):
+        out = quoth("serve", folder, *more)
+        assert out.returncode == 1 and b"available: a.gguf, b.gguf" in out.stderr and b"--models-dir" in out.stderr, out
 
 
 def test_one_dash_and_several_letters():

@@ -441,6 +441,7 @@ def test_remove():
     p.refused("rm", "hf:org/repo:Q8_0", has=["--yes"])
     check(p.quoth("rm", "hf:org/repo:Q8_0", "--yes")[2] == "0 B freed\n" and sha256(TINY) in os.listdir(blobs))
     p.refused("show", "hf:org/repo:Q8_0", has=["not found on this machine", "quoth pull hf:org/repo:Q8_0"])
+    check("quoth pull" not in p.refused("rm", "hf:org/repo:Q8_0", "--yes", has=["not found on this machine"]))
     check(p.quoth("rm", "hf:org/repo:Q4_0", "-y")[2] == "859 kB freed\n" and os.listdir(blobs) == [sha256(TINY)])
     check(p.quoth("rm", "hf:org/repo:Q8_0@v2", "-y")[0] == 0 and p.files() == [], p.files())
     check(not os.path.exists(os.path.dirname(blobs)))
