@@ -94,6 +94,14 @@ int ollama_num_ctx(const struct json *body, int64_t *n, struct err *e);
 int ollama_put_messages(struct json_out *o, struct message_places *places, const struct json *body,
                         size_t first, bool *continues, struct err *e);
 
+/* ---- ollama_modelfile.c ---- */
+
+struct listed;
+/* Append the texts of a loaded model to the open object: modelfile, parameters, license, template,
+ * system, messages. Layers of a model of the stores are read from the disk. Errors: those of
+ * hub_find and ollama_defaults_read. */
+int ollama_put_texts(struct json_out *o, const struct listed *l, struct err *e);
+
 /* ---- ollama_names.c ---- */
 
 /* Replace the fields of the neutral form in an error by the client's (dialect.name_error). */

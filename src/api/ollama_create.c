@@ -166,7 +166,7 @@ static int add_params(struct new_parts *p, const struct hub_model *from, const s
     struct buf old = {0};
     struct json *base = NULL;
     if (!given) return 0;
-    int rc = from ? hub_layer(&old, from, "params", e) : 0;
+    int rc = from ? hub_layer(&old, from, "params", 0, e) : 0;
     if (rc == 0 && old.n) rc = json_parse(&base, old.data, old.n, NULL, e);
     if (rc == 0) rc = merge(&p->params, base, given, e);
     if (rc == 0) add_text(p, "params", p->params.data, p->params.n);

@@ -20,7 +20,7 @@ static int read_json(struct json **out, const struct hub_model *m, const char *k
     static const struct json_limits limits = {.depth_max = 32, .node_max = 1 << 16};
     struct buf text = {0};
     *out = NULL;
-    int rc = hub_layer(&text, m, kind, e);
+    int rc = hub_layer(&text, m, kind, 0, e);
     if (rc == 0 && text.n) rc = json_parse(out, text.data, text.n, &limits, e);
     buf_deinit(&text);
     return rc ? err_prefix(e, rc, "the layer \"%s\"", kind) : 0;
@@ -49,7 +49,7 @@ int ollama_defaults_read(struct ollama_defaults *d, const struct hub_model *m, s
 {
     struct buf system = {0};
     *d = (struct ollama_defaults){0};
-    int rc = hub_layer(&system, m, "system", e);
+    int rc = hub_layer(&system, m, "system", 0, e);
     if (rc == 0) rc = read_json(&d->params, m, "params", e);
     if (rc == 0) rc = read_json(&d->messages, m, "messages", e);
     if (rc == 0) rc = read_stop(d, e);

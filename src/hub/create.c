@@ -83,12 +83,13 @@ int hub_blob_add(const char *digest, const void *data, size_t n_byte, struct err
     return rc;
 }
 
-int hub_layer(struct buf *out, const struct hub_model *m, const char *kind, struct err *e)
+int hub_layer(struct buf *out, const struct hub_model *m, const char *kind, size_t index,
+              struct err *e)
 {
     char path[HUB_PATH_BYTES];
     for (size_t i = 0; m->name.kind == HUB_OLLAMA && i < m->file.n; i++) {
         const char *own = layer_kind(m->file.v[i].path);
-        if (!own || strcmp(own, kind) != 0) continue;
+        if (!own || strcmp(own, kind) != 0 || index-- > 0) continue;
         int rc = path_put(path, e, "%s/sha256-%s", m->root, m->file.v[i].hash);
         return rc ? rc : file_read(out, path, LAYER_MAX, e);
     }

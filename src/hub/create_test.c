@@ -22,7 +22,7 @@ static const char *layer(const struct hub_model *m, const char *kind)
 {
     static char text[100];
     struct buf b = {0};
-    if (hub_layer(&b, m, kind, NULL) != 0) return "failed";
+    if (hub_layer(&b, m, kind, 0, NULL) != 0) return "failed";
     snprintf(text, sizeof text, "%.*s", (int)b.n, b.n ? b.data : "");
     buf_deinit(&b);
     return text;

@@ -150,9 +150,10 @@ struct hub_part {
  * hub_pull. */
 int hub_create(const struct hub_name *to, const struct hub_model *from, const struct hub_part *part,
                size_t n_part, struct err *e);
-/* Append the text of the first layer of a kind to out; nothing if there is none. ERR_LIMIT above 1
+/* Append the text of layer `index` of a kind to out; nothing if there is none. ERR_LIMIT above 1
  * MiB, ERR_IO, ERR_MEMORY. */
-int hub_layer(struct buf *out, const struct hub_model *m, const char *kind, struct err *e);
+int hub_layer(struct buf *out, const struct hub_model *m, const char *kind, size_t index,
+              struct err *e);
 /* Write the path of a blob with that digest. ERR_ARG for another form, ERR_MISSING if the store
  * does not have it. */
 int hub_blob(char out[static HUB_PATH_BYTES], const char *digest, struct err *e);

@@ -6,13 +6,14 @@ import hashlib
 import http.client
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
 import time
 
 from hub_server import Hub, sha256
-from server import MODEL, ROOT, SLOW, TMP, Server, check, run
+from server import MODEL, QUOTH, ROOT, SLOW, TMP, Server, check, run
 from venv_for import python_with
 
 DRAFT = os.path.join(os.path.dirname(MODEL), "quoth-tiny-draft-q8_0.gguf")
@@ -29,15 +30,21 @@ class Store(Server):
 
     n = 0
 
-    def __init__(self, *options, **more):
+    def __init__(self, *options, like=None, **more):
+        """like: a server whose stores this one uses."""
+        if like:
+            self.root, self.folder, self.env = like.root, like.folder, like.env
+            super().__init__("--max-model-len", "512", *options, env=self.env, **more)
+            return
         Store.n += 1
         self.root = os.path.join(TMP, f"stores{Store.n}")
         self.folder = os.path.join(self.root, "ollama")
         os.makedirs(self.root)
         keep = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING", "OLLAMA_", "XDG_", "TRANSFORMERS"))}
-        env = {**keep, "HOME": self.root, "HF_HUB_CACHE": os.path.join(self.root, "hub"), "OLLAMA_MODELS": self.folder, "HF_ENDPOINT": hub.url,
-               "http_proxy": "", "https_proxy": ""}
-        super().__init__("--models-hub", "--max-model-len", "512", "--max-num-seqs", "4", *options, model=None, env=env, **more)
+        self.env = {**keep, "HOME": self.root, "HF_HUB_CACHE": os.path.join(self.root, "hub"), "OLLAMA_MODELS": self.folder,
+                    "HF_ENDPOINT": hub.url,
+                    "http_proxy": "", "https_proxy": ""}
+        super().__init__("--models-hub", "--max-model-len", "512", "--max-num-seqs", "4", *options, model=None, env=self.env, **more)
 
     def lines(self, path, body, status=200, method="POST"):
         got, headers, data = self.ask(method, path, body)
@@ -118,6 +125,46 @@ def pull(s):
     s.pull("hf:org/repo")
     check(s.names()[-1] == "hf:org/repo:Q8_0:latest" or "hf:org/repo:Q8_0" in s.names(), s.names())
     check(s.chat("hf:org/repo:Q8_0"))
+
+
+@with_store
+def named(s):
+    """a model of a hub has its name there, alone and next to others"""
+    at = fresh(tiny=[("model", TINY)])
+    folder = os.path.join(TMP, "folder")
+    if not os.path.exists(folder):
+        subprocess.run([QUOTH, "convert", DRAFT, "-o", folder], check=True, capture_output=True)
+    files = {}
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), "rb") as f:
+            files[name] = f.read()
+    hub.add_repo("org/tiny", files)
+    s.pull(at + "tiny")
+    s.ok("POST", "/api/copy", {"source": at + "tiny", "destination": "mine"})
+    s.pull("hf:org/tiny")
+    check({"org/tiny:latest", "hf:org/tiny:latest"} < set(s.names()), s.names())
+    check(s.chat("org/tiny") == s.chat("hf:org/tiny") == s.chat("org/tiny:latest"))
+    shown = subprocess.run([QUOTH, "show", "hf:org/tiny", "--json"], env=s.env, capture_output=True, text=True)
+    check(json.loads(shown.stdout)["title"] == "org/tiny", shown)
+    for model, names in (("ollama:mine", ["mine", "mine:latest"]), ("hf:org/tiny", ["org/tiny"])):
+        for options in ([], ["--sleep-idle-seconds", "1000"]):
+            one = Store(*options, like=s, model=model)
+            try:
+                check([m["id"] for m in one.ok("GET", "/v1/models", None)["data"]] == names[-1:], model)
+                check(all(one.chat(name) for name in names))
+            finally:
+                one.stop()
+    # without "hf:" only if no model of Ollama has the name
+    s.ok("POST", "/api/copy", {"source": "mine", "destination": "org/other"})
+    hub.add_repo("org/other", files)
+    s.pull("hf:org/other")
+    check("hf:org/other:latest" in s.names() and s.names().count("org/other:latest") == 1, s.names())
+    check(s.chat("org/other") == s.chat("mine") != s.chat("hf:org/other"))
+    s.refused("POST", "/api/copy", {"source": "org/tiny", "destination": "b"}, 400, "Ollama's store")
+    s.ok("DELETE", "/api/delete", {"model": "org/tiny:latest"})
+    s.refused("POST", "/api/chat", {**ASK, "model": "hf:org/tiny"}, 404, "not found")
+    s.pull("hf:org/tiny")
+    check(s.chat("org/tiny"))
 
 
 @with_store
@@ -212,6 +259,51 @@ def create(s):
     # created again with other texts
     s.ok("POST", "/api/create", {"model": "mario", "from": at + "tiny", "system": "You are Luigi.", "stream": False})
     check(settings("mario", s)[0] == "You are Luigi.")
+
+
+def read_modelfile(text):
+    """Return the body of /api/create of a Modelfile, and the digest of its FROM. Ollama's parser: a value
+    ends at a line break outside of quotes."""
+    body, digest = {"parameters": {}, "license": [], "messages": []}, None
+    words = re.findall(r'^(?!#)([A-Z]+) (?:(system|user|assistant) |([a-z_]+) )?("""[\s\S]*?"""(?=\n)|.*)$', text, re.M)
+    for key, role, name, value in words:
+        value = value[3:-3] if value.startswith('"""') else value
+        if key == "FROM":
+            digest = "sha256:" + value.rpartition("sha256-")[2]
+        elif key == "PARAMETER" and name == "stop":
+            body["parameters"].setdefault("stop", []).append(value)
+        elif key == "PARAMETER":
+            body["parameters"][name] = json.loads(value)
+        elif key == "MESSAGE":
+            body["messages"].append({"role": role, "content": value})
+        elif key == "LICENSE":
+            body["license"].append(f"{name} {value}" if name else value)
+        else:
+            body[key.lower()] = f"{name} {value}" if name else value
+    return body, digest
+
+
+@with_store
+def rebuilt(s):
+    """a model created from the Modelfile of /api/show is the same model"""
+    at = fresh(tiny=[("model", TINY), ("license", b"MIT"), ("template", b"{{ .Prompt }}")])
+    s.pull(at + "tiny")
+    check('\nTEMPLATE {{ .Prompt }}\n' in s.ok("POST", "/api/show", {"model": at + "tiny"})["modelfile"])
+    want = {"license": ["BSD\n \"x\"", "Apache"], "system": "You are \"Mario\".\nSay so. ",
+            "parameters": {"temperature": 0.123456789, "num_ctx": 300, "seed": 4, "presence_penalty": 0.5, "stop": ["\n", " e", "<|x|>"]},
+            "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho\n\nHo"}]}
+    s.ok("POST", "/api/create", {"model": "mario", "from": at + "tiny", **want, "stream": False})
+    first = s.ok("POST", "/api/show", {"model": "mario"})
+    check(first["license"] == "BSD\n \"x\"\nApache" and first["system"] == want["system"] and first["messages"] == want["messages"], first)
+    check("# FROM mario:latest\n" in first["modelfile"] and os.path.exists(re.search(r"^FROM (.*)$", first["modelfile"], re.M).group(1)))
+    body, digest = read_modelfile(first["modelfile"])
+    check(body.pop("template") == "{{ .Prompt }}" and digest == "sha256:" + sha256(TINY), first["modelfile"])
+    s.ok("POST", "/api/create", {"model": "luigi", "files": {"m.gguf": digest}, **body, "stream": False})
+    second = s.ok("POST", "/api/show", {"model": "luigi"})
+    second["modelfile"] = second["modelfile"].replace("# FROM luigi", "# FROM mario").replace("\nSYSTEM", "\nTEMPLATE {{ .Prompt }}\nSYSTEM")
+    for key in ("modelfile", "license", "system", "parameters", "messages", "template", "model_info", "capabilities"):
+        check(first[key] == second[key], f"{key}: {first[key]!r} {second[key]!r}")
+    check(s.chat("mario") == s.chat("luigi"))
 
 
 @with_store
@@ -360,6 +452,6 @@ def package():
 
 
 try:
-    run([pull, changed, delete, copy, create, blobs, wrong, disconnect, rights, other_models, package])
+    run([pull, named, changed, delete, copy, create, rebuilt, blobs, wrong, disconnect, rights, other_models, package])
 finally:
     hub.close()

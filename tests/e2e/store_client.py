@@ -42,6 +42,11 @@ assert client.create("own", files={"own.gguf": digest}).status == "success"
 fails(404, "not found", lambda: client.create("x", files={"x.gguf": "sha256:" + "0" * 64}))
 assert client.chat(model="own", messages=SUM, options={"num_predict": 4}).message.content
 
+# a client reads what it has created
+shown = client.show("mario")
+assert shown.license == "MIT" and "SYSTEM You are Mario.\n" in shown.modelfile and "PARAMETER temperature 0\n" in shown.modelfile, shown.modelfile
+assert "MESSAGE user a\nMESSAGE assistant b\n" in client.show("few").modelfile
+
 # copy
 assert client.copy("mario", "luigi").status == "success"
 assert client.show("luigi").modelinfo and names() == sorted([at + "tiny:latest", "few:latest", "luigi:latest", "mario:latest", "own:latest"])
