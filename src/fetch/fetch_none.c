@@ -5,9 +5,11 @@ int fetch_open(struct fetch **out, const struct fetch_options *o, struct err *e)
 {
     (void)o;
     *out = NULL;
-    return err_set(e, ERR_UNSUPPORTED,
-                   "this quoth was built without libcurl and cannot connect to servers; install "
-                   "libcurl4-openssl-dev (Debian's name) and build again");
+    return err_set(
+        e, ERR_UNSUPPORTED,
+        "this quoth was built without libcurl and cannot connect to servers; use quoth's "
+        "package, or run make (not make static) with libcurl4-openssl-dev (Debian's "
+        "name)");
 }
 
 /* Do nothing. No client exists, because fetch_open always fails. */

@@ -514,6 +514,9 @@ def static():
     made = subprocess.run(["make", "-s", "-C", ROOT, "static"], capture_output=True, text=True)
     check(made.returncode == 0, made.stdout + made.stderr)
     program = os.path.join(ROOT, "build", "quoth-static")
+    check(".symtab" not in subprocess.run(["readelf", "-SW", program], capture_output=True, text=True).stdout, "it has symbols")
+    r = subprocess.run([program, "pull", "hf:org/repo"], capture_output=True, text=True)
+    check(r.returncode == 1 and "without libcurl" in r.stderr and "package" in r.stderr and "not make static" in r.stderr, r.stderr)
     if "(NEEDED)" in subprocess.run(["readelf", "-d", program], capture_output=True, text=True).stdout:
         return "it needs what is not on this system: " + " ".join(made.stdout.split())
     version = subprocess.run([program, "--version"], capture_output=True, text=True)
