@@ -151,6 +151,12 @@ function open(c) {
 
 const PART = 6000; // characters drawn in one frame
 
+// Return the rate of n tokens that arrived in s seconds. null below one second: the pieces of a tool
+// call arrive together, after the call is complete.
+function rate(n, s) {
+  return s < 1 ? null : `${(n / s).toFixed(1)} per second`;
+}
+
 // An answer in progress. It adds each piece to its node, and the pending pieces to the page once per
 // frame.
 class Answer {
@@ -219,7 +225,7 @@ class Answer {
     const s = (performance.now() - (this.first || this.begin)) / 1000, n = this.usage?.completion_tokens;
     this.node.calls = this.node.calls.filter(Boolean);
     if (error) this.node.error = error;
-    if (n) this.node.figures = `${n} tokens, ${(n / Math.max(s, 1e-3)).toFixed(1)} per second, first after ${((this.first - this.begin) / 1000).toFixed(2)} s${this.node.finish === "length" ? ", cut at the limit" : ""}`;
+    if (n) this.node.figures = [`${n} tokens`, rate(n, s), this.first && `first after ${((this.first - this.begin) / 1000).toFixed(2)} s`, this.node.finish === "length" && "cut at the limit"].filter(Boolean).join(", ");
     at("log").setAttribute("aria-busy", "false");
   }
 }

@@ -446,6 +446,16 @@ def sideways(browser, stub, width):
     b = Browser(browser, stub, width, False)
     b.say("markdown")
     b.say("tools")
+    figures = b.page.locator(".figures").last.inner_text()
+    assert "7 tokens, first after" in figures and "per second" not in figures, figures  # all pieces at once
+    b.say("steady")
+    figures = b.page.locator(".figures").last.inner_text()
+    rate = re.fullmatch(r"7 tokens, (.*) per second, first after .* s", figures)
+    assert rate and 1 < float(rate.group(1)) < 7, figures
+    model = b.page.locator("#model").bounding_box()
+    assert model["width"] >= 120, f"{model['width']} pixels for the name of a model"
+    hint = b.page.locator("#hint").inner_text()
+    assert hint.split() == "Enter sends, Shift+Enter begins a line, Escape stops. complete".split(), hint
     wide = b.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     b.context.close()
     assert wide <= 0, f"{wide} pixels too wide"

@@ -115,6 +115,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             for i in range(600):
                 self.delta(content=f"{i} ")
                 time.sleep(0.05)
+        elif words[0] == "steady":
+            for i in range(25):
+                self.delta(content=f"{i} ")
+                time.sleep(0.05)
         elif words[0] == "break":
             self.delta(content="begun")
             self.event({"error": {"message": "the engine failed", "type": "server_error", "code": None, "param": None}})
