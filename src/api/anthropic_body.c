@@ -196,10 +196,11 @@ static int put_thinking(struct json_out *o, const struct api *a, const struct js
 
 /* ---- the form of the answer ---- */
 
-/* Write {"type":"json_schema","schema":...} as response_format. */
+/* Write {"type":"json_schema","schema":...} as response_format, whose reader checks the members. */
 static int put_format(struct json_out *o, const struct json *format, const struct place *at,
                       struct err *e)
 {
+    static const char *const without[] = {"type", NULL};
     const char *type = json_text(json_field(format, "type"), NULL);
     char value[80];
     if (json_kind(format) != JK_OBJECT) return place_wrong(at, "", "an object", format, e);
@@ -209,7 +210,7 @@ static int put_format(struct json_out *o, const struct json *format, const struc
     out_object(o, "response_format");
     out_word(o, "type", "json_schema");
     out_object(o, "json_schema");
-    openai_put_json(o, "schema", body_field(format, "schema"));
+    openai_put_members(o, format, without);
     out_end(o);
     out_end(o);
     return 0;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 static const struct rename names[] = {
-    {"response_format", ".json_schema.schema", "output_config", ".format.schema"},
+    {"response_format", ".json_schema", "output_config", ".format"},
     {"response_format", "", "output_config", ".format"},
     {"reasoning_effort", "", "output_config", ".effort"},
     {"thinking_token_budget", "", "thinking", ".budget_tokens"},
@@ -45,7 +45,7 @@ static void name_message(const struct anthropic *own, struct err *e)
 static void name_format(struct err *e)
 {
     static const struct rename row[] = {
-        {"response_format", ".json_schema.schema", "output_format", ".schema"},
+        {"response_format", ".json_schema", "output_format", ""},
         {"response_format", "", "output_format", ""},
     };
     (void)rename_by(e, row, sizeof row / sizeof *row);

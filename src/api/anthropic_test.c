@@ -185,6 +185,8 @@ TEST(anthropic_errors_have_the_names_of_the_client)
          "output_config.format.schema: expected a value"},
         {USER ",'output_config':{'format':{'type':'json_schema','schema':{'type':'list'}}}",
          ERR_FORMAT, "output_config.format.schema: "},
+        {USER ",'output_config':{'format':{'type':'json_schema','schema':{},'x':1}}",
+         ERR_UNSUPPORTED, "output_config.format.x: unknown member"},
         {USER ",'output_format':{'type':'json_schema','schema':{'type':'list'}}", ERR_FORMAT,
          "output_format.schema: "},
         {USER ",'metadata':{'user_id':3}", ERR_ARG, "metadata.user_id: expected a string"},

@@ -35,6 +35,7 @@ struct dialect {
     unsigned fields;
     const char *id_prefix; /* prefix of api_call_id: "cmpl-" */
     const char *prompt;    /* name of the body's field with prompts, for errors */
+    bool mixes;            /* true if a prompt may be a list of ids and texts, as in llama.cpp */
     /* true if each choice has the data on its prompt, false if the answer has these data once */
     bool prompt_per_choice;
     const struct error_form *errors;
@@ -164,6 +165,10 @@ struct place place_below(const struct place *at, const char *member, size_t i);
  * for a set member whose name in the list begins with '!'. Other members are ignored. */
 int place_members(const struct json *object, const struct place *at, const char *const *members,
                   struct err *e);
+/* Reject a member that is not null and not in the list, which ends with NULL. ERR_UNSUPPORTED with
+ * the member. */
+int place_only(const struct json *object, const struct place *at, const char *const *members,
+               struct err *e);
 /* Check `allowed_callers` of a tool: ERR_UNSUPPORTED for a caller other than "direct", because the
  * server runs no code. */
 int place_callers(const struct json *tool, const struct place *at, struct err *e);

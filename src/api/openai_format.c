@@ -67,11 +67,18 @@ static int read_schema(struct api_call *c, const struct json *format, struct err
 {
     static const struct constraint_spec spec = {
         .field = "response_format", .place = ".json_schema.schema", .kind = GRAMMAR_SCHEMA};
+    static const char *const members[] = {"type", "json_schema", NULL};
+    static const char *const inner[] = {"name", "description", "schema", "strict", NULL};
+    static const struct place at = {.field = "response_format"},
+                              below = {.field = "response_format", .path = ".json_schema"};
     const struct json *named = body_field(format, "json_schema"),
                       *schema = body_field(named, "schema");
     const struct json *strict = body_field(named, "strict"), *name = body_field(named, "name");
     if (json_kind(named) != JK_OBJECT)
         return wrong_type(spec.field, ".json_schema", "an object", named, e);
+    int rc = place_only(format, &at, members, e);
+    if (rc == 0) rc = place_only(named, &below, inner, e);
+    if (rc != 0) return rc;
     if (name && !json_text(name, NULL))
         return wrong_type(spec.field, ".json_schema.name", "a string", name, e);
     if (strict && json_kind(strict) != JK_BOOL)
@@ -81,32 +88,50 @@ static int read_schema(struct api_call *c, const struct json *format, struct err
     return constrain(c, &spec, FORM_SCHEMA, schema, e);
 }
 
-/* Read response_format. The type "text" and an absent field mean no constraint. */
+/* Read {"type":"json_object"}. The schema is `schema` in llama.cpp's form, and `value` in TGI's. */
+static int read_object(struct api_call *c, const struct json *format, struct err *e)
+{
+    static const char *const members[] = {"type", "schema", "value", NULL};
+    static const struct place at = {.field = "response_format"};
+    const struct json *schema = body_field(format, "schema"), *value = body_field(format, "value");
+    struct constraint_spec spec = {.field = at.field,
+                                   .place = schema  ? ".schema"
+                                            : value ? ".value"
+                                                    : "",
+                                   .kind = GRAMMAR_SCHEMA};
+    int rc = place_only(format, &at, members, e);
+    if (rc != 0) return rc;
+    if (schema && value)
+        return err_field(e, ERR_ARG, at.field, ".value: must not come with .schema");
+    if (schema || value) return constrain(c, &spec, FORM_SCHEMA, schema ? schema : value, e);
+    spec.kind = GRAMMAR_OBJECT;
+    return call_constrain(c, &spec, e);
+}
+
+/* Read response_format. The type "text" and an absent field mean no constraint. The reader of
+ * structural tags checks their members. */
 static int read_format(struct api_call *c, const struct json *body, struct err *e)
 {
-    const struct json *format = body_field(body, "response_format"),
-                      *schema = body_field(format, "schema");
+    static const char *const members[] = {"type", NULL};
+    static const struct place at = {.field = "response_format"};
+    const struct json *format = body_field(body, "response_format");
     const char *type = json_text(json_field(format, "type"), NULL);
-    if (!format || (type && strcmp(type, "text") == 0)) return 0;
+    if (!format) return 0;
     if (json_kind(format) != JK_OBJECT)
         return err_field(e, ERR_ARG, "response_format", ": expected an object, got %s",
                          json_kind_name(json_kind(format)));
     if (!type)
         return err_field(e, ERR_ARG, "response_format", ".type: expected a string, got %s",
                          json_kind_name(json_kind(json_field(format, "type"))));
+    if (strcmp(type, "text") == 0) return place_only(format, &at, members, e);
     if (strcmp(type, "json_schema") == 0) return read_schema(c, format, e);
-    struct constraint_spec spec = {.field = "response_format", .place = "", .kind = GRAMMAR_TAG};
+    if (strcmp(type, "json_object") == 0) return read_object(c, format, e);
+    const struct constraint_spec spec = {
+        .field = "response_format", .place = "", .kind = GRAMMAR_TAG};
     if (strcmp(type, "structural_tag") == 0) return constrain(c, &spec, FORM_TAG, format, e);
-    if (strcmp(type, "json_object") != 0)
-        return err_field(
-            e, ERR_UNSUPPORTED, "response_format",
-            ".type: must be text, json_object, json_schema or structural_tag, got \"%.40s\"", type);
-    spec = (struct constraint_spec){
-        .field = "response_format", .place = ".schema", .kind = GRAMMAR_SCHEMA};
-    /* the value of this member is a schema, as in llama.cpp */
-    if (schema) return constrain(c, &spec, FORM_SCHEMA, schema, e);
-    spec.kind = GRAMMAR_OBJECT, spec.place = "";
-    return call_constrain(c, &spec, e);
+    return err_field(
+        e, ERR_UNSUPPORTED, "response_format",
+        ".type: must be text, json_object, json_schema or structural_tag, got \"%.40s\"", type);
 }
 
 /* ---- structured_outputs ---- */
@@ -150,33 +175,38 @@ static int read_white_space(struct api_call *c, struct grammar_options *o, const
     return o->white_space ? 0 : err_memory(e, "a constraint", n);
 }
 
-/* Check the members that change the form of JSON, members without effect, and unknown members. */
+/* Check the members, and read those that change the form of JSON. */
 static int read_options(struct api_call *c, struct grammar_options *o, const struct json *spec,
                         struct err *e)
 {
-    static const char field[] = "structured_outputs";
-    for (void *it = json_first(spec); it; it = json_next(spec, it)) {
-        const char *name = json_it_key(it, NULL);
-        const struct json *value = json_it_value(it);
-        bool known = strcmp(name, "json_object") == 0, *flag = NULL;
-        if (strcmp(name, "disable_any_whitespace") == 0) flag = &o->no_white_space;
-        if (strcmp(name, "disable_additional_properties") == 0) flag = &o->no_additional;
-        known |= flag || strcmp(name, "disable_fallback") == 0;
-        for (int i = 0; i < N_MEMBER; i++)
-            if (strcmp(name, kinds[i].name) == 0) known = true, value = NULL;
-        if (!value || json_kind(value) == JK_NULL) continue;
-        if (strcmp(name, "whitespace_pattern") == 0) {
-            int rc = read_white_space(c, o, value, field, ".whitespace_pattern", e);
-            if (rc != 0) return rc;
-            continue;
-        }
-        if (!known) return err_field(e, ERR_UNSUPPORTED, field, ".%.40s: not supported yet", name);
-        if (json_kind(value) != JK_BOOL)
-            return err_field(e, ERR_ARG, field, ".%.40s: expected true or false, got %s", name,
-                             json_kind_name(json_kind(value)));
-        if (flag) *flag = json_bool(value, false);
+    static const struct place at = {.field = "structured_outputs"};
+    static const char *const members[] = {"json",
+                                          "regex",
+                                          "choice",
+                                          "grammar",
+                                          "structural_tag",
+                                          "json_object",
+                                          "whitespace_pattern",
+                                          "disable_any_whitespace",
+                                          "disable_additional_properties",
+                                          "disable_fallback", /* there is no fallback */
+                                          NULL};
+    const struct json *pattern = body_field(spec, "whitespace_pattern");
+    bool ignored = false;
+    bool *const flag[] = {&ignored, &o->no_white_space, &o->no_additional, &ignored};
+    static const char *const name[] = {"json_object", "disable_any_whitespace",
+                                       "disable_additional_properties", "disable_fallback"};
+    int rc = place_only(spec, &at, members, e);
+    for (size_t i = 0; rc == 0 && i < sizeof name / sizeof *name; i++) {
+        const struct json *value = body_field(spec, name[i]);
+        if (value && json_kind(value) != JK_BOOL)
+            rc = err_field(e, ERR_ARG, at.field, ".%s: expected true or false, got %s", name[i],
+                           json_kind_name(json_kind(value)));
+        *flag[i] = json_bool(value, false);
     }
-    return 0;
+    if (rc == 0 && pattern)
+        rc = read_white_space(c, o, pattern, at.field, ".whitespace_pattern", e);
+    return rc;
 }
 
 /* Read vLLM's object, which must have exactly one constraint. */

@@ -47,6 +47,21 @@ int place_members(const struct json *object, const struct place *at, const char 
     return 0;
 }
 
+int place_only(const struct json *object, const struct place *at, const char *const *members,
+               struct err *e)
+{
+    char list[160] = "";
+    for (void *it = json_first(object); it; it = json_next(object, it)) {
+        const char *name = json_it_key(it, NULL);
+        if (json_kind(json_it_value(it)) == JK_NULL || row_of(members, name)) continue;
+        for (size_t i = 0, n = 0; members[i] && n < sizeof list; i++)
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", members[i]);
+        return err_field(e, ERR_UNSUPPORTED, at->field, "%s.%.40s: unknown member; available: %s",
+                         at->path, name, list);
+    }
+    return 0;
+}
+
 int place_callers(const struct json *tool, const struct place *at, struct err *e)
 {
     const struct json *callers = body_field(tool, "allowed_callers");

@@ -185,11 +185,11 @@ static int read_choice(const struct json *value, const struct place *at, const c
                      json_value_text(value, shown));
 }
 
-/* Write text.format as response_format. */
+/* Write text.format as response_format, whose reader checks the members. */
 static int put_format(struct json_out *o, const struct json *format, struct err *e)
 {
     static const char *const types[] = {"text", "json_object", "json_schema", NULL};
-    static const char *const schema[] = {"name", "description", "schema", "strict", NULL};
+    static const char *const without[] = {"type", NULL};
     static const struct place at = {.field = "text", .path = ".format"},
                               at_type = {.field = "text", .path = ".format.type"};
     const char *type;
@@ -200,12 +200,10 @@ static int put_format(struct json_out *o, const struct json *format, struct err 
     if (rc != 0) return rc;
     out_object(o, "response_format");
     out_word(o, "type", type);
-    if (strcmp(type, "json_schema") == 0) {
-        out_object(o, "json_schema");
-        for (int i = 0; schema[i]; i++)
-            openai_put_json(o, schema[i], body_field(format, schema[i]));
-        out_end(o);
-    }
+    const bool schema = strcmp(type, "json_schema") == 0;
+    if (schema) out_object(o, "json_schema");
+    openai_put_members(o, format, without);
+    if (schema) out_end(o);
     out_end(o);
     return 0;
 }

@@ -566,6 +566,8 @@ def huggingface():
     def _():
         shape = {"type": "json_schema", "json_schema": {"name": "p", "schema": SHAPE}}
         assert c.chat_completion(ASK, model=MODEL, response_format=shape, max_tokens=64).choices[0].message.content.lstrip().startswith("{")
+        shape = {"type": "json_object", "value": {"const": {"a": 7}}}
+        assert json.loads(c.chat_completion(ASK, model=MODEL, response_format=shape, max_tokens=64).choices[0].message.content) == {"a": 7}
 
     tgi = InferenceClient(model=ROOT)
 

@@ -120,6 +120,7 @@ def every_field():
         for temperature in (0, 1, 2):
             for field, judge, least in (({"response_format": {"type": "json_object"}}, anything, 0), ({"response_format": named}, is_json(PERSON), 1),
                                         ({"response_format": {"type": "json_object", "schema": PERSON}}, is_json(PERSON), 1),
+                                        ({"response_format": {"type": "json_object", "value": PERSON}}, is_json(PERSON), 1),
                                         ({"structured_outputs": {"json": PERSON}}, is_json(PERSON), 1),
                                         ({"structured_outputs": {"json": json.dumps(PERSON), "disable_any_whitespace": True}},
                                          lambda t: is_json(PERSON)(t) and not re.search(r"\s", re.sub(r'"(\\.|[^"\\])*"', "", t)), 1),
@@ -296,6 +297,10 @@ def refusals():
         refused("response_format", chat=chat, says=".json_schema", response_format={"type": "json_schema"})
         refused("response_format", chat=chat, says=".strict", response_format={"type": "json_schema", "json_schema": {"schema": {}, "strict": "x"}})
         refused("response_format", chat=chat, says=".type", response_format={"type": "xml"})
+        refused("response_format", chat=chat, says="value: schema: #/properties/a", response_format={"type": "json_object", "value": bad})
+        refused("response_format", chat=chat, says=".json_schema: unknown member", response_format={"type": "json_object", "json_schema": {}})
+        refused("response_format", chat=chat, says=".schema: unknown member", response_format={"type": "text", "schema": PERSON})
+        refused("structured_outputs", chat=chat, says=".jsn: unknown member", structured_outputs={"jsn": PERSON})
         refused("response_format", chat=chat, says="structural tag", response_format={"type": "structural_tag", "structures": []})
         refused("guided_json", chat=chat, says="/properties/a", guided_json=bad)
         refused("guided_json", chat=chat, guided_json="{")
