@@ -56,7 +56,7 @@ struct field_row {
      * endpoint. IF_TRUE, IF_NULL: such a field whose default is true, or whose values all have an
      * effect. */
     enum support { SUPPORTED, IF_UNSET, IF_IDLE, IF_TRUE, IF_NULL } support;
-    const char *why;                  /* reason for having no effect; NULL: it has one */
+    const char *why; /* reason for having no effect, or for being rejected; NULL: none */
     const struct sample_param *param; /* sampling parameter; NULL if none */
 };
 /* Return row i, from 0; NULL after the last. */
@@ -190,7 +190,8 @@ struct api_call {
     /* numbers of parts: all parts, parts that are not done, and submitted parts that are not
      * done */
     int n_part, n_open, n_running;
-    int rc; /* code of the failure that dropped the remaining requests */
+    bool listed; /* true if the parts are items of a list in the dialect's field of prompts */
+    int rc;      /* code of the failure that dropped the remaining requests */
     struct err why;
     struct span *span; /* span of the call, owned; NULL if none */
     int status;        /* HTTP status of the call for its span; 0: that of its choices */
@@ -262,6 +263,9 @@ int call_parts(struct api_call *c, int n, struct err *e);
 /* Read the body's sampling fields into the request of a zeroed part. The parts are read in their
  * order, because later parts copy the fields of the first. Errors: those of api_read_params. */
 int part_read(struct part *p, struct api_call *c, const struct json *body, struct err *e);
+/* Insert the index of the part into the error rc of its prompt if the prompts are a list: input[3].
+ * Return rc. */
+int part_error(const struct api_call *c, const struct part *p, int rc, struct err *e);
 /* Read the fields that set a request's holder, salt and priority. ERR_ARG with the field. */
 int read_holder(struct request *r, const struct json *body, struct err *e);
 /* Read "prompt_logprobs" into c and r. ERR_ARG for another type or range, or with "stream". */

@@ -866,25 +866,37 @@ TEST(api_fields_under_the_names_of_llama_cpp)
     rig_close(&rig);
 }
 
-/* Goal: a prompt of ids and texts equals the prompt of their tokens. */
+/* Goal: on llama.cpp's paths, a prompt of ids and texts is the prompt of their tokens. Other paths
+ * reject such a prompt, with the index of the first item of the other kind. */
 TEST(api_prompts_of_ids_and_texts)
 {
+    static const struct {
+        const char *url, *body, *field, *place;
+    } mixed[] = {
+        {EMBED, "{'input':['a',3]}", "input", "input[1]: expected a string or a list"},
+        {EMBED, "{'input':['a','b',null]}", "input", "input[2]: expected a string or a list"},
+        {EMBED, "{'input':[3,'a']}", "input", "input[1]: expected a token id, got a string"},
+        {EMBED, "{'input':[[12],[34,'a',56]]}", "input", "input[1][1]: expected a token id"},
+        {EMBED, "{'input':[['a',3]]}", "input", "input[1]: expected a string or a list"},
+        {TEXT, "{'prompt':['a',3],'max_tokens':1}", "prompt", "prompt[1]: expected a string or a"},
+        {TEXT, "{'prompt':[12,34,'string',56],'max_tokens':1}", "prompt", "prompt[2]: expected a"},
+        {"/embed", "{'inputs':['a',3]}", "inputs", "inputs[1]: expected a string or a list"},
+    };
     NEED(rig_open(&rig));
-    struct json *got =
-        post(&rig, TEXT,
-             "{'prompt':[12,34,'string',56],'max_tokens':0,'echo':true,'return_token_ids':true}");
-    const struct json *ids = at(got, "choices.0.prompt_token_ids");
-    size_t n = json_count(ids);
-    EXPECT(n >= 4 && json_int(json_item(ids, 0), -1) == 12 &&
-           json_int(json_item(ids, n - 1), -1) == 56);
-    EXPECT(strstr(text_at(got, "choices.0.text"), "string"));
+    for (size_t i = 0; i < sizeof mixed / sizeof *mixed; i++)
+        refused_at(&rig, mixed[i].url, mixed[i].body, mixed[i].field, mixed[i].place);
+    struct json *got = post(&rig, "/completion", "{'prompt':[12,34,'string',56],'n_predict':1}");
+    struct json *ids = post(&rig, TEXT, "{'prompt':'string','max_tokens':1}");
+    EXPECT_INT(json_int(at(got, "tokens_evaluated"), -1),
+               3 + json_int(at(ids, "usage.prompt_tokens"), -1));
+    EXPECT(strstr(text_at(got, "prompt"), "string"));
+    json_drop(ids);
     json_drop(got);
     static const struct {
         const char *input;
         size_t n;
-    } lists[] = {{"'a'", 1},       {"[12,34]", 1},       {"[12,'a',34]", 1},
-                 {"['a','b']", 2}, {"['a',[12,34]]", 2}, {"[[12],[34,'a',56]]", 2},
-                 {"['a',12]", 1}};
+    } lists[] = {{"'a'", 1},           {"[12,34]", 1},        {"[[12,34]]", 1}, {"['a','b']", 2},
+                 {"['a',[12,34]]", 2}, {"[[12],[34,56]]", 2}, {"['a']", 1}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char body[256];
         snprintf(body, sizeof body, "{'input':%s}", lists[i].input);
@@ -896,11 +908,77 @@ TEST(api_prompts_of_ids_and_texts)
     }
     refused(&rig, EMBED, "{'input':[]}", "input");
     refused(&rig, EMBED, "{'input':''}", "input");
-    refused(&rig, EMBED, "{'input':['a','']}", "input");
     refused_at(&rig, EMBED, "{'input':[12,true]}", "input", "input[1]");
     refused_at(&rig, EMBED, "{'input':[[12,[3]]]}", "input", "input[1]");
     refused(&rig, EMBED, "{'input':[999999]}", "input");
     refused_at(&rig, EMBED, "{'input':[1.5]}", "input", "input[0]");
+    rig_close(&rig);
+}
+
+/* Goal: an error about one of several prompts has its index. */
+TEST(api_errors_of_lists_have_the_index)
+{
+    static const struct {
+        const char *url, *field, *begin, *end;
+    } of[] = {{EMBED, "input", "{'input':['a','b',", "]}"},
+              {"/api/embed", "input", "{'model':'tiny','truncate':false,'input':['a','b',", "]}"},
+              {"/embed", "inputs", "{'inputs':['a','b',", "]}"},
+              {TEXT, "prompt", "{'max_tokens':1,'prompt':['a','b',", "]}"},
+              {"/completion", "prompt", "{'n_predict':1,'prompt':['a','b',", "]}"}};
+    enum { OLLAMA = 1 };
+    char body[80000], place[80];
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        snprintf(body, sizeof body, "%s%s%s", of[i].begin, "''", of[i].end);
+        snprintf(place, sizeof place, "%s[2]: must have at least 1 token, got 0", of[i].field);
+        refused_at(&rig, of[i].url, body, of[i].field, place);
+        snprintf(body, sizeof body, "%s[999999]%s", of[i].begin, of[i].end);
+        snprintf(place, sizeof place, "%s[2][0]: out of vocabulary", of[i].field);
+        if (i != OLLAMA) refused_at(&rig, of[i].url, body, of[i].field, place); /* it has no ids */
+        /* a text that is tokenized, and one that is not */
+        for (int n_byte = 2000; n_byte <= 70000; n_byte += 68000) {
+            int n = snprintf(body, sizeof body, "%s'", of[i].begin);
+            for (int k = 0; k < n_byte / 4; k++)
+                n += snprintf(body + n, sizeof body - (size_t)n, "x y ");
+            snprintf(body + n, sizeof body - (size_t)n, "'%s", of[i].end);
+            snprintf(place, sizeof place, "%s[2]: This model's maximum context", of[i].field);
+            refused_at(&rig, of[i].url, body, of[i].field, place);
+        }
+    }
+    refused_at(&rig, EMBED, "{'input':''}", "input", "input: must have at least 1 token");
+    rig_close(&rig);
+}
+
+/* Goal: each schema of response_format is enforced, and unknown members are rejected by name. */
+TEST(api_response_format_has_no_silent_member)
+{
+#define FORMAT(members) "{" USER ",'max_tokens':9,'response_format':{" members "}}"
+    static const char *const enforced[] = {
+        FORMAT("'type':'json_object','value':{'const':7}"),
+        FORMAT("'type':'json_object','schema':{'const':7},'value':null,'json_schema':null"),
+        FORMAT("'type':'json_schema','json_schema':{'name':'n','schema':{'const':7},'x':null}")};
+    static const struct {
+        const char *body, *place;
+    } unknown[] = {
+        {FORMAT("'type':'json_object','json_schema':{'schema':true}"), ".json_schema: unknown"},
+        {FORMAT("'type':'json_object','value':{},'schema':{}"), ".value: must not come with"},
+        {FORMAT("'type':'json_object','value':3"), ".value: expected a JSON Schema"},
+        {FORMAT("'type':'text','schema':{}"), ".schema: unknown member; available: type"},
+        {FORMAT("'type':'json_schema','json_schema':{'schema':{}},'schema':{}"), ".schema: unkn"},
+        {FORMAT("'type':'json_schema','json_schema':{'schema':{},'shema':1}"),
+         ".json_schema.shema: unknown member; available: name, description, schema, strict"},
+    };
+    NEED(rig_open(&rig));
+    for (size_t i = 0; i < sizeof enforced / sizeof *enforced; i++) {
+        struct json *got = post(&rig, CHAT, enforced[i]);
+        EXPECT_TEXT(text_at(got, "choices.0.message.content"), "7");
+        json_drop(got);
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        refused_at(&rig, CHAT, unknown[i].body, "response_format", unknown[i].place);
+#undef FORMAT
+    refused_at(&rig, CHAT, "{" USER ",'web_search_options':{}}", "web_search_options",
+               "quoth has no web search");
     rig_close(&rig);
 }
 

@@ -78,6 +78,15 @@ int part_read(struct part *p, struct api_call *c, const struct json *body, struc
     return rc;
 }
 
+int part_error(const struct api_call *c, const struct part *p, int rc, struct err *e)
+{
+    char index[24];
+    if (rc == 0 || !e || !c->listed || strcmp(e->field, c->dialect->prompt) != 0) return rc;
+    snprintf(index, sizeof index, "[%td]", p - c->part);
+    rename_field(e, 0, c->dialect->prompt, index);
+    return rc;
+}
+
 int call_model(struct api_call *c, const struct json *body, struct err *e)
 {
     const char *name = c->api->name;
@@ -133,7 +142,8 @@ static int validate_part(const struct api_call *c, struct part *p, struct err *e
     /* the number of beams is n or best_of (read_beams) */
     if (rc != 0)
         err_rename(e, rc, "beam_width", p->request->beam_width > p->request->n ? "best_of" : "n");
-    return rc ? err_rename(e, rc, "prompt", c->dialect->prompt) : 0;
+    if (rc != 0) err_rename(e, rc, "prompt", c->dialect->prompt);
+    return part_error(c, p, rc, e);
 }
 
 /* Prepare the sampling parameters once for all prompts, because there may be long lists and many

@@ -42,13 +42,13 @@ static const struct field_row fields[] = {
 #define ONE_FLAG(name, ...) PARAM(name, #name, NAMED),
 #define OTHER(name, ...)    PARAM(name, #name, NAMED),
 #include "sample/params.def"
-#define READ(name, where)       {#name, where, SUPPORTED, NULL, NULL},
-#define IDLE(name, where, why)  {#name, where, SUPPORTED, why, NULL},
-#define OTHER_PATH(name, where) {#name, where, IF_IDLE, NULL, NULL},
-#define LATER(name, where)      {#name, where, IF_UNSET, NULL, NULL},
-#define IF_TRUE(name, where)    {#name, where, IF_TRUE, NULL, NULL},
-#define IF_NULL(name, where)    {#name, where, IF_NULL, NULL, NULL},
-#define OWN_LIST(name)          {#name, 0, SUPPORTED, NULL, NULL},
+#define READ(name, where)         {#name, where, SUPPORTED, NULL, NULL},
+#define IDLE(name, where, why)    {#name, where, SUPPORTED, why, NULL},
+#define OTHER_PATH(name, where)   {#name, where, IF_IDLE, NULL, NULL},
+#define LATER(name, where)        {#name, where, IF_UNSET, NULL, NULL},
+#define IF_TRUE(name, where)      {#name, where, IF_TRUE, NULL, NULL},
+#define IF_NULL(name, where, why) {#name, where, IF_NULL, why, NULL},
+#define OWN_LIST(name)            {#name, 0, SUPPORTED, NULL, NULL},
 #include "fields.def"
 #undef PARAM
 #undef READ
@@ -149,9 +149,10 @@ int fields_check(const struct json *body, unsigned where, struct err *e)
         const struct json *value = json_it_value(it);
         const bool misplaced = !f && where & GENERATES && body_is_set(value) && is_read(name);
         if (misplaced || (f && !is_supported(f, value)))
-            return err_field(e, ERR_UNSUPPORTED, name,
-                             f && f->support == IF_UNSET ? ": not supported yet"
-                                                         : ": not supported by this endpoint");
+            return err_field(e, ERR_UNSUPPORTED, name, ": %s",
+                             f && f->why                   ? f->why
+                             : f && f->support == IF_UNSET ? "not supported yet"
+                                                           : "not supported by this endpoint");
         if (!f) log_info("ignored the unknown field \"%.60s\" of a request", name);
     }
     return 0;

@@ -139,7 +139,8 @@ static void put_field(struct json_out *o, const struct field_row *f, unsigned wh
     else if (f->support == SUPPORTED && !f->why)
         put_listed_types(o, f->name, where);
     if (f->support != SUPPORTED)
-        buf_add_text(&text, "rejected unless it has no effect");
+        buf_addf(&text, "rejected unless it has no effect%s%s", f->why ? ": " : "",
+                 f->why ? f->why : "");
     else if (f->why)
         buf_addf(&text, "no effect: %s", f->why);
     else if (f->param)

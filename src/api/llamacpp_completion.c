@@ -359,7 +359,7 @@ static void put_end(const struct api_call *c, struct buf *b)
 }
 
 #define LLAMACPP_DIALECT                                                                           \
-    .id_prefix = "cmpl-", .prompt = "prompt", .prompt_per_choice = true,                           \
+    .id_prefix = "cmpl-", .prompt = "prompt", .mixes = true, .prompt_per_choice = true,            \
     .errors = &llamacpp_errors, .put = put, .stream_type = "text/event-stream",                    \
     .no_memory = llamacpp_no_memory, .put_pieces = put_pieces, .put_progress = put_progress_piece, \
     .put_end = put_end

@@ -2,7 +2,7 @@
  *
  *    text              tokenized, with the tokens that the tokenizer adds
  *    ids               used unchanged
- *    ids and texts     texts are tokenized, and only the first item gets added tokens
+ *    ids and texts     llama.cpp's form: only the first item gets the added tokens
  *    messages          rendered by the template, then tokenized as a text
  *
  * check_text_fits first compares a lower bound of a long text's number of tokens with the context.
@@ -372,10 +372,18 @@ int api_render(const struct api *a, const struct json *body, struct buf *prompt,
 
 /* ---- several prompts ---- */
 
-/* Set *n to the number of prompts in a body. A text or a list with ids is 1 prompt. Any other list
- * is a list of prompts. */
-static int n_prompt(const char *name, const struct json *list, int *n, struct err *e)
+/* Return true if an item of a list is a prompt, not a token id. */
+static bool is_prompt(const struct json *item)
 {
+    return json_kind(item) == JK_TEXT || json_kind(item) == JK_LIST;
+}
+
+/* Set *n to the number of prompts in a body. A text or a list of ids is 1 prompt. Any other list is
+ * a list of prompts. A list of ids and texts is 1 prompt if the dialect mixes them, else an
+ * error. */
+static int n_prompt(const struct dialect *d, const struct json *list, int *n, struct err *e)
+{
+    const char *name = d->prompt;
     if (json_kind(list) == JK_NONE)
         return err_field(e, ERR_ARG, name, ": expected a prompt, got nothing");
     if (json_kind(list) != JK_TEXT && json_kind(list) != JK_LIST)
@@ -383,11 +391,25 @@ static int n_prompt(const char *name, const struct json *list, int *n, struct er
     if (json_kind(list) == JK_LIST && json_count(list) == 0)
         return err_field(e, ERR_ARG, name, ": must have at least 1 entry, got 0");
     *n = 1;
-    for (size_t i = 0; json_kind(list) == JK_LIST && i < json_count(list); i++) {
-        enum json_kind kind = json_kind(json_item(list, i));
-        if (kind != JK_TEXT && kind != JK_LIST) return 0; /* the list has ids, and may have texts */
+    if (json_kind(list) == JK_TEXT) return 0;
+    for (size_t i = 0; i < json_count(list); i++) {
+        const struct json *item = json_item(list, i);
+        if (is_prompt(item)) continue;
+        if (i == 0 || d->mixes) return 0;
+        return err_field(e, ERR_ARG, name, "[%zu]: expected a string or a list of ids, got %s", i,
+                         json_kind_name(json_kind(item)));
     }
-    *n = json_kind(list) == JK_LIST ? (int)json_count(list) : 1;
+    *n = (int)json_count(list);
+    return 0;
+}
+
+/* Check that a list has no texts. */
+static int check_ids(const char *name, const struct json *list, struct err *e)
+{
+    for (size_t i = 0; json_kind(list) == JK_LIST && i < json_count(list); i++)
+        if (is_prompt(json_item(list, i)))
+            return err_field(e, ERR_ARG, name, "[%zu]: expected a token id, got %s", i,
+                             json_kind_name(json_kind(json_item(list, i))));
     return 0;
 }
 
@@ -457,7 +479,8 @@ static int read_prompt(struct part *p, const struct api_call *c, const struct js
     if (own)
         return api_prompt_after(p->request, c->api, &c->before, &(struct text_span){own, n},
                                 add_special, e);
-    int rc = read_mixed(&p->request->prompt, c->api, c->dialect->prompt, prompt, flags, e);
+    int rc = c->dialect->mixes ? 0 : check_ids(c->dialect->prompt, prompt, e);
+    if (rc == 0) rc = read_mixed(&p->request->prompt, c->api, c->dialect->prompt, prompt, flags, e);
     count_time(c->api, TIMES_tokenize, begin_us);
     return rc;
 }
@@ -529,14 +552,15 @@ int read_prompts(struct api_call *c, const struct json *body, part_fn *open, str
 {
     const struct json *list = unwrapped(body_field(body, c->dialect->prompt));
     bool add_special = true;
-    int n = 0, rc = n_prompt(c->dialect->prompt, list, &n, e);
+    int n = 0, rc = n_prompt(c->dialect, list, &n, e);
     if (rc == 0) rc = body_flag(body, "add_special_tokens", &add_special, e);
     if (rc == 0) rc = call_parts(c, n, e);
+    c->listed = n > 1;
     for (int i = 0; rc == 0 && i < n; i++) {
         struct part *p = &c->part[i];
         rc = open(c, p, body, e);
         const struct json *prompt = n == 1 ? list : json_item(list, (size_t)i);
-        if (rc == 0) rc = fill_part(p, c, prompt, body, add_special, e);
+        if (rc == 0) rc = part_error(c, p, fill_part(p, c, prompt, body, add_special, e), e);
     }
     return rc;
 }

@@ -240,6 +240,7 @@ static int read_predict(struct api_call *c, const struct json *body, struct err 
     pooled_default_prompt(c);
     own->activate = !raw;
     own->batch = json_kind(json_item(inputs, 0)) == JK_LIST;
+    c->listed = own->batch;
     const size_t n = own->batch ? json_count(inputs) : 1;
     rc = call_parts(c, n < INT32_MAX ? (int)n : INT32_MAX, e);
     for (int i = 0; rc == 0 && i < c->n_part; i++) {
@@ -247,7 +248,9 @@ static int read_predict(struct api_call *c, const struct json *body, struct err 
         rc = read_sequence(&s, own->batch ? json_item(inputs, (size_t)i) : inputs,
                            own->batch ? i : -1, e);
         if (rc == 0) rc = pooled_open_class(c, &c->part[i], body, e);
-        if (rc == 0) rc = encode(c, c->part[i].request, &s, truncate, left, e);
+        if (rc == 0)
+            rc =
+                part_error(c, &c->part[i], encode(c, c->part[i].request, &s, truncate, left, e), e);
     }
     return rc;
 }
