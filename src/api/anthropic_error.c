@@ -21,8 +21,8 @@ static const char *type_of(int status)
     return status < 500 ? "invalid_request_error" : "api_error";
 }
 
-/* Append the error as a JSON object. */
-static void put(struct buf *b, int status, const char *text, const char *id)
+/* Append the error as a JSON object. code: the member error_code of the details; NULL if none. */
+static void put(struct buf *b, int status, const char *text, const char *code, const char *id)
 {
     struct json_out o = {.b = b};
     out_object(&o, NULL);
@@ -30,26 +30,33 @@ static void put(struct buf *b, int status, const char *text, const char *id)
     out_object(&o, "error");
     out_word(&o, "type", type_of(status));
     out_word(&o, "message", text);
+    if (code) {
+        out_object(&o, "details");
+        out_word(&o, "error_code", code);
+        out_end(&o);
+    }
     out_end(&o);
     if (id) out_word(&o, "request_id", id);
     out_end(&o);
 }
 
 /* Append the body of a failed request. Clients shorten a conversation if the message contains
- * "prompt is too long". */
+ * "prompt is too long". They repeat a request without `thread` if the details have the code. */
 static void put_body(struct buf *b, int rc, const struct err *e, const char *id)
 {
     char text[100];
     bool too_long = rc == ERR_LIMIT && e->n_max > 0 && strcmp(e->field, "messages") == 0;
     snprintf(text, sizeof text, "prompt is too long: %lld tokens > %lld maximum", e->n_found,
              e->n_max);
-    put(b, api_status(rc), too_long ? text : e->text, id);
+    const bool thread = rc == ERR_UNSUPPORTED && strcmp(e->field, "thread") == 0;
+    put(b, api_status(rc), too_long ? text : e->text, thread ? "thread_unsupported_request" : NULL,
+        id);
 }
 
 /* Append the body of a rejection by the HTTP server (net_errors). */
 static void put_refusal(struct buf *b, const struct net_error *e)
 {
-    put(b, e->status, e->text, e->id);
+    put(b, e->status, e->text, NULL, e->id);
 }
 
 /* A static event for a stream whose next event could not be allocated. */

@@ -255,7 +255,8 @@ void post_conversation_change(struct exchange *x, void *server)
     int rc = visit_begin(&v, x, server, &e);
     if (rc == 0 && v.item)
         rc = err_field(&e, ERR_MISSING, "item_id", ": an item cannot be changed");
-    if (rc == 0 && !body_field(body, "metadata"))
+    /* null removes the metadata */
+    if (rc == 0 && !json_field(body, "metadata"))
         rc = body_wrong("metadata", "an object", NULL, &e);
     if (rc == 0) rc = responses_check_metadata(body, &e);
     if (rc == 0) rc = change(&v, body, &e);

@@ -10,6 +10,7 @@
  * longer than CHUNK_BYTES makes its chunk longer. */
 #include "files.h"
 
+#include "anthropic.h"
 #include "multipart.h"
 #include "openai.h"
 
@@ -141,11 +142,22 @@ static int check_form(const struct upload_form *f, int64_t *seconds, struct err 
     return 0;
 }
 
+/* Return ERR_UNSUPPORTED for Anthropic's clients, whose files have other objects, or if the server
+ * stores nothing. */
+static int check_client(const struct exchange *x, const struct server *s, struct err *e)
+{
+    const char *beta = exchange_header(x, "anthropic-beta");
+    if (server_form(x) == &anthropic_errors || (beta && strstr(beta, "files-api")))
+        return err_set(e, ERR_UNSUPPORTED,
+                       "Anthropic's files are not supported; files of this server are OpenAI's");
+    return stored_here(s, e);
+}
+
 /* Read the object of the client's file. */
 static int load(const struct exchange *x, const struct server *s, const char *id, struct buf *b,
                 struct err *e)
 {
-    int rc = stored_here(s, e);
+    int rc = check_client(x, s, e);
     if (rc == 0)
         rc = store_get(s->o.store, server_owner(x), id, &(struct store_texts){.head = b}, e);
     return stored_error(rc, "file_id", "file", id, e);
@@ -161,7 +173,7 @@ void post_file(struct exchange *x, void *server)
     char id[STORE_ID_BYTES];
     int64_t seconds = 0;
     const uint64_t owner = server_owner(x);
-    int rc = stored_here(s, &e);
+    int rc = check_client(x, s, &e);
     if (rc == 0) rc = read_form(&f, x, &e);
     if (rc == 0) rc = check_form(&f, &seconds, &e);
     if (rc == 0) {
@@ -195,14 +207,14 @@ void get_files(struct exchange *x, void *server)
     struct buf b = {0}, purpose = {0}, part = {0};
     struct stored_list l = {0};
     struct json_out o = {.b = &b};
-    int rc = 0;
+    int rc = check_client(x, server, &e);
     /* filter by the text of the member in the stored object, without parsing each object */
     if (exchange_query(x, "purpose", &purpose) != 0) {
         buf_add_text(&part, "\"purpose\":");
         json_put_text(&part, purpose.data ? purpose.data : "", purpose.n);
         l.part = part.data;
     }
-    if (purpose.failed || part.failed) rc = err_memory(&e, "purpose", purpose.n);
+    if (rc == 0 && (purpose.failed || part.failed)) rc = err_memory(&e, "purpose", purpose.n);
     if (rc == 0) rc = stored_list_query(&l, x, server, FILE_PREFIX, &query, &e);
     out_object(&o, NULL);
     out_word(&o, "object", "list");
@@ -247,7 +259,7 @@ void delete_file(struct exchange *x, void *server)
     struct err e = {0};
     struct buf b = {0};
     struct json_out o = {.b = &b};
-    int rc = stored_here(s, &e);
+    int rc = check_client(x, s, &e);
     if (rc == 0) rc = store_delete(s->o.store, server_owner(x), id, &e);
     rc = stored_error(rc, "file_id", "file", id, &e);
     out_object(&o, NULL);

@@ -88,6 +88,26 @@ def rejections():
     check(main.ask("POST", "/v1/chat/completions", "{", VERSION)[2]["error"]["code"] is None, "OpenAI's form on its paths")
 
 
+def files():
+    """Anthropic's files are rejected in its form, also if the server has files of OpenAI's"""
+    form = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n{}\r\n--x--\r\n'
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    for method, path in (("GET", "/v1/files"), ("GET", "/v1/files/file_1"), ("GET", "/v1/files/file_1/content"), ("DELETE", "/v1/files/file_1")):
+        failed(main.ask(method, path + "?beta=true", headers=VERSION), 400, "invalid_request_error", "Anthropic's files are not supported")
+    failed(main.ask("POST", "/v1/files?beta=true", form, {**VERSION, **kind}), 400, "invalid_request_error", "Anthropic's files")
+    status, _, body = main.ask("GET", "/v1/files", headers={"anthropic-beta": "a,files-api-2025-04-14"})
+    check(status == 400 and "Anthropic's files" in body["error"]["message"], body)
+    check(main.ask("GET", "/v1/files")[2]["object"] == "list", "OpenAI's files")
+
+
+def threads():
+    """the error for a thread lets clients send whole conversations"""
+    answer = main.ask("POST", "/v1/messages?beta=true", {**ASK, "thread": {"type": "create"}}, VERSION)
+    failed(answer, 400, "invalid_request_error", "thread: not supported yet")
+    check(answer[2]["error"]["details"] == {"error_code": "thread_unsupported_request"}, answer[2])
+    check("details" not in main.ask("POST", "/v1/messages", {**ASK, "container": "a"})[2]["error"])
+
+
 def pages_of_models():
     """/v1/models has pages in Anthropic's form, and OpenAI's form without the header"""
     def page(query):
@@ -141,4 +161,4 @@ def stop():
     main.stop()
 
 
-run([event_names, event_blocks, rejections, pages_of_models, keys, anthropic_client, stop])
+run([event_names, event_blocks, rejections, files, threads, pages_of_models, keys, anthropic_client, stop])

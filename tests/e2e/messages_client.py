@@ -131,6 +131,23 @@ assert client.beta.messages.count_tokens(model=model, **counted).input_tokens ==
     got.usage.input_tokens + got.usage.cache_read_input_tokens
 
 
+@anthropic.beta_tool
+def get_weather(city: str) -> str:
+    """Get the weather of a city"""
+    asked.append(city)
+    return "Sunny."
+
+
+for streamed in (False, True):
+    asked = []
+    runner = client.beta.messages.tool_runner(model=model, max_tokens=60, messages=WEATHER, tools=[get_weather], stream=streamed,
+                                              extra_body={"temperature": 0})
+    turns = [turn.get_final_message() if streamed else turn for turn in runner]
+    assert asked == ["Paris"] and [t.stop_reason for t in turns] == ["tool_use", "end_turn"], (asked, turns)
+
+fails(anthropic.BadRequestError, lambda: client.beta.files.list(), "Anthropic's files")
+
+
 async def together():
     """Return the texts of eight concurrent streams."""
     other = anthropic.AsyncAnthropic(base_url=sys.argv[1], api_key="any", max_retries=0)

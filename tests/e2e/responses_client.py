@@ -241,6 +241,8 @@ def conversations():
     c = api.create(metadata={"a": "b"}, items=[{"role": "user", "content": SUM}])
     assert c.id.startswith("conv_") and c.object == "conversation" and c.metadata == {"a": "b"} and api.retrieve(c.id) == c
     assert api.update(c.id, metadata={"c": "d"}).metadata == {"c": "d"} == api.retrieve(c.id).metadata
+    assert api.update(c.id, metadata=None).metadata == {} == api.retrieve(c.id).metadata
+    fails(bad, lambda: api.update(c.id, metadata={"a": 1}), "metadata")
     added = api.items.create(c.id, items=[{"role": "assistant", "content": "47 + 38 = 85"}, {"role": "user", "content": "Thanks"}])
     assert [i.role for i in added.data] == ["assistant", "user"] and not added.has_more
     assert api.items.delete(added.data[1].id, conversation_id=c.id).id == c.id

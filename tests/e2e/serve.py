@@ -206,7 +206,8 @@ def refusals():
          400, "response_format"),
         ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}], "tool_choice": "required"}, 400,
          "tool_choice"),
-        ("/v1/nothing", {}, 404, None), ("/v1/models", {}, 405, None), ("/detokenize", {"tokens": [-1]}, 400, "tokens"),
+        ("/v1/nothing", {}, 404, None), ("/v1/models", {}, 405, None),
+        ("/v1/responses/compact", {"input": "a"}, 405, None), ("/detokenize", {"tokens": [-1]}, 400, "tokens"),
     ]
     for path, body, status, param in cases:
         got, _, answer = main.ask("POST", path, body)
