@@ -97,6 +97,94 @@ TEST(filecache_keeps_and_finds)
     done();
 }
 
+enum { PUT_PIECE = 300000, N_PUT = 40 };
+
+/* Put every fourth piece of a file, the last of these pieces first. Byte i of a piece is the
+ * piece's number plus i. */
+struct putter {
+    struct filecache_file *file;
+    int first;
+};
+static void *put_pieces(void *arg)
+{
+    const struct putter *p = arg;
+    uint8_t *data = malloc(PUT_PIECE);
+    for (int i = N_PUT - 4 + p->first; i >= 0; i -= 4) {
+        for (int b = 0; b < PUT_PIECE; b++) data[b] = (uint8_t)(i + b);
+        EXPECT_INT(filecache_put(p->file, (uint64_t)i * PUT_PIECE, data, PUT_PIECE), 0);
+    }
+    free(data);
+    return NULL;
+}
+
+/* Goal: pieces in any order by several threads make the file. */
+TEST(filecache_of_threads_that_put_pieces_backwards)
+{
+    struct filecache c = fresh(0);
+    struct filecache_file f;
+    struct file_map m;
+    struct err e;
+    pthread_t thread[4];
+    struct putter p[4];
+    NEED_OK(filecache_begin(&f, &c, "a", (uint64_t)N_PUT * PUT_PIECE, &e), &e);
+    for (int i = 0; i < 4; i++) {
+        p[i] = (struct putter){&f, i};
+        NEED(pthread_create(&thread[i], NULL, put_pieces, &p[i]) == 0);
+    }
+    for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
+    NEED_OK(filecache_keep(&f, &m, &e), &e);
+    int n_wrong = m.n_byte == (size_t)N_PUT * PUT_PIECE ? 0 : 1;
+    for (size_t i = 0; i < m.n_byte; i++)
+        n_wrong += m.data[i] != (uint8_t)(i / PUT_PIECE + i % PUT_PIECE);
+    EXPECT_INT(n_wrong, 0);
+    file_map_close(&m);
+    done();
+}
+
+/* Return the kB of a mapped file that are in huge pages, after reading it. */
+static int huge_kb(const struct file_map *m)
+{
+    FILE *f = fopen("/proc/self/smaps", "r");
+    char line[1000];
+    unsigned long from, to;
+    int kb = 0, sum = 0;
+    bool is_map = false;
+    for (size_t i = 0; i < m->n_byte; i += 4096) sum += ((const volatile uint8_t *)m->data)[i];
+    while (sum >= 0 && f && fgets(line, sizeof line, f)) {
+        if (sscanf(line, "%lx-%lx ", &from, &to) == 2) is_map = from == (uintptr_t)m->data;
+        if (is_map) sscanf(line, "FilePmdMapped: %d", &kb);
+    }
+    if (f) fclose(f);
+    return kb;
+}
+
+/* Goal: pieces of a file are in huge pages if the system keeps data of one large write in huge
+ * pages. */
+TEST(filecache_makes_huge_pages)
+{
+    enum { N = 32 << 20, WINDOW = 2 << 20 };
+    struct filecache c = fresh(0);
+    struct filecache_file f;
+    struct file_map m, whole;
+    struct err e;
+    char *data = calloc(1, WINDOW);
+    NEED_OK(filecache_begin(&f, &c, "a", N, &e), &e);
+    for (uint64_t at = 0; at < N; at += 1 << 18) NEED(filecache_put(&f, at, data, 1 << 18) == 0);
+    NEED_OK(filecache_keep(&f, &m, &e), &e);
+    const int fd = open(in_dir("whole"), O_RDWR | O_CREAT, 0600);
+    for (int at = 0; at < N; at += WINDOW) NEED(pwrite(fd, data, WINDOW, at) == WINDOW);
+    NEED_OK(file_map_fd(&whole, fd, "whole", &e), &e);
+    const int found = huge_kb(&m), possible = huge_kb(&whole);
+    printf("  in huge pages: %d kB, by large writes: %d kB\n", found, possible);
+    EXPECT(found >= possible / 2);
+    file_map_close(&m);
+    file_map_close(&whole);
+    close(fd);
+    unlink(in_dir("whole"));
+    free(data);
+    done();
+}
+
 TEST(filecache_files_of_an_earlier_start_are_unsettled)
 {
     struct filecache c = fresh(0);
