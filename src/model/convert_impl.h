@@ -238,6 +238,7 @@ enum qtype hf_type_of(const struct conversion *g, const struct tensor_info *t,
  * from the checkpoint. */
 struct hf_pair {
     const struct tensor_info *t[2];
+    bool of_heads;         /* true: the expansion of keys and values of latent attention */
     char name[NAME_BYTES]; /* name of the whole in tensors.def */
     char raw[NAME_BYTES];  /* Hugging Face name of the whole */
 };

@@ -38,16 +38,17 @@ static const struct hf_class *class_of(const struct checkpoint *c, const char *a
     static const struct {
         struct hf_class class;
         const char *key; /* static */
+        int value;
     } keyed[] = {
-#define TO_HF_KEY(arch, class, model_type, norm_add, key)                                          \
-    {{arch, class, model_type, norm_add, false}, key},
+#define TO_HF_KEY(arch, class, model_type, norm_add, key, value)                                   \
+    {{arch, class, model_type, norm_add, false}, key, value},
 #include "to_hf.def"
     };
     for (size_t i = 0; i < sizeof keyed / sizeof keyed[0]; i++) {
         char full[160];
         snprintf(full, sizeof full, "%s.%s", arch, keyed[i].key);
         if (strcmp(arch_gguf_name(keyed[i].class.arch), arch) == 0 &&
-            meta_bool(checkpoint_meta(c, full), false))
+            meta_int(checkpoint_meta(c, full), 0) == keyed[i].value)
             return &keyed[i].class;
     }
     for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++) {

@@ -122,9 +122,11 @@ static void n_head(struct config_writer *w, const char *name)
     hf_put_int(w, name, w->c->n_head);
 }
 
+/* Write the number of KV heads. Latent attention has as many as heads, although its pages may have
+ * one. */
 static void n_head_kv(struct config_writer *w, const char *name)
 {
-    hf_put_int(w, name, base_layer(w)->n_head_kv);
+    hf_put_int(w, name, w->c->latent ? w->c->n_head : base_layer(w)->n_head_kv);
 }
 
 static void d_head(struct config_writer *w, const char *name)
@@ -439,12 +441,15 @@ void hf_put_own_int(struct config_writer *w, const char *name, const char *key)
 
 static void q_rank(struct config_writer *w, const char *name)
 {
-    hf_put_own_int(w, name, "attention.q_lora_rank");
+    if (w->c->latent->q_rank > 0)
+        hf_put_int(w, name, w->c->latent->q_rank);
+    else
+        put_null(w, name);
 }
 
 static void kv_rank(struct config_writer *w, const char *name)
 {
-    hf_put_own_int(w, name, "attention.kv_lora_rank");
+    hf_put_int(w, name, w->c->latent->kv_rank);
 }
 
 static void d_rope(struct config_writer *w, const char *name)
@@ -460,8 +465,7 @@ static void d_nope(struct config_writer *w, const char *name)
 /* Write the width of values, which differs from that of keys in compressed attention. */
 static void d_value(struct config_writer *w, const char *name)
 {
-    const double x = gguf_real(w, "attention.value_length");
-    hf_put_int(w, name, isnan(x) ? w->c->d / w->c->n_head : (int64_t)x);
+    hf_put_int(w, name, w->c->latent->d_v);
 }
 
 void hf_put_rows(struct config_writer *w, const char *name, const char *tensor, int64_t other)
@@ -704,6 +708,13 @@ static void put_yarn(struct config_writer *w, const struct rope_config *r)
     if (r->beta_fast != 32) hf_put_real(w, "beta_fast", r->beta_fast);
     if (r->beta_slow != 1) hf_put_real(w, "beta_slow", r->beta_slow);
     if (!r->ramp_whole) hf_put_bool(w, "truncate", false);
+    /* mscale of latent attention equals mscale_all_dim, so the magnitude is 1 */
+    const double all = w->c->latent ? gguf_real(w, "rope.scaling.yarn_log_multiplier") / 0.1 : 0;
+    if (all > 0) {
+        hf_put_real(w, "mscale", all);
+        hf_put_real(w, "mscale_all_dim", all);
+        return;
+    }
     put_magnitude(w, r, r->factor <= 1 ? 1 : 0.1 * log(r->factor) + 1);
 }
 

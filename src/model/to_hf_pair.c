@@ -21,16 +21,19 @@ static const struct {
     const char *part[2], *whole; /* static */
 } pairs[] = {{{".ffn_gate_exps.", ".ffn_up_exps."}, ".ffn_gate_up_exps."},
              {{".ffn_gate_shexp.", ".ffn_up_shexp."}, ".ffn_gate_up_shexp."},
-             {{".ffn_gate.", ".ffn_up."}, ".ffn_gate_up."}};
+             {{".ffn_gate.", ".ffn_up."}, ".ffn_gate_up."},
+             {{".attn_k_b.", ".attn_v_b."}, ".attn_kv_b."}};
+enum { N_PAIR = sizeof pairs / sizeof pairs[0], PAIR_OF_HEADS = N_PAIR - 1 };
 
 bool hf_pair_of(struct hf_pair *p, const struct conversion *g, const struct hf_class *class,
                 const struct tensor_info *t)
 {
-    if (!model_arch_find(class->arch)->gguf_halves) return false;
-    for (size_t i = 0; i < 2 * sizeof pairs / sizeof pairs[0]; i++) {
+    const bool halves = model_arch_find(class->arch)->gguf_halves;
+    for (int i = 0; i < 2 * N_PAIR; i++) {
         const char *part = pairs[i / 2].part[i % 2], *at = strstr(t->name, part);
         char other[NAME_BYTES];
-        if (!at) continue;
+        p->of_heads = i / 2 == PAIR_OF_HEADS;
+        if (!at || !(halves || p->of_heads)) continue;
         const int n = (int)(at - t->name);
         const char *end = at + strlen(part);
         snprintf(other, sizeof other, "%.*s%s%s", n, t->name, pairs[i / 2].part[1 - i % 2], end);
@@ -111,9 +114,24 @@ static enum qtype type_of(const struct conversion *g, const struct hf_pair *p,
     return a == b ? a : QT_f32;
 }
 
+/* Add k_b and v_b as one matrix: for each head the rows of k_b, which are its columns in the GGUF,
+ * then those of v_b. */
+static int put_heads(struct conversion *g, const struct hf_pair *p, struct err *e)
+{
+    const struct tensor_info *k = p->t[0], *v = p->t[1];
+    struct source s = {.back = true,
+                       .order = ORDER_TRANSPOSED,
+                       .first_only = true,
+                       .run = {k->dim[0] * k->dim[1], v->dim[0] * v->dim[1]}};
+    const int64_t dim[4] = {v->dim[0], (k->dim[0] + v->dim[1]) * k->dim[2], 1, 1};
+    const int rc = set_parts(&s, g, p->t, e);
+    return rc ? rc : conversion_add(g, p->raw, type_of(g, p, &s), 2, dim, &s, e);
+}
+
 int hf_put_pair(struct conversion *g, const struct hf_class *class, const struct hf_pair *p,
                 struct err *e)
 {
+    if (p->of_heads) return put_heads(g, p, e);
     const struct arch *a = model_arch_find(class->arch);
     const struct tensor_info *t = p->t[0];
     struct source s = {.back = true};

@@ -16,7 +16,7 @@ cd "$dir" || exit 1
 refused='bitnet cross/bart encoders/bert-dense encoders/distilbert-class falcon-rw
     gptj helium kimi_linear llama4 nemotron_h-moe opt opt-post
     rwkv rwkv5'
-one_way='deepseek_v3 gpt_oss llama4_text qwen2_5_vl qwen3_vl'
+one_way='qwen2_5_vl qwen3_vl'
 
 listed() { case " $(echo $2) " in *" $1 "*) return 0 ;; esac; return 1; } # folder, list
 answer() { "$QUOTH" run "$1" 'hello' $flags 2>err; }                      # model

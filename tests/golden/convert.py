@@ -38,7 +38,7 @@ REFUSED = {
     "encoders/bert-dense": "hidden_act: the result cannot express", "encoders/distilbert-class": "an activation in the head: the result cannot express",
     "falcon-rw": "tensor blk.0.ffn_norm.bias: not supported yet", "llama4": "attn_scale: the result cannot express"}
 # folders whose GGUF quoth must reject
-BACK_REFUSED = dict.fromkeys(("deepseek_v3", "qwen2_5_vl", "qwen3_vl"), "conversion to a folder is not supported yet")
+BACK_REFUSED = dict.fromkeys(("qwen2_5_vl", "qwen3_vl"), "conversion to a folder is not supported yet")
 TEXTS = ["hello world", "The cat, the hat.", "  two  spaces ", "a\nb\n\n c", "héé 日本 ÀB", "<|begin|>x<|end|>", "</s>a<mask> b [SEP] c", "", "it's 12345"]
 
 

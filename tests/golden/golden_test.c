@@ -508,59 +508,92 @@ TEST(golden_folders_of_hybrids_converted_to_gguf)
     backend_close(b);
 }
 
-/* Write a copy of the golden folder of RWKV-6 whose class halves the rows after each layer. */
-static void write_halving(const char *dir)
+/* Write a copy of a golden folder, with n texts of its config.json replaced. */
+static void write_changed(const char *dir, const char *name, const char *const (*change)[2], int n)
 {
     static const char *const files[] = {"model.safetensors", "tokenizer.json",
                                         "tokenizer_config.json", "generation_config.json"};
-    struct buf config = slurp(golden("rwkv6", "config.json"));
+    struct buf config = slurp(golden(name, "config.json"));
     char path[300];
     struct err e;
     NEED_OK(dir_make(dir, DIR_PRIVATE, &e), &e);
     for (int i = 0; i < 4; i++) {
-        struct buf file = slurp(golden("rwkv6", files[i]));
+        struct buf file = slurp(golden(name, files[i]));
         snprintf(path, sizeof path, "%s/%s", dir, files[i]);
         NEED_OK(file_write(path, file.data, file.n, &e), &e);
         buf_deinit(&file);
     }
-    char *at = memmem(config.data, config.n, "\"rescale_every\": 0", 18);
-    NEED(at);
-    at[17] = '1';
+    for (int i = 0; i < n; i++) {
+        const size_t n_from = strlen(change[i][0]);
+        const char *at = memmem(config.data, config.n, change[i][0], n_from);
+        struct buf changed = {0};
+        NEED(at);
+        buf_add(&changed, config.data, (size_t)(at - config.data));
+        buf_add_text(&changed, change[i][1]);
+        buf_add(&changed, at + n_from, (size_t)(config.data + config.n - at) - n_from);
+        buf_deinit(&config);
+        config = changed;
+    }
     snprintf(path, sizeof path, "%s/config.json", dir);
     NEED_OK(file_write(path, config.data, config.n, &e), &e);
     buf_deinit(&config);
+}
+
+/* Convert a copy of a golden folder with n changes of its config.json to a GGUF and back. Compare
+ * the logits of both results, bit for bit, and the tensors of the second one with those of the
+ * copy. */
+static void compare_changed(const char *name, const char *const (*change)[2], int n)
+{
+    char dir[256], back[272], file[272];
+    struct backend *b;
+    struct err e;
+    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
+    snprintf(dir, sizeof dir, "%s-changed", temp_path(name));
+    snprintf(back, sizeof back, "%s-back", dir);
+    snprintf(file, sizeof file, "%s.gguf", dir);
+    write_changed(dir, name, change, n);
+    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
+    struct convert_options o = {.backend = b, .out = file, .replaces = true};
+    NEED_OK(session_convert(dir, &o, &e), &e);
+    o.out = back;
+    NEED_OK(session_convert(file, &o, &e), &e);
+    compare_tensors(name, back, dir, true);
+    struct loaded from = {0};
+    struct buf tokens = slurp(golden(name, "tokens.i32"));
+    NEED_OK(load(&from, dir, &plain, &e), &e);
+    struct logits want = logits_of(&from, &tokens, 0);
+    for (int i = 0; i < 2; i++) {
+        struct loaded to = {0};
+        NEED_OK(load(&to, i ? back : file, &plain, &e), &e);
+        struct logits got = logits_of(&to, &tokens, 0);
+        expect_same(i ? "the folder of a GGUF" : "a GGUF", name, &want, &got);
+        free(got.v);
+        unload(&to);
+    }
+    free(want.v);
+    unload(&from);
+    buf_deinit(&tokens);
+    backend_close(b);
 }
 
 /* Goal: matrices that a GGUF of RWKV-6 has divided, because of rescale_every, give the logits of
  * the folder, bit for bit, and are the same matrices in a folder made of this GGUF. */
 TEST(golden_divided_matrices_of_rwkv6)
 {
-    char dir[256], back[256], file[256];
-    struct backend *b;
-    struct err e;
-    if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
-    snprintf(dir, sizeof dir, "%s", temp_path("halving"));
-    snprintf(back, sizeof back, "%s", temp_path("halving-back"));
-    snprintf(file, sizeof file, "%s", temp_path("halving.gguf"));
-    write_halving(dir);
-    NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
-    struct convert_options o = {.backend = b, .out = file, .replaces = true};
-    NEED_OK(session_convert(dir, &o, &e), &e);
-    o.out = back;
-    NEED_OK(session_convert(file, &o, &e), &e);
-    compare_tensors("rwkv6", back, dir, true);
-    struct loaded from = {0}, to = {0};
-    struct buf tokens = slurp(golden("rwkv6", "tokens.i32"));
-    NEED_OK(load(&from, dir, &plain, &e), &e);
-    NEED_OK(load(&to, file, &plain, &e), &e);
-    struct logits want = logits_of(&from, &tokens, 0), got = logits_of(&to, &tokens, 0);
-    expect_same("divided matrices", "rwkv6", &want, &got);
-    free(want.v);
-    free(got.v);
-    unload(&from);
-    unload(&to);
-    buf_deinit(&tokens);
-    backend_close(b);
+    static const char *const change[][2] = {{"\"rescale_every\": 0", "\"rescale_every\": 1"}};
+    compare_changed("rwkv6", change, 1);
+}
+
+/* Goal: a GGUF of DeepSeek-V2, which has the architecture of V3 and another rule that selects
+ * experts, becomes a folder of V2 with groups of experts or without them. */
+TEST(golden_folders_of_deepseek_v2_converted_and_back)
+{
+    static const char *const change[][2] = {
+        {"DeepseekV3ForCausalLM", "DeepseekV2ForCausalLM"},
+        {"\"deepseek_v3\"", "\"deepseek_v2\""},
+        {"\"norm_topk_prob\": true",
+         "\"norm_topk_prob\": false, \"topk_method\": \"group_limited_greedy\""}};
+    compare_changed("deepseek_v3", change, 3);
 }
 
 /* Convert a folder to GGUF and back, and compare the second folder with the first one. */
@@ -622,7 +655,7 @@ TEST(golden_folders_converted_to_gguf_and_back)
                  {"bamba", true},        {"granitemoehybrid", true},
                  {"nemotron_h", true},   {"rwkv6", true},
                  {"rwkv7", true},        {"gpt_oss", true},
-                 {"llama4_text", true}};
+                 {"llama4_text", true},  {"deepseek_v3", true}};
     struct backend *b;
     struct err e;
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");

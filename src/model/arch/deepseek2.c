@@ -131,6 +131,7 @@ const struct arch arch_deepseek2 = {
     .name = "deepseek2",
     .hf_key = hf_key,
     .gguf_key = gguf_key,
+    .convert = &deepseek2_convert,
     .config = config,
     DEEPSEEK_ARCH,
 };

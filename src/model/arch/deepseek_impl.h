@@ -1,5 +1,6 @@
-/* deepseek_impl.h - the parts that deepseek2.c and deepseek3.c share. The loading thread calls the
- * functions, and the engine's thread deepseek_layer. */
+/* deepseek_impl.h - the parts that deepseek2.c and deepseek3.c share, and the conversion of
+ * deepseek2. The loading thread calls the functions, the engine's thread deepseek_layer, and the
+ * converting thread those of deepseek2_convert. */
 #ifndef QUOTH_ARCH_DEEPSEEK_IMPL_H
 #define QUOTH_ARCH_DEEPSEEK_IMPL_H
 
@@ -45,6 +46,9 @@ void deepseek_config(struct config *c, struct binder *b);
 /* Bind layer il, and compute it (struct arch). */
 void deepseek_bind(struct binder *b, void *layer, int il);
 void deepseek_layer(struct fwd *f, const void *layer);
+
+/* Conversion of V2 (deepseek_convert.c). */
+extern const struct arch_convert deepseek2_convert;
 
 #define DEEPSEEK_ARCH                                                                              \
     .hf_adjacent = true, .layer_bytes = sizeof(struct deepseek_layer), .heads = latent_heads,      \
