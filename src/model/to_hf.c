@@ -89,7 +89,7 @@ static int name_class(struct hf_class *class, struct model *m, struct err *e)
 static bool is_exact(const struct tensor_info *t, const struct source *s, enum qtype type)
 {
     const bool decays = s->map == MAP_DECAY;
-    for (int64_t i = 0; i < t->dim[0] * t->dim[1]; i++) {
+    for (int64_t i = 0; i < t->dim[0] * t->dim[1] * t->dim[2] * t->dim[3]; i++) {
         uint8_t code[8];
         float back;
         const float x = qtype_value(t->type, t->data, i) + s->add;
@@ -116,7 +116,7 @@ static bool is_vector(const struct conversion *g, const struct tensor_info *t)
     const struct arch_convert *own = g->m->arch->convert;
     const char *const *end = own ? own->f32 : NULL;
     while (end && *end && !text_ends_with(t->name, *end)) end++;
-    return t->n_dim == 1 || (t->n_dim == 2 && t->type == QT_f32 && end && *end);
+    return t->n_dim == 1 || (t->type == QT_f32 && end && *end);
 }
 
 enum qtype hf_type_of(const struct conversion *g, const struct tensor_info *t,
@@ -160,6 +160,7 @@ static int put_part(struct conversion *g, const struct hf_class *class, const st
         const int64_t row = s.flat_row ? s.flat_row : dim[0];
         dim[1] = dim[0] / row, dim[0] = row, n_dim = s.flat_row ? 2 : 3;
     }
+    if (s.n_dim > 0) n_dim = s.n_dim;
     if (s.row > 0 && n_dim == 2) dim[0] *= dim[1], dim[1] = 1, n_dim = 1;
     if (n > 1) dim[--n_dim] = 1;
     s.first = part * (n_dim > 1 ? dim[1] : 1);

@@ -454,12 +454,12 @@ static void kv_rank(struct config_writer *w, const char *name)
 
 static void d_rope(struct config_writer *w, const char *name)
 {
-    hf_put_int(w, name, w->c->rope[ROPE_MAIN].d_rot);
+    hf_put_int(w, name, w->c->latent ? w->c->latent->d_rope : w->c->rope[ROPE_MAIN].d_rot);
 }
 
 static void d_nope(struct config_writer *w, const char *name)
 {
-    hf_put_int(w, name, w->c->d_head - w->c->rope[ROPE_MAIN].d_rot);
+    hf_put_int(w, name, w->c->latent->d_nope);
 }
 
 /* Write the width of values, which differs from that of keys in compressed attention. */

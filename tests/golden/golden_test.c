@@ -596,8 +596,10 @@ TEST(golden_folders_of_deepseek_v2_converted_and_back)
     compare_changed("deepseek_v3", change, 3);
 }
 
-/* Convert a folder to GGUF and back, and compare the second folder with the first one. */
-static void compare_there_and_back(const char *name, bool same_bits, struct backend *b)
+/* Convert a folder to GGUF and back, and compare the second folder with the first one. renamed:
+ * tensors have other names in both folders. */
+static void compare_there_and_back(const char *name, bool same_bits, bool renamed,
+                                   struct backend *b)
 {
     char file[64] = "back-", there[256], back[256];
     struct err e;
@@ -612,7 +614,7 @@ static void compare_there_and_back(const char *name, bool same_bits, struct back
         test_fail(__FILE__, __LINE__, "%s: %s", name, e.text);
         return;
     }
-    compare_tensors(name, back, golden(name, ""), true);
+    compare_tensors(name, back, golden(name, ""), !renamed);
     compare_logits("a conversion and back", name, back, same_bits);
 }
 
@@ -661,7 +663,9 @@ TEST(golden_folders_converted_to_gguf_and_back)
     if (!repo_path("tests/golden/llama3")) SKIP("tests/golden is not here");
     NEED_OK(backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, &e), &e);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        compare_there_and_back(cases[i].name, cases[i].same_bits, b);
+        compare_there_and_back(cases[i].name, cases[i].same_bits, false, b);
+    /* transformers names the feed-forward block as a mixture, published files do not */
+    compare_there_and_back("kimi_linear-heads", true, true, b);
     backend_close(b);
 }
 

@@ -615,6 +615,8 @@ MODELS = {
         config=dict(hidden_size=32, intermediate_size=48, num_attention_heads=2, num_key_value_heads=1, head_dim=20,
                     rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_section=[4, 3, 3], mrope_interleaved=True))),
 }
+# as many heads in both kinds of attention, as a GGUF has them
+MODELS["kimi_linear-heads"] = dict(MODELS["kimi_linear"], config=dict(MODELS["kimi_linear"]["config"], linear_num_heads=2))
 
 
 NORMS = ("norm.weight", "layernorm_embedding.weight", *(f"{name}.weight" for name in ("ln_1", "ln_2", "ln_f", "ln_attn", "ln_mlp", "norm_1", "norm_2", "norm_f",
