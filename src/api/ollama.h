@@ -84,6 +84,10 @@ void ollama_keep(const struct api_call *c, double seconds);
  * error. ERR_ARG for another type or an unknown option, ERR_UNSUPPORTED, ERR_MEMORY. */
 int ollama_neutral_option(struct json **out, const char *name, const struct json *value,
                           struct err *e);
+/* Set p to one option of a model. p is unchanged after an error. ERR_ARG for another type, an
+ * unknown option or a value outside of its range, ERR_UNSUPPORTED, ERR_MEMORY. */
+int ollama_set_option(struct sample_params *p, const char *name, const struct json *value,
+                      struct err *e);
 /* Read options.num_ctx; *n is unchanged if it is absent. ERR_ARG. */
 int ollama_num_ctx(const struct json *body, int64_t *n, struct err *e);
 
@@ -103,6 +107,9 @@ struct listed;
 int ollama_put_texts(struct json_out *o, const struct listed *l, struct err *e);
 
 /* ---- ollama_names.c ---- */
+
+/* Rename a sampling parameter of the neutral form in an error to a member of `options`. */
+void ollama_name_option(struct err *e);
 
 /* Replace the fields of the neutral form in an error by the client's (dialect.name_error). */
 void ollama_name_error(const struct api_call *c, struct err *e);

@@ -22,21 +22,17 @@ enum { N_PART_MAX = 24, N_LICENSE_MAX = 16 };
 
 /* ---- the body ---- */
 
-/* Check the parameters by the names and types of `options`. */
+/* Check the parameters as those of a request. */
 static int check_parameters(const struct json *body, struct err *e)
 {
     const struct json *given = body_field(body, "parameters");
+    struct sample_params p = sample_params_default;
     int rc = 0;
     if (given && json_kind(given) != JK_OBJECT)
         return body_wrong("parameters", "an object", given, e);
-    for (void *it = json_first(given); it && rc == 0; it = json_next(given, it)) {
-        struct json *neutral = NULL;
-        const char *name = json_it_key(it, NULL);
-        if (strcmp(name, "num_predict") == 0)
-            return err_field(e, ERR_UNSUPPORTED, "parameters", ".num_predict: not supported yet");
-        rc = ollama_neutral_option(&neutral, name, json_it_value(it), e);
-        json_drop(neutral);
-    }
+    for (void *it = json_first(given); it && rc == 0; it = json_next(given, it))
+        rc = ollama_set_option(&p, json_it_key(it, NULL), json_it_value(it), e);
+    if (rc != 0) err_rename(e, rc, "options", "parameters");
     return rc;
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "hub/hub.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,23 +63,30 @@ int ollama_defaults_read(struct ollama_defaults *d, const struct hub_model *m, s
     return rc;
 }
 
-/* Set the defaults to one option; skip an option that is not supported. */
-static void apply_option(struct sample_params *p, const char *name, const struct json *value)
+int ollama_set_option(struct sample_params *p, const char *name, const struct json *value,
+                      struct err *e)
 {
+    struct sample_params changed = *p;
     struct json *neutral = NULL;
-    struct err e = {0};
-    int rc = ollama_neutral_option(&neutral, name, value, &e);
-    if (rc == 0) rc = api_read_numbers(p, neutral, &e);
-    if (rc == 0 && strcmp(name, "num_predict") == 0)
-        rc = err_field(&e, ERR_UNSUPPORTED, "num_predict", ": not supported yet");
-    if (rc != 0) log_warn("a parameter of the model is not applied: %s", e.text);
+    int rc = strcmp(name, "num_predict") == 0
+                 ? err_field(e, ERR_UNSUPPORTED, "options", ".num_predict: not supported yet")
+                 : ollama_neutral_option(&neutral, name, value, e);
+    if (rc == 0) rc = api_read_numbers(&changed, neutral, e);
+    if (rc == 0) rc = sample_params_check(&changed, INT_MAX, e);
+    if (rc == 0)
+        *p = changed;
+    else
+        ollama_name_option(e);
     json_drop(neutral);
+    return rc;
 }
 
 void ollama_defaults_apply(const struct ollama_defaults *d, struct api *a, struct chat *c)
 {
+    struct err e;
     for (void *it = json_first(d->params); it; it = json_next(d->params, it))
-        apply_option(&a->defaults, json_it_key(it, NULL), json_it_value(it));
+        if (ollama_set_option(&a->defaults, json_it_key(it, NULL), json_it_value(it), &e) != 0)
+            log_warn("a parameter of the model is not applied: %s", e.text);
     a->stop = d->stop;
     a->n_stop = d->n_stop;
     a->n_ctx = json_int(body_field(d->params, "num_ctx"), 0);

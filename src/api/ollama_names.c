@@ -59,6 +59,11 @@ static void name_lack(const struct api_call *c, const char *what, struct err *e)
             what, old);
 }
 
+void ollama_name_option(struct err *e)
+{
+    if (!rename_by(e, names, sizeof names / sizeof *names)) name_parameter(e);
+}
+
 void ollama_name_error(const struct api_call *c, struct err *e)
 {
     const struct ollama *own = c->own;
@@ -70,5 +75,5 @@ void ollama_name_error(const struct api_call *c, struct err *e)
         name_lack(c, form ? form->task : "this endpoint", e);
         return;
     }
-    if (!rename_by(e, names, sizeof names / sizeof *names)) name_parameter(e);
+    ollama_name_option(e);
 }

@@ -15,7 +15,7 @@
 
 #define CONFIG_TYPE "application/vnd.docker.container.image.v1+json"
 
-enum { LAYER_MAX = 1 << 20 };
+enum { LAYER_MAX = 1 << 20 }; /* maximum bytes of a layer with a text */
 
 /* ---- blobs ---- */
 
@@ -135,6 +135,9 @@ static int add_part(struct manifest *m, const struct hub_part *p, struct err *e)
     char path[HUB_PATH_BYTES], type[100], hash[HUB_HASH_BYTES] = "", digest[HUB_HASH_BYTES + 8];
     struct stat st;
     const bool config = strcmp(p->kind, "config") == 0;
+    if (p->text && p->n_byte > LAYER_MAX)
+        return err_set(e, ERR_LIMIT, "%s: must have at most %d bytes, got %llu", p->kind, LAYER_MAX,
+                       (unsigned long long)p->n_byte);
     int rc = p->text ? hash_data(hash, p->text, p->n_byte, e) : 0;
     snprintf(digest, sizeof digest, "sha256:%s", hash);
     if (rc == 0 && p->text) rc = hub_blob_add(digest, p->text, p->n_byte, e);

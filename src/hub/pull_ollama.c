@@ -69,6 +69,9 @@ static int pull_all(struct remote *c, const char *store, const struct hub_name *
     int model, rc = put_base(base, n, e);
     if (rc == 0) rc = path_put(url, e, "%s/manifests/%s", base, n->tag);
     if (rc == 0) rc = remote_get(c, url, ACCEPT_MANIFEST, &text, NULL, e);
+    if (rc == 0 && text.n > MANIFEST_MAX)
+        rc = err_set(e, ERR_LIMIT, "%s: the manifest has %zu bytes, more than %d", c->name, text.n,
+                     MANIFEST_MAX);
     if (rc == 0 && (rc = manifest_read(&layer, &model, text.data ? text.data : "", text.n, e)) != 0)
         err_prefix(e, rc, "%s", c->name);
     if (rc == 0) rc = path_put(url, e, "%s/blobs", store);

@@ -135,7 +135,7 @@ static int remove_hf(struct hub_model *m, const char *cache, uint64_t *n_byte, s
 /* ---- Ollama's store ---- */
 
 /* Mark the blobs whose hash is in the text of a manifest (walk_fn). Manifests that quoth cannot use
- * are included. */
+ * are included. A manifest that is too large to be read may use all blobs. */
 static int mark_manifest(void *ctx, const char *path, const char *name, struct err *e)
 {
     struct users *u = ctx;
@@ -144,6 +144,11 @@ static int mark_manifest(void *ctx, const char *path, const char *name, struct e
     int rc = file_read(&text, path, MANIFEST_MAX, e);
     for (size_t i = 0; rc == 0 && text.n && i < u->m->file.n; i++)
         u->used[i] |= memmem(text.data, text.n, u->m->file.v[i].hash, 64) != NULL;
+    if (rc == ERR_LIMIT) {
+        log_warn("%s; the files of the removed model are kept", e->text);
+        memset(u->used, 1, u->m->file.n * sizeof *u->used);
+        rc = 0;
+    }
     buf_deinit(&text);
     return rc;
 }

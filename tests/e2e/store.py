@@ -256,6 +256,11 @@ def create(s):
     s.ok("POST", "/api/create", {"model": "short", "from": at + "tiny", "parameters": {"num_ctx": 20}, "stream": False})
     long = {**ASK, "model": "short", "messages": [{"role": "user", "content": "word " * 60}]}
     s.refused("POST", "/api/chat", long, 400, "exceeds the context length")
+    # values and texts that no request could use
+    for parameters, message in (({"mirostat": 1}, "parameters.mirostat"), ({"temperature": 1e300}, "parameters.temperature"),
+                                ({"num_predict": 5}, "parameters.num_predict")):
+        s.refused("POST", "/api/create", {"model": "no", "from": at + "tiny", "parameters": parameters, "stream": False}, 400, message)
+    s.refused("POST", "/api/create", {"model": "no", "from": at + "tiny", "system": "a" * 1100000, "stream": False}, 400, "system: must have at most")
     # created again with other texts
     s.ok("POST", "/api/create", {"model": "mario", "from": at + "tiny", "system": "You are Luigi.", "stream": False})
     check(settings("mario", s)[0] == "You are Luigi.")
