@@ -73,15 +73,9 @@ static void show_progress(void *ctx, uint64_t done, uint64_t n_byte)
     progress_bar(ctx, done, n_byte);
 }
 
-/* Write a GGUF file of random weights. The weights have no data in memory, because the writer
- * generates each tensor. */
 static int write_model(const char *model, struct err *e)
 {
-    struct checkpoint *c;
-    int rc = session_gguf(&c, model, &session_flags, e);
-    if (rc == 0) rc = checkpoint_write_gguf(c, out_path, show_progress, (void *)out_path, e);
-    checkpoint_close(c);
-    return rc;
+    return session_write_gguf(model, &session_flags, out_path, show_progress, (void *)out_path, e);
 }
 
 /* ---- the plan ---- */

@@ -46,6 +46,7 @@ struct dummy {
     VEC(struct tensor_source) source; /* sources of the tensors [n_tensor] */
     uint8_t *memory;                  /* bytes of all tensors, owned; NULL if none */
     size_t memory_bytes;              /* size of `memory` */
+    bool outlined;                    /* true: `memory` has few of the bytes (checkpoint_outline) */
 };
 
 int dummy_open(struct checkpoint *c, uint64_t seed, struct err *e)
@@ -244,6 +245,7 @@ int checkpoint_outline(struct checkpoint *c, struct err *e)
     }
     uint8_t *at = d->memory = os_alloc(d->memory_bytes = total);
     if (!at) return err_memory(e, "random weights", total);
+    d->outlined = true;
     for (int vectors = 1; vectors >= 0; vectors--)
         for (size_t i = 0; i < c->tensor.n; i++) {
             struct tensor_info *t = &c->tensor.v[i];
@@ -259,7 +261,9 @@ const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, si
                                 uint8_t *scratch)
 {
     const struct tensor_info *t = &c->tensor.v[i];
-    if (t->data) return t->data + at;
-    make_bytes(c->dummy, i, at, n, scratch);
+    const struct dummy *d = c->dummy;
+    const bool partial = d && d->outlined && d->source.v[i].tile >= 0;
+    if (t->data && !partial) return t->data + at;
+    make_bytes(d, i, at, n, scratch);
     return scratch;
 }

@@ -104,8 +104,8 @@ enum { DUMMY_TENSORS_MAX = 1 << 18 }; /* maximum number of tensors of a listed m
 /* Options of a model of random weights, with any shape and number format. The model needs no
  * download, and its activations are finite. Equal options give equal bytes on every machine. The
  * metadata contain the GGUF's tokenizer, or a tokenizer with one token per byte. The kind of the
- * checkpoint is CKPT_GGUF, or CKPT_HF for a folder whose tensors the caller lists. All texts are
- * borrowed for checkpoint_open_dummy. */
+ * checkpoint is CKPT_GGUF, or CKPT_HF for a folder. All texts are borrowed for
+ * checkpoint_open_dummy. */
 struct dummy_options {
     const char *shape; /* name of a shape in dummy_shape.def; NULL: `model` has the shape */
     /* path of a GGUF (the header is sufficient) or of a folder with a config.json */
@@ -118,10 +118,14 @@ struct dummy_options {
     uint64_t seed;
     /* true: tensor data is NULL; checkpoint_write_gguf generates the data while writing */
     bool no_data;
-    /* function, with its argument, that lists the tensors of a folder's model. The metadata are
-     * then those of the folder. NULL: a folder is presented under the keys and names of a GGUF */
+    /* function, with its argument, that lists the tensors of a folder's model. NULL: `model` is not
+     * a folder */
     dummy_tensors_fn *tensors;
     void *tensors_ctx; /* borrowed */
+    /* GGUF view (checkpoint_build) with the keys and tensors of the model, borrowed until the model
+     * is closed. The weights are random also in the file that is written. NULL: `model` has the
+     * tensors */
+    const struct checkpoint *view;
 };
 /* Add a tensor of random weights under its GGUF name `site->name`, while checkpoint_open_dummy
  * lists the tensors. dim [site->n_dim], of which the first is site->k. A tensor of type F32 keeps

@@ -236,7 +236,7 @@ const char *parts_id_field(int i);
 const char *checkpoint_arch(const struct checkpoint *c);
 
 /* Return the bytes [at, at + n) of tensor i. The bytes are in the map. They are generated in
- * scratch [n] if the weights are random and data is NULL (no_data). */
+ * scratch [n] if the weights are random and data is NULL (no_data) or an outline. */
 const uint8_t *checkpoint_bytes(const struct checkpoint *c, int i, size_t at, size_t n,
                                 uint8_t *scratch);
 

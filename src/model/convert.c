@@ -306,7 +306,7 @@ int conversion_open(struct conversion **out, const struct checkpoint *c,
 {
     struct conversion *g = *out = calloc(1, sizeof *g);
     if (!g) return err_memory(e, "the conversion", sizeof *g);
-    *g = (struct conversion){.c = c, .stop = o->stop, .type = o->type};
+    *g = (struct conversion){.c = c, .stop = o->stop, .type = o->type, .pure = o->pure};
     const struct explain x = {.key = note_key, .tensor = note_tensor, .ctx = g};
     g->used = calloc((size_t)checkpoint_n_tensor(c) + 1, sizeof *g->used);
     int rc = g->used ? 0 : err_memory(e, "the tensor list", sizeof *g->used);

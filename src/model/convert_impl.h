@@ -51,6 +51,7 @@ struct source {
     struct tiles tiles; /* TILED, or `columns` */
     bool columns;       /* true: the columns of each row are tiled */
     bool squeezed;      /* true: the directory has a dimension of size 1 before the last */
+    bool spread;        /* true: a GGUF has such a dimension, which random weights lack */
     int n_dim;          /* number of dimensions in the directory; 0: that in the GGUF */
     int64_t row;        /* a GGUF has a vector as rows of this length; 0: as one row */
     /* true: a GGUF has the values as one vector. flat_row: length of the directory's rows; 0: one
@@ -91,6 +92,7 @@ struct conversion {
     bool *used;            /* true for each tensor that binding used, owned [n_tensor] */
     int n_left_out;        /* number of tensors without a use */
     const char *type;      /* number format or mix of formats, borrowed; NULL: the files' formats */
+    bool pure;             /* true: all matrices have the format */
 };
 
 struct hf_class;

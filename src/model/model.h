@@ -244,8 +244,10 @@ int model_explain(const struct checkpoint *c, struct backend *b, const char *qua
 struct conversion;
 struct conversion_options {
     struct backend *backend; /* device, borrowed; conversion does no computation on the device */
-    /* number format or mix of the matrices, borrowed; NULL: the files' formats */
+    /* type: number format or mix of the matrices, borrowed; NULL: the files' formats. pure: true
+     * applies the format to every matrix of a GGUF, as in struct dummy_options */
     const char *type;
+    bool pure;
     /* flag of the caller, borrowed; writing ends with ERR_BUSY if the flag is not 0 */
     const volatile sig_atomic_t *stop;
 };

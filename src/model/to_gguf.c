@@ -34,14 +34,17 @@ void conversion_order(struct source *s, const struct model *m, const struct arch
 {
     const char *part = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
     bool square; /* not used: published files of these classes transpose every matrix */
+    const bool random = checkpoint_is_random(m->checkpoint);
     if (a->convert && a->convert->place) a->convert->place(s, m, name);
+    if (random && s->order == ORDER_TRANSPOSED) s->order = ORDER_SAME;
     if (!part) return;
     const int n_head = lane_heads(m, a, part);
     if (n_head > 0)
         s->order = ORDER_LANES, s->n_head = n_head, s->n_lane = m->config.rope[ROPE_MAIN].d_rot;
     else if (a->hf_groups && strncmp(part, ".attn_qkv.", 10) == 0)
         s->order = ORDER_GROUPS, s->n_head = m->config.n_head_kv, s->d_head = m->config.d_head;
-    else if (arch_hf_columns(a->name) && text_ends_with(part, ".weight") && !strstr(part, "norm"))
+    else if (!random && arch_hf_columns(a->name) && text_ends_with(part, ".weight") &&
+             !strstr(part, "norm"))
         s->order = ORDER_TRANSPOSED;
     else if (s->back && text_ends_with(part, "_exps.weight") &&
              arch_hf_expert_columns(a->name, &square))
@@ -103,6 +106,7 @@ static int add(struct conversion *g, const struct quant_mix *mix, const char *na
         s->order = ORDER_SAME; /* forms are not transposed */
     if (s->order == ORDER_TRANSPOSED) dim[0] = t->dim[1], dim[1] = t->dim[0];
     if (s->squeezed && n_dim == 3) dim[1] = dim[2], dim[--n_dim] = 1;
+    if (s->spread && n_dim == 2) dim[2] = dim[1], dim[1] = 1, n_dim = 3;
     if (s->flat) dim[0] *= dim[1] * dim[2], dim[1] = dim[2] = 1, n_dim = 1;
     if (s->row > 0 && n_dim == 1) dim[1] = dim[0] / s->row, dim[0] = s->row, n_dim = 2;
     if (s->n_part > 1 || s->parted) dim[n_dim++] = s->n_part;
@@ -222,8 +226,10 @@ static int put_tensor(struct conversion *g, const struct quant_mix *mix, int i, 
     if (part > 0) return 0; /* the name contains the number of part 0 */
     if (part == 0) return put_parts(g, mix, joined, t, e);
     gguf_name(joined, g, t->name);
+    /* random weights have all experts in one tensor, also if files have a tensor per expert */
     if (strcmp(joined, t->name) == 0 &&
-        !hf_raw_name(raw, sizeof raw, t->name, g->m->arch->name, -1))
+        !hf_raw_name(raw, sizeof raw, t->name, g->m->arch->name, -1) &&
+        !hf_raw_name(raw, sizeof raw, t->name, g->m->arch->name, 0))
         return err_set(e, ERR_UNSUPPORTED, "%s: tensor %s: conversion to GGUF is not supported yet",
                        checkpoint_path(g->c), t->name_raw);
     struct source s = {0};
@@ -532,7 +538,7 @@ static int put_tensors(struct conversion *g, struct err *e)
 {
     struct quant_mix own;
     const struct quant_mix *mix = g->type ? &own : NULL;
-    int rc = mix ? quant_mix_find(&own, g->type, false, e) : 0;
+    int rc = mix ? quant_mix_find(&own, g->type, g->pure, e) : 0;
     for (int i = 0; i < checkpoint_n_tensor(g->c) && rc == 0; i++) rc = put_used(g, mix, i, e);
     if (rc == 0) rc = put_halves(g, mix, e);
     for (size_t i = 0; i < g->m->tensor.n && rc == 0; i++) {

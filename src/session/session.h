@@ -201,10 +201,11 @@ const char *session_packed(void);
  * and checkpoint_open_dummy. */
 int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
                        bool no_data, struct err *e);
-/* Open a model for checkpoint_write_gguf, without the data of random weights. Random weights of a
- * folder have the keys and names of a GGUF. Errors: those of session_checkpoint. */
-int session_gguf(struct checkpoint **out, const char *path, const struct session_options *o,
-                 struct err *e);
+/* Write a GGUF, or random weights as a GGUF, to the path `out`. Random weights of a folder get a
+ * tokenizer with one token per byte. progress, ctx: as in checkpoint_write_gguf. Errors: those of
+ * session_checkpoint, model_gguf_open, model_same_config and checkpoint_write_gguf. */
+int session_write_gguf(const char *path, const struct session_options *o, const char *out,
+                       progress_fn *progress, void *ctx, struct err *e);
 /* Set *type to the format of --quantization for the checkpoint's float weights, borrowed from o or
  * static; NULL if these weights keep their formats. Return ERR_ARG if the weights have a quantized
  * form that differs from the option. */

@@ -58,9 +58,8 @@ static int open_listed(struct checkpoint **out, struct dummy_options *d, struct 
     return rc;
 }
 
-/* gguf: true if random weights of a folder have the keys and names of a GGUF. */
-static int open_checkpoint(struct checkpoint **out, const char *path,
-                           const struct session_options *o, bool no_data, bool gguf, struct err *e)
+int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
+                       bool no_data, struct err *e)
 {
     bool dummy;
     int rc = check(o, path, &dummy, e);
@@ -82,19 +81,45 @@ static int open_checkpoint(struct checkpoint **out, const char *path,
                               .pure = o->pure,
                               .seed = (uint64_t)o->dummy_seed,
                               .no_data = no_data};
-    return gguf ? checkpoint_open_dummy(out, &d, e) : open_listed(out, &d, e);
+    return dir_exists(path) && !o->shape ? open_listed(out, &d, e)
+                                         : checkpoint_open_dummy(out, &d, e);
 }
 
-int session_checkpoint(struct checkpoint **out, const char *path, const struct session_options *o,
-                       bool no_data, struct err *e)
+/* Write random weights of a folder as a GGUF with another tokenizer. The conversion gives the
+ * names, types and sizes of the tensors. The writer generates their bytes, so no weights are in
+ * memory. A GGUF that would be another model is not written. */
+static int write_folder(struct checkpoint *c, const struct session_options *o, const char *out,
+                        progress_fn *progress, void *ctx, struct err *e)
 {
-    return open_checkpoint(out, path, o, no_data, false, e);
+    struct conversion_options to = {.type = o->quant, .pure = o->pure};
+    struct conversion *g = NULL;
+    struct dummy_options d = {
+        .model = checkpoint_path(c), .seed = (uint64_t)o->dummy_seed, .no_data = true};
+    struct checkpoint *made = NULL;
+    int rc = backend_open(&to.backend, "cpu", &(struct backend_options){.n_thread = 1}, e);
+    if (rc == 0) rc = checkpoint_outline(c, e);
+    if (rc == 0) rc = model_gguf_open(&g, c, &to, e);
+    if (rc == 0) d.view = conversion_view(g), rc = checkpoint_open_dummy(&made, &d, e);
+    if (rc == 0) rc = checkpoint_outline(made, e);
+    if (rc == 0) rc = model_same_config(c, made, to.backend, e);
+    if (rc == 0) rc = checkpoint_write_gguf(made, out, progress, ctx, e);
+    checkpoint_close(made);
+    conversion_close(g);
+    backend_close(to.backend);
+    return rc;
 }
 
-int session_gguf(struct checkpoint **out, const char *path, const struct session_options *o,
-                 struct err *e)
+int session_write_gguf(const char *path, const struct session_options *o, const char *out,
+                       progress_fn *progress, void *ctx, struct err *e)
 {
-    return open_checkpoint(out, path, o, true, true, e);
+    struct checkpoint *c;
+    int rc = session_checkpoint(&c, path, o, true, e);
+    if (rc == 0)
+        rc = checkpoint_kind(c) == CKPT_HF && checkpoint_is_random(c)
+                 ? write_folder(c, o, out, progress, ctx, e)
+                 : checkpoint_write_gguf(c, out, progress, ctx, e);
+    checkpoint_close(c);
+    return rc;
 }
 
 int session_tokenizer(struct tokenizer **out, const struct checkpoint *c,

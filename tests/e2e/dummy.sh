@@ -67,6 +67,14 @@ done
 check 'inspect shows the same of both' 'cmp -s want got'
 "$QUOTH" bench kernels Q4_K_M.gguf --load-format dummy --quant Q8_0 -o again.gguf 2>err
 check 'the shape of a GGUF in another format' '"$QUOTH" inspect again.gguf | grep -q "blk.0.ffn_up.weight *Q8_0"'
+for model in qwen3 qwen3moe gpt2; do
+    "$QUOTH" bench kernels "$QUOTH_ROOT/tests/golden/$model" --load-format dummy --quant Q8_0 -o $model.gguf 2>err
+    check "a GGUF of random weights of $model's config.json loads" '[ -n "$(say $model.gguf abc)" ]'
+done
+for model in rwkv falcon-rw; do
+    "$QUOTH" bench kernels "$QUOTH_ROOT/tests/golden/$model" --load-format dummy -o $model.gguf 2>err
+    check "$model without a GGUF is refused by name" '[ $? = 1 ] && grep -q "$model" err && [ ! -e $model.gguf ]'
+done
 "$QUOTH" run --shape tinny hello 2>err
 check 'a wrong shape lists them' '[ $? = 2 ] && grep -q "llama-1b" err'
 

@@ -26,7 +26,11 @@ static void place(struct source *s, const struct model *m, const char *name)
 {
     (void)m;
     if (text_ends_with(name, ".ssm_a")) s->map = MAP_DECAY, s->row = 1, s->n_dim = 4;
-    if (s->back && strstr(name, ".ssm_conv1d_")) s->squeezed = true, s->n_dim = 3;
+    if (!strstr(name, ".ssm_conv1d_")) return;
+    if (s->back)
+        s->squeezed = true, s->n_dim = 3;
+    else
+        s->spread = true;
 }
 
 static void layer_types(struct config_writer *w, const char *name)
