@@ -2,12 +2,17 @@
 // marks (CommonMark and GitHub's tables and strikethrough). HTML is text. Images are links, because
 // the page requests nothing from other hosts.
 //
-// A Renderer takes text in pieces. All blocks except the last block are final. Items of lists and rows
-// of tables are blocks. Therefore the time of an update depends on one block, not on the whole text.
+// A Renderer takes text in pieces. All blocks except the last block are final. Items of lists and
+// rows of tables are blocks. A second Renderer draws the lines of a long quote or item. Therefore
+// the time of an update depends on one block, not on the whole text. Browsers skip the layout of
+// blocks outside of the window (style.css). A long list or table continues in a further list or
+// table.
 
 import { make, button, appendText } from "./dom.js";
 
 const BLOCK_MAX = 2500; // maximum characters of a paragraph; the rest is a further paragraph
+const LINE_MAX = 100; // lines of a list after which a further list begins; rows of a table
+const DEPTH_MAX = 12; // maximum depth of quotes and items; deeper text is not formatted
 
 // ---- inline ----
 
@@ -122,8 +127,17 @@ function isTable(lines, i) {
   return lines[i].includes("|") && i + 1 < lines.length && DIVIDER.test(lines[i + 1]) && cells(lines[i]).length === cells(lines[i + 1]).length;
 }
 
-// Return the block at lines[i] as {type, end, ...}. end: index after its last line. open: true if more
-// lines may belong to the block.
+// Return a block of lines[i] and the lines after it for which belongs(line, next line) is true.
+// strip(line): line without the prefix of the block.
+function container(lines, i, first, block) {
+  let end = i + 1;
+  while (end < lines.length && block.belongs(lines[end], lines[end + 1])) end++;
+  return { ...block, lines: [first, ...lines.slice(i + 1, end).map(block.strip)], end };
+}
+
+// Return the block at lines[i] as {type, end, ...}. end: index after its last line. A quote or item
+// has lines, belongs, strip, and fixed(line): true if the incomplete line belongs to the block and
+// further characters do not change its prefix.
 function blockAt(lines, i) {
   const line = lines[i];
   if (!line.trim()) return { type: "none", end: i + 1 };
@@ -137,26 +151,22 @@ function blockAt(lines, i) {
   const head = HEAD.exec(line);
   if (head) return { type: "head", level: head[1].length, text: head[2], end: i + 1 };
   if (RULE.test(line)) return { type: "rule", end: i + 1 };
-  let end = i + 1;
   if (/^ {0,3}>/.test(line)) {
-    while (end < lines.length && lines[end].trim() && (/^ {0,3}>/.test(lines[end]) || !begins(lines[end]))) end++;
-    return { type: "quote", lines: lines.slice(i, end).map((l) => l.replace(/^ {0,3}> ?/, "")), end };
+    const strip = (l) => l.replace(/^ {0,3}> ?/, "");
+    return container(lines, i, strip(line), { type: "quote", strip, fixed: (l) => /^ {0,3}>./.test(l),
+      belongs: (l) => l.trim() && (/^ {0,3}>/.test(l) || !begins(l)) });
   }
   const item = ITEM.exec(line);
   if (item) {
-    const indent = item[1].length + item[2].length + 1;
-    const inside = (l) => l.length - l.trimStart().length >= Math.min(indent, item[1].length + 2);
-    while (end < lines.length && (inside(lines[end]) || !lines[end].trim() || !begins(lines[end]))) {
-      if (!lines[end].trim() && !(end + 1 < lines.length && inside(lines[end + 1]) && lines[end + 1].trim())) break;
-      end++;
-    }
-    const rest = lines.slice(i + 1, end).map((l) => l.slice(Math.min(indent, l.length - l.trimStart().length)));
-    return { type: "item", ordered: /\d/.test(item[2]), start: parseInt(item[2], 10), lines: [item[3] || "", ...rest], end };
+    const indent = item[1].length + item[2].length + 1, blanks = (l) => l.length - l.trimStart().length;
+    const fixed = (l) => l.trim() && blanks(l) >= Math.min(indent, item[1].length + 2);
+    return container(lines, i, item[3] || "", { type: "item", ordered: /\d/.test(item[2]), start: parseInt(item[2], 10), fixed,
+      strip: (l) => l.slice(Math.min(indent, blanks(l))), belongs: (l, after) => (l.trim() ? fixed(l) || !begins(l) : after && fixed(after)) });
   }
   if (isTable(lines, i))
-    return { type: "table", cells: cells(line), align: cells(lines[i + 1]).map((c) => (c.endsWith(":") ? (c.startsWith(":") ? "mid" : "end") : "")), end: i + 2 };
+    return { type: "table", head: cells(line), number: -1, align: cells(lines[i + 1]).map((c) => (c.endsWith(":") ? (c.startsWith(":") ? "mid" : "end") : "")), end: i + 2 };
   const split = splitLong(lines, i);
-  let n = split ? BLOCK_MAX : line.length;
+  let end = i + 1, n = split ? BLOCK_MAX : line.length;
   while (end < lines.length && lines[end].trim() && !begins(lines[end]) && !isLong(lines[end]) && n < BLOCK_MAX) {
     if (isTable(lines, end)) break;
     n += lines[end++].length;
@@ -173,95 +183,95 @@ function codeBlock(b) {
   return e;
 }
 
-function nested(lines, depth) {
-  const holder = document.createDocumentFragment();
-  if (depth > 12) holder.append(lines.join("\n"));
-  else renderBlocks(holder, lines, depth);
-  return holder;
+// Draw the lines of a quote or item in e. Return the Renderer.
+function nested(e, b, depth) {
+  const inner = new Renderer(e, depth + 1);
+  inner.append(b.lines.join("\n"));
+  return inner;
 }
 
 function row(tag, texts, align) {
   return make("tr", {}, ...align.map((a, i) => make(tag, { className: a, ...(tag === "th" ? { scope: "col" } : {}) }, ...inline(texts[i] || ""))));
 }
 
-// Append the block to `parent`, or to the list or table at the end of `parent`. Return
-// [holder, element].
+function table(b, className) {
+  return make("div", { className, tabIndex: 0, role: "group", "aria-label": "Table" }, make("table", {}, make("thead", {}, row("th", b.head, b.align)), make("tbody")));
+}
+
+// Append an item to the list at the end of `parent`, or to a new list. Return the item, or the new
+// list. b.number: the item's number. b.size: lines of the list up to the item.
+function putItem(parent, b, depth, previous) {
+  const tag = b.ordered ? "OL" : "UL", same = previous?.type === "item" && parent.lastElementChild?.tagName === tag;
+  const task = /^\[([ xX])\] /.exec(b.lines[0]), e = make("li");
+  b.number = same ? previous.number + 1 : b.start;
+  b.size = b.lines.length + (same && previous.size < LINE_MAX ? previous.size : 0);
+  if (task) {
+    e.append(make("span", { role: "img", "aria-label": task[1] === " " ? "open" : "done" }, task[1] === " " ? "☐ " : "☑ "));
+    b.lines[0] = b.lines[0].slice(4);
+  }
+  if (b.lines.length === 1) e.append(...inline(b.lines[0]));
+  else b.inner = nested(e, b, depth);
+  if (same && previous.size < LINE_MAX) {
+    parent.lastElementChild.append(e);
+    return e;
+  }
+  const list = make(tag.toLowerCase(), same ? { className: "further" } : {}, e);
+  if (b.ordered && b.number !== 1) list.start = b.number;
+  if (b.ordered && b.number + LINE_MAX > 1000) list.classList.add("wide");
+  parent.append(list);
+  return list;
+}
+
+// Append the block to `parent`, or to the list or table at the end of `parent`. Return the new
+// child of `parent`, list or table. b.inner: Renderer of a quote or of an item with several lines;
+// the caller calls its end().
 function put(parent, b, depth, previous) {
-  if (b.type === "item") {
-    const tag = b.ordered ? "OL" : "UL";
-    let list = parent.lastElementChild;
-    if (!list || list.tagName !== tag || !previous || previous.type !== "item") {
-      list = make(tag.toLowerCase());
-      if (b.ordered && b.start !== 1) list.start = b.start;
-      parent.append(list);
-    }
-    const task = /^\[([ xX])\] /.exec(b.lines[0]);
-    const e = make("li");
-    if (task) {
-      e.append(make("span", { role: "img", "aria-label": task[1] === " " ? "open" : "done" }, task[1] === " " ? "☐ " : "☑ "));
-      b.lines[0] = b.lines[0].slice(4);
-    }
-    if (b.lines.length === 1) e.append(...inline(b.lines[0]));
-    else e.append(nested(b.lines, depth + 1));
-    list.append(e);
-    return [list, e];
-  }
-  if (b.type === "row") {
-    const body = parent.lastElementChild.querySelector("tbody");
-    const e = row("td", b.cells, b.align);
-    body.append(e);
-    return [body, e];
-  }
+  if (b.type === "item") return putItem(parent, b, depth, previous);
   let e;
+  if (b.type === "row") {
+    const further = b.number && b.number % LINE_MAX === 0, line = row("td", b.cells, b.align);
+    e = further ? table(b, "table further") : line;
+    if (further) parent.append(e);
+    parent.lastElementChild.querySelector("tbody").append(line);
+    return e;
+  }
   if (b.type === "code") { e = codeBlock(b); appendText(e.code, b.lines.join("\n")); }
   else if (b.type === "head") e = make(`h${Math.min(6, b.level + 3)}`, {}, ...inline(b.text));
   else if (b.type === "rule") e = make("hr");
-  else if (b.type === "quote") e = make("blockquote", {}, nested(b.lines, depth + 1));
-  else if (b.type === "table") e = make("div", { className: "table", tabIndex: 0, role: "group", "aria-label": "Table" }, make("table", {}, make("thead", {}, row("th", b.cells, b.align)), make("tbody")));
+  else if (b.type === "quote") { e = make("blockquote"); b.inner = nested(e, b, depth); }
+  else if (b.type === "table") e = table(b, "table");
   else e = make("p", {}, ...inline(b.text));
   parent.append(e);
-  return [parent, e];
+  return e;
 }
 
 // Return the next block. Lines after a table are its rows.
 function next(lines, i, previous) {
   if (previous && (previous.type === "table" || previous.type === "row") && lines[i].includes("|") && lines[i].trim())
-    return { type: "row", cells: cells(lines[i]), align: previous.align, end: i + 1 };
+    return { type: "row", head: previous.head, number: previous.number + 1, cells: cells(lines[i]), align: previous.align, end: i + 1 };
   return blockAt(lines, i);
 }
 
-function renderBlocks(parent, lines, depth) {
-  let previous = null;
-  for (let i = 0; i < lines.length;) {
-    const b = next(lines, i, previous);
-    if (b.type !== "none") put(parent, b, depth, previous);
-    if (b.type !== "none" || previous?.type !== "item") previous = b;
-    i = b.end;
-  }
-}
-
 export class Renderer {
-  constructor(parent) {
+  constructor(parent, depth = 0) {
     this.parent = parent;
+    this.depth = depth;
     this.tail = ""; // text of the blocks that may change
-    this.open = []; // [holder, element] of each block that may change
+    this.open = []; // elements of the blocks that may change
     this.previous = null; // block before the blocks that may change
     this.code = null; // open code block: {element, close}
+    this.long = null; // open quote or item of many lines
+    this.mid = false; // the beginning of the last line is in the open code block, quote or item
   }
 
   append(text) {
-    if (this.code) { this.appendCode(text); return; }
-    this.tail += text;
-    this.render();
-  }
-
-  // Remove the elements of the blocks that may change, and the lists that they leave empty.
-  removeOpen() {
-    for (const [holder, e] of this.open.reverse()) {
-      e.remove();
-      if (/^[UO]L$/.test(holder.tagName) && !holder.firstChild) holder.remove();
+    if (this.depth > DEPTH_MAX) this.parent.append(text);
+    else if (this.code) this.appendCode(text);
+    else if (this.long) this.appendLong(text);
+    else {
+      this.tail += text;
+      this.render();
     }
-    this.open = [];
   }
 
   // The last line may be incomplete. A block is final if the complete lines after it end it, or if
@@ -269,16 +279,21 @@ export class Renderer {
   render() {
     const lines = this.tail.split("\n");
     let previous = this.previous, first = -1; // first: line of the first block that may change
-    this.removeOpen();
+    for (const e of this.open.reverse()) e.remove();
+    this.open = [];
     for (let i = 0; i < lines.length;) {
       const b = next(lines, i, previous), last = lines.length - 1;
       if (b.type === "code" && !b.closed && i < last) { this.openCode(lines, i, b, previous); return; }
       const more = b.end < last && (b.type === "item" ? !lines[b.end].trim() : b.type === "text" && lines[b.end].includes("|"));
       const after = more ? b.end + 1 : b.end;
-      if (first < 0 && after >= last && !b.split) first = i;
+      if (first < 0 && after >= last && !b.split) {
+        first = i;
+        if (b.belongs && Math.min(b.end, last) - i >= LINE_MAX) { this.openLong(lines, i, b, previous); return; }
+      }
       if (b.type !== "none") {
-        const at = put(this.parent, b, 0, previous);
-        if (first >= 0) this.open.push(at);
+        const e = put(this.parent, b, this.depth, previous);
+        b.inner?.end();
+        if (first >= 0) this.open.push(e);
       }
       if (b.type !== "none" || previous?.type !== "item") previous = b;
       if (first < 0) this.previous = previous;
@@ -292,17 +307,52 @@ export class Renderer {
   // The opening line is complete, so all blocks before it are final.
   openCode(lines, i, b, previous) {
     const fence = FENCE.exec(lines[i]);
-    const [, e] = put(this.parent, { ...b, lines: [] }, 0, previous);
+    this.code = { element: put(this.parent, { ...b, lines: [] }, this.depth, previous), close: new RegExp(`^ {0,3}${fence[2][0]}{${fence[2].length},} *$`) };
     this.previous = b;
     this.open = [];
-    this.code = { element: e, close: new RegExp(`^ {0,3}${fence[2][0]}{${fence[2].length},} *$`) };
     this.tail = "";
     this.mid = this.pending = false;
     this.appendCode(lines.slice(i + 1).join("\n"));
   }
 
-  // A line that may become the closing fence is not drawn before its end. mid: true if the beginning
-  // of the last line is on the page.
+  // The complete lines of the block are final, and so are all blocks before it.
+  openLong(lines, i, b, previous) {
+    const end = Math.min(b.end, lines.length - 1);
+    b.lines.length = end - i;
+    put(this.parent, b, this.depth, previous);
+    this.previous = this.long = b;
+    this.mid = false;
+    this.tail = "";
+    this.appendLong(lines.slice(end).join("\n"));
+  }
+
+  // A line that may not belong to the block is not drawn before its end. A blank line waits for the
+  // line after it.
+  appendLong(text) {
+    const b = this.long, lines = (this.tail + text).split("\n"), last = lines.length - 1;
+    let out = "", i = 0;
+    for (; i < last && (this.mid || lines[i].trim() || i + 1 < last || lines[last].trim()); i++) {
+      if (!this.mid && !b.belongs(lines[i], lines[i + 1])) {
+        b.inner.append(out);
+        b.inner.end();
+        this.long = null;
+        this.tail = lines.slice(i).join("\n");
+        this.render();
+        return;
+      }
+      out += this.mid ? lines[i] : "\n" + b.strip(lines[i]);
+      this.mid = false;
+    }
+    if (i === last && (this.mid || b.fixed(lines[last]))) {
+      out += this.mid ? lines[last] : "\n" + b.strip(lines[last]);
+      this.mid = true;
+      i++;
+    }
+    this.tail = lines.slice(i).join("\n");
+    b.inner.append(out);
+  }
+
+  // A line that may become the closing fence is not drawn before its end.
   appendCode(text) {
     this.tail += text;
     let out = "";
@@ -336,8 +386,10 @@ export class Renderer {
 
   // Complete the text.
   end() {
+    if (this.long) this.append("\n");
+    this.long?.inner.end();
     if (this.code && (this.mid || !this.code.close.test(this.tail))) this.putCode(this.tail);
-    this.code = null;
+    this.code = this.long = null;
     this.tail = "";
   }
 }

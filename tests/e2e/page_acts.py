@@ -363,6 +363,13 @@ def stream(browser, b, kind):
     shown = p.locator("#log .assistant").last.locator(".text")
     if kind == "long":
         assert shown.locator("li").count() == 60 * 15 and shown.locator("td").count() == 60 * 20 and shown.locator("pre").count() == 60
+    if kind == "numbers":
+        starts = shown.locator("ol").evaluate_all("lists => lists.map((e) => [e.start, e.children.length])")
+        assert starts == [[k, 100] for k in range(1, 4000, 100)], starts
+    if kind == "rows":
+        assert shown.locator("tbody tr").count() == 4700 and shown.locator("thead").first.is_visible() and not shown.locator("thead").last.is_visible()
+    if kind == "nested":
+        assert shown.locator("> ul").count() == shown.locator("> ul > li").count() == 1 and shown.locator("> ul > li > ul > li").count() == 4500
     print(f"note {kind}: {len(page_stub.TEXTS[kind]()) // 5} pieces, {len(times)} tasks, the longest {max(times):.1f} ms")
     return max(times)
 
@@ -374,7 +381,15 @@ def pieces(b, n):
                                               "`` x ` y ``", "<b>", "**open", "10. ten", "-", "#", "# ", "&amp;", "[x](y", "- [ ]", "  ```", "\t- tab"]
     texts = ["\n".join(r.choice(lines) for _ in range(r.randrange(1, 14))) for _ in range(n)]
     texts += [f"{t}\n" + "a *long* line " * 500 + f"\n{t}" for t in texts[:n // 100]]
-    wrong = b.page.evaluate("""async ([texts, seed]) => {
+    filled = [line for line in lines if line.strip()]
+    for i, t in enumerate(texts[:n // 20]):  # long quotes and items; two blank lines in a row end an item
+        first, prefix = r.choice([("> ", "> "), ("- ", "  "), ("1. ", "   "), ("- - ", "    "), ("- > ", "  > "), ("> - ", ">   ")])
+        inner = [prefix + (r.choice(filled) if r.random() < 0.96 else "") for _ in range(r.randrange(190, 460))]
+        if i % 3 == 0:
+            inner.insert(r.randrange(len(inner)), r.choice(["", "more", "- more"]))
+        texts.append(f"{t}\n{first}" + "\n".join(inner)[len(prefix):] + r.choice([f"\n{t}", "\nmore", f"\n{prefix}~~"]))
+    ends = ["> a\n" * 250 + "the end", "> ```\n" + "> a\n" * 250 + "> ~~"]
+    wrong = b.page.evaluate("""async ([texts, ends, seed]) => {
       const { Renderer, render } = await import("/page/markdown.js");
       const random = (n) => { seed = (seed * 1103515245 + 12345) % 2147483648; return seed % n; };
       const html = (e) => { e.querySelectorAll("pre span").forEach((s) => s.replaceWith(...s.childNodes)); e.normalize(); return e.innerHTML; };
@@ -386,8 +401,13 @@ def pieces(b, n):
         const a = html(whole), b = html(e);
         if (a !== b) return JSON.stringify([cut, a, b]);
       }
+      for (const text of ends) {
+        const whole = document.createElement("div");
+        render(whole, text);
+        if (!whole.textContent.endsWith(text.slice(-2))) return `no end: ${text.slice(-9)}`;
+      }
       return "";
-    }""", [texts, 7])
+    }""", [texts, ends, 7])
     assert not wrong, wrong
 
 
@@ -431,7 +451,7 @@ def main(port, chromium, folder, everything):
         part("hostile texts", lambda: hostile(b, 1 if everything else 3))
         part("hostile texts: no error, no request", lambda: check_clean(b, 0))
         b.context.close()
-        for kind in page_stub.TEXTS if everything else ("long", "line"):
+        for kind in page_stub.TEXTS if everything else ("long", "line", "nested"):
             part(f"long stream, {kind}", lambda kind=kind: short_tasks(browser, stub, kind))
         browser.close()
     return failed

@@ -46,7 +46,10 @@ def long_text():
 
 # texts of about 20,000 tokens: with all kinds of blocks, one line, one block of code, one list
 TEXTS = {"long": long_text, "line": lambda: "some *more* words of one line " * 3300, "code": lambda: "```c\n" + "int x = 1; /* a line */\n" * 4200 + "```\n",
-         "items": lambda: "- an item of `one` list\n" * 4100}
+         "items": lambda: "- an item of `one` list\n" * 4100,
+         "numbers": lambda: "1. an item of `one` list\n" * 4000, "rows": lambda: "| a | b |\n|---|--:|\n" + "| a row of one | 12 |\n" * 4700,
+         "quote": lambda: "> a line of one *quote*\n" * 4500, "nested": lambda: "- an item\n" + "  - an item in an item\n" * 4500,
+         "tree": lambda: ("- an item\n" + "  - an item in an item\n" * 40) * 110}
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
