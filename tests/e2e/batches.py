@@ -338,7 +338,7 @@ def client(environment, packages, script):
     python, why = python_with(environment, packages)
     if not python:
         return why
-    r = subprocess.run([python, os.path.join(HERE, script), main.url], capture_output=True, text=True, timeout=240)
+    r = subprocess.run([python, os.path.join(HERE, script), main.url], capture_output=True, text=True, timeout=480)
     check(r.returncode == 0, (r.stdout + r.stderr)[-1200:])
 
 

@@ -171,7 +171,7 @@ def ollama_client():
     s = Server("--served-model-name", "quoth-tiny")
     try:
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "ollama_client.py")
-        r = subprocess.run([python, "-P", script, s.url], capture_output=True, text=True, timeout=240)
+        r = subprocess.run([python, "-P", script, s.url], capture_output=True, text=True, timeout=480)
         check(r.returncode == 0, (r.stdout + r.stderr)[-1200:])
     finally:
         s.stop()

@@ -89,7 +89,7 @@ def openai_client():
     one = Server("--served-model-name", "quoth-tiny")
     try:
         script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "responses_client.py")
-        r = subprocess.run([python, script, one.url, keyed.url], capture_output=True, text=True, timeout=240)
+        r = subprocess.run([python, script, one.url, keyed.url], capture_output=True, text=True, timeout=480)
         check(r.returncode == 0, (r.stdout + r.stderr)[-1200:])
         print("     " + r.stdout.strip())
     finally:

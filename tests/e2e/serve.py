@@ -471,7 +471,7 @@ def client_python():
 
 def run_script(python, name, *args):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), name)
-    r = subprocess.run([python, script, *args], capture_output=True, text=True, timeout=240)
+    r = subprocess.run([python, script, *args], capture_output=True, text=True, timeout=480)
     check(r.returncode == 0, (r.stdout + r.stderr)[-1200:])
     return r.stdout.strip()
 
