@@ -88,12 +88,14 @@ static int check_names(const struct json *body, const struct json *given, struct
 /* Write the constraint: {"type":"json","value":SCHEMA}, "json_schema" or "regex". */
 static int put_grammar(struct json_out *o, const struct json *grammar, struct err *e)
 {
+    static const char *const members[] = {"type", "value", NULL};
     const struct place at = {.field = "parameters", .path = ".grammar"};
     const struct json *value = body_field(grammar, "value");
     const char *type;
     char shown[80];
     if (json_kind(grammar) != JK_OBJECT) return place_wrong(&at, "", "an object", grammar, e);
     int rc = place_word(grammar, "type", &at, &type, e);
+    if (rc == 0) rc = place_only(grammar, &at, members, e);
     if (rc != 0) return rc;
     const bool json = strcmp(type, "json") == 0, named = strcmp(type, "json_schema") == 0;
     if (!json && !named && strcmp(type, "regex") != 0)

@@ -110,6 +110,7 @@ def rejections():
                         ({"details": 3}, "details: expected true or false"), ({"top_n_tokens": 9}, "top_n_tokens: must be in [0, 5], got 9"),
                         ({"watermark": True}, "watermark: not supported yet"), ({"best_of": 2}, "best_of: needs do_sample"),
                         ({"truncate": 0}, "truncate: must be"), ({"stop": 3}, "stop"), ({"grammar": 3}, "grammar: expected an object"),
+                        ({"grammar": {"type": "regex", "value": "a", "vale": 1}}, "grammar.vale: unknown member; available: type, value"),
                         ({"grammar": {"type": "x"}}, "grammar.type: must be json, json_schema or regex"),
                         ({"grammar": {"type": "regex", "value": "("}}, "grammar.value: "),
                         ({"grammar": {"type": "json", "value": 1}}, "grammar.value: expected an object"),
