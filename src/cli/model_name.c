@@ -73,7 +73,7 @@ int model_path(const char **path, struct err *e)
     struct hub_model m = {0};
     if (!hub_is_name(*path) || file_exists(*path) || dir_exists(*path)) return 0;
     int rc = hub_name_read(&n, *path, e);
-    if (rc == 0) rc = find_advised(&m, &n, e);
+    if (rc == 0) rc = hub_find_advised(&m, &n, e);
     if (rc == ERR_MISSING) rc = pull_missing(&m, &n, e);
     if (rc == 0) warn_of_layers(*path, &m);
     if (rc == 0) rc = keep(&m, path, e);

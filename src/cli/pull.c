@@ -59,16 +59,6 @@ static void show_note(void *ctx, const char *text)
     progress_note(text);
 }
 
-int find_advised(struct hub_model *out, const struct hub_name *n, struct err *e)
-{
-    char name[HUB_NAME_BYTES];
-    int rc = hub_find(out, n, e);
-    if (rc != ERR_MISSING) return rc;
-    const struct err why = *e;
-    hub_name_text(name, n);
-    return err_set(e, rc, "%s; get it by: quoth pull %s", why.text, name);
-}
-
 int pull_shown(struct hub_model *out, const struct hub_name *n, int n_conn, struct err *e)
 {
     struct pull_progress s = {0};

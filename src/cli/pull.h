@@ -9,9 +9,6 @@
 /* Download a model and show the progress. n_connection: connections for a file. Errors: those of
  * hub_pull. */
 int pull_shown(struct hub_model *out, const struct hub_name *n, int n_connection, struct err *e);
-/* Find a model on disk, as hub_find. The sentence of ERR_MISSING has the command that downloads the
- * model. */
-int find_advised(struct hub_model *out, const struct hub_name *n, struct err *e);
 /* Write a number of bytes as "1.2 GB" to out. */
 const char *size_text(char out[static 24], uint64_t n_byte);
 /* Print a question to the terminal. Return true for the answers "y" and "yes", and, if yes_default

@@ -1,6 +1,6 @@
 /* show.c - quoth show: the path, the files and the main properties of a model of quoth list.
  *
- * find_advised gives the path and the files without opening the model. The architecture and the
+ * hub_find_advised gives the path and the files without opening the model. The architecture and the
  * number of parameters are in the header of the model. A model that quoth cannot open is also
  * shown, without these lines. */
 #include "cli.h"
@@ -111,7 +111,7 @@ static int run(int n_arg, char **arg)
     struct buf b = {0};
     if (n_arg != 1) return fprintf(stderr, "quoth show: usage: quoth show NAME\n"), 2;
     if (hub_name_read(&n, arg[0], &e) != 0) return fprintf(stderr, "quoth show: %s\n", e.text), 2;
-    int rc = find_advised(&m, &n, &e);
+    int rc = hub_find_advised(&m, &n, &e);
     if (rc == 0) {
         const struct properties p = read_properties(&c, &m);
         as_json ? put_json(&b, &m, &p) : put_text(&b, &m, &p);

@@ -149,3 +149,13 @@ int hub_find(struct hub_model *out, const struct hub_name *n, struct err *e)
     if (rc != 0) hub_model_deinit(out);
     return rc;
 }
+
+int hub_find_advised(struct hub_model *out, const struct hub_name *n, struct err *e)
+{
+    char name[HUB_NAME_BYTES];
+    int rc = hub_find(out, n, e);
+    if (rc != ERR_MISSING) return rc;
+    const struct err why = *e;
+    hub_name_text(name, n);
+    return err_set(e, rc, "%s; get it by: quoth pull %s", why.text, name);
+}

@@ -90,6 +90,8 @@ void hub_model_deinit(struct hub_model *m); /* free the files of m; accepts a ze
  * for a number format that several files have, ERR_UNSUPPORTED for layers that change the weights,
  * ERR_FORMAT for a damaged manifest, ERR_IO, ERR_MEMORY. */
 int hub_find(struct hub_model *out, const struct hub_name *n, struct err *e);
+/* Like hub_find. The sentence of ERR_MISSING has the command that downloads the model. */
+int hub_find_advised(struct hub_model *out, const struct hub_name *n, struct err *e);
 
 /* Write the kinds of Ollama's layers that quoth does not apply ("system, params") to out; "" if
  * none. The list omits the layer "template", because the GGUF has a template. */

@@ -92,7 +92,7 @@ static int find_path(char out[static HUB_PATH_BYTES], const char **path, struct 
     int rc = hub_name_read(&name, *path, e);
     if (rc != 0) return rc;
     m = calloc(1, sizeof *m);
-    rc = m ? hub_find(m, &name, e) : err_memory(e, "a model", sizeof *m);
+    rc = m ? hub_find_advised(m, &name, e) : err_memory(e, "a model", sizeof *m);
     if (rc == 0) memcpy(out, m->path, sizeof m->path);
     if (rc == 0) *path = out;
     if (m) hub_model_deinit(m);
