@@ -28,14 +28,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 /* STALE_S: a temporary file of this age without a lock belongs to a dead process. RESERVE_BYTES:
- * part of a file that is reserved at a time. WINDOW_BYTES: a huge page. ZERO_BYTES: part of a
- * window */
-enum { STALE_S = 60, RESERVE_BYTES = 1 << 28, WINDOW_BYTES = 2 << 20, ZERO_BYTES = 1 << 16 };
+ * part of a file that is reserved at a time */
+enum { STALE_S = 60, RESERVE_BYTES = 1 << 28 };
 /* default limit of a folder, in bytes; a quarter of the disk if that is less */
 static const uint64_t default_bytes_max = 100ull * 1000 * 1000 * 1000;
 
@@ -293,8 +291,7 @@ static int open_temp(struct filecache_file *f, struct err *e)
 int filecache_begin(struct filecache_file *f, const struct filecache *c, const char *name,
                     uint64_t n_byte, struct err *e)
 {
-    *f = (struct filecache_file){.cache = c, .fd = -1, .n_byte = n_byte};
-    pthread_mutex_init(&f->lock, NULL);
+    *f = (struct filecache_file){.cache = c, .fd = -1};
     snprintf(f->name, sizeof f->name, "%s", name);
     if (!c->dir)
         return err_set(e, ERR_MISSING,
@@ -309,62 +306,18 @@ int filecache_begin(struct filecache_file *f, const struct filecache *c, const c
     return rc;
 }
 
-/* Write all parts at offset `at`. Return 0 or an errno. Change the parts. */
-static int put_parts(int fd, uint64_t at, struct iovec *part, int n)
+int filecache_put(const struct filecache_file *f, uint64_t at, const void *data, size_t n)
 {
+    const char *p = data;
     while (n > 0) {
-        ssize_t put = pwritev(fd, part, n, (off_t)at);
+        ssize_t put = pwrite(f->fd, p, n, (off_t)at);
         if (put < 0 && errno == EINTR) continue;
         if (put <= 0) return put < 0 ? errno : EIO;
+        p += put;
         at += (uint64_t)put;
-        for (; n > 0 && (size_t)put >= part->iov_len; part++, n--) put -= (ssize_t)part->iov_len;
-        if (n > 0) {
-            part->iov_base = (char *)part->iov_base + put;
-            part->iov_len -= (size_t)put;
-        }
+        n -= (size_t)put;
     }
     return 0;
-}
-
-/* Write zeros to the window at offset `at`. Return 0 or an errno. */
-static int put_zeros(const struct filecache_file *f, uint64_t at)
-{
-    static char zero[ZERO_BYTES];
-    struct iovec part[WINDOW_BYTES / ZERO_BYTES];
-    int n = 0;
-    for (uint64_t left = least(f->n_byte - at, WINDOW_BYTES), m; left > 0; left -= m) {
-        m = least(left, ZERO_BYTES);
-        part[n++] = (struct iovec){zero, (size_t)m};
-    }
-    return put_parts(f->fd, at, part, n);
-}
-
-/* Write zeros to each window that begins before `end`, in order and once. A file system with large
- * folios (Linux: ext4, XFS) keeps data of one write of a huge page in a huge page. Writes of other
- * sizes make small pages, and reading weights in small pages is slower. Return 0 or an errno. */
-static int prepare(struct filecache_file *f, uint64_t end)
-{
-    int error = 0;
-    pthread_mutex_lock(&f->lock);
-    while (f->n_prepared < least(end, f->n_byte) && !error) {
-        error = put_zeros(f, f->n_prepared);
-        if (!error) f->n_prepared += WINDOW_BYTES;
-    }
-    pthread_mutex_unlock(&f->lock);
-    return error;
-}
-
-int filecache_put(struct filecache_file *f, uint64_t at, const void *data, size_t n)
-{
-    const int error = prepare(f, at + n);
-    return error ? error : put_parts(f->fd, at, &(struct iovec){(void *)data, n}, 1);
-}
-
-static void close_file(struct filecache_file *f)
-{
-    close(f->fd);
-    f->fd = -1;
-    pthread_mutex_destroy(&f->lock);
 }
 
 int filecache_keep(struct filecache_file *f, struct file_map *m, struct err *e)
@@ -381,7 +334,8 @@ int filecache_keep(struct filecache_file *f, struct file_map *m, struct err *e)
         filecache_abandon(f);
         return rc;
     }
-    close_file(f);
+    close(f->fd);
+    f->fd = -1;
     return 0;
 }
 
@@ -389,5 +343,6 @@ void filecache_abandon(struct filecache_file *f)
 {
     if (f->fd < 0) return;
     unlink(f->temp);
-    close_file(f);
+    close(f->fd);
+    f->fd = -1;
 }

@@ -22,8 +22,6 @@
 
 #include "os.h"
 
-#include <pthread.h>
-
 struct filecache {
     const char *dir;     /* path of a folder that is created if needed, borrowed; NULL: no cache */
     uint64_t n_byte_min; /* minimum size of a file to cache, which callers check */
@@ -51,9 +49,6 @@ struct filecache_file {
     const struct filecache *cache; /* cache of the file, borrowed */
     char name[64], temp[4096];
     int fd;
-    uint64_t n_byte;     /* size of the file */
-    uint64_t n_prepared; /* bytes in huge pages, from the beginning; protected by lock */
-    pthread_mutex_t lock;
 };
 
 /* Begin a file of n_byte bytes and reserve its disk space. ERR_LIMIT if the disk or the cache's
@@ -61,8 +56,8 @@ struct filecache_file {
  * thread's work is cancelled. Other errors are those of filecache_dir. */
 int filecache_begin(struct filecache_file *f, const struct filecache *c, const char *name,
                     uint64_t n_byte, struct err *e);
-/* Write n bytes at offset `at`, within the file. Return 0 or an errno. Any thread. */
-int filecache_put(struct filecache_file *f, uint64_t at, const void *data, size_t n);
+/* Write n bytes at offset `at`. Return 0 or an errno. Any thread. */
+int filecache_put(const struct filecache_file *f, uint64_t at, const void *data, size_t n);
 /* Rename the file to its final name and map it. Remove the file and return ERR_IO if it cannot be
  * mapped or renamed. Make no later call with f, even after a failure. */
 int filecache_keep(struct filecache_file *f, struct file_map *m, struct err *e);

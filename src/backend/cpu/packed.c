@@ -224,7 +224,7 @@ int packed_verify(enum weights_verdict *verdict, struct cpu_backend *c, const st
 /* Arguments of packed_make, which owns scratch and hash. All pointers are borrowed here. */
 struct packed_job {
     const struct layout *l;
-    struct filecache_file *file;
+    const struct filecache_file *file;
     uint64_t region_at;
     uint8_t *scratch;  /* [n_thread, piece_bytes_max] a piece of each thread */
     uint64_t *hash;    /* [n_piece] hash of each piece */
