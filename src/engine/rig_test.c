@@ -60,8 +60,16 @@ static void set_clock(struct jumpy *c, struct executor *x, uint64_t seed)
 /* Open a model of random Q8_0 weights. */
 static int open_dummy(struct rig *r, const char *folder, struct err *e)
 {
-    const struct dummy_options o = {.model = folder, .quant = "Q8_0", .seed = 1};
-    return checkpoint_open_dummy(&r->c, &o, e);
+    struct backend *b = NULL;
+    int rc = backend_open(&b, "cpu", &(struct backend_options){.n_thread = 1}, e);
+    const struct dummy_options o = {.model = folder,
+                                    .quant = "Q8_0",
+                                    .seed = 1,
+                                    .tensors = model_list_random,
+                                    .tensors_ctx = b};
+    if (rc == 0) rc = checkpoint_open_dummy(&r->c, &o, e);
+    backend_close(b);
+    return rc;
 }
 
 int golden_open(struct rig *r, const struct rig_options *o, struct err *e)

@@ -379,6 +379,7 @@ int dummy_request(struct dummy_maker *m, const struct quant_mix_site *site, cons
 static int fill_listed(struct dummy_maker *m)
 {
     struct checkpoint *c = m->c;
+    CHECK(m->o->tensors, "%s: no function lists the tensors", c->path);
     c->kind = CKPT_HF;
     int rc = hf_load_config(c, c->path, m->e);
     for (size_t i = 0; i < c->tensor.n && rc == 0; i++)
