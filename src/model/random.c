@@ -31,32 +31,26 @@ const struct tensor_info *random_tensor(struct binder *b, const char *name, int6
     return b->rc == 0 ? bind_find(b, name) : NULL;
 }
 
-/* Return the name of the class, without NUL [*n]; NULL if none. */
-static const char *class_name(const struct binder *b, size_t *n)
+/* Return true if the name of the class ends with `end`. */
+static bool class_ends(const struct binder *b, const char *end)
 {
-    return meta_item_text(checkpoint_meta(b->checkpoint, "config.architectures"), 0, n);
+    const size_t n_end = strlen(end);
+    size_t n = 0;
+    const char *name =
+        meta_item_text(checkpoint_meta(b->checkpoint, "config.architectures"), 0, &n);
+    return name && n >= n_end && memcmp(name + n - n_end, end, n_end) == 0;
 }
 
 /* Return true for a class that classifies texts. */
 static bool classifies(const struct binder *b)
 {
-    static const char end[] = "ForSequenceClassification";
-    size_t n = 0;
-    const char *name = class_name(b, &n);
-    return name && n >= sizeof end - 1 &&
-           memcmp(name + n - (sizeof end - 1), end, sizeof end - 1) == 0;
+    return class_ends(b, "ForSequenceClassification");
 }
 
 /* Return true for a class without a head, such as Qwen3Model. GPT2LMHeadModel has a head. */
 static bool is_bare(const struct binder *b)
 {
-    static const char end[] = "Model", head[] = "LMHeadModel";
-    size_t n = 0;
-    const char *name = class_name(b, &n);
-    const bool heads =
-        n >= sizeof head - 1 && memcmp(name + n - (sizeof head - 1), head, sizeof head - 1) == 0;
-    return name && !heads && n >= sizeof end - 1 &&
-           memcmp(name + n - (sizeof end - 1), end, sizeof end - 1) == 0;
+    return class_ends(b, "Model") && !class_ends(b, "LMHeadModel");
 }
 
 bool random_has(const struct binder *b, const char *stem)

@@ -335,9 +335,11 @@ def blobs(s):
 @with_store
 def wrong(s):
     """names that leave the store and fields that would change the answer are refused"""
-    at = fresh(tiny=[("model", TINY)])
+    at = fresh(tiny=[("model", TINY)], big=[("model", TINY), *[("license", b"x")] * 40000])
     s.pull(at + "tiny")
     before = sorted(os.walk(s.root))
+    s.refused("POST", "/api/pull", {"model": at + "big", "stream": False}, 400, "the manifest has")
+    check(sorted(os.walk(s.root)) == before, "files of a manifest that is too large")
     for name in ("../x", "a/../b", "a/b/c/d", "/etc/passwd", "a:../b", "hf:../x", "hf:org/repo@../x", "a b", "x" * 500, "ollama:..", "a\u0000b"):
         for method, path, body in (("POST", "/api/pull", {"model": name, "stream": False}), ("DELETE", "/api/delete", {"model": name}),
                                    ("POST", "/api/copy", {"source": name, "destination": "b"}),
